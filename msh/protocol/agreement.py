@@ -1,0 +1,30 @@
+"""What two MSHs agreed on for their messages, as the tables need it."""
+
+from dataclasses import dataclass
+
+HTTP_DEADLINE_SHARE = 0.9  # of Timeout, so that the deadline is always the shorter (D11)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The reliable messaging parameters of one agreement (000 §2.3). All times in whole seconds.
+
+    The three transient values are the ceilings of D10: how many TransientErrors in a row, for
+    how long in all, and the longest single wait we grant.
+    """
+
+    timeout: int
+    retries: int
+    retry_interval: int
+    transient_count_limit: int = 100
+    transient_time_limit: int = 86_400
+    transient_wait_limit: int = 3_600
+
+    @property
+    def retry_horizon(self) -> int:
+        """Seconds from the first transmission to suspension (D6). Retries = 0: Timeout."""
+        return self.timeout + self.retries * self.retry_interval
+
+    def http_deadline(self, cap: float) -> float:
+        """Seconds one HTTP attempt may take: `cap`, but always shorter than Timeout (D11)."""
+        return min(cap, HTTP_DEADLINE_SHARE * self.timeout)

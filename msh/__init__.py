@@ -1,0 +1,1 @@
+"""The ebXML Message Service Handler."""

@@ -1,0 +1,1 @@
+"""What the specification says: pure values and functions. No clock, no row, no socket."""

@@ -1,0 +1,46 @@
+"""How one POST ended, and what its HTTP status means to us as the Sender (D35)."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class AttemptOutcome(StrEnum):
+    CARRIED = "carried"
+    """2xx: the peer's MSH took the bytes. Never an Ack."""
+    FAILED = "failed"
+    """May be tried again: connection error, deadline, 408, 425, 429, 5xx."""
+    DOUBTED = "doubted"
+    """401, 403, 404, a redirect, anything else: tried again, with an early warning."""
+    REFUSED = "refused"
+    """400, 413, 415, 422: these bytes can never be taken."""
+
+
+_AGAIN = frozenset({408, 425, 429})
+_NEVER = frozenset({400, 413, 415, 422})
+
+
+def outcome_of(status: int) -> AttemptOutcome:
+    """What an HTTP status says of the attempt (D35)."""
+    if 200 <= status < 300:
+        return AttemptOutcome.CARRIED
+    if status in _AGAIN or status >= 500:
+        return AttemptOutcome.FAILED
+    if status in _NEVER:
+        return AttemptOutcome.REFUSED
+    return AttemptOutcome.DOUBTED
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptResult:
+    """One finished attempt, as a transport reports it.
+
+    `status` is the HTTP status, or None if there was no answer. `detail` is the peer's or the
+    library's own words, at most 500 characters. `retry_after` is in seconds, None if absent.
+    `body_sent` is False only where it is certain that no byte of the body left us (D18).
+    """
+
+    outcome: AttemptOutcome
+    status: int | None = None
+    detail: str = ""
+    retry_after: float | None = None
+    body_sent: bool = True

@@ -1,0 +1,154 @@
+"""What a step asks for, as imperatives. Those that must not be lost are rows of its transaction."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from .agreement import Terms
+from .events import Verdict
+from .message import Field
+from .vocabulary import ErrorCode
+
+
+class IncidentKind(StrEnum):
+    """Why an operator is called."""
+
+    RETRIES_SPENT = "retries_spent"
+    REFUSED_BY_PEER = "refused_by_peer"
+    TRANSIENT_LIMIT = "transient_limit"
+    RESYNCHRONISE = "resynchronise"
+    ERROR_RECEIVED = "error_received"
+    SEQUENCE_GAP = "sequence_gap"
+    SEQUENCE_STALE = "sequence_stale"
+    SEQUENCE_CONFLICT = "sequence_conflict"
+    MESSAGE_ID_REUSED = "message_id_reused"
+    RESET_HELD = "reset_held"
+    DELIVERY_FAILED = "delivery_failed"
+
+
+class PartyEventKind(StrEnum):
+    """What the From-Party's application is told (D9)."""
+
+    ACKNOWLEDGED = "acknowledged"
+    SUSPENDED = "suspended"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+    """BestEffort only: the one attempt was not carried (D25)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PutInFlight:
+    message_id: str
+    sequence_number: int
+    epoch: int
+    terms: Terms
+
+
+@dataclass(frozen=True, slots=True)
+class Transmit:
+    """A copy of the message in flight is to be sent now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Complete:
+    """The message is ACKNOWLEDGED."""
+
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """The message is CANCELLED. `free_number`: its number will be used by the next one."""
+
+    message_id: str
+    verdict: Verdict
+    free_number: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RecordLateVerdict:
+    """A cancelled message was acknowledged after all: its outcome is *received* (D18)."""
+
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenIncident:
+    kind: IncidentKind
+    message_id: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResolveIncidents:
+    """What had suspended the lane is mended."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotifyFromParty:
+    kind: PartyEventKind
+    message_id: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Write it into the history, change nothing. `message_id` may be empty or unknown."""
+
+    message_id: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class CountDuplicateAck:
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class LookAtLane:
+    """The lane is free: put the head of the queue in flight in the same transaction."""
+
+
+SenderEffect = (
+    PutInFlight
+    | Transmit
+    | Complete
+    | Cancel
+    | RecordLateVerdict
+    | OpenIncident
+    | ResolveIncidents
+    | NotifyFromParty
+    | Note
+    | CountDuplicateAck
+    | LookAtLane
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Accept:
+    """Store the message; it becomes the last accepted of the pair."""
+
+    sequence_number: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class OweAck:
+    """One more Acknowledgement is owed for this copy."""
+
+
+@dataclass(frozen=True, slots=True)
+class OweError:
+    """An Error Message is owed. `min_retry_secs` for TransientError only."""
+
+    code: ErrorCode
+    field: Field
+    description: str
+    min_retry_secs: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CountDuplicate:
+    """This copy is discarded."""
+
+
+ReceiverEffect = Accept | OweAck | OweError | CountDuplicate | OpenIncident | Note

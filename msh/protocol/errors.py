@@ -1,0 +1,41 @@
+"""Refusals. Each carries the answer to give."""
+
+from .message import Field, PartialHeader
+from .vocabulary import ErrorCode
+
+
+class ProtocolError(Exception):
+    """Base of everything this package raises."""
+
+
+class Unreadable(ProtocolError):
+    """A request that cannot be read or attributed: it gets an HTTP status only (D49).
+
+    `status` is 400, 403, 413 or 415; `str()` is one line that names the thing and the cure.
+    """
+
+    def __init__(self, reason: str, *, status: int = 400) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+class Refused(ProtocolError):
+    """A message that was read far enough to answer it with an Error Message (D49, D52)."""
+
+    def __init__(
+        self, code: ErrorCode, field: Field, description: str, partial: PartialHeader
+    ) -> None:
+        super().__init__(description)
+        self.code = code
+        self.field = field
+        self.description = description
+        self.partial = partial
+
+
+class IllegalTransition(ProtocolError):
+    """An event that may not happen in this state. Nothing has changed."""
+
+    def __init__(self, state: str, event: str) -> None:
+        super().__init__(f"{event} may not happen while {state}")
+        self.state = state
+        self.event = event

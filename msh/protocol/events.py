@@ -1,0 +1,182 @@
+"""What can happen to a lane of the Sender or at the Receiver: one class each, past participles."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from .agreement import Terms
+from .message import ErrorReport
+
+
+class Verdict(StrEnum):
+    """What the operator knows of a message that is cancelled while in flight (D18)."""
+
+    RECEIVED = "received"
+    NOT_RECEIVED = "not_received"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class MessageSubmitted:
+    """A message was queued. It never touches the lane."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneLooked:
+    """The idle lane's queue was looked at; `message_id` is its head, None if it is empty."""
+
+    message_id: str | None = None
+    terms: Terms | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptClaimed:
+    """A worker takes the copy that is to be sent. `http_deadline` in seconds."""
+
+    http_deadline: float
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEvent:
+    """Names the attempt it is about, so that a late one is known to be late."""
+
+    message_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptCarried(AttemptEvent):
+    """The peer's MSH answered 2xx."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFailed(AttemptEvent):
+    """It may be tried again. `retry_after` in seconds, as the peer asked for it."""
+
+    detail: str = ""
+    retry_after: float | None = None
+    doubted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRefused(AttemptEvent):
+    """The peer can never take these bytes (D35)."""
+
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AckReceived:
+    """An Acknowledgement of the message in flight."""
+
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class AckOfOtherReceived:
+    """An Acknowledgement of a known message that is not in flight."""
+
+    message_id: str
+    cancelled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AckOfUnknownReceived:
+    """An Acknowledgement of a message that we never sent on this pair."""
+
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlinePassed:
+    """The due time is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransientErrorReceived:
+    """The Receiver asks us to wait for `min_retry_secs` seconds, or does not say how long."""
+
+    message_id: str
+    min_retry_secs: int | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceErrorReceived:
+    """SequenceGap, SequenceStale or SequenceConflict for the message in flight."""
+
+    message_id: str
+    report: ErrorReport
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorReceived:
+    """Any other Error for the message in flight. Severity Warning is a note only (D26)."""
+
+    message_id: str
+    report: ErrorReport
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorForOtherReceived:
+    """An Error for a message that is not in flight: it never touches the one that is (D3)."""
+
+    message_id: str
+    report: ErrorReport
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorResumed:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class RetriesReset:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class SendNowRequested:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSuspended:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class MessageCancelled:
+    """The operator cancels the message in flight. `nothing_sent`: it is proven that no byte of
+    the body ever left us, or that the partner does not have it; NOT_RECEIVED needs it (D18)."""
+
+    verdict: Verdict
+    nothing_sent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceReset:
+    """The operator starts the numbers again at 1 (D17)."""
+
+
+SenderEvent = (
+    MessageSubmitted
+    | LaneLooked
+    | AttemptClaimed
+    | AttemptCarried
+    | AttemptFailed
+    | AttemptRefused
+    | AckReceived
+    | AckOfOtherReceived
+    | AckOfUnknownReceived
+    | DeadlinePassed
+    | TransientErrorReceived
+    | SequenceErrorReceived
+    | ErrorReceived
+    | ErrorForOtherReceived
+    | OperatorResumed
+    | RetriesReset
+    | SendNowRequested
+    | OperatorSuspended
+    | MessageCancelled
+    | SequenceReset
+)

@@ -1,0 +1,119 @@
+"""The Sender's lane: one per pair, at most one reliable message in flight (000 §2.1.3)."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from . import sequence
+from .agreement import Terms
+
+
+class LaneState(StrEnum):
+    IDLE = "idle"
+    WAITING = "waiting"
+    TRANSIENT = "transient"
+    SUSPENDED = "suspended"
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """The message in flight. `attempt` numbers its copies and never starts again; the retry
+    counter `retries_spent` does."""
+
+    message_id: str
+    sequence_number: int
+    terms: Terms
+    attempt: int = 0
+    retries_spent: int = 0
+    transients: int = 0
+    transient_since: datetime | None = None
+
+    @property
+    def wait(self) -> timedelta:
+        """How long to wait for an answer after a copy (000 §2.1.4.1, D53)."""
+        terms = self.terms
+        return timedelta(seconds=terms.retry_interval if self.retries_spent else terms.timeout)
+
+    @property
+    def retry_interval(self) -> timedelta:
+        return timedelta(seconds=self.terms.retry_interval)
+
+    def granted(self, asked: float | None) -> timedelta:
+        """The wait granted to a peer that asks for `asked` seconds, or for none (D10, D54)."""
+        if asked is None or asked < 0:
+            return self.retry_interval
+        return timedelta(seconds=min(max(asked, 1), self.terms.transient_wait_limit))
+
+    def transient_limit_reached(self, now: datetime) -> bool:
+        """True if TransientErrors may not hold this message any longer (D10)."""
+        if self.transient_since is None:
+            return False
+        held = now - self.transient_since
+        return self.transients > self.terms.transient_count_limit or held >= timedelta(
+            seconds=self.terms.transient_time_limit
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """`unsent`: a copy of the message in flight waits for a worker; then `due` is when it may go.
+    `late_ack`: while suspended, the message was acknowledged after all (D12)."""
+
+    state: LaneState = LaneState.IDLE
+    next_number: int = sequence.FIRST
+    epoch: int = 1
+    in_flight: InFlight | None = None
+    due: datetime | None = None
+    unsent: bool = False
+    late_ack: bool = False
+
+    @property
+    def flying(self) -> InFlight:
+        """The message in flight, where the state says that there is one."""
+        if self.in_flight is None:
+            raise AssertionError(f"{self.state} with nothing in flight")
+        return self.in_flight
+
+    def is_due(self, now: datetime) -> bool:
+        """True if the due time is over, or so far away that the clock must have jumped (D13)."""
+        return self.due is not None and (self.due <= now or self.due > now + self._horizon)
+
+    @property
+    def _horizon(self) -> timedelta:
+        if self.in_flight is None:
+            return timedelta(seconds=Terms(1, 0, 1).transient_wait_limit)
+        terms = self.in_flight.terms
+        longest = max(terms.timeout, terms.retry_interval, terms.transient_wait_limit)
+        return timedelta(seconds=2 * longest)
+
+    def takes(self, message_id: str, terms: Terms, now: datetime) -> "Lane":
+        """Put a message in flight under the next number."""
+        return replace(
+            self,
+            state=LaneState.WAITING,
+            in_flight=InFlight(message_id, self.next_number, terms),
+            next_number=sequence.following(self.next_number),
+            epoch=sequence.epoch_following(self.next_number, self.epoch),
+            due=now,
+            unsent=True,
+        )
+
+    def transmits(self, in_flight: InFlight, now: datetime) -> "Lane":
+        """Send a copy of the message in flight now."""
+        return replace(
+            self, state=LaneState.WAITING, in_flight=in_flight, due=now, unsent=True, late_ack=False
+        )
+
+    def suspends(self) -> "Lane":
+        return replace(self, state=LaneState.SUSPENDED, due=None, unsent=False)
+
+    def lands(self) -> "Lane":
+        """Nothing is in flight any more. A transient wait is served out (D28)."""
+        landed = replace(self, in_flight=None, unsent=False)
+        if self.state is LaneState.WAITING:
+            return replace(landed, state=LaneState.IDLE, due=None)
+        return landed
+
+    def restarts(self) -> "Lane":
+        """The next number is 1, in a new epoch."""
+        return replace(self, next_number=sequence.FIRST, epoch=self.epoch + 1)

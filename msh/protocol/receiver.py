@@ -1,0 +1,192 @@
+"""The Receiver's table: what becomes of a OnceAndOnlyOnce message that arrives (tables.md 1)."""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from . import effects as do
+from . import sequence
+from .message import Field
+from .vocabulary import ErrorCode
+
+
+class Known(StrEnum):
+    """Is the MessageId known for this pair? It is asked before the number (D1)."""
+
+    NO = "no"
+    SAME = "same content"
+    WITHHELD = "its Ack withheld"
+    OTHER = "other content"
+
+
+class Position(StrEnum):
+    """Where the SequenceNumber stands against L, the last one accepted on the pair."""
+
+    NEXT = "next(L), or 1 without L"
+    ONE_AGAIN = "1, and L = 1"
+    ONE = "1, L neither 1 nor 999,999,999"
+    LAST = "= L"
+    GAP = "> next(L)"
+    STALE = "< L"
+
+
+class OnUnexpectedFirst(StrEnum):
+    """The agreement's setting for a number 1 that comes out of turn."""
+
+    ACCEPT = "accept"
+    HOLD = "hold"
+    REFUSE = "refuse"
+
+
+class Ruling(StrEnum):
+    """One cell of the table."""
+
+    ACCEPT = "accept"
+    ACCEPT_RESET = "accept as the peer's reset"
+    AS_AGREED = "accept, hold or refuse as the agreement says"
+    DUPLICATE = "Ack again, count, discard"
+    WITHHOLD = "TransientError"
+    REUSED = "MessageIdReused"
+    CONFLICT = "SequenceConflict"
+    GAP = "SequenceGap"
+    STALE = "SequenceStale"
+
+
+_WHEN_UNKNOWN = {
+    Position.NEXT: Ruling.ACCEPT,
+    Position.ONE_AGAIN: Ruling.ACCEPT_RESET,  # 000 §5.2, the draft's own special case
+    Position.ONE: Ruling.AS_AGREED,
+    Position.LAST: Ruling.CONFLICT,  # D2
+    Position.GAP: Ruling.GAP,
+    Position.STALE: Ruling.STALE,
+}
+
+TABLE: dict[Known, dict[Position, Ruling]] = {
+    Known.NO: _WHEN_UNKNOWN,
+    Known.SAME: dict.fromkeys(Position, Ruling.DUPLICATE),
+    Known.WITHHELD: dict.fromkeys(Position, Ruling.WITHHOLD),
+    Known.OTHER: dict.fromkeys(Position, Ruling.REUSED),  # D45
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivingLink:
+    """`last_number` is L: None before the first message. `reset_allowed`: an operator has let the
+    next number 1 in."""
+
+    last_number: int | None = None
+    epoch: int = 1
+    reset_allowed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MessageArrived:
+    """A reliable message that was read and belongs to the pair and an agreement of it."""
+
+    message_id: str
+    sequence_number: int
+    known: Known
+    on_unexpected_first: OnUnexpectedFirst = OnUnexpectedFirst.ACCEPT
+
+
+Outcome = tuple[ReceivingLink, tuple[do.ReceiverEffect, ...]]
+
+
+def position(last: int | None, number: int) -> Position:
+    """Where `number` stands against the last one accepted."""
+    if number == (sequence.FIRST if last is None else sequence.following(last)):
+        return Position.NEXT
+    if number == sequence.FIRST:
+        return Position.ONE_AGAIN if last == sequence.FIRST else Position.ONE
+    if number == last:
+        return Position.LAST
+    if last is None or number > sequence.following(last):  # without L: D50
+        return Position.GAP
+    return Position.STALE
+
+
+def step(before: ReceivingLink, event: MessageArrived) -> Outcome:
+    """The pair after this copy, and what is to be stored, answered and reported."""
+    where = position(before.last_number, event.sequence_number)
+    ruling = TABLE[event.known][where]
+    if ruling is Ruling.AS_AGREED:
+        ruling = _as_agreed(before, event)
+        if ruling is Ruling.WITHHOLD:
+            return before, _held(event)
+    if ruling in (Ruling.ACCEPT, Ruling.ACCEPT_RESET):
+        return _accepted(before, event, ruling)
+    return before, _not_accepted(before, event, ruling)
+
+
+def _as_agreed(link: ReceivingLink, event: MessageArrived) -> Ruling:
+    if link.reset_allowed or event.on_unexpected_first is OnUnexpectedFirst.ACCEPT:
+        return Ruling.ACCEPT_RESET
+    if event.on_unexpected_first is OnUnexpectedFirst.HOLD:
+        return Ruling.WITHHOLD
+    return Ruling.STALE
+
+
+def _accepted(link: ReceivingLink, event: MessageArrived, ruling: Ruling) -> Outcome:
+    number, last = event.sequence_number, link.last_number
+    starts_again = last is not None and number == sequence.FIRST
+    epoch = link.epoch + 1 if starts_again else link.epoch
+    after = replace(link, last_number=number, epoch=epoch)
+    effects: tuple[do.ReceiverEffect, ...] = (do.Accept(number, epoch), do.OweAck())
+    if ruling is Ruling.ACCEPT_RESET:
+        after = replace(after, reset_allowed=False)
+        note = f"the peer started its numbers again at 1, the last accepted was {last}"
+        effects = (*effects, do.Note(event.message_id, note))
+    return after, effects
+
+
+def _held(event: MessageArrived) -> tuple[do.ReceiverEffect, ...]:
+    text = "number 1 is out of turn and held until an operator allows the reset"
+    return (
+        do.OweError(ErrorCode.TRANSIENT_ERROR, Field.SEQUENCE_NUMBER, text),
+        do.OpenIncident(do.IncidentKind.RESET_HELD, event.message_id, text),
+    )
+
+
+def _not_accepted(
+    link: ReceivingLink, event: MessageArrived, ruling: Ruling
+) -> tuple[do.ReceiverEffect, ...]:
+    if ruling is Ruling.DUPLICATE:
+        return (do.CountDuplicate(), do.OweAck())
+    if ruling is Ruling.WITHHOLD:
+        text = "stored, but the way onward is not complete"
+        return (do.OweError(ErrorCode.TRANSIENT_ERROR, Field.MESSAGE, text),)
+    code, field, kind = _REFUSALS[ruling]
+    text = _explained(link, event, ruling)
+    return (do.OweError(code, field, text), do.OpenIncident(kind, event.message_id, text))
+
+
+_REFUSALS = {
+    Ruling.REUSED: (
+        ErrorCode.MESSAGE_ID_REUSED,
+        Field.MESSAGE_ID,
+        do.IncidentKind.MESSAGE_ID_REUSED,
+    ),
+    Ruling.CONFLICT: (
+        ErrorCode.SEQUENCE_CONFLICT,
+        Field.SEQUENCE_NUMBER,
+        do.IncidentKind.SEQUENCE_CONFLICT,
+    ),
+    Ruling.GAP: (ErrorCode.SEQUENCE_GAP, Field.SEQUENCE_NUMBER, do.IncidentKind.SEQUENCE_GAP),
+    Ruling.STALE: (
+        ErrorCode.SEQUENCE_STALE,
+        Field.SEQUENCE_NUMBER,
+        do.IncidentKind.SEQUENCE_STALE,
+    ),
+}
+
+
+def _explained(link: ReceivingLink, event: MessageArrived, ruling: Ruling) -> str:
+    number, last = event.sequence_number, link.last_number
+    if ruling is Ruling.REUSED:
+        return f"MessageId {event.message_id} was accepted before with other content"
+    if ruling is Ruling.CONFLICT:
+        return f"number {number} was accepted before for another MessageId"
+    if ruling is Ruling.STALE:
+        return f"number {number} is not above the last accepted, {last}, and its MessageId is new"
+    expected = sequence.FIRST if last is None else sequence.following(last)
+    missing = f"{expected}" if expected == number - 1 else f"{expected} to {number - 1}"
+    return f"number {number} came, {missing} missing: expected {expected}"

@@ -1,0 +1,362 @@
+"""The Sender's table: every state, every event (000 §2.1.4, tables.md 2).
+
+`step` is the only way a lane changes. It knows no clock, no row and no socket.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from . import effects as do
+from . import events as on
+from .errors import IllegalTransition
+from .lane import Lane, LaneState
+from .vocabulary import Severity
+
+IDLE, WAITING = LaneState.IDLE, LaneState.WAITING
+TRANSIENT, SUSPENDED = LaneState.TRANSIENT, LaneState.SUSPENDED
+
+Outcome = tuple[Lane, tuple[do.SenderEffect, ...]]
+Handler = Callable[[Lane, Any, datetime], Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell of the table: what is done, and the states it may lead to."""
+
+    handler: Handler
+    targets: tuple[LaneState, ...]
+
+
+def step(before: Lane, event: on.SenderEvent, *, now: datetime) -> Outcome:
+    """The lane after `event`, and the effects that belong into its transaction.
+
+    Raises IllegalTransition, with nothing changed, for an event that may not happen in this state.
+    """
+    if isinstance(event, on.AttemptEvent) and not _is_latest(before, event):
+        return before, ()  # written on its attempt, does nothing else, in every state
+    cell = TRANSITIONS[before.state][type(event)]
+    if cell is None:
+        raise IllegalTransition(before.state, type(event).__name__)
+    after, effects = cell.handler(before, event, now)
+    if after.state not in cell.targets:
+        raise AssertionError(f"{before.state} × {type(event).__name__} led to {after.state}")
+    return after, effects
+
+
+def _is_latest(lane: Lane, event: on.AttemptEvent) -> bool:
+    flying = lane.in_flight
+    return flying is not None and (flying.message_id, flying.attempt) == (
+        event.message_id,
+        event.attempt,
+    )
+
+
+def _illegal(lane: Lane, event: object) -> IllegalTransition:
+    return IllegalTransition(lane.state, type(event).__name__)
+
+
+def _nothing(lane: Lane, event: Any, now: datetime) -> Outcome:
+    return lane, ()
+
+
+def _suspended(lane: Lane, kind: do.IncidentKind, detail: str) -> Outcome:
+    message_id = lane.flying.message_id
+    return lane.suspends(), (
+        do.OpenIncident(kind, message_id, detail),
+        do.NotifyFromParty(do.PartyEventKind.SUSPENDED, message_id, detail),
+    )
+
+
+def _landed(lane: Lane, *effects: do.SenderEffect) -> Outcome:
+    after = lane.lands()
+    return after, (*effects, do.LookAtLane()) if after.state is IDLE else effects
+
+
+def _looked(lane: Lane, event: on.LaneLooked, now: datetime) -> Outcome:
+    if event.message_id is None or event.terms is None:
+        return lane, ()
+    number, epoch = lane.next_number, lane.epoch
+    return lane.takes(event.message_id, event.terms, now), (
+        do.PutInFlight(event.message_id, number, epoch, event.terms),
+        do.Transmit(),
+    )
+
+
+def _claimed(lane: Lane, event: on.AttemptClaimed, now: datetime) -> Outcome:
+    if lane.in_flight is None or not lane.unsent:
+        raise _illegal(lane, event)
+    flying = replace(lane.in_flight, attempt=lane.in_flight.attempt + 1)
+    # A worker that dies here leaves an ordinary deadline behind.
+    due = now + timedelta(seconds=event.http_deadline) + flying.wait
+    return replace(lane, in_flight=flying, unsent=False, due=due), ()
+
+
+def _claimed_while_transient(lane: Lane, event: on.AttemptClaimed, now: datetime) -> Outcome:
+    if lane.in_flight is None or not lane.is_due(now):
+        raise _illegal(lane, event)
+    return _claimed(lane.transmits(lane.in_flight, now), event, now)
+
+
+def _carried(lane: Lane, event: on.AttemptCarried, now: datetime) -> Outcome:
+    if lane.unsent:  # "send now" has asked for another copy meanwhile
+        return lane, ()
+    return replace(lane, due=now + lane.flying.wait), ()  # from the attempt's end (D11)
+
+
+def _failed(lane: Lane, event: on.AttemptFailed, now: datetime) -> Outcome:
+    if lane.unsent:
+        return lane, ()
+    flying = lane.flying
+    wait = max(flying.retry_interval, flying.granted(event.retry_after))  # D8, D54
+    return replace(lane, due=now + wait), ()
+
+
+def _refused(lane: Lane, event: on.AttemptRefused, now: datetime) -> Outcome:
+    return _suspended(lane, do.IncidentKind.REFUSED_BY_PEER, event.detail)
+
+
+def _acknowledged(lane: Lane, event: on.AckReceived, now: datetime) -> Outcome:
+    if lane.in_flight is None:
+        return _duplicate_ack(lane, event, now)
+    return _landed(lane, *_completed(event.message_id))
+
+
+def _acknowledged_late(lane: Lane, event: on.AckReceived, now: datetime) -> Outcome:
+    if lane.in_flight is None:
+        return _duplicate_ack(lane, event, now)
+    after = replace(lane.lands(), late_ack=True)  # only the administrator resumes (D12)
+    return after, _completed(event.message_id)
+
+
+def _completed(message_id: str) -> tuple[do.SenderEffect, ...]:
+    return (
+        do.Complete(message_id),
+        do.NotifyFromParty(do.PartyEventKind.ACKNOWLEDGED, message_id),
+    )
+
+
+def _duplicate_ack(lane: Lane, event: on.AckReceived, now: datetime) -> Outcome:
+    return lane, (do.CountDuplicateAck(event.message_id),)
+
+
+def _ack_of_other(lane: Lane, event: on.AckOfOtherReceived, now: datetime) -> Outcome:
+    if event.cancelled:
+        return lane, (
+            do.RecordLateVerdict(event.message_id),
+            do.NotifyFromParty(do.PartyEventKind.CANCELLED, event.message_id, "received after all"),
+        )
+    return lane, (do.CountDuplicateAck(event.message_id),)
+
+
+def _ack_of_unknown(lane: Lane, event: on.AckOfUnknownReceived, now: datetime) -> Outcome:
+    return lane, (do.Note(event.message_id, "Acknowledgement of a message we never sent"),)
+
+
+def _deadline_passed(lane: Lane, event: on.DeadlinePassed, now: datetime) -> Outcome:
+    if lane.unsent or not lane.is_due(now):
+        return lane, ()
+    flying = lane.flying
+    if flying.retries_spent >= flying.terms.retries:
+        detail = f"no Acknowledgement after {flying.attempt} transmissions"
+        return _suspended(lane, do.IncidentKind.RETRIES_SPENT, detail)
+    flying = replace(flying, retries_spent=flying.retries_spent + 1)
+    return lane.transmits(flying, now), (do.Transmit(),)
+
+
+def _transient_wait_over(lane: Lane, event: on.DeadlinePassed, now: datetime) -> Outcome:
+    if not lane.is_due(now):
+        return lane, ()
+    if lane.in_flight is None:
+        return replace(lane, state=IDLE, due=None), (do.LookAtLane(),)
+    if lane.in_flight.transient_limit_reached(now):
+        return _transient_limit(lane)
+    return lane.transmits(lane.in_flight, now), (do.Transmit(),)  # spends no retry (D10)
+
+
+def _told_to_wait(lane: Lane, event: on.TransientErrorReceived, now: datetime) -> Outcome:
+    if lane.in_flight is None:
+        return lane, ()
+    since = lane.in_flight.transient_since or now
+    flying = replace(
+        lane.in_flight, transients=lane.in_flight.transients + 1, transient_since=since
+    )
+    waiting = replace(
+        lane,
+        state=TRANSIENT,
+        in_flight=flying,
+        due=now + flying.granted(event.min_retry_secs),
+        unsent=False,
+    )
+    if flying.transient_limit_reached(now):
+        return _transient_limit(waiting)
+    asked = "no time" if event.min_retry_secs is None else f"{event.min_retry_secs} s"
+    return waiting, (do.Note(event.message_id, f"TransientError, asked for {asked}"),)
+
+
+def _transient_limit(lane: Lane) -> Outcome:
+    detail = f"{lane.flying.transients} TransientErrors since {lane.flying.transient_since}"
+    return _suspended(lane, do.IncidentKind.TRANSIENT_LIMIT, detail)
+
+
+def _out_of_step(lane: Lane, event: on.SequenceErrorReceived, now: datetime) -> Outcome:
+    if lane.in_flight is None:
+        return _out_of_step_while_idle(lane, event, now)
+    detail = f"{event.report.code}: {event.report.description}"
+    return _suspended(lane, do.IncidentKind.RESYNCHRONISE, detail)
+
+
+def _out_of_step_while_idle(lane: Lane, event: on.SequenceErrorReceived, now: datetime) -> Outcome:
+    detail = f"{event.report.code}: {event.report.description}"
+    return lane, (do.OpenIncident(do.IncidentKind.RESYNCHRONISE, event.message_id, detail),)
+
+
+def _error(lane: Lane, event: on.ErrorReceived, now: datetime) -> Outcome:
+    if lane.in_flight is None or event.report.severity is Severity.WARNING:
+        return _error_noted(lane, event, now)
+    detail = f"{event.report.code_text or event.report.code}: {event.report.description}"
+    return _suspended(lane, do.IncidentKind.ERROR_RECEIVED, detail)
+
+
+def _error_noted(lane: Lane, event: Any, now: datetime) -> Outcome:
+    report = event.report
+    text = f"Error {report.code_text or report.code}: {report.description}"
+    return lane, (do.Note(event.message_id, text),)
+
+
+def _transient_noted(lane: Lane, event: on.TransientErrorReceived, now: datetime) -> Outcome:
+    return lane, (do.Note(event.message_id, f"TransientError: {event.detail}"),)
+
+
+def _resumed(lane: Lane, event: on.OperatorResumed, now: datetime) -> Outcome:
+    if lane.in_flight is None:
+        idle = replace(lane, state=IDLE, late_ack=False)
+        return idle, (do.ResolveIncidents(), do.LookAtLane())
+    flying = replace(lane.in_flight, retries_spent=0, transients=0, transient_since=None)
+    return lane.transmits(flying, now), (do.ResolveIncidents(), do.Transmit())
+
+
+def _retries_reset(lane: Lane, event: on.RetriesReset, now: datetime) -> Outcome:
+    if lane.in_flight is None:
+        raise _illegal(lane, event)
+    return replace(lane, in_flight=replace(lane.in_flight, retries_spent=0)), ()
+
+
+def _sent_now(lane: Lane, event: on.SendNowRequested, now: datetime) -> Outcome:
+    if lane.in_flight is None:
+        raise _illegal(lane, event)
+    return lane.transmits(lane.in_flight, now), (do.Transmit(),)
+
+
+def _suspended_by_operator(lane: Lane, event: on.OperatorSuspended, now: datetime) -> Outcome:
+    return lane.suspends(), ()
+
+
+def _cancelled(lane: Lane, event: on.MessageCancelled, now: datetime) -> Outcome:
+    flying = lane.in_flight
+    not_received = event.verdict is on.Verdict.NOT_RECEIVED
+    if flying is None or (not_received and not event.nothing_sent):
+        raise _illegal(lane, event)
+    if event.verdict is on.Verdict.UNKNOWN:
+        lane = lane.restarts()
+    elif not_received:
+        lane = replace(lane, next_number=flying.sequence_number)
+    cancel = do.Cancel(flying.message_id, event.verdict, free_number=not_received)
+    notify = do.NotifyFromParty(do.PartyEventKind.CANCELLED, flying.message_id, event.verdict)
+    return _landed(lane, cancel, notify)
+
+
+def _sequence_reset(lane: Lane, event: on.SequenceReset, now: datetime) -> Outcome:
+    if lane.in_flight is not None:
+        raise _illegal(lane, event)
+    return lane.restarts(), ()
+
+
+def _row(
+    idle: Cell | None, waiting: Cell | None, transient: Cell | None, suspended: Cell | None
+) -> dict[LaneState, Cell | None]:
+    return {IDLE: idle, WAITING: waiting, TRANSIENT: transient, SUSPENDED: suspended}
+
+
+def _in_every_state(handler: Handler) -> dict[LaneState, Cell | None]:
+    return {state: Cell(handler, (state,)) for state in LaneState}
+
+
+_STAYS_SUSPENDED = Cell(_nothing, (SUSPENDED,))
+_STAYS_IDLE = Cell(_nothing, (IDLE,))
+
+_ROWS: dict[type, dict[LaneState, Cell | None]] = {
+    on.MessageSubmitted: _in_every_state(_nothing),
+    on.LaneLooked: _row(Cell(_looked, (IDLE, WAITING)), None, None, None),
+    on.AttemptClaimed: _row(
+        None, Cell(_claimed, (WAITING,)), Cell(_claimed_while_transient, (WAITING,)), None
+    ),
+    on.AttemptCarried: _row(
+        _STAYS_IDLE, Cell(_carried, (WAITING,)), Cell(_nothing, (TRANSIENT,)), _STAYS_SUSPENDED
+    ),
+    on.AttemptFailed: _row(
+        _STAYS_IDLE, Cell(_failed, (WAITING,)), Cell(_nothing, (TRANSIENT,)), _STAYS_SUSPENDED
+    ),
+    on.AttemptRefused: _row(
+        _STAYS_IDLE, Cell(_refused, (SUSPENDED,)), Cell(_refused, (SUSPENDED,)), _STAYS_SUSPENDED
+    ),
+    on.AckReceived: _row(
+        Cell(_duplicate_ack, (IDLE,)),
+        Cell(_acknowledged, (IDLE,)),
+        Cell(_acknowledged, (TRANSIENT,)),
+        Cell(_acknowledged_late, (SUSPENDED,)),
+    ),
+    on.AckOfOtherReceived: _in_every_state(_ack_of_other),
+    on.AckOfUnknownReceived: _in_every_state(_ack_of_unknown),
+    on.DeadlinePassed: _row(
+        None,
+        Cell(_deadline_passed, (WAITING, SUSPENDED)),
+        Cell(_transient_wait_over, (IDLE, WAITING, TRANSIENT, SUSPENDED)),
+        None,
+    ),
+    on.TransientErrorReceived: _row(
+        _STAYS_IDLE,
+        Cell(_told_to_wait, (TRANSIENT, SUSPENDED)),
+        Cell(_told_to_wait, (TRANSIENT, SUSPENDED)),
+        Cell(_transient_noted, (SUSPENDED,)),
+    ),
+    on.SequenceErrorReceived: _row(
+        Cell(_out_of_step_while_idle, (IDLE,)),
+        Cell(_out_of_step, (SUSPENDED,)),
+        Cell(_out_of_step, (TRANSIENT, SUSPENDED)),
+        Cell(_error_noted, (SUSPENDED,)),
+    ),
+    on.ErrorReceived: _row(
+        Cell(_error_noted, (IDLE,)),
+        Cell(_error, (WAITING, SUSPENDED)),
+        Cell(_error, (TRANSIENT, SUSPENDED)),
+        Cell(_error_noted, (SUSPENDED,)),
+    ),
+    on.ErrorForOtherReceived: _in_every_state(_error_noted),
+    on.OperatorResumed: _row(None, None, None, Cell(_resumed, (IDLE, WAITING))),
+    on.RetriesReset: _row(
+        None, Cell(_retries_reset, (WAITING,)), Cell(_retries_reset, (TRANSIENT,)), None
+    ),
+    on.SendNowRequested: _row(None, Cell(_sent_now, (WAITING,)), Cell(_sent_now, (WAITING,)), None),
+    on.OperatorSuspended: _row(
+        Cell(_suspended_by_operator, (SUSPENDED,)),
+        Cell(_suspended_by_operator, (SUSPENDED,)),
+        Cell(_suspended_by_operator, (SUSPENDED,)),
+        None,
+    ),
+    on.MessageCancelled: _row(
+        None,
+        Cell(_cancelled, (IDLE,)),
+        Cell(_cancelled, (TRANSIENT,)),
+        Cell(_cancelled, (SUSPENDED,)),
+    ),
+    on.SequenceReset: _row(
+        Cell(_sequence_reset, (IDLE,)), None, None, Cell(_sequence_reset, (SUSPENDED,))
+    ),
+}
+
+TRANSITIONS: dict[LaneState, dict[type, Cell | None]] = {
+    state: {event: row[state] for event, row in _ROWS.items()} for state in LaneState
+}
+"""Complete: a cell for every state and event. None: the event may not happen."""

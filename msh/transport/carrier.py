@@ -1,0 +1,175 @@
+"""A background thread that carries many POSTs at once, so that a slow partner stops only itself.
+
+The caller's thread claims and records, this one waits on sockets; no database connection is
+held meanwhile. Nothing here is remembered: whatever dies with the process is an ordinary passed
+deadline to the sweep.
+"""
+
+import asyncio
+import logging
+import os
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+from typing import NamedTuple
+
+from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.transport.job import Job
+from msh.transport.registry import NoTransport, Transport, transport_for
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE = 256
+AT_ONCE_PER_PARTNER = 4
+RESOLVER_THREADS = 32  # a name server that does not answer holds one thread per host
+
+
+class Finished(NamedTuple):
+    """`result` is None if the job was stale: its `not_after` passed and nothing was written."""
+
+    job: Job
+    result: AttemptResult | None
+
+
+class Carrier:
+    """Carries jobs and puts each one, finished, into `results`.
+
+    The thread starts with the first `submit` of a process, so a carrier made before a fork is
+    usable after it. `submit`, `free`, `busy` and `close` may be called from any thread.
+    """
+
+    def __init__(
+        self,
+        results: "SimpleQueue[Finished]",
+        *,
+        at_once: int = AT_ONCE,
+        at_once_per_partner: int = AT_ONCE_PER_PARTNER,
+    ) -> None:
+        self._results = results
+        self._at_once = at_once
+        self._at_once_per_partner = at_once_per_partner
+        self._lock = threading.Lock()
+        self._under_way: Counter[int] = Counter()
+        self._loop: _Loop | None = None
+        self._pid = os.getpid()
+
+    def submit(self, jobs: Iterable[Job]) -> None:
+        """Take jobs. Those beyond a partner's free places wait for one, in order."""
+        batch = tuple(jobs)
+        with self._lock:
+            loop = self._running_loop()
+            self._under_way.update(job.partner_id for job in batch)
+        loop.carry(batch)
+
+    def free(self, partner_id: int) -> int:
+        """How many more jobs of this partner would start at once."""
+        with self._lock:
+            return max(0, self._at_once_per_partner - self._under_way[partner_id])
+
+    def busy(self) -> set[int]:
+        """The partners without a free place."""
+        with self._lock:
+            return {
+                partner_id
+                for partner_id, count in self._under_way.items()
+                if count >= self._at_once_per_partner
+            }
+
+    def under_way(self) -> int:
+        """Jobs submitted and not yet in `results`."""
+        with self._lock:
+            return self._under_way.total()
+
+    def close(self, grace: float = 0.0) -> None:
+        """End the thread: POSTs under way get `grace` seconds, then are given up as failed."""
+        with self._lock:
+            loop, self._loop = self._loop, None
+        if loop and self._pid == os.getpid():
+            loop.close(grace)
+
+    def _running_loop(self) -> "_Loop":
+        if self._loop is None or self._pid != os.getpid():
+            self._pid = os.getpid()
+            self._under_way.clear()
+            self._loop = _Loop(self._finish, self._at_once, self._at_once_per_partner)
+        return self._loop
+
+    def _finish(self, job: Job, result: AttemptResult | None) -> None:
+        with self._lock:
+            self._under_way[job.partner_id] -= 1
+            if not self._under_way[job.partner_id]:
+                del self._under_way[job.partner_id]
+        self._results.put(Finished(job, result))
+
+
+class _Loop:
+    """An event loop in a daemon thread, with the transports that belong to it."""
+
+    def __init__(
+        self,
+        finish: Callable[[Job, AttemptResult | None], None],
+        at_once: int,
+        at_once_per_partner: int,
+    ) -> None:
+        self._finish = finish
+        self._room = asyncio.Semaphore(at_once)
+        self._places: defaultdict[int, asyncio.Semaphore] = defaultdict(
+            lambda: asyncio.Semaphore(at_once_per_partner)
+        )
+        self._transports: dict[Callable[[], Transport], Transport] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.new_event_loop()
+        self._loop.set_default_executor(ThreadPoolExecutor(RESOLVER_THREADS, "msh-resolver"))
+        self._thread = threading.Thread(target=self._run, name="msh-carrier", daemon=True)
+        self._thread.start()
+
+    def carry(self, jobs: tuple[Job, ...]) -> None:
+        self._loop.call_soon_threadsafe(self._start, jobs)
+
+    def close(self, grace: float) -> None:
+        asyncio.run_coroutine_threadsafe(self._wind_up(grace), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        self._loop.close()
+
+    def _start(self, jobs: tuple[Job, ...]) -> None:
+        for job in jobs:
+            task = self._loop.create_task(self._carry(job))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _carry(self, job: Job) -> None:
+        result: AttemptResult | None = AttemptResult(
+            AttemptOutcome.FAILED, detail="given up: the process is ending"
+        )
+        try:
+            async with self._places[job.partner_id], self._room:
+                result = await self._transport(job.url).post(job)
+        except NoTransport as error:
+            result = AttemptResult(AttemptOutcome.FAILED, detail=str(error), body_sent=False)
+        except Exception as error:
+            logger.exception("POST to %s failed unexpectedly", job.url)
+            result = AttemptResult(AttemptOutcome.FAILED, detail=repr(error)[:500])
+        finally:
+            self._finish(job, result)
+
+    def _transport(self, url: str) -> Transport:
+        kind = transport_for(url)
+        if kind not in self._transports:
+            self._transports[kind] = kind()
+        return self._transports[kind]
+
+    async def _wind_up(self, grace: float) -> None:
+        if self._tasks:
+            _, left = await asyncio.wait(self._tasks, timeout=grace)
+            for task in left:
+                task.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
+        for transport in self._transports.values():
+            await transport.close()

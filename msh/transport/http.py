@@ -1,0 +1,201 @@
+"""HTTP and HTTPS: one POST, one answer, no cleverness.
+
+No redirect is followed, no proxy, cookie or environment is looked at, the answer's body is
+thrown away. A request that may have been written is never written a second time: a copy earlier
+than the wait would break 000-021 and 000-024. TLS certificates are verified.
+"""
+
+import asyncio
+import select
+import time
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import NoReturn
+from weakref import WeakSet
+
+import aiohttp
+from aiohttp import payload
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http_writer import StreamWriter
+
+from msh.faults import reach
+from msh.protocol.attempt import AttemptOutcome, AttemptResult, outcome_of
+from msh.transport.job import Job
+
+IDLE_LIMIT = 1.5
+"""Seconds an idle connection is kept. Servers close theirs after 2 s and more; a POST that meets
+the close costs the message a whole RetryInterval."""
+
+ANSWER_LIMIT = 64 * 1024  # bytes of an answer's body we read to keep its connection
+DETAIL_LIMIT = 500
+CHUNK = 64 * 1024
+
+
+class _Stale(Exception):
+    """The pooled connection was closed by the peer. Nothing has been written."""
+
+
+class _Late(Exception):
+    """The job's `not_after` has passed. Nothing has been written."""
+
+
+class HttpTransport:
+    """A pool of connections of one event loop. Make it and use it inside that loop."""
+
+    def __init__(self) -> None:
+        self._used: WeakSet[asyncio.BaseProtocol] = WeakSet()
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_LIMIT),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"User-Agent": "MSH"},
+            skip_auto_headers=("Accept", "Accept-Encoding"),
+            auto_decompress=False,
+            timeout=aiohttp.ClientTimeout(total=None),
+        )
+
+    async def post(self, job: Job) -> AttemptResult | None:
+        """How the POST ended; None if it was not made because its `not_after` had passed."""
+        body = _Body(job, self._used)
+        expires = asyncio.get_running_loop().time() + job.deadline
+        try:
+            async with asyncio.timeout_at(expires):
+                response = await self._post_fresh(job, body)
+        except TimeoutError:
+            return _failed(f"no answer within {job.deadline:g} s", body)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            if isinstance(body.refusal, _Late):
+                return None
+            return _failed(f"{type(error).__name__}: {error}", body)
+        await _finish(response, expires)
+        return _result(response)
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    async def _post_fresh(self, job: Job, body: "_Body") -> aiohttp.ClientResponse:
+        while True:
+            body.refusal = None
+            try:
+                return await self._post_once(job, body)
+            except aiohttp.ClientError:
+                if not isinstance(body.refusal, _Stale):
+                    raise
+
+    async def _post_once(self, job: Job, body: "_Body") -> aiohttp.ClientResponse:
+        headers = {"Content-Type": job.content_type}
+        if job.authorization:
+            headers["Authorization"] = job.authorization
+        return await self._session.post(job.url, data=body, headers=headers, allow_redirects=False)
+
+
+class _Body(payload.Payload):
+    """The stored bytes, and what is known of their way out."""
+
+    def __init__(self, job: Job, used: WeakSet[asyncio.BaseProtocol]) -> None:
+        super().__init__(job.body)
+        self._size = len(job.body)
+        self._job = job
+        self._used = used
+        self.begun = False
+        self.refusal: _Stale | _Late | None = None
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        return self._job.body.decode(encoding, errors)
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        """aiohttp calls this with the head composed and not yet written."""
+        assert isinstance(writer, StreamWriter)
+        self._check(writer)
+        before, after = self._job.crash_points
+        reach(before)
+        self.begun = True
+        view = memoryview(self._job.body)
+        for start in range(0, len(view), CHUNK):
+            await writer.write(view[start : start + CHUNK])
+        reach(after)
+
+    def _check(self, writer: StreamWriter) -> None:
+        if writer.protocol in self._used:
+            if _hung_up(writer.transport):
+                self._refuse(_Stale())
+        elif writer.transport is None:
+            raise aiohttp.ClientConnectionResetError("closed by the peer as soon as it was open")
+        if time.monotonic() > self._job.not_after:
+            self._refuse(_Late())
+        self._used.add(writer.protocol)
+
+    def _refuse(self, refusal: _Stale | _Late) -> NoReturn:
+        self.refusal = refusal  # aiohttp raises an error of its own in its stead
+        raise refusal
+
+
+def _hung_up(transport: asyncio.Transport | None) -> bool:
+    """Whether the idle peer has closed, or spoken out of turn, without our having noticed."""
+    if transport is None or transport.is_closing():
+        return True
+    poll = select.poll()
+    poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _failed(detail: str, body: _Body) -> AttemptResult:
+    return AttemptResult(
+        AttemptOutcome.FAILED, detail=one_line(detail, DETAIL_LIMIT), body_sent=body.begun
+    )
+
+
+def _result(response: aiohttp.ClientResponse) -> AttemptResult:
+    detail = f"{response.status} {response.reason or ''}".strip()
+    reason = response.headers.get("X-MSH-Error")
+    return AttemptResult(
+        outcome_of(response.status),
+        status=response.status,
+        detail=one_line(f"{detail}: {reason}" if reason else detail, DETAIL_LIMIT),
+        retry_after=retry_after(
+            response.headers.get("Retry-After", ""), response.headers.get("Date", "")
+        ),
+    )
+
+
+async def _finish(response: aiohttp.ClientResponse, expires: float) -> None:
+    """Read a small body to keep the connection, hang up on a large one. The status stands."""
+    left = ANSWER_LIMIT
+    try:
+        async with asyncio.timeout_at(expires):
+            while left > 0 and not response.content.at_eof():
+                left -= len(await response.content.read(left))
+    except (aiohttp.ClientError, OSError):  # TimeoutError is an OSError
+        left = 0
+    if left > 0:
+        response.release()
+    else:
+        response.close()
+
+
+def retry_after(value: str, date: str) -> float | None:
+    """Seconds that a Retry-After header asks for, None if unusable (D54).
+
+    An HTTP date is measured against `date`, the answer's Date header, so that the peer's clock
+    need not be ours; without one, against our clock.
+    """
+    if value.isascii() and value.isdigit():
+        return float(value)
+    then = _http_date(value)
+    if then is None:
+        return None
+    seconds = (then - (_http_date(date) or datetime.now(UTC))).total_seconds()
+    return seconds if seconds >= 0 else None
+
+
+def _http_date(text: str) -> datetime | None:
+    try:
+        moment = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def one_line(text: str, limit: int) -> str:
+    """`text` as printable ASCII on one line, at most `limit` characters."""
+    plain = " ".join(text.split()).encode("ascii", "replace").decode()
+    return "".join(c if c.isprintable() else "?" for c in plain)[:limit]

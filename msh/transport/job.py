@@ -1,0 +1,33 @@
+"""One POST to be made: what a flow hands to a transport, whatever the URL's scheme."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from msh.faults import CrashPoint
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """`key` is the caller's own, handed back untouched.
+
+    `authorization` is the whole header value, "" for none. `deadline` is in seconds and covers
+    connecting, writing and the answer (D11). `not_after` is on the clock of `time.monotonic`: if
+    it has passed when the first byte would be written, because this process was stopped or
+    the machine stood still, nothing is written. `crash_points` are before and after the write.
+    """
+
+    key: Hashable
+    partner_id: int
+    url: str
+    content_type: str
+    body: bytes
+    authorization: str
+    deadline: float
+    not_after: float
+    crash_points: tuple[CrashPoint, CrashPoint] = (
+        CrashPoint.POST_BEFORE_WRITE,
+        CrashPoint.POST_AFTER_WRITE,
+    )
+
+
+SIGNAL_CRASH_POINTS = (CrashPoint.SIGNAL_BEFORE_WRITE, CrashPoint.SIGNAL_AFTER_WRITE)

@@ -1,0 +1,38 @@
+"""Scheme of an address → the transport that carries to it."""
+
+from collections.abc import Callable
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from msh.protocol.attempt import AttemptResult
+from msh.transport.http import HttpTransport
+from msh.transport.job import Job
+
+
+class Transport(Protocol):
+    """Carries jobs of one event loop. Made, used and closed inside that loop."""
+
+    async def post(self, job: Job) -> AttemptResult | None:
+        """How the attempt ended; None if it was not made: its `not_after` had passed."""
+
+    async def close(self) -> None: ...
+
+
+TRANSPORTS: dict[str, Callable[[], Transport]] = {"http": HttpTransport, "https": HttpTransport}
+
+
+class NoTransport(ValueError):
+    """No transport for an address. `str()` is a sentence that names the cure."""
+
+
+def transport_for(url: str) -> Callable[[], Transport]:
+    """What makes the transport for `url`. Refuses other schemes with NoTransport."""
+    scheme = urlsplit(url).scheme.lower()
+    try:
+        return TRANSPORTS[scheme]
+    except KeyError:
+        known = ", ".join(sorted(TRANSPORTS))
+        raise NoTransport(
+            f"No transport for {scheme or 'an address without a scheme'}: {url}."
+            f" The partner's address must begin with one of: {known}."
+        ) from None

@@ -1,0 +1,55 @@
+"""Start-up checks: a wrong setting is one sentence now, not a surprise at the first message."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from cryptography.fernet import Fernet
+from django.apps import AppConfig
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, Tags, register
+
+
+@register(Tags.security)
+def check_settings(
+    app_configs: Sequence[AppConfig] | None,  # noqa: ARG001
+    **kwargs: Any,  # noqa: ARG001
+) -> list[CheckMessage]:
+    return [*_database(), *_uri("MSH_URI"), *_uri("MSH_ERROR_URI"), *_fernet_keys()]
+
+
+def _database() -> Iterator[CheckMessage]:
+    if settings.DATABASES["default"]["ENGINE"] != "django.db.backends.postgresql":
+        yield Error(
+            "The database is not PostgreSQL.",
+            hint="Set DATABASE_URL to postgres://user:password@host:port/name.",
+            id="msh.E001",
+        )
+
+
+def _uri(name: str) -> Iterator[CheckMessage]:
+    value = getattr(settings, name)
+    parts = urlsplit(value)
+    if parts.scheme not in {"http", "https", "mailto"} or not (parts.netloc or parts.path):
+        yield Error(
+            f"{name} is {value!r}, which is not an address that partners can send to.",
+            hint=f"Set {name} to the public address of the endpoint: https://msh.example/ebxml/.",
+            id="msh.E002",
+        )
+
+
+def _fernet_keys() -> Iterator[CheckMessage]:
+    if not settings.MSH_FERNET_KEYS:
+        yield Error(
+            "MSH_FERNET_KEYS is empty: partners' credentials could not be encrypted.",
+            hint="Make a key with cryptography.fernet.Fernet.generate_key() and keep it safe.",
+            id="msh.E003",
+        )
+    for number, key in enumerate(settings.MSH_FERNET_KEYS, 1):
+        try:
+            Fernet(key)
+        except ValueError:
+            yield Error(
+                f"Key {number} of MSH_FERNET_KEYS is not 32 bytes in url-safe base64.",
+                id="msh.E004",
+            )

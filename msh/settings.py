@@ -1,0 +1,136 @@
+"""Settings, all from the environment (12-factor). The names are listed in README.md.
+
+`manage.py up --data FOLDER` writes them for one MSH into FOLDER; see `msh.datafolder`.
+"""
+
+from pathlib import Path
+from urllib.parse import urlsplit
+from zlib import crc32
+
+import environ
+
+from msh.logs import logging_config
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+env = environ.Env()
+
+# --- this MSH -----------------------------------------------------------------------------------
+MSH_URI = env.str("MSH_URI", default="")
+"""Our identity in a RoutingHeader: the address of our endpoint as partners know it."""
+MSH_ERROR_URI = env.str("MSH_ERROR_URI", default=MSH_URI)
+MSH_FERNET_KEYS = env.list("MSH_FERNET_KEYS", default=[])
+"""Keys that encrypt partners' credentials: the first encrypts, every one decrypts."""
+MSH_MESSAGE_LIMIT = env.int("MSH_MESSAGE_LIMIT", default=25 * 1024 * 1024)  # bytes
+MSH_HTTP_DEADLINE = env.float("MSH_HTTP_DEADLINE", default=60.0)  # seconds, of one attempt
+MSH_CONSUMER = env.str("MSH_CONSUMER", default="")
+"""Dotted path of the callable that takes delivered messages. Empty: they wait."""
+MSH_FROM_PARTY_HANDLER = env.str("MSH_FROM_PARTY_HANDLER", default="")
+"""Dotted path of the callable that is told what became of a message. Empty: nobody is told."""
+
+# --- Django -------------------------------------------------------------------------------------
+DEBUG = env.bool("DEBUG", default=False)
+SECRET_KEY = env.str("SECRET_KEY", default="")
+_our_host = urlsplit(MSH_URI).hostname or ""
+ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=[_our_host, "127.0.0.1", "localhost"])
+CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
+ROOT_URLCONF = "msh.urls"
+WSGI_APPLICATION = "msh.wsgi.application"
+USE_TZ = True
+TIME_ZONE = "UTC"
+LANGUAGE_CODE = "en-gb"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+INSTALLED_APPS = [
+    "msh",
+    "partners",
+    "unfold",  # before django.contrib.admin, whose templates it replaces
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "django_celery_beat",
+    "axes",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "axes.middleware.AxesMiddleware",
+]
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+STATIC_URL = "static/"
+WHITENOISE_USE_FINDERS = True  # the console's own files are served from the packages they come in
+
+# --- PostgreSQL ---------------------------------------------------------------------------------
+DATABASES = {
+    "default": {
+        **env.db_url("DATABASE_URL", default="postgres:///msh"),
+        "CONN_MAX_AGE": 3600,
+        "CONN_HEALTH_CHECKS": True,
+        "OPTIONS": {
+            # A lock not had in 2 s is a 503, and a stopped process cannot hold a lane (DESIGN 4).
+            "options": "-c lock_timeout=2s -c idle_in_transaction_session_timeout=10s",
+            # Statements of the hot path are prepared after their fifth run; Django says never.
+            "prepare_threshold": 5,
+        },
+    },
+}
+
+# --- Celery: nudges only, so losing one costs a sweep's delay and nothing else -------------------
+CELERY_BROKER_URL = env.str("REDIS_URL", default="redis://127.0.0.1:6379/0")
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_PUBLISH_RETRY = False
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
+CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
+CELERY_TIMEZONE = TIME_ZONE
+
+# --- who may come in ----------------------------------------------------------------------------
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",
+    "django.contrib.auth.backends.ModelBackend",
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
+]
+AXES_FAILURE_LIMIT = 5
+AXES_COOLOFF_TIME = 0.25  # hours
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+# Browsers share cookies between the ports of a host: two MSHs there must not share a log-in.
+SESSION_COOKIE_NAME = f"msh_session_{crc32(MSH_URI.encode()):08x}"
+CSRF_COOKIE_NAME = f"msh_csrf_{crc32(MSH_URI.encode()):08x}"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = MSH_URI.startswith("https:")
+
+# --- logs ---------------------------------------------------------------------------------------
+LOGGING = logging_config(level=env.str("LOG_LEVEL", default="INFO"))

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.transport.job import Job
-from msh.transport.registry import NoTransport, Transport, transport_for
+from msh.transport.registry import UnknownSchemeError, Transport, transport_for
 
 logger = logging.getLogger(__name__)
 
@@ -151,7 +151,7 @@ class _Loop:
         try:
             async with self._places[job.partner_id], self._room:
                 result = await self._transport(job.url).post(job)
-        except NoTransport as error:
+        except UnknownSchemeError as error:
             result = AttemptResult(AttemptOutcome.FAILED, detail=str(error), body_sent=False)
         except Exception as error:
             logger.exception("POST to %s failed unexpectedly", job.url)

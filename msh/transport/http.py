@@ -10,7 +10,8 @@ import select
 import time
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import NoReturn
+from enum import Enum
+from typing import NoReturn, cast
 from weakref import WeakSet
 
 import aiohttp
@@ -31,12 +32,11 @@ DETAIL_LIMIT = 500
 CHUNK = 64 * 1024
 
 
-class _Stale(Exception):
-    """The pooled connection was closed by the peer. Nothing has been written."""
+class _Unwritten(Enum):
+    """Why not a byte of the request was written."""
 
-
-class _Late(Exception):
-    """The job's `not_after` has passed. Nothing has been written."""
+    STALE = "the peer had closed the pooled connection"
+    LATE = "the job's not_after has passed"
 
 
 class HttpTransport:
@@ -63,7 +63,7 @@ class HttpTransport:
         except TimeoutError:
             return _failed(f"no answer within {job.deadline:g} s", body)
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            if isinstance(body.refusal, _Late):
+            if body.unwritten is _Unwritten.LATE:
                 return None
             return _failed(f"{type(error).__name__}: {error}", body)
         await _finish(response, expires)
@@ -74,11 +74,11 @@ class HttpTransport:
 
     async def _post_fresh(self, job: Job, body: "_Body") -> aiohttp.ClientResponse:
         while True:
-            body.refusal = None
+            body.unwritten = None
             try:
                 return await self._post_once(job, body)
             except aiohttp.ClientError:
-                if not isinstance(body.refusal, _Stale):
+                if body.unwritten is not _Unwritten.STALE:
                     raise
 
     async def _post_once(self, job: Job, body: "_Body") -> aiohttp.ClientResponse:
@@ -97,15 +97,14 @@ class _Body(payload.Payload):
         self._job = job
         self._used = used
         self.begun = False
-        self.refusal: _Stale | _Late | None = None
+        self.unwritten: _Unwritten | None = None
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
         return self._job.body.decode(encoding, errors)
 
     async def write(self, writer: AbstractStreamWriter) -> None:
         """aiohttp calls this with the head composed and not yet written."""
-        assert isinstance(writer, StreamWriter)
-        self._check(writer)
+        self._check(cast("StreamWriter", writer))
         before, after = self._job.crash_points
         reach(before)
         self.begun = True
@@ -117,16 +116,16 @@ class _Body(payload.Payload):
     def _check(self, writer: StreamWriter) -> None:
         if writer.protocol in self._used:
             if _hung_up(writer.transport):
-                self._refuse(_Stale())
+                self._refuse(_Unwritten.STALE)
         elif writer.transport is None:
             raise aiohttp.ClientConnectionResetError("closed by the peer as soon as it was open")
         if time.monotonic() > self._job.not_after:
-            self._refuse(_Late())
+            self._refuse(_Unwritten.LATE)
         self._used.add(writer.protocol)
 
-    def _refuse(self, refusal: _Stale | _Late) -> NoReturn:
-        self.refusal = refusal  # aiohttp raises an error of its own in its stead
-        raise refusal
+    def _refuse(self, why: _Unwritten) -> NoReturn:
+        self.unwritten = why  # aiohttp wraps the error, so the reason is kept here
+        raise aiohttp.ClientConnectionError(why.value)
 
 
 def _hung_up(transport: asyncio.Transport | None) -> bool:

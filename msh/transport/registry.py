@@ -21,18 +21,18 @@ class Transport(Protocol):
 TRANSPORTS: dict[str, Callable[[], Transport]] = {"http": HttpTransport, "https": HttpTransport}
 
 
-class NoTransport(ValueError):
+class UnknownSchemeError(ValueError):
     """No transport for an address. `str()` is a sentence that names the cure."""
 
 
 def transport_for(url: str) -> Callable[[], Transport]:
-    """What makes the transport for `url`. Refuses other schemes with NoTransport."""
+    """What makes the transport for `url`. Refuses other schemes with UnknownSchemeError."""
     scheme = urlsplit(url).scheme.lower()
     try:
         return TRANSPORTS[scheme]
     except KeyError:
         known = ", ".join(sorted(TRANSPORTS))
-        raise NoTransport(
+        raise UnknownSchemeError(
             f"No transport for {scheme or 'an address without a scheme'}: {url}."
             f" The partner's address must begin with one of: {known}."
         ) from None

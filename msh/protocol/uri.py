@@ -1,0 +1,65 @@
+"""URIs of MSHs: which ones we take, and when two are the same (D16, D56)."""
+
+import re
+
+URI_LIMIT = 500  # characters
+
+_HTTP = re.compile(
+    r"(?P<scheme>https?)://(?P<userinfo>[^/?#@]*@)?"
+    r"(?P<host>\[[0-9a-f:.]+\]|[^/?#:@\[\]]+)(?::(?P<port>[0-9]{0,5}))?(?P<rest>[/?#].*)?",
+    re.IGNORECASE,
+)
+_MAILTO = re.compile(r"(?P<scheme>mailto):(?P<user>[^@?#/]+)@(?P<host>[^@?#/:]+)", re.IGNORECASE)
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+def normalised(uri: str) -> str:
+    """`uri` with scheme and host in lower case, no default port, and `/` for an empty path.
+
+    Nothing else is touched (D56). A text that is no URI of an MSH comes back as it is, equal to
+    itself only.
+    """
+    if match := _HTTP.fullmatch(uri):
+        scheme = match["scheme"].lower()
+        rest = match["rest"] or ""
+        return (
+            f"{scheme}://{match['userinfo'] or ''}{match['host'].lower()}"
+            f"{_port(scheme, match['port'])}{rest if rest.startswith('/') else '/' + rest}"
+        )
+    if match := _MAILTO.fullmatch(uri):
+        return f"mailto:{match['user']}@{match['host'].lower()}"
+    return uri
+
+
+def require_usable(uri: str) -> None:
+    """Refuse with ValueError, a sentence, what cannot name or address an MSH."""
+    if problem := _problem(uri):
+        raise ValueError(f"{uri!r} {problem}")
+
+
+def _port(scheme: str, text: str | None) -> str:
+    if not text or int(text) == _DEFAULT_PORTS[scheme]:
+        return ""
+    return f":{text}"
+
+
+def _problem(uri: str) -> str:
+    if len(uri) > URI_LIMIT:
+        return f"is longer than {URI_LIMIT} characters."
+    if not all("!" <= character <= "~" for character in uri):
+        return "has white space or characters that are not ASCII: percent-encode them."
+    if match := _HTTP.fullmatch(uri):
+        return _http_problem(match)
+    if _MAILTO.fullmatch(uri):
+        return ""
+    return "is not a URI: write http://HOST/PATH, https://HOST/PATH or mailto:USER@HOST."
+
+
+def _http_problem(match: re.Match[str]) -> str:
+    if match["userinfo"]:
+        return "contains a user name: give it as the partner's credential instead."
+    if "#" in (match["rest"] or ""):
+        return "has a fragment (#...), which is never sent: leave it out."
+    if match["port"] and not 1 <= int(match["port"]) <= 65_535:
+        return "has a port outside 1 to 65535."
+    return ""

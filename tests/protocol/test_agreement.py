@@ -1,0 +1,22 @@
+"""The arithmetic of an agreement's terms (D6, D11)."""
+
+import pytest
+
+from msh.protocol.agreement import Terms
+
+
+@pytest.mark.parametrize(
+    ("timeout", "retries", "retry_interval", "horizon"),
+    [(10, 0, 60, 10), (10, 1, 60, 70), (5, 3, 7, 26)],
+)
+def test_retry_horizon_gives_the_last_retry_its_full_wait(
+    timeout: int, retries: int, retry_interval: int, horizon: int
+) -> None:
+    assert Terms(timeout, retries, retry_interval).retry_horizon == horizon
+
+
+@pytest.mark.parametrize("timeout", [1, 2, 30, 86_400])
+def test_http_deadline_is_shorter_than_timeout_and_within_the_cap(timeout: int) -> None:
+    deadline = Terms(timeout, 3, 10).http_deadline(30.0)
+    assert 0 < deadline < timeout
+    assert deadline <= 30.0

@@ -1,0 +1,255 @@
+"""The fault proxy between two MSHs: one process, one clock, a port for each direction.
+
+It imports the standard library and psycopg, and nothing of the product: what it writes down
+is evidence against the product.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Self, TextIO
+
+import psycopg
+
+from .faults import Decision, Ending, Fates, Fault
+from .http11 import (
+    NotHttpError,
+    Request,
+    Response,
+    close,
+    exchange,
+    read_request,
+    read_start,
+    reset,
+    response_bytes,
+)
+from .record import Copy, Record
+from .rows import InboundRows
+from .sighting import ACKNOWLEDGEMENT, NORMAL, Sighting, sight
+
+HOLD_LIMIT = 12.0
+SILENCE_LIMIT = 60.0
+HOST = "127.0.0.1"
+
+UNAVAILABLE = Response(503, "Service Unavailable", (("Content-Length", "0"),), b"")
+UNREACHABLE = Response(502, "Bad Gateway", (("Content-Length", "0"),), b"")
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One direction. `name` as in "a>b"; `port` 0 takes any; `rows` are those of its origin."""
+
+    name: str
+    port: int
+    target_port: int
+    rows: InboundRows
+
+
+@dataclass(slots=True)
+class Held:
+    """A copy kept back until `later` more messages of its lane have been seen."""
+
+    lane: str
+    later: int
+    released: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@dataclass(slots=True)
+class Conversation:
+    """One request being dealt with, and the connection that waits for its answer."""
+
+    way: Way
+    request: Request
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    record: Record
+
+    async def answer(self, response: Response | None) -> bool:
+        """Answer the client; whether its connection stays open."""
+        response = response or UNREACHABLE
+        self.record.answered = response.status
+        self.writer.write(response_bytes(response))
+        with suppress(ConnectionError):
+            await self.writer.drain()
+        return True
+
+    async def end(self, ending: Ending) -> bool:
+        """Leave the client without an answer."""
+        self.record.answered = ending
+        if ending is Ending.RESET:
+            reset(self.writer)
+        elif ending is Ending.SILENCE:
+            with suppress(TimeoutError, ConnectionError):
+                await asyncio.wait_for(self.reader.read(1), SILENCE_LIMIT)
+        return False
+
+
+class Proxy:
+    """Listens while used as a context manager; `ports` then names the ports by way."""
+
+    def __init__(self, ways: list[Way], fates: Fates, log: TextIO) -> None:
+        self.ways = ways
+        self.fates = fates
+        self.log = log
+        self.ports: dict[str, int] = {}
+        self.faults: Counter[str] = Counter()
+        self._events = count(1)
+        self._ordinals: Counter[tuple[str, str]] = Counter()
+        self._seen: set[str] = set()
+        self._lookups: dict[str, asyncio.Task[bool]] = {}
+        self._held: list[Held] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._servers: list[asyncio.Server] = []
+
+    async def __aenter__(self) -> Self:
+        for way in self.ways:
+            server = await asyncio.start_server(self._acceptor(way), HOST, way.port)
+            self._servers.append(server)
+            self.ports[way.name] = server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for server in self._servers:
+            server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @property
+    def holding(self) -> int:
+        """Copies that are still kept back."""
+        return len(self._held)
+
+    def release(self) -> None:
+        """Let every copy go that is still kept back."""
+        for held in self._held:
+            held.released.set()
+
+    def _acceptor(self, way: Way) -> Any:
+        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self._start(self._serve(way, reader, writer))
+
+        return accept
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(
+        self, way: Way, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        with suppress(NotHttpError, ConnectionError, asyncio.IncompleteReadError):
+            while start := await read_start(reader):
+                arrived = next(self._events)
+                request = await read_request(start, reader)
+                record = Record(arrived, way.name, sight(request.body), len(request.body))
+                if not await self._handle(Conversation(way, request, reader, writer, record)):
+                    break
+        await close(writer)
+
+    async def _handle(self, talk: Conversation) -> bool:
+        decision = self._decide(talk.record.sighting)
+        talk.record.fault = decision.fault
+        self._count_later(talk.record.sighting)
+        try:
+            await self._look_for_row(talk)
+        except psycopg.Error:
+            # An Ack whose row cannot be looked for is never passed on unjudged.
+            decision = Decision(Fault.UNAVAILABLE)
+            talk.record.fault = decision.fault
+        self.faults[talk.record.fault] += 1
+        if decision.fault is Fault.REORDER:
+            return await self._reorder(talk, decision)
+        keep_open = await self._suffer(talk, decision)
+        self._write(talk.record)
+        return keep_open
+
+    def _decide(self, seen: Sighting) -> Decision:
+        self._ordinals[seen.lane, seen.kind] += 1
+        return self.fates.decide(seen.lane, seen.kind, self._ordinals[seen.lane, seen.kind])
+
+    async def _look_for_row(self, talk: Conversation) -> None:
+        """At the first sight of an Ack: is what it promises true?"""
+        seen = talk.record.sighting
+        if seen.kind != ACKNOWLEDGEMENT:
+            return
+        acknowledged = seen.ref_to_message_id
+        first = acknowledged not in self._lookups
+        if first:
+            lookup = asyncio.ensure_future(talk.way.rows.holds(acknowledged))
+            self._lookups[acknowledged] = lookup
+        try:
+            found = await self._lookups[acknowledged]
+        except psycopg.Error:
+            self._lookups.pop(acknowledged, None)
+            raise
+        if first:
+            talk.record.row_found = found
+
+    async def _suffer(self, talk: Conversation, decision: Decision) -> bool:
+        match decision.fault:
+            case Fault.DROP_REQUEST:
+                return await talk.end(decision.ending)
+            case Fault.DROP_RESPONSE:
+                await self._carry(talk)
+                return await talk.end(decision.ending)
+            case Fault.DUPLICATE:
+                return await talk.answer(await self._duplicate(talk, decision))
+            case Fault.DELAY:
+                await asyncio.sleep(decision.seconds)
+            case Fault.UNAVAILABLE:
+                return await talk.answer(UNAVAILABLE)
+            case Fault.RESET:
+                return await talk.end(Ending.RESET)
+        return await talk.answer(await self._carry(talk))
+
+    async def _duplicate(self, talk: Conversation, decision: Decision) -> Response | None:
+        if decision.concurrent:
+            answers = await asyncio.gather(self._carry(talk), self._carry(talk))
+            return answers[0]
+        answer = await self._carry(talk)
+        await self._carry(talk)
+        return answer
+
+    async def _reorder(self, talk: Conversation, decision: Decision) -> bool:
+        held = Held(talk.record.sighting.lane, decision.later)
+        self._held.append(held)
+        self._start(self._carry_later(talk, held))
+        if decision.withheld:
+            return await talk.end(decision.ending)
+        return await talk.answer(await self._carry(talk))
+
+    async def _carry_later(self, talk: Conversation, held: Held) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(held.released.wait(), HOLD_LIMIT)
+        await self._carry(talk)
+        self._held.remove(held)
+        self._write(talk.record)
+
+    def _count_later(self, seen: Sighting) -> None:
+        """The first copy of a message is a later message for all that its lane holds back."""
+        if seen.kind != NORMAL or seen.message_id in self._seen:
+            return
+        self._seen.add(seen.message_id)
+        for held in self._held:
+            held.later -= held.lane == seen.lane
+            if held.later <= 0:
+                held.released.set()
+
+    async def _carry(self, talk: Conversation) -> Response | None:
+        copy = Copy(at=next(self._events))
+        talk.record.copies.append(copy)
+        try:
+            response = await exchange(HOST, talk.way.target_port, talk.request)
+        except (OSError, NotHttpError):
+            return None
+        copy.status = response.status
+        return response
+
+    def _write(self, record: Record) -> None:
+        self.log.write(record.line() + "\n")
+        self.log.flush()

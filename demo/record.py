@@ -1,0 +1,40 @@
+"""The proxy's log: one JSON line for every request.
+
+`at` and each copy's `at` are positions in the order of all events the proxy saw, `time` is
+UTC; `pair` names sender and receiver of the message carried or acknowledged; `row_found` is
+true or false at the first sight of an Acknowledgement, else null; `fault` is what was done;
+`copies` are the bodies passed on with the status that came back, null for none; `answered`
+is the status the client got, or how its connection ended without one.
+"""
+
+import json
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+
+from .faults import Fault
+from .sighting import Sighting
+
+
+@dataclass(slots=True)
+class Copy:
+    at: int
+    status: int | None = None
+
+
+@dataclass(slots=True)
+class Record:
+    at: int
+    direction: str
+    sighting: Sighting
+    bytes: int
+    time: datetime = field(default_factory=lambda: datetime.now(UTC))
+    row_found: bool | None = None
+    fault: str = Fault.PASS
+    copies: list[Copy] = field(default_factory=list)
+    answered: int | str = ""
+
+    def line(self) -> str:
+        values = asdict(self)
+        seen = values.pop("sighting")
+        values |= {"pair": seen.pop("lane"), "time": self.time.isoformat()} | seen
+        return json.dumps(values)

@@ -168,10 +168,16 @@ def _deadline_passed(lane: Lane, event: on.DeadlinePassed, now: datetime) -> Out
 def _transient_wait_over(lane: Lane, event: on.DeadlinePassed, now: datetime) -> Outcome:
     if not lane.is_due(now):
         return lane, ()
+    if lane.in_flight is not None and lane.in_flight.transient_limit_reached(now):
+        return _transient_limit(lane)
+    return _wait_ended(lane, event, now)
+
+
+def _wait_ended(
+    lane: Lane, event: on.DeadlinePassed | on.OperatorResumed, now: datetime
+) -> Outcome:
     if lane.in_flight is None:
         return replace(lane, state=IDLE, due=None), (do.LookAtLane(),)
-    if lane.in_flight.transient_limit_reached(now):
-        return _transient_limit(lane)
     return lane.transmits(lane.in_flight, now), (do.Transmit(),)  # spends no retry (D10)
 
 
@@ -334,7 +340,9 @@ _ROWS: dict[type, dict[LaneState, Cell | None]] = {
         Cell(_error_noted, (SUSPENDED,)),
     ),
     on.ErrorForOtherReceived: _in_every_state(_error_noted),
-    on.OperatorResumed: _row(None, None, None, Cell(_resumed, (IDLE, WAITING))),
+    on.OperatorResumed: _row(
+        None, None, Cell(_wait_ended, (IDLE, WAITING)), Cell(_resumed, (IDLE, WAITING))
+    ),
     on.RetriesReset: _row(
         None, Cell(_retries_reset, (WAITING,)), Cell(_retries_reset, (TRANSIENT,)), None
     ),

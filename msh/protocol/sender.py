@@ -17,6 +17,13 @@ from .vocabulary import Severity
 IDLE, WAITING = LaneState.IDLE, LaneState.WAITING
 TRANSIENT, SUSPENDED = LaneState.TRANSIENT, LaneState.SUSPENDED
 
+_ANSWERS = (
+    on.AckReceived,
+    on.TransientErrorReceived,
+    on.SequenceErrorReceived,
+    on.ErrorReceived,
+)
+
 Outcome = tuple[Lane, tuple[do.SenderEffect, ...]]
 Handler = Callable[[Lane, Any, datetime], Outcome]
 
@@ -37,8 +44,8 @@ def step(before: Lane, event: on.SenderEvent, *, now: datetime) -> Outcome:
     if isinstance(event, on.AttemptEvent) and not _is_latest(before, event):
         return before, ()  # written on its attempt, does nothing else, in every state
     cell = TRANSITIONS[before.state][type(event)]
-    if cell is None:
-        raise IllegalTransition(before.state, type(event).__name__)
+    if cell is None or _names_another(before, event):
+        raise _illegal(before, event)
     after, effects = cell.handler(before, event, now)
     if after.state not in cell.targets:
         raise AssertionError(f"{before.state} × {type(event).__name__} led to {after.state}")
@@ -50,6 +57,15 @@ def _is_latest(lane: Lane, event: on.AttemptEvent) -> bool:
     return flying is not None and (flying.message_id, flying.attempt) == (
         event.message_id,
         event.attempt,
+    )
+
+
+def _names_another(lane: Lane, event: on.SenderEvent) -> bool:
+    """True for an answer that is passed off as one to the message in flight (000-097, D3)."""
+    return (
+        isinstance(event, _ANSWERS)
+        and lane.in_flight is not None
+        and lane.in_flight.message_id != event.message_id
     )
 
 

@@ -1,6 +1,6 @@
 """The Receiver's table: what becomes of a OnceAndOnlyOnce message that arrives (tables.md 1)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 from . import effects as do
@@ -129,10 +129,9 @@ def _accepted(link: ReceivingLink, event: MessageArrived, ruling: Ruling) -> Out
     number, last = event.sequence_number, link.last_number
     starts_again = last is not None and number == sequence.FIRST
     epoch = link.epoch + 1 if starts_again else link.epoch
-    after = replace(link, last_number=number, epoch=epoch)
+    after = ReceivingLink(number, epoch, link.reset_allowed and number != sequence.FIRST)
     effects: tuple[do.ReceiverEffect, ...] = (do.Accept(number, epoch), do.OweAck())
     if ruling is Ruling.ACCEPT_RESET:
-        after = replace(after, reset_allowed=False)
         note = f"the peer started its numbers again at 1, the last accepted was {last}"
         effects = (*effects, do.Note(event.message_id, note))
     return after, effects
@@ -190,3 +189,15 @@ def _explained(link: ReceivingLink, event: MessageArrived, ruling: Ruling) -> st
     expected = sequence.FIRST if last is None else sequence.following(last)
     missing = f"{expected}" if expected == number - 1 else f"{expected} to {number - 1}"
     return f"number {number} came, {missing} missing: expected {expected}"
+
+
+def best_effort(message_id: str, known: Known) -> tuple[do.ReceiverEffect, ...]:
+    """What becomes of a BestEffort message: never acknowledged, kept once (D5, D22)."""
+    if known is Known.NO:
+        return (do.Accept(None, None),)
+    if known is Known.OTHER:
+        text = f"MessageId {message_id} was accepted before with other content"
+        kind = do.IncidentKind.MESSAGE_ID_REUSED
+        error = do.OweError(ErrorCode.MESSAGE_ID_REUSED, Field.MESSAGE_ID, text)
+        return (error, do.OpenIncident(kind, message_id, text))
+    return (do.CountDuplicate(),)

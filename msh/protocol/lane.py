@@ -8,6 +8,10 @@ from . import sequence
 from .agreement import Terms
 
 
+EMPTY_LANE_HORIZON = timedelta(days=1)
+"""A transient wait that outlives its message is at most so far away (the ceiling of D10)."""
+
+
 class LaneState(StrEnum):
     IDLE = "idle"
     WAITING = "waiting"
@@ -81,7 +85,7 @@ class Lane:
     @property
     def _horizon(self) -> timedelta:
         if self.in_flight is None:
-            return timedelta(seconds=Terms(1, 0, 1).transient_wait_limit)
+            return EMPTY_LANE_HORIZON
         terms = self.in_flight.terms
         longest = max(terms.timeout, terms.retry_interval, terms.transient_wait_limit)
         return timedelta(seconds=2 * longest)
@@ -113,6 +117,11 @@ class Lane:
         if self.state is LaneState.WAITING:
             return replace(landed, state=LaneState.IDLE, due=None)
         return landed
+
+    def takes_back(self, number: int) -> "Lane":
+        """The number of the message in flight is used again by the next one (D18)."""
+        epoch = self.epoch - 1 if number == sequence.LAST else self.epoch
+        return replace(self, next_number=number, epoch=epoch)
 
     def restarts(self) -> "Lane":
         """The next number is 1, in a new epoch."""

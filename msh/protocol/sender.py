@@ -283,7 +283,7 @@ def _cancelled(lane: Lane, event: on.MessageCancelled, now: datetime) -> Outcome
     if event.verdict is on.Verdict.UNKNOWN:
         lane = lane.restarts()
     elif not_received:
-        lane = replace(lane, next_number=flying.sequence_number)
+        lane = lane.takes_back(flying.sequence_number)
     cancel = do.Cancel(flying.message_id, event.verdict, free_number=not_received)
     notify = do.NotifyFromParty(do.PartyEventKind.CANCELLED, flying.message_id, event.verdict)
     return _landed(lane, cancel, notify)

@@ -1,0 +1,17 @@
+"""Who we talk to: partners, how each shows who it is, what was agreed, and who we are."""
+
+from .agreement import Agreement
+from .credential import Credential, CredentialKind, digest_of
+from .identity import Identity, OwnIdentity, our_identity
+from .partner import Partner
+
+__all__ = [
+    "Agreement",
+    "Credential",
+    "CredentialKind",
+    "Identity",
+    "OwnIdentity",
+    "Partner",
+    "digest_of",
+    "our_identity",
+]

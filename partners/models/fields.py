@@ -1,0 +1,27 @@
+"""The model field that several models here share."""
+
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import models
+
+from msh.protocol import uri
+
+
+def check_uri(value: str) -> None:
+    """Field validator: refuses what cannot name or address an MSH."""
+    try:
+        uri.require_usable(value)
+    except ValueError as problem:
+        raise ValidationError(str(problem), code="uri") from None
+
+
+def uri_field(verbose_name: str, help_text: str, **options: Any) -> "models.CharField[str, str]":
+    """A URI of an MSH. models.URLField knows no mailto: and refuses plain host names."""
+    return models.CharField(
+        verbose_name,
+        max_length=uri.URI_LIMIT,
+        validators=[check_uri],
+        help_text=help_text,
+        **options,
+    )

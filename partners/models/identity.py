@@ -1,0 +1,66 @@
+"""Who we are to partners that were not given another `our_uri`."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.db import models
+
+from msh.protocol.uri import normalised
+
+from .fields import uri_field
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Our URI and our ErrorURI, as they stand in a RoutingHeader."""
+
+    uri: str
+    error_uri: str
+
+
+class OwnIdentity(models.Model):
+    """The one row that overrides MSH_URI and MSH_ERROR_URI of the settings."""
+
+    THE_ROW = 1
+
+    msh_uri = uri_field("MSH URI", "Our SenderURI. Blank: the setting MSH_URI.", blank=True)
+    error_uri = uri_field("ErrorURI", "Where Errors to us go. Blank: the MSH URI.", blank=True)
+
+    class Meta:
+        verbose_name = verbose_name_plural = "own identity"
+        constraints = [
+            models.CheckConstraint(condition=models.Q(id=1), name="own_identity_is_one_row"),
+        ]
+
+    def __str__(self) -> str:
+        return self.msh_uri or settings.MSH_URI
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        self.pk = self.THE_ROW
+        super().save(*args, **kwargs)
+
+    def clean(self) -> None:
+        """Refuse to rename the pairs that are in use under our present URI (D16)."""
+        if normalised(str(self)) == normalised(our_identity().uri):
+            return
+        from .partner import Partner  # noqa: PLC0415, it needs our_identity
+
+        names = Partner.objects.filter(our_uri="", in_use=True).order_by("name")
+        if used_by := ", ".join(names.values_list("name", flat=True)):
+            raise ValidationError(
+                {
+                    "msh_uri": f"Messages were exchanged under {our_identity().uri} with"
+                    f" {used_by}. First give these partners it as their our_uri."
+                }
+            )
+
+
+def our_identity() -> Identity:
+    """Who we are now: the row, else the settings. One small query; never remembered."""
+    row = OwnIdentity.objects.filter(pk=OwnIdentity.THE_ROW).first()
+    if row is None or not row.msh_uri:
+        uri = settings.MSH_URI
+        return Identity(uri, (row and row.error_uri) or settings.MSH_ERROR_URI or uri)
+    return Identity(row.msh_uri, row.error_uri or row.msh_uri)

@@ -1,0 +1,209 @@
+"""The partner: the other end of a pair."""
+
+import ipaddress
+import re
+from base64 import b64encode
+from functools import lru_cache
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import models
+from django.db.models import Q
+
+from msh.protocol.uri import URI_LIMIT, normalised
+from partners import secrecy
+
+from .credential import presented
+from .fields import uri_field
+from .identity import our_identity
+
+_TOKEN = re.compile(r"[!-~]+")
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class OutgoingKind(models.TextChoices):
+    NONE = "none", "Nothing"
+    BEARER = "bearer", "Bearer token"
+    BASIC = "basic", "Basic: user and password"
+
+
+@lru_cache(maxsize=1024)
+def networks_of(text: str) -> tuple[Network, ...]:
+    """The networks in `text`, separated by white space or commas. ValueError names a wrong one."""
+    return tuple(ipaddress.ip_network(part) for part in text.replace(",", " ").split())
+
+
+def check_networks(text: str) -> None:
+    """Field validator."""
+    try:
+        networks_of(text)
+    except ValueError as problem:
+        raise ValidationError(
+            f"{problem}. Write networks such as 192.0.2.0/24 or 2001:db8::/32.", code="network"
+        ) from None
+
+
+class PartnerQuerySet(models.QuerySet["Partner"]):
+    def by_credential(self, authorization: str) -> "Partner | None":
+        """The partner whose credential an Authorization header shows. One indexed query."""
+        shown = presented(authorization)
+        if shown is None:
+            return None
+        kind, digest = shown
+        return self.filter(credentials__sha256=digest, credentials__kind=kind).first()
+
+
+class Partner(models.Model):
+    """A remote MSH, and who we are to it. The pair is (`our_uri`, `uri`), normalised (D16, D56).
+
+    Suspension and sequence numbers are not here: they belong to the pair's links.
+    """
+
+    name = models.SlugField(max_length=63, unique=True)
+    our_uri = uri_field(
+        "our URI",
+        "Who we are to this partner: our SenderURI, its ReceiverURI. Blank: the MSH's own URI."
+        " Fixed once used.",
+        blank=True,
+    )
+    uri = uri_field(
+        "URI",
+        "Who the partner is: its SenderURI and our ReceiverURI in the RoutingHeader."
+        " Fixed once used.",
+    )
+    address = uri_field(
+        "address",
+        "Where we POST to. Blank: its URI. May change at any time.",
+        blank=True,
+    )
+    error_address = uri_field(
+        "error address",
+        "Where its Errors go. Blank: its address. An ErrorURI in a message is never used.",
+        blank=True,
+    )
+    allowed_networks = models.TextField(
+        blank=True,
+        validators=[check_networks],
+        help_text="Networks its requests may come from, such as 192.0.2.0/24. Blank: any.",
+    )
+    outgoing_kind = models.CharField(
+        "we show",
+        max_length=6,
+        choices=OutgoingKind.choices,
+        default=OutgoingKind.NONE,
+        help_text="How we show this partner who we are.",
+    )
+    outgoing_secret = models.TextField(blank=True, default="", editable=False)
+    in_use = models.BooleanField(default=False, db_default=False, editable=False)
+    """Set with the first message: from then on the pair keeps its name."""
+    our_uri_normalised = models.CharField(max_length=URI_LIMIT, editable=False, blank=True)
+    uri_normalised = models.CharField(max_length=URI_LIMIT, editable=False)
+
+    objects = PartnerQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["our_uri_normalised", "uri_normalised"],
+                name="partner_pair",
+                violation_error_message="Another partner has this pair of our URI and its URI.",
+            ),
+            models.CheckConstraint(
+                condition=Q(outgoing_kind="none", outgoing_secret="")
+                | (~Q(outgoing_kind="none") & ~Q(outgoing_secret="")),
+                name="partner_secret_iff_shown",
+                violation_error_message="A token or user:password is needed to show it.",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        self._normalise()
+        if (fields := kwargs.get("update_fields")) is not None:
+            kwargs["update_fields"] = {*fields, "our_uri_normalised", "uri_normalised"}
+        super().save(*args, **kwargs)
+
+    def clean(self) -> None:
+        self._normalise()
+        self._refuse_renamed_pair()
+        self._refuse_pair_under_default()
+
+    @property
+    def our_uri_or_default(self) -> str:
+        """Who we are to this partner, as it stands in the RoutingHeader."""
+        return self.our_uri or our_identity().uri
+
+    @property
+    def destination(self) -> str:
+        """Where Normal messages and Acknowledgements are carried."""
+        return self.address or self.uri
+
+    @property
+    def error_destination(self) -> str:
+        """Where Error Messages are carried (D34)."""
+        return self.error_address or self.destination
+
+    def is_pair(self, sender_uri: str, receiver_uri: str) -> bool:
+        """Whether a RoutingHeader of a message from this partner names it and us (D16, D34)."""
+        return normalised(sender_uri) == self.uri_normalised and normalised(
+            receiver_uri
+        ) == normalised(self.our_uri_or_default)
+
+    def admits(self, address: str) -> bool:
+        """Whether requests of this partner may come from the IP address `address`."""
+        networks = networks_of(self.allowed_networks)
+        if not networks:
+            return True
+        ip = ipaddress.ip_address(address)
+        ip = getattr(ip, "ipv4_mapped", None) or ip
+        return any(ip in network for network in networks)
+
+    def show(self, kind: OutgoingKind, secret: str = "") -> None:
+        """Set what we show this partner: a token, or "user:password" for Basic.
+
+        Refuses with ValidationError what cannot stand in an Authorization header.
+        """
+        if kind == OutgoingKind.BEARER and not _TOKEN.fullmatch(secret):
+            raise ValidationError("A token is printable ASCII without white space.")
+        if kind == OutgoingKind.BASIC and not secret.partition(":")[1]:
+            raise ValidationError("Write user:password.")
+        self.outgoing_kind = kind
+        self.outgoing_secret = secrecy.encrypt(secret) if kind != OutgoingKind.NONE else ""
+
+    def authorization(self) -> str:
+        """The Authorization header of our requests to this partner; "" for none.
+
+        Raises SecretUnreadableError if the key is gone from MSH_FERNET_KEYS.
+        """
+        if self.outgoing_kind == OutgoingKind.NONE:
+            return ""
+        secret = secrecy.decrypt(self.outgoing_secret)
+        if self.outgoing_kind == OutgoingKind.BASIC:
+            return f"Basic {b64encode(secret.encode()).decode()}"
+        return f"Bearer {secret}"
+
+    def _normalise(self) -> None:
+        self.our_uri_normalised = normalised(self.our_uri) if self.our_uri else ""
+        self.uri_normalised = normalised(self.uri)
+
+    def _refuse_renamed_pair(self) -> None:
+        before = Partner.objects.filter(pk=self.pk, in_use=True).first()
+        if before is None:
+            return
+        fixed = "Fixed: messages were exchanged under it. A moved host is a new address."
+        if before.uri_normalised != self.uri_normalised:
+            raise ValidationError({"uri": fixed})
+        if normalised(before.our_uri_or_default) != normalised(self.our_uri_or_default):
+            raise ValidationError({"our_uri": fixed})
+
+    def _refuse_pair_under_default(self) -> None:
+        """Net for what the unique constraint cannot see: blank, and the default written out."""
+        others = Partner.objects.filter(uri_normalised=self.uri_normalised).exclude(pk=self.pk)
+        ours = normalised(self.our_uri_or_default)
+        for other in others:
+            if normalised(other.our_uri_or_default) == ours:
+                raise ValidationError(f"Partner {other} has this pair of our URI and its URI.")

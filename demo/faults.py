@@ -75,7 +75,7 @@ class Fates(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """`Fates` by seed: the faults of a run. The same seed, lane, kind and ordinal always meet the same fate."""
+    """The fates of a run. The same seed, lane, kind and ordinal always meet the same one."""
 
     seed: int
     rates: Rates

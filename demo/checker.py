@@ -1,0 +1,189 @@
+"""The judge: from evidence to a verdict, after Jepsen's classes. Imports nothing of the product.
+
+Every class counts what must not be. `delivered` and the others that merely count are no
+violations.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from .evidence import Carried, Delivery, Evidence, Submission
+from .sighting import ACKNOWLEDGEMENT, NORMAL
+
+STUCK_AFTER = 10.0
+"""Seconds that a due time may have passed: a sweep looks every second."""
+
+PASSED = "pass"
+
+
+@dataclass(frozen=True, slots=True)
+class Violations:
+    lost: int
+    """A submit returned, or a receiver accepted or acknowledged, and it was never delivered."""
+    duplicated: int
+    """Deliveries beyond the first of a message."""
+    unexpected: int
+    """Delivered, but no submit of it ever returned."""
+    out_of_order: int
+    """Delivered after a message of its pair that was submitted later."""
+    premature_ack: int
+    """Acknowledged while the receiver's database had no row of it."""
+    overlap: int
+    """First seen on the wire while an earlier message of its pair was not acknowledged."""
+    altered: int
+    """Copies of one message that differ, and payloads that differ from their file."""
+    stuck: int
+    """Lanes with open messages that are not suspended and for which nothing is due."""
+    silent_suspend: int
+    """Suspensions without an incident."""
+    unwitnessed: int
+    """Delivered, but never seen by the proxy with its Ack: the classes above cannot judge it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What went through the proxy. `unreachable`: copies for which the target was down."""
+
+    posts: int
+    messages: int
+    acknowledgements: int
+    others: int
+    copies: int
+    disturbed: int
+    unreachable: int
+    faults: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def disturbed_percent(self) -> float:
+        return round(100 * self.disturbed / self.posts, 1) if self.posts else 0.0
+
+
+def judge(evidence: Evidence) -> Violations:
+    return Violations(
+        lost=len(lost(evidence)),
+        duplicated=duplicated(evidence.deliveries),
+        unexpected=len(_ids(evidence.deliveries) - _ids(evidence.submissions)),
+        out_of_order=out_of_order(evidence.submissions, evidence.deliveries),
+        premature_ack=sum(request.row_found is False for request in evidence.carried),
+        overlap=overlap(evidence.carried),
+        altered=len(altered_copies(evidence.carried)) + len(altered_payloads(evidence)),
+        stuck=stuck(evidence),
+        silent_suspend=silent_suspend(evidence),
+        unwitnessed=len(unwitnessed(evidence)),
+    )
+
+
+def lost(evidence: Evidence) -> set[str]:
+    """The MessageIds that somebody was promised and no application got."""
+    acknowledged = {
+        request.ref_to_message_id for request in evidence.carried if request.kind == ACKNOWLEDGEMENT
+    }
+    promised = _ids(evidence.submissions) | evidence.accepted | acknowledged
+    return promised - _ids(evidence.deliveries)
+
+
+def duplicated(deliveries: Iterable[Delivery]) -> int:
+    counts = Counter(delivery.message_id for delivery in deliveries)
+    return sum(count - 1 for count in counts.values())
+
+
+def out_of_order(submissions: Iterable[Submission], deliveries: Iterable[Delivery]) -> int:
+    """First deliveries that came after one which their producer had submitted later."""
+    order = {submission.message_id: submission.order for submission in submissions}
+    highest: dict[str, int] = {}
+    seen: set[str] = set()
+    late = 0
+    for delivery in deliveries:
+        if delivery.message_id in seen or delivery.message_id not in order:
+            continue
+        seen.add(delivery.message_id)
+        place = order[delivery.message_id]
+        late += place < highest.get(delivery.pair, -1)
+        highest[delivery.pair] = max(place, highest.get(delivery.pair, -1))
+    return late
+
+
+def overlap(carried: Iterable[Carried]) -> int:
+    """First sights of a message while another of its pair had no Ack carried yet."""
+    open_messages: dict[str, set[str]] = defaultdict(set)
+    seen: set[str] = set()
+    overlapping = 0
+    for _, request in sorted(_wire_events(carried), key=lambda event: event[0]):
+        if request.kind == ACKNOWLEDGEMENT:
+            open_messages[request.pair].discard(request.ref_to_message_id)
+        elif request.message_id not in seen:
+            seen.add(request.message_id)
+            overlapping += bool(open_messages[request.pair])
+            open_messages[request.pair].add(request.message_id)
+    return overlapping
+
+
+def _wire_events(carried: Iterable[Carried]) -> Iterable[tuple[int, Carried]]:
+    """A message counts from when it came to the proxy, an Ack from when it left."""
+    for request in carried:
+        if request.kind == NORMAL:
+            yield request.at, request
+        elif request.kind == ACKNOWLEDGEMENT:
+            yield from ((copy, request) for copy in request.copies)
+
+
+def altered_copies(carried: Iterable[Carried]) -> set[str]:
+    """MessageIds, of messages or signals, of which the proxy saw two different bodies."""
+    bodies: dict[str, set[str]] = defaultdict(set)
+    for request in carried:
+        bodies[request.message_id].add(request.sha256)
+    return {message_id for message_id, hashes in bodies.items() if message_id and len(hashes) > 1}
+
+
+def altered_payloads(evidence: Evidence) -> set[str]:
+    files = {submission.message_id: submission.sha256 for submission in evidence.submissions}
+    return {
+        delivery.message_id
+        for delivery in evidence.deliveries
+        if delivery.sha256 != files.get(delivery.message_id, delivery.sha256)
+    }
+
+
+def stuck(evidence: Evidence) -> int:
+    return sum(
+        lane.open_messages > 0
+        and lane.state != "suspended"
+        and (lane.overdue is None or lane.overdue > STUCK_AFTER)
+        for lane in evidence.lanes
+    )
+
+
+def silent_suspend(evidence: Evidence) -> int:
+    now = sum(lane.state == "suspended" and not lane.open_incident for lane in evidence.lanes)
+    return now + sum(not suspension.incident for suspension in evidence.suspensions)
+
+
+def unwitnessed(evidence: Evidence) -> set[str]:
+    seen = {request.message_id for request in evidence.carried if request.kind == NORMAL}
+    judged = {
+        request.ref_to_message_id
+        for request in evidence.carried
+        if request.kind == ACKNOWLEDGEMENT and request.row_found is not None
+    }
+    return _ids(evidence.deliveries) - (seen & judged)
+
+
+def traffic(carried: Iterable[Carried]) -> Traffic:
+    requests = list(carried)
+    kinds = Counter(request.kind for request in requests)
+    faults = Counter(request.fault for request in requests)
+    return Traffic(
+        posts=len(requests),
+        messages=kinds[NORMAL],
+        acknowledgements=kinds[ACKNOWLEDGEMENT],
+        others=len(requests) - kinds[NORMAL] - kinds[ACKNOWLEDGEMENT],
+        copies=sum(len(request.copies) for request in requests),
+        disturbed=len(requests) - faults[PASSED],
+        unreachable=sum(request.unreachable for request in requests),
+        faults={fault: count for fault, count in sorted(faults.items()) if fault != PASSED},
+    )
+
+
+def _ids(things: Iterable[Submission] | Iterable[Delivery]) -> set[str]:
+    return {thing.message_id for thing in things}

@@ -1,0 +1,178 @@
+"""What the checker judges by, from four witnesses: producers, application, proxy, databases."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A submit that returned to its producer; `order` counts within the pair."""
+
+    pair: str
+    message_id: str
+    order: int
+    sha256: str
+    """Of the file's bytes, read again after the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A message that the receiving application was given."""
+
+    pair: str
+    message_id: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A request as the proxy saw it. `at` and `copies` are positions in one order of events."""
+
+    at: int
+    pair: str
+    kind: str
+    message_id: str
+    ref_to_message_id: str
+    sha256: str
+    fault: str = "pass"
+    row_found: bool | None = None
+    copies: tuple[int, ...] = ()
+    unreachable: int = 0
+    """Copies that the target gave no answer to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """An outbound link when the run was over. `overdue` in seconds; None if nothing is due."""
+
+    pair: str
+    state: str
+    open_messages: int
+    """Queued or in flight."""
+    overdue: float | None
+    open_incident: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Suspension:
+    """A suspension in the history, and whether an incident was open at that moment."""
+
+    pair: str
+    incident: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    submissions: tuple[Submission, ...] = ()
+    deliveries: tuple[Delivery, ...] = ()
+    """In the order in which the application was called, for each pair."""
+    carried: tuple[Carried, ...] = ()
+    accepted: frozenset[str] = frozenset()
+    """MessageIds that the receiving MSHs hold."""
+    lanes: tuple[Lane, ...] = ()
+    suspensions: tuple[Suspension, ...] = ()
+    attempts: int = 0
+
+
+def read_submissions(record: Path) -> Iterator[Submission]:
+    """The record of a producer: one JSON line, `pair`, `message_id`, `order`, `file`."""
+    for line in _lines(record):
+        yield Submission(
+            pair=line["pair"],
+            message_id=line["message_id"],
+            order=line["order"],
+            sha256=sha256(Path(line["file"]).read_bytes()).hexdigest(),
+        )
+
+
+def read_proxy_log(log: Path, pairs: dict[str, str]) -> Iterator[Carried]:
+    """The proxy's log. `pairs` maps the proxy's name of a lane to the pair's."""
+    for line in _lines(log):
+        yield Carried(
+            at=line["at"],
+            pair=pairs.get(line["pair"], line["pair"]),
+            kind=line["kind"],
+            message_id=line["message_id"],
+            ref_to_message_id=line["ref_to_message_id"],
+            sha256=line["sha256"],
+            fault=line["fault"],
+            row_found=line["row_found"],
+            copies=tuple(copy["at"] for copy in line["copies"]),
+            unreachable=sum(copy["status"] is None for copy in line["copies"]),
+        )
+
+
+def read_database(url: str) -> Evidence:
+    """What the database of one MSH and its application's table say."""
+    with psycopg.connect(url, row_factory=dict_row) as connection:
+        accepted = _rows(connection, "SELECT message_id FROM msh_inboundmessage")
+        (attempts,) = _rows(connection, "SELECT count(*) AS number FROM msh_attempt")
+        return Evidence(
+            deliveries=tuple(Delivery(**row) for row in _rows(connection, _DELIVERIES)),
+            accepted=frozenset(row["message_id"] for row in accepted),
+            lanes=tuple(Lane(**row) for row in _rows(connection, _LANES)),
+            suspensions=tuple(Suspension(**row) for row in _rows(connection, _SUSPENSIONS)),
+            attempts=attempts["number"],
+        )
+
+
+def gather(
+    records: Iterable[Path], log: Path, pairs: dict[str, str], databases: Iterable[str]
+) -> Evidence:
+    """All evidence of a run."""
+    read = [read_database(url) for url in databases]
+    return Evidence(
+        submissions=tuple(line for record in records for line in read_submissions(record)),
+        deliveries=tuple(delivery for one in read for delivery in one.deliveries),
+        carried=tuple(sorted(read_proxy_log(log, pairs), key=lambda request: request.at)),
+        accepted=frozenset().union(*(one.accepted for one in read)),
+        lanes=tuple(lane for one in read for lane in one.lanes),
+        suspensions=tuple(suspension for one in read for suspension in one.suspensions),
+        attempts=sum(one.attempts for one in read),
+    )
+
+
+_DELIVERIES = "SELECT pair, message_id, sha256 FROM demo_received ORDER BY serial"
+
+_LANES = """
+SELECT partner.name AS pair, link.state,
+       (SELECT count(*) FROM msh_outboundmessage message
+        WHERE message.link_id = link.id AND message.state IN ('queued', 'in_flight')
+       ) AS open_messages,
+       extract(epoch FROM now() - link.due)::float AS overdue,
+       EXISTS (SELECT FROM msh_incident incident
+               WHERE incident.partner_id = partner.id AND incident.direction = 'out'
+                 AND incident.resolved_at IS NULL) AS open_incident
+FROM msh_outboundlink link JOIN partners_partner partner ON partner.id = link.partner_id
+"""
+
+# The incident is a row of the transaction that suspends; the second allows for two readings
+# of the clock within it.
+_SUSPENSIONS = """
+SELECT partner.name AS pair,
+       EXISTS (SELECT FROM msh_incident incident
+               WHERE incident.partner_id = history.partner_id AND incident.direction = 'out'
+                 AND incident.opened_at <= history.at + interval '1 second'
+                 AND (incident.resolved_at IS NULL OR incident.resolved_at >= history.at)
+       ) AS incident
+FROM msh_history history JOIN partners_partner partner ON partner.id = history.partner_id
+WHERE history.subject = 'link' AND history.direction = 'out'
+  AND history.to_state = 'suspended' AND history.from_state <> 'suspended'
+"""
+
+
+def _rows(connection: psycopg.Connection[dict[str, Any]], query: str) -> list[dict[str, Any]]:
+    return connection.execute(query.encode()).fetchall()
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    with path.open() as lines:
+        for line in lines:
+            yield json.loads(line)

@@ -1,0 +1,195 @@
+"""Every violation the checker knows is made once by hand; a checker that cannot find is none."""
+
+from dataclasses import asdict, replace
+
+import pytest
+
+from demo.checker import STUCK_AFTER, judge, traffic
+from demo.evidence import Carried, Delivery, Evidence, Lane, Submission, Suspension
+
+PAIR = "pair-1"
+
+
+def exchanged(number: int) -> tuple[Carried, Carried]:
+    """The message `m<number>` and its Ack on the wire, one request each, nothing amiss."""
+    at = number * 10
+    message = Carried(at, PAIR, "Normal", f"m{number}", "", f"body-{number}", copies=(at + 1,))
+    ack = Carried(
+        at + 2,
+        PAIR,
+        "Acknowledgement",
+        f"a{number}",
+        f"m{number}",
+        f"ack-{number}",
+        row_found=True,
+        copies=(at + 3,),
+    )
+    return message, ack
+
+
+def submission(number: int) -> Submission:
+    return Submission(PAIR, f"m{number}", order=number, sha256=f"file-{number}")
+
+
+def delivery(number: int) -> Delivery:
+    return Delivery(PAIR, f"m{number}", sha256=f"file-{number}")
+
+
+CLEAN = Evidence(
+    submissions=tuple(submission(number) for number in (1, 2, 3)),
+    deliveries=tuple(delivery(number) for number in (1, 2, 3)),
+    carried=tuple(request for number in (1, 2, 3) for request in exchanged(number)),
+    accepted=frozenset({"m1", "m2", "m3"}),
+    lanes=(Lane(PAIR, "idle", open_messages=0, overdue=None, open_incident=False),),
+    suspensions=(Suspension(PAIR, incident=True),),
+)
+
+
+def with_requests(*requests: Carried) -> Evidence:
+    carried = sorted((*CLEAN.carried, *requests), key=lambda request: request.at)
+    return replace(CLEAN, carried=tuple(carried))
+
+
+def with_lane(state: str, open_messages: int, overdue: float | None, incident: bool) -> Evidence:
+    return replace(CLEAN, lanes=(Lane(PAIR, state, open_messages, overdue, incident),))
+
+
+def found(evidence: Evidence) -> dict[str, int]:
+    return {name: count for name, count in asdict(judge(evidence)).items() if count}
+
+
+def test_a_clean_run_has_no_violation() -> None:
+    assert found(CLEAN) == {}
+
+
+def test_what_is_disturbed_and_mended_is_no_violation() -> None:
+    first, ack = exchanged(1)
+    again = [
+        replace(first, at=11, fault="drop-request", copies=()),
+        replace(first, at=36, fault="reorder", copies=(37,)),  # a late copy of m1
+        replace(ack, at=38, message_id="a1b", sha256="another Ack", row_found=None, copies=(39,)),
+    ]
+    assert found(with_requests(*again)) == {}
+
+
+def test_lost_after_submit() -> None:
+    missing = replace(CLEAN, deliveries=CLEAN.deliveries[:2])
+    assert found(missing) == {"lost": 1}
+
+
+def test_lost_after_accept_or_ack_though_no_submit_returned() -> None:
+    accepted = replace(CLEAN, accepted=CLEAN.accepted | {"m4"})
+    assert found(accepted) == {"lost": 1}
+    assert found(with_requests(*exchanged(4))) == {"lost": 1}
+
+
+def test_duplicated() -> None:
+    doubled = replace(CLEAN, deliveries=(*CLEAN.deliveries, delivery(1)))
+    assert found(doubled) == {"duplicated": 1}
+
+
+def test_unexpected() -> None:
+    rolled_back = replace(CLEAN, submissions=CLEAN.submissions[:2])
+    assert found(rolled_back) == {"unexpected": 1}
+
+
+def test_out_of_order() -> None:
+    swapped = (delivery(1), delivery(3), delivery(2))
+    assert found(replace(CLEAN, deliveries=swapped)) == {"out_of_order": 1}
+
+
+def test_order_is_judged_within_a_pair_only() -> None:
+    submissions = (*CLEAN.submissions, Submission("pair-2", "n1", 1, "f"))
+    deliveries = (*CLEAN.deliveries, Delivery("pair-2", "n1", "f"))
+    message, ack = exchanged(5)
+    other = (
+        replace(message, pair="pair-2", message_id="n1"),
+        replace(ack, pair="pair-2", ref_to_message_id="n1"),
+    )
+    run = replace(with_requests(*other), submissions=submissions, deliveries=deliveries)
+    assert found(run) == {}
+
+
+def test_premature_ack() -> None:
+    message, ack = exchanged(3)
+    early = (*CLEAN.carried[:4], message, replace(ack, row_found=False))
+    assert found(replace(CLEAN, carried=early)) == {"premature_ack": 1}
+
+
+def test_overlap_with_a_message_whose_ack_never_passed() -> None:
+    message, ack = exchanged(2)
+    swallowed = replace(ack, fault="drop-request", copies=())
+    carried = (*CLEAN.carried[:2], message, swallowed, *CLEAN.carried[4:])
+    assert found(replace(CLEAN, carried=carried)) == {"overlap": 1}
+
+
+def test_overlap_with_a_message_whose_ack_passed_later() -> None:
+    message, ack = exchanged(2)
+    delayed = replace(ack, fault="delay", copies=(31,))  # m3 was seen at 30
+    carried = (*CLEAN.carried[:2], message, delayed, *CLEAN.carried[4:])
+    assert found(replace(CLEAN, carried=carried)) == {"overlap": 1}
+
+
+def test_altered_between_two_copies() -> None:
+    first, _ = exchanged(1)
+    assert found(with_requests(replace(first, at=11, sha256="other"))) == {"altered": 1}
+
+
+def test_altered_between_two_copies_of_an_ack() -> None:
+    _, ack = exchanged(1)
+    other = replace(ack, at=14, sha256="other", row_found=None)
+    assert found(with_requests(other)) == {"altered": 1}
+
+
+def test_altered_payload() -> None:
+    deliveries = (*CLEAN.deliveries[:2], replace(delivery(3), sha256="other"))
+    assert found(replace(CLEAN, deliveries=deliveries)) == {"altered": 1}
+
+
+@pytest.mark.parametrize("state", ["idle", "waiting", "transient"])
+@pytest.mark.parametrize("overdue", [None, STUCK_AFTER + 1])
+def test_stuck(state: str, overdue: float | None) -> None:
+    assert found(with_lane(state, 1, overdue, incident=False)) == {"stuck": 1}
+
+
+@pytest.mark.parametrize(
+    ("state", "open_messages", "overdue"),
+    [("waiting", 1, -2.0), ("waiting", 1, 0.5), ("idle", 0, None), ("suspended", 3, None)],
+)
+def test_not_stuck(state: str, open_messages: int, overdue: float | None) -> None:
+    assert found(with_lane(state, open_messages, overdue, incident=True)) == {}
+
+
+def test_silent_suspend_at_the_end() -> None:
+    assert found(with_lane("suspended", 1, None, incident=False)) == {"silent_suspend": 1}
+
+
+def test_silent_suspend_in_the_history() -> None:
+    suspensions = (*CLEAN.suspensions, Suspension(PAIR, incident=False))
+    assert found(replace(CLEAN, suspensions=suspensions)) == {"silent_suspend": 1}
+
+
+def test_unwitnessed_message_and_ack() -> None:
+    past_the_proxy = [request for request in CLEAN.carried if request.message_id != "m2"]
+    assert found(replace(CLEAN, carried=tuple(past_the_proxy))) == {"unwitnessed": 1}
+
+    unjudged = [replace(one, row_found=None) for one in CLEAN.carried if one.message_id == "a3"]
+    carried = (*CLEAN.carried[:-1], *unjudged)
+    assert found(replace(CLEAN, carried=carried)) == {"unwitnessed": 1}
+
+
+def test_traffic_counts_each_post_once() -> None:
+    first, ack = exchanged(1)
+    requests = [
+        first,
+        replace(first, fault="duplicate", copies=(11, 12), unreachable=1),
+        replace(ack, fault="drop-request", copies=()),
+        ack,
+        replace(ack, kind="Error"),
+    ]
+    seen = traffic(requests)
+    assert (seen.posts, seen.messages, seen.acknowledgements, seen.others) == (5, 2, 2, 1)
+    assert (seen.copies, seen.disturbed, seen.unreachable) == (5, 2, 1)
+    assert seen.faults == {"drop-request": 1, "duplicate": 1}
+    assert seen.disturbed_percent == 40.0
+    assert traffic([]).disturbed_percent == 0.0

@@ -1,0 +1,79 @@
+"""What both servers share: a process on a free port of 127.0.0.1, started until it answers."""
+
+import importlib.util
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from msh.processes import stop
+
+START_SECONDS = 60.0
+_TRIES = 5  # a free port may be taken between our look and the server's
+
+
+class ServerUnavailable(Exception):
+    """A server is not there or does not start: one line that says so, with the cure."""
+
+
+class Server:
+    name: str
+    stop_signal = signal.SIGTERM
+
+    def __init__(self, folder: Path) -> None:
+        self.log = folder / "log" / f"{self.name}.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        return self._process is not None and self._process.poll() is not None
+
+    def begin(self, port: int) -> subprocess.Popen[bytes]:
+        """Start the process."""
+        raise NotImplementedError
+
+    def answers(self, pid: int, port: int) -> bool:
+        """Whether it can be used already."""
+        raise NotImplementedError
+
+    def launch(self) -> int:
+        """Start the process on a free port, wait until it answers there, return the port."""
+        for _ in range(_TRIES):
+            port = _free_port()
+            self._process = self.begin(port)
+            if self._comes_up(self._process, port):
+                return port
+        raise self.failure("does not start")
+
+    def stop(self) -> None:
+        if self._process is not None:
+            stop(self._process, by=self.stop_signal, seconds=30)
+            self._process = None
+
+    def failure(self, what: str) -> ServerUnavailable:
+        return ServerUnavailable(f"{self.name} {what}; the end of {self.log} says why")
+
+    def _comes_up(self, process: subprocess.Popen[bytes], port: int) -> bool:
+        end = time.monotonic() + START_SECONDS
+        while process.poll() is None:
+            if self.answers(process.pid, port):
+                return True
+            if time.monotonic() > end:
+                self.stop()
+                raise self.failure(f"does not answer within {START_SECONDS:.0f} seconds")
+            time.sleep(0.01)
+        return False
+
+
+def wheel_folder(package: str) -> Path | None:
+    """Where a wheel lies, without importing it."""
+    spec = importlib.util.find_spec(package)
+    return Path(next(iter(spec.submodule_search_locations or ()))) if spec else None
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

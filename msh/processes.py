@@ -1,0 +1,94 @@
+"""Child processes that never outlive us: on a clean end, on Ctrl-C, on kill -9. Standard library.
+
+Ctrl-C reaches only the parent, for each child is its own session: the parent decides the order of
+ending. On Linux the kernel ends a child whose parent was killed; elsewhere only the parent does.
+"""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None)  # loaded here: between fork and exec nothing may be imported
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Whom a child runs as."""
+
+    uid: int
+    gid: int
+
+
+def die_with_parent(parent: int, death_signal: signal.Signals = signal.SIGKILL) -> None:
+    """Have the kernel send us `death_signal` when process `parent` is gone, or die now if it is.
+
+    Runs between fork and exec too. A change of user clears it, so it comes after that.
+    """
+    if sys.platform != "linux":
+        return
+    _libc.prctl(_PR_SET_PDEATHSIG, int(death_signal))
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def spawn(
+    command: Sequence[str | Path],
+    *,
+    log: Path,
+    death_signal: signal.Signals = signal.SIGKILL,
+    user: User | None = None,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: bytes = b"",
+) -> subprocess.Popen[bytes]:
+    """Start `command`, its output appended to `log`, `stdin` (less than 4 KiB) for it to read.
+
+    Call it from the main thread: the kernel ties the child to the thread that made it.
+    """
+    parent = os.getpid()
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output, _readable(stdin) as given:
+        return subprocess.Popen(
+            [str(word) for word in command],
+            stdin=given,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=cwd,
+            env=env,
+            start_new_session=True,
+            preexec_fn=lambda: die_with_parent(parent, death_signal),  # noqa: PLW1509
+            **_identity(user),
+        )
+
+
+def stop(
+    process: subprocess.Popen[bytes], *, by: signal.Signals = signal.SIGTERM, seconds: float = 10
+) -> None:
+    """End the process: asked by signal `by`, and after `seconds` killed with all its children."""
+    if process.poll() is not None:
+        return
+    process.send_signal(by)
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _readable(content: bytes) -> IO[bytes]:
+    """A pipe that holds `content` and then ends."""
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "wb") as pipe:
+        pipe.write(content)
+    return os.fdopen(reader, "rb")
+
+
+def _identity(user: User | None) -> dict[str, Any]:
+    return {} if user is None else {"user": user.uid, "group": user.gid, "extra_groups": []}

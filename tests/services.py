@@ -1,0 +1,58 @@
+"""pytest plugin: a PostgreSQL and a Valkey for the run, and the settings of the MSH under test.
+
+Loaded by `-p` in pyproject.toml, before pytest-django reads the settings. DATABASE_URL and
+REDIS_URL, where given, are used instead. Under pytest-xdist the controller starts the servers
+and the workers inherit them; pytest-django gives each worker a database, we a Redis database.
+"""
+
+import base64
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from msh.embedded import EmbeddedServers, ServerUnavailable
+
+_MSH_SETTINGS = {
+    "MSH_URI": "http://msh.example/ebxml/",
+    "MSH_ERROR_URI": "http://msh.example/ebxml/",
+    "MSH_CONSUMER": "",
+    "MSH_FROM_PARTY_HANDLER": "",
+    "LOG_LEVEL": "WARNING",
+}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker:
+        os.environ["REDIS_URL"] = _own_redis_database(os.environ["REDIS_URL"], worker)
+    else:
+        _start_servers(early_config)
+        os.environ.pop("MSH_DATA", None)
+        os.environ.update(_MSH_SETTINGS)
+        os.environ["SECRET_KEY"] = secrets.token_urlsafe(38)
+        os.environ["MSH_FERNET_KEYS"] = base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
+    return (yield)
+
+
+def _start_servers(config: pytest.Config) -> None:
+    folder = Path(tempfile.mkdtemp(prefix="msh-tests-"))
+    config.add_cleanup(lambda: shutil.rmtree(folder))
+    servers = EmbeddedServers(folder, fsync=False)
+    try:
+        servers.start()
+    except ServerUnavailable as unavailable:
+        pytest.exit(str(unavailable), returncode=pytest.ExitCode.USAGE_ERROR)
+    config.add_cleanup(servers.stop)
+    os.environ.update(servers.settings)
+
+
+def _own_redis_database(url: str, worker: str) -> str:
+    """Worker gw0 has database 1, gw1 has 2, and so on."""
+    return urlsplit(url)._replace(path=f"/{int(worker.removeprefix('gw')) + 1}").geturl()

@@ -1,0 +1,1 @@
+"""How fast we are, as ratios to what the same machine can do at best in the same run."""

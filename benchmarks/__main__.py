@@ -1,0 +1,77 @@
+"""`make bench`: how fast the MSH is, as ratios to what this machine can do at best right now."""
+
+import argparse
+import shutil
+import sys
+
+from rich.progress import Progress
+
+from . import report
+from .exchange import Exchange
+from .figure import Figure
+from .msh import ROOT
+from .receive import Receive
+from .report import Series
+from .stage import EXCHANGING_PAIRS, Stage
+
+NAMES = ("receive_1", "receive_16", "exchange_1", "exchange_16")
+
+
+def main() -> int:
+    arguments = _arguments()
+    folder = ROOT / "var" / "bench"
+    shutil.rmtree(folder, ignore_errors=True)
+    with Stage(folder) as stage:
+        facts = report.machine(stage.receiver)
+        series = [Series(figure) for figure in _figures(stage, arguments.only)]
+        _run(series, arguments.rounds)
+    shutil.rmtree(folder)  # kept with its logs where a run failed
+    report.show(series, facts)
+    report.write(ROOT / "var" / "bench.json", series, facts)
+    return 0 if all(each.holds for each in series) else 1
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5, help="medians are of so many (5)")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=NAMES,
+        default=NAMES,
+        metavar="FIGURE",
+        help=f"of {', '.join(NAMES)}",
+    )
+    return parser.parse_args()
+
+
+def _figures(stage: Stage, only: list[str]) -> list[Figure]:
+    figures: list[Figure] = [
+        Receive(stage, connections=1, seconds=3),
+        Receive(stage, connections=16, seconds=3, minimum=0.10),
+        Exchange(stage, pairs=1, messages=200, prototype_messages=1000),
+        Exchange(
+            stage,
+            pairs=EXCHANGING_PAIRS,
+            messages=60,
+            prototype_messages=150,
+            minimum=0.20,
+        ),
+    ]
+    return [figure for figure in figures if figure.name in only]
+
+
+def _run(series: list[Series], rounds: int) -> None:
+    """Everything once to warm up, then the rounds: in each, every figure and its floor."""
+    for each in series:
+        each.figure.product()
+        each.figure.floor()
+    with Progress(transient=True) as progress:
+        for _ in progress.track(range(rounds), description="rounds"):
+            for each in series:
+                each.floor.append(each.figure.floor())
+                each.product.append(each.figure.product())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

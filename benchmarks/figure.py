@@ -1,0 +1,34 @@
+"""A figure: a rate of the product and, beside it, the rate of its floor in the same run."""
+
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+_WITHIN = 120.0  # seconds
+_LOOK = 0.02
+
+
+class Figure(Protocol):
+    """Rates are messages per second. Each is returned only after the rows were counted in the
+    databases; RuntimeError if they and the answers do not agree."""
+
+    name: str
+    minimum: float
+    """The ratio to hold, below it the run fails. 0: reported only."""
+
+    def product(self) -> float: ...
+
+    def floor(self) -> float: ...
+
+    def facts(self) -> dict[str, Any]:
+        """What else was seen of the product, warm-up included: its name → a number."""
+        ...
+
+
+def wait_until(condition: Callable[[], bool], what: str, report: Callable[[], object]) -> None:
+    """Returns when `condition` holds. RuntimeError, with `report`, after two minutes without."""
+    deadline = time.monotonic() + _WITHIN
+    while not condition():
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"not {what} within {_WITHIN:g} s: {report()}")
+        time.sleep(_LOOK)

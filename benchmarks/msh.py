@@ -1,0 +1,128 @@
+"""A complete MSH under test, run the way everyone runs one: `manage.py up`."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import scalar_row
+
+ROOT = Path(__file__).resolve().parent.parent
+_READY_WITHIN = 120.0  # seconds
+_GONE_WITHIN = 30.0
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port: int = probe.getsockname()[1]
+    return port
+
+
+@dataclass
+class Msh:
+    """One MSH in a folder of its own, with servers of its own, on a free port."""
+
+    folder: Path
+    port: int = field(default_factory=free_port)
+    _process: "subprocess.Popen[bytes] | None" = None
+
+    @property
+    def uri(self) -> str:
+        return f"http://127.0.0.1:{self.port}/ebxml/"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """For commands and producers of this MSH: its own folder, nobody else's servers."""
+        inherited = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in {"DATABASE_URL", "REDIS_URL", "MSH_URI"}
+        }
+        return inherited | {"MSH_DATA": str(self.folder)}
+
+    def start(self) -> None:
+        """Returns when /health/ready says so; raises RuntimeError with the end of the log."""
+        self.folder.mkdir(parents=True)
+        command = ["up", "--data", str(self.folder), "--port", str(self.port)]
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "manage.py", *command],
+                cwd=ROOT,
+                env=self.environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + _READY_WITHIN
+        while not self._ready():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.stop()
+                raise RuntimeError(f"no MSH:\n{self._log.read_text()[-3000:]}")
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.terminate()
+            self._process.wait(_GONE_WITHIN)
+
+    def manage(self, *arguments: str) -> str:
+        """The output of one command of this MSH; raises RuntimeError with what it complained of."""
+        done = subprocess.run(
+            [sys.executable, "manage.py", *arguments],
+            cwd=ROOT,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise RuntimeError(f"manage.py {' '.join(arguments)}: {done.stderr.strip()}")
+        return done.stdout
+
+    def set_up(self, partners: list[dict[str, Any]]) -> None:
+        configuration = self.folder / "setup.json"
+        configuration.write_text(
+            json.dumps({"msh_uri": self.uri, "error_uri": self.uri, "partners": partners})
+        )
+        self.manage("setup", str(configuration))
+
+    @property
+    def database_url(self) -> str:
+        settings: dict[str, str] = json.loads((self.folder / "env.json").read_text())
+        return settings["DATABASE_URL"]
+
+    def beside(self, name: str) -> str:
+        """Address of another, empty database on this MSH's own server, for the floors."""
+        with psycopg.connect(self.database_url, autocommit=True) as connection:
+            identifier = sql.Identifier(name)
+            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(identifier))
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(identifier))
+        address, _, options = self.database_url.partition("?")
+        return f"{address.rpartition('/')[0]}/{name}" + (f"?{options}" if options else "")
+
+    def value(self, query: str) -> Any:
+        """The one value that a query of this MSH's database returns."""
+        with psycopg.connect(self.database_url, row_factory=scalar_row) as connection:
+            return connection.execute(query.encode()).fetchone()
+
+    @property
+    def _log(self) -> Path:
+        return self.folder.with_suffix(".log")
+
+    def _ready(self) -> bool:
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=5)
+        try:
+            connection.request("GET", "/health/ready")
+            return connection.getresponse().status == 200
+        except OSError:
+            return False
+        finally:
+            connection.close()

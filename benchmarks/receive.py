@@ -1,0 +1,66 @@
+"""The receive path with all checks, through the web process of a complete MSH."""
+
+import statistics
+import time
+from typing import Any
+
+from . import floor, wire
+from .figure import wait_until
+from .load import Load, post_for
+from .stage import Stage
+
+STORED = "SELECT count(*) FROM msh_inboundmessage"
+OWED = "SELECT coalesce(sum(owed), 0)::bigint FROM msh_signal"
+
+
+class Receive:
+    """POSTs answered 204 while the worker carries the Acks, against pgbench."""
+
+    def __init__(self, stage: Stage, connections: int, seconds: int, minimum: float = 0) -> None:
+        self.name = f"receive_{connections}"
+        self.minimum = minimum
+        self._stage = stage
+        self._connections = connections
+        self._seconds = seconds
+        self._loads: list[Load] = []
+        self._acknowledged: list[float] = []
+
+    def product(self) -> float:
+        stage = self._stage
+        stored, acks = self._stored(), stage.sink.acks
+        shares = [stage.pairs[n :: self._connections] for n in range(self._connections)]
+        started = time.monotonic()
+        load = post_for(self._seconds, stage.receiver.port, shares)
+        stage.pairs = sorted(load.pairs, key=lambda pair: pair.name)
+        wait_until(lambda: self._owed() == 0, "acknowledged", self._owed)
+        self._acknowledged.append(load.accepted / (time.monotonic() - started))
+        found = (self._stored() - stored, stage.sink.acks - acks, stage.sink.others)
+        if found != (load.accepted, load.accepted, 0):
+            raise RuntimeError(
+                f"{load.accepted} answered 204, but stored, acknowledged and refused are {found}"
+            )
+        self._loads.append(load)
+        return load.rate
+
+    def floor(self) -> float:
+        return floor.run(
+            self._stage.receiver.beside("floor"),
+            clients=self._connections,
+            pairs=len(self._stage.pairs),
+            body=wire.sample(),
+            seconds=self._seconds,
+        )
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "latency_median_ms": statistics.median(load.latency_median for load in self._loads),
+            "latency_p99_ms": statistics.median(load.latency_p99 for load in self._loads),
+            "acknowledged_per_second": statistics.median(self._acknowledged),
+            "messages": sum(load.accepted for load in self._loads),
+        }
+
+    def _stored(self) -> int:
+        return int(self._stage.receiver.value(STORED))
+
+    def _owed(self) -> int:
+        return int(self._stage.receiver.value(OWED))

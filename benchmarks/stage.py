@@ -1,0 +1,107 @@
+"""Two complete MSHs, partners of each other by 16 pairs, and 64 more partners of the second."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from .load import AckSink
+from .msh import Msh
+from .wire import Pair
+
+RECEIVING_PAIRS = 64
+EXCHANGING_PAIRS = 16
+# Long enough that no copy is ever sent again, also on a machine that is busy otherwise.
+_TERMS = {"timeout": 60, "retries": 3, "retry_interval": 60}
+
+
+class Stage:
+    """Runs the MSHs and the sink for the time of a `with`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.sender = Msh(folder / "sender")
+        self.receiver = Msh(folder / "receiver")
+        self.sink = AckSink()
+        self.pairs = [self._pair(number) for number in range(RECEIVING_PAIRS)]
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            stack.callback(self.sink.close)
+            for msh in (self.sender, self.receiver):
+                stack.callback(msh.stop)
+                msh.start()
+            self.sender.set_up([self._exchanging("sender", n) for n in range(EXCHANGING_PAIRS)])
+            self.receiver.set_up(
+                [self._exchanging("receiver", n) for n in range(EXCHANGING_PAIRS)]
+                + [self._loading(pair) for pair in self.pairs]
+            )
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def _exchanging(self, side: str, number: int) -> dict[str, Any]:
+        """The partner that one pair of the exchange is, as `side` knows it."""
+        name = f"pair-{number:02d}"
+        us, them = self.sender, self.receiver
+        our_party, their_party = f"1000{number:02d}", f"2000{number:02d}"
+        if side == "receiver":
+            us, them = them, us
+            our_party, their_party = their_party, our_party
+        return {
+            "name": name,
+            "our_uri": f"{us.uri}{name}/",
+            "uri": f"{them.uri}{name}/",
+            "address": f"{them.uri}{name}/",
+            "token_in": _token(name, to=us),
+            "token_out": _token(name, to=them),
+            "agreements": [
+                {
+                    "tpa_id": name,
+                    "our_party": our_party,
+                    "their_party": their_party,
+                    **_TERMS,
+                }
+            ],
+        }
+
+    def _pair(self, number: int) -> Pair:
+        name = f"load-{number:02d}"
+        return Pair(
+            name=name,
+            sender_uri=f"http://127.0.0.1:{self.sink.port}/{name}/",
+            receiver_uri=self.receiver.uri,
+            from_party=f"3000{number:02d}",
+            to_party="200099",
+            tpa_id=name,
+            token=_token(name, to=self.receiver),
+        )
+
+    def _loading(self, pair: Pair) -> dict[str, Any]:
+        return {
+            "name": pair.name,
+            "our_uri": pair.receiver_uri,
+            "uri": pair.sender_uri,
+            "address": pair.sender_uri,
+            "token_in": pair.token,
+            "token_out": f"out-{pair.token}",
+            "agreements": [
+                {
+                    "tpa_id": pair.tpa_id,
+                    "our_party": pair.to_party,
+                    "their_party": pair.from_party,
+                    **_TERMS,
+                }
+            ],
+        }
+
+
+def _token(name: str, *, to: Msh) -> str:
+    return f"benchmark-{to.folder.name}-{name}-token-of-a-usual-length"

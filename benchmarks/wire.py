@@ -1,0 +1,112 @@
+"""Reliable messages as a partner puts them on the wire, without a library in between.
+
+About 3 KB each: header and one order. Built from a template, so that a load generator can
+make each one distinct for a few microseconds.
+"""
+
+from dataclasses import dataclass
+from uuid import uuid4
+
+from .bare_http import post
+
+PAYLOAD_LINES = 14
+_LINE = (
+    '<Line number="{0}"><Article>{1:013d}</Article><Quantity unit="crate">{2}</Quantity>'
+    '<Price currency="EUR">{3}.50</Price></Line>\n'
+)
+ORDER = "<Order>\n{}</Order>\n".format(
+    "".join(
+        _LINE.format(n, 4_006_381_333_931 * n % 10**13, 7 * n, 19 * n)
+        for n in range(1, PAYLOAD_LINES + 1)
+    )
+)
+_BOUNDARY = "msh-benchmark-boundary"
+_HEADERS = (
+    'Content-Type: multipart/related; type="application/vnd.eb+xml"; version="0.21"; '
+    f'boundary="{_BOUNDARY}"'
+)
+_BODY = f"""\
+--{_BOUNDARY}\r
+Content-ID: <header-%(message_id)s>\r
+Content-Type: application/vnd.eb+xml; version="0.21"; charset="UTF-8"\r
+\r
+<?xml version="1.0" encoding="UTF-8"?>
+<ebXMLHeader xmlns="http://www.ebxml.org/namespaces/messageHeader" Version="0.21" \
+MessageType="Normal">
+  <Manifest>
+    <DocumentReference>
+      <DocumentLabel>PurchaseOrder</DocumentLabel>
+      <DocumentId>cid:payload-%(message_id)s</DocumentId>
+    </DocumentReference>
+  </Manifest>
+  <Header>
+    <From><PartyId context="DUNS">%(from_party)s</PartyId></From>
+    <To><PartyId context="DUNS">%(to_party)s</PartyId></To>
+    <TPAInfo>
+      <TPAId>%(tpa_id)s</TPAId>
+      <ConversationId>%(message_id)s</ConversationId>
+      <ServiceInterface>QuoteToCollect</ServiceInterface>
+      <Action>NewPurchaseOrder</Action>
+    </TPAInfo>
+    <MessageData>
+      <MessageId>%(message_id)s</MessageId>
+      <TimeStamp>20001016T110000.000Z</TimeStamp>
+      <RefToMessageId/>
+    </MessageData>
+    <ReliableMessagingInfo DeliverySemantics="OnceAndOnlyOnce"/>
+  </Header>
+  <RoutingHeader>
+    <SenderURI>%(sender_uri)s</SenderURI>
+    <ReceiverURI>%(receiver_uri)s</ReceiverURI>
+    <ErrorURI>%(sender_uri)s</ErrorURI>
+    <Timestamp>20001016T110000.250Z</Timestamp>
+    <SequenceNumber>%(number)d</SequenceNumber>
+  </RoutingHeader>
+</ebXMLHeader>
+\r
+--{_BOUNDARY}\r
+Content-ID: <payload-%(message_id)s>\r
+Content-Type: application/xml\r
+\r
+{ORDER}\r
+--{_BOUNDARY}--\r
+"""
+
+
+@dataclass(slots=True)
+class Pair:
+    """One partner as it sends to the MSH under test. `number` is the last one used."""
+
+    name: str
+    sender_uri: str
+    receiver_uri: str
+    from_party: str
+    to_party: str
+    tpa_id: str
+    token: str
+    number: int = 0
+
+    def next_request(self) -> bytes:
+        """The POST of the pair's next message, whole."""
+        authorization = f"Authorization: Bearer {self.token}"
+        return post("/ebxml/", self.next_body().encode(), _HEADERS, authorization)
+
+    def next_body(self) -> str:
+        """The package of the pair's next message."""
+        self.number += 1
+        values = {
+            "message_id": f"{uuid4()}@{self.name}.example",
+            "from_party": self.from_party,
+            "to_party": self.to_party,
+            "tpa_id": self.tpa_id,
+            "sender_uri": self.sender_uri,
+            "receiver_uri": self.receiver_uri,
+            "number": self.number,
+        }
+        return _BODY % values
+
+
+def sample() -> str:
+    """The package of one such message, for the floors."""
+    uri = "http://127.0.0.1:65535/load-00/"
+    return Pair("load-00", uri, uri, "300000", "200099", "load-00", "").next_body()

@@ -1,0 +1,119 @@
+"""Rows of the table: the queue, the copies of a message, the deadlines."""
+
+from msh.protocol import effects as do
+from msh.protocol import events as on
+from msh.protocol.lane import InFlight, LaneState
+
+from .lanes import (
+    SAME,
+    TERMS,
+    TRANSMITS,
+    Row,
+    after,
+    becomes,
+    everywhere,
+    flying,
+    noted,
+    only,
+    suspends,
+)
+
+BUDGET_SPENT = flying(retries_spent=3, transient_since=after(-600))
+CEILING = "1 TransientErrors since 2026-03-01 11:50:00+00:00"
+
+ATTEMPTS = (
+    Row("message submitted", on.MessageSubmitted(), everywhere(SAME), proves=("000-017",)),
+    Row(
+        "lane looked at, queue not empty",
+        on.LaneLooked("m8", TERMS),
+        only(
+            idle=becomes(
+                do.PutInFlight("m8", 8, 2, TERMS),
+                do.Transmit(),
+                in_flight=InFlight("m8", 8, TERMS),
+                next_number=9,
+                **TRANSMITS,
+            )
+        ),
+        proves=("000-008", "000-017", "000-042", "000-043"),
+    ),
+    Row("lane looked at, queue empty", on.LaneLooked(), only(idle=SAME)),
+    Row(
+        "attempt claimed by a worker",
+        on.AttemptClaimed(http_deadline=30),
+        only(
+            unsent=becomes(in_flight=flying(attempt=3), due=after(30 + 20), unsent=False),
+            transient=becomes(
+                state=LaneState.WAITING, in_flight=flying(attempt=3), due=after(30 + 20)
+            ),
+        ),
+    ),
+    Row(
+        "attempt claimed before the wait asked for is over",
+        on.AttemptClaimed(http_deadline=30),
+        only(unsent=becomes(in_flight=flying(attempt=3), due=after(30 + 20), unsent=False)),
+        due=1,
+        proves=("000-079",),
+    ),
+    Row(
+        "attempt carried",
+        on.AttemptCarried("m7", 2),
+        noted(waiting=becomes(due=after(20))),
+        proves=("000-024",),
+    ),
+    Row(
+        "first attempt carried",
+        on.AttemptCarried("m7", 1),
+        noted(waiting=becomes(due=after(60))),
+        flying=flying(attempt=1, retries_spent=0),
+        proves=("000-021",),
+    ),
+    Row(
+        "attempt failed, may be tried again",
+        on.AttemptFailed("m7", 2, detail="connection refused"),
+        noted(waiting=becomes(due=after(20))),
+        proves=("000-065",),
+    ),
+    Row(
+        "attempt refused for good",
+        on.AttemptRefused("m7", 2, detail="400: not XML"),
+        noted(
+            waiting=suspends(do.IncidentKind.REFUSED_BY_PEER, "400: not XML"),
+            unsent=suspends(do.IncidentKind.REFUSED_BY_PEER, "400: not XML"),
+            transient=suspends(do.IncidentKind.REFUSED_BY_PEER, "400: not XML"),
+        ),
+        proves=("001-04",),
+    ),
+    Row(
+        "deadline passed, retries left",
+        on.DeadlinePassed(),
+        only(
+            waiting=becomes(do.Transmit(), in_flight=flying(retries_spent=2), **TRANSMITS),
+            unsent=SAME,
+            transient=becomes(do.Transmit(), **TRANSMITS),
+            transient_empty=becomes(do.LookAtLane(), state=LaneState.IDLE, due=None),
+        ),
+        proves=("000-025", "000-026", "000-028", "000-081"),
+    ),
+    Row(
+        "deadline passed, none left",
+        on.DeadlinePassed(),
+        only(
+            waiting=suspends(
+                do.IncidentKind.RETRIES_SPENT, "no Acknowledgement after 2 transmissions"
+            ),
+            unsent=SAME,
+            transient=suspends(do.IncidentKind.TRANSIENT_LIMIT, CEILING),
+            transient_empty=becomes(do.LookAtLane(), state=LaneState.IDLE, due=None),
+        ),
+        flying=BUDGET_SPENT,
+        proves=("000-004", "000-023", "000-031", "000-032"),
+    ),
+    Row(
+        "deadline not passed yet",
+        on.DeadlinePassed(),
+        only(waiting=SAME, unsent=SAME, transient=SAME, transient_empty=SAME),
+        due=1,
+        proves=("000-021", "000-024", "000-079"),
+    ),
+)

@@ -1,0 +1,105 @@
+"""Rows of the table: what an operator may do."""
+
+from typing import Any
+
+from msh.protocol import effects as do
+from msh.protocol import events as on
+from msh.protocol.lane import LaneState
+
+from .lanes import (
+    ILLEGAL,
+    LANDS_IDLE,
+    TRANSMITS,
+    Expected,
+    Row,
+    becomes,
+    everywhere,
+    flying,
+    only,
+)
+
+
+def cancelled(verdict: on.Verdict, **changes: Any) -> dict[str, Expected]:
+    """The row of a cancellation. `changes`: what the verdict makes of the numbers."""
+    effects = (
+        do.Cancel("m7", verdict, free_number=verdict is on.Verdict.NOT_RECEIVED),
+        do.NotifyFromParty(do.PartyEventKind.CANCELLED, "m7", verdict.value),
+    )
+    lands = becomes(*effects, do.LookAtLane(), **LANDS_IDLE, **changes)
+    stays = becomes(*effects, in_flight=None, **changes)
+    return only(waiting=lands, unsent=lands, transient=stays, suspended=stays)
+
+
+OPERATORS = (
+    Row(
+        "operator: resume",
+        on.OperatorResumed(),
+        only(
+            transient=becomes(do.Transmit(), **TRANSMITS),
+            transient_empty=becomes(do.LookAtLane(), state=LaneState.IDLE, due=None),
+            suspended=becomes(
+                do.ResolveIncidents(),
+                do.Transmit(),
+                in_flight=flying(retries_spent=0, transients=0, transient_since=None),
+                **TRANSMITS,
+            ),
+            suspended_empty=becomes(
+                do.ResolveIncidents(), do.LookAtLane(), state=LaneState.IDLE, late_ack=False
+            ),
+        ),
+        proves=("000-033", "000-034"),
+    ),
+    Row(
+        "operator: reset retries",
+        on.RetriesReset(),
+        only(
+            waiting=becomes(in_flight=flying(retries_spent=0)),
+            unsent=becomes(in_flight=flying(retries_spent=0)),
+            transient=becomes(in_flight=flying(retries_spent=0)),
+        ),
+    ),
+    Row(
+        "operator: send now",
+        on.SendNowRequested(),
+        only(
+            waiting=becomes(do.Transmit(), **TRANSMITS),
+            unsent=becomes(do.Transmit(), **TRANSMITS),
+            transient=becomes(do.Transmit(), **TRANSMITS),
+        ),
+    ),
+    Row(
+        "operator: suspend",
+        on.OperatorSuspended(),
+        everywhere(becomes(state=LaneState.SUSPENDED, due=None, unsent=False))
+        | {"suspended": ILLEGAL, "suspended_empty": ILLEGAL},
+    ),
+    Row(
+        "operator: cancel, received",
+        on.MessageCancelled(on.Verdict.RECEIVED),
+        cancelled(on.Verdict.RECEIVED),
+    ),
+    Row(
+        "operator: cancel, unknown",
+        on.MessageCancelled(on.Verdict.UNKNOWN),
+        cancelled(on.Verdict.UNKNOWN, next_number=1, epoch=3),
+    ),
+    Row(
+        "operator: cancel, not received, proven",
+        on.MessageCancelled(on.Verdict.NOT_RECEIVED, nothing_sent=True),
+        cancelled(on.Verdict.NOT_RECEIVED, next_number=7),
+    ),
+    Row(
+        "operator: cancel, not received, not proven",
+        on.MessageCancelled(on.Verdict.NOT_RECEIVED),
+        everywhere(ILLEGAL),
+    ),
+    Row(
+        "operator: reset the sequence",
+        on.SequenceReset(),
+        only(
+            suspended_empty=becomes(next_number=1, epoch=3),
+            idle=becomes(next_number=1, epoch=3),
+        ),
+        proves=("000-047", "000-048"),
+    ),
+)

@@ -7,7 +7,6 @@ from enum import StrEnum
 from . import sequence
 from .agreement import Terms
 
-
 EMPTY_LANE_HORIZON = timedelta(days=1)
 """A transient wait that outlives its message is at most so far away (the ceiling of D10)."""
 

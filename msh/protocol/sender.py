@@ -3,6 +3,8 @@
 `step` is the only way a lane changes. It knows no clock, no row and no socket.
 """
 
+# ruff: noqa: ARG001 (every handler of the table has the same signature)
+
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -48,7 +50,7 @@ def step(before: Lane, event: on.SenderEvent, *, now: datetime) -> Outcome:
         raise _illegal(before, event)
     after, effects = cell.handler(before, event, now)
     if after.state not in cell.targets:
-        raise AssertionError(f"{before.state} × {type(event).__name__} led to {after.state}")
+        raise AssertionError(f"{before.state}, {type(event).__name__} led to {after.state}")
     return after, effects
 
 

@@ -1,0 +1,246 @@
+"""The Receiver's table, cell by cell: what becomes of a reliable message that arrives."""
+
+from dataclasses import replace
+
+import pytest
+
+from msh.protocol import effects as do
+from msh.protocol.message import Field
+from msh.protocol.receiver import (
+    TABLE,
+    Known,
+    MessageArrived,
+    OnUnexpectedFirst,
+    Position,
+    ReceivingLink,
+    best_effort,
+    position,
+    step,
+)
+from msh.protocol.vocabulary import ErrorCode
+
+LAST = 999_999_999
+
+
+def arrived(number: int, known: Known = Known.NO) -> MessageArrived:
+    return MessageArrived("m", number, known)
+
+
+def refuses(
+    code: ErrorCode, kind: do.IncidentKind, text: str, at: Field = Field.SEQUENCE_NUMBER
+) -> tuple[do.ReceiverEffect, ...]:
+    return (do.OweError(code, at, text), do.OpenIncident(kind, "m", text))
+
+
+def gap(text: str) -> tuple[do.ReceiverEffect, ...]:
+    return refuses(ErrorCode.SEQUENCE_GAP, do.IncidentKind.SEQUENCE_GAP, text)
+
+
+def stale(number: int, last: int) -> tuple[do.ReceiverEffect, ...]:
+    text = f"number {number} is not above the last accepted, {last}, and its MessageId is new"
+    return refuses(ErrorCode.SEQUENCE_STALE, do.IncidentKind.SEQUENCE_STALE, text)
+
+
+def conflict(number: int) -> tuple[do.ReceiverEffect, ...]:
+    text = f"number {number} was accepted before for another MessageId"
+    return refuses(ErrorCode.SEQUENCE_CONFLICT, do.IncidentKind.SEQUENCE_CONFLICT, text)
+
+
+def reset_noted(last: int) -> do.Note:
+    return do.Note("m", f"the peer started its numbers again at 1, the last accepted was {last}")
+
+
+@pytest.mark.requirement("000-045", "000-046", "000-102", "000-103")
+@pytest.mark.parametrize(
+    ("last", "number", "epoch"),
+    [
+        (None, 1, 4),
+        (1, 2, 4),
+        (41, 42, 4),
+        (LAST - 2, LAST - 1, 4),
+        (LAST - 1, LAST, 4),
+        (LAST, 1, 5),
+    ],
+)
+def test_the_next_number_is_accepted(last: int | None, number: int, epoch: int) -> None:
+    assert step(ReceivingLink(last, epoch=4), arrived(number)) == (
+        ReceivingLink(number, epoch),
+        (do.Accept(number, epoch), do.OweAck()),
+    )
+
+
+@pytest.mark.requirement("000-105")
+@pytest.mark.parametrize("setting", OnUnexpectedFirst)
+def test_one_after_one_is_the_peers_reset_whatever_was_agreed(setting: OnUnexpectedFirst) -> None:
+    event = replace(arrived(1), on_unexpected_first=setting)
+    assert step(ReceivingLink(1, epoch=4), event) == (
+        ReceivingLink(1, epoch=5),
+        (do.Accept(1, 5), do.OweAck(), reset_noted(1)),
+    )
+
+
+@pytest.mark.requirement("000-047", "000-106")
+@pytest.mark.parametrize("last", [2, 41, LAST - 1])
+def test_one_out_of_turn_is_accepted_as_a_reset_by_default(last: int) -> None:
+    assert step(ReceivingLink(last, epoch=4), arrived(1)) == (
+        ReceivingLink(1, epoch=5),
+        (do.Accept(1, 5), do.OweAck(), reset_noted(last)),
+    )
+
+
+@pytest.mark.parametrize("last", [2, 41, LAST - 1])
+def test_one_out_of_turn_is_held_if_agreed(last: int) -> None:
+    link = ReceivingLink(last, epoch=4)
+    event = replace(arrived(1), on_unexpected_first=OnUnexpectedFirst.HOLD)
+    text = "number 1 is out of turn and held until an operator allows the reset"
+    assert step(link, event) == (
+        link,
+        refuses(ErrorCode.TRANSIENT_ERROR, do.IncidentKind.RESET_HELD, text),
+    )
+
+
+@pytest.mark.parametrize("last", [2, 41, LAST - 1])
+def test_one_out_of_turn_is_refused_if_agreed(last: int) -> None:
+    link = ReceivingLink(last, epoch=4)
+    event = replace(arrived(1), on_unexpected_first=OnUnexpectedFirst.REFUSE)
+    assert step(link, event) == (link, stale(1, last))
+
+
+@pytest.mark.parametrize("setting", OnUnexpectedFirst)
+def test_an_operator_lets_the_next_one_in_and_only_the_next(setting: OnUnexpectedFirst) -> None:
+    event = replace(arrived(1), on_unexpected_first=setting)
+    after, effects = step(ReceivingLink(41, epoch=4, reset_allowed=True), event)
+    assert after == ReceivingLink(1, epoch=5, reset_allowed=False)
+    assert effects == (do.Accept(1, 5), do.OweAck(), reset_noted(41))
+
+
+@pytest.mark.parametrize(
+    ("last", "number", "still_allowed"), [(41, 42, True), (LAST, 1, False), (1, 1, False)]
+)
+def test_an_allowed_reset_is_spent_by_the_next_number_one(
+    last: int, number: int, still_allowed: bool
+) -> None:
+    after, _ = step(ReceivingLink(last, reset_allowed=True), arrived(number))
+    assert after.reset_allowed is still_allowed
+
+
+@pytest.mark.requirement("000-104")
+@pytest.mark.parametrize("last", [2, 41, LAST])
+def test_the_last_number_under_a_new_id_is_a_conflict_and_no_ack(last: int) -> None:
+    """D2: the draft would acknowledge and throw away what a restored Sender sends here."""
+    link = ReceivingLink(last)
+    assert step(link, arrived(last)) == (link, conflict(last))
+
+
+@pytest.mark.requirement("000-107")
+@pytest.mark.parametrize(
+    ("last", "number", "text"),
+    [
+        (1, 3, "number 3 came, 2 missing: expected 2"),
+        (41, 44, "number 44 came, 42 to 43 missing: expected 42"),
+        (41, LAST, "number 999999999 came, 42 to 999999998 missing: expected 42"),
+        (LAST, 2, "number 2 came, 1 missing: expected 1"),
+        (LAST, LAST - 1, "number 999999998 came, 1 to 999999997 missing: expected 1"),
+        (None, 2, "number 2 came, 1 missing: expected 1"),
+        (None, LAST, "number 999999999 came, 1 to 999999998 missing: expected 1"),
+    ],
+)
+def test_a_number_too_high_is_a_gap(last: int | None, number: int, text: str) -> None:
+    """Without L, anything but 1 is a gap too (D50)."""
+    link = ReceivingLink(last)
+    assert step(link, arrived(number)) == (link, gap(text))
+
+
+@pytest.mark.requirement("000-107")
+@pytest.mark.parametrize(
+    ("last", "number"), [(3, 2), (41, 40), (41, 2), (LAST - 1, LAST - 2), (LAST - 1, 2)]
+)
+def test_a_number_too_low_is_stale(last: int, number: int) -> None:
+    link = ReceivingLink(last)
+    assert step(link, arrived(number)) == (link, stale(number, last))
+
+
+ANY_POSITION = [
+    (None, 1),  # next
+    (None, 2),  # gap
+    (41, 42),  # next
+    (41, 41),  # last
+    (41, 43),  # gap
+    (41, 40),  # stale
+    (41, 1),  # one out of turn
+    (1, 1),  # one again
+    (LAST, 1),  # wrap-around
+    (LAST, LAST),
+]
+
+
+@pytest.mark.requirement("000-002", "000-012", "000-013", "000-094", "000-095")
+@pytest.mark.parametrize(("last", "number"), ANY_POSITION)
+def test_a_known_id_is_a_duplicate_whatever_its_number(last: int | None, number: int) -> None:
+    """D1, D3: the MessageId is asked before the number; the Ack is sent again."""
+    link = ReceivingLink(last, epoch=4, reset_allowed=True)
+    effects = (do.CountDuplicate(), do.OweAck())
+    assert step(link, arrived(number, Known.SAME)) == (link, effects)
+
+
+@pytest.mark.parametrize(("last", "number"), ANY_POSITION)
+def test_a_known_id_whose_ack_is_withheld_gets_transient_error(
+    last: int | None, number: int
+) -> None:
+    link = ReceivingLink(last, epoch=4, reset_allowed=True)
+    text = "stored, but the way onward is not complete"
+    effects = (do.OweError(ErrorCode.TRANSIENT_ERROR, Field.MESSAGE, text),)
+    assert step(link, arrived(number, Known.WITHHELD)) == (link, effects)
+
+
+@pytest.mark.parametrize(("last", "number"), ANY_POSITION)
+def test_a_known_id_with_other_content_is_reused(last: int | None, number: int) -> None:
+    """D45."""
+    link = ReceivingLink(last, epoch=4, reset_allowed=True)
+    text = "MessageId m was accepted before with other content"
+    assert step(link, arrived(number, Known.OTHER)) == (
+        link,
+        refuses(
+            ErrorCode.MESSAGE_ID_REUSED,
+            do.IncidentKind.MESSAGE_ID_REUSED,
+            text,
+            at=Field.MESSAGE_ID,
+        ),
+    )
+
+
+@pytest.mark.requirement("000-010", "000-038", "000-072")
+def test_best_effort_is_kept_once_and_never_acknowledged() -> None:
+    """D5, D22."""
+    text = "MessageId m was accepted before with other content"
+    reused = do.IncidentKind.MESSAGE_ID_REUSED
+    assert {known: best_effort("m", known) for known in Known} == {
+        Known.NO: (do.Accept(None, None),),
+        Known.SAME: (do.CountDuplicate(),),
+        Known.WITHHELD: (do.CountDuplicate(),),
+        Known.OTHER: refuses(ErrorCode.MESSAGE_ID_REUSED, reused, text, at=Field.MESSAGE_ID),
+    }
+
+
+def test_the_table_has_a_cell_for_everything() -> None:
+    assert [set(TABLE[known]) for known in Known] == [set(Position)] * len(Known)
+
+
+@pytest.mark.parametrize(
+    ("last", "number", "where"),
+    [
+        (None, 1, Position.NEXT),
+        (None, 2, Position.GAP),
+        (1, 1, Position.ONE_AGAIN),
+        (1, 2, Position.NEXT),
+        (2, 1, Position.ONE),
+        (2, 2, Position.LAST),
+        (2, 4, Position.GAP),
+        (3, 2, Position.STALE),
+        (LAST, 1, Position.NEXT),
+        (LAST, LAST, Position.LAST),
+        (LAST - 1, 1, Position.ONE),
+    ],
+)
+def test_position(last: int | None, number: int, where: Position) -> None:
+    assert position(last, number) is where

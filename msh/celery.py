@@ -1,11 +1,23 @@
-"""The Celery app: the worker, beat, and how a nudge is published."""
+"""The Celery app of the worker and of beat. Flows publish nudges through it by task name."""
 
 import os
+from typing import Any
 
 from celery import Celery
+from kombu import Connection
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "msh.settings")
 
-app = Celery("msh")
+
+class NudgingCelery(Celery):
+    """Publishes with one try of at most 100 ms. A worker waits for its broker as usual."""
+
+    PUBLISHING = {"socket_timeout": 0.1, "socket_connect_timeout": 0.1, "max_retries": 0}
+
+    def connection_for_write(self, url: str | None = None, **options: Any) -> Connection:
+        return super().connection_for_write(url, transport_options=self.PUBLISHING, **options)
+
+
+app = NudgingCelery("msh")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()

@@ -67,5 +67,5 @@ def _nudge_states() -> dict[str, str]:
 @cache
 def _redis() -> "redis.Redis":
     return redis.Redis.from_url(
-        settings.CELERY_BROKER_URL, socket_timeout=0.1, socket_connect_timeout=0.1
+        settings.CELERY_BROKER_URL, socket_timeout=0.1, socket_connect_timeout=0.1, retry=None
     )

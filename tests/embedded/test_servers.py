@@ -1,0 +1,196 @@
+"""Embedded servers start anywhere, keep what was committed, and never outlive their owner."""
+
+import json
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+import redis
+
+from msh.embedded import EmbeddedServers, ServerUnavailable
+from msh.embedded.postgresql import find_postgresql
+from tests.waiting import children, descendants, is_running, wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root has to change its user")
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that only its owner may enter, with a short path."""
+    folder = Path(tempfile.mkdtemp(prefix="msh-closed-"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+@contextmanager
+def owner(
+    folder: Path, *, python: str = sys.executable, **identity: Any
+) -> Iterator[tuple[subprocess.Popen[str], dict[str, str]]]:
+    """Another process that runs the servers in `folder`, and their settings."""
+    process = subprocess.Popen(
+        [python, "-m", "tests.embedded.owner", str(folder)],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": sysconfig.get_path("purelib")},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        **identity,
+    )
+    with process:
+        assert process.stdout
+        yield process, json.loads(process.stdout.readline())
+        process.kill()
+
+
+def store_document(settings: dict[str, str]) -> None:
+    with psycopg.connect(settings["DATABASE_URL"]) as connection:
+        connection.execute("CREATE TABLE document (text text)")
+        connection.execute("INSERT INTO document VALUES ('kept')")
+
+
+def stored_documents(settings: dict[str, str]) -> list[tuple[str]]:
+    with psycopg.connect(settings["DATABASE_URL"]) as connection:
+        return connection.execute("SELECT text FROM document").fetchall()
+
+
+def test_servers_answer_keep_what_was_committed_and_are_gone_after_stop(folder: Path) -> None:
+    with EmbeddedServers(folder, given={}) as servers:
+        store_document(servers.settings)
+        assert redis.Redis.from_url(servers.settings["REDIS_URL"]).ping()
+        pids = [pid for pid in descendants(os.getpid()) if runs_in_or_for(pid, folder)]
+    assert not any(is_running(pid) for pid in pids)
+
+    with EmbeddedServers(folder, given={}) as servers:
+        assert stored_documents(servers.settings) == [("kept",)]
+
+
+def runs_in_or_for(pid: int, folder: Path) -> bool:
+    try:
+        return Path(f"/proc/{pid}/fd/1").readlink().is_relative_to(folder)
+    except OSError:
+        return False
+
+
+def test_given_urls_are_used_and_nothing_is_started(folder: Path) -> None:
+    given = {"DATABASE_URL": "postgres://elsewhere/msh", "REDIS_URL": "redis://elsewhere/3"}
+    with EmbeddedServers(folder, given=given) as servers:
+        assert servers.settings == given
+        assert [path.name for path in folder.iterdir()] == ["lock"]
+
+
+def test_servers_refuse_who_has_no_password(folder: Path) -> None:
+    with EmbeddedServers(folder, given={}) as servers:
+        database = urlsplit(servers.settings["DATABASE_URL"])
+        with pytest.raises(psycopg.OperationalError, match="password"):
+            psycopg.connect(f"postgres://postgres:guess@127.0.0.1:{database.port}/postgres")
+        port = urlsplit(servers.settings["REDIS_URL"]).port
+        with pytest.raises(redis.AuthenticationError):
+            redis.Redis(port=port or 0, retry=None).ping()
+
+
+def test_servers_end_with_a_killed_owner_and_start_again_on_the_same_folder(folder: Path) -> None:
+    with owner(folder) as (process, settings):
+        store_document(settings)
+        servers = descendants(process.pid)
+        assert servers
+        process.kill()
+        process.wait()
+        with EmbeddedServers(folder, given={}) as successor:  # they may still be ending
+            assert stored_documents(successor.settings) == [("kept",)]
+        wait_until(lambda: not any(is_running(pid) for pid in servers), what="servers gone")
+
+
+def test_lock_file_of_a_killed_server_whose_number_is_in_use_again(folder: Path) -> None:
+    with EmbeddedServers(folder, given={}) as servers:
+        store_document(servers.settings)
+        lock_file = (folder / "postgresql/postmaster.pid").read_text().splitlines()
+    stale = "\n".join([str(os.getpid()), *lock_file[1:]])
+    (folder / "postgresql/postmaster.pid").write_text(stale + "\n")
+
+    with EmbeddedServers(folder, given={}) as servers:
+        assert stored_documents(servers.settings) == [("kept",)]
+
+
+def test_folder_in_use_is_refused_in_one_line(folder: Path) -> None:
+    with (
+        EmbeddedServers(folder, given={"DATABASE_URL": "x", "REDIS_URL": "x"}),
+        pytest.raises(ServerUnavailable, match=r"is in use by a running MSH: stop it, or name"),
+    ):
+        EmbeddedServers(folder, given={}).start()
+
+
+def test_programs_that_are_not_there_are_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PG_BINDIR", "/nowhere")
+    with pytest.raises(ServerUnavailable, match="PG_BINDIR is /nowhere, where there is no initdb"):
+        EmbeddedServers(folder, given={}).start()
+    monkeypatch.setenv("REDIS_SERVER", "/nowhere")
+    with pytest.raises(ServerUnavailable, match="REDIS_SERVER is /nowhere"):
+        EmbeddedServers(folder, given={"DATABASE_URL": "x"}).start()
+
+
+def test_server_that_does_not_start_says_where_to_look(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REDIS_SERVER", "/bin/false")
+    with pytest.raises(ServerUnavailable, match=r"valkey does not start; the end of .*valkey\.log"):
+        EmbeddedServers(folder, given={"DATABASE_URL": "x"}).start()
+
+
+@as_root
+def test_root_runs_postgresql_as_nobody_from_programs_in_a_closed_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installation = find_postgresql().parent
+    libraries = installation.parent.with_name(f"{installation.parent.name}.libs")
+    if not libraries.exists():
+        pytest.skip("only the wheel's programs are ever copied")
+    closed = folder / "venv"
+    package = closed / installation.parent.name
+    shutil.copytree(installation, package / installation.name, symlinks=True)
+    shutil.copytree(libraries, closed / libraries.name, symlinks=True)
+    monkeypatch.setenv("PG_BINDIR", str(package / installation.name / "bin"))
+
+    with EmbeddedServers(folder / "data", given={"REDIS_URL": "x"}) as servers:
+        store_document(servers.settings)
+        pid = int((folder / "data/postgresql/postmaster.pid").read_text().splitlines()[0])
+        assert Path(f"/proc/{pid}").stat().st_uid == pwd.getpwnam("nobody").pw_uid
+        copy = (folder / "data/postgresql.binaries").readlink()
+        assert Path(f"/proc/{pid}/exe").readlink().is_relative_to(copy)
+        assert folder.stat().st_mode & 0o777 == 0o700  # nothing was opened on the way
+    assert not copy.exists()
+
+
+@as_root
+def test_ordinary_user_runs_the_servers_too(folder: Path) -> None:
+    nobody = pwd.getpwnam("nobody")
+    identity = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+    os.chown(folder, nobody.pw_uid, nobody.pw_gid)
+    python = python_of_everybody(identity)
+    with owner(folder, python=python, **identity) as (process, settings):
+        store_document(settings)
+        users = {Path(f"/proc/{pid}").stat().st_uid for pid in children(process.pid)}
+        assert users == {nobody.pw_uid}
+
+
+def python_of_everybody(identity: dict[str, Any]) -> str:
+    """An interpreter that the user can run here: ours may be in a closed folder, as we may be."""
+    probe = "import sys, msh.embedded; assert sys.version_info >= (3, 11)"
+    for python in (sys.executable, "/usr/bin/python3"):
+        with suppress(OSError, subprocess.CalledProcessError):
+            subprocess.run([python, "-c", probe], check=True, cwd=ROOT, **identity)
+            return python
+    pytest.skip("this checkout is closed to other users")

@@ -101,6 +101,7 @@ class Proxy:
         self._seen: set[str] = set()
         self._lookups: dict[str, asyncio.Task[bool]] = {}
         self._held: list[Held] = []
+        self._conversations = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
 
@@ -122,6 +123,15 @@ class Proxy:
     def holding(self) -> int:
         """Copies that are still kept back."""
         return len(self._held)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is held or under way, so the log tells of every request so far."""
+        return not (self._held or self._conversations)
+
+    @property
+    def disturbed(self) -> int:
+        return self.faults.total() - self.faults[Fault.PASS]
 
     def release(self) -> None:
         """Let every copy go that is still kept back."""
@@ -147,7 +157,13 @@ class Proxy:
                 arrived = next(self._events)
                 request = await read_request(start, reader)
                 record = Record(arrived, way.name, sight(request.body), len(request.body))
-                if not await self._handle(Conversation(way, request, reader, writer, record)):
+                talk = Conversation(way, request, reader, writer, record)
+                self._conversations += 1
+                try:
+                    keep_open = await self._handle(talk)
+                finally:
+                    self._conversations -= 1
+                if not keep_open:
                     break
         await close(writer)
 

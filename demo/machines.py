@@ -1,0 +1,178 @@
+"""The two MSHs of the demo: each `manage.py up` in a folder of its own, with its own database."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+import psycopg
+from psycopg import sql
+
+from msh import datafolder, processes
+
+from .http11 import NotHttpError, Request, exchange
+
+ROOT = Path(__file__).resolve().parent.parent
+READY_SECONDS = 120
+STOP_SECONDS = 40
+KILLABLE = ("web", "worker", "beat")
+LOG_IN = "operator"
+
+
+class DemoFailed(Exception):
+    """The demo could not be carried through: one line that says why."""
+
+
+@dataclass(slots=True)
+class Machine:
+    """One MSH. Use it from the main thread, to which its process is tied."""
+
+    name: str
+    folder: Path
+    port: int
+    password: str
+    """Of the console's log-in."""
+    _up: subprocess.Popen[bytes] | None = field(default=None, init=False)
+
+    @property
+    def console(self) -> str:
+        return f"http://127.0.0.1:{self.port}/admin/"
+
+    @property
+    def database_url(self) -> str:
+        return datafolder.read_settings(self.folder)["DATABASE_URL"]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """For every process of this MSH: nothing of the MSH that runs the demo, if it is one."""
+        inherited = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("MSH_") and name not in ("SECRET_KEY", *_SERVERS)
+        }
+        return (
+            inherited
+            | own_servers(os.environ, self.name)
+            | {
+                "MSH_DATA": str(self.folder),
+                "MSH_CONSUMER": "demo.application.consume",
+                "DJANGO_SETTINGS_MODULE": "msh.settings",
+                "DJANGO_SUPERUSER_PASSWORD": self.password,
+                "PYTHONUNBUFFERED": "1",
+            }
+        )
+
+    def start(self) -> None:
+        make_database(os.environ, self.name)
+        self._up = processes.spawn(
+            [*_MANAGE, "up", "--data", self.folder, "--port", str(self.port)],
+            log=self.folder / "log" / "up.log",
+            death_signal=signal.SIGTERM,
+            cwd=ROOT,
+            env=self.environment,
+        )
+
+    def stop(self) -> None:
+        if self._up is not None:
+            processes.stop(self._up, seconds=STOP_SECONDS)
+            self._up = None
+
+    async def ready(self) -> None:
+        """Wait for `/health/ready`. Raises DemoFailed when the MSH does not come up."""
+        request = Request("GET", "/health/ready", (), b"")
+        for _ in range(READY_SECONDS * 5):
+            if self._up is None or self._up.poll() is not None:
+                break
+            try:
+                if (await exchange("127.0.0.1", self.port, request)).status == 200:
+                    return
+            except (OSError, NotHttpError):
+                pass
+            await asyncio.sleep(0.2)
+        raise DemoFailed(f"MSH {self.name} did not come up: see {self.folder}/log")
+
+    async def manage(self, *words: str) -> str:
+        """Run one `manage.py` command for this MSH; returns what it printed."""
+        return await run_python(["manage.py", *words], self.environment)
+
+    async def set_up(self, document: Mapping[str, Any]) -> None:
+        """Partners and agreements, the application's table, a log-in for the console."""
+        file = self.folder / "setup.json"
+        file.touch(mode=0o600)
+        file.write_text(json.dumps(document, indent=2))
+        await self.manage("setup", str(file))
+        await self.manage(
+            "createsuperuser", "--noinput", "--username", LOG_IN, "--email", "operator@example.org"
+        )
+
+    def pids(self) -> dict[str, int]:
+        """The processes that may be killed, as far as they run just now."""
+        found = {}
+        for name in KILLABLE:
+            file = self.folder / "run" / f"{name}.pid"
+            try:
+                found[name] = int(file.read_text())
+            except (FileNotFoundError, ValueError):
+                continue
+        return found
+
+
+_MANAGE = (sys.executable, str(ROOT / "manage.py"))
+_SERVERS = ("DATABASE_URL", "REDIS_URL")
+
+
+async def run_python(words: Sequence[str], environment: Mapping[str, str]) -> str:
+    """Run Python in the project's folder. Raises DemoFailed with what it said, if it fails."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *words,
+        cwd=ROOT,
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    try:
+        output, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+    if process.returncode:
+        raise DemoFailed(f"{' '.join(words)}: {output.decode(errors='replace').strip()[-1500:]}")
+    return output.decode()
+
+
+def own_servers(given: Mapping[str, str], machine: str) -> dict[str, str]:
+    """Of servers that were given: a database and a Redis database of this MSH's own."""
+    settings = {}
+    if given.get("DATABASE_URL"):
+        database = _database_name(urlsplit(given["DATABASE_URL"]), machine)
+        settings["DATABASE_URL"] = (
+            urlsplit(given["DATABASE_URL"])._replace(path=f"/{database}").geturl()
+        )
+    if given.get("REDIS_URL"):
+        url = urlsplit(given["REDIS_URL"])
+        number = int(url.path.strip("/") or 0) + 1 + ord(machine) - ord("a")
+        settings["REDIS_URL"] = url._replace(path=f"/{number}").geturl()
+    return settings
+
+
+def make_database(given: Mapping[str, str], machine: str) -> None:
+    """On a server that was given: an empty database for this MSH."""
+    if not given.get("DATABASE_URL"):
+        return
+    name = sql.Identifier(_database_name(urlsplit(given["DATABASE_URL"]), machine))
+    with psycopg.connect(given["DATABASE_URL"], autocommit=True) as connection:
+        connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(name))
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(name))
+
+
+def _database_name(url: SplitResult, machine: str) -> str:
+    return f"{url.path.strip('/')}_demo_{machine}"

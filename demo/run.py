@@ -1,0 +1,274 @@
+"""`manage.py demo`: sets the stage, lets it run, judges, and clears everything away."""
+
+import asyncio
+import json
+import secrets
+import shutil
+import signal
+import socket
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from random import Random
+
+import psycopg
+from rich.console import Console
+from rich.panel import Panel
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from .application import TABLE
+from .checker import judge, traffic
+from .crew import Killer, Operator
+from .evidence import gather
+from .faults import Schedule
+from .machines import LOG_IN, DemoFailed, Machine, run_python
+from .options import Options
+from .orders import write_orders
+from .pairs import Pair, make_pairs, make_tokens, setup_of
+from .producer import Plan, write_plan
+from .proxy import Proxy, Way
+from .rows import InboundTable
+from .verdict import Verdict, render
+from .watch import Glance, glance
+
+PREFERRED_PORTS = {"a": 8101, "b": 8102}
+LONGEST_PAUSE = 0.25
+"""Between two submits of a producer, in seconds."""
+LOOK_EVERY = 0.25
+
+
+def run(options: Options, console: Console) -> int:
+    """Carry the demo through; returns its exit status: 0 only for a clean verdict."""
+    try:
+        return asyncio.run(Demo(options, console).perform())
+    except DemoFailed as error:
+        console.print(f"[bold red]The demo failed.[/] {error}", highlight=False)
+        return 2
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        return 130
+
+
+class Demo:
+    def __init__(self, options: Options, console: Console) -> None:
+        self.options = options
+        self.console = console
+        self.pairs = make_pairs(options.pairs)
+        self.machines = [
+            Machine(name, options.folder / name, _free_port(port), secrets.token_urlsafe(9))
+            for name, port in PREFERRED_PORTS.items()
+        ]
+        self.glances: dict[str, Glance] = {}
+        self.killer = Killer(self.machines, Random(options.seed))
+        self.operator = Operator(self.machines, lambda one: self.glances[one.name].suspended)
+
+    async def perform(self) -> int:
+        _end_on_sigterm()
+        shutil.rmtree(self.options.folder, ignore_errors=True)
+        self.options.folder.mkdir(parents=True)
+        try:
+            await self._start_machines()
+            async with self._proxy() as proxy:
+                await self._set_up(proxy)
+                verdict = await self._play(proxy)
+                self.console.print(render(verdict))
+                if not self.options.once:
+                    await self._leave_open()
+        finally:
+            await asyncio.gather(*(asyncio.to_thread(one.stop) for one in self.machines))
+        return 0 if verdict.good else 1
+
+    async def _start_machines(self) -> None:
+        with self.console.status("Starting two MSHs: database, broker, web, worker and beat each"):
+            for machine in self.machines:
+                machine.start()
+            await asyncio.gather(*(machine.ready() for machine in self.machines))
+            for machine in self.machines:
+                with psycopg.connect(machine.database_url) as connection:
+                    connection.execute(TABLE)
+
+    @asynccontextmanager
+    async def _proxy(self) -> AsyncIterator[Proxy]:
+        a, b = self.machines
+        tables = {machine.name: InboundTable(machine.database_url) for machine in self.machines}
+        ways = [Way("a>b", 0, b.port, tables["a"]), Way("b>a", 0, a.port, tables["b"])]
+        schedule = Schedule(self.options.seed, self.options.rates)
+        with self._log.open("w") as log:
+            async with Proxy(ways, schedule, log) as proxy:
+                yield proxy
+        for table in tables.values():
+            await table.aclose()
+
+    async def _set_up(self, proxy: Proxy) -> None:
+        tokens = make_tokens(self.pairs)
+        with self.console.status("Setting up partners and agreements"):
+            await asyncio.gather(
+                *(
+                    machine.set_up(setup_of(machine.name, self.pairs, port, tokens))
+                    for machine, port in zip(self.machines, proxy.ports.values(), strict=True)
+                )
+            )
+
+    async def _play(self, proxy: Proxy) -> Verdict:
+        """Let producers, proxy, killer and operator loose until all is quiet; then judge."""
+        producers = self._start_producers()
+        crew = [asyncio.create_task(self.operator.work())]
+        if self.options.kill:
+            crew.append(asyncio.create_task(self.killer.work()))
+        began = time.monotonic()
+        try:
+            finished = await self._watch(proxy, producers)
+        finally:
+            for task in (*crew, *producers):
+                task.cancel()
+            await asyncio.gather(*crew, *producers, return_exceptions=True)
+        verdict = self._judge(finished=finished, seconds=time.monotonic() - began)
+        verdict.write(self.options.folder / "verdict.json")
+        return verdict
+
+    def _start_producers(self) -> list[asyncio.Task[str]]:
+        documents = self._documents()
+        plans: dict[str, list[str]] = {pair.name: [] for pair in self.pairs}
+        for number in range(self.options.messages):
+            pair = self.pairs[number % len(self.pairs)]
+            plans[pair.name].append(str(documents[number % len(documents)]))
+        return [asyncio.create_task(self._produce(pair, plans[pair.name])) for pair in self.pairs]
+
+    async def _produce(self, pair: Pair, files: list[str]) -> str:
+        plan_file = self.options.folder / "producers" / f"{pair.name}.json"
+        record = str(self._record(pair))
+        seed = self.options.seed
+        write_plan(Plan(pair.name, pair.tpa_id, record, files, seed, LONGEST_PAUSE), plan_file)
+        machine = next(one for one in self.machines if one.name == pair.sender)
+        return await run_python(["-m", "demo.producer", str(plan_file)], machine.environment)
+
+    def _documents(self) -> list[Path]:
+        if self.options.documents is None:
+            folder = self.options.folder / "orders"
+            return write_orders(folder, self.options.messages, self.options.seed)
+        files = sorted(
+            file for file in self.options.documents.resolve().iterdir() if file.is_file()
+        )
+        if not files:
+            raise DemoFailed(f"{self.options.documents} holds no file to send")
+        return files
+
+    async def _watch(self, proxy: Proxy, producers: list[asyncio.Task[str]]) -> bool:
+        """Wait until everything has arrived and is quiet; False when the time is over."""
+        deadline = time.monotonic() + self.options.limit
+        with self._connections() as connections, self._progress() as progress:
+            bar = progress.add_task("", total=self.options.messages, note="")
+            while time.monotonic() < deadline:
+                self.glances = {name: glance(one) for name, one in connections.items()}
+                delivered = sum(one.delivered for one in self.glances.values())
+                progress.update(bar, completed=delivered, note=self._note(proxy))
+                if _ended(producers) and all(one.quiet for one in self.glances.values()):
+                    if proxy.idle and delivered >= self.options.messages:
+                        return True
+                    proxy.release()
+                await asyncio.sleep(LOOK_EVERY)
+        return False
+
+    def _note(self, proxy: Proxy) -> str:
+        return (
+            f"{proxy.disturbed} of {proxy.faults.total()} POSTs disturbed,"
+            f" {len(self.killer.kills)} kills, {len(self.operator.resumes)} resumes"
+        )
+
+    def _judge(self, *, finished: bool, seconds: float) -> Verdict:
+        evidence = gather(
+            [self._record(pair) for pair in self.pairs],
+            self._log,
+            {pair.lane: pair.name for pair in self.pairs},
+            [machine.database_url for machine in self.machines],
+        )
+        self._write_crew()
+        return Verdict(
+            submitted=len(evidence.submissions),
+            delivered=len({delivery.message_id for delivery in evidence.deliveries}),
+            violations=judge(evidence),
+            attempts=evidence.attempts,
+            operator_resumes=len(self.operator.resumes),
+            kills=len(self.killer.kills),
+            finished=finished,
+            seconds=round(seconds, 1),
+            seed=self.options.seed,
+            pairs=len(self.pairs),
+            traffic=traffic(evidence.carried),
+        )
+
+    def _write_crew(self) -> None:
+        told = {
+            "kills": self.killer.kills,
+            "resumes": self.operator.resumes,
+            "refused_resumes": self.operator.refusals,
+        }
+        (self.options.folder / "crew.json").write_text(json.dumps(told, indent=2) + "\n")
+
+    async def _leave_open(self) -> None:
+        lines = [
+            f"MSH {machine.name.upper()}   [link={machine.console}]{machine.console}[/]"
+            f"   log in as [bold]{LOG_IN}[/] with [bold]{machine.password}[/]"
+            for machine in self.machines
+        ]
+        lines += ["", "The proxy goes on disturbing. Ctrl-C ends everything."]
+        self.console.print(Panel("\n".join(lines), title="both consoles are open", expand=False))
+        ended = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, ended.set)
+        await ended.wait()
+
+    @property
+    def _log(self) -> Path:
+        return self.options.folder / "proxy.log"
+
+    def _record(self, pair: Pair) -> Path:
+        return self.options.folder / "producers" / f"{pair.name}.record"
+
+    @contextmanager
+    def _connections(self) -> Iterator[dict[str, psycopg.Connection]]:
+        connections = {
+            machine.name: psycopg.connect(machine.database_url, autocommit=True)
+            for machine in self.machines
+        }
+        try:
+            yield connections
+        finally:
+            for connection in connections.values():
+                connection.close()
+
+    def _progress(self) -> Progress:
+        return Progress(
+            TextColumn("delivered"),
+            BarColumn(bar_width=30),
+            MofNCompleteColumn(),
+            TextColumn("[dim]{task.fields[note]}"),
+            TimeElapsedColumn(),
+            console=self.console,
+            disable=not self.console.is_terminal,
+        )
+
+
+def _ended(producers: list[asyncio.Task[str]]) -> bool:
+    """Whether all have done their work. Raises what made one of them fail."""
+    ended = [producer for producer in producers if producer.done()]
+    for producer in ended:
+        producer.result()
+    return len(ended) == len(producers)
+
+
+def _end_on_sigterm() -> None:
+    """End on SIGTERM as on Ctrl-C: nothing stays behind."""
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+
+
+def _free_port(preferred: int) -> int:
+    for port in (preferred, 0):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise DemoFailed("No free port on 127.0.0.1.")

@@ -1,0 +1,240 @@
+"""What we receive: accepted messages, last numbers, signals owed. Decided and written at once."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+
+from msh.faults import CrashPoint, reach
+from msh.models import InboundLink, SignalKind, hot
+from msh.protocol import effects as do
+from msh.protocol import receiver
+from msh.protocol.message import Field, Header, ReceivedMessage
+from msh.protocol.receiver import Known, MessageArrived, OnUnexpectedFirst, ReceivingLink
+from msh.protocol.vocabulary import ErrorCode
+from msh.wire import locate
+
+SIGNAL_HORIZON = 60
+"""Seconds for which a signal is tried at least, however short the agreement's horizon is."""
+
+Statement = tuple[str, tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What became of a message. `refusal` says why, if it was not taken."""
+
+    accepted: bool
+    refusal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """The pair as read under its lock, with what it knows of this message."""
+
+    partner_id: int
+    link_id: int
+    receiving: ReceivingLink
+    known: Known
+    known_id: int | None
+    agreement_id: int | None
+    on_unexpected_first: OnUnexpectedFirst
+    expires_at: datetime
+    now: datetime
+
+
+def receive_message(partner_id: int, message: ReceivedMessage) -> Received:
+    """Store a Normal message, or not, by the Receiver's table; owe what it is owed; commit."""
+    with transaction.atomic():
+        pair = _read_pair(partner_id, message)
+        if pair.agreement_id is None and pair.known is not Known.SAME:
+            error = do.OweError(ErrorCode.SECURITY_FAILURE, *_no_agreement(message.header))
+            effects: tuple[do.ReceiverEffect, ...] = (error,)
+            after = pair.receiving
+        else:
+            after, effects = _decide(pair, message)
+        _write(pair, after, effects, message)
+        reach(CrashPoint.RECEIVE_BEFORE_COMMIT)
+    reach(CrashPoint.RECEIVE_AFTER_COMMIT)
+    errors = [effect.description for effect in effects if isinstance(effect, do.OweError)]
+    accepted = any(isinstance(effect, do.Accept) for effect in effects)
+    return Received(accepted, errors[0] if errors else "")
+
+
+def owe_error(partner_id: int, error: do.OweError, about: Header | Any, number: int | None) -> None:
+    """Owe an Error Message for a message that could not be read far enough to be decided on."""
+    with transaction.atomic():
+        link_id = _inbound_link(partner_id)
+        (rows,) = hot.run((hot.CLOCK, ()))
+        now = rows[0].now
+        expires_at = now + timedelta(seconds=SIGNAL_HORIZON)
+        history = _history(partner_id, now, about.message_id, error.code, error.description)
+        hot.run(_owed_error(link_id, error, about, number, now, expires_at), history)
+
+
+def note_unexpected(partner_id: int, message_id: str, event: str, detail: str) -> None:
+    """Record a signal that means nothing to us (D55)."""
+    (rows,) = hot.run((hot.CLOCK, ()))
+    hot.run(_history(partner_id, rows[0].now, message_id, event, detail))
+
+
+def _no_agreement(header: Header) -> tuple[Field, str]:
+    text = (
+        f"no agreement {header.tpa_id!r} between {header.from_party.party_id!r} and"
+        f" {header.to_party.party_id!r} with this partner"
+    )
+    return Field.TPA_ID, text
+
+
+def _inbound_link(partner_id: int) -> int:
+    link, _ = InboundLink.objects.get_or_create(partner_id=partner_id)
+    return link.pk
+
+
+def _read_pair(partner_id: int, message: ReceivedMessage) -> _Pair:
+    header = message.header
+    lock = (hot.LOCK_INBOUND_LINK, (partner_id,))
+    sender, ours = header.from_party, header.to_party
+    parties = (sender.party_id, sender.context, ours.party_id, ours.context)
+    load = (hot.LOAD_INBOUND, (header.message_id, header.tpa_id, *parties, partner_id))
+    _, rows = hot.run(lock, load) if header.reliable else ([], hot.run(load)[0])
+    if not rows:
+        _inbound_link(partner_id)
+        return _read_pair(partner_id, message)
+    row = rows[0]
+    horizon = max(row.retry_horizon or 0, SIGNAL_HORIZON)
+    return _Pair(
+        partner_id=partner_id,
+        link_id=row.id,
+        receiving=ReceivingLink(row.last_number, row.epoch, row.reset_allowed),
+        known=_known(row, message),
+        known_id=row.known_id,
+        agreement_id=row.agreement_id,
+        on_unexpected_first=OnUnexpectedFirst(row.on_unexpected_first or "accept"),
+        expires_at=row.now + timedelta(seconds=horizon),
+        now=row.now,
+    )
+
+
+def _known(row: Any, message: ReceivedMessage) -> Known:
+    if row.known_id is None:
+        return Known.NO
+    return Known.SAME if bytes(row.known_digest) == message.content_digest else Known.OTHER
+
+
+def _decide(
+    pair: _Pair, message: ReceivedMessage
+) -> tuple[ReceivingLink, tuple[do.ReceiverEffect, ...]]:
+    header = message.header
+    number = header.route.sequence_number
+    if not header.reliable or number is None:
+        return pair.receiving, receiver.best_effort(header.message_id, pair.known)
+    event = MessageArrived(header.message_id, number, pair.known, pair.on_unexpected_first)
+    return receiver.step(pair.receiving, event)
+
+
+def _write(
+    pair: _Pair,
+    after: ReceivingLink,
+    effects: tuple[do.ReceiverEffect, ...],
+    message: ReceivedMessage,
+) -> None:
+    statements: list[Statement] = []
+    for effect in effects:
+        statements.extend(_statements(pair, effect, message))
+    if after != pair.receiving:
+        last = (after.last_number, after.epoch, after.reset_allowed)
+        parameters = (*last, message.header.message_id, pair.link_id)
+        statements.append((hot.WRITE_LAST_NUMBER, parameters))
+    hot.run(*statements)
+
+
+def _statements(
+    pair: _Pair, effect: do.ReceiverEffect, message: ReceivedMessage
+) -> list[Statement]:
+    header = message.header
+    note = (pair.partner_id, pair.now, header.message_id)
+    match effect:
+        case do.Accept():
+            number = "" if effect.sequence_number is None else f"number {effect.sequence_number}"
+            return [
+                _accepted(pair, effect, message),
+                _history(*note, "MessageArrived", number, to_state="accepted"),
+            ]
+        case do.OweAck():
+            return [_owed_ack(pair, header)]
+        case do.OweError():
+            number = header.route.sequence_number
+            return [
+                _owed_error(pair.link_id, effect, header, number, pair.now, pair.expires_at),
+                _history(*note, effect.code, effect.description),
+            ]
+        case do.CountDuplicate():
+            return [
+                (hot.COUNT_DUPLICATE, (pair.known_id,)),
+                _history(*note, "DuplicateArrived", "discarded"),
+            ]
+        case do.OpenIncident():
+            what = (pair.partner_id, "in", effect.kind, effect.message_id, effect.detail)
+            return [(hot.OPEN_INCIDENT, (*what, pair.now, pair.now))]
+        case do.Note():
+            return [_history(*note, "Note", effect.detail)]
+
+
+def _accepted(pair: _Pair, effect: do.Accept, message: ReceivedMessage) -> Statement:
+    header = message.header
+    row = (
+        *(pair.link_id, pair.agreement_id, header.message_id, header.semantics),
+        *(effect.epoch, effect.sequence_number, header.conversation_id),
+        *(header.service_interface, header.action, header.ref_to_message_id),
+        *(header.timestamp, pair.now, message.content_digest, message.header_document),
+    )
+    payloads = message.payloads
+    parts = (
+        list(range(1, len(payloads) + 1)),
+        [payload.content_type for payload in payloads],
+        [payload.content_id for payload in payloads],
+        [payload.label for payload in payloads],
+        [payload.description for payload in payloads],
+        [payload.content for payload in payloads],
+    )
+    return hot.ACCEPT_MESSAGE, (*row, *parts)
+
+
+def _owed_ack(pair: _Pair, header: Header) -> Statement:
+    row = (
+        *(pair.link_id, SignalKind.ACKNOWLEDGEMENT.value, header.message_id, header.tpa_id),
+        *(header.conversation_id, "", "", "", None, header.route.sequence_number),
+        *(pair.now, pair.now, pair.expires_at),
+    )
+    return hot.OWE_SIGNAL, row
+
+
+def _owed_error(
+    link_id: int,
+    error: do.OweError,
+    about: Any,
+    number: int | None,
+    now: datetime,
+    expires_at: datetime,
+) -> Statement:
+    row = (
+        *(link_id, SignalKind.ERROR.value, about.message_id, about.tpa_id, about.conversation_id),
+        *(error.code, locate(error.field), error.description, error.min_retry_secs, number),
+        *(now, now, expires_at),
+    )
+    return hot.OWE_SIGNAL, row
+
+
+def _history(
+    partner_id: int,
+    now: datetime,
+    message_id: str,
+    event: str,
+    detail: str = "",
+    *,
+    to_state: str = "",
+) -> Statement:
+    row = (now, "msh", partner_id, "in", "message", message_id, event, "", to_state, detail)
+    return hot.WRITE_HISTORY, row

@@ -1,0 +1,337 @@
+"""The Sender's lanes: lock them, step them, write what the steps ask for, in one transaction.
+
+It holds the new state, its history and every effect that must not be lost: incident, event to the
+From-Party, due time. Only nudges follow the commit.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Self
+
+from msh.models import hot
+from msh.models.link import LaneRow
+from msh.protocol import effects as do
+from msh.protocol import sender
+from msh.protocol.events import LaneLooked, SenderEvent
+from msh.protocol.lane import Lane, LaneState
+
+_BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
+
+OPERATOR = "operator"
+SYSTEM = "msh"
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who did it, and why: for the history."""
+
+    name: str = SYSTEM
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class _Locked:
+    """A locked lane while this transaction steps it."""
+
+    row: LaneRow
+    lane: Lane
+    head: tuple[int, str] | None
+    keys: dict[str, int]
+    """MessageId → row id, of every message that the steps may name."""
+    changed: bool = False
+    suspended: tuple[datetime | None, str, str] = (None, "", "")
+
+
+@dataclass(slots=True)
+class Lanes:
+    """Lanes locked in this transaction, by partner id. `write` ends it."""
+
+    now: datetime
+    _locked: dict[int, _Locked] = field(default_factory=dict)
+    _writes: defaultdict[str, list[Sequence[Any]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    transmits: bool = False
+    """A copy is to be sent: nudge after the commit."""
+    notifies: bool = False
+    """The From-Party is to be told: nudge after the commit."""
+
+    @classmethod
+    def lock(cls, partner_ids: Iterable[int]) -> Self:
+        """Lock these partners' lanes, in the order of their ids, waiting at most lock_timeout."""
+        ids = list(partner_ids)
+        if not ids:
+            return cls._of([])
+        _, rows = hot.run((hot.LOCK_LANES, (ids,)), (hot.LOAD_LANES, (ids,)))
+        return cls._of(rows)
+
+    @classmethod
+    def lock_due(cls, limit: int) -> Self:
+        """Lock lanes that have something to do now, passing over those that others hold."""
+        due, idle, clock = hot.run(
+            (hot.LOCK_DUE_LANES, (limit,)),
+            (hot.LOCK_IDLE_LANES_WITH_QUEUE, (limit,)),
+            (hot.CLOCK, ()),
+        )
+        ids = [row.partner_id for row in (*due, *idle)]
+        lanes = cls._of(hot.run((hot.LOAD_LANES, (ids,)))[0] if ids else [])
+        lanes.now = max(lanes.now, clock[0].now)
+        return lanes
+
+    @classmethod
+    def lock_with_sent(cls, partner_id: int, message_id: str) -> tuple[Self, Any | None]:
+        """Lock one lane; also the row (id, message_id, state) of a message of it, if known."""
+        _, rows, sent = hot.run(
+            (hot.LOCK_LANES, ([partner_id],)),
+            (hot.LOAD_LANES, ([partner_id],)),
+            (hot.FIND_SENT_MESSAGE, (partner_id, message_id)),
+        )
+        lanes = cls._of(rows)
+        if sent and partner_id in lanes:
+            lanes._locked[partner_id].keys[sent[0].message_id] = sent[0].id
+        return lanes, sent[0] if sent else None
+
+    @classmethod
+    def _of(cls, rows: Iterable[Any]) -> Self:
+        locked = [LaneRow.of(row) for row in rows]
+        now = max((row.now for row in locked), default=_BEFORE_ALL)
+        return cls(now, {row.partner_id: _begin(row) for row in locked})
+
+    def __contains__(self, partner_id: int) -> bool:
+        return partner_id in self._locked
+
+    def __iter__(self) -> Any:
+        return iter(tuple(self._locked))
+
+    def lane(self, partner_id: int) -> Lane:
+        return self._locked[partner_id].lane
+
+    def in_flight_id(self, partner_id: int) -> int:
+        """The row id of the message in flight."""
+        locked = self._locked[partner_id]
+        return locked.keys[locked.lane.flying.message_id]
+
+    def step(self, partner_id: int, event: SenderEvent, actor: Actor = Actor()) -> Lane:
+        """Let `event` happen. Raises IllegalTransition with nothing changed."""
+        locked = self._locked[partner_id]
+        before = locked.lane
+        after, effects = sender.step(before, event, now=self.now)
+        locked.lane = after
+        locked.changed = locked.changed or after != before
+        if after.state is not before.state or actor.name != SYSTEM:
+            name = type(event).__name__
+            self.record(partner_id, "", name, before.state, after.state, actor=actor)
+        self._suspension(locked, before, after, effects, actor)
+        for effect in effects:
+            _APPLY[type(effect)](self, locked, effect, event, actor)
+        return after
+
+    def look(self, partner_id: int) -> None:
+        """Put the head of an idle lane's queue in flight."""
+        locked = self._locked[partner_id]
+        if locked.head is None:
+            return
+        head_id, message_id = locked.head
+        locked.keys[message_id] = head_id
+        self.step(partner_id, LaneLooked(message_id, locked.row.head_terms))
+        locked.head = None
+
+    def record(
+        self,
+        partner_id: int,
+        message_id: str,
+        event: str,
+        from_state: str = "",
+        to_state: str = "",
+        detail: str = "",
+        actor: Actor = Actor(),
+    ) -> None:
+        """One history row: of the message if one is named, else of the link."""
+        subject = "message" if message_id else "link"
+        text = "; ".join(part for part in (detail, actor.reason) if part)
+        row = (self.now, actor.name, partner_id, "out", subject)
+        self.add(hot.WRITE_HISTORY, (*row, message_id, event, from_state, to_state, text))
+
+    def add(self, statement: str, parameters: Sequence[Any]) -> None:
+        """Write this too, in the same round trip."""
+        self._writes[statement].append(parameters)
+
+    def write(self) -> None:
+        """Write everything in one round trip."""
+        for locked in self._locked.values():
+            if locked.changed:
+                self.add(hot.WRITE_LANE, _lane_parameters(locked))
+        if not self._writes:
+            return
+        with hot.pipeline() as cursor:
+            for statement in sorted(self._writes, key=_ORDER.index):
+                cursor.executemany(statement, self._writes[statement])
+        self._writes.clear()
+
+    def _suspension(
+        self,
+        locked: _Locked,
+        before: Lane,
+        after: Lane,
+        effects: tuple[do.SenderEffect, ...],
+        actor: Actor,
+    ) -> None:
+        if after.state is not LaneState.SUSPENDED:
+            locked.suspended = (None, "", "")
+        elif before.state is not LaneState.SUSPENDED:
+            incidents = [e for e in effects if isinstance(e, do.OpenIncident)]
+            kind = incidents[0].kind if incidents else OPERATOR
+            detail = incidents[0].detail if incidents else actor.reason
+            locked.suspended = (self.now, kind, detail)
+
+
+def _begin(row: LaneRow) -> _Locked:
+    keys = {row.lane.in_flight.message_id: row.in_flight_id} if row.lane.in_flight else {}
+    return _Locked(row, row.lane, row.head, keys, suspended=row.suspended)
+
+
+def _lane_parameters(locked: _Locked) -> Sequence[Any]:
+    lane, flying = locked.lane, locked.lane.in_flight
+    in_flight_id = locked.keys[flying.message_id] if flying else None
+    counters = (
+        (flying.attempt, flying.retries_spent, flying.transients, flying.transient_since)
+        if flying
+        else (0, 0, 0, None)
+    )
+    return (
+        *(lane.state, lane.next_number, lane.epoch, in_flight_id, lane.due, lane.unsent),
+        *(*counters, lane.late_ack, *locked.suspended, locked.row.id),
+    )
+
+
+def _put_in_flight(
+    lanes: Lanes, locked: _Locked, effect: do.PutInFlight, event: SenderEvent, actor: Actor
+) -> None:
+    terms = json.dumps(asdict(effect.terms))
+    key = locked.keys[effect.message_id]
+    lanes.add(hot.PUT_IN_FLIGHT, (effect.sequence_number, effect.epoch, terms, key))
+    lanes.record(
+        locked.row.partner_id,
+        effect.message_id,
+        "PutInFlight",
+        "queued",
+        "in_flight",
+        f"number {effect.sequence_number}",
+    )
+
+
+def _transmit(lanes: Lanes, locked: _Locked, effect: Any, event: SenderEvent, actor: Actor) -> None:
+    lanes.transmits = True
+
+
+def _complete(
+    lanes: Lanes, locked: _Locked, effect: do.Complete, event: SenderEvent, actor: Actor
+) -> None:
+    message_id = effect.message_id
+    lanes.add(hot.COMPLETE_MESSAGE, ("acknowledged", lanes.now, locked.keys[message_id]))
+    name = type(event).__name__
+    lanes.record(locked.row.partner_id, message_id, name, "in_flight", "acknowledged")
+
+
+def _cancel(
+    lanes: Lanes, locked: _Locked, effect: do.Cancel, event: SenderEvent, actor: Actor
+) -> None:
+    key = locked.keys[effect.message_id]
+    lanes.add(hot.CANCEL_MESSAGE, (lanes.now, effect.verdict, effect.free_number, key))
+    partner_id = locked.row.partner_id
+    lanes.record(
+        partner_id,
+        effect.message_id,
+        "MessageCancelled",
+        "in_flight",
+        "cancelled",
+        f"outcome {effect.verdict}",
+        actor,
+    )
+
+
+def _late_verdict(
+    lanes: Lanes, locked: _Locked, effect: do.RecordLateVerdict, event: SenderEvent, actor: Actor
+) -> None:
+    lanes.add(hot.RECORD_LATE_VERDICT, (locked.keys[effect.message_id],))
+    text = "acknowledged after it was cancelled: received"
+    lanes.record(
+        locked.row.partner_id, effect.message_id, type(event).__name__, "cancelled", detail=text
+    )
+
+
+def _open_incident(
+    lanes: Lanes, locked: _Locked, effect: do.OpenIncident, event: SenderEvent, actor: Actor
+) -> None:
+    partner_id = locked.row.partner_id
+    what = (partner_id, "out", effect.kind, effect.message_id, effect.detail)
+    lanes.add(hot.OPEN_INCIDENT, (*what, lanes.now, lanes.now))
+    name = type(event).__name__
+    lanes.record(partner_id, effect.message_id, name, detail=f"{effect.kind}: {effect.detail}")
+
+
+def _resolve(
+    lanes: Lanes, locked: _Locked, effect: do.ResolveIncidents, event: SenderEvent, actor: Actor
+) -> None:
+    who = (lanes.now, actor.name, actor.reason, locked.row.partner_id)
+    lanes.add(hot.RESOLVE_INCIDENTS, who)
+
+
+def _notify(
+    lanes: Lanes, locked: _Locked, effect: do.NotifyFromParty, event: SenderEvent, actor: Actor
+) -> None:
+    lanes.notifies = True
+    key = locked.keys[effect.message_id]
+    lanes.add(hot.NOTIFY_FROM_PARTY, (key, effect.kind, effect.detail, lanes.now, lanes.now))
+
+
+def _note(lanes: Lanes, locked: _Locked, effect: do.Note, event: SenderEvent, actor: Actor) -> None:
+    name = type(event).__name__
+    lanes.record(locked.row.partner_id, effect.message_id, name, detail=effect.detail)
+
+
+def _count_duplicate_ack(
+    lanes: Lanes, locked: _Locked, effect: do.CountDuplicateAck, event: SenderEvent, actor: Actor
+) -> None:
+    if effect.message_id in locked.keys:
+        lanes.add(hot.COUNT_DUPLICATE_ACK, (locked.keys[effect.message_id],))
+
+
+def _look(lanes: Lanes, locked: _Locked, effect: Any, event: SenderEvent, actor: Actor) -> None:
+    lanes.look(locked.row.partner_id)
+
+
+_APPLY: dict[type, Callable[[Lanes, _Locked, Any, SenderEvent, Actor], None]] = {
+    do.PutInFlight: _put_in_flight,
+    do.Transmit: _transmit,
+    do.Complete: _complete,
+    do.Cancel: _cancel,
+    do.RecordLateVerdict: _late_verdict,
+    do.OpenIncident: _open_incident,
+    do.ResolveIncidents: _resolve,
+    do.NotifyFromParty: _notify,
+    do.Note: _note,
+    do.CountDuplicateAck: _count_duplicate_ack,
+    do.LookAtLane: _look,
+}
+
+# A message must have its number before the lane may point at it, and messages come before events.
+_ORDER = [
+    hot.COMPLETE_MESSAGE,
+    hot.CANCEL_MESSAGE,
+    hot.RECORD_LATE_VERDICT,
+    hot.COUNT_DUPLICATE_ACK,
+    hot.PUT_IN_FLIGHT,
+    hot.COMPOSE_MESSAGE,
+    hot.LEASE_BEST_EFFORT,
+    hot.WRITE_LANE,
+    hot.CLAIM_ATTEMPT,
+    hot.END_ATTEMPT,
+    hot.OPEN_INCIDENT,
+    hot.RESOLVE_INCIDENTS,
+    hot.NOTIFY_FROM_PARTY,
+    hot.WRITE_HISTORY,
+]

@@ -1,0 +1,66 @@
+"""The operator's verbs. Each is one event on a partner's lane, with who and why."""
+
+from django.db import transaction
+
+from msh.flows.advance import Actor, Lanes
+from msh.flows.nudge import Nudge, nudge
+from msh.models import InboundLink, OutboundLink
+from msh.protocol.errors import IllegalTransition
+from msh.protocol.events import (
+    OperatorResumed,
+    OperatorSuspended,
+    RetriesReset,
+    SendNowRequested,
+    SenderEvent,
+)
+from msh.protocol.lane import LaneState
+from partners.models import Partner
+
+
+class NotPossible(ValueError):
+    """The verb makes no sense now (D62). `str()` is a sentence; nothing has changed."""
+
+
+def open_links(partner: Partner) -> None:
+    """Make the partner's two links, so that they are listed before the first message."""
+    OutboundLink.objects.get_or_create(partner=partner)
+    InboundLink.objects.get_or_create(partner=partner)
+
+
+def suspend(partner: Partner, actor: Actor) -> LaneState:
+    """Send nothing more to the partner. The message in flight stays in flight."""
+    return _act(partner, OperatorSuspended(), actor, "suspended", "it is suspended already")
+
+
+def resume(partner: Partner, actor: Actor) -> LaneState:
+    """Retry counter to zero; the same bytes of the uncompleted message first (000 §2.1.4.3)."""
+    return _act(partner, OperatorResumed(), actor, "resumed", "it is not suspended")
+
+
+def reset_retries(partner: Partner, actor: Actor) -> LaneState:
+    """Retry counter to zero; the deadline stays."""
+    return _act(partner, RetriesReset(), actor, "given fresh retries", _NOTHING_WAITS)
+
+
+def send_now(partner: Partner, actor: Actor) -> LaneState:
+    """Send the message in flight again at once; spends no retry."""
+    return _act(partner, SendNowRequested(), actor, "sent to now", _NOTHING_WAITS)
+
+
+_NOTHING_WAITS = "no message of it waits for an Acknowledgement"
+
+
+def _act(partner: Partner, event: SenderEvent, actor: Actor, verb: str, why_not: str) -> LaneState:
+    open_links(partner)
+    with transaction.atomic():
+        lanes = Lanes.lock([partner.pk])
+        try:
+            lane = lanes.step(partner.pk, event, actor)
+        except IllegalTransition:
+            raise NotPossible(
+                f"Partner {partner.name} cannot be {verb}: {why_not}"
+                f" (its link is {lanes.lane(partner.pk).state})."
+            ) from None
+        lanes.write()
+    nudge(Nudge.CARRY)
+    return lane.state

@@ -1,0 +1,146 @@
+"""PARTNER → MSH: the bytes of one request, from reading them to the answer's status."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from django.db import transaction
+
+from msh import wire
+from msh.faults import CrashPoint, reach
+from msh.flows import advance
+from msh.flows.advance import Lanes
+from msh.flows.nudge import Nudge, nudge
+from msh.models import OutboundState
+from msh.protocol.effects import OweError
+from msh.protocol.errors import Refused, Unreadable
+from msh.protocol.events import (
+    AckOfOtherReceived,
+    AckOfUnknownReceived,
+    AckReceived,
+    ErrorForOtherReceived,
+    ErrorReceived,
+    SenderEvent,
+    SequenceErrorReceived,
+    TransientErrorReceived,
+)
+from msh.protocol.message import Header, ReceivedMessage
+from msh.protocol.sequence import parse as parse_number
+from msh.protocol.vocabulary import RESYNCHRONISE, ErrorCode, MessageType, Severity
+from partners.models import Partner
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The HTTP answer: a status, and one line that says why, if there is something to say."""
+
+    status: int
+    reason: str = ""
+
+
+TAKEN = 204
+
+EventOf = Callable[[Partner, Header, bool, str | None], SenderEvent]
+"""(partner, header, is it in flight?, state of the message it refers to) → event."""
+
+
+def receive(partner: Partner, content_type: str, body: bytes) -> Answer:
+    """Take a message or signal from `partner`; everything owed for it is committed on return.
+
+    Raises Unreadable for what cannot be read, or is not of this pair: nothing is stored then.
+    """
+    try:
+        message = wire.parse(content_type, body)
+    except Refused as refused:
+        return _refuse(partner, refused)
+    header = message.header
+    _require_pair(partner, header.route.sender_uri, header.route.receiver_uri)
+    match header.message_type:
+        case MessageType.NORMAL:
+            return _take_message(partner, message)
+        case MessageType.ACKNOWLEDGEMENT:
+            return _take_signal(partner, header, _ack_event)
+        case MessageType.ERROR:
+            return _take_signal(partner, header, _error_event)
+
+
+def _require_pair(partner: Partner, sender_uri: str, receiver_uri: str) -> None:
+    if not partner.is_pair(sender_uri, receiver_uri):
+        raise Unreadable(
+            f"SenderURI {sender_uri} and ReceiverURI {receiver_uri} are not the pair agreed with"
+            f" partner {partner.name}",
+            status=403,
+        )
+
+
+def _refuse(partner: Partner, refused: Refused) -> Answer:
+    """A message that was read, but says something impossible (D49)."""
+    partial = refused.partial
+    _require_pair(partner, partial.sender_uri, partial.receiver_uri)
+    if partial.message_type in (MessageType.ACKNOWLEDGEMENT, MessageType.ERROR):
+        name = f"{partial.message_type}Refused"
+        advance.note_unexpected(partner.pk, partial.message_id, name, refused.description)
+        return Answer(TAKEN, refused.description)  # a signal is never answered
+    error = OweError(refused.code, refused.field, refused.description)
+    advance.owe_error(partner.pk, error, partial, parse_number(partial.sequence_text))
+    nudge(Nudge.CARRY)
+    return Answer(TAKEN, refused.description)
+
+
+def _take_message(partner: Partner, message: ReceivedMessage) -> Answer:
+    received = advance.receive_message(partner.pk, message)
+    nudge(Nudge.CARRY)
+    if received.accepted:
+        nudge(Nudge.DELIVER)
+    return Answer(TAKEN, received.refusal)
+
+
+def _take_signal(partner: Partner, header: Header, event_of: EventOf) -> Answer:
+    with transaction.atomic():
+        lanes, sent = Lanes.lock_with_sent(partner.pk, header.ref_to_message_id)
+        if partner.pk in lanes:
+            flying = lanes.lane(partner.pk).in_flight
+            in_flight = flying is not None and flying.message_id == header.ref_to_message_id
+            state = sent.state if sent else None
+            lanes.step(partner.pk, event_of(partner, header, in_flight, state))
+            lanes.write()
+        else:
+            name = f"{header.message_type}Received"
+            detail = "refers to a message we never sent"
+            advance.note_unexpected(partner.pk, header.ref_to_message_id, name, detail)
+        reach(CrashPoint.ACK_BEFORE_COMMIT)
+    reach(CrashPoint.ACK_AFTER_COMMIT)
+    if lanes.transmits:
+        nudge(Nudge.CARRY)
+    if lanes.notifies:
+        nudge(Nudge.NOTIFY)
+    return Answer(TAKEN)
+
+
+def _ack_event(partner: Partner, header: Header, in_flight: bool, state: str | None) -> SenderEvent:
+    ref = header.ref_to_message_id
+    if state is None or not _from_and_to_are_the_pair(partner, header):
+        return AckOfUnknownReceived(ref)
+    if in_flight:
+        return AckReceived(ref)
+    return AckOfOtherReceived(ref, cancelled=state == OutboundState.CANCELLED)
+
+
+def _from_and_to_are_the_pair(partner: Partner, header: Header) -> bool:
+    """The appropriate Ack names the two MSHs as From and To (000-014, 000-050)."""
+    return partner.is_pair(header.from_party.party_id, header.to_party.party_id)
+
+
+def _error_event(
+    partner: Partner, header: Header, in_flight: bool, state: str | None
+) -> SenderEvent:
+    ref, report = header.ref_to_message_id, header.error
+    assert report is not None, "the wire reads no Error Message without a report"
+    if not in_flight:
+        return ErrorForOtherReceived(ref, report)
+    if report.severity is Severity.WARNING:
+        return ErrorReceived(ref, report)
+    if report.code is ErrorCode.TRANSIENT_ERROR:
+        return TransientErrorReceived(ref, report.min_retry_secs, report.description)
+    if report.code in RESYNCHRONISE:
+        return SequenceErrorReceived(ref, report)
+    return ErrorReceived(ref, report)

@@ -1,0 +1,28 @@
+"""What we keep. Every durable thing is a row here; `flows.advance` alone writes state."""
+
+from .history import History
+from .inbound import InboundMessage, InboundState
+from .incident import Direction, Incident
+from .link import InboundLink, OutboundLink
+from .outbound import Attempt, OutboundMessage, OutboundState
+from .party_event import PartyEvent
+from .payload import InboundPayload, OutboundPayload
+from .signal import Signal, SignalKind
+
+__all__ = [
+    "Attempt",
+    "Direction",
+    "History",
+    "InboundLink",
+    "InboundMessage",
+    "InboundPayload",
+    "InboundState",
+    "Incident",
+    "OutboundLink",
+    "OutboundMessage",
+    "OutboundPayload",
+    "OutboundState",
+    "PartyEvent",
+    "Signal",
+    "SignalKind",
+]

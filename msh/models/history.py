@@ -1,0 +1,45 @@
+"""The history: what happened, to what, by whom. Append-only; a trigger refuses updates."""
+
+from django.db import models
+from django.db.models.functions import Now
+
+from .incident import Direction
+
+
+class History(models.Model):
+    """One row per transition of a message or a lane, and per act of an operator.
+
+    `subject` says whose states `from_state` and `to_state` are. `actor` is "msh" or a user name.
+    """
+
+    class Subject(models.TextChoices):
+        MESSAGE = "message"
+        LINK = "link"
+
+    at = models.DateTimeField(db_default=Now())
+    actor = models.CharField(max_length=150, db_default="msh")
+    partner = models.ForeignKey(
+        "partners.Partner", on_delete=models.PROTECT, db_constraint=False, db_index=False
+    )
+    direction = models.CharField(max_length=3, choices=Direction)
+    subject = models.CharField(max_length=8, choices=Subject)
+    message_id = models.CharField("MessageId", max_length=255, blank=True)
+    event = models.CharField(max_length=40)
+    from_state = models.CharField(max_length=16, blank=True)
+    to_state = models.CharField(max_length=16, blank=True)
+    detail = models.TextField(blank=True)
+
+    class Meta:
+        verbose_name_plural = "history"
+        ordering = ["id"]
+        indexes = [
+            models.Index(fields=["message_id", "id"], name="history_of_message"),
+            models.Index(
+                fields=["partner", "direction", "id"],
+                condition=models.Q(subject="link"),
+                name="history_of_link",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.at:%Y-%m-%d %H:%M:%S} {self.event} {self.message_id}"

@@ -1,0 +1,285 @@
+"""Statements of the hot path: set-based, prepared by the server, several a round trip.
+
+They run on Django's own connection and in its transaction, under the same constraints as the ORM.
+Only `flows.advance` calls those that write (DESIGN 4).
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from django.db import connection
+from psycopg.rows import namedtuple_row
+
+Cursor = psycopg.Cursor[Any]
+
+
+@contextmanager
+def pipeline() -> Iterator[Cursor]:
+    """A cursor whose statements go to the server in one round trip.
+
+    Results are read after the block. Parameters are bound by the server.
+    """
+    connection.ensure_connection()
+    raw = connection.connection
+    with connection.wrap_database_errors, raw.pipeline():
+        yield psycopg.Cursor(raw, row_factory=namedtuple_row)
+
+
+def run(*statements: tuple[str, Sequence[Any]]) -> list[list[Any]]:
+    """Run (statement, parameters) pairs in one round trip; the rows of each."""
+    with pipeline() as first:
+        raw = connection.connection
+        cursors = [
+            first,
+            *(psycopg.Cursor(raw, row_factory=namedtuple_row) for _ in statements[1:]),
+        ]
+        for cursor, (statement, parameters) in zip(cursors, statements, strict=True):
+            cursor.execute(statement, parameters)
+    with connection.wrap_database_errors:
+        return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+
+
+CLOCK = "SELECT clock_timestamp() AS now"
+"""One clock for all: the database's (D13)."""
+
+LOCK_LANES = """
+    SELECT id FROM msh_outboundlink WHERE partner_id = ANY(%s) ORDER BY id FOR NO KEY UPDATE
+"""
+
+LOCK_DUE_LANES = """
+    SELECT partner_id FROM msh_outboundlink
+    WHERE state IN ('waiting', 'transient')
+      AND (due <= now() OR due > now() + interval '70 minutes')
+    ORDER BY due LIMIT %s
+    FOR NO KEY UPDATE SKIP LOCKED
+"""
+
+LOCK_IDLE_LANES_WITH_QUEUE = """
+    SELECT partner_id FROM msh_outboundlink link
+    WHERE state = 'idle' AND EXISTS (
+        SELECT FROM msh_outboundmessage
+        WHERE link_id = link.id AND state = 'queued' AND semantics = 'OnceAndOnlyOnce')
+    LIMIT %s
+    FOR NO KEY UPDATE SKIP LOCKED
+"""
+
+# A statement of its own, after the lock: it must see what the lock's holder committed.
+LOAD_LANES = """
+    SELECT link.id, link.partner_id, link.state, link.next_number, link.epoch, link.due,
+           link.unsent, link.attempt, link.retries_spent, link.transients, link.transient_since,
+           link.late_ack, link.suspended_since, link.suspended_for, link.suspended_detail,
+           link.in_flight_id, flying.message_id, flying.sequence_number, flying.terms,
+           head.id AS head_id, head.message_id AS head_message_id,
+           agreement.timeout, agreement.retries, agreement.retry_interval,
+           agreement.transient_count_limit, agreement.transient_time_limit,
+           agreement.transient_wait_limit,
+           clock_timestamp() AS now
+    FROM msh_outboundlink link
+    LEFT JOIN msh_outboundmessage flying ON flying.id = link.in_flight_id
+    LEFT JOIN LATERAL (
+        SELECT id, message_id, agreement_id FROM msh_outboundmessage
+        WHERE link_id = link.id AND state = 'queued' AND semantics = 'OnceAndOnlyOnce'
+        ORDER BY id LIMIT 1) head ON true
+    LEFT JOIN partners_agreement agreement ON agreement.id = head.agreement_id
+    WHERE link.partner_id = ANY(%s)
+    ORDER BY link.id
+"""
+
+FIND_SENT_MESSAGE = """
+    SELECT message.id, message.message_id, message.state
+    FROM msh_outboundmessage message JOIN msh_outboundlink link ON link.id = message.link_id
+    WHERE link.partner_id = %s AND message.message_id = %s
+"""
+
+WRITE_LANE = """
+    UPDATE msh_outboundlink
+    SET state = %s, next_number = %s, epoch = %s, in_flight_id = %s, due = %s, unsent = %s,
+        attempt = %s, retries_spent = %s, transients = %s, transient_since = %s, late_ack = %s,
+        suspended_since = %s, suspended_for = %s, suspended_detail = %s
+    WHERE id = %s
+"""
+
+PUT_IN_FLIGHT = """
+    UPDATE msh_outboundmessage
+    SET state = 'in_flight', sequence_number = %s, epoch = %s, terms = %s WHERE id = %s
+"""
+
+COMPLETE_MESSAGE = """
+    UPDATE msh_outboundmessage SET state = %s, completed_at = %s, due = NULL WHERE id = %s
+"""
+
+CANCEL_MESSAGE = """
+    UPDATE msh_outboundmessage
+    SET state = 'cancelled', completed_at = %s, outcome = %s,
+        sequence_number = CASE WHEN %s THEN NULL ELSE sequence_number END
+    WHERE id = %s
+"""
+
+RECORD_LATE_VERDICT = "UPDATE msh_outboundmessage SET outcome = 'received' WHERE id = %s"
+
+COUNT_DUPLICATE_ACK = """
+    UPDATE msh_outboundmessage SET duplicate_acks = duplicate_acks + 1 WHERE id = %s
+"""
+
+COMPOSE_MESSAGE = """
+    UPDATE msh_outboundmessage SET head = %s, body_sha256 = %s, first_sent_at = %s WHERE id = %s
+"""
+
+LEASE_BEST_EFFORT = """
+    UPDATE msh_outboundmessage SET state = 'in_flight', due = %s WHERE id = %s
+"""
+
+CLAIM_ATTEMPT = """
+    INSERT INTO msh_attempt (message_id, number, claimed_at) VALUES (%s, %s, %s)
+"""
+
+END_ATTEMPT = """
+    UPDATE msh_attempt SET ended_at = %s, outcome = %s, status = %s, detail = %s, body_sent = %s
+    WHERE message_id = %s AND number = %s
+"""
+
+WRITE_HISTORY = """
+    INSERT INTO msh_history
+        (at, actor, partner_id, direction, subject, message_id, event, from_state, to_state, detail)
+    VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+"""
+
+OPEN_INCIDENT = """
+    INSERT INTO msh_incident (partner_id, direction, kind, message_id, detail, opened_at, last_at)
+    VALUES (%s, %s, %s, %s, %s, %s, %s)
+    ON CONFLICT (partner_id, direction, kind) WHERE resolved_at IS NULL
+    DO UPDATE SET count = msh_incident.count + 1, last_at = EXCLUDED.last_at,
+                  detail = EXCLUDED.detail
+"""
+
+RESOLVE_INCIDENTS = """
+    UPDATE msh_incident SET resolved_at = %s, resolved_by = %s, resolution = %s
+    WHERE partner_id = %s AND direction = 'out' AND resolved_at IS NULL
+"""
+
+NOTIFY_FROM_PARTY = """
+    INSERT INTO msh_partyevent (event_id, message_id, kind, detail, at, due)
+    VALUES (gen_random_uuid(), %s, %s, %s, %s, %s)
+"""
+
+LOCK_INBOUND_LINK = "SELECT id FROM msh_inboundlink WHERE partner_id = %s FOR NO KEY UPDATE"
+
+# D63: a party configured without context is compared by its text alone.
+LOAD_INBOUND = """
+    SELECT link.id, link.last_number, link.epoch, link.reset_allowed,
+           known.id AS known_id, known.content_digest AS known_digest,
+           agreement.id AS agreement_id, agreement.on_unexpected_first,
+           agreement.timeout + agreement.retries * agreement.retry_interval AS retry_horizon,
+           clock_timestamp() AS now
+    FROM msh_inboundlink link
+    LEFT JOIN msh_inboundmessage known ON known.link_id = link.id AND known.message_id = %s
+    LEFT JOIN partners_agreement agreement
+           ON agreement.partner_id = link.partner_id AND agreement.tpa_id = %s
+          AND agreement.their_party = %s AND agreement.their_party_context IN ('', %s)
+          AND agreement.our_party = %s AND agreement.our_party_context IN ('', %s)
+    WHERE link.partner_id = %s
+"""
+
+ACCEPT_MESSAGE = """
+    WITH message AS (
+        INSERT INTO msh_inboundmessage
+            (link_id, agreement_id, message_id, semantics, state, epoch, sequence_number,
+             conversation_id, service_interface, action, ref_to_message_id, sent_at, received_at,
+             content_digest, header)
+        VALUES (%s, %s, %s, %s, 'accepted', %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+        RETURNING id)
+    INSERT INTO msh_inboundpayload
+        (message_id, position, content_type, content_id, label, description, content)
+    SELECT message.id, part.*
+    FROM message, unnest(%s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bytea[]) part
+"""
+
+WRITE_LAST_NUMBER = """
+    UPDATE msh_inboundlink
+    SET last_number = %s, epoch = %s, reset_allowed = %s, last_message_id = %s WHERE id = %s
+"""
+
+COUNT_DUPLICATE = "UPDATE msh_inboundmessage SET duplicates = duplicates + 1 WHERE id = %s"
+
+# One row per message: a flood of copies owes many signals and stays one row.
+OWE_SIGNAL = """
+    INSERT INTO msh_signal
+        (link_id, kind, ref_to_message_id, tpa_id, conversation_id, code, location, description,
+         min_retry_secs, sequence_number, first_at, due, expires_at)
+    VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+    ON CONFLICT (link_id, kind, code, ref_to_message_id) DO UPDATE
+    SET owed = msh_signal.owed + 1, expires_at = EXCLUDED.expires_at,
+        description = EXCLUDED.description, sequence_number = EXCLUDED.sequence_number,
+        due = CASE WHEN msh_signal.sending THEN msh_signal.due ELSE EXCLUDED.due END
+"""
+
+# At most so many of a partner as it has free places, and none of a partner that has none.
+LOCK_OWED_SIGNALS = """
+    WITH candidate AS (
+        SELECT signal.id, row_number() OVER (PARTITION BY link_id ORDER BY due) AS place
+        FROM msh_signal signal JOIN msh_inboundlink link ON link.id = signal.link_id
+        WHERE owed > 0 AND due <= now() AND link.partner_id <> ALL(%s)
+        ORDER BY due LIMIT 1000)
+    SELECT signal.id FROM msh_signal signal JOIN candidate ON candidate.id = signal.id
+    WHERE place <= %s AND owed > 0 AND due <= now()
+    LIMIT %s
+    FOR NO KEY UPDATE OF signal SKIP LOCKED
+"""
+
+CLAIM_SIGNAL = """
+    UPDATE msh_signal
+    SET sending = true, tries = tries + 1, due = %s, content_type = %s, body = %s WHERE id = %s
+"""
+
+SIGNAL_CARRIED = """
+    UPDATE msh_signal
+    SET owed = GREATEST(owed - 1, 0), carried = carried + 1, sending = false, tries = 0, due = %s,
+        body = NULL, last_status = %s, last_detail = %s
+    WHERE id = %s AND sending
+"""
+
+# Back-off doubles from a second to a minute, until the horizon is over.
+SIGNAL_FAILED = """
+    UPDATE msh_signal
+    SET sending = false, due = %s + interval '1 second' * LEAST(60, 2 ^ LEAST(tries - 1, 10)),
+        owed = CASE WHEN expires_at < %s THEN 0 ELSE owed END,
+        body = CASE WHEN expires_at < %s THEN NULL ELSE body END,
+        last_status = %s, last_detail = %s
+    WHERE id = %s AND sending
+"""
+
+SIGNAL_REFUSED = """
+    UPDATE msh_signal
+    SET sending = false, owed = 0, body = NULL, last_status = %s, last_detail = %s
+    WHERE id = %s AND sending
+"""
+
+LOCK_BEST_EFFORT = """
+    WITH candidate AS (
+        SELECT message.id, row_number() OVER (PARTITION BY link_id ORDER BY message.id) AS place
+        FROM msh_outboundmessage message JOIN msh_outboundlink link ON link.id = message.link_id
+        WHERE message.semantics = 'BestEffort' AND message.state = 'queued'
+          AND link.state IN ('idle', 'waiting') AND link.partner_id <> ALL(%s)
+        ORDER BY message.id LIMIT 1000)
+    SELECT message.id FROM msh_outboundmessage message
+    JOIN candidate ON candidate.id = message.id
+    WHERE place <= %s AND message.state = 'queued'
+    ORDER BY message.id LIMIT %s
+    FOR NO KEY UPDATE OF message SKIP LOCKED
+"""
+
+LOCK_LOST_BEST_EFFORT = """
+    SELECT message.id, message.message_id, link.partner_id
+    FROM msh_outboundmessage message JOIN msh_outboundlink link ON link.id = message.link_id
+    WHERE message.semantics = 'BestEffort' AND message.state = 'in_flight' AND message.due <= now()
+    LIMIT %s
+    FOR NO KEY UPDATE OF message SKIP LOCKED
+"""
+
+LOCK_BEST_EFFORT_IN_FLIGHT = """
+    SELECT message.id FROM msh_outboundmessage message
+    WHERE message.id = ANY(%s) AND message.state = 'in_flight' AND semantics = 'BestEffort'
+    ORDER BY id FOR NO KEY UPDATE
+"""

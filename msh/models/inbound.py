@@ -1,0 +1,70 @@
+"""Messages we accepted."""
+
+from django.db import models
+from django.db.models import Q
+
+from msh.protocol.vocabulary import DeliverySemantics
+
+
+class InboundState(models.TextChoices):
+    ACCEPTED = "accepted"
+    DELIVERED = "delivered"
+
+
+class InboundMessage(models.Model):
+    """A message as accepted: once per pair and MessageId.
+
+    The row is committed before its Acknowledgement is owed (000 §2.1.3), and delivered later.
+    """
+
+    link = models.ForeignKey(
+        "InboundLink", on_delete=models.PROTECT, related_name="messages", db_index=False
+    )
+    agreement = models.ForeignKey(
+        "partners.Agreement", on_delete=models.PROTECT, related_name="+", db_index=False
+    )
+    message_id = models.CharField("MessageId", max_length=255)
+    semantics = models.CharField(
+        max_length=16, choices=[(s.value, s.value) for s in DeliverySemantics]
+    )
+    state = models.CharField(max_length=12, choices=InboundState, default=InboundState.ACCEPTED)
+    epoch = models.PositiveIntegerField(null=True, blank=True)
+    sequence_number = models.PositiveIntegerField("SequenceNumber", null=True, blank=True)
+    conversation_id = models.TextField("ConversationId")
+    service_interface = models.TextField("ServiceInterface")
+    action = models.TextField("Action")
+    ref_to_message_id = models.TextField("RefToMessageId", blank=True)
+    sent_at = models.DateTimeField()
+    """The TimeStamp of its MessageData."""
+    received_at = models.DateTimeField()
+    content_digest = models.BinaryField(max_length=32)
+    header = models.BinaryField()
+    """The header document as it came."""
+    duplicates = models.PositiveIntegerField(default=0, db_default=0)
+
+    delivery_due = models.DateTimeField(null=True, blank=True)
+    delivery_failures = models.PositiveIntegerField(default=0, db_default=0)
+    delivery_error = models.TextField(blank=True, db_default="")
+    delivered_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [
+            models.Index(
+                fields=["link", "id"], condition=Q(state="accepted"), name="inbound_undelivered"
+            ),
+        ]
+        constraints = [
+            models.UniqueConstraint(fields=["link", "message_id"], name="inbound_message_once"),
+            models.UniqueConstraint(
+                fields=["link", "epoch", "sequence_number"], name="inbound_number_once"
+            ),
+            models.CheckConstraint(
+                condition=Q(semantics="BestEffort", sequence_number=None)
+                | Q(semantics="OnceAndOnlyOnce", sequence_number__isnull=False),
+                name="inbound_number_iff_reliable",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.message_id

@@ -1,0 +1,40 @@
+"""Incidents: what an operator has to mend."""
+
+from django.db import models
+from django.db.models import Q
+
+from msh.protocol.effects import IncidentKind
+
+
+class Direction(models.TextChoices):
+    OUT = "out"
+    IN = "in"
+
+
+class Incident(models.Model):
+    """Opened once per cause: while it is open, the same cause on the same link only counts."""
+
+    partner = models.ForeignKey("partners.Partner", on_delete=models.PROTECT)
+    direction = models.CharField(max_length=3, choices=Direction)
+    kind = models.CharField(max_length=32, choices=[(k.value, k.name) for k in IncidentKind])
+    message_id = models.CharField("MessageId", max_length=255, blank=True)
+    detail = models.TextField(blank=True)
+    count = models.PositiveIntegerField(default=1, db_default=1)
+    opened_at = models.DateTimeField()
+    last_at = models.DateTimeField()
+    resolved_at = models.DateTimeField(null=True, blank=True)
+    resolved_by = models.CharField(max_length=150, blank=True, db_default="")
+    resolution = models.TextField(blank=True, db_default="")
+
+    class Meta:
+        ordering = ["-opened_at"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["partner", "direction", "kind"],
+                condition=Q(resolved_at=None),
+                name="incident_open_once",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()} ({self.partner})"

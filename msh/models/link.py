@@ -1,0 +1,188 @@
+"""The sequence state of a pair: one row per partner and direction."""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import models
+from django.db.models import Q
+
+from msh.protocol import sequence
+from msh.protocol.agreement import Terms
+from msh.protocol.lane import InFlight, Lane, LaneState
+from msh.protocol.receiver import ReceivingLink
+
+_NUMBER = Q(next_number__gte=sequence.FIRST, next_number__lte=sequence.LAST)
+_TIMED = Q(state__in=["waiting", "transient"])
+
+
+class OutboundLinkQuerySet(models.QuerySet["OutboundLink"]):
+    def suspended(self) -> "OutboundLinkQuerySet":
+        return self.filter(state=LaneState.SUSPENDED)
+
+
+class OutboundLink(models.Model):
+    """The lane of a pair, as the Sender keeps it. `lane` is its frozen value."""
+
+    partner = models.OneToOneField(
+        "partners.Partner", on_delete=models.PROTECT, related_name="outbound_link"
+    )
+    state = models.CharField(
+        max_length=9,
+        choices=[(s.value, s.name) for s in LaneState],
+        default=LaneState.IDLE,
+        db_default="idle",
+    )
+    next_number = models.PositiveIntegerField(default=sequence.FIRST, db_default=1)
+    epoch = models.PositiveIntegerField(default=1, db_default=1)
+    in_flight = models.ForeignKey(
+        "OutboundMessage",
+        on_delete=models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="+",
+        db_index=False,
+    )
+    due = models.DateTimeField(null=True, blank=True)
+    unsent = models.BooleanField(default=False, db_default=False)
+    attempt = models.PositiveIntegerField(default=0, db_default=0)
+    retries_spent = models.PositiveIntegerField(default=0, db_default=0)
+    transients = models.PositiveIntegerField(default=0, db_default=0)
+    transient_since = models.DateTimeField(null=True, blank=True)
+    late_ack = models.BooleanField(default=False, db_default=False)
+    suspended_since = models.DateTimeField(null=True, blank=True)
+    suspended_for = models.CharField(max_length=32, blank=True, default="", db_default="")
+    """An IncidentKind, or "operator"."""
+    suspended_detail = models.TextField(blank=True, default="", db_default="")
+
+    objects = OutboundLinkQuerySet.as_manager()
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["due"], condition=_TIMED, name="outbound_link_due"),
+            models.Index(fields=["id"], condition=Q(state="idle"), name="outbound_link_idle"),
+        ]
+        constraints = [
+            models.CheckConstraint(condition=_NUMBER, name="next_number_in_range"),
+            models.CheckConstraint(
+                condition=(_TIMED & Q(due__isnull=False)) | (~_TIMED & Q(due=None, unsent=False)),
+                name="due_while_waiting",
+            ),
+            models.CheckConstraint(
+                condition=(
+                    (Q(state="waiting") & Q(in_flight__isnull=False))
+                    | (Q(state="idle") & Q(in_flight=None))
+                    | Q(state__in=["transient", "suspended"])
+                ),
+                name="in_flight_while_waiting",
+            ),
+            models.CheckConstraint(
+                condition=Q(state="suspended", suspended_since__isnull=False)
+                | (~Q(state="suspended") & Q(suspended_since=None)),
+                name="suspended_since_when",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"to {self.partner}"
+
+    @property
+    def lane(self) -> Lane:
+        """The row as the value that `protocol.sender.step` takes."""
+        return lane_of(self, self.in_flight)
+
+
+@dataclass(frozen=True, slots=True)
+class LaneRow:
+    """A lane as the hot path reads it: with its message in flight and the head of its queue."""
+
+    id: int
+    partner_id: int
+    lane: Lane
+    in_flight_id: int
+    head: tuple[int, str] | None
+    head_terms: Terms | None
+    suspended: tuple[datetime | None, str, str]
+    now: datetime
+
+    @classmethod
+    def of(cls, row: Any) -> "LaneRow":
+        """From a record of `hot.LOAD_LANES`."""
+        head = (row.head_id, row.head_message_id) if row.head_id else None
+        return cls(
+            id=row.id,
+            partner_id=row.partner_id,
+            lane=lane_of(row, row if row.in_flight_id else None),
+            in_flight_id=row.in_flight_id,
+            head=head,
+            head_terms=_terms_of_agreement(row) if head else None,
+            suspended=(row.suspended_since, row.suspended_for, row.suspended_detail),
+            now=row.now,
+        )
+
+
+def _terms_of_agreement(row: Any) -> Terms:
+    return Terms(
+        row.timeout,
+        row.retries,
+        row.retry_interval,
+        row.transient_count_limit,
+        row.transient_time_limit,
+        row.transient_wait_limit,
+    )
+
+
+def lane_of(link: Any, message: Any | None) -> Lane:
+    """The frozen lane of a link's row and that of its message in flight."""
+    flying = message and InFlight(
+        message_id=message.message_id,
+        sequence_number=message.sequence_number,
+        terms=Terms(**_decoded(message.terms)),
+        attempt=link.attempt,
+        retries_spent=link.retries_spent,
+        transients=link.transients,
+        transient_since=link.transient_since,
+    )
+    return Lane(
+        state=LaneState(link.state),
+        next_number=link.next_number,
+        epoch=link.epoch,
+        in_flight=flying,
+        due=link.due,
+        unsent=link.unsent,
+        late_ack=link.late_ack,
+    )
+
+
+def _decoded(terms: Any) -> dict[str, int]:
+    return json.loads(terms) if isinstance(terms, str) else terms  # Django leaves jsonb as text
+
+
+class InboundLink(models.Model):
+    """The pair as the Receiver keeps it. `last_number` is L, None before the first message."""
+
+    partner = models.OneToOneField(
+        "partners.Partner", on_delete=models.PROTECT, related_name="inbound_link"
+    )
+    last_number = models.PositiveIntegerField(null=True, blank=True)
+    last_message_id = models.CharField(max_length=255, blank=True, default="", db_default="")
+    epoch = models.PositiveIntegerField(default=1, db_default=1)
+    reset_allowed = models.BooleanField(default=False, db_default=False)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(last_number=None)
+                | Q(last_number__gte=sequence.FIRST, last_number__lte=sequence.LAST),
+                name="last_number_in_range",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"from {self.partner}"
+
+    @property
+    def receiving(self) -> ReceivingLink:
+        """The row as the value that `protocol.receiver.step` takes."""
+        return ReceivingLink(self.last_number, self.epoch, self.reset_allowed)

@@ -1,0 +1,134 @@
+"""Messages we send, and every attempt to carry them."""
+
+from django.db import models
+from django.db.models import Q
+
+from msh.protocol import sequence
+from msh.protocol.attempt import AttemptOutcome
+from msh.protocol.events import Verdict
+from msh.protocol.vocabulary import DeliverySemantics
+
+
+class OutboundState(models.TextChoices):
+    QUEUED = "queued"
+    IN_FLIGHT = "in_flight"
+    ACKNOWLEDGED = "acknowledged"
+    CANCELLED = "cancelled"
+    SENT = "sent", "sent (BestEffort)"
+    FAILED = "failed", "failed (BestEffort)"
+
+
+_RELIABLE_QUEUE = Q(state="queued", semantics="OnceAndOnlyOnce")
+_BEST_EFFORT_OPEN = Q(state__in=["queued", "in_flight"], semantics="BestEffort")
+
+
+class OutboundMessageQuerySet(models.QuerySet["OutboundMessage"]):
+    def queued(self) -> "OutboundMessageQuerySet":
+        return self.filter(state=OutboundState.QUEUED)
+
+
+class OutboundMessage(models.Model):
+    """A message as submitted, and as it went over the wire.
+
+    `head` is composed at the first transmission and never again; with the payloads it is the body,
+    whose SHA-256 is checked before every copy (D36). `terms` are those it was sent under.
+    """
+
+    link = models.ForeignKey(
+        "OutboundLink", on_delete=models.PROTECT, related_name="messages", db_index=False
+    )
+    agreement = models.ForeignKey(
+        "partners.Agreement", on_delete=models.PROTECT, related_name="+", db_index=False
+    )
+    message_id = models.CharField("MessageId", max_length=255)
+    semantics = models.CharField(
+        max_length=16, choices=[(s.value, s.value) for s in DeliverySemantics]
+    )
+    state = models.CharField(max_length=12, choices=OutboundState, default=OutboundState.QUEUED)
+    conversation_id = models.CharField("ConversationId", max_length=255)
+    service_interface = models.CharField("ServiceInterface", max_length=255)
+    action = models.CharField("Action", max_length=255)
+    ref_to_message_id = models.CharField("RefToMessageId", max_length=255, blank=True)
+    submitted_at = models.DateTimeField()
+    """Also the TimeStamp of its MessageData."""
+    content_digest = models.BinaryField(max_length=32)
+    size = models.PositiveIntegerField(help_text="payload bytes in wire form")
+    boundary = models.CharField(max_length=70)
+
+    epoch = models.PositiveIntegerField(null=True, blank=True)
+    sequence_number = models.PositiveIntegerField("SequenceNumber", null=True, blank=True)
+    terms = models.JSONField(null=True, blank=True)
+    head = models.BinaryField(null=True)
+    body_sha256 = models.BinaryField(null=True, max_length=32)
+    due = models.DateTimeField(null=True, blank=True, help_text="BestEffort: end of the lease")
+    first_sent_at = models.DateTimeField(null=True, blank=True)
+    completed_at = models.DateTimeField(null=True, blank=True)
+    outcome = models.CharField(
+        max_length=12, blank=True, db_default="", choices=[(v.value, v.value) for v in Verdict]
+    )
+    duplicate_acks = models.PositiveIntegerField(default=0, db_default=0)
+
+    objects = OutboundMessageQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [
+            models.Index(fields=["link", "id"], condition=_RELIABLE_QUEUE, name="outbound_queue"),
+            models.Index(
+                fields=["link", "id"], condition=_BEST_EFFORT_OPEN, name="outbound_best_effort"
+            ),
+        ]
+        constraints = [
+            models.UniqueConstraint(fields=["link", "message_id"], name="outbound_message_once"),
+            models.UniqueConstraint(
+                fields=["link", "epoch", "sequence_number"], name="outbound_number_once"
+            ),
+            models.CheckConstraint(
+                condition=Q(sequence_number=None)
+                | Q(sequence_number__gte=sequence.FIRST, sequence_number__lte=sequence.LAST),
+                name="outbound_number_in_range",
+            ),
+            models.CheckConstraint(
+                condition=~Q(state__in=["in_flight", "acknowledged"], semantics="OnceAndOnlyOnce")
+                | Q(sequence_number__isnull=False, terms__isnull=False),
+                name="in_flight_has_number",
+            ),
+            models.CheckConstraint(
+                condition=Q(head=None, body_sha256=None)
+                | Q(head__isnull=False, body_sha256__isnull=False),
+                name="head_has_digest",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.message_id
+
+
+class Attempt(models.Model):
+    """One POST (or mail) of one copy. Numbers never start again for a message."""
+
+    message = models.ForeignKey(
+        "OutboundMessage", on_delete=models.CASCADE, related_name="attempts", db_index=False
+    )
+    number = models.PositiveIntegerField()
+    claimed_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True, blank=True)
+    outcome = models.CharField(
+        max_length=8,
+        blank=True,
+        db_default="",
+        choices=[(o.value, o.value) for o in AttemptOutcome],
+    )
+    status = models.PositiveSmallIntegerField(null=True, blank=True)
+    detail = models.TextField(blank=True, db_default="")
+    body_sent = models.BooleanField(default=True, db_default=True)
+    """False only where no byte of the body left us for certain (D18)."""
+
+    class Meta:
+        ordering = ["number"]
+        constraints = [
+            models.UniqueConstraint(fields=["message", "number"], name="attempt_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"attempt {self.number}: {self.outcome or 'under way'}"

@@ -1,0 +1,32 @@
+"""What the From-Party's application is told about its messages (D9): an outbox."""
+
+import uuid
+
+from django.db import models
+from django.db.models import Q
+
+from msh.protocol.effects import PartyEventKind
+
+
+class PartyEvent(models.Model):
+    """One event for the application that submitted the message. `due` is when it is to be
+    delivered (again); `delivered_at` ends it."""
+
+    event_id = models.UUIDField(default=uuid.uuid4, unique=True)
+    message = models.ForeignKey("OutboundMessage", on_delete=models.CASCADE, related_name="events")
+    kind = models.CharField(max_length=16, choices=[(k.value, k.name) for k in PartyEventKind])
+    detail = models.TextField(blank=True)
+    at = models.DateTimeField()
+    due = models.DateTimeField()
+    tries = models.PositiveIntegerField(default=0, db_default=0)
+    delivered_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        indexes = [
+            models.Index(
+                fields=["due"], condition=Q(delivered_at=None), name="party_event_undelivered"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.event_id}"

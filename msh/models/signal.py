@@ -1,0 +1,61 @@
+"""Acknowledgements and Error Messages that we owe (tables.md 2, "Signals")."""
+
+from django.db import models
+from django.db.models import Q
+
+from msh.protocol.vocabulary import ErrorCode
+
+
+class SignalKind(models.TextChoices):
+    ACKNOWLEDGEMENT = "Acknowledgement"
+    ERROR = "Error"
+
+
+class Signal(models.Model):
+    """What is owed for one message: `owed` signals, one per copy that came.
+
+    They have a lane without numbers, never suspend anything and never spend a retry. `body` is the
+    one that is being carried; when it has been, the next is composed anew (D51).
+    An Error's row is also the record of the message that was refused.
+    """
+
+    link = models.ForeignKey(
+        "InboundLink", on_delete=models.PROTECT, related_name="signals", db_index=False
+    )
+    kind = models.CharField(max_length=15, choices=SignalKind)
+    ref_to_message_id = models.CharField("RefToMessageId", max_length=255, blank=True)
+    tpa_id = models.TextField("TPAId", blank=True)
+    conversation_id = models.TextField("ConversationId", blank=True)
+    code = models.CharField(
+        max_length=24, blank=True, db_default="", choices=[(c.value, c.value) for c in ErrorCode]
+    )
+    location = models.TextField(blank=True, db_default="")
+    description = models.TextField(blank=True, db_default="")
+    min_retry_secs = models.PositiveIntegerField(null=True, blank=True)
+    sequence_number = models.PositiveIntegerField(null=True, blank=True)
+    """Of the message that is refused, as far as it could be read."""
+
+    first_at = models.DateTimeField()
+    owed = models.PositiveIntegerField(default=1, db_default=1)
+    carried = models.PositiveIntegerField(default=0, db_default=0)
+    due = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    sending = models.BooleanField(default=False, db_default=False)
+    tries = models.PositiveIntegerField(default=0, db_default=0)
+    content_type = models.TextField(blank=True, db_default="")
+    body = models.BinaryField(null=True)
+    last_status = models.PositiveSmallIntegerField(null=True, blank=True)
+    last_detail = models.TextField(blank=True, db_default="")
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["due"], condition=Q(owed__gt=0), name="signal_owed"),
+        ]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["link", "kind", "code", "ref_to_message_id"], name="signal_once"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.ref_to_message_id}"

@@ -125,10 +125,10 @@ SenderEffect = (
 
 @dataclass(frozen=True, slots=True)
 class Accept:
-    """Store the message; it becomes the last accepted of the pair."""
+    """Store the message; it becomes the last accepted of the pair. No numbers: BestEffort."""
 
-    sequence_number: int
-    epoch: int
+    sequence_number: int | None
+    epoch: int | None
 
 
 @dataclass(frozen=True, slots=True)

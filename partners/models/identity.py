@@ -19,6 +19,10 @@ class Identity:
     uri: str
     error_uri: str
 
+    def error_uri_for(self, our_uri: str) -> str:
+        """Our ErrorURI on a pair in which we are `our_uri`: that, unless another was set."""
+        return our_uri if self.error_uri == self.uri else self.error_uri
+
 
 class OwnIdentity(models.Model):
     """The one row that overrides MSH_URI and MSH_ERROR_URI of the settings."""

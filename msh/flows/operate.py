@@ -2,9 +2,11 @@
 
 from django.db import transaction
 
+from msh.flows import advance
 from msh.flows.advance import Actor, Lanes
 from msh.flows.nudge import Nudge, nudge
 from msh.models import InboundLink, OutboundLink
+from msh.protocol import sequence
 from msh.protocol.errors import IllegalTransition
 from msh.protocol.events import (
     OperatorResumed,
@@ -64,3 +66,15 @@ def _act(partner: Partner, event: SenderEvent, actor: Actor, verb: str, why_not:
         lanes.write()
     nudge(Nudge.CARRY)
     return lane.state
+
+
+def start_link(partner: Partner, direction: str, last: int, actor: Actor) -> None:
+    """Say which number was the last on a link that was never used (D50): 1 to 999,999,999."""
+    if not sequence.FIRST <= last <= sequence.LAST:
+        raise NotPossible(f"The last number is {sequence.FIRST} to {sequence.LAST}, not {last}.")
+    open_links(partner)
+    with transaction.atomic():
+        if not advance.start_link(partner, direction, last, actor):
+            raise NotPossible(
+                f"The link {direction} of partner {partner.name} was used: its numbers stand."
+            )

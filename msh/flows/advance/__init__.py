@@ -5,6 +5,7 @@ from .events import Handler, due_events, event_failed, event_told, lock_event
 from .inbound import Received, note_unexpected, owe_error, receive_message
 from .lanes import OPERATOR, SYSTEM, Actor, Lanes
 from .outbound import end_best_effort, lock_best_effort, submitted
+from .start import start_link
 from .signals import end_signals, lock_owed_signals
 
 __all__ = [
@@ -30,5 +31,6 @@ __all__ = [
     "note_unexpected",
     "owe_error",
     "receive_message",
+    "start_link",
     "submitted",
 ]

@@ -1,0 +1,30 @@
+"""`manage.py start-link NAME --direction in|out --last N`: taking over from another MSH (D50)."""
+
+import getpass
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from msh.flows import operate
+from msh.flows.advance import Actor
+from msh.management.cli import MshCommand
+
+
+class Command(MshCommand):
+    help = "Tell an unused link which number was the last; the next one follows it."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("name", help="the partner")
+        parser.add_argument("--direction", required=True, choices=["in", "out"])
+        parser.add_argument("--last", required=True, type=int, help="1 to 999999999")
+
+    def handle(self, *args: Any, name: str, direction: str, last: int, **options: Any) -> None:
+        try:
+            operate.start_link(self.partner(name), direction, last, Actor(getpass.getuser()))
+        except operate.NotPossible as refused:
+            raise CommandError(str(refused)) from None
+        answer = {"partner": name, "direction": direction, "last": last}
+        text = f"{name}: the last number {direction} was {last}."
+        self.answer(answer, text, as_json=options["json"])

@@ -1,0 +1,23 @@
+"""Message to bytes and back. What flows call; one dialect, ebXML message header 0.21C."""
+
+from .mime import new_boundary
+from .trp.envelope import (
+    HEADER_LIMIT,
+    compose_head,
+    compose_parts,
+    compose_signal,
+    content_type,
+    parse,
+)
+from .trp.fields import locate
+
+__all__ = [
+    "HEADER_LIMIT",
+    "compose_head",
+    "compose_parts",
+    "compose_signal",
+    "content_type",
+    "locate",
+    "new_boundary",
+    "parse",
+]

@@ -1,0 +1,1 @@
+"""The first dialect: ebXML message header 0.21C with reliable messaging."""

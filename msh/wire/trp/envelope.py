@@ -1,0 +1,171 @@
+"""Whole messages: header document and payloads in one multipart/related package."""
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from urllib.parse import unquote
+
+from msh.protocol.errors import Refused, Unreadable
+from msh.protocol.message import Field, Header, PartialHeader, Payload, ReceivedMessage
+from msh.protocol.vocabulary import ErrorCode, MessageType
+from msh.wire import document, mime
+from msh.wire.text import shown
+
+from .reader import HeaderReading, read
+from .values import VERSION
+from .writer import write
+
+HEADER_LIMIT = 1024 * 1024
+"""Bytes of a header document as sent (D60)."""
+
+_MEDIA_TYPE = "application/vnd.eb+xml"
+_HEADER_TYPE = f'{_MEDIA_TYPE}; version="{VERSION}"; charset="UTF-8"'
+_ALONE = frozenset({_MEDIA_TYPE, "application/xml", "text/xml"})
+
+
+def content_type(boundary: str) -> str:
+    """The Content-Type of a message composed with `boundary`."""
+    return f'multipart/related; type="{_MEDIA_TYPE}"; version="{VERSION}"; boundary="{boundary}"'
+
+
+def compose_parts(payloads: Sequence[Payload], boundary: str) -> list[bytes]:
+    """The wire form of each payload part, the bytes of the payload as they are.
+
+    Raises ValueError naming the payload that holds the boundary or cannot be named in a
+    header, and for two of the same name or more than one package may have.
+    """
+    if len(payloads) >= mime.PART_LIMIT:
+        raise ValueError(f"{len(payloads)} payloads: at most {mime.PART_LIMIT - 1}")
+    content_ids = [payload.content_id for payload in payloads]
+    if len(set(content_ids)) < len(content_ids):
+        raise ValueError("two payloads have the same content id")
+    last = len(payloads) - 1
+    return [
+        mime.compose_part(
+            payload.content_id,
+            payload.content_type,
+            payload.content,
+            boundary,
+            last=index == last,
+        )
+        for index, payload in enumerate(payloads)
+    ]
+
+
+def compose_head(header: Header, boundary: str, *, closing: bool) -> bytes:
+    """The first part, with the header document. With `closing` it is the whole body.
+
+    Raises ValueError, naming the field, for a header that could not be read back as it is.
+    """
+    header_document = write(header)
+    if len(header_document) > HEADER_LIMIT:
+        raise ValueError(f"the header document is larger than {HEADER_LIMIT} bytes")
+    return mime.compose_part(
+        f"ebxmlheader-{secrets.token_hex(16)}@msh",
+        _HEADER_TYPE,
+        header_document,
+        boundary,
+        last=closing,
+    )
+
+
+def compose_signal(header: Header) -> tuple[str, bytes]:
+    """Content type and body of an Acknowledgement or an Error: one part, no payload (D51).
+
+    Raises ValueError as `compose_head`, and for a Normal message or one with a Manifest.
+    """
+    if header.message_type is MessageType.NORMAL or header.manifest:
+        raise ValueError("an Acknowledgement or an Error with an empty Manifest is needed")
+    boundary = mime.new_boundary()
+    return content_type(boundary), compose_head(header, boundary, closing=True)
+
+
+def parse(content_type: str, body: bytes, *, header_limit: int = HEADER_LIMIT) -> ReceivedMessage:
+    """The message in a request. `header_limit` in bytes; the caller has bounded the whole.
+
+    Raises Unreadable (400, 415) for what cannot be read or attributed to a pair, Refused for
+    what can be answered with an Error Message.
+    """
+    root, *others = mime.parse(content_type, body, alone=_ALONE)
+    header_document = _header_document(root, header_limit)
+    reading = read(header_document)
+    payloads = _payloads(reading.header, others)
+    return ReceivedMessage(
+        reading.header, payloads, _content_digest(reading, payloads), header_document
+    )
+
+
+def _header_document(part: mime.Part, limit: int) -> bytes:
+    if part.size > limit:
+        raise Unreadable(f"the header document has {part.size} bytes: at most {limit}")
+    document.check_charset(mime.media_type(part.content_type).parameters.get("charset", "utf-8"))
+    try:
+        return part.content()
+    except ValueError as error:
+        raise Unreadable(f"the header document: {error}") from None
+
+
+def _payloads(header: Header, parts: Sequence[mime.Part]) -> tuple[Payload, ...]:
+    """The payloads in the order of the Manifest, each named there once and present once."""
+    named: dict[str, mime.Part] = {}
+    for part in parts:
+        content_id = unquote(part.content_id)  # as the reference was, quoted or not
+        if not content_id or content_id in named:
+            raise _mime_problem(header, f"two parts, or none, are named {shown(content_id)}")
+        named[content_id] = part
+    payloads = []
+    for reference in header.manifest:
+        if reference.content_id not in named:
+            raise _mime_problem(header, f"{shown(reference.content_id)} is named and not there")
+        part = named.pop(reference.content_id)
+        payloads.append(
+            Payload(
+                _content(header, part),
+                part.content_type,
+                reference.content_id,
+                reference.label,
+                reference.description,
+            )
+        )
+    if named:
+        raise _mime_problem(header, f"the Manifest does not name {shown(next(iter(named)))}")
+    return tuple(payloads)
+
+
+def _content(header: Header, part: mime.Part) -> bytes:
+    try:
+        return part.content()
+    except ValueError as error:
+        raise _mime_problem(header, f"part {shown(part.content_id)}: {error}") from None
+
+
+def _mime_problem(header: Header, description: str) -> Refused:
+    route = header.route
+    partial = PartialHeader(
+        message_type=header.message_type,
+        message_id=header.message_id,
+        tpa_id=header.tpa_id,
+        conversation_id=header.conversation_id,
+        sender_uri=route.sender_uri,
+        receiver_uri=route.receiver_uri,
+        sequence_text="" if route.sequence_number is None else str(route.sequence_number),
+    )
+    return Refused(ErrorCode.MIME_PROBLEM, Field.MANIFEST, description, partial)
+
+
+def _content_digest(reading: HeaderReading, payloads: Sequence[Payload]) -> bytes:
+    """SHA-256 over what must be equal in every copy of a message (D45)."""
+    digest = hashlib.sha256()
+    for item in reading.canonical:
+        digest.update(b"%d:%b" % (len(item), item))
+    for payload in payloads:
+        name = _normal_type(payload.content_type)
+        digest.update(b"%d:%b%d:" % (len(name), name, len(payload.content)))
+        digest.update(payload.content)
+    return digest.digest()
+
+
+def _normal_type(content_type: str) -> bytes:
+    """A content type, however its parameters are ordered and quoted."""
+    media = mime.media_type(content_type)
+    return "\0".join((media.name, *map("=".join, sorted(media.parameters.items())))).encode()

@@ -1,0 +1,301 @@
+"""One value each way: element to value, lenient; value to markup, strict.
+
+A reader returns None where the element says nothing, and raises Problem. A writer takes the tag
+and the value, returns the element ("" for one to leave out) and raises ValueError for a value
+that its reader would refuse or read as another.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote, unquote
+from xml.sax.saxutils import escape, quoteattr
+
+from lxml.etree import _Element
+
+from msh.protocol.message import MESSAGE_ID_LIMIT, Field, Party
+from msh.protocol.vocabulary import DeliverySemantics, ErrorCode, MessageType, Severity
+from msh.wire.text import has_control, prose, shown, trimmed
+
+NAMESPACE = "http://www.ebxml.org/namespaces/messageHeader"
+VERSION = "0.21"
+VALUE_LIMIT = 1024
+"""Characters of any value but a MessageId (D44) and prose."""
+SEQUENCE_NUMBER_LIMIT = 999_999_999
+
+_SEQUENCE_NUMBER = re.compile("[0-9]{1,9}")
+_DIGITS = re.compile("[0-9]{1,18}")
+_INSTANT = re.compile(
+    r"[0-9]{4}(-?)[0-9]{2}\1[0-9]{2}T[0-9]{2}(:?)[0-9]{2}\2[0-9]{2}"
+    r"(?:[.,][0-9]{1,9})?(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)?"
+)
+_CID = "cid:"
+_CID_SAFE = "@!$&'()*+,;=:-._~"
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The two ways of one kind of value."""
+
+    read: Callable[[_Element], Any]
+    write: Callable[[str, Any], str]
+
+
+class Problem(Exception):
+    """Why a value cannot be taken: the code to answer with, a sentence that goes on after the
+    name of the element, and the field, which a form leaves to its caller."""
+
+    def __init__(self, code: ErrorCode, sentence: str, field: Field = Field.MESSAGE) -> None:
+        super().__init__(sentence)
+        self.code = code
+        self.sentence = sentence
+        self.field = field
+
+
+def named(tag: str) -> tuple[str, str]:
+    """A tag as it may stand: in the namespace or in none."""
+    return tag, f"{{{NAMESPACE}}}{tag}"
+
+
+def children(element: _Element, tag: str) -> Iterator[_Element]:
+    return element.iterchildren(*named(tag))
+
+
+# Text
+
+
+def _read_text(element: _Element) -> str | None:
+    return _checked(_text(element), VALUE_LIMIT) or None
+
+
+def _write_text(tag: str, value: str) -> str:
+    return f"<{tag}>{escape(_strict(value, VALUE_LIMIT))}</{tag}>" if value else f"<{tag}/>"
+
+
+TEXT = Form(_read_text, _write_text)
+
+
+def _read_message_id(element: _Element) -> str | None:
+    return _checked(_text(element), MESSAGE_ID_LIMIT) or None
+
+
+def _write_message_id(tag: str, value: str) -> str:
+    return f"<{tag}>{escape(_strict(value, MESSAGE_ID_LIMIT))}</{tag}>" if value else f"<{tag}/>"
+
+
+MESSAGE_ID = Form(_read_message_id, _write_message_id)
+
+
+def _read_prose(element: _Element) -> str | None:
+    return prose("".join(element.itertext())) or None
+
+
+def _write_prose(tag: str, value: str) -> str:
+    text = prose(value)
+    return f"<{tag}>{escape(text)}</{tag}>" if text else ""
+
+
+PROSE = Form(_read_prose, _write_prose)
+
+
+def _write_description(tag: str, value: str) -> str:
+    text = prose(value)
+    return f'<{tag} xml:lang="en">{escape(text)}</{tag}>' if text else ""
+
+
+DESCRIPTION = Form(_read_prose, _write_description)
+
+
+# MessageType, parties, DeliverySemantics
+
+_MESSAGE_TYPES = {str(each): each for each in MessageType} | {
+    "Acknowledgment": MessageType.ACKNOWLEDGEMENT  # D37
+}
+
+
+def read_message_type(root: _Element) -> MessageType:
+    text = trimmed(root.get("MessageType", ""))
+    if not text:
+        raise Problem(ErrorCode.VALUE_NOT_RECOGNIZED, "is missing or empty", Field.MESSAGE_TYPE)
+    if text not in _MESSAGE_TYPES:
+        sentence = f"is {shown(text)}: Normal, Acknowledgement or Error"
+        raise Problem(ErrorCode.NOT_SUPPORTED, sentence, Field.MESSAGE_TYPE)
+    return _MESSAGE_TYPES[text]
+
+
+def _read_party(element: _Element) -> Party | None:
+    party_id = _read_text(element)
+    context = element.get("context") or element.get("type") or ""
+    return Party(party_id, _checked(context, VALUE_LIMIT)) if party_id else None
+
+
+def _write_party(tag: str, value: Party) -> str:
+    context = _strict(value.context, VALUE_LIMIT)
+    attribute = f" context={quoteattr(context)}" if context else ""
+    return f"<{tag}{attribute}>{escape(_strict(value.party_id, VALUE_LIMIT))}</{tag}>"
+
+
+PARTY = Form(_read_party, _write_party)
+
+
+def _read_semantics(element: _Element) -> DeliverySemantics | None:
+    """The attribute, as the text of the draft has it, or the child of its fragment (D27)."""
+    texts = [_text(child) for child in children(element, "DeliverySemantics")]
+    attribute = element.get("DeliverySemantics")
+    if attribute is not None:
+        texts.append(attribute)
+    values = {trimmed(text) for text in texts}
+    if len(values) > 1:
+        raise Problem(ErrorCode.INCONSISTENT, "is given twice, with different values")
+    value = values.pop() if values else ""
+    if not value:
+        return None
+    try:
+        return DeliverySemantics(value)
+    except ValueError:
+        raise Problem(
+            ErrorCode.VALUE_NOT_RECOGNIZED, f"is {shown(value)}: OnceAndOnlyOnce or BestEffort"
+        ) from None
+
+
+def _write_semantics(tag: str, value: DeliverySemantics) -> str:
+    return f'<{tag} DeliverySemantics="{value}"/>'
+
+
+SEMANTICS = Form(_read_semantics, _write_semantics)
+
+
+# Times and numbers
+
+
+def _read_instant(element: _Element) -> datetime | None:
+    """Basic or extended ISO 8601, to the second or finer; UTC if it names no offset (D32)."""
+    text = trimmed(_text(element))
+    if not text:
+        return None
+    try:
+        if not _INSTANT.fullmatch(text):
+            raise ValueError
+        instant = datetime.fromisoformat(text)
+        return instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise Problem(
+            ErrorCode.VALUE_NOT_RECOGNIZED, f"is {shown(text)}: not CCYYMMDDThhmmss.sssZ"
+        ) from None
+
+
+def _write_instant(tag: str, value: datetime) -> str:
+    """CCYYMMDDThhmmss.sssZ, cut to the millisecond."""
+    if value.tzinfo is None:
+        raise ValueError(f"{tag} {value} has no time zone")
+    utc = value.astimezone(UTC)
+    date = f"{utc.year:04}{utc.month:02}{utc.day:02}"
+    time = f"{utc.hour:02}{utc.minute:02}{utc.second:02}.{utc.microsecond // 1000:03}"
+    return f"<{tag}>{date}T{time}Z</{tag}>"
+
+
+INSTANT = Form(_read_instant, _write_instant)
+
+
+def _read_sequence_number(element: _Element) -> int | None:
+    text = trimmed(_text(element))
+    if not text:
+        return None
+    if not _SEQUENCE_NUMBER.fullmatch(text) or int(text) == 0:
+        raise Problem(
+            ErrorCode.VALUE_NOT_RECOGNIZED,
+            f"is {shown(text)}: 1 to {SEQUENCE_NUMBER_LIMIT} in ASCII digits",  # 000 §2.2.2
+        )
+    return int(text)
+
+
+def _write_sequence_number(tag: str, value: int | None) -> str:
+    if value is None:
+        return ""
+    if not 1 <= value <= SEQUENCE_NUMBER_LIMIT:
+        raise ValueError(f"{tag} {value} is not within 1 to {SEQUENCE_NUMBER_LIMIT}")
+    return f"<{tag}>{value}</{tag}>"
+
+
+SEQUENCE_NUMBER = Form(_read_sequence_number, _write_sequence_number)
+
+
+# Manifest
+
+
+def _read_content_id(element: _Element) -> str | None:
+    text = trimmed(_text(element))
+    if text[: len(_CID)].lower() == _CID:
+        text = text[len(_CID) :]
+    return _checked(unquote(text), VALUE_LIMIT) or None
+
+
+def _write_content_id(tag: str, value: str) -> str:
+    return f"<{tag}>{_CID}{escape(quote(_strict(value, VALUE_LIMIT), safe=_CID_SAFE))}</{tag}>"
+
+
+CONTENT_ID = Form(_read_content_id, _write_content_id)
+
+
+# Error: whatever it says is read as well as can be, for it is never answered (D26).
+# 000 §4.2 writes "Transient Error", so blanks inside a word do not count.
+
+_ERROR_CODES = {str(each): each for each in ErrorCode}
+_SEVERITIES = {str(each): each for each in Severity}
+
+
+def _write_word(tag: str, value: str) -> str:
+    return f"<{tag}>{value}</{tag}>"
+
+
+def _read_severity(element: _Element) -> Severity | None:
+    return _SEVERITIES.get((_read_prose(element) or "").replace(" ", ""))
+
+
+CODE = Form(_read_prose, _write_word)
+SEVERITY = Form(_read_severity, _write_word)
+
+
+def known_code(text: str) -> ErrorCode:
+    return _ERROR_CODES.get(text.replace(" ", ""), ErrorCode.UNKNOWN)
+
+
+def _read_seconds(element: _Element) -> int | None:
+    text = _read_prose(element) or ""
+    return int(text) if _DIGITS.fullmatch(text) else None  # D54
+
+
+def _write_seconds(tag: str, value: int | None) -> str:
+    if value is None:
+        return ""
+    if value < 0:
+        raise ValueError(f"{tag} {value} is negative")
+    return f"<{tag}>{value}</{tag}>"
+
+
+SECONDS = Form(_read_seconds, _write_seconds)
+
+
+def _text(element: _Element) -> str:
+    if len(element):
+        raise Problem(ErrorCode.OTHER_XML, "holds an element where only text belongs")
+    return element.text or ""
+
+
+def _checked(text: str, limit: int) -> str:
+    text = trimmed(text)
+    if len(text) > limit:
+        raise Problem(
+            ErrorCode.VALUE_NOT_RECOGNIZED, f"has {len(text)} characters: at most {limit}"
+        )
+    if has_control(text):
+        raise Problem(ErrorCode.VALUE_NOT_RECOGNIZED, "holds a control character")  # D61
+    return text
+
+
+def _strict(text: str, limit: int) -> str:
+    if len(text) > limit or trimmed(text) != text or has_control(text):
+        raise ValueError(f"{text[:60]!r} cannot be sent as a value of at most {limit} characters")
+    return text

@@ -13,12 +13,16 @@ from msh.flows import advance
 from msh.flows.advance.signals import SignalResult
 from msh.flows.room import Room
 from msh.models import Signal, SignalKind, hot
-from msh.protocol.attempt import AttemptResult
+from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.message import ErrorReport, Header, Party, Route
 from msh.protocol.vocabulary import DeliverySemantics, ErrorCode, MessageType
 from msh.transport.carrier import AT_ONCE_PER_PARTNER
 from msh.transport.job import SIGNAL_CRASH_POINTS, Job
 from partners.models import Identity, Partner, our_identity
+from partners.secrecy import SecretUnreadableError
+
+UNSENDABLE = (SecretUnreadableError, ValueError)
+"""What keeps one signal from being sent, and is no fault of the database."""
 
 BATCH = 50
 GRACE = 5.0  # seconds between claim and socket write
@@ -42,16 +46,22 @@ def claim_signals(now: datetime, busy: Iterable[int], room: Room) -> list[Job]:
     identity = our_identity()
     jobs: list[Job] = []
     claims = []
+    unsendable = []
     deadline = settings.MSH_HTTP_DEADLINE
     lease = now + timedelta(seconds=deadline + 2 * GRACE)
     for signal in Signal.objects.filter(pk__in=keys).select_related("link__partner").order_by("pk"):
         if not room.take(signal.link.partner_id):
             continue
-        content_type, body = _composed(signal, identity, now)
-        claims.append((hot.CLAIM_SIGNAL, (lease, content_type, body, signal.pk)))
-        jobs.append(_job(signal, content_type, body, deadline))
+        try:
+            content_type, body = _composed(signal, identity, now)
+            jobs.append(_job(signal, content_type, body, deadline))
+        except UNSENDABLE as problem:
+            unsendable.append((_copy(signal), _not_sent(problem)))
+        else:
+            claims.append((hot.CLAIM_SIGNAL, (lease, content_type, body, signal.pk)))
     if claims:
         hot.run(*claims)
+    record(unsendable)
     return jobs
 
 
@@ -99,11 +109,22 @@ def header_of(signal: Signal, partner: Partner, identity: Identity, now: datetim
     )
 
 
+def _not_sent(problem: Exception) -> AttemptResult:
+    """A secret that cannot be read may be mended; what cannot be composed never can be."""
+    mendable = isinstance(problem, SecretUnreadableError)
+    outcome = AttemptOutcome.FAILED if mendable else AttemptOutcome.REFUSED
+    return AttemptResult(outcome, detail=str(problem), body_sent=False)
+
+
+def _copy(signal: Signal) -> SignalCopy:
+    return SignalCopy(signal.pk, signal.kind, signal.ref_to_message_id, signal.link.partner_id)
+
+
 def _job(signal: Signal, content_type: str, body: bytes, deadline: float) -> Job:
     partner = signal.link.partner
     error = signal.kind == SignalKind.ERROR
     return Job(
-        key=SignalCopy(signal.pk, signal.kind, signal.ref_to_message_id, partner.pk),
+        key=_copy(signal),
         partner_id=partner.pk,
         url=partner.error_destination if error else partner.destination,
         content_type=content_type,

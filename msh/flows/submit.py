@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 
+from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
@@ -15,7 +16,7 @@ from msh.flows.nudge import Nudge, nudge
 from msh.models import OutboundLink, OutboundMessage
 from msh.protocol.message import MESSAGE_ID_LIMIT, Payload
 from msh.protocol.vocabulary import DeliverySemantics
-from partners.models import Agreement
+from partners.models import Agreement, Partner
 
 
 class SubmitRefused(ValueError):
@@ -55,12 +56,14 @@ def submit(
     }
     payloads = [_named(payload, message_id, n) for n, payload in enumerate(payloads, start=1)]
     digest = _content_digest(agreement, header, payloads)
+    boundary = wire.new_boundary()
+    parts = _parts(payloads, boundary)
     with transaction.atomic():
+        _mark_in_use(agreement)
         link, _ = OutboundLink.objects.get_or_create(partner_id=agreement.partner_id)
         known = OutboundMessage.objects.filter(link=link, message_id=message_id).first()
         if known is not None:
             return _same(known, digest)
-        boundary = wire.new_boundary()
         message = OutboundMessage(
             link=link,
             agreement=agreement,
@@ -70,7 +73,7 @@ def submit(
             boundary=boundary,
             **header,
         )
-        advance.submitted(message, payloads, wire.compose_parts(payloads, boundary))
+        advance.submitted(message, payloads, parts)
         transaction.on_commit(_after_commit)
         reach(CrashPoint.SUBMIT_BEFORE_COMMIT)
     return message
@@ -105,6 +108,25 @@ def _named(payload: Payload, message_id: str, position: int) -> Payload:
         return payload
     token = hashlib.sha256(message_id.encode()).hexdigest()[:32]
     return replace(payload, content_id=f"payload-{position}-{token}@msh")
+
+
+def _parts(payloads: Sequence[Payload], boundary: str) -> list[bytes]:
+    size = sum(len(payload.content) for payload in payloads)
+    if size > settings.MSH_MESSAGE_LIMIT:
+        raise SubmitRefused(
+            f"the payloads have {size} bytes: at most {settings.MSH_MESSAGE_LIMIT} are allowed"
+            " (MSH_MESSAGE_LIMIT)"
+        )
+    try:
+        return wire.compose_parts(payloads, boundary)
+    except ValueError as problem:
+        raise SubmitRefused(str(problem)) from None
+
+
+def _mark_in_use(agreement: Agreement) -> None:
+    """From its first message on, a pair keeps its names (D16)."""
+    if not agreement.partner.in_use:
+        Partner.objects.filter(pk=agreement.partner_id, in_use=False).update(in_use=True)
 
 
 def _content_digest(

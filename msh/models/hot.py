@@ -193,7 +193,8 @@ ACCEPT_MESSAGE = """
     INSERT INTO msh_inboundpayload
         (message_id, position, content_type, content_id, label, description, content)
     SELECT message.id, part.*
-    FROM message, unnest(%s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bytea[]) part
+    FROM message,
+         unnest(%s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bytea[]) part
 """
 
 WRITE_LAST_NUMBER = """
@@ -247,13 +248,13 @@ SIGNAL_FAILED = """
         owed = CASE WHEN expires_at < %s THEN 0 ELSE owed END,
         body = CASE WHEN expires_at < %s THEN NULL ELSE body END,
         last_status = %s, last_detail = %s
-    WHERE id = %s AND sending
+    WHERE id = %s
 """
 
 SIGNAL_REFUSED = """
     UPDATE msh_signal
     SET sending = false, owed = 0, body = NULL, last_status = %s, last_detail = %s
-    WHERE id = %s AND sending
+    WHERE id = %s
 """
 
 LOCK_BEST_EFFORT = """

@@ -23,7 +23,6 @@ ROOT = Path(__file__).resolve().parent.parent
 READY_SECONDS = 120
 STOP_SECONDS = 40
 KILLABLE = ("web", "worker", "beat")
-LOG_IN = "operator"
 
 
 class DemoFailed(Exception):
@@ -37,8 +36,6 @@ class Machine:
     name: str
     folder: Path
     port: int
-    password: str
-    """Of the console's log-in."""
     _up: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     @property
@@ -47,7 +44,12 @@ class Machine:
 
     @property
     def database_url(self) -> str:
-        return datafolder.read_settings(self.folder)["DATABASE_URL"]
+        return datafolder.read(self.folder, datafolder.SERVERS)["DATABASE_URL"]
+
+    @property
+    def password(self) -> str:
+        """Of the console's user `admin`."""
+        return (self.folder / "admin.password").read_text().strip()
 
     @property
     def environment(self) -> dict[str, str]:
@@ -64,7 +66,6 @@ class Machine:
                 "MSH_DATA": str(self.folder),
                 "MSH_CONSUMER": "demo.application.consume",
                 "DJANGO_SETTINGS_MODULE": "msh.settings",
-                "DJANGO_SUPERUSER_PASSWORD": self.password,
                 "PYTHONUNBUFFERED": "1",
             }
         )
@@ -103,14 +104,10 @@ class Machine:
         return await run_python(["manage.py", *words], self.environment)
 
     async def set_up(self, document: Mapping[str, Any]) -> None:
-        """Partners and agreements, the application's table, a log-in for the console."""
+        """Add partners and agreements."""
         file = self.folder / "setup.json"
-        file.touch(mode=0o600)
-        file.write_text(json.dumps(document, indent=2))
+        datafolder.write_secret(file, json.dumps(document, indent=2))
         await self.manage("setup", str(file))
-        await self.manage(
-            "createsuperuser", "--noinput", "--username", LOG_IN, "--email", "operator@example.org"
-        )
 
     def pids(self) -> dict[str, int]:
         """The processes that may be killed, as far as they run just now."""

@@ -152,20 +152,28 @@ class Proxy:
     async def _serve(
         self, way: Way, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        with suppress(NotHttpError, ConnectionError, asyncio.IncompleteReadError):
-            while start := await read_start(reader):
-                arrived = next(self._events)
-                request = await read_request(start, reader)
-                record = Record(arrived, way.name, sight(request.body), len(request.body))
-                talk = Conversation(way, request, reader, writer, record)
-                self._conversations += 1
-                try:
-                    keep_open = await self._handle(talk)
-                finally:
-                    self._conversations -= 1
-                if not keep_open:
-                    break
-        await close(writer)
+        try:
+            with suppress(NotHttpError, ConnectionError, asyncio.IncompleteReadError):
+                while await self._converse(way, reader, writer):
+                    pass
+        finally:
+            await close(writer)
+
+    async def _converse(
+        self, way: Way, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> bool:
+        """Deal with one request; whether the connection is there for another."""
+        start = await read_start(reader)
+        if not start:
+            return False
+        arrived = next(self._events)
+        self._conversations += 1
+        try:
+            request = await read_request(start, reader)
+            record = Record(arrived, way.name, sight(request.body), len(request.body))
+            return await self._handle(Conversation(way, request, reader, writer, record))
+        finally:
+            self._conversations -= 1
 
     async def _handle(self, talk: Conversation) -> bool:
         decision = self._decide(talk.record.sighting)

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import secrets
 import shutil
 import signal
 import socket
@@ -22,7 +21,7 @@ from .checker import judge, traffic
 from .crew import Killer, Operator
 from .evidence import gather
 from .faults import Schedule
-from .machines import LOG_IN, DemoFailed, Machine, run_python
+from .machines import DemoFailed, Machine, run_python
 from .options import Options
 from .orders import write_orders
 from .pairs import Pair, make_pairs, make_tokens, setup_of
@@ -55,7 +54,7 @@ class Demo:
         self.console = console
         self.pairs = make_pairs(options.pairs)
         self.machines = [
-            Machine(name, options.folder / name, _free_port(port), secrets.token_urlsafe(9))
+            Machine(name, options.folder / name, _free_port(port))
             for name, port in PREFERRED_PORTS.items()
         ]
         self.glances: dict[str, Glance] = {}
@@ -208,7 +207,7 @@ class Demo:
     async def _leave_open(self) -> None:
         lines = [
             f"MSH {machine.name.upper()}   [link={machine.console}]{machine.console}[/]"
-            f"   log in as [bold]{LOG_IN}[/] with [bold]{machine.password}[/]"
+            f"   log in as [bold]admin[/] with [bold]{machine.password}[/]"
             for machine in self.machines
         ]
         lines += ["", "The proxy goes on disturbing. Ctrl-C ends everything."]

@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 
 from demo.faults import Decision, Fault
+from demo.http11 import close
 from demo.proxy import HOST, Proxy, Way
 
 LANE = ("http://a.example/ebxml/", "http://b.example/ebxml/")
@@ -51,8 +52,8 @@ class Receiver:
         length = int(head.lower().split("content-length:")[1].split()[0])
         self.bodies.append(await reader.readexactly(length))
         await self.gate.wait()
-        writer.write(b"HTTP/1.1 204 No Content\r\nX-Seen: yes\r\n\r\n")
-        writer.close()
+        writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+        await close(writer)
 
 
 class Rows:
@@ -102,7 +103,7 @@ class Link:
         try:
             return await client.post(body)
         finally:
-            client.hang_up()
+            await client.hang_up()
 
 
 class Client:
@@ -126,8 +127,8 @@ class Client:
         self.send(body)
         return await self.status()
 
-    def hang_up(self) -> None:
-        self.writer.close()
+    async def hang_up(self) -> None:
+        await close(self.writer)
 
 
 @asynccontextmanager

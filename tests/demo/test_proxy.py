@@ -28,7 +28,7 @@ async def test_one_connection_carries_several_requests() -> None:
     async with link() as between:
         client = await between.connect()
         assert [await client.post(message(f"m{n}", n)) for n in (1, 2)] == [204, 204]
-        client.hang_up()
+        await client.hang_up()
         assert len(between.receiver.bodies) == 2
 
 
@@ -43,6 +43,7 @@ async def test_a_dropped_request_reaches_nobody(ending: Ending) -> None:
                 await client.status()
         else:
             assert await client.status() is None
+        await client.hang_up()
 
         assert between.receiver.bodies == []
         (record,) = between.records
@@ -58,7 +59,7 @@ async def test_silence_lasts_until_the_client_gives_up() -> None:
         assert await between.post(message("m2", 2)) == 204
         assert [record["message_id"] for record in between.records] == ["m2"]
 
-        client.hang_up()
+        await client.hang_up()
         await until(lambda: len(between.records) == 2)
         assert between.records[1]["answered"] == "silence"
 
@@ -89,7 +90,7 @@ async def test_a_concurrent_duplicate_arrives_twice_before_any_answer() -> None:
         await until(lambda: len(between.receiver.bodies) == 2)
         between.receiver.gate.set()
         assert await client.status() == 204
-        client.hang_up()
+        await client.hang_up()
 
 
 @runs
@@ -100,7 +101,7 @@ async def test_a_delayed_request_is_overtaken() -> None:
         await until(lambda: between.proxy.faults["delay"])
         assert await between.post(message("m2", 2)) == 204
         assert await client.status() == 204
-        client.hang_up()
+        await client.hang_up()
         assert between.receiver.bodies == [message("m2", 2), message("m1")]
 
 
@@ -110,7 +111,7 @@ async def test_a_delayed_request_is_carried_after_its_client_has_gone() -> None:
         client = await between.connect()
         client.send(message())
         await until(lambda: between.proxy.faults["delay"])
-        client.hang_up()
+        await client.hang_up()
         await until(lambda: between.receiver.bodies)
 
 
@@ -165,6 +166,7 @@ async def test_a_reset_connection() -> None:
         client.send(message())
         with pytest.raises(ConnectionResetError):
             await client.status()
+        await client.hang_up()
         assert between.receiver.bodies == []
         assert between.records[0]["answered"] == "reset"
 

@@ -8,7 +8,10 @@ from msh import datafolder
 
 
 def main() -> None:
-    datafolder.load_from_arguments(sys.argv[1:])
+    try:
+        datafolder.load_from_arguments(sys.argv[1:])
+    except datafolder.NotRunning as error:
+        sys.exit(str(error))
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "msh.settings")
     from django.core.management import execute_from_command_line  # noqa: PLC0415
 

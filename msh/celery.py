@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 from celery import Celery
+from celery.signals import task_postrun
 from kombu import Connection
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "msh.settings")
@@ -15,9 +16,18 @@ class NudgingCelery(Celery):
     PUBLISHING = {"socket_timeout": 0.1, "socket_connect_timeout": 0.1, "max_retries": 0}
 
     def connection_for_write(self, url: str | None = None, **options: Any) -> Connection:
-        return super().connection_for_write(url, transport_options=self.PUBLISHING, **options)
+        options["transport_options"] = (options.get("transport_options") or {}) | self.PUBLISHING
+        return super().connection_for_write(url, **options)
 
 
 app = NudgingCelery("msh")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+
+
+@task_postrun.connect
+def _note_sweep(**_: Any) -> None:
+    """A task was run, so beat or a nudge, the broker and a worker work: /health/ready says so."""
+    from msh import health  # noqa: PLC0415  it needs Django's settings
+
+    health.note_sweep()

@@ -12,8 +12,8 @@ from django.core.checks import CheckMessage, Error, Tags, register
 
 @register(Tags.security)
 def check_settings(
-    app_configs: Sequence[AppConfig] | None,  # noqa: ARG001
-    **kwargs: Any,  # noqa: ARG001
+    app_configs: Sequence[AppConfig] | None,
+    **kwargs: Any,
 ) -> list[CheckMessage]:
     return [*_database(), *_uri("MSH_URI"), *_uri("MSH_ERROR_URI"), *_fernet_keys()]
 

@@ -1,4 +1,8 @@
-"""The folder of one MSH that `manage.py up` runs: its settings, servers, logs and process ids.
+"""The folder of one MSH that `manage.py up` runs: settings, servers, logs and process ids.
+
+    settings.json  what lasts: its identity and its keys      admin.password  the console's log-in
+    servers.json   DATABASE_URL and REDIS_URL while it runs   run/NAME.pid    its processes
+    postgresql/    its database, if embedded                  log/NAME.log    what they say
 
 Standard library only: `manage.py` loads the settings from here before Django reads them.
 """
@@ -8,38 +12,55 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-SETTINGS_FILE = "env.json"
+SETTINGS = "settings.json"
+SERVERS = "servers.json"
+
+
+class NotRunning(Exception):
+    """A command was sent to an MSH that has no servers now: one line, with the cure."""
 
 
 def load_from_arguments(arguments: Sequence[str]) -> None:
-    """Put into the environment the settings of the folder named by `--data` or MSH_DATA.
+    """Put into the environment what the folder named by `--data` or MSH_DATA says.
 
-    What the environment already says wins. No folder named, or nothing in it yet: no change.
+    What the environment already says wins. `up` gets only what lasts, for it starts the servers.
+    Raises NotRunning.
     """
-    folder = _named_folder(arguments) or os.environ.get("MSH_DATA", "")
-    if not folder:
+    named = _named_folder(arguments) or os.environ.get("MSH_DATA", "")
+    if not named:
         return
-    os.environ["MSH_DATA"] = folder
-    for name, value in read_settings(Path(folder)).items():
+    folder = Path(named).resolve()
+    os.environ["MSH_DATA"] = str(folder)
+    settings = read(folder, SETTINGS)
+    if arguments[:1] != ["up"]:
+        settings |= read(folder, SERVERS)
+        if "DATABASE_URL" not in os.environ | settings:
+            raise NotRunning(f"No MSH runs in {named}: start it with manage.py up --data {named}")
+    for name, value in settings.items():
         os.environ.setdefault(name, value)
 
 
-def read_settings(folder: Path) -> dict[str, str]:
-    """The settings kept in `folder`: name of the environment variable → its value."""
+def read(folder: Path, file: str) -> dict[str, str]:
+    """Names of environment variables and their values. Empty if the file is not there."""
     try:
-        text = (folder / SETTINGS_FILE).read_text()
+        text = (folder / file).read_text()
     except FileNotFoundError:
         return {}
     settings: dict[str, str] = json.loads(text)
     return settings
 
 
-def write_settings(folder: Path, settings: dict[str, str]) -> None:
-    """Keep `settings` in `folder`, readable by its owner only: they hold keys and passwords."""
-    new = folder / f"{SETTINGS_FILE}.new"
+def write(folder: Path, file: str, settings: dict[str, str]) -> None:
+    write_secret(folder / file, json.dumps(settings, indent=2) + "\n")
+
+
+def write_secret(path: Path, text: str) -> None:
+    """Replace the file in one step; only its owner may read it."""
+    new = path.with_name(f"{path.name}.new")
+    new.unlink(missing_ok=True)
     new.touch(mode=0o600)
-    new.write_text(json.dumps(settings, indent=2) + "\n")
-    new.replace(folder / SETTINGS_FILE)
+    new.write_text(text)
+    new.replace(path)
 
 
 def _named_folder(arguments: Sequence[str]) -> str:

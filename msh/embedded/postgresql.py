@@ -54,7 +54,7 @@ class PostgreSQL(Server):
             "postgres", *(f"--{name}={value}" for name, value in settings.items()), data=self._data
         )
 
-    def answers(self, pid: int, port: int) -> bool:  # noqa: ARG002
+    def answers(self, pid: int, port: int) -> bool:
         return self._postmaster() == (pid, "ready")
 
     def _spawn(self, program: str, *arguments: str, data: Path) -> subprocess.Popen[bytes]:

@@ -29,7 +29,7 @@ class Valkey(Server):
         # By standard input, because every user of the machine can read an argument list.
         return spawn([self._binary, "-"], log=self.log, stdin=settings.encode())
 
-    def answers(self, pid: int, port: int) -> bool:  # noqa: ARG002
+    def answers(self, pid: int, port: int) -> bool:
         request = f"AUTH {self._password}\r\nPING\r\n".encode()
         with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1) as link:
             link.sendall(request)

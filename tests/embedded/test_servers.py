@@ -51,7 +51,6 @@ def owner(
     with process:
         assert process.stdout
         yield process, json.loads(process.stdout.readline())
-        process.kill()
 
 
 def store_document(settings: dict[str, str]) -> None:

@@ -1,0 +1,27 @@
+"""Make the database ready for the processes of this version."""
+
+import os
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.core.management import BaseCommand, CommandParser, call_command
+
+
+class Command(BaseCommand):
+    help = (
+        "Migrate; and with DJANGO_SUPERUSER_PASSWORD set, add the operator 'admin' unless there "
+        "is one. Safe to repeat."
+    )
+    requires_system_checks = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--data", metavar="FOLDER", help="the folder of the MSH")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        call_command("migrate", interactive=False, verbosity=0)
+        self._ensure_operator(os.environ.get("DJANGO_SUPERUSER_PASSWORD"))
+
+    def _ensure_operator(self, password: str | None) -> None:
+        users = get_user_model().objects
+        if password and not users.filter(username="admin").exists():
+            users.create_superuser("admin", password=password)

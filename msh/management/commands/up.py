@@ -1,0 +1,44 @@
+"""Run one MSH on this machine until Ctrl-C."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from django.core.management import BaseCommand, CommandError, CommandParser
+
+from msh.embedded import ServerUnavailable
+from msh.standalone import Running, StandaloneError, run
+
+
+class Command(BaseCommand):
+    help = "Run one MSH: PostgreSQL and Valkey unless their URLs are given, web, worker, beat."
+    requires_system_checks = []  # the settings are complete only when the servers run
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--data", metavar="FOLDER", required=True, help="keeps all it has")
+        parser.add_argument("--port", type=int, default=8000, help="on 127.0.0.1 (8000)")
+        parser.add_argument("--json", action="store_true", help="say as JSON that it is ready")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        say = self._say_as_json if options["json"] else self._say
+        try:
+            run(Path(options["data"]).resolve(), options["port"], on_ready=say)
+        except (ServerUnavailable, StandaloneError) as error:
+            raise CommandError(str(error)) from None
+
+    def _say(self, running: Running) -> None:
+        log_in = f"log in as {running.user}, password in {running.password_file}"
+        if running.new_password:
+            log_in = f"log in as {running.user} with password {running.new_password}"
+        self.stdout.write(f"Ready: {running.console} ({log_in}). Ctrl-C ends it.")
+        self.stdout.flush()
+
+    def _say_as_json(self, running: Running) -> None:
+        report = {
+            "ready": True,
+            "console": running.console,
+            "user": running.user,
+            "password_file": running.password_file,
+        }
+        self.stdout.write(json.dumps(report))
+        self.stdout.flush()

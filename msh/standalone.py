@@ -1,0 +1,194 @@
+"""One whole MSH on one machine, in one folder: embedded servers, web, worker and beat.
+
+Production runs the same three processes apart, against a PostgreSQL and a Redis of its own.
+"""
+
+import base64
+import http.client
+import os
+import secrets
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from msh import datafolder
+from msh.embedded import EmbeddedServers
+from msh.processes import spawn, stop
+from msh.supervisor import Child, Supervisor
+
+READY_SECONDS = 60
+WEB_WORKERS = 2
+WEB_THREADS = 8
+WORKER_THREADS = 8
+_PROJECT = Path(__file__).resolve().parent.parent
+
+
+class StandaloneError(Exception):
+    """It does not run, or runs no longer: one line that says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What to tell who started it. `new_password` is empty but for the first time."""
+
+    console: str
+    user: str
+    new_password: str
+    password_file: str
+
+
+def run(folder: Path, port: int, *, on_ready: Callable[[Running], None]) -> None:
+    """Run until SIGINT or SIGTERM; then nothing is left running.
+
+    Call it from the main thread. Raises ServerUnavailable and StandaloneError.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _end)
+    with suppress(KeyboardInterrupt), EmbeddedServers(folder) as servers, _process_file(folder):
+        _require_free(port)
+        first_time = not (folder / "admin.password").exists()
+        password = _password(folder)
+        env = _settings(folder, port) | os.environ | servers.settings | {"MSH_SUPERVISED": "1"}
+        datafolder.write(folder, datafolder.SERVERS, servers.settings)
+        _prepare(folder, env | {"DJANGO_SUPERUSER_PASSWORD": password})
+        with Supervisor(_children(folder, port), cwd=_PROJECT, env=env) as supervisor:
+            _await_ready(supervisor, folder, port)
+            on_ready(
+                Running(
+                    console=f"http://127.0.0.1:{port}/admin/",
+                    user="admin",
+                    new_password=password if first_time else "",
+                    password_file=str(folder / "admin.password"),
+                )
+            )
+            _watch(supervisor, servers, folder)
+
+
+def _watch(supervisor: Supervisor, servers: EmbeddedServers, folder: Path) -> NoReturn:
+    while not servers.ended:
+        supervisor.watch()
+        time.sleep(0.1)
+    raise StandaloneError(f"{servers.ended} has ended; {folder}/log/{servers.ended}.log says why")
+
+
+def _children(folder: Path, port: int) -> list[Child]:
+    celery = [sys.executable, "-m", "celery", "-A", "msh"]
+    commands = {
+        "web": [
+            *(sys.executable, "-m", "granian", "--interface", "wsgi", "msh.wsgi:application"),
+            *("--host", "127.0.0.1", "--port", str(port), "--http", "1"),
+            *("--workers", str(WEB_WORKERS), "--blocking-threads", str(WEB_THREADS)),
+            *("--respawn-failed-workers", "--no-ws", "--log-level", "warning"),
+        ],
+        "worker": [
+            *(*celery, "worker", "--pool", "threads", "--concurrency", str(WORKER_THREADS)),
+            *("--without-gossip", "--without-mingle", "--without-heartbeat"),
+            *("--loglevel", "WARNING"),
+        ],
+        "beat": [*celery, "beat", "--pidfile=", "--loglevel", "WARNING"],
+    }
+    return [
+        Child(name, command, folder / "run" / f"{name}.pid", folder / "log" / f"{name}.log")
+        for name, command in commands.items()
+    ]
+
+
+def _settings(folder: Path, port: int) -> dict[str, str]:
+    """What lasts: an identity and keys, made at the first start and kept from then on.
+
+    An identity that the environment names is kept too, for the commands that come later.
+    """
+    uri = os.environ.get("MSH_URI") or f"http://127.0.0.1:{port}/ebxml/"
+    made = {
+        "MSH_URI": uri,
+        "MSH_ERROR_URI": os.environ.get("MSH_ERROR_URI") or uri,
+        "SECRET_KEY": secrets.token_urlsafe(38),
+        "MSH_FERNET_KEYS": base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
+    }
+    kept = datafolder.read(folder, datafolder.SETTINGS)
+    given = {name: os.environ[name] for name in made if os.environ.get(name)}
+    settings = made | kept | given
+    if settings != kept:
+        datafolder.write(folder, datafolder.SETTINGS, settings)
+    return settings
+
+
+def _password(folder: Path) -> str:
+    file = folder / "admin.password"
+    if not file.exists():
+        datafolder.write_secret(file, secrets.token_urlsafe(12) + "\n")
+    return file.read_text().strip()
+
+
+def _prepare(folder: Path, env: Mapping[str, str]) -> None:
+    log = folder / "log" / "prepare.log"
+    process = spawn([sys.executable, "manage.py", "prepare"], log=log, cwd=_PROJECT, env=env)
+    try:
+        if process.wait() != 0:
+            raise StandaloneError(f"the database could not be prepared; {log} says why")
+    finally:
+        stop(process)
+
+
+def _await_ready(supervisor: Supervisor, folder: Path, port: int) -> None:
+    end = time.monotonic() + READY_SECONDS
+    while not _is_ready(port):
+        if time.monotonic() > end:
+            raise StandaloneError(f"not ready in {READY_SECONDS} s; {folder}/log/web.log says why")
+        supervisor.watch()
+        time.sleep(0.05)
+
+
+def _is_ready(port: int) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", "/health/ready")
+        return connection.getresponse().status == http.HTTPStatus.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _require_free(port: int) -> None:
+    """A web of a killed predecessor may need a moment to go."""
+    end = time.monotonic() + 5
+    while True:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+                return
+            except OSError as error:
+                if time.monotonic() > end:
+                    message = (
+                        f"port {port} cannot be used ({error.strerror}): name another by --port"
+                    )
+                    raise StandaloneError(message) from None
+        time.sleep(0.05)
+
+
+@contextmanager
+def _process_file(folder: Path) -> Iterator[None]:
+    file = folder / "run" / "up.pid"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(f"{os.getpid()}\n")
+    try:
+        yield
+    finally:
+        file.unlink()
+        (folder / datafolder.SERVERS).unlink(missing_ok=True)
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    """Unwind once: a second Ctrl-C does not break into the cleaning up."""
+    for handled in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(handled, signal.SIG_IGN)
+    raise KeyboardInterrupt

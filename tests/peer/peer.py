@@ -111,7 +111,7 @@ class Peer:
 
     def drop_idle(self) -> None:
         """Close the connections that are kept between two requests."""
-        self._server.drop(idle_only=True)
+        self._server.drop_idle()
 
     # --- sending --------------------------------------------------------------------------------
     def complete(self, draft: Draft) -> Draft:

@@ -8,7 +8,7 @@ import ssl
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from .answers import Answer
@@ -40,7 +40,7 @@ class Server:
         self.connections = 0
         self._open: dict[socket.socket, bool] = {}
         """Open connections, and whether each is idle: between two requests."""
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._released = threading.Event()
         self._listener: socket.socket | None = None
 
@@ -58,20 +58,22 @@ class Server:
             with contextlib.suppress(OSError):
                 listener.shutdown(socket.SHUT_RDWR)
             listener.close()
-        self.drop(idle_only=False)
+        with self._changed:
+            _shut(self._open)
 
     def release(self) -> None:
         """End every silence."""
         self._released.set()
         self._released = threading.Event()
 
-    def drop(self, *, idle_only: bool) -> None:
-        """Close connections from our side."""
-        with self._lock:
-            connections = [c for c, idle in self._open.items() if idle or not idle_only]
-        for connection in connections:
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
+    def drop_idle(self, timeout: float = 5.0) -> None:
+        """Close the kept connections from our side, once there are any."""
+        with self._changed:
+            assert self._changed.wait_for(self._idle, timeout), "no connection is kept"
+            _shut(self._idle())
+
+    def _idle(self) -> list[socket.socket]:
+        return [connection for connection, idle in self._open.items() if idle]
 
     def _accept(self, listener: socket.socket) -> None:
         while True:
@@ -93,16 +95,14 @@ class Server:
                     while self._serve_one(_Reader(connection), connection, number):
                         pass
             finally:
-                with self._lock:
+                with self._changed:
                     self._open.pop(connection, None)
 
     def _serve_one(self, reader: "_Reader", connection: socket.socket, number: int) -> bool:
         """One request. True if the connection is kept."""
-        with self._lock:
-            self._open[connection] = True
+        self._note(connection, idle=True)
         reader.wait()
-        with self._lock:
-            self._open[connection] = False
+        self._note(connection, idle=False)
         answer = self._handlers.choose()
         received = Received(number, began_at=time.monotonic(), at=time.monotonic())
         cut_short = isinstance(answer, Answer) and answer.hangs_up
@@ -115,6 +115,11 @@ class Server:
         if not isinstance(answer, Answer):
             answer = answer(received)
         return self._answer(answer, connection, received)
+
+    def _note(self, connection: socket.socket, *, idle: bool) -> None:
+        with self._changed:
+            self._open[connection] = idle
+            self._changed.notify_all()
 
     def _answer(self, answer: Answer, connection: socket.socket, received: Received) -> bool:
         if answer.holds:
@@ -131,6 +136,12 @@ class Server:
         received.answered_at = time.monotonic()
         self._handlers.answered(received)
         return answer.keeps_alive and received.headers["Connection"] != "close"
+
+
+def _shut(connections: Iterable[socket.socket]) -> None:
+    for connection in connections:
+        with contextlib.suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
 
 
 def _wait_open(connection: socket.socket, seconds: float) -> None:

@@ -1,0 +1,138 @@
+"""Many POSTs at once: bounds, fairness between partners, and the end."""
+
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from queue import SimpleQueue
+
+import pytest
+
+from msh.protocol.attempt import AttemptOutcome
+from msh.transport.carrier import AT_ONCE_PER_PARTNER, Carrier, Finished
+from msh.transport.job import Job
+from tests.peer import Peer, silence, status
+
+Results = SimpleQueue[Finished]
+MakeJob = Callable[..., Job]
+
+
+def test_every_job_comes_back_once_with_its_key(
+    carrier: Carrier, results: Results, job: MakeJob
+) -> None:
+    carrier.submit(job(key=number, partner_id=number % 7) for number in range(50))
+    keys = [results.get(timeout=20).job.key for _ in range(50)]
+    assert len(keys) == len(set(keys))
+    assert set(keys) == set(range(50))
+    assert results.empty()
+    assert carrier.under_way() == 0
+
+
+def test_a_partner_s_jobs_beyond_its_places_wait(
+    carrier: Carrier, results: Results, job: MakeJob, peer: Peer
+) -> None:
+    peer.always(silence())
+    carrier.submit(job(key=number) for number in range(AT_ONCE_PER_PARTNER - 1))
+    assert carrier.free(1) == 1
+    assert carrier.busy() == set()
+    carrier.submit(job(key=number) for number in range(3))
+    assert carrier.free(1) == 0
+    assert carrier.busy() == {1}
+    peer.received.wait_for(lambda r: len(r) == AT_ONCE_PER_PARTNER)
+    with Peer() as another:
+        carrier.submit([job(key="other", partner_id=2, url=another.address)])
+        assert results.get(timeout=10).job.key == "other"
+    assert len(peer.received) == AT_ONCE_PER_PARTNER
+    peer.release()
+    peer.received.wait_for(lambda r: len(r) == AT_ONCE_PER_PARTNER + 2)
+    peer.release()
+
+
+def test_jobs_of_a_partner_with_one_place_go_in_order(
+    results: Results, job: MakeJob, peer: Peer
+) -> None:
+    carrier = Carrier(results, at_once_per_partner=1)
+    carrier.submit(job(key=number, body=str(number).encode()) for number in range(20))
+    assert [results.get(timeout=10).job.key for _ in range(20)] == list(range(20))
+    assert [r.body for r in peer.received] == [str(number).encode() for number in range(20)]
+    carrier.close()
+
+
+def test_all_partners_together_are_bounded(results: Results, job: MakeJob, peer: Peer) -> None:
+    carrier = Carrier(results, at_once=2)
+    peer.script(silence(), silence())
+    carrier.submit(job(key=number, partner_id=number) for number in range(3))
+    peer.received.wait_for(lambda r: len(r) == 2)
+    assert results.empty()
+    peer.release()
+    assert {results.get(timeout=10).job.key for _ in range(3)} == {0, 1, 2}
+    carrier.close()
+
+
+def test_an_address_without_a_transport_fails_with_the_cure(
+    carrier: Carrier, results: Results, job: MakeJob
+) -> None:
+    carrier.submit([job(url="mailto:edi@partner.example")])
+    result = results.get(timeout=10).result
+    assert result is not None
+    assert result.outcome is AttemptOutcome.FAILED
+    assert result.body_sent is False
+    assert "mailto" in result.detail
+    assert "must begin with one of: http, https" in result.detail
+
+
+def test_close_gives_up_what_is_under_way(results: Results, job: MakeJob, peer: Peer) -> None:
+    carrier = Carrier(results)
+    peer.script(silence())
+    carrier.submit([job()])
+    peer.received.wait_for_count(1, lambda r: r.method == "POST")
+    carrier.close()
+    result = results.get(timeout=1).result
+    assert result is not None
+    assert result.outcome is AttemptOutcome.FAILED
+    assert result.body_sent is True
+    assert carrier.under_way() == 0
+
+
+def test_close_grants_time_to_what_is_under_way(results: Results, job: MakeJob, peer: Peer) -> None:
+    carrier = Carrier(results)
+    peer.script(status(204, delay=0.3))
+    carrier.submit([job()])
+    carrier.close(grace=10)
+    result = results.get(timeout=1).result
+    assert result is not None
+    assert result.outcome is AttemptOutcome.CARRIED
+
+
+def test_a_closed_carrier_starts_again(results: Results, job: MakeJob) -> None:
+    carrier = Carrier(results)
+    carrier.close()
+    carrier.submit([job()])
+    assert results.get(timeout=10).result is not None
+    carrier.close()
+
+
+@pytest.mark.parametrize("used_before", ["True", "False"])
+def test_a_carrier_made_before_a_fork_carries_after_it(peer: Peer, used_before: str) -> None:
+    script = f"""
+        import os, queue, sys, time
+        from msh.transport.carrier import Carrier
+        from msh.transport.job import Job
+
+        results = queue.SimpleQueue()
+        carrier = Carrier(results)
+
+        def carry(key):
+            job = Job(key, 1, sys.argv[1], "text/plain", b"x", "", 10.0, time.monotonic() + 60)
+            carrier.submit([job])
+            assert results.get(timeout=10).result.status == 204
+
+        if {used_before}:
+            carry("parent")
+        if os.fork() == 0:
+            carry("child")
+            os._exit(0 if carrier.under_way() == 0 else 1)
+        sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script), peer.address]
+    assert subprocess.run(command, timeout=30, check=False).returncode == 0

@@ -1,0 +1,352 @@
+"""One POST: what goes over the wire, and how each way it can end is reported."""
+
+import asyncio
+import datetime
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.transport.carrier import Finished
+from msh.transport.http import ANSWER_LIMIT, HttpTransport, one_line, retry_after
+from msh.transport.job import Job
+from tests.peer import Answer, Peer, hang_up, reset, silence, status
+
+Carry = Callable[..., Finished]
+
+
+def result_of(finished: Finished) -> AttemptResult:
+    assert finished.result is not None
+    return finished.result
+
+
+@pytest.mark.requirement("000-057", "000-058")
+def test_a_job_is_one_post_of_exactly_its_bytes(carry: Carry, peer: Peer) -> None:
+    body = bytes(range(256)) * 1000
+    finished = carry(body=body, content_type='multipart/related; boundary="x y"')
+    assert finished.job.key == "job"
+    assert finished.result == AttemptResult(
+        AttemptOutcome.CARRIED, status=204, detail="204 Scripted"
+    )
+    (received,) = peer.received
+    assert received.method == "POST"
+    assert received.path == "/ebxml/"
+    assert received.body == body
+    assert received.headers["Content-Type"] == 'multipart/related; boundary="x y"'
+    assert received.headers["Content-Length"] == str(len(body))
+    assert received.headers["Authorization"] == "Bearer token"
+    for absent in ("Cookie", "Expect", "Transfer-Encoding", "Content-Encoding", "Accept-Encoding"):
+        assert received.headers[absent] is None
+
+
+def test_without_authorization_there_is_no_header(carry: Carry, peer: Peer) -> None:
+    carry(authorization="")
+    assert peer.received.all()[0].headers["Authorization"] is None
+
+
+@pytest.mark.requirement("000-058")
+def test_a_body_on_the_answer_is_ignored_and_the_connection_kept(carry: Carry, peer: Peer) -> None:
+    peer.script(status(200, body=b"<html>thank you</html>"))
+    assert result_of(carry()).outcome is AttemptOutcome.CARRIED
+    carry()
+    assert peer.connections == 1
+
+
+def test_an_answer_without_end_is_hung_up_on(carry: Carry, peer: Peer) -> None:
+    peer.script(status(200, body=b"x" * (ANSWER_LIMIT + 1), headers={"Content-Length": "9" * 15}))
+    assert result_of(carry()).outcome is AttemptOutcome.CARRIED
+    carry()
+    assert peer.connections == 2
+
+
+def test_a_status_stands_though_its_body_never_comes(carry: Carry, peer: Peer) -> None:
+    peer.script(status(413, body=b"x", headers={"Content-Length": "2"}))
+    assert result_of(carry(deadline=0.5)).outcome is AttemptOutcome.REFUSED
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome"),
+    [
+        (200, AttemptOutcome.CARRIED),
+        (202, AttemptOutcome.CARRIED),
+        (302, AttemptOutcome.DOUBTED),
+        (400, AttemptOutcome.REFUSED),
+        (401, AttemptOutcome.DOUBTED),
+        (404, AttemptOutcome.DOUBTED),
+        (413, AttemptOutcome.REFUSED),
+        (415, AttemptOutcome.REFUSED),
+        (422, AttemptOutcome.REFUSED),
+        (429, AttemptOutcome.FAILED),
+        (503, AttemptOutcome.FAILED),
+    ],
+)
+@pytest.mark.requirement("001-03")
+def test_the_status_decides_the_outcome(
+    carry: Carry, peer: Peer, code: int, outcome: AttemptOutcome
+) -> None:
+    peer.script(status(code, reason="why not", headers={"Location": "/elsewhere"}))
+    result = result_of(carry())
+    assert result.outcome is outcome
+    assert result.status == code
+    assert result.detail == f"{code} why not: why not"
+    assert len(peer.received) == 1  # no redirect was followed, nothing was tried again
+
+
+def test_cookies_are_not_kept(carry: Carry, peer: Peer) -> None:
+    peer.script(status(204, headers={"Set-Cookie": "a=b; Path=/"}))
+    carry()
+    carry()
+    assert peer.received.all()[1].headers["Cookie"] is None
+
+
+def test_proxies_of_the_environment_are_not_used(
+    carry: Carry, peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9/")
+    assert result_of(carry()).outcome is AttemptOutcome.CARRIED
+
+
+def test_a_refused_connection_sent_nothing(carry: Carry, peer: Peer) -> None:
+    peer.go_down()
+    result = result_of(carry())
+    assert result.outcome is AttemptOutcome.FAILED
+    assert result.status is None
+    assert result.body_sent is False
+    assert "ClientConnectorError" in result.detail
+
+
+def test_an_unknown_host_sent_nothing(carry: Carry) -> None:
+    result = result_of(carry(url="http://no-such-host.invalid/ebxml/"))
+    assert result.outcome is AttemptOutcome.FAILED
+    assert result.body_sent is False
+
+
+def test_a_connection_that_is_never_made_ends_at_the_deadline(carry: Carry) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
+        address = full.getsockname()
+        fillers = [socket.socket() for _ in range(4)]
+        for filler in fillers:
+            filler.setblocking(False)
+            filler.connect_ex(address)
+        result = result_of(carry(url=f"http://127.0.0.1:{address[1]}/", deadline=0.5))
+        for filler in fillers:
+            filler.close()
+    assert result.outcome is AttemptOutcome.FAILED
+    assert result.body_sent is False
+    assert result.detail == "no answer within 0.5 s"
+
+
+@pytest.mark.parametrize("answer", [hang_up(), hang_up("body"), reset(), reset("body")])
+@pytest.mark.requirement("000-065")
+def test_a_connection_that_breaks_after_the_write_is_not_tried_again(
+    carry: Carry, peer: Peer, answer: Answer
+) -> None:
+    peer.script(answer)
+    result = result_of(carry())
+    assert result.outcome is AttemptOutcome.FAILED
+    assert result.status is None
+    assert result.body_sent is True
+    assert len(peer.received) == 1
+
+
+def test_silence_ends_at_the_deadline(carry: Carry, peer: Peer) -> None:
+    peer.script(silence())
+    began = time.monotonic()
+    result = result_of(carry(deadline=0.4))
+    took = time.monotonic() - began
+    assert result.outcome is AttemptOutcome.FAILED
+    assert result.detail == "no answer within 0.4 s"
+    assert result.body_sent is True
+    assert 0.4 <= took < 2.0
+
+
+def test_what_is_no_http_is_a_failure(carry: Carry) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(b"220 mail.example ESMTP\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        result = result_of(carry(url=f"http://127.0.0.1:{server.getsockname()[1]}/"))
+        thread.join()
+    assert result.outcome is AttemptOutcome.FAILED
+
+
+@pytest.mark.requirement("000-064")
+def test_a_kept_connection_that_the_peer_closed_is_replaced_within_the_attempt(
+    carry: Carry, peer: Peer
+) -> None:
+    carry()
+    peer.drop_idle()
+    result = result_of(carry())
+    assert result.outcome is AttemptOutcome.CARRIED
+    assert peer.connections == 2
+    assert len(peer.received) == 2
+
+
+@pytest.mark.requirement("000-064")
+def test_the_close_is_seen_even_if_the_event_loop_has_not_read_it(
+    peer: Peer, job: Callable[..., Job]
+) -> None:
+    """The FIN comes in the turn of the loop in which the request is written."""
+
+    def close_unseen() -> None:
+        peer.drop_idle()
+        time.sleep(0.2)  # the FIN arrives; the loop looks at its sockets only before a turn
+
+    async def scenario() -> AttemptResult | None:
+        transport = HttpTransport()
+        await transport.post(job())
+        loop = asyncio.get_running_loop()
+        loop.call_soon(loop.call_soon, close_unseen)
+        result = await loop.create_task(transport.post(job()))
+        await transport.close()
+        return result
+
+    result = asyncio.run(scenario())
+    assert result is not None
+    assert result.outcome is AttemptOutcome.CARRIED
+    assert len(peer.received) == 2
+
+
+def test_a_job_whose_time_has_passed_is_not_written(carry: Carry, peer: Peer) -> None:
+    """As after SIGSTOP: the process wakes with a claim that another worker has taken over."""
+    assert carry(not_after=time.monotonic() - 0.001).result is None
+    carry()
+    assert len(peer.received) == 1
+    assert peer.received.all()[0].headers["Content-Length"] == "5"
+
+
+def test_a_large_body_to_a_peer_that_stops_reading_ends_at_the_deadline(carry: Carry) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        result = result_of(carry(url=url, body=b"x" * 30_000_000, deadline=0.5))
+    assert result.outcome is AttemptOutcome.FAILED
+    assert result.body_sent is True
+
+
+def test_a_refusal_before_the_body_is_read_is_taken(carry: Carry, peer: Peer) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        done = threading.Event()
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
+                done.wait(10)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        result = result_of(carry(url=url, body=b"x" * 30_000_000))
+        done.set()
+        thread.join()
+    assert result.outcome is AttemptOutcome.REFUSED
+    assert result.status == 413
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """A certificate for 127.0.0.1 that nobody vouches for, with its key, in one file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "peer")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .sign(key, hashes.SHA256())
+    )
+    file = tmp_path / "peer.pem"
+    file.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        + made.public_bytes(serialization.Encoding.PEM)
+    )
+    return file
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused(carry: Carry, certificate: Path) -> None:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate)
+    with Peer(tls=tls) as peer:
+        result = result_of(carry(url=peer.address))
+        assert not peer.received.all()
+    assert result.outcome is AttemptOutcome.FAILED
+    assert result.body_sent is False
+    assert "CERTIFICATE_VERIFY_FAILED" in result.detail
+
+
+@pytest.mark.parametrize(
+    ("value", "date", "seconds"),
+    [
+        ("120", "", 120.0),
+        ("0", "", 0.0),
+        ("-1", "", None),
+        ("1.5", "", None),
+        ("soon", "", None),
+        ("", "", None),
+        ("٣", "", None),
+        ("Tue, 17 Oct 2000 11:02:00 GMT", "Tue, 17 Oct 2000 11:00:00 GMT", 120.0),
+        ("Tue, 17 Oct 2000 11:00:00 GMT", "Tue, 17 Oct 2000 11:02:00 GMT", None),
+        ("Tue, 17 Oct 2000 11:00:00 GMT", "", None),
+        ("Tue, 99 Oct 2000 11:00:00 GMT", "", None),
+    ],
+)
+def test_retry_after_is_seconds_or_a_date_on_the_peer_s_clock(
+    value: str, date: str, seconds: float | None
+) -> None:
+    assert retry_after(value, date) == seconds
+
+
+def test_retry_after_comes_with_the_result(carry: Carry, peer: Peer) -> None:
+    peer.script(status(503, retry_after=7))
+    assert result_of(carry()).retry_after == 7.0
+
+
+def test_one_line_is_printable_ascii_within_the_limit() -> None:
+    assert one_line("a\r\nb\x00\x7f\tü\udc80", 100) == "a b?? ??"
+    assert one_line("x" * 10, 3) == "xxx"
+
+
+@pytest.mark.parametrize("points", ["post-before-write", "post-after-write"])
+def test_the_crash_points_stand_on_both_sides_of_the_write(peer: Peer, points: str) -> None:
+    """A child process dies there; the peer has the whole message or nothing."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.transport.post_once", peer.address],
+        env={**os.environ, "MSH_CRASH_AT": points},
+        timeout=30,
+        check=False,
+    )
+    assert ended.returncode == -signal.SIGKILL
+    if points == "post-before-write":
+        assert not peer.received.all()
+    else:
+        (received,) = peer.received.wait_for_count(1, lambda r: r.method == "POST")
+        assert received.body == b"--b--"

@@ -80,7 +80,7 @@ def _composed(signal: Signal, identity: Identity, now: datetime) -> tuple[str, b
 
 
 def header_of(signal: Signal, partner: Partner, identity: Identity, now: datetime) -> Header:
-    """The header of a signal: From and To are the MSHs, the rest is copied (000 §2.2.2, D19, D33)."""
+    """From and To are the MSHs, the rest is copied (000 §2.2.2, D19, D33)."""
     ours = partner.our_uri or identity.uri
     error = None
     if signal.kind == SignalKind.ERROR:

@@ -32,6 +32,8 @@ PAUSE = 0.25
 """Seconds between looks while awake, if nobody nudges."""
 LANES_AT_ONCE = 50
 LEASES_EVERY = 1.0  # seconds
+WIND_UP = 5.0
+"""Seconds that an ending worker waits for POSTs under way."""
 
 _NUDGED = object()
 _STALE = AttemptResult(
@@ -51,6 +53,7 @@ class Drain:
         self._more = False
         self._looked_at = 0.0
         self._leases_at = 0.0
+        self._stopped_at = 0.0
 
     def run(self) -> None:
         """Carry until nothing was to be done for QUIET seconds. Returns at once if it runs."""
@@ -59,20 +62,21 @@ class Drain:
             return
         try:
             answered(Nudge.CARRY)  # before the look that it asked for
-            if self._look():
+            if self._look() or self._carrier.under_way() or not self._events.empty():
                 self._stay_awake()
         finally:
             self._running.release()
 
     def stop(self) -> None:
         """The worker is ending: finish this round and return."""
+        self._stopped_at = time.monotonic()
         self._stopping.set()
         self._events.put(_NUDGED)
 
     def _stay_awake(self) -> None:
         with Ear(Nudge.CARRY, lambda: self._events.put(_NUDGED)):
             busy_at = time.monotonic()
-            while not self._stopping.is_set():
+            while not (self._stopping.is_set() and self._wound_up()):
                 nudged = self._wait(PAUSE)
                 worked = self._record()
                 if nudged or (worked and self._more) or self._since_look() > PAUSE:
@@ -81,6 +85,10 @@ class Drain:
                     busy_at = time.monotonic()
                 elif time.monotonic() - busy_at > QUIET:
                     return
+
+    def _wound_up(self) -> bool:
+        """Nothing is under way any more, or what is has had its time: its deadline will pass."""
+        return not self._carrier.under_way() or time.monotonic() - self._stopped_at > WIND_UP
 
     def _since_look(self) -> float:
         return time.monotonic() - self._looked_at
@@ -101,6 +109,8 @@ class Drain:
 
     def _look(self) -> bool:
         """Claim what is due and hand it to the carrier. True if there was something."""
+        if self._stopping.is_set():
+            return False
         self._looked_at = time.monotonic()
         room = Room(self._carrier.free)
         with transaction.atomic():
@@ -116,8 +126,7 @@ class Drain:
         if jobs:
             reach(CrashPoint.LOOK_AFTER_COMMIT)
             self._carrier.submit(jobs)
-        if lanes.notifies:
-            nudge(Nudge.NOTIFY)
+        nudge(*(kind for kind in lanes.nudges() if kind is not Nudge.CARRY))
         return bool(jobs)
 
     def _end_leases(self) -> None:
@@ -140,8 +149,7 @@ class Drain:
             logger.warning("outcomes of %d attempts not written yet: %s", len(ended), error)
             self._unrecorded = ended
             return False
-        if lanes.notifies:
-            nudge(Nudge.NOTIFY)
+        nudge(*lanes.nudges())
         return True
 
 

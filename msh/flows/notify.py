@@ -38,7 +38,7 @@ def _tell(event: PartyEvent, handle: "advance.Handler") -> bool:
     try:
         with transaction.atomic():
             handle(event)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  an application may raise anything
         logger.warning("handler failed on event %s: %s", event.event_id, error)
         advance.event_failed(event, RETRY_IN)
         return False

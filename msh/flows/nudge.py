@@ -12,10 +12,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
 from functools import cache
-from typing import Self
+from typing import NamedTuple, Self
 
 import redis
 from django.conf import settings
+from redis.commands.core import Script
 
 from msh.celery import app
 
@@ -33,30 +34,39 @@ class Nudge(StrEnum):
     NOTIFY = "msh.tasks.notify"
 
 
-# Awake: one token in the list is enough. Asleep: one queued task is enough, flagged for a second.
+# Three keys a kind. Awake: one token in the list is enough. Asleep: one queued task is enough,
+# flagged for a second. Answers with the kinds, by place, that need a task.
 _SCRIPT = """
-if redis.call('EXISTS', KEYS[1]) == 1 then
-    if redis.call('LLEN', KEYS[2]) == 0 then redis.call('RPUSH', KEYS[2], '1') end
-    redis.call('EXPIRE', KEYS[2], 5)
-    return 0
+local tasks = {}
+for i = 1, #KEYS, 3 do
+    if redis.call('EXISTS', KEYS[i]) == 1 then
+        if redis.call('LLEN', KEYS[i + 1]) == 0 then
+            redis.call('RPUSH', KEYS[i + 1], '1')
+            redis.call('EXPIRE', KEYS[i + 1], 5)
+        end
+    elseif redis.call('SET', KEYS[i + 2], '1', 'NX', 'PX', 1000) then
+        table.insert(tasks, (i - 1) / 3)
+    end
 end
-if redis.call('SET', KEYS[3], '1', 'NX', 'PX', 1000) then return 1 end
-return 0
+return tasks
 """
 
 
-class _Keys:
-    def __init__(self, kind: Nudge) -> None:
-        self.awake, self.tokens, self.queued = (
-            f"{kind}:{name}" for name in ("awake", "tokens", "queued")
-        )
+class _Keys(NamedTuple):
+    """The names in Redis of one kind of nudge."""
 
-
-_rest_until = 0.0
+    awake: str
+    tokens: str
+    queued: str
 
 
 @cache
-def _client() -> "redis.Redis[bytes]":
+def _keys(kind: Nudge) -> _Keys:
+    return _Keys(f"{kind}:awake", f"{kind}:tokens", f"{kind}:queued")
+
+
+@cache
+def _client() -> redis.Redis:
     return redis.Redis.from_url(
         settings.CELERY_BROKER_URL,
         socket_timeout=TRY_FOR,
@@ -65,30 +75,46 @@ def _client() -> "redis.Redis[bytes]":
     )
 
 
-def _listening_client() -> "redis.Redis[bytes]":
+def _listening_client() -> redis.Redis:
     return redis.Redis.from_url(
         settings.CELERY_BROKER_URL, socket_timeout=2, socket_connect_timeout=TRY_FOR
     )
 
 
-def nudge(kind: Nudge) -> None:
-    """Ask for a look. Never raises, never waits longer than TRY_FOR seconds."""
-    global _rest_until
-    if time.monotonic() < _rest_until:
+def nudge(*kinds: Nudge) -> None:
+    """Ask for a look at each of `kinds`. Never raises, never waits longer than TRY_FOR seconds."""
+    if not kinds or time.monotonic() < _rest.until:
         return
-    keys = _Keys(kind)
     try:
-        if _client().eval(_SCRIPT, 3, keys.awake, keys.tokens, keys.queued):
-            app.send_task(kind.value, expires=5, ignore_result=True, retry=False)
-    except Exception as error:  # whatever it is, the answer stands: the sweep will look
-        _rest_until = time.monotonic() + REST
-        logger.warning("nudge %s failed, the sweep will do it: %s", kind, error)
+        for place in _script()(keys=[key for kind in kinds for key in _keys(kind)]):
+            _queue_task(kinds[place])
+    except Exception as error:  # noqa: BLE001  whatever it is, the answer stands: the sweep looks
+        _rest.until = time.monotonic() + REST
+        logger.warning("nudge %s failed, the sweep will do it: %s", kinds, error)
+
+
+class _Rest:
+    """Until when nudges rest, on the clock of `time.monotonic`."""
+
+    until = 0.0
+
+
+_rest = _Rest()
+
+
+@cache
+def _script() -> Script:
+    return _client().register_script(_SCRIPT)
+
+
+def _queue_task(kind: Nudge) -> None:
+    app.send_task(kind.value, expires=5, ignore_result=True, retry=False)
 
 
 def answered(kind: Nudge) -> None:
-    """Clear the flag of the queued task. Call it before the look, so that no later nudge is lost."""
+    """Clear the flag of the queued task: before the look, so that no later nudge is lost."""
     with suppress(redis.RedisError):
-        _client().delete(_Keys(kind).queued)
+        _client().delete(_keys(kind).queued)
 
 
 class Ear:
@@ -99,7 +125,7 @@ class Ear:
 
     def __init__(self, kind: Nudge, heard: Callable[[], None]) -> None:
         self._kind = kind
-        self._keys = _Keys(kind)
+        self._keys = _keys(kind)
         self._heard = heard
         self._open = True
         self._thread = threading.Thread(target=self._listen, name="msh-ear", daemon=True)
@@ -121,4 +147,4 @@ class Ear:
                     self._heard()
             client.delete(self._keys.awake)
             if client.delete(self._keys.tokens):  # in the last moment: somebody must look
-                app.send_task(self._kind.value, expires=5, ignore_result=True, retry=False)
+                _queue_task(self._kind)

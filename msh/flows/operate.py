@@ -12,8 +12,8 @@ from msh.protocol.events import (
     OperatorResumed,
     OperatorSuspended,
     RetriesReset,
-    SendNowRequested,
     SenderEvent,
+    SendNowRequested,
 )
 from msh.protocol.lane import LaneState
 from partners.models import Partner

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from django.conf import settings
 from django.db import transaction
 
 from msh import wire
@@ -87,10 +88,11 @@ def _refuse(partner: Partner, refused: Refused) -> Answer:
 
 
 def _take_message(partner: Partner, message: ReceivedMessage) -> Answer:
-    received = advance.receive_message(partner.pk, message)
-    nudge(Nudge.CARRY)
-    if received.accepted:
-        nudge(Nudge.DELIVER)
+    received = advance.receive_message(partner, message)
+    if received.accepted and settings.MSH_CONSUMER:
+        nudge(Nudge.CARRY, Nudge.DELIVER)
+    else:
+        nudge(Nudge.CARRY)
     return Answer(TAKEN, received.refusal)
 
 
@@ -109,10 +111,7 @@ def _take_signal(partner: Partner, header: Header, event_of: EventOf) -> Answer:
             advance.note_unexpected(partner.pk, header.ref_to_message_id, name, detail)
         reach(CrashPoint.ACK_BEFORE_COMMIT)
     reach(CrashPoint.ACK_AFTER_COMMIT)
-    if lanes.transmits:
-        nudge(Nudge.CARRY)
-    if lanes.notifies:
-        nudge(Nudge.NOTIFY)
+    nudge(*lanes.nudges())
     return Answer(TAKEN)
 
 
@@ -134,7 +133,8 @@ def _error_event(
     partner: Partner, header: Header, in_flight: bool, state: str | None
 ) -> SenderEvent:
     ref, report = header.ref_to_message_id, header.error
-    assert report is not None, "the wire reads no Error Message without a report"
+    if report is None:  # the wire reads no Error Message without one
+        raise Unreadable("the Error Message has no Error")
     if not in_flight:
         return ErrorForOtherReceived(ref, report)
     if report.severity is Severity.WARNING:

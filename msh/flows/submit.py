@@ -16,7 +16,7 @@ from msh.flows.nudge import Nudge, nudge
 from msh.models import OutboundLink, OutboundMessage
 from msh.protocol.message import MESSAGE_ID_LIMIT, Payload
 from msh.protocol.vocabulary import DeliverySemantics
-from partners.models import Agreement, Partner
+from partners.models import Agreement
 
 
 class SubmitRefused(ValueError):
@@ -59,7 +59,6 @@ def submit(
     boundary = wire.new_boundary()
     parts = _parts(payloads, boundary)
     with transaction.atomic():
-        _mark_in_use(agreement)
         link, _ = OutboundLink.objects.get_or_create(partner_id=agreement.partner_id)
         known = OutboundMessage.objects.filter(link=link, message_id=message_id).first()
         if known is not None:
@@ -121,12 +120,6 @@ def _parts(payloads: Sequence[Payload], boundary: str) -> list[bytes]:
         return wire.compose_parts(payloads, boundary)
     except ValueError as problem:
         raise SubmitRefused(str(problem)) from None
-
-
-def _mark_in_use(agreement: Agreement) -> None:
-    """From its first message on, a pair keeps its names (D16)."""
-    if not agreement.partner.in_use:
-        Partner.objects.filter(pk=agreement.partner_id, in_use=False).update(in_use=True)
 
 
 def _content_digest(

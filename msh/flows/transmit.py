@@ -1,4 +1,4 @@
-"""Outbound messages: copies that are to be sent are claimed, composed once, handed to the carrier."""
+"""Outbound messages: copies to be sent are claimed, composed once, handed to the carrier."""
 
 import hashlib
 import time
@@ -18,7 +18,6 @@ from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.events import (
     AttemptCarried,
     AttemptClaimed,
-    AttemptEvent,
     AttemptFailed,
     AttemptRefused,
 )
@@ -32,7 +31,7 @@ from partners.secrecy import SecretUnreadableError
 
 BATCH = 50
 GRACE = 5.0
-"""Seconds between claim and socket write after which a copy is not sent: the process was stopped."""
+"""Seconds from claim to socket write after which a copy is not sent: the process was stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +46,10 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A claimed copy: no number and no attempt for BestEffort. `http_deadline` in seconds."""
+    """A claimed copy of a reliable message. `http_deadline` in seconds."""
 
-    sequence_number: int | None
-    attempt: int | None
+    sequence_number: int
+    attempt: int
     http_deadline: float
 
 
@@ -91,12 +90,14 @@ def jobs_of(lanes: Lanes, claimed: dict[int, Claimed]) -> list[Job]:
 
     A copy that cannot be made suspends its own lane and no other.
     """
-    identity = our_identity() if claimed else None
+    if not claimed:
+        return []
+    identity = our_identity()
     jobs = []
     for message in _load(claimed):
         one = claimed[message.pk]
         try:
-            jobs.append(_job(lanes, message, identity, one))
+            jobs.append(_job(lanes, message, identity, one.http_deadline, one))
         except UNSENDABLE as problem:
             partner_id = message.agreement.partner_id
             result = AttemptResult(AttemptOutcome.REFUSED, detail=str(problem), body_sent=False)
@@ -108,7 +109,9 @@ def jobs_of(lanes: Lanes, claimed: dict[int, Claimed]) -> list[Job]:
 def best_effort_jobs(lanes: Lanes, busy: Iterable[int], room: Room) -> list[Job]:
     """Claim queued BestEffort messages: one attempt each, and no promise (D5, D25)."""
     keys = advance.lock_best_effort(busy, AT_ONCE_PER_PARTNER, BATCH)
-    identity = our_identity() if keys else None
+    if not keys:
+        return []
+    identity = our_identity()
     deadline = settings.MSH_HTTP_DEADLINE
     jobs = []
     for message in _load(keys):
@@ -117,7 +120,7 @@ def best_effort_jobs(lanes: Lanes, busy: Iterable[int], room: Room) -> list[Job]
         lease = lanes.now + timedelta(seconds=deadline + 2 * GRACE)
         lanes.add(hot.LEASE_BEST_EFFORT, (lease, message.pk))
         lanes.add(hot.CLAIM_ATTEMPT, (message.pk, 1, lanes.now))
-        jobs.append(_job(lanes, message, identity, Claimed(None, None, deadline)))
+        jobs.append(_job(lanes, message, identity, deadline, None))
     return jobs
 
 
@@ -129,23 +132,29 @@ def _load(keys: Iterable[int]) -> list[OutboundMessage]:
     return list(messages.select_related("agreement__partner").prefetch_related("payloads"))
 
 
-def _job(lanes: Lanes, message: OutboundMessage, identity: Identity, claimed: Claimed) -> Job:
+def _job(
+    lanes: Lanes,
+    message: OutboundMessage,
+    identity: Identity,
+    deadline: float,
+    claimed: Claimed | None,
+) -> Job:
     partner = message.agreement.partner
     return Job(
-        key=Copy(message.pk, message.message_id, partner.pk, claimed.attempt),
+        key=Copy(message.pk, message.message_id, partner.pk, claimed and claimed.attempt),
         partner_id=partner.pk,
         url=partner.destination,
         content_type=wire.content_type(message.boundary),
-        body=_body(lanes, message, identity, claimed.sequence_number),
+        body=_body(lanes, message, identity, claimed and claimed.sequence_number),
         authorization=partner.authorization(),
-        deadline=claimed.http_deadline,
+        deadline=deadline,
         not_after=time.monotonic() + GRACE,
     )
 
 
 def _body(lanes: Lanes, message: OutboundMessage, identity: Identity, number: int | None) -> bytes:
     parts = [bytes(payload.wire) for payload in message.payloads.all()]
-    if message.head is None:
+    if message.head is None or message.body_sha256 is None:
         header = header_of(message, identity, number, lanes.now)
         head = wire.compose_head(header, message.boundary, closing=not parts)
         body = b"".join((head, *parts))
@@ -188,22 +197,23 @@ def header_of(
 
 def record(ended: Sequence[tuple[Copy, AttemptResult]]) -> Lanes:
     """Let the lanes know how these attempts ended; written on their attempts in every case."""
-    reliable = [(copy, result) for copy, result in ended if copy.attempt is not None]
-    lanes = Lanes.lock({copy.partner_id for copy, _ in reliable})
-    for copy, result in reliable:
-        assert copy.attempt is not None
-        lanes.step(copy.partner_id, _event(copy.message_id, copy.attempt, result))
-        lanes.add(hot.END_ATTEMPT, attempt_end(copy.key, copy.attempt, result, lanes.now))
+    reliable = [(one, one.attempt, result) for one, result in ended if one.attempt is not None]
+    lanes = Lanes.lock({one.partner_id for one, _, _ in reliable})
+    for one, attempt, result in reliable:
+        lanes.step(one.partner_id, _event(one.message_id, attempt, result))
+        lanes.add(hot.END_ATTEMPT, attempt_end(one.key, attempt, result, lanes.now))
     lanes.write()
     advance.end_best_effort(
-        BestEffortResult(copy.key, copy.message_id, copy.partner_id, result)
-        for copy, result in ended
-        if copy.attempt is None
+        BestEffortResult(one.key, one.message_id, one.partner_id, result)
+        for one, result in ended
+        if one.attempt is None
     )
     return lanes
 
 
-def _event(message_id: str, attempt: int, result: AttemptResult) -> AttemptEvent:
+def _event(
+    message_id: str, attempt: int, result: AttemptResult
+) -> AttemptCarried | AttemptFailed | AttemptRefused:
     match result.outcome:
         case AttemptOutcome.CARRIED:
             return AttemptCarried(message_id, attempt)

@@ -1,4 +1,4 @@
-"""What the commands that a script can drive share: `--data`, `--json`, who acts, how they answer."""
+"""What the commands for scripts share: `--data`, `--json`, who acts, how they answer."""
 
 import getpass
 import json
@@ -18,7 +18,7 @@ Row = Mapping[str, Any]
 class MshCommand(BaseCommand):
     """A command on one MSH: the one of `--data FOLDER`, or of the environment."""
 
-    requires_system_checks: Sequence[str] = []
+    requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         # manage.py has read --data already; it is here for --help and so that it is accepted.

@@ -13,6 +13,8 @@ from django.db import connection
 from psycopg.rows import namedtuple_row
 
 Cursor = psycopg.Cursor[Any]
+Statement = tuple[str, Sequence[Any]]
+"""SQL and its parameters."""
 
 
 @contextmanager
@@ -27,7 +29,7 @@ def pipeline() -> Iterator[Cursor]:
         yield psycopg.Cursor(raw, row_factory=namedtuple_row)
 
 
-def run(*statements: tuple[str, Sequence[Any]]) -> list[list[Any]]:
+def run(*statements: Statement) -> list[list[Any]]:
     """Run (statement, parameters) pairs in one round trip; the rows of each."""
     with pipeline() as first:
         raw = connection.connection
@@ -204,7 +206,8 @@ WRITE_LAST_NUMBER = """
 
 COUNT_DUPLICATE = "UPDATE msh_inboundmessage SET duplicates = duplicates + 1 WHERE id = %s"
 
-# One row per message: a flood of copies owes many signals and stays one row.
+# One row per message: a flood of copies owes many signals and stays one row. While one of them is
+# being carried, the next waits for it, but not for long: its worker may be dead.
 OWE_SIGNAL = """
     INSERT INTO msh_signal
         (link_id, kind, ref_to_message_id, tpa_id, conversation_id, code, location, description,
@@ -213,7 +216,9 @@ OWE_SIGNAL = """
     ON CONFLICT (link_id, kind, code, ref_to_message_id) DO UPDATE
     SET owed = msh_signal.owed + 1, expires_at = EXCLUDED.expires_at,
         description = EXCLUDED.description, sequence_number = EXCLUDED.sequence_number,
-        due = CASE WHEN msh_signal.sending THEN msh_signal.due ELSE EXCLUDED.due END
+        due = CASE WHEN msh_signal.sending
+                   THEN LEAST(msh_signal.due, EXCLUDED.due + interval '1 second')
+                   ELSE EXCLUDED.due END
 """
 
 # At most so many of a partner as it has free places, and none of a partner that has none.

@@ -156,7 +156,8 @@ def lane_of(link: Any, message: Any | None) -> Lane:
 
 
 def _decoded(terms: Any) -> dict[str, int]:
-    return json.loads(terms) if isinstance(terms, str) else terms  # Django leaves jsonb as text
+    decoded: dict[str, int] = json.loads(terms) if isinstance(terms, str) else terms
+    return decoded  # Django has psycopg leave jsonb as text
 
 
 class InboundLink(models.Model):

@@ -1,12 +1,12 @@
-"""The only writer of state (DESIGN 3). Whoever changes a message, a lane or a signal calls this."""
+"""The only writer of state: whoever changes a message, a lane or a signal calls this."""
 
 from .delivery import Due, delivered, delivery_failed, due_deliveries, lock_head
 from .events import Handler, due_events, event_failed, event_told, lock_event
 from .inbound import Received, note_unexpected, owe_error, receive_message
 from .lanes import OPERATOR, SYSTEM, Actor, Lanes
 from .outbound import end_best_effort, lock_best_effort, submitted
-from .start import start_link
 from .signals import end_signals, lock_owed_signals
+from .start import start_link
 
 __all__ = [
     "OPERATOR",

@@ -14,11 +14,12 @@ from msh.protocol.message import Field, Header, ReceivedMessage
 from msh.protocol.receiver import Known, MessageArrived, OnUnexpectedFirst, ReceivingLink
 from msh.protocol.vocabulary import ErrorCode
 from msh.wire import locate
+from partners.models import Partner
+
+from .use import mark_in_use
 
 SIGNAL_HORIZON = 60
 """Seconds for which a signal is tried at least, however short the agreement's horizon is."""
-
-Statement = tuple[str, tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +45,10 @@ class _Pair:
     now: datetime
 
 
-def receive_message(partner_id: int, message: ReceivedMessage) -> Received:
+def receive_message(partner: Partner, message: ReceivedMessage) -> Received:
     """Store a Normal message, or not, by the Receiver's table; owe what it is owed; commit."""
     with transaction.atomic():
-        pair = _read_pair(partner_id, message)
+        pair = _read_pair(partner.pk, message)
         if pair.agreement_id is None and pair.known is not Known.SAME:
             error = do.OweError(ErrorCode.SECURITY_FAILURE, *_no_agreement(message.header))
             effects: tuple[do.ReceiverEffect, ...] = (error,)
@@ -55,6 +56,7 @@ def receive_message(partner_id: int, message: ReceivedMessage) -> Received:
         else:
             after, effects = _decide(pair, message)
         _write(pair, after, effects, message)
+        mark_in_use(partner)
         reach(CrashPoint.RECEIVE_BEFORE_COMMIT)
     reach(CrashPoint.RECEIVE_AFTER_COMMIT)
     errors = [effect.description for effect in effects if isinstance(effect, do.OweError)]
@@ -98,7 +100,7 @@ def _read_pair(partner_id: int, message: ReceivedMessage) -> _Pair:
     sender, ours = header.from_party, header.to_party
     parties = (sender.party_id, sender.context, ours.party_id, ours.context)
     load = (hot.LOAD_INBOUND, (header.message_id, header.tpa_id, *parties, partner_id))
-    _, rows = hot.run(lock, load) if header.reliable else ([], hot.run(load)[0])
+    _, rows = hot.run(lock, load)
     if not rows:
         _inbound_link(partner_id)
         return _read_pair(partner_id, message)
@@ -140,7 +142,7 @@ def _write(
     effects: tuple[do.ReceiverEffect, ...],
     message: ReceivedMessage,
 ) -> None:
-    statements: list[Statement] = []
+    statements: list[hot.Statement] = []
     for effect in effects:
         statements.extend(_statements(pair, effect, message))
     if after != pair.receiving:
@@ -152,15 +154,15 @@ def _write(
 
 def _statements(
     pair: _Pair, effect: do.ReceiverEffect, message: ReceivedMessage
-) -> list[Statement]:
+) -> list[hot.Statement]:
     header = message.header
     note = (pair.partner_id, pair.now, header.message_id)
     match effect:
         case do.Accept():
-            number = "" if effect.sequence_number is None else f"number {effect.sequence_number}"
+            given = "" if effect.sequence_number is None else f"number {effect.sequence_number}"
             return [
                 _accepted(pair, effect, message),
-                _history(*note, "MessageArrived", number, to_state="accepted"),
+                _history(*note, "MessageArrived", given, to_state="accepted"),
             ]
         case do.OweAck():
             return [_owed_ack(pair, header)]
@@ -182,7 +184,7 @@ def _statements(
             return [_history(*note, "Note", effect.detail)]
 
 
-def _accepted(pair: _Pair, effect: do.Accept, message: ReceivedMessage) -> Statement:
+def _accepted(pair: _Pair, effect: do.Accept, message: ReceivedMessage) -> hot.Statement:
     header = message.header
     row = (
         *(pair.link_id, pair.agreement_id, header.message_id, header.semantics),
@@ -202,7 +204,7 @@ def _accepted(pair: _Pair, effect: do.Accept, message: ReceivedMessage) -> State
     return hot.ACCEPT_MESSAGE, (*row, *parts)
 
 
-def _owed_ack(pair: _Pair, header: Header) -> Statement:
+def _owed_ack(pair: _Pair, header: Header) -> hot.Statement:
     row = (
         *(pair.link_id, SignalKind.ACKNOWLEDGEMENT.value, header.message_id, header.tpa_id),
         *(header.conversation_id, "", "", "", None, header.route.sequence_number),
@@ -218,7 +220,7 @@ def _owed_error(
     number: int | None,
     now: datetime,
     expires_at: datetime,
-) -> Statement:
+) -> hot.Statement:
     row = (
         *(link_id, SignalKind.ERROR.value, about.message_id, about.tpa_id, about.conversation_id),
         *(error.code, locate(error.field), error.description, error.min_retry_secs, number),
@@ -235,6 +237,6 @@ def _history(
     detail: str = "",
     *,
     to_state: str = "",
-) -> Statement:
+) -> hot.Statement:
     row = (now, "msh", partner_id, "in", "message", message_id, event, "", to_state, detail)
     return hot.WRITE_HISTORY, row

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Self
 
+from msh.flows.nudge import Nudge
 from msh.models import hot
 from msh.models.link import LaneRow
 from msh.protocol import effects as do
@@ -55,9 +56,7 @@ class Lanes:
         default_factory=lambda: defaultdict(list)
     )
     transmits: bool = False
-    """A copy is to be sent: nudge after the commit."""
     notifies: bool = False
-    """The From-Party is to be told: nudge after the commit."""
 
     @classmethod
     def lock(cls, partner_ids: Iterable[int]) -> Self:
@@ -91,7 +90,7 @@ class Lanes:
         )
         lanes = cls._of(rows)
         if sent and partner_id in lanes:
-            lanes._locked[partner_id].keys[sent[0].message_id] = sent[0].id
+            lanes._knows(partner_id, sent[0])  # noqa: SLF001  its own
         return lanes, sent[0] if sent else None
 
     @classmethod
@@ -99,6 +98,9 @@ class Lanes:
         locked = [LaneRow.of(row) for row in rows]
         now = max((row.now for row in locked), default=_BEFORE_ALL)
         return cls(now, {row.partner_id: _begin(row) for row in locked})
+
+    def _knows(self, partner_id: int, message: Any) -> None:
+        self._locked[partner_id].keys[message.message_id] = message.id
 
     def __contains__(self, partner_id: int) -> bool:
         return partner_id in self._locked
@@ -158,6 +160,11 @@ class Lanes:
     def add(self, statement: str, parameters: Sequence[Any]) -> None:
         """Write this too, in the same round trip."""
         self._writes[statement].append(parameters)
+
+    def nudges(self) -> list[Nudge]:
+        """What is to be looked at after the commit."""
+        wanted = {Nudge.CARRY: self.transmits, Nudge.NOTIFY: self.notifies}
+        return [kind for kind, wants in wanted.items() if wants]
 
     def write(self) -> None:
         """Write everything in one round trip."""

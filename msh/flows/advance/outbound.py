@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from msh.models import History, OutboundMessage, OutboundPayload, hot
@@ -11,12 +11,14 @@ from msh.protocol.effects import PartyEventKind
 from msh.protocol.message import Payload
 
 from .lanes import SYSTEM
+from .use import mark_in_use
 
 
 def submitted(
     message: OutboundMessage, payloads: Sequence[Payload], parts: Sequence[bytes]
 ) -> None:
     """Write a new message with its payloads in wire form. Needs the caller's transaction."""
+    mark_in_use(message.agreement.partner)
     message.size = sum(map(len, parts))
     message.save(force_insert=True)
     OutboundPayload.objects.bulk_create(
@@ -77,12 +79,12 @@ def end_best_effort(ended: Iterable[BestEffortResult]) -> None:
         hot.run(*statements)
 
 
-def _ended(one: BestEffortResult, now: datetime) -> list[tuple[str, Sequence[Any]]]:
+def _ended(one: BestEffortResult, now: datetime) -> list[hot.Statement]:
     carried = one.result is not None and one.result.outcome is AttemptOutcome.CARRIED
     state = "sent" if carried else "failed"
     detail = one.result.detail if one.result else "the worker was lost, outcome unknown"
     note = (now, SYSTEM, one.partner_id, "out", "message", one.message_id)
-    statements: list[tuple[str, Sequence[Any]]] = [
+    statements: list[hot.Statement] = [
         (hot.COMPLETE_MESSAGE, (state, now, one.key)),
         (hot.WRITE_HISTORY, (*note, "AttemptEnded", "in_flight", state, detail)),
     ]

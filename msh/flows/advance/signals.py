@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
 
 from msh.models import hot
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
@@ -35,8 +35,9 @@ def end_signals(ended: Iterable[SignalResult]) -> None:
     hot.run(*(statement for one in results for statement in _ended(one, now)))
 
 
-def _ended(one: SignalResult, now: Any) -> list[tuple[str, Any]]:
+def _ended(one: SignalResult, now: datetime) -> list[hot.Statement]:
     last = (one.result.status, one.result.detail)
+    update: hot.Statement
     match one.result.outcome:
         case AttemptOutcome.CARRIED:
             update = (hot.SIGNAL_CARRIED, (now, *last, one.key))

@@ -28,13 +28,14 @@ def links() -> Iterable[Row]:
         filter=Q(outbound_link__messages__state=OutboundState.QUEUED),
     )
     partners = Partner.objects.select_related("outbound_link", "inbound_link")
-    for partner in partners.annotate(queued=queued).order_by("name"):
+    counts = dict(Partner.objects.annotate(queued=queued).values_list("pk", "queued"))
+    for partner in partners.order_by("name"):
         out, into = _link(partner, "outbound_link"), _link(partner, "inbound_link")
         state = out.state if out else LaneState.IDLE.value
         next_out = out.next_number if out else sequence.FIRST
         last = into.last_number if into else None
         next_in = sequence.FIRST if last is None else sequence.following(last)
-        yield _row(partner.name, "out", state, next_out, partner.queued)
+        yield _row(partner.name, "out", state, next_out, counts[partner.pk])
         yield _row(partner.name, "in", LaneState.IDLE.value, next_in, 0)
 
 

@@ -11,7 +11,7 @@ from django.conf import settings
 from msh import wire
 from msh.flows import advance
 from msh.flows.advance import Lanes
-from msh.flows.advance.outbound import BestEffortResult, attempt_end
+from msh.flows.advance.outbound import BestEffortResult, attempt_end, end_of_best_effort
 from msh.flows.room import Room
 from msh.models import OutboundMessage, hot
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
@@ -115,12 +115,19 @@ def best_effort_jobs(lanes: Lanes, busy: Iterable[int], room: Room) -> list[Job]
     deadline = settings.MSH_HTTP_DEADLINE
     jobs = []
     for message in _load(keys):
-        if not room.take(message.agreement.partner_id):
+        partner_id = message.agreement.partner_id
+        if not room.take(partner_id):
             continue
         lease = lanes.now + timedelta(seconds=deadline + 2 * GRACE)
         lanes.add(hot.LEASE_BEST_EFFORT, (lease, message.pk))
         lanes.add(hot.CLAIM_ATTEMPT, (message.pk, 1, lanes.now))
-        jobs.append(_job(lanes, message, identity, deadline, None))
+        try:
+            jobs.append(_job(lanes, message, identity, deadline, None))
+        except UNSENDABLE as problem:
+            failed = AttemptResult(AttemptOutcome.FAILED, detail=str(problem), body_sent=False)
+            one = BestEffortResult(message.pk, message.message_id, partner_id, failed)
+            for statement, parameters in end_of_best_effort(one, lanes.now):
+                lanes.add(statement, parameters)
     return jobs
 
 
@@ -141,11 +148,11 @@ def _job(
 ) -> Job:
     partner = message.agreement.partner
     return Job(
-        key=Copy(message.pk, message.message_id, partner.pk, claimed and claimed.attempt),
+        key=Copy(message.pk, message.message_id, partner.pk, claimed.attempt if claimed else None),
         partner_id=partner.pk,
         url=partner.destination,
         content_type=wire.content_type(message.boundary),
-        body=_body(lanes, message, identity, claimed and claimed.sequence_number),
+        body=_body(lanes, message, identity, claimed.sequence_number if claimed else None),
         authorization=partner.authorization(),
         deadline=deadline,
         not_after=time.monotonic() + GRACE,

@@ -327,13 +327,13 @@ _APPLY: dict[type, Callable[[Lanes, _Locked, Any, SenderEvent, Actor], None]] = 
 
 # A message must have its number before the lane may point at it, and messages come before events.
 _ORDER = [
+    hot.LEASE_BEST_EFFORT,
     hot.COMPLETE_MESSAGE,
     hot.CANCEL_MESSAGE,
     hot.RECORD_LATE_VERDICT,
     hot.COUNT_DUPLICATE_ACK,
     hot.PUT_IN_FLIGHT,
     hot.COMPOSE_MESSAGE,
-    hot.LEASE_BEST_EFFORT,
     hot.WRITE_LANE,
     hot.CLAIM_ATTEMPT,
     hot.END_ATTEMPT,

@@ -74,12 +74,15 @@ def end_best_effort(ended: Iterable[BestEffortResult]) -> None:
         (hot.LOCK_BEST_EFFORT_IN_FLIGHT, (list(by_key),)),
         (hot.CLOCK, ()),
     )
-    statements = [statement for row in rows for statement in _ended(by_key[row.id], clock[0].now)]
+    statements = [
+        statement for row in rows for statement in end_of_best_effort(by_key[row.id], clock[0].now)
+    ]
     if statements:
         hot.run(*statements)
 
 
-def _ended(one: BestEffortResult, now: datetime) -> list[hot.Statement]:
+def end_of_best_effort(one: BestEffortResult, now: datetime) -> list[hot.Statement]:
+    """What is written when the one attempt of a BestEffort message has ended."""
     carried = one.result is not None and one.result.outcome is AttemptOutcome.CARRIED
     state = "sent" if carried else "failed"
     detail = one.result.detail if one.result else "the worker was lost, outcome unknown"

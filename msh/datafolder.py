@@ -64,9 +64,11 @@ def write_secret(path: Path, text: str) -> None:
 
 
 def _named_folder(arguments: Sequence[str]) -> str:
+    """The last one counts, as it does for argparse."""
+    named = ""
     for position, argument in enumerate(arguments):
         if argument.startswith("--data="):
-            return argument.removeprefix("--data=")
+            named = argument.removeprefix("--data=")
         if argument == "--data" and position + 1 < len(arguments):
-            return arguments[position + 1]
-    return ""
+            named = arguments[position + 1]
+    return named

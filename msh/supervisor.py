@@ -1,12 +1,10 @@
 """Keeps a set of child processes running: one that ends is started again after a short wait."""
 
 import logging
-import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -32,13 +30,13 @@ class Child:
     process: subprocess.Popen[bytes] | None = None
     started_at: float = 0.0
     start_at: float = 0.0
-    wait: float = field(default=FIRST_WAIT)
+    wait: float = FIRST_WAIT
 
 
 class Supervisor:
     """Use it as a context, from the main thread; `watch` now and then restarts what has ended.
 
-    Leaving the context ends the children, the last one first.
+    Leaving the context ends the children.
     """
 
     def __init__(self, children: Sequence[Child], *, cwd: Path, env: Mapping[str, str]) -> None:
@@ -50,8 +48,9 @@ class Supervisor:
         """Start what has to be started. Never waits."""
         now = time.monotonic()
         for child in self._children:
-            if child.process is not None and child.process.poll() is not None:
-                self._note_end(child, now)
+            status = child.process.poll() if child.process else None
+            if status is not None:
+                self._note_end(child, status, now)
             if child.process is None and child.start_at <= now:
                 self._start(child, now)
 
@@ -65,12 +64,12 @@ class Supervisor:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        running = [child for child in reversed(self._children) if child.process is not None]
-        for child in running:
-            with suppress(ProcessLookupError):
-                child.process.send_signal(signal.SIGTERM)
-        for child in running:
-            stop(child.process, seconds=STOP_SECONDS)
+        running = [child.process for child in self._children if child.process]
+        for process in running:
+            process.terminate()
+        for process in running:
+            stop(process, seconds=STOP_SECONDS)
+        for child in self._children:
             child.pid_file.unlink(missing_ok=True)
 
     def _start(self, child: Child, now: float) -> None:
@@ -78,9 +77,9 @@ class Supervisor:
         child.started_at = now
         child.pid_file.write_text(f"{child.process.pid}\n")
 
-    def _note_end(self, child: Child, now: float) -> None:
+    def _note_end(self, child: Child, status: int, now: float) -> None:
         settled = now - child.started_at > SETTLED
         child.wait = FIRST_WAIT if settled else min(2 * child.wait, LONGEST_WAIT)
         child.start_at = now + child.wait
-        logger.warning("%s has ended (%d), starting it again", child.name, child.process.returncode)
+        logger.warning("%s has ended (%d), starting it again", child.name, status)
         child.process = None

@@ -96,7 +96,7 @@ def test_servers_refuse_who_has_no_password(folder: Path) -> None:
             psycopg.connect(f"postgres://postgres:guess@127.0.0.1:{database.port}/postgres")
         port = urlsplit(servers.settings["REDIS_URL"]).port
         with pytest.raises(redis.AuthenticationError):
-            redis.Redis(port=port or 0, retry=None).ping()
+            redis.Redis.from_url(f"redis://127.0.0.1:{port}/0", retry=None).ping()
 
 
 def test_servers_end_with_a_killed_owner_and_start_again_on_the_same_folder(folder: Path) -> None:

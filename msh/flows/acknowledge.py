@@ -10,9 +10,9 @@ from django.conf import settings
 
 from msh import wire
 from msh.flows import advance
-from msh.flows.advance.signals import SignalResult
+from msh.flows.advance.signals import SignalClaim, SignalResult, claim
 from msh.flows.room import Room
-from msh.models import Signal, SignalKind, hot
+from msh.models import Signal, SignalKind
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.message import ErrorReport, Header, Party, Route
 from msh.protocol.vocabulary import DeliverySemantics, ErrorCode, MessageType
@@ -45,7 +45,7 @@ def claim_signals(now: datetime, busy: Iterable[int], room: Room) -> list[Job]:
         return []
     identity = our_identity()
     jobs: list[Job] = []
-    claims = []
+    claims: list[SignalClaim] = []
     unsendable = []
     deadline = settings.MSH_HTTP_DEADLINE
     lease = now + timedelta(seconds=deadline + 2 * GRACE)
@@ -58,9 +58,8 @@ def claim_signals(now: datetime, busy: Iterable[int], room: Room) -> list[Job]:
         except UNSENDABLE as problem:
             unsendable.append((_copy(signal), _not_sent(problem)))
         else:
-            claims.append((hot.CLAIM_SIGNAL, (lease, content_type, body, signal.pk)))
-    if claims:
-        hot.run(*claims)
+            claims.append(SignalClaim(signal.pk, content_type, body))
+    claim(claims, until=lease)
     record(unsendable)
     return jobs
 

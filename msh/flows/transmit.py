@@ -11,9 +11,9 @@ from django.conf import settings
 from msh import wire
 from msh.flows import advance
 from msh.flows.advance import Lanes
-from msh.flows.advance.outbound import BestEffortResult, attempt_end, end_of_best_effort
+from msh.flows.advance.outbound import BestEffortResult, end_of_best_effort
 from msh.flows.room import Room
-from msh.models import OutboundMessage, hot
+from msh.models import OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.events import (
     AttemptCarried,
@@ -81,7 +81,7 @@ def _claim(lanes: Lanes, partner_id: int) -> tuple[int, Claimed]:
     deadline = terms.http_deadline(settings.MSH_HTTP_DEADLINE)
     lane = lanes.step(partner_id, AttemptClaimed(deadline))
     key, flying = lanes.in_flight_id(partner_id), lane.flying
-    lanes.add(hot.CLAIM_ATTEMPT, (key, flying.attempt, lanes.now))
+    lanes.attempt_claimed(key, flying.attempt)
     return key, Claimed(flying.sequence_number, flying.attempt, deadline)
 
 
@@ -102,7 +102,7 @@ def jobs_of(lanes: Lanes, claimed: dict[int, Claimed]) -> list[Job]:
             partner_id = message.agreement.partner_id
             result = AttemptResult(AttemptOutcome.REFUSED, detail=str(problem), body_sent=False)
             lanes.step(partner_id, _event(message.message_id, one.attempt, result))
-            lanes.add(hot.END_ATTEMPT, attempt_end(message.pk, one.attempt, result, lanes.now))
+            lanes.attempt_ended(message.pk, one.attempt, result)
     return jobs
 
 
@@ -119,15 +119,13 @@ def best_effort_jobs(lanes: Lanes, busy: Iterable[int], room: Room) -> list[Job]
         if not room.take(partner_id):
             continue
         lease = lanes.now + timedelta(seconds=deadline + 2 * GRACE)
-        lanes.add(hot.LEASE_BEST_EFFORT, (lease, message.pk))
-        lanes.add(hot.CLAIM_ATTEMPT, (message.pk, 1, lanes.now))
+        lanes.best_effort_claimed(message.pk, until=lease)
         try:
             jobs.append(_job(lanes, message, identity, deadline, None))
         except UNSENDABLE as problem:
             failed = AttemptResult(AttemptOutcome.FAILED, detail=str(problem), body_sent=False)
             one = BestEffortResult(message.pk, message.message_id, partner_id, failed)
-            for statement, parameters in end_of_best_effort(one, lanes.now):
-                lanes.add(statement, parameters)
+            lanes.add_all(end_of_best_effort(one, lanes.now))
     return jobs
 
 
@@ -166,7 +164,7 @@ def _body(lanes: Lanes, message: OutboundMessage, identity: Identity, number: in
         head = wire.compose_head(header, message.boundary, closing=not parts)
         body = b"".join((head, *parts))
         digest = hashlib.sha256(body).digest()
-        lanes.add(hot.COMPOSE_MESSAGE, (head, digest, lanes.now, message.pk))
+        lanes.composed(message.pk, head, digest)
         return body
     body = b"".join((bytes(message.head), *parts))
     if hashlib.sha256(body).digest() != bytes(message.body_sha256):
@@ -208,7 +206,7 @@ def record(ended: Sequence[tuple[Copy, AttemptResult]]) -> Lanes:
     lanes = Lanes.lock({one.partner_id for one, _, _ in reliable})
     for one, attempt, result in reliable:
         lanes.step(one.partner_id, _event(one.message_id, attempt, result))
-        lanes.add(hot.END_ATTEMPT, attempt_end(one.key, attempt, result, lanes.now))
+        lanes.attempt_ended(one.key, attempt, result)
     lanes.write()
     advance.end_best_effort(
         BestEffortResult(one.key, one.message_id, one.partner_id, result)

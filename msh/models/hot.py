@@ -53,7 +53,7 @@ LOCK_LANES = """
 LOCK_DUE_LANES = """
     SELECT partner_id FROM msh_outboundlink
     WHERE state IN ('waiting', 'transient')
-      AND (due <= now() OR due > now() + interval '70 minutes')
+      AND (due <= statement_timestamp() OR due > statement_timestamp() + interval '70 minutes')
     ORDER BY due LIMIT %s
     FOR NO KEY UPDATE SKIP LOCKED
 """
@@ -226,10 +226,10 @@ LOCK_OWED_SIGNALS = """
     WITH candidate AS (
         SELECT signal.id, row_number() OVER (PARTITION BY link_id ORDER BY due) AS place
         FROM msh_signal signal JOIN msh_inboundlink link ON link.id = signal.link_id
-        WHERE owed > 0 AND due <= now() AND link.partner_id <> ALL(%s)
+        WHERE owed > 0 AND due <= statement_timestamp() AND link.partner_id <> ALL(%s)
         ORDER BY due LIMIT 1000)
     SELECT signal.id FROM msh_signal signal JOIN candidate ON candidate.id = signal.id
-    WHERE place <= %s AND owed > 0 AND due <= now()
+    WHERE place <= %s AND owed > 0 AND due <= statement_timestamp()
     LIMIT %s
     FOR NO KEY UPDATE OF signal SKIP LOCKED
 """
@@ -279,7 +279,8 @@ LOCK_BEST_EFFORT = """
 LOCK_LOST_BEST_EFFORT = """
     SELECT message.id, message.message_id, link.partner_id
     FROM msh_outboundmessage message JOIN msh_outboundlink link ON link.id = message.link_id
-    WHERE message.semantics = 'BestEffort' AND message.state = 'in_flight' AND message.due <= now()
+    WHERE message.semantics = 'BestEffort' AND message.state = 'in_flight'
+      AND message.due <= statement_timestamp()
     LIMIT %s
     FOR NO KEY UPDATE OF message SKIP LOCKED
 """

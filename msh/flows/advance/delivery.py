@@ -27,7 +27,7 @@ _DUE = """
     CROSS JOIN LATERAL (
         SELECT id, delivery_due FROM msh_inboundmessage
         WHERE link_id = link.id AND state = 'accepted' ORDER BY id LIMIT 1) head
-    WHERE head.delivery_due IS NULL OR head.delivery_due <= now()
+    WHERE head.delivery_due IS NULL OR head.delivery_due <= statement_timestamp()
     ORDER BY head.id LIMIT %s
 """
 

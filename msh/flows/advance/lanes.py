@@ -16,6 +16,7 @@ from msh.models import hot
 from msh.models.link import LaneRow
 from msh.protocol import effects as do
 from msh.protocol import sender
+from msh.protocol.attempt import AttemptResult
 from msh.protocol.events import LaneLooked, SenderEvent
 from msh.protocol.lane import Lane, LaneState
 
@@ -157,9 +158,30 @@ class Lanes:
         row = (self.now, actor.name, partner_id, "out", subject)
         self.add(hot.WRITE_HISTORY, (*row, message_id, event, from_state, to_state, text))
 
+    def attempt_claimed(self, key: int, attempt: int) -> None:
+        """This attempt of the message with row id `key` begins."""
+        self.add(hot.CLAIM_ATTEMPT, (key, attempt, self.now))
+
+    def attempt_ended(self, key: int, attempt: int, result: AttemptResult) -> None:
+        """It ended like this: written whatever the lane makes of it."""
+        self.add(hot.END_ATTEMPT, attempt_end(key, attempt, result, self.now))
+
+    def best_effort_claimed(self, key: int, until: datetime) -> None:
+        """The one attempt of a BestEffort message begins; after `until` its worker is lost."""
+        self.add(hot.LEASE_BEST_EFFORT, (until, key))
+        self.attempt_claimed(key, 1)
+
+    def composed(self, key: int, head: bytes, body_sha256: bytes) -> None:
+        """The head of a message, composed once (D36)."""
+        self.add(hot.COMPOSE_MESSAGE, (head, body_sha256, self.now, key))
+
     def add(self, statement: str, parameters: Sequence[Any]) -> None:
         """Write this too, in the same round trip."""
         self._writes[statement].append(parameters)
+
+    def add_all(self, statements: Iterable[hot.Statement]) -> None:
+        for statement, parameters in statements:
+            self.add(statement, parameters)
 
     def nudges(self) -> list[Nudge]:
         """What is to be looked at after the commit."""
@@ -198,6 +220,12 @@ class Lanes:
 def _begin(row: LaneRow) -> _Locked:
     keys = {row.lane.in_flight.message_id: row.in_flight_id} if row.lane.in_flight else {}
     return _Locked(row, row.lane, row.head, keys, suspended=row.suspended)
+
+
+def attempt_end(key: int, number: int, result: AttemptResult, now: datetime) -> Sequence[Any]:
+    """Parameters of `hot.END_ATTEMPT`."""
+    what = (result.outcome, result.status, result.detail, result.body_sent)
+    return (now, *what, key, number)
 
 
 def _lane_parameters(locked: _Locked) -> Sequence[Any]:

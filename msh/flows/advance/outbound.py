@@ -3,14 +3,13 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from msh.models import History, OutboundMessage, OutboundPayload, hot
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.effects import PartyEventKind
 from msh.protocol.message import Payload
 
-from .lanes import SYSTEM
+from .lanes import SYSTEM, attempt_end
 from .use import mark_in_use
 
 
@@ -97,9 +96,3 @@ def end_of_best_effort(one: BestEffortResult, now: datetime) -> list[hot.Stateme
         kind = PartyEventKind.FAILED
         statements.append((hot.NOTIFY_FROM_PARTY, (one.key, kind, detail, now, now)))
     return statements
-
-
-def attempt_end(key: int, number: int, result: AttemptResult, now: datetime) -> Sequence[Any]:
-    """Parameters of `hot.END_ATTEMPT`."""
-    what = (result.outcome, result.status, result.detail, result.body_sent)
-    return (now, *what, key, number)

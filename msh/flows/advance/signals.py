@@ -1,6 +1,6 @@
 """Signals from owed to carried."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -23,6 +23,23 @@ def lock_owed_signals(busy: Iterable[int], free: int, limit: int) -> list[int]:
     """Lock owed signals that are due, at most `free` of a partner and none of `busy` ones."""
     (rows,) = hot.run((hot.LOCK_OWED_SIGNALS, (list(busy), free, limit)))
     return [row.id for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class SignalClaim:
+    """A signal that is about to be carried, with the bytes it is carried as until it is."""
+
+    key: int
+    content_type: str
+    body: bytes
+
+
+def claim(claims: Sequence[SignalClaim], until: datetime) -> None:
+    """These are being carried; after `until` their worker is lost and they are due again."""
+    if claims:
+        hot.run(
+            *((hot.CLAIM_SIGNAL, (until, one.content_type, one.body, one.key)) for one in claims)
+        )
 
 
 def end_signals(ended: Iterable[SignalResult]) -> None:

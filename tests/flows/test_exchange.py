@@ -1,0 +1,256 @@
+"""Submit, transmit, receive, acknowledge: the rows they leave."""
+
+import pytest
+
+from msh.flows import operate, recover
+from msh.flows.advance import Actor
+from msh.flows.submit import MessageIdReused, SubmitRefused
+from msh.models import (
+    Attempt,
+    History,
+    InboundMessage,
+    Incident,
+    OutboundMessage,
+    PartyEvent,
+    Signal,
+)
+from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.protocol.vocabulary import DeliverySemantics
+
+from .world import CARRIED, LOST, make_world
+
+pytestmark = pytest.mark.django_db
+
+
+def test_messages_arrive_in_the_order_of_their_submits() -> None:
+    world = make_world()
+    submitted = [world.submit(f"<order n='{n}'/>").message_id for n in range(3)]
+
+    world.settle()
+
+    assert world.received() == submitted
+    sent = OutboundMessage.objects.order_by("pk").values_list("state", "sequence_number")
+    assert list(sent) == [("acknowledged", 1), ("acknowledged", 2), ("acknowledged", 3)]
+    assert (world.link.state, world.link.next_number) == ("idle", 4)
+
+
+@pytest.mark.requirement("000-008", "000-017")
+def test_the_second_message_waits_for_the_ack_of_the_first() -> None:
+    world = make_world()
+    first, second = world.submit(), world.submit()
+
+    (job,) = world.look()
+    world.hand_over(job)
+    world.end(job)
+
+    assert job.key.message_id == first.message_id
+    waiting = world.look()
+    assert [type(one.key).__name__ for one in waiting] == ["SignalCopy"]
+    second.refresh_from_db()
+    assert (second.state, second.sequence_number) == ("queued", None)
+
+
+@pytest.mark.requirement("000-027", "000-066")
+def test_every_copy_is_the_stored_bytes() -> None:
+    world = make_world()
+    world.submit()
+    (first,) = world.look()
+    world.end(first, LOST)
+    operate.send_now(world.there, Actor("ann", "partner is back"))
+
+    (second,) = world.look()
+
+    assert (second.body, second.content_type) == (first.body, first.content_type)
+    assert second.key.attempt == 2
+
+
+def test_damaged_bytes_are_not_sent_and_suspend_their_own_lane_only() -> None:
+    world, other = make_world(), make_world()
+    message = world.submit()
+    (job,) = world.look()
+    world.end(job, LOST)
+    message.payloads.update(wire=b"something else")
+    operate.send_now(world.there, Actor("ann", "again"))
+    other.submit()
+
+    jobs = world.look()
+
+    assert [one.partner_id for one in jobs] == [other.there.pk]
+    assert world.link.state == "suspended"
+    assert Incident.objects.get(partner=world.there).kind == "refused_by_peer"
+    ended = Attempt.objects.get(message=message, number=2)
+    assert (ended.outcome, ended.body_sent) == ("refused", False)
+
+
+@pytest.mark.requirement("000-097")
+def test_a_repeated_ack_completes_nothing_else() -> None:
+    world = make_world()
+    first, second = world.submit(), world.submit()
+    (copy,) = world.look()
+    world.hand_over(copy)
+    world.end(copy)
+    (ack,) = world.look()
+    world.hand_over(ack)
+
+    world.hand_over(ack)
+    world.hand_over(ack)
+
+    first.refresh_from_db()
+    second.refresh_from_db()
+    assert (first.state, first.duplicate_acks) == ("acknowledged", 2)
+    assert (second.state, second.sequence_number) == ("in_flight", 2)
+    kinds = PartyEvent.objects.filter(message=first).values_list("kind", flat=True)
+    assert list(kinds) == ["acknowledged"]
+
+
+@pytest.mark.requirement("000-012", "000-013", "000-095")
+def test_a_copy_is_discarded_and_acknowledged_again() -> None:
+    world = make_world()
+    world.submit()
+    (copy,) = world.look()
+    for _ in range(3):
+        world.hand_over(copy)
+
+    acks = []
+    while jobs := world.look():
+        acks += jobs
+        for job in jobs:
+            world.end(job)
+
+    message = InboundMessage.objects.get()
+    assert message.duplicates == 2
+    assert len(acks) == 3
+    assert len({ack.body for ack in acks}) == 3, "each Ack has a MessageId of its own (D51)"
+    assert {ack.key.ref_to_message_id for ack in acks} == {message.message_id}
+
+
+def test_an_ack_that_failed_is_sent_again_as_it_was() -> None:
+    world = make_world()
+    world.submit()
+    (copy,) = world.look()
+    world.hand_over(copy)
+    (ack,) = world.look()
+    world.end(ack, LOST)
+    Signal.objects.update(due=Signal.objects.get().first_at)
+
+    (again,) = world.look()
+
+    assert again.body == ack.body
+    assert Signal.objects.get().owed == 1
+
+
+@pytest.mark.parametrize("status", [400, 413, 415, 422])
+def test_a_refused_ack_is_owed_no_more(status: int) -> None:
+    world = make_world()
+    world.submit()
+    (copy,) = world.look()
+    world.hand_over(copy)
+    (ack,) = world.look()
+
+    world.end(ack, AttemptResult(AttemptOutcome.REFUSED, status=status))
+
+    assert Signal.objects.get().owed == 0
+    assert world.look() == []
+
+
+@pytest.mark.requirement("000-038", "000-010")
+def test_best_effort_is_sent_once_and_never_acknowledged() -> None:
+    world = make_world()
+    message = world.submit(semantics=DeliverySemantics.BEST_EFFORT)
+    (job,) = world.look()
+
+    world.hand_over(job)
+    world.end(job)
+
+    message.refresh_from_db()
+    assert (message.state, message.sequence_number) == ("sent", None)
+    assert world.received() == [message.message_id]
+    assert world.look() == []
+    assert b"SequenceNumber" not in job.body
+
+
+def test_best_effort_that_is_not_carried_is_reported() -> None:
+    world = make_world()
+    message = world.submit(semantics=DeliverySemantics.BEST_EFFORT)
+    (job,) = world.look()
+
+    world.end(job, LOST)
+
+    message.refresh_from_db()
+    assert message.state == "failed"
+    assert PartyEvent.objects.get(message=message).kind == "failed"
+    assert world.look() == []
+
+
+def test_a_best_effort_message_of_a_lost_worker_fails_and_is_never_sent_again() -> None:
+    world = make_world()
+    message = world.submit(semantics=DeliverySemantics.BEST_EFFORT)
+    world.look()
+    OutboundMessage.objects.update(due=message.submitted_at)
+
+    recover.lost_leases()
+
+    message.refresh_from_db()
+    assert message.state == "failed"
+    assert world.look() == []
+
+
+def test_the_same_message_id_with_the_same_content_is_the_same_message() -> None:
+    world = make_world()
+    first = world.submit(message_id="order-1")
+
+    assert world.submit(message_id="order-1").pk == first.pk
+    assert OutboundMessage.objects.count() == 1
+
+
+def test_the_same_message_id_with_other_content_is_refused() -> None:
+    world = make_world()
+    world.submit(message_id="order-1")
+
+    with pytest.raises(MessageIdReused, match="order-1 was submitted before with other content"):
+        world.submit("<other/>", message_id="order-1")
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"message_id": "x" * 256}, "message_id has 256 characters: at most 255"),
+        ({"conversation_id": "two\nlines"}, "conversation_id .* control characters"),
+    ],
+)
+def test_impossible_values_are_refused_by_name(options: dict[str, str], reason: str) -> None:
+    with pytest.raises(SubmitRefused, match=reason):
+        make_world().submit(**options)
+    assert not OutboundMessage.objects.exists()
+
+
+def test_the_life_of_a_message_is_in_the_history() -> None:
+    world = make_world()
+    message = world.submit()
+    world.settle()
+
+    story = History.objects.filter(message_id=message.message_id)
+    assert list(story.values_list("direction", "event", "from_state", "to_state")) == [
+        ("out", "MessageSubmitted", "", "queued"),
+        ("out", "PutInFlight", "queued", "in_flight"),
+        ("in", "MessageArrived", "", "accepted"),
+        ("out", "AckReceived", "in_flight", "acknowledged"),
+        ("in", "AcknowledgementCarried", "", ""),
+    ]
+
+
+def test_an_ack_overtakes_the_failure_of_its_own_post() -> None:
+    world = make_world()
+    message = world.submit()
+    (copy,) = world.look()
+    world.hand_over(copy)
+    (ack,) = world.look()
+    world.hand_over(ack)
+
+    world.end(copy, LOST)
+
+    message.refresh_from_db()
+    assert message.state == "acknowledged"
+    assert world.link.state == "idle"
+    assert Attempt.objects.get(message=message).outcome == "failed"
+    assert CARRIED.outcome is AttemptOutcome.CARRIED

@@ -1,0 +1,42 @@
+"""State is written by `flows.advance` only (DESIGN 3)."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+STATE = "(?:Out|In)bound(?:Link|Message)|Attempt|Signal|Incident|History|PartyEvent"
+WRITES = re.compile(
+    rf"(?:{STATE})\.objects[^#\n]*\.(?:(?:bulk_|update_or_)?create|(?:bulk_)?update|delete)\("
+    rf"|\bUPDATE msh_|\bINSERT INTO msh_|\bDELETE FROM msh_"
+)
+CALLS_HOT_WRITE = re.compile(
+    r"hot\.(?:WRITE_|PUT_|COMPLETE_|CANCEL_|RECORD_|COUNT_|COMPOSE_|LEASE_|CLAIM_|END_|OPEN_|RESOLVE_"
+    r"|NOTIFY_|ACCEPT_|OWE_|SIGNAL_)"
+)
+
+
+def _sources() -> list[Path]:
+    return [
+        path
+        for room in ("msh", "partners")
+        for path in (ROOT / room).rglob("*.py")
+        if "migrations" not in path.parts
+    ]
+
+
+def test_state_is_written_by_advance_only() -> None:
+    writers = {
+        str(path.relative_to(ROOT))
+        for path in _sources()
+        if WRITES.search(path.read_text()) and "flows/advance" not in str(path)
+    }
+    assert writers == {"msh/models/hot.py"}
+
+
+def test_the_statements_that_write_are_run_by_advance_only() -> None:
+    users = {
+        str(path.relative_to(ROOT))
+        for path in _sources()
+        if CALLS_HOT_WRITE.search(path.read_text()) and "flows/advance" not in str(path)
+    }
+    assert users == set()

@@ -1,0 +1,92 @@
+"""One database in which an MSH talks to itself: partner `there` is what we send to, `here` is who
+those messages come from. No process, no socket: what is carried is handed over by hand."""
+
+from dataclasses import dataclass
+from itertools import count
+
+from django.db import transaction
+
+from msh.flows import acknowledge, receive, recover, submit, transmit
+from msh.flows.acknowledge import SignalCopy
+from msh.flows.advance import Lanes
+from msh.flows.room import Room
+from msh.models import InboundMessage, OutboundLink, OutboundMessage
+from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.protocol.message import Payload
+from msh.transport.job import Job
+from partners.models import Agreement, Partner
+
+CARRIED = AttemptResult(AttemptOutcome.CARRIED, status=204)
+LOST = AttemptResult(AttemptOutcome.FAILED, detail="ConnectionRefusedError", body_sent=False)
+_names = count(1)
+
+
+@dataclass
+class World:
+    there: Partner
+    here: Partner
+    agreement: Agreement
+
+    def submit(self, text: str = "<order/>", **options: object) -> OutboundMessage:
+        payload = Payload(text.encode(), label="order.xml")
+        return submit.submit(self.agreement, "Orders", "New", [payload], **options)  # type: ignore[arg-type]
+
+    def look(self) -> list[Job]:
+        """What the drain does in one look, without the carrier."""
+        room = Room(lambda partner_id: 4)
+        with transaction.atomic():
+            lanes = Lanes.lock_due(50)
+            recover.passed_deadlines(lanes)
+            jobs = transmit.jobs_of(lanes, transmit.claim(lanes, room))
+            jobs += transmit.best_effort_jobs(lanes, set(), room)
+            jobs += acknowledge.claim_signals(lanes.now, set(), room)
+            lanes.write()
+        return jobs
+
+    def hand_over(self, job: Job) -> receive.Answer:
+        """The bytes of a job reach the other side."""
+        sender = self.here if isinstance(job.key, transmit.Copy) else self.there
+        return receive.receive(sender, job.content_type, job.body)
+
+    def end(self, job: Job, result: AttemptResult = CARRIED) -> None:
+        """The job's attempt ended like this."""
+        with transaction.atomic():
+            if isinstance(job.key, SignalCopy):
+                acknowledge.record([(job.key, result)])
+            else:
+                transmit.record([(job.key, result)])
+
+    def settle(self) -> int:
+        """Carry everything that is due until nothing is; how many POSTs that took."""
+        carried = 0
+        while jobs := self.look():
+            for job in jobs:
+                self.hand_over(job)
+                self.end(job)
+                carried += 1
+        return carried
+
+    @property
+    def link(self) -> OutboundLink:
+        return OutboundLink.objects.get(partner=self.there)
+
+    def received(self) -> list[str]:
+        """MessageIds accepted, in the order of their acceptance."""
+        accepted = InboundMessage.objects.filter(link__partner=self.here).order_by("pk")
+        return list(accepted.values_list("message_id", flat=True))
+
+
+def make_world(timeout: int = 60, retries: int = 3, retry_interval: int = 60) -> World:
+    """Two partners that are each other's mirror, with one agreement each."""
+    name = f"w{next(_names)}"
+    ours, theirs = f"http://{name}.example/a/", f"http://{name}.example/b/"
+    there = Partner.objects.create(name=f"{name}-there", our_uri=ours, uri=theirs)
+    here = Partner.objects.create(name=f"{name}-here", our_uri=theirs, uri=ours)
+    waits = {"timeout": timeout, "retries": retries, "retry_interval": retry_interval}
+    agreement = Agreement.objects.create(
+        partner=there, tpa_id="tpa-1", our_party="111", their_party="222", **waits
+    )
+    Agreement.objects.create(
+        partner=here, tpa_id="tpa-1", our_party="222", their_party="111", **waits
+    )
+    return World(there, here, agreement)

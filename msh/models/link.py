@@ -59,6 +59,12 @@ class OutboundLink(models.Model):
     objects = OutboundLinkQuerySet.as_manager()
 
     class Meta:
+        permissions = [
+            ("suspend_outboundlink", "Can suspend sending to a partner"),
+            ("resume_outboundlink", "Can resolve and resume sending to a partner"),
+            ("reset_retries_outboundlink", "Can reset the retries of a message in flight"),
+            ("send_now_outboundlink", "Can send a message in flight again at once"),
+        ]
         indexes = [
             models.Index(fields=["due"], condition=_TIMED, name="outbound_link_due"),
             models.Index(fields=["id"], condition=Q(state="idle"), name="outbound_link_idle"),

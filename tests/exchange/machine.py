@@ -1,0 +1,162 @@
+"""The MSH under test: `manage.py up` on a database of its own, as a user would run it."""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import redis
+from django.db import connection, connections
+
+from msh import processes
+from tests.exchange import application
+from tests.waiting import wait_until
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+STARTS_WITHIN = 90  # seconds: the machine may be busy with other things
+
+
+class Machine:
+    """Web, worker and beat under their supervisor. Use it from the main thread.
+
+    `uri` is who it is in a RoutingHeader, `url` where its endpoint listens.
+    """
+
+    def __init__(self, folder: Path, database: str) -> None:
+        self.folder = folder
+        self.uri = os.environ["MSH_URI"]
+        self._database = database
+        self._port = _free_port()
+        self._up: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}/ebxml/"
+
+    # --- life -----------------------------------------------------------------------------------
+    def create(self) -> None:
+        """Make its empty database and Redis."""
+        self._administer(f'DROP DATABASE IF EXISTS "{self._database}" WITH (FORCE)')
+        self._administer(f'CREATE DATABASE "{self._database}"')
+        self.wipe_redis()
+
+    def destroy(self) -> None:
+        self.stop()
+        self._administer(f'DROP DATABASE IF EXISTS "{self._database}" WITH (FORCE)')
+
+    def start(self) -> None:
+        """Start it and wait until it is ready."""
+        self._up = processes.spawn(
+            [
+                *(sys.executable, ROOT / "manage.py", "up"),
+                *("--data", self.folder, "--port", str(self._port)),
+            ],
+            log=self.folder / "log" / "up.log",
+            death_signal=signal.SIGTERM,
+            cwd=ROOT,
+            env=self._environment,
+        )
+        wait_until(self.is_ready, seconds=STARTS_WITHIN, what=f"an MSH in {self.folder}")
+
+    def stop(self) -> None:
+        """As an operator ends it."""
+        if self._up is not None:
+            processes.stop(self._up, seconds=40)
+
+    def cut_power(self) -> None:
+        """End all of its processes by SIGKILL."""
+        assert self._up is not None
+        pids = [self._up.pid, *self.pids().values()]
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        self._up.wait()
+
+    def kill(self, *names: str) -> None:
+        """SIGKILL its web, worker or beat, and wait until the supervisor has started it again."""
+        before = self.pids()
+        for name in names:
+            os.kill(before[name], signal.SIGKILL)
+        wait_until(
+            lambda: all(self.pids().get(name, before[name]) != before[name] for name in names)
+        )
+        wait_until(self.is_ready, seconds=STARTS_WITHIN)
+
+    def pids(self) -> dict[str, int]:
+        """Process ids of web, worker and beat, as far as they run."""
+        files = {name: self.folder / "run" / f"{name}.pid" for name in ("web", "worker", "beat")}
+        return {name: int(file.read_text()) for name, file in files.items() if file.exists()}
+
+    def is_ready(self) -> bool:
+        """Whether web, database, broker, beat and worker all work."""
+        assert self._up is not None
+        assert self._up.poll() is None, f"the MSH has ended: see {self.folder}/log"
+        health = self._health()
+        return health.get("ready") is True and health.get("sweep") == "ok"
+
+    # --- what it keeps --------------------------------------------------------------------------
+    @contextmanager
+    def database(self) -> Iterator[None]:
+        """Django in this process works on its database meanwhile."""
+        before = connection.settings_dict["NAME"]
+        connections.close_all()
+        connection.settings_dict["NAME"] = self._database
+        try:
+            yield
+        finally:
+            connections.close_all()
+            connection.settings_dict["NAME"] = before
+
+    def wipe_redis(self) -> None:
+        """Everything that waits in Redis is gone."""
+        with redis.Redis.from_url(os.environ["REDIS_URL"]) as client:
+            client.flushdb()
+
+    def journal(self, message_id: str) -> list[str]:
+        """What the applications were given of a message: "delivered" or the kind of an event."""
+        return [entry["kind"] for entry in self._entries() if entry["message_id"] == message_id]
+
+    def _entries(self) -> list[dict[str, Any]]:
+        return application.entries(self._journal)
+
+    @property
+    def _journal(self) -> Path:
+        return self.folder / "journal"
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        database = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{self._database}")
+        return os.environ | {
+            "DATABASE_URL": database.geturl(),
+            "MSH_CONSUMER": "tests.exchange.application.consume",
+            "MSH_FROM_PARTY_HANDLER": "tests.exchange.application.hear",
+            application.JOURNAL: str(self._journal),
+        }
+
+    def _health(self) -> dict[str, Any]:
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=5)
+        try:
+            connection.request("GET", "/health/ready")
+            report: dict[str, Any] = json.loads(connection.getresponse().read())
+        except (OSError, http.client.HTTPException, ValueError):
+            return {}
+        else:
+            return report
+        finally:
+            connection.close()
+
+    def _administer(self, statement: str) -> None:
+        with connection._nodb_cursor() as cursor:
+            cursor.execute(statement)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])

@@ -1,0 +1,166 @@
+"""One partner of the MSH under test, with the scripted peer that plays it."""
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from msh.flows import operate
+from msh.flows.advance import Actor
+from msh.flows.submit import submit
+from msh.models import Attempt, Incident, OutboundLink, OutboundMessage, PartyEvent
+from msh.protocol.lane import LaneState
+from msh.protocol.message import Payload
+from partners.models import Agreement, Credential, Partner
+from tests.exchange.machine import Machine
+from tests.peer import Peer, Received
+from tests.waiting import wait_until
+
+OUR_PARTY = "111111111"
+THEIR_PARTY = "222222222"
+WAITS = 30.0  # seconds that a test waits for what should come at once, on a busy machine
+LATE = 2.0  # seconds after its time that a copy may come at most
+
+
+@dataclass(eq=False)
+class Pair:
+    """The MSH and one partner: rows of its own, so that tests share an MSH and nothing else."""
+
+    msh: Machine
+    partner: Partner
+    agreement: Agreement
+    peer: Peer
+    _actor: Actor = field(default=Actor("tester", "the test says so"))
+
+    # --- what our application and our operator do -------------------------------------------------
+    def submit(self, content: bytes = b"<Order/>", **options: Any) -> OutboundMessage:
+        """Hand over a message with one payload, or with those of the option `payloads`."""
+        payloads = options.pop("payloads", [Payload(content, label="Order")])
+        options = {"service_interface": "QuoteToCollect", "action": "NewPurchaseOrder"} | options
+        return submit(self.agreement, payloads=payloads, **options)
+
+    def suspend(self) -> None:
+        operate.suspend(self.partner, self._actor)
+
+    def resume(self) -> None:
+        operate.resume(self.partner, self._actor)
+
+    def reset_retries(self) -> None:
+        operate.reset_retries(self.partner, self._actor)
+
+    def send_now(self) -> None:
+        operate.send_now(self.partner, self._actor)
+
+    def start_link(self, last: int, direction: str = "out") -> None:
+        operate.start_link(self.partner, direction, last, self._actor)
+
+    def agree(self, **terms: int) -> None:
+        """Change the agreement."""
+        for name, value in terms.items():
+            setattr(self.agreement, name, value)
+        self.agreement.save(update_fields=list(terms))
+
+    # --- what stands in the rows ------------------------------------------------------------------
+    @property
+    def link(self) -> OutboundLink:
+        """As it is now."""
+        return OutboundLink.objects.get(partner=self.partner)
+
+    def state_of(self, message: OutboundMessage) -> str:
+        return OutboundMessage.objects.get(pk=message.pk).state
+
+    def events(self, message: OutboundMessage) -> list[str]:
+        """Kinds of the events for the From-Party, oldest first."""
+        events = PartyEvent.objects.filter(message=message).order_by("pk")
+        return list(events.values_list("kind", flat=True))
+
+    def attempts(self, message: OutboundMessage) -> list[tuple[str, int | None]]:
+        """Outcome and HTTP status of each attempt that has ended."""
+        ended = Attempt.objects.filter(message=message, ended_at__isnull=False).order_by("number")
+        return list(ended.values_list("outcome", "status"))
+
+    def incidents(self) -> list[str]:
+        """Kinds of its open incidents."""
+        incidents = Incident.objects.filter(partner=self.partner, resolved_at=None)
+        return sorted(incidents.values_list("kind", flat=True))
+
+    # --- waiting ----------------------------------------------------------------------------------
+    def wait_for_state(self, message: OutboundMessage, state: str = "acknowledged") -> None:
+        wait_until(
+            lambda: self.state_of(message) == state,
+            seconds=WAITS,
+            what=f"{message} {state}, the link is {self.link.state}",
+        )
+
+    def wait_for_link(self, state: LaneState) -> OutboundLink:
+        wait_until(
+            lambda: self.link.state == state,
+            seconds=WAITS,
+            what=f"the link to {self.partner} {state}, it is {self.link.state}",
+        )
+        return self.link
+
+    def wait_for_copies(self, message: OutboundMessage, count: int) -> list[Received]:
+        """The copies that came to the peer, once there are `count`."""
+
+        def enough(recording: Any) -> list[Received]:
+            copies: list[Received] = recording.copies_of(message.message_id)
+            return copies if len(copies) >= count else []
+
+        return self.peer.received.wait_for(enough, WAITS, f"{count} copies of {message}")
+
+    def close(self) -> None:
+        """Leave nothing that the MSH would go on with."""
+        if self.link.state != LaneState.SUSPENDED:
+            self.suspend()
+        self.peer.stop()
+
+
+PairFactory = Callable[..., Pair]
+
+
+def new_pair(
+    msh: Machine,
+    *,
+    timeout: int = 1,
+    retries: int = 2,
+    retry_interval: int = 1,
+    acknowledges: bool = False,
+    **terms: Any,
+) -> Pair:
+    """A partner that nobody else has, played by a fresh peer. `terms` are other ones of the
+    agreement. Times in seconds."""
+    name = f"partner-{uuid.uuid4().hex[:12]}"
+    identity = f"http://{name}.example/ebxml/"
+    partner = Partner(name=name, uri=identity)
+    agreement = Agreement(
+        tpa_id=f"tpa-{name}",
+        our_party=OUR_PARTY,
+        our_party_context="DUNS",
+        their_party=THEIR_PARTY,
+        their_party_context="DUNS",
+        timeout=timeout,
+        retries=retries,
+        retry_interval=retry_interval,
+        **terms,
+    )
+    peer = Peer(
+        msh.url,
+        msh_uri=msh.uri,
+        uri=identity,
+        acknowledges=acknowledges,
+        tpa_id=agreement.tpa_id,
+        from_party=THEIR_PARTY,
+        to_party=OUR_PARTY,
+    ).start()
+    partner.address = peer.address
+    partner.full_clean()
+    partner.save()
+    agreement.partner = partner
+    agreement.full_clean()
+    agreement.save()
+    credential = Credential(partner=partner)
+    peer.token = credential.generate()
+    credential.save()
+    operate.open_links(partner)
+    return Pair(msh, partner, agreement, peer)

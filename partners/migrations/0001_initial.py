@@ -2,91 +2,400 @@
 
 import django.core.validators
 import django.db.models.deletion
-import msh.protocol.receiver
-import msh.protocol.vocabulary
 import partners.models.fields
 import partners.models.partner
 from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='OwnIdentity',
+            name="OwnIdentity",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('msh_uri', models.CharField(blank=True, help_text='Our SenderURI. Blank: the setting MSH_URI.', max_length=500, validators=[partners.models.fields.check_uri], verbose_name='MSH URI')),
-                ('error_uri', models.CharField(blank=True, help_text='Where Errors to us go. Blank: the MSH URI.', max_length=500, validators=[partners.models.fields.check_uri], verbose_name='ErrorURI')),
+                (
+                    "id",
+                    models.PositiveSmallIntegerField(
+                        default=1, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                (
+                    "msh_uri",
+                    models.CharField(
+                        blank=True,
+                        help_text="Our SenderURI. Blank: the setting MSH_URI.",
+                        max_length=500,
+                        validators=[partners.models.fields.check_uri],
+                        verbose_name="MSH URI",
+                    ),
+                ),
+                (
+                    "error_uri",
+                    models.CharField(
+                        blank=True,
+                        help_text="Where Errors to us go. Blank: the MSH URI.",
+                        max_length=500,
+                        validators=[partners.models.fields.check_uri],
+                        verbose_name="ErrorURI",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'own identity',
-                'verbose_name_plural': 'own identity',
-                'constraints': [models.CheckConstraint(condition=models.Q(('id', 1)), name='own_identity_is_one_row')],
+                "verbose_name": "own identity",
+                "verbose_name_plural": "own identity",
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("id", 1)), name="own_identity_is_one_row"
+                    )
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Partner',
+            name="Partner",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.SlugField(max_length=63, unique=True)),
-                ('our_uri', models.CharField(blank=True, help_text="Who we are to this partner: our SenderURI, its ReceiverURI. Blank: the MSH's own URI. Fixed once used.", max_length=500, validators=[partners.models.fields.check_uri], verbose_name='our URI')),
-                ('uri', models.CharField(help_text='Who the partner is: its SenderURI and our ReceiverURI in the RoutingHeader. Fixed once used.', max_length=500, validators=[partners.models.fields.check_uri], verbose_name='URI')),
-                ('address', models.CharField(blank=True, help_text='Where we POST to. Blank: its URI. May change at any time.', max_length=500, validators=[partners.models.fields.check_uri], verbose_name='address')),
-                ('error_address', models.CharField(blank=True, help_text='Where its Errors go. Blank: its address. An ErrorURI in a message is never used.', max_length=500, validators=[partners.models.fields.check_uri], verbose_name='error address')),
-                ('allowed_networks', models.TextField(blank=True, help_text='Networks its requests may come from, such as 192.0.2.0/24. Blank: any.', validators=[partners.models.partner.check_networks])),
-                ('outgoing_kind', models.CharField(choices=[('none', 'Nothing'), ('bearer', 'Bearer token'), ('basic', 'Basic: user and password')], default='none', help_text='How we show this partner who we are.', max_length=6, verbose_name='we show')),
-                ('outgoing_secret', models.TextField(blank=True, default='', editable=False)),
-                ('in_use', models.BooleanField(db_default=False, default=False, editable=False)),
-                ('our_uri_normalised', models.CharField(blank=True, editable=False, max_length=500)),
-                ('uri_normalised', models.CharField(editable=False, max_length=500)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("name", models.SlugField(max_length=63, unique=True)),
+                (
+                    "our_uri",
+                    models.CharField(
+                        blank=True,
+                        help_text="Who we are to this partner: our SenderURI, its ReceiverURI. Blank: the MSH's own URI. Fixed once used.",
+                        max_length=500,
+                        validators=[partners.models.fields.check_uri],
+                        verbose_name="our URI",
+                    ),
+                ),
+                (
+                    "uri",
+                    models.CharField(
+                        help_text="Who the partner is: its SenderURI and our ReceiverURI in the RoutingHeader. Fixed once used.",
+                        max_length=500,
+                        validators=[partners.models.fields.check_uri],
+                        verbose_name="URI",
+                    ),
+                ),
+                (
+                    "address",
+                    models.CharField(
+                        blank=True,
+                        help_text="Where we POST to. Blank: its URI. May change at any time.",
+                        max_length=500,
+                        validators=[partners.models.fields.check_uri],
+                        verbose_name="address",
+                    ),
+                ),
+                (
+                    "error_address",
+                    models.CharField(
+                        blank=True,
+                        help_text="Where its Errors go. Blank: its address. An ErrorURI in a message is never used.",
+                        max_length=500,
+                        validators=[partners.models.fields.check_uri],
+                        verbose_name="error address",
+                    ),
+                ),
+                (
+                    "allowed_networks",
+                    models.TextField(
+                        blank=True,
+                        help_text="Networks its requests may come from, such as 192.0.2.0/24. Blank: any.",
+                        validators=[partners.models.partner.check_networks],
+                    ),
+                ),
+                (
+                    "outgoing_kind",
+                    models.CharField(
+                        choices=[
+                            ("none", "Nothing"),
+                            ("bearer", "Bearer token"),
+                            ("basic", "Basic: user and password"),
+                        ],
+                        default="none",
+                        help_text="How we show this partner who we are.",
+                        max_length=6,
+                        verbose_name="we show",
+                    ),
+                ),
+                ("outgoing_secret", models.TextField(blank=True, default="", editable=False)),
+                ("in_use", models.BooleanField(db_default=False, default=False, editable=False)),
+                (
+                    "our_uri_normalised",
+                    models.CharField(blank=True, editable=False, max_length=500),
+                ),
+                ("uri_normalised", models.CharField(blank=True, editable=False, max_length=500)),
             ],
             options={
-                'ordering': ['name'],
-                'constraints': [models.UniqueConstraint(fields=('our_uri_normalised', 'uri_normalised'), name='partner_pair', violation_error_message='Another partner has this pair of our URI and its URI.'), models.CheckConstraint(condition=models.Q(models.Q(('outgoing_kind', 'none'), ('outgoing_secret', '')), models.Q(models.Q(('outgoing_kind', 'none'), _negated=True), models.Q(('outgoing_secret', ''), _negated=True)), _connector='OR'), name='partner_secret_iff_shown', violation_error_message='A token or user:password is needed to show it.')],
+                "ordering": ["name"],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("our_uri_normalised", "uri_normalised"),
+                        name="partner_pair",
+                        violation_error_message="Another partner has this pair of our URI and its URI.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("outgoing_kind", "none"), ("outgoing_secret", "")),
+                            models.Q(
+                                models.Q(("outgoing_kind", "none"), _negated=True),
+                                models.Q(("outgoing_secret", ""), _negated=True),
+                            ),
+                            _connector="OR",
+                        ),
+                        name="partner_secret_iff_shown",
+                        violation_error_message="A token or user:password is needed to show it.",
+                    ),
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Credential',
+            name="Credential",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('kind', models.CharField(choices=[('bearer', 'Bearer token'), ('basic', 'Basic: user and password')], default='bearer', max_length=6)),
-                ('sha256', models.CharField(editable=False, max_length=64, unique=True, verbose_name='SHA-256')),
-                ('label', models.CharField(blank=True, help_text='Who holds it, since when.', max_length=100)),
-                ('created', models.DateTimeField(auto_now_add=True)),
-                ('partner', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='credentials', to='partners.partner')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[("bearer", "Bearer token"), ("basic", "Basic: user and password")],
+                        default="bearer",
+                        max_length=6,
+                    ),
+                ),
+                (
+                    "sha256",
+                    models.CharField(
+                        editable=False, max_length=64, unique=True, verbose_name="SHA-256"
+                    ),
+                ),
+                (
+                    "label",
+                    models.CharField(
+                        blank=True, help_text="Who holds it, since when.", max_length=100
+                    ),
+                ),
+                ("created", models.DateTimeField(auto_now_add=True)),
+                (
+                    "partner",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="credentials",
+                        to="partners.partner",
+                    ),
+                ),
             ],
             options={
-                'ordering': ['created'],
+                "ordering": ["created"],
             },
         ),
         migrations.CreateModel(
-            name='Agreement',
+            name="Agreement",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('tpa_id', models.CharField(max_length=255, verbose_name='TPAId')),
-                ('our_party', models.CharField(help_text='From, when we send.', max_length=255, verbose_name='our PartyId')),
-                ('our_party_context', models.CharField(blank=True, help_text='DUNS, URI … Blank: any (D63).', max_length=255, verbose_name='its context')),
-                ('their_party', models.CharField(help_text='To, when we send.', max_length=255, verbose_name='their PartyId')),
-                ('their_party_context', models.CharField(blank=True, help_text='DUNS, URI … Blank: any (D63).', max_length=255, verbose_name='its context')),
-                ('timeout', models.PositiveIntegerField(db_default=60, default=60, help_text='Timeout: seconds to wait for an Acknowledgement or Error after a message was sent, before the first retry.', validators=[django.core.validators.MinValueValidator(1, 'Must be 1 or more.'), django.core.validators.MaxValueValidator(604800, 'Must be 604800 or less.')])),
-                ('retries', models.PositiveIntegerField(db_default=3, default=3, help_text='Retries: how many times the same message is sent again until an Acknowledgement comes. Then sending to the partner is suspended.', validators=[django.core.validators.MinValueValidator(0, 'Must be 0 or more.'), django.core.validators.MaxValueValidator(10000, 'Must be 10000 or less.')])),
-                ('retry_interval', models.PositiveIntegerField(db_default=60, default=60, help_text='RetryInterval: seconds to wait after a retry before the next.', validators=[django.core.validators.MinValueValidator(1, 'Must be 1 or more.'), django.core.validators.MaxValueValidator(604800, 'Must be 604800 or less.')])),
-                ('semantics', models.CharField(choices=[('OnceAndOnlyOnce', 'OnceAndOnlyOnce'), ('BestEffort', 'BestEffort')], default=msh.protocol.vocabulary.DeliverySemantics['ONCE_AND_ONLY_ONCE'], help_text='Of messages that are submitted without any.', max_length=16, verbose_name='DeliverySemantics')),
-                ('transient_count_limit', models.PositiveIntegerField(db_default=100, default=100, help_text='TransientErrors in a row for one message before sending is suspended.', validators=[django.core.validators.MinValueValidator(1, 'Must be 1 or more.'), django.core.validators.MaxValueValidator(100000, 'Must be 100000 or less.')])),
-                ('transient_time_limit', models.PositiveIntegerField(db_default=86400, default=86400, help_text='Seconds that TransientErrors may hold one message in all before sending is suspended.', validators=[django.core.validators.MinValueValidator(1, 'Must be 1 or more.'), django.core.validators.MaxValueValidator(2419200, 'Must be 2419200 or less.')])),
-                ('transient_wait_limit', models.PositiveIntegerField(db_default=3600, default=3600, help_text='Most seconds of one wait that we grant to a MinRetrySecs or Retry-After.', validators=[django.core.validators.MinValueValidator(1, 'Must be 1 or more.'), django.core.validators.MaxValueValidator(604800, 'Must be 604800 or less.')])),
-                ('on_unexpected_first', models.CharField(choices=[('accept', 'accept'), ('hold', 'hold'), ('refuse', 'refuse')], default=msh.protocol.receiver.OnUnexpectedFirst['ACCEPT'], help_text="When SequenceNumber 1 comes though higher numbers were accepted: accept it as the partner's reset, hold it until an operator allows it, or refuse it.", max_length=6, verbose_name='on unexpected first')),
-                ('partner', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='agreements', to='partners.partner')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("tpa_id", models.CharField(max_length=255, verbose_name="TPAId")),
+                (
+                    "our_party",
+                    models.CharField(
+                        help_text="From, when we send.", max_length=255, verbose_name="our PartyId"
+                    ),
+                ),
+                (
+                    "our_party_context",
+                    models.CharField(
+                        blank=True,
+                        help_text="DUNS, URI … Blank: any (D63).",
+                        max_length=255,
+                        verbose_name="its context",
+                    ),
+                ),
+                (
+                    "their_party",
+                    models.CharField(
+                        help_text="To, when we send.", max_length=255, verbose_name="their PartyId"
+                    ),
+                ),
+                (
+                    "their_party_context",
+                    models.CharField(
+                        blank=True,
+                        help_text="DUNS, URI … Blank: any (D63).",
+                        max_length=255,
+                        verbose_name="its context",
+                    ),
+                ),
+                (
+                    "timeout",
+                    models.PositiveIntegerField(
+                        db_default=60,
+                        default=60,
+                        help_text="Timeout: seconds to wait for an Acknowledgement or Error after a message was sent, before the first retry.",
+                        validators=[
+                            django.core.validators.MinValueValidator(1, "Must be 1 or more."),
+                            django.core.validators.MaxValueValidator(
+                                604800, "Must be 604800 or less."
+                            ),
+                        ],
+                    ),
+                ),
+                (
+                    "retries",
+                    models.PositiveIntegerField(
+                        db_default=3,
+                        default=3,
+                        help_text="Retries: how many times the same message is sent again until an Acknowledgement comes. Then sending to the partner is suspended.",
+                        validators=[
+                            django.core.validators.MinValueValidator(0, "Must be 0 or more."),
+                            django.core.validators.MaxValueValidator(
+                                10000, "Must be 10000 or less."
+                            ),
+                        ],
+                    ),
+                ),
+                (
+                    "retry_interval",
+                    models.PositiveIntegerField(
+                        db_default=60,
+                        default=60,
+                        help_text="RetryInterval: seconds to wait after a retry before the next.",
+                        validators=[
+                            django.core.validators.MinValueValidator(1, "Must be 1 or more."),
+                            django.core.validators.MaxValueValidator(
+                                604800, "Must be 604800 or less."
+                            ),
+                        ],
+                    ),
+                ),
+                (
+                    "semantics",
+                    models.CharField(
+                        choices=[
+                            ("OnceAndOnlyOnce", "OnceAndOnlyOnce"),
+                            ("BestEffort", "BestEffort"),
+                        ],
+                        default="OnceAndOnlyOnce",
+                        help_text="Of messages that are submitted without any.",
+                        max_length=16,
+                        verbose_name="DeliverySemantics",
+                    ),
+                ),
+                (
+                    "transient_count_limit",
+                    models.PositiveIntegerField(
+                        db_default=100,
+                        default=100,
+                        help_text="TransientErrors in a row for one message before sending is suspended.",
+                        validators=[
+                            django.core.validators.MinValueValidator(1, "Must be 1 or more."),
+                            django.core.validators.MaxValueValidator(
+                                100000, "Must be 100000 or less."
+                            ),
+                        ],
+                    ),
+                ),
+                (
+                    "transient_time_limit",
+                    models.PositiveIntegerField(
+                        db_default=86400,
+                        default=86400,
+                        help_text="Seconds that TransientErrors may hold one message in all before sending is suspended.",
+                        validators=[
+                            django.core.validators.MinValueValidator(1, "Must be 1 or more."),
+                            django.core.validators.MaxValueValidator(
+                                2419200, "Must be 2419200 or less."
+                            ),
+                        ],
+                    ),
+                ),
+                (
+                    "transient_wait_limit",
+                    models.PositiveIntegerField(
+                        db_default=3600,
+                        default=3600,
+                        help_text="Most seconds of one wait that we grant to a MinRetrySecs or Retry-After.",
+                        validators=[
+                            django.core.validators.MinValueValidator(1, "Must be 1 or more."),
+                            django.core.validators.MaxValueValidator(
+                                604800, "Must be 604800 or less."
+                            ),
+                        ],
+                    ),
+                ),
+                (
+                    "on_unexpected_first",
+                    models.CharField(
+                        choices=[("accept", "accept"), ("hold", "hold"), ("refuse", "refuse")],
+                        default="accept",
+                        help_text="When SequenceNumber 1 comes though higher numbers were accepted: accept it as the partner's reset, hold it until an operator allows it, or refuse it.",
+                        max_length=6,
+                        verbose_name="on unexpected first",
+                    ),
+                ),
+                (
+                    "partner",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="agreements",
+                        to="partners.partner",
+                    ),
+                ),
             ],
             options={
-                'ordering': ['partner', 'tpa_id'],
-                'constraints': [models.UniqueConstraint(fields=('partner', 'tpa_id'), name='agreement_once', violation_error_message='This partner has another agreement with this TPAId.'), models.CheckConstraint(condition=models.Q(('timeout__gte', 1), ('timeout__lte', 604800)), name='agreement_timeout'), models.CheckConstraint(condition=models.Q(('retries__gte', 0), ('retries__lte', 10000)), name='agreement_retries'), models.CheckConstraint(condition=models.Q(('retry_interval__gte', 1), ('retry_interval__lte', 604800)), name='agreement_retry_interval'), models.CheckConstraint(condition=models.Q(('transient_count_limit__gte', 1), ('transient_count_limit__lte', 100000)), name='agreement_transient_count_limit'), models.CheckConstraint(condition=models.Q(('transient_time_limit__gte', 1), ('transient_time_limit__lte', 2419200)), name='agreement_transient_time_limit'), models.CheckConstraint(condition=models.Q(('transient_wait_limit__gte', 1), ('transient_wait_limit__lte', 604800)), name='agreement_transient_wait_limit')],
+                "ordering": ["partner", "tpa_id"],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("partner", "tpa_id"),
+                        name="agreement_once",
+                        violation_error_message="This partner has another agreement with this TPAId.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("timeout__gte", 1), ("timeout__lte", 604800)),
+                        name="agreement_timeout",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("retries__gte", 0), ("retries__lte", 10000)),
+                        name="agreement_retries",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("retry_interval__gte", 1), ("retry_interval__lte", 604800)
+                        ),
+                        name="agreement_retry_interval",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("transient_count_limit__gte", 1),
+                            ("transient_count_limit__lte", 100000),
+                        ),
+                        name="agreement_transient_count_limit",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("transient_time_limit__gte", 1), ("transient_time_limit__lte", 2419200)
+                        ),
+                        name="agreement_transient_time_limit",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("transient_wait_limit__gte", 1), ("transient_wait_limit__lte", 604800)
+                        ),
+                        name="agreement_transient_wait_limit",
+                    ),
+                ],
             },
         ),
     ]

@@ -68,7 +68,7 @@ class Agreement(models.Model):
         "DeliverySemantics",
         max_length=16,
         choices=[(s.value, s.value) for s in DeliverySemantics],
-        default=DeliverySemantics.ONCE_AND_ONLY_ONCE,
+        default=DeliverySemantics.ONCE_AND_ONLY_ONCE.value,
         help_text="Of messages that are submitted without any.",
     )
     transient_count_limit = _bounded(
@@ -90,7 +90,7 @@ class Agreement(models.Model):
         "on unexpected first",
         max_length=6,
         choices=[(o.value, o.value) for o in OnUnexpectedFirst],
-        default=OnUnexpectedFirst.ACCEPT,
+        default=OnUnexpectedFirst.ACCEPT.value,
         help_text="When SequenceNumber 1 comes though higher numbers were accepted: accept it as"
         " the partner's reset, hold it until an operator allows it, or refuse it.",
     )

@@ -1,7 +1,6 @@
 """Who we are to partners that were not given another `our_uri`."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -29,6 +28,7 @@ class OwnIdentity(models.Model):
 
     THE_ROW = 1
 
+    id = models.PositiveSmallIntegerField(primary_key=True, default=THE_ROW, editable=False)
     msh_uri = uri_field("MSH URI", "Our SenderURI. Blank: the setting MSH_URI.", blank=True)
     error_uri = uri_field("ErrorURI", "Where Errors to us go. Blank: the MSH URI.", blank=True)
 
@@ -40,10 +40,6 @@ class OwnIdentity(models.Model):
 
     def __str__(self) -> str:
         return self.msh_uri or settings.MSH_URI
-
-    def save(self, *args: Any, **kwargs: Any) -> None:
-        self.pk = self.THE_ROW
-        super().save(*args, **kwargs)
 
     def clean(self) -> None:
         """Refuse to rename the pairs that are in use under our present URI (D16)."""
@@ -63,7 +59,7 @@ class OwnIdentity(models.Model):
 
 def our_identity() -> Identity:
     """Who we are now: the row, else the settings. One small query; never remembered."""
-    row = OwnIdentity.objects.filter(pk=OwnIdentity.THE_ROW).first()
+    row = OwnIdentity.objects.first()
     if row is None or not row.msh_uri:
         uri = settings.MSH_URI
         return Identity(uri, (row and row.error_uri) or settings.MSH_ERROR_URI or uri)

@@ -98,7 +98,7 @@ class Partner(models.Model):
     in_use = models.BooleanField(default=False, db_default=False, editable=False)
     """Set with the first message: from then on the pair keeps its name."""
     our_uri_normalised = models.CharField(max_length=URI_LIMIT, editable=False, blank=True)
-    uri_normalised = models.CharField(max_length=URI_LIMIT, editable=False)
+    uri_normalised = models.CharField(max_length=URI_LIMIT, editable=False, blank=True)
 
     objects = PartnerQuerySet.as_manager()
 
@@ -158,7 +158,10 @@ class Partner(models.Model):
         networks = networks_of(self.allowed_networks)
         if not networks:
             return True
-        ip = ipaddress.ip_address(address)
+        try:
+            ip = ipaddress.ip_address(address)
+        except ValueError:  # a UNIX socket has none
+            return False
         ip = getattr(ip, "ipv4_mapped", None) or ip
         return any(ip in network for network in networks)
 

@@ -1,0 +1,35 @@
+"""`manage.py setup FILE.json`: partners and agreements from a document."""
+
+import json
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from msh.management.cli import MshCommand
+from partners.setup import SetupRefused, apply
+
+
+class Command(MshCommand):
+    help = "Add and update partners and agreements from a JSON document. Never removes any."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("file", type=Path, metavar="FILE.json")
+
+    def handle(self, *args: Any, file: Path, **options: Any) -> None:
+        try:
+            report = apply(_document(file))
+        except SetupRefused as refused:
+            raise CommandError(f"{file} was not applied:\n{refused}") from None
+        self.answer(report.as_json(), str(report), as_json=options["json"])
+
+
+def _document(file: Path) -> Any:
+    try:
+        return json.loads(file.read_text())
+    except OSError as problem:
+        raise CommandError(f"{file} cannot be read: {problem.strerror}.") from None
+    except ValueError as problem:
+        raise CommandError(f"{file} is not JSON: {problem}.") from None

@@ -1,0 +1,219 @@
+"""`manage.py setup FILE.json`: partners and agreements from a document. Adds and updates, never
+removes; the same document again changes nothing. All of it is applied, or nothing."""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
+from django.db import transaction
+from django.db.models import Model
+
+from partners.models import Agreement, Credential, CredentialKind, OwnIdentity, Partner, digest_of
+from partners.models.partner import OutgoingKind
+from partners.secrecy import SecretUnreadableError
+
+_OWN = {"msh_uri": str, "error_uri": str}
+_PARTNER = {
+    "name": str,
+    "our_uri": str,
+    "uri": str,
+    "address": str,
+    "error_uri": str,
+    "allowed_networks": str,
+}
+_INCOMING = {"token_in": CredentialKind.BEARER, "basic_in": CredentialKind.BASIC}
+_OUTGOING = {"token_out": OutgoingKind.BEARER, "basic_out": OutgoingKind.BASIC}
+_OUTGOING_FIELDS = ("outgoing_kind", "outgoing_secret")
+_SECRETS = dict.fromkeys((*_INCOMING, *_OUTGOING), str)
+_AGREEMENT = {
+    "tpa_id": str,
+    "our_party": str,
+    "our_party_context": str,
+    "their_party": str,
+    "their_party_context": str,
+    "timeout": int,
+    "retries": int,
+    "retry_interval": int,
+    "semantics": str,
+    "transient_count_limit": int,
+    "transient_time_limit": int,
+    "transient_wait_limit": int,
+    "on_unexpected_first": str,
+}
+_FIELDS = {"error_uri": "error_address"}  # in the document → of Partner, where they differ
+_KINDS = {str: "text in quotes", int: "a whole number", list: "a list", dict: "an object"}
+
+
+class SetupRefused(ValueError):
+    """What is wrong in the document, one line each: "PATH: what, and the cure". Nothing changed."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What became of one thing: `what` is added, updated or unchanged; `fields` were updated."""
+
+    thing: str
+    what: str
+    fields: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        fields = f" ({', '.join(self.fields)})" if self.fields else ""
+        return f"{self.thing}: {self.what}{fields}"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    changes: tuple[Change, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        return {"changes": [asdict(change) for change in self.changes]}
+
+    def __str__(self) -> str:
+        return "\n".join(str(change) for change in self.changes)
+
+
+def apply(document: Any) -> Report:
+    """Apply a document (its form is in the README). Refuses it as a whole with SetupRefused."""
+    setup = _Setup()
+    with transaction.atomic():
+        setup.take_document(document)
+        if setup.problems:
+            raise SetupRefused(setup.problems)
+    return Report(tuple(setup.changes))
+
+
+class _Setup:
+    """One application of a document; collects every problem before it gives up."""
+
+    def __init__(self) -> None:
+        self.changes: list[Change] = []
+        self.problems: list[str] = []
+
+    def take_document(self, document: Any) -> None:
+        read = self._read("", document, {**_OWN, "partners": list})
+        for number, partner in enumerate(read.get("partners", ())):
+            self._take_partner(f"partners[{number}]", partner)
+        if own := {key: read[key] for key in read if key in _OWN}:
+            identity = OwnIdentity.objects.first() or OwnIdentity()
+            self._keep("", "this MSH", identity, own)
+
+    def _take_partner(self, path: str, document: Any) -> None:
+        read = self._read(path, document, {**_PARTNER, **_SECRETS, "agreements": list})
+        name = self._required(path, read, "name")
+        partner = Partner.objects.filter(name=name).first() or Partner()
+        values = {_FIELDS.get(key, key): read[key] for key in read if key in _PARTNER}
+        values |= self._outgoing(path, partner, read)
+        if not name or not self._keep(path, f"partner {name}", partner, values):
+            return
+        for key, kind in _INCOMING.items():
+            if key in read:
+                self._take_credential(f"{path}.{key}", partner, kind, read[key])
+        for number, agreement in enumerate(read.get("agreements", ())):
+            self._take_agreement(f"{path}.agreements[{number}]", partner, agreement)
+
+    def _take_agreement(self, path: str, partner: Partner, document: Any) -> None:
+        read = self._read(path, document, _AGREEMENT)
+        tpa_id = self._required(path, read, "tpa_id")
+        found = partner.agreements.filter(tpa_id=tpa_id).first()
+        thing = f"agreement {tpa_id} with {partner}"
+        self._keep(path, thing, found or Agreement(partner=partner), read)
+
+    def _take_credential(
+        self, path: str, partner: Partner, kind: CredentialKind, secret: str
+    ) -> None:
+        digest = digest_of(secret)
+        found = Credential.objects.filter(sha256=digest).select_related("partner").first()
+        if not secret or (kind is CredentialKind.BASIC and ":" not in secret):
+            self._problem(path, "write a token, or user:password for Basic.")
+        elif found is None:
+            Credential.objects.create(partner=partner, kind=kind, sha256=digest, label="setup")
+            self.changes.append(Change(f"credential of {partner}", "added"))
+        elif found.partner_id != partner.pk:
+            self._problem(path, f"partner {found.partner} shows the same: each needs its own.")
+
+    def _outgoing(self, path: str, partner: Partner, read: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of what we show, if that is another than now."""
+        keys = [key for key in _OUTGOING if key in read]
+        if len(keys) > 1:
+            self._problem(path, f"give {' or '.join(keys)}, not both.")
+        if len(keys) != 1:
+            return {}
+        wanted = Partner()
+        try:
+            wanted.show(_OUTGOING[keys[0]], read[keys[0]])
+        except ValidationError as problem:
+            self._problem(f"{path}.{keys[0]}", problem.messages[0])
+            return {}
+        if _shows_the_same(partner, wanted):
+            return {}
+        return {name: getattr(wanted, name) for name in _OUTGOING_FIELDS}
+
+    def _keep(self, path: str, thing: str, row: Model, values: Mapping[str, Any]) -> bool:
+        """Save the row with these values if they are new. False if they are refused."""
+        added = row._state.adding  # noqa: SLF001, Django documents it
+        changed = {name: value for name, value in values.items() if getattr(row, name) != value}
+        for name, value in changed.items():
+            setattr(row, name, value)
+        try:
+            row.full_clean()
+        except ValidationError as problem:
+            self._note_refusals(path, problem)
+            return False
+        if added:
+            row.save()
+        elif changed:
+            row.save(update_fields=list(changed))
+        what = "added" if added else "updated" if changed else "unchanged"
+        self.changes.append(Change(thing, what, () if added else tuple(changed)))
+        return True
+
+    def _read(self, path: str, document: Any, keys: Mapping[str, type]) -> dict[str, Any]:
+        """The values of an object, each of the type that `keys` names."""
+        if not isinstance(document, dict):
+            self._problem(path, f"must be {_KINDS[dict]}.")
+            return {}
+        read = {}
+        for key, value in document.items():
+            place = f"{path}.{key}".removeprefix(".")
+            if key not in keys:
+                self._problem(place, f"is not known here. {_suggestion(key, keys)}")
+            elif type(value) is not keys[key]:
+                self._problem(place, f"must be {_KINDS[keys[key]]}.")
+            else:
+                read[key] = value
+        return read
+
+    def _required(self, path: str, read: Mapping[str, Any], key: str) -> str:
+        if not read.get(key):
+            self._problem(f"{path}.{key}", "is missing.")
+        return str(read.get(key, ""))
+
+    def _note_refusals(self, path: str, problem: ValidationError) -> None:
+        names = {field: key for key, field in _FIELDS.items()}
+        for field, messages in problem.message_dict.items():
+            key = "" if field == NON_FIELD_ERRORS else names.get(field, field)
+            for message in messages:
+                self._problem(f"{path}.{key}".strip("."), message)
+
+    def _problem(self, path: str, what: str) -> None:
+        problem = f"{path or 'the document'}: {what}"
+        if problem not in self.problems:
+            self.problems.append(problem)
+
+
+def _shows_the_same(partner: Partner, wanted: Partner) -> bool:
+    try:
+        return partner.authorization() == wanted.authorization()
+    except SecretUnreadableError:
+        return False
+
+
+def _suggestion(key: str, keys: Iterable[str]) -> str:
+    close = difflib.get_close_matches(key, keys, n=1)
+    return f"Did you mean {close[0]}?" if close else f"Known: {', '.join(keys)}."

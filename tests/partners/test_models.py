@@ -1,0 +1,289 @@
+"""Partners, credentials, agreements and our own identity."""
+
+from base64 import b64encode
+from typing import Any
+
+import pytest
+from cryptography.fernet import Fernet
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, connection, transaction
+from django.test.utils import CaptureQueriesContext
+from pytest_django.fixtures import Settings
+
+from partners.models import (
+    Agreement,
+    Credential,
+    CredentialKind,
+    OwnIdentity,
+    Partner,
+    digest_of,
+    our_identity,
+)
+from partners.models.agreement import BOUNDS
+from partners.models.partner import OutgoingKind
+from partners.secrecy import SecretUnreadableError
+
+pytestmark = pytest.mark.django_db
+
+
+def make_partner(name: str = "acme", **fields: Any) -> Partner:
+    partner = Partner(name=name, **{"uri": f"http://{name}.example/ebxml/", **fields})
+    partner.full_clean()
+    partner.save()
+    return partner
+
+
+def make_agreement(partner: Partner, **fields: Any) -> Agreement:
+    given = {"tpa_id": "tpa-1", "our_party": "1", "their_party": "2"}
+    return Agreement(partner=partner, **{**given, **fields})
+
+
+# --- the pair -----------------------------------------------------------------------------------
+def test_addresses_default_one_to_the_other() -> None:
+    partner = make_partner()
+    assert partner.destination == partner.error_destination == partner.uri
+    partner.address = "http://10.0.0.1/"
+    assert partner.destination == partner.error_destination == "http://10.0.0.1/"
+    partner.error_address = "http://10.0.0.2/"
+    assert partner.error_destination == "http://10.0.0.2/"
+    assert partner.destination == "http://10.0.0.1/"
+
+
+def test_the_pair_is_compared_after_normalisation() -> None:
+    partner = make_partner(our_uri="http://us.example/ebxml/acme/")
+    ours, theirs = "HTTP://US.example:80/ebxml/acme/", "http://ACME.example:80/ebxml/"
+    assert partner.is_pair(theirs, ours)
+    assert not partner.is_pair(ours, theirs)
+    assert not partner.is_pair(theirs + "x", ours)
+    assert not partner.is_pair("", "")
+
+
+def test_the_pair_falls_back_to_our_default_uri() -> None:
+    partner = make_partner()
+    assert partner.is_pair(partner.uri, our_identity().uri)
+    OwnIdentity.objects.create(msh_uri="http://moved.example/")
+    assert partner.is_pair(partner.uri, "http://moved.example")
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        {"uri": "HTTP://ACME.example:80/ebxml/"},
+        {"our_uri": "http://MSH.example/ebxml/"},
+    ],
+)
+def test_a_pair_belongs_to_one_partner(same: dict[str, str]) -> None:
+    first = make_partner()
+    with pytest.raises(ValidationError, match="Partner acme has this pair"):
+        make_partner("other", **{"uri": first.uri, **same})
+    make_partner("other", uri=first.uri, our_uri="http://msh.example/ebxml/other/")
+
+
+def test_the_database_keeps_pairs_apart_too() -> None:
+    first = make_partner(our_uri="http://us.example/")
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Partner.objects.create(name="other", uri=first.uri, our_uri="http://US.example")
+
+
+@pytest.mark.parametrize("field", ["uri", "our_uri"])
+def test_the_pair_is_fixed_once_used(field: str) -> None:
+    partner = make_partner(our_uri="http://us.example/")
+    setattr(partner, field, "http://moved.example/")
+    partner.full_clean()
+    partner.save()
+    Partner.objects.update(in_use=True)
+    setattr(partner, field, "http://again.example/")
+    with pytest.raises(ValidationError, match="A moved host is a new address"):
+        partner.full_clean()
+
+
+def test_a_used_pair_may_be_written_otherwise() -> None:
+    partner = make_partner()
+    Partner.objects.update(in_use=True)
+    partner.our_uri = our_identity().uri
+    partner.address = "http://moved.example/"
+    partner.full_clean()
+
+
+def test_our_uri_is_fixed_while_used_partners_rely_on_it() -> None:
+    partner = make_partner()
+    identity = OwnIdentity(msh_uri="http://moved.example/")
+    identity.full_clean()
+    Partner.objects.update(in_use=True)
+    with pytest.raises(ValidationError, match="First give these partners it as their our_uri"):
+        identity.full_clean()
+    partner.our_uri = our_identity().uri
+    partner.full_clean()
+    partner.save()
+    identity.full_clean()
+
+
+def test_there_is_one_own_identity() -> None:
+    OwnIdentity.objects.create(msh_uri="http://us.example/")
+    with pytest.raises(IntegrityError), transaction.atomic():
+        OwnIdentity.objects.create(pk=2, msh_uri="http://them.example/")
+
+
+def test_our_identity_is_the_row_s_else_the_settings(settings: Settings) -> None:
+    settings.MSH_URI, settings.MSH_ERROR_URI = "http://set.example/", "http://set.example/errors/"
+    assert (our_identity().uri, our_identity().error_uri) == (
+        "http://set.example/",
+        "http://set.example/errors/",
+    )
+    row = OwnIdentity.objects.create(msh_uri="http://row.example/")
+    assert (our_identity().uri, our_identity().error_uri) == ("http://row.example/",) * 2
+    row.error_uri = "http://row.example/errors/"
+    row.save()
+    assert our_identity().error_uri == "http://row.example/errors/"
+
+
+# --- who may come in ----------------------------------------------------------------------------
+def test_a_partner_is_found_by_any_of_its_credentials_in_one_query() -> None:
+    partner = make_partner()
+    bearer = Credential(partner=partner)
+    token = bearer.generate()
+    bearer.save()
+    basic = Credential(partner=partner, kind=CredentialKind.BASIC)
+    user_and_password = basic.generate()
+    basic.save()
+    assert user_and_password.startswith("acme:")
+    encoded = b64encode(user_and_password.encode()).decode()
+    for header in (f"Bearer {token}", f"bearer  {token} ", f"BASIC {encoded}"):
+        with CaptureQueriesContext(
+            connection,
+        ) as queries:
+            assert Partner.objects.by_credential(header) == partner
+        assert len(queries) == 1
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        "Bearer",
+        "Bearer wrong",
+        "Basic",
+        "Basic !!!",
+        "Basic /w==",
+        "Digest x",
+        "token",
+        "Bearer ü",
+    ],
+)
+def test_other_headers_find_nobody(header: str) -> None:
+    Credential.objects.create(partner=make_partner(), sha256=digest_of("token"))
+    assert Partner.objects.by_credential(header) is None
+
+
+def test_a_basic_password_is_no_bearer_token() -> None:
+    Credential.objects.create(
+        partner=make_partner(), kind=CredentialKind.BASIC, sha256=digest_of("user:password")
+    )
+    assert Partner.objects.by_credential("Bearer user:password") is None
+
+
+def test_secrets_of_partners_are_not_kept() -> None:
+    credential = Credential(partner=make_partner())
+    token = credential.generate()
+    credential.save()
+    kept = str(list(Credential.objects.values()))
+    assert len(token) >= 43
+    assert token not in kept
+
+
+@pytest.mark.parametrize(
+    ("networks", "address", "admitted"),
+    [
+        ("", "203.0.113.9", True),
+        ("192.0.2.0/24", "192.0.2.7", True),
+        ("192.0.2.0/24", "::ffff:192.0.2.7", True),
+        ("192.0.2.0/24", "192.0.3.7", False),
+        ("192.0.2.0/24, 2001:db8::/32", "2001:db8::1", True),
+        ("10.0.0.1\n10.0.0.2", "10.0.0.2", True),
+        ("10.0.0.1", "2001:db8::1", False),
+        ("10.0.0.1", "", False),
+    ],
+)
+def test_a_partner_comes_from_its_networks_only(
+    networks: str, address: str, admitted: bool
+) -> None:
+    assert make_partner(allowed_networks=networks).admits(address) is admitted
+
+
+# --- what we show -------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("kind", "secret", "header"),
+    [
+        (OutgoingKind.NONE, "", ""),
+        (OutgoingKind.BEARER, "t0ken", "Bearer t0ken"),
+        (OutgoingKind.BASIC, "us:pässword", "Basic dXM6cMOkc3N3b3Jk"),
+    ],
+)
+def test_what_we_show_is_kept_encrypted(kind: OutgoingKind, secret: str, header: str) -> None:
+    partner = make_partner()
+    partner.show(kind, secret)
+    partner.save()
+    kept = Partner.objects.get()
+    assert kept.authorization() == header
+    assert not secret or secret not in kept.outgoing_secret
+
+
+@pytest.mark.parametrize(
+    ("kind", "secret"),
+    [
+        (OutgoingKind.BEARER, ""),
+        (OutgoingKind.BEARER, "two words"),
+        (OutgoingKind.BEARER, "line\r\nbreak"),
+        (OutgoingKind.BASIC, "password"),
+    ],
+)
+def test_what_cannot_be_a_header_is_not_shown(kind: OutgoingKind, secret: str) -> None:
+    with pytest.raises(ValidationError):
+        Partner().show(kind, secret)
+
+
+def test_keys_rotate(settings: Settings) -> None:
+    partner = make_partner()
+    partner.show(OutgoingKind.BEARER, "token")
+    old, new = settings.MSH_FERNET_KEYS[0], Fernet.generate_key().decode()
+    settings.MSH_FERNET_KEYS = [new, old]
+    assert partner.authorization() == "Bearer token"
+    settings.MSH_FERNET_KEYS = [new]
+    with pytest.raises(SecretUnreadableError, match="add that key to its end"):
+        partner.authorization()
+
+
+# --- agreements ---------------------------------------------------------------------------------
+@pytest.mark.requirement("000-020", "000-099", "000-100")
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        (field, bound + step)
+        for field, ends in BOUNDS.items()
+        for bound, step in zip(ends, (-1, 1), strict=True)
+    ],
+)
+def test_impossible_values_are_refused_by_form_and_database(field: str, value: int) -> None:
+    agreement = make_agreement(make_partner(), **{field: value})
+    with pytest.raises(ValidationError, match="Must be"):
+        agreement.full_clean()
+    with pytest.raises(IntegrityError), transaction.atomic():
+        agreement.save()
+
+
+@pytest.mark.parametrize("end", [0, 1])
+def test_the_bounds_themselves_are_possible(end: int) -> None:
+    agreement = make_agreement(make_partner(), **{f: ends[end] for f, ends in BOUNDS.items()})
+    agreement.full_clean()
+    agreement.save()
+    agreement.refresh_from_db()
+    terms = agreement.terms()
+    assert {f: getattr(terms, f) for f in BOUNDS} == {f: ends[end] for f, ends in BOUNDS.items()}
+
+
+def test_a_tpa_is_agreed_once_with_a_partner() -> None:
+    partner = make_partner()
+    make_agreement(partner).save()
+    with pytest.raises(ValidationError, match="another agreement with this TPAId"):
+        make_agreement(partner).full_clean()
+    make_agreement(make_partner("other")).full_clean()

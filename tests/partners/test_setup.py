@@ -1,0 +1,237 @@
+"""`manage.py setup`: adds, updates, never removes, says exactly what is wrong."""
+
+import json
+from copy import deepcopy
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from partners.models import Agreement, Credential, OwnIdentity, Partner, our_identity
+from partners.setup import SetupRefused, apply
+
+pytestmark = pytest.mark.django_db
+
+DOCUMENT: dict[str, Any] = {
+    "msh_uri": "http://us.example/ebxml/",
+    "error_uri": "http://us.example/ebxml/errors/",
+    "partners": [
+        {
+            "name": "acme",
+            "our_uri": "http://us.example/ebxml/acme/",
+            "uri": "http://acme.example/ebxml/",
+            "address": "http://127.0.0.1:8001/ebxml/",
+            "error_uri": "http://127.0.0.1:8001/errors/",
+            "token_in": "what acme shows",
+            "token_out": "what-we-show",
+            "agreements": [
+                {
+                    "tpa_id": "tpa-1",
+                    "our_party": "111111111",
+                    "their_party": "222222222",
+                    "timeout": 2,
+                    "retries": 0,
+                    "retry_interval": 7,
+                }
+            ],
+        }
+    ],
+}
+
+
+def changed(**partner: Any) -> dict[str, Any]:
+    document = deepcopy(DOCUMENT)
+    document["partners"][0].update(partner)
+    return document
+
+
+def refusal(document: Any) -> list[str]:
+    with pytest.raises(SetupRefused) as refused:
+        apply(document)
+    return refused.value.problems
+
+
+def test_everything_is_set_up() -> None:
+    report = apply(DOCUMENT)
+    assert [str(change) for change in report.changes] == [
+        "partner acme: added",
+        "credential of acme: added",
+        "agreement tpa-1 with acme: added",
+        "this MSH: added",
+    ]
+    identity = our_identity()
+    assert identity.uri == "http://us.example/ebxml/"
+    assert identity.error_uri == "http://us.example/ebxml/errors/"
+    partner = Partner.objects.by_credential("Bearer what acme shows")
+    assert partner is not None
+    assert partner.name == "acme"
+    assert partner.our_uri_or_default == "http://us.example/ebxml/acme/"
+    assert partner.uri == "http://acme.example/ebxml/"
+    assert partner.destination == "http://127.0.0.1:8001/ebxml/"
+    assert partner.error_destination == "http://127.0.0.1:8001/errors/"
+    assert partner.authorization() == "Bearer what-we-show"
+    agreement = partner.agreements.get()
+    assert (agreement.tpa_id, agreement.our_party, agreement.their_party) == (
+        "tpa-1",
+        "111111111",
+        "222222222",
+    )
+    terms = agreement.terms()
+    assert (terms.timeout, terms.retries, terms.retry_interval) == (2, 0, 7)
+
+
+def test_the_same_document_again_changes_nothing() -> None:
+    apply(DOCUMENT)
+    before = list(Partner.objects.values())
+    report = apply(DOCUMENT)
+    assert {change.what for change in report.changes} == {"unchanged"}
+    assert list(Partner.objects.values()) == before
+    assert Credential.objects.count() == 1
+
+
+def test_it_updates_and_never_removes() -> None:
+    apply(DOCUMENT)
+    update = {
+        "partners": [
+            {
+                "name": "acme",
+                "address": "http://127.0.0.1:9001/",
+                "token_in": "the next token",
+                "token_out": "our-next",
+                "agreements": [{"tpa_id": "tpa-1", "timeout": 9}],
+            }
+        ]
+    }
+    report = apply(update)
+    assert [str(change) for change in report.changes] == [
+        "partner acme: updated (address, outgoing_secret)",
+        "credential of acme: added",
+        "agreement tpa-1 with acme: updated (timeout)",
+    ]
+    partner = Partner.objects.get()
+    assert partner.address == "http://127.0.0.1:9001/"
+    assert partner.uri == "http://acme.example/ebxml/"
+    assert partner.authorization() == "Bearer our-next"
+    for token in ("what acme shows", "the next token"):
+        assert Partner.objects.by_credential(f"Bearer {token}") == partner
+    assert Agreement.objects.get().terms().timeout == 9
+    assert Agreement.objects.get().our_party == "111111111"
+    assert our_identity().uri == "http://us.example/ebxml/"
+
+
+def test_basic_credentials_both_ways() -> None:
+    document = changed(basic_in="acme:in", basic_out="us:out")
+    del document["partners"][0]["token_out"]
+    apply(document)
+    partner = Partner.objects.by_credential("Basic YWNtZTppbg==")
+    assert partner is not None
+    assert partner.authorization() == "Basic dXM6b3V0"
+    assert {change.what for change in apply(document).changes} == {"unchanged"}
+
+
+@pytest.mark.parametrize(
+    ("partner", "problem"),
+    [
+        ({"uri": "acme"}, "partners[0].uri: 'acme' is not a URI: write http://HOST/PATH"),
+        ({"error_uri": "x"}, "partners[0].error_uri: 'x' is not a URI"),
+        ({"name": "a b"}, "partners[0].name: "),
+        ({"name": ""}, "partners[0].name: is missing."),
+        ({"urI": "x"}, "partners[0].urI: is not known here. Did you mean uri?"),
+        ({"xyz": 1}, "partners[0].xyz: is not known here. Known: name, "),
+        ({"uri": 5}, "partners[0].uri: must be text in quotes."),
+        ({"agreements": {}}, "partners[0].agreements: must be a list."),
+        ({"agreements": ["x"]}, "partners[0].agreements[0]: must be an object."),
+        ({"agreements": [{}]}, "partners[0].agreements[0].tpa_id: is missing."),
+        ({"token_out": "a b"}, "partners[0].token_out: A token is printable ASCII"),
+        ({"basic_out": "a:b"}, "partners[0]: give token_out or basic_out, not both."),
+        ({"token_in": ""}, "partners[0].token_in: write a token"),
+        ({"basic_in": "user"}, "partners[0].basic_in: write a token, or user:password"),
+        ({"allowed_networks": "10.0.0.0/33"}, "partners[0].allowed_networks: '10.0.0.0/33'"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_path(partner: dict[str, Any], problem: str) -> None:
+    assert any(line.startswith(problem) for line in refusal(changed(**partner)))
+    assert not Partner.objects.exists()
+    assert not OwnIdentity.objects.exists()
+
+
+@pytest.mark.requirement("000-100")
+@pytest.mark.parametrize(
+    ("field", "value", "problem"),
+    [
+        ("timeout", 0, "Must be 1 or more."),
+        ("retries", -1, "Must be 0 or more."),
+        ("retry_interval", 0, "Must be 1 or more."),
+        ("retry_interval", 10**9, "Must be 604800 or less."),
+        ("timeout", 1.5, "must be a whole number."),
+        ("timeout", True, "must be a whole number."),
+        ("timeout", "5", "must be a whole number."),
+        ("semantics", "AtMostOnce", "Value 'AtMostOnce' is not a valid choice."),
+        ("our_party", "", "This field cannot be blank."),
+    ],
+)
+def test_impossible_agreements_are_refused(field: str, value: Any, problem: str) -> None:
+    document = deepcopy(DOCUMENT)
+    document["partners"][0]["agreements"][0][field] = value
+    assert f"partners[0].agreements[0].{field}: {problem}" in refusal(document)
+
+
+def test_all_problems_are_told_at_once() -> None:
+    document = deepcopy(DOCUMENT)
+    document["msh_uri"] = "us"
+    document["partners"].append({"name": "b", "uri": "b"})
+    document["partners"][0]["agreements"][0]["timeout"] = 0
+    assert [line.partition(":")[0] for line in refusal(document)] == [
+        "partners[0].agreements[0].timeout",
+        "partners[1].uri",
+        "msh_uri",
+    ]
+
+
+def test_a_token_belongs_to_one_partner() -> None:
+    document = deepcopy(DOCUMENT)
+    other = {"name": "b", "uri": "http://b.example/", "token_in": "what acme shows"}
+    document["partners"].append(other)
+    assert refusal(document) == [
+        "partners[1].token_in: partner acme shows the same: each needs its own."
+    ]
+
+
+def test_a_document_that_is_no_object_is_refused() -> None:
+    assert refusal([]) == ["the document: must be an object."]
+
+
+def run(file: Path, *arguments: str) -> str:
+    out = StringIO()
+    call_command("setup", str(file), *arguments, stdout=out)
+    return out.getvalue()
+
+
+def test_the_command_answers_people_and_scripts(tmp_path: Path) -> None:
+    file = tmp_path / "setup.json"
+    file.write_text(json.dumps(DOCUMENT))
+    assert "partner acme: added" in run(file)
+    assert json.loads(run(file, "--json"))["changes"][0] == {
+        "thing": "partner acme",
+        "what": "unchanged",
+        "fields": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [("{", "is not JSON"), ('{"msh_uri": "x"}', "was not applied:\nmsh_uri: 'x' is not a URI")],
+)
+def test_the_command_refuses_with_the_reason(tmp_path: Path, content: str, problem: str) -> None:
+    file = tmp_path / "setup.json"
+    file.write_text(content)
+    with pytest.raises(CommandError) as refused:
+        run(file)
+    assert problem in str(refused.value)
+
+
+def test_the_command_names_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="cannot be read: No such file"):
+        run(tmp_path / "none.json")

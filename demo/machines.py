@@ -20,6 +20,8 @@ from msh import datafolder, processes
 from .http11 import NotHttpError, Request, exchange
 
 ROOT = Path(__file__).resolve().parent.parent
+HTTP_DEADLINE = "2"
+"""Seconds: an Ack that the proxy swallows in silence is given up as soon as a message is."""
 READY_SECONDS = 120
 STOP_SECONDS = 40
 KILLABLE = ("web", "worker", "beat")
@@ -65,6 +67,7 @@ class Machine:
             | {
                 "MSH_DATA": str(self.folder),
                 "MSH_CONSUMER": "demo.application.consume",
+            "MSH_HTTP_DEADLINE": HTTP_DEADLINE,
                 "DJANGO_SETTINGS_MODULE": "msh.settings",
                 "PYTHONUNBUFFERED": "1",
             }

@@ -15,6 +15,8 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import scalar_row
 
+from msh import datafolder
+
 ROOT = Path(__file__).resolve().parent.parent
 _READY_WITHIN = 120.0  # seconds
 _GONE_WITHIN = 30.0
@@ -96,8 +98,7 @@ class Msh:
 
     @property
     def database_url(self) -> str:
-        settings: dict[str, str] = json.loads((self.folder / "env.json").read_text())
-        return settings["DATABASE_URL"]
+        return datafolder.read(self.folder, datafolder.SERVERS)["DATABASE_URL"]
 
     def beside(self, name: str) -> str:
         """Address of another, empty database on this MSH's own server, for the floors."""

@@ -1,0 +1,179 @@
+"""The simulation can fail: cores with one fault each are all caught."""
+
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from msh.protocol import effects as do
+from msh.protocol import events as on
+from msh.protocol import receiver, sender, sequence
+from msh.protocol.lane import Lane, LaneState
+from msh.protocol.receiver import Known, MessageArrived, Position, ReceivingLink
+
+from .test_once_and_only_once import STEPS, Exchange
+from .world.hosts import ReceiverStep, SenderStep, Violation, pure_sender
+
+# --- faulty Senders -------------------------------------------------------------------------
+
+
+def takes_2xx_for_an_ack(lane: Lane, event: on.SenderEvent, now: datetime) -> sender.Outcome:
+    if isinstance(event, on.AttemptCarried) and lane.state is LaneState.WAITING and lane.in_flight:
+        event = on.AckReceived(lane.in_flight.message_id)
+    return pure_sender(lane, event, now)
+
+
+def takes_any_ack(lane: Lane, event: on.SenderEvent, now: datetime) -> sender.Outcome:
+    if isinstance(event, on.AckOfOtherReceived) and lane.in_flight:
+        event = on.AckReceived(lane.in_flight.message_id)
+    return pure_sender(lane, event, now)
+
+
+def numbers_a_retry_anew(lane: Lane, event: on.SenderEvent, now: datetime) -> sender.Outcome:
+    after, effects = pure_sender(lane, event, now)
+    if isinstance(event, on.DeadlinePassed) and do.Transmit() in effects:
+        flying = replace(after.flying, sequence_number=after.next_number)
+        following = sequence.following(after.next_number)
+        after = replace(after, in_flight=flying, next_number=following)
+    return after, effects
+
+
+def gives_up_the_head(lane: Lane, event: on.SenderEvent, now: datetime) -> sender.Outcome:
+    """Retries spent: on with the next one, as if it had been acknowledged."""
+    after, effects = pure_sender(lane, event, now)
+    if isinstance(event, on.DeadlinePassed) and after.state is LaneState.SUSPENDED:
+        return after.transmits(after.flying, now).lands(), (do.LookAtLane(),)
+    return after, effects
+
+
+def suspends_in_silence(lane: Lane, event: on.SenderEvent, now: datetime) -> sender.Outcome:
+    after, effects = pure_sender(lane, event, now)
+    return after, tuple(e for e in effects if not isinstance(e, do.OpenIncident))
+
+
+def waits_for_ever(lane: Lane, event: on.SenderEvent, now: datetime) -> sender.Outcome:
+    """A claimed copy has no deadline: a worker that dies takes the lane with it."""
+    if isinstance(event, on.AttemptClaimed):
+        after, effects = pure_sender(lane, event, now)
+        return replace(after, due=None), effects
+    return pure_sender(lane, event, now)
+
+
+def forgets_to_resend(lane: Lane, event: on.SenderEvent, now: datetime) -> sender.Outcome:
+    after, effects = pure_sender(lane, event, now)
+    if isinstance(event, on.OperatorResumed):
+        after = replace(after, unsent=False, due=None)
+    return after, effects
+
+
+def forgets_the_wait(lane: Lane, event: on.SenderEvent, now: datetime) -> sender.Outcome:
+    """An Ack during a transient wait leaves an empty lane that nothing wakes."""
+    after, effects = pure_sender(lane, event, now)
+    if after.state is LaneState.TRANSIENT and after.in_flight is None:
+        after = replace(after, due=None)
+    return after, effects
+
+
+def does_not_wrap(lane: Lane, event: on.SenderEvent, now: datetime) -> sender.Outcome:
+    after, effects = pure_sender(lane, event, now)
+    if after.next_number == 1 and lane.next_number == sequence.LAST:
+        after = replace(after, next_number=2)
+    return after, effects
+
+
+def leaves_a_gap_after_a_cancel(lane: Lane, event: on.SenderEvent, now: datetime) -> sender.Outcome:
+    if isinstance(event, on.MessageCancelled):
+        event = on.MessageCancelled(on.Verdict.RECEIVED)
+    return pure_sender(lane, event, now)
+
+
+def retries_without_end(lane: Lane, event: on.SenderEvent, now: datetime) -> sender.Outcome:
+    after, effects = pure_sender(lane, event, now)
+    if isinstance(event, on.DeadlinePassed) and after.state is LaneState.SUSPENDED:
+        flying = replace(after.flying, retries_spent=after.flying.retries_spent + 1)
+        return after.transmits(flying, now), (do.Transmit(),)
+    return after, effects
+
+
+# --- faulty Receivers -----------------------------------------------------------------------
+
+
+def asks_the_number_before_the_id(link: ReceivingLink, event: MessageArrived) -> receiver.Outcome:
+    """The draft's own 5.2(3): number 1 is never a repeat (D1)."""
+    where = receiver.position(link.last_number, event.sequence_number)
+    if where in (Position.ONE, Position.NEXT):
+        event = replace(event, known=Known.NO)
+    return receiver.step(link, event)
+
+
+def forgets_ids(link: ReceivingLink, event: MessageArrived) -> receiver.Outcome:
+    """Only the last number tells a duplicate."""
+    if event.sequence_number != link.last_number:
+        event = replace(event, known=Known.NO)
+    return receiver.step(link, event)
+
+
+def acknowledges_before_it_stores(link: ReceivingLink, event: MessageArrived) -> receiver.Outcome:
+    after, effects = receiver.step(link, event)
+    return after, tuple(e for e in effects if not isinstance(e, do.Accept))
+
+
+def never_acknowledges_a_duplicate(link: ReceivingLink, event: MessageArrived) -> receiver.Outcome:
+    after, effects = receiver.step(link, event)
+    if event.known is Known.SAME:
+        effects = (do.CountDuplicate(),)
+    return after, effects
+
+
+FAULTY_SENDERS = [
+    takes_2xx_for_an_ack,
+    takes_any_ack,
+    numbers_a_retry_anew,
+    gives_up_the_head,
+    suspends_in_silence,
+    waits_for_ever,
+    forgets_to_resend,
+    forgets_the_wait,
+    does_not_wrap,
+    leaves_a_gap_after_a_cancel,
+    retries_without_end,
+]
+FAULTY_RECEIVERS = [
+    asks_the_number_before_the_id,
+    forgets_ids,
+    acknowledges_before_it_stores,
+    never_acknowledges_a_duplicate,
+]
+
+
+SEARCH = settings(
+    max_examples=500,
+    stateful_step_count=STEPS,
+    phases=[Phase.generate],
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.mark.parametrize("step", FAULTY_SENDERS)
+def test_a_faulty_sender_is_caught(step: SenderStep) -> None:
+    class Faulty(Exchange):
+        def __init__(self) -> None:
+            super().__init__(sender_step=step)
+
+    with pytest.raises(Violation):
+        run_state_machine_as_test(Faulty, settings=SEARCH)
+
+
+@pytest.mark.parametrize("step", FAULTY_RECEIVERS)
+def test_a_faulty_receiver_is_caught(step: ReceiverStep) -> None:
+    class Faulty(Exchange):
+        def __init__(self) -> None:
+            super().__init__(receiver_step=step)
+
+    with pytest.raises(Violation):
+        run_state_machine_as_test(Faulty, settings=SEARCH)

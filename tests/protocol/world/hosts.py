@@ -1,0 +1,216 @@
+"""A Sender and a Receiver around the pure cores: what their disks hold, what a crash loses.
+
+Every method that changes something is one transaction: it happens or it does not.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+
+from msh.protocol import effects as do
+from msh.protocol import events as on
+from msh.protocol import receiver, sender, sequence
+from msh.protocol.agreement import Terms
+from msh.protocol.lane import Lane, LaneState
+from msh.protocol.message import ErrorReport
+from msh.protocol.receiver import Known, MessageArrived, OnUnexpectedFirst, ReceivingLink
+from msh.protocol.vocabulary import RESYNCHRONISE, ErrorCode
+
+TERMS = Terms(
+    timeout=5,
+    retries=2,
+    retry_interval=3,
+    transient_count_limit=3,
+    transient_time_limit=60,
+    transient_wait_limit=10,
+)
+HTTP_DEADLINE = 4.0
+
+SenderStep = Callable[[Lane, on.SenderEvent, datetime], sender.Outcome]
+ReceiverStep = Callable[[ReceivingLink, MessageArrived], receiver.Outcome]
+
+
+class Violation(AssertionError):
+    """The exchange broke a promise."""
+
+
+class State(StrEnum):
+    QUEUED = "queued"
+    IN_FLIGHT = "in_flight"
+    ACKNOWLEDGED = "acknowledged"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True)
+class Copy:
+    """One copy of a message on the wire."""
+
+    message_id: str
+    sequence_number: int
+
+
+@dataclass(frozen=True)
+class Signal:
+    """An Acknowledgement, or an Error if there is a code."""
+
+    ref_to_message_id: str
+    code: ErrorCode | None = None
+    min_retry_secs: int | None = None
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A copy in the hands of a worker: lost in a crash."""
+
+    number: int
+    copy: Copy
+
+
+def pure_sender(lane: Lane, event: on.SenderEvent, now: datetime) -> sender.Outcome:
+    return sender.step(lane, event, now=now)
+
+
+class SendingHost:
+    def __init__(self, first_number: int, step: SenderStep = pure_sender) -> None:
+        self.lane = Lane(next_number=first_number)
+        self.messages: dict[str, State] = {}
+        self.incident = False
+        self.stopped_by_operator = False
+        self.attempts: list[Attempt] = []
+        self._step = step
+
+    @property
+    def head(self) -> str | None:
+        queued = (key for key, state in self.messages.items() if state is State.QUEUED)
+        return next(queued, None)
+
+    def happens(self, event: on.SenderEvent, now: datetime) -> None:
+        """One transaction: the step, and the effects that must not be lost."""
+        self.lane, effects = self._step(self.lane, event, now)
+        for effect in effects:
+            self._write(effect, now)
+
+    def _write(self, effect: do.SenderEffect, now: datetime) -> None:
+        match effect:
+            case do.PutInFlight(message_id):
+                self.messages[message_id] = State.IN_FLIGHT
+            case do.Complete(message_id):
+                self.messages[message_id] = State.ACKNOWLEDGED
+            case do.Cancel(message_id):
+                self.messages[message_id] = State.CANCELLED
+            case do.OpenIncident():
+                self.incident = True
+            case do.ResolveIncidents():
+                self.incident = self.stopped_by_operator = False
+            case do.LookAtLane():
+                self.happens(on.LaneLooked(self.head, TERMS), now)
+
+    def sweeps(self, now: datetime) -> None:
+        """What the clock's task does: look at an idle lane, let a deadline pass."""
+        if self.lane.state is LaneState.IDLE:
+            self.happens(on.LaneLooked(self.head, TERMS), now)
+        elif self.lane.is_due(now) and not self.lane.unsent:
+            self.happens(on.DeadlinePassed(), now)
+
+    def claims(self, now: datetime) -> None:
+        """A worker takes the copy that is to be sent."""
+        waits_no_more = (
+            self.lane.state is LaneState.TRANSIENT
+            and self.lane.in_flight is not None
+            and self.lane.is_due(now)
+        )
+        if self.lane.unsent or waits_no_more:
+            self.happens(on.AttemptClaimed(HTTP_DEADLINE), now)
+            copy = Copy(self.lane.flying.message_id, self.lane.flying.sequence_number)
+            self.attempts.append(Attempt(self.lane.flying.attempt, copy))
+
+    def receives(self, signal: Signal, now: datetime) -> None:
+        self.happens(self._read(signal), now)
+
+    def _read(self, signal: Signal) -> on.SenderEvent:
+        state = self.messages.get(signal.ref_to_message_id)
+        if signal.code is None:
+            return _read_ack(signal.ref_to_message_id, state)
+        return _read_error(signal, signal.code, state is State.IN_FLIGHT)
+
+    def crashes(self) -> None:
+        self.attempts.clear()
+
+
+def _read_ack(message_id: str, state: State | None) -> on.SenderEvent:
+    if state is State.IN_FLIGHT:
+        return on.AckReceived(message_id)
+    if state is None:
+        return on.AckOfUnknownReceived(message_id)
+    return on.AckOfOtherReceived(message_id, cancelled=state is State.CANCELLED)
+
+
+def _read_error(signal: Signal, code: ErrorCode, in_flight: bool) -> on.SenderEvent:
+    message_id, report = signal.ref_to_message_id, ErrorReport(code, code.severity)
+    if not in_flight:
+        return on.ErrorForOtherReceived(message_id, report)
+    if code is ErrorCode.TRANSIENT_ERROR:
+        return on.TransientErrorReceived(message_id, signal.min_retry_secs)
+    if code in RESYNCHRONISE:
+        return on.SequenceErrorReceived(message_id, report)
+    return on.ErrorReceived(message_id, report)
+
+
+class ReceivingHost:
+    def __init__(
+        self,
+        first_number: int,
+        on_unexpected_first: OnUnexpectedFirst,
+        step: ReceiverStep = receiver.step,
+    ) -> None:
+        last = first_number - 1
+        self.link = ReceivingLink(last if last >= sequence.FIRST else None)
+        self.on_unexpected_first = on_unexpected_first
+        self.inbox: list[str] = []
+        self.withheld: set[str] = set()
+        self.owed: list[Signal] = []
+        self.full = False
+        self.withholds = False
+        self._step = step
+
+    def receives(self, copy: Copy) -> None:
+        """One transaction: the link, the inbound row, and the signals owed."""
+        known = self._known(copy)
+        if self.full and known is Known.NO:
+            self.owed.append(Signal(copy.message_id, ErrorCode.TRANSIENT_ERROR, 2))
+            return
+        arrived = MessageArrived(
+            copy.message_id, copy.sequence_number, known, self.on_unexpected_first
+        )
+        self.link, effects = self._step(self.link, arrived)
+        for effect in effects:
+            self._write(effect, copy)
+
+    def _known(self, copy: Copy) -> Known:
+        if copy.message_id in self.withheld:
+            return Known.WITHHELD
+        return Known.SAME if copy.message_id in self.inbox else Known.NO
+
+    def _write(self, effect: do.ReceiverEffect, copy: Copy) -> None:
+        match effect:
+            case do.Accept():
+                self.inbox.append(copy.message_id)
+                if self.withholds:
+                    self.withheld.add(copy.message_id)
+            case do.OweAck() if copy.message_id not in self.withheld:
+                self.owed.append(Signal(copy.message_id))
+            case do.OweError(code, _, description, min_retry_secs):
+                if code is not ErrorCode.TRANSIENT_ERROR:
+                    raise Violation(f"the pair's numbers have parted: {description}")
+                self.owed.append(Signal(copy.message_id, code, min_retry_secs))
+
+    def allows_reset(self) -> None:
+        """An operator lets the next number 1 in."""
+        self.link = replace(self.link, reset_allowed=True)
+
+    def releases(self) -> None:
+        """The way onward is complete: what was withheld is acknowledged (D20)."""
+        self.withholds = False
+        self.owed.extend(Signal(message_id) for message_id in sorted(self.withheld))
+        self.withheld.clear()

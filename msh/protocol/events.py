@@ -50,7 +50,8 @@ class AttemptCarried(AttemptEvent):
 
 @dataclass(frozen=True, slots=True)
 class AttemptFailed(AttemptEvent):
-    """It may be tried again. `retry_after` in seconds, as the peer asked for it."""
+    """It may be tried again. `retry_after` in seconds, as the peer asked for it. `doubted`: the
+    status hints at a partner that is set up wrongly (D35)."""
 
     detail: str = ""
     retry_after: float | None = None

@@ -3,8 +3,6 @@
 `step` is the only way a lane changes. It knows no clock, no row and no socket.
 """
 
-# ruff: noqa: ARG001 (every handler of the table has the same signature)
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -124,11 +122,13 @@ def _carried(lane: Lane, event: on.AttemptCarried, now: datetime) -> Outcome:
 
 
 def _failed(lane: Lane, event: on.AttemptFailed, now: datetime) -> Outcome:
+    warning = f"early warning: {event.detail}"  # the attempt's kind stands on the attempt (D35)
+    effects = (do.Note(event.message_id, warning),) if event.doubted else ()
     if lane.unsent:
-        return lane, ()
+        return lane, effects
     flying = lane.flying
     wait = max(flying.retry_interval, flying.granted(event.retry_after))  # D8, D54
-    return replace(lane, due=now + wait), ()
+    return replace(lane, due=now + wait), effects
 
 
 def _refused(lane: Lane, event: on.AttemptRefused, now: datetime) -> Outcome:

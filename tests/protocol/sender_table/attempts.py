@@ -75,6 +75,14 @@ ATTEMPTS = (
         proves=("000-065",),
     ),
     Row(
+        "attempt failed, and the partner may be set up wrongly",
+        on.AttemptFailed("m7", 2, detail="404", doubted=True),
+        noted(
+            waiting=becomes(do.Note("m7", "early warning: 404"), due=after(20)),
+            unsent=becomes(do.Note("m7", "early warning: 404")),
+        ),
+    ),
+    Row(
         "attempt refused for good",
         on.AttemptRefused("m7", 2, detail="400: not XML"),
         noted(

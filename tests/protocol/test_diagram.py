@@ -1,0 +1,43 @@
+"""The drawings of ARCHITECTURE.md are those of the tables."""
+
+import pytest
+
+from msh.protocol.diagram import ARCHITECTURE, drawn_into, receiver_table, sender_diagram
+
+
+def test_architecture_shows_the_tables_as_they_are() -> None:
+    text = ARCHITECTURE.read_text("utf-8")
+    assert drawn_into(text) == text, "run: python -m msh.protocol.diagram --write"
+
+
+def test_what_stood_between_the_markers_is_replaced_and_nothing_else() -> None:
+    text = (
+        "before\n<!-- sender:begin -->\nold\n<!-- sender:end -->\nbetween\n"
+        "<!-- receiver:begin -->\nold\n<!-- receiver:end -->\nafter\n"
+    )
+    assert drawn_into(text) == (
+        f"before\n<!-- sender:begin -->\n{sender_diagram()}\n<!-- sender:end -->\nbetween\n"
+        f"<!-- receiver:begin -->\n{receiver_table()}\n<!-- receiver:end -->\nafter\n"
+    )
+
+
+@pytest.mark.parametrize("text", ["", "<!-- sender:begin -->", "<!-- sender:end -->"])
+def test_a_missing_marker_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="<!-- sender:begin -->"):
+        drawn_into(text)
+
+
+def test_the_diagram_has_an_arrow_for_a_retry_budget_that_is_spent() -> None:
+    arrows = [line.strip() for line in sender_diagram().splitlines()]
+    assert arrows[1:4] == ["stateDiagram-v2", "[*] --> idle", "idle --> waiting: LaneLooked"]
+    (spent,) = [arrow for arrow in arrows if arrow.startswith("waiting --> suspended: ")]
+    assert "DeadlinePassed" in spent
+
+
+def test_the_table_has_a_row_for_every_position() -> None:
+    rows = receiver_table().splitlines()
+    assert rows[2] == (
+        "| next(L), or 1 without L | accept | Ack again, count, discard | TransientError"
+        " | MessageIdReused |"
+    )
+    assert len(rows) == 2 + 6

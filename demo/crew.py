@@ -63,6 +63,6 @@ class Operator:
         try:
             await machine.manage("resume", partner, "--reason", REASON)
         except DemoFailed as error:
-            self.refusals.append(str(error))
+            self.refusals.append(str(error).splitlines()[-1])
         else:
             self.resumes.append(f"{machine.name}/{partner}")

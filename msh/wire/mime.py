@@ -18,9 +18,11 @@ from .text import has_control, shown
 PART_LIMIT = 1000
 PART_HEADER_LIMIT = 16 * 1024
 """Bytes of one part's MIME headers."""
+CONTENT_TYPE_LIMIT = 255
+"""Characters of a payload's Content-Type."""
 
 _CONTENT_ID = re.compile(r"[!-;=?-~]{1,255}")
-_CONTENT_TYPE = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?: *;[ -~]*)?", re.ASCII)
+_CONTENT_TYPE = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?: *;[ -~]*[!-~])?", re.ASCII)
 _FOLD = re.compile(r"\r?\n[ \t]+")
 _PARAMETER = re.compile(r';\s*([^\s=;"]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]*))')
 _QUOTED_PAIR = re.compile(r"\\(.)")
@@ -87,7 +89,7 @@ def compose_part(
     mark = boundary.encode("ascii")
     if not _CONTENT_ID.fullmatch(content_id):
         raise ValueError(f"{content_id!r} is not a content id: 1 to 255 ASCII characters")
-    if not _CONTENT_TYPE.fullmatch(content_type):
+    if len(content_type) > CONTENT_TYPE_LIMIT or not _CONTENT_TYPE.fullmatch(content_type):
         raise ValueError(f"the content type {content_type!r} of part {content_id} is not one")
     if mark in content:
         raise ValueError(f"part {content_id} holds the boundary {boundary}")

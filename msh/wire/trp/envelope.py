@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from urllib.parse import unquote
 
 from msh.protocol.errors import Refused, Unreadable
-from msh.protocol.message import Field, Header, PartialHeader, Payload, ReceivedMessage
+from msh.protocol.message import (
+    DocumentReference,
+    Field,
+    Header,
+    PartialHeader,
+    Payload,
+    ReceivedMessage,
+)
 from msh.protocol.vocabulary import ErrorCode, MessageType
 from msh.wire import document, mime
 from msh.wire.text import shown
@@ -107,32 +114,45 @@ def _header_document(part: mime.Part, limit: int) -> bytes:
 
 def _payloads(header: Header, parts: Sequence[mime.Part]) -> tuple[Payload, ...]:
     """The payloads in the order of the Manifest, each named there once and present once."""
-    named: dict[str, mime.Part] = {}
+    by_id: dict[str, mime.Part] = {}
     for part in parts:
-        content_id = unquote(part.content_id)  # as the reference was, quoted or not
-        if not content_id or content_id in named:
-            raise _mime_problem(header, f"two parts, or none, are named {shown(content_id)}")
-        named[content_id] = part
+        if not part.content_id:
+            raise _mime_problem(header, "a payload part has no Content-ID")
+        if part.content_id in by_id:
+            raise _mime_problem(header, f"two parts have the Content-ID {shown(part.content_id)}")
+        by_id[part.content_id] = part
+    if len({reference.content_id for reference in header.manifest}) < len(header.manifest):
+        raise _mime_problem(header, "the Manifest names a part twice")
+    unquoted = {unquote(content_id): content_id for content_id in by_id}
     payloads = []
     for reference in header.manifest:
-        if reference.content_id not in named:
-            raise _mime_problem(header, f"{shown(reference.content_id)} is named and not there")
-        part = named.pop(reference.content_id)
-        payloads.append(
-            Payload(
-                _content(header, part),
-                part.content_type,
-                reference.content_id,
-                reference.label,
-                reference.description,
-            )
-        )
-    if named:
-        raise _mime_problem(header, f"the Manifest does not name {shown(next(iter(named)))}")
+        # A peer may quote the Content-ID as it quotes the reference, though RFC 2392 does not.
+        exact = reference.content_id in by_id
+        content_id = reference.content_id if exact else unquoted.get(reference.content_id, "")
+        named = by_id.pop(content_id, None)
+        if named is None:
+            name = shown(reference.content_id)
+            raise _mime_problem(header, f"the Manifest names {name}, and there is no such part")
+        payloads.append(_payload(header, reference, named))
+    if by_id:
+        raise _mime_problem(header, f"the Manifest does not name {shown(next(iter(by_id)))}")
     return tuple(payloads)
 
 
+def _payload(header: Header, reference: DocumentReference, part: mime.Part) -> Payload:
+    return Payload(
+        _content(header, part),
+        part.content_type,
+        reference.content_id,
+        reference.label,
+        reference.description,
+    )
+
+
 def _content(header: Header, part: mime.Part) -> bytes:
+    if len(part.content_type) > mime.CONTENT_TYPE_LIMIT:
+        limit = mime.CONTENT_TYPE_LIMIT
+        raise _mime_problem(header, f"a Content-Type has more than {limit} characters")
     try:
         return part.content()
     except ValueError as error:

@@ -116,8 +116,8 @@ class _Reader:
             tag = _TOP.get(child.tag)
             if tag is not None:
                 self.top[tag].append(child)
-        if len(self.top["RoutingHeader"]) > ROUTING_LIMIT:
-            raise Unreadable(f"the header has more than {ROUTING_LIMIT} RoutingHeaders")
+        if not 1 <= len(self.top["RoutingHeader"]) <= ROUTING_LIMIT:
+            raise Unreadable(f"a header has 1 to {ROUTING_LIMIT} elements RoutingHeader")
         self.routing = [_Found().collect(each, _ROUTING) for each in self.top["RoutingHeader"]]
         self.header = _Found()
         for each in self.top["Header"]:
@@ -187,7 +187,7 @@ class _Reader:
 
     def _refuse(self, problem: Problem) -> NoReturn:
         reason = f"{locate(problem.field)} {problem.sentence}"
-        last = self.routing[-1] if self.routing else _Found()
+        last = self.routing[-1]
         partial = PartialHeader(
             message_type=self._legible_type(),
             message_id=self.header.legible("message_id", MESSAGE_ID),

@@ -15,6 +15,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from lxml.etree import _Element
 
+from msh.protocol import sequence
 from msh.protocol.message import MESSAGE_ID_LIMIT, Field, Party
 from msh.protocol.vocabulary import DeliverySemantics, ErrorCode, MessageType, Severity
 from msh.wire.text import has_control, prose, shown, trimmed
@@ -23,9 +24,7 @@ NAMESPACE = "http://www.ebxml.org/namespaces/messageHeader"
 VERSION = "0.21"
 VALUE_LIMIT = 1024
 """Characters of any value but a MessageId (D44) and prose."""
-SEQUENCE_NUMBER_LIMIT = 999_999_999
 
-_SEQUENCE_NUMBER = re.compile("[0-9]{1,9}")
 _DIGITS = re.compile("[0-9]{1,18}")
 _INSTANT = re.compile(
     r"[0-9]{4}(-?)[0-9]{2}\1[0-9]{2}T[0-9]{2}(:?)[0-9]{2}\2[0-9]{2}"
@@ -66,26 +65,18 @@ def children(element: _Element, tag: str) -> Iterator[_Element]:
 # Text
 
 
-def _read_text(element: _Element) -> str | None:
-    return _checked(_text(element), VALUE_LIMIT) or None
+def _form_of_text(limit: int) -> Form:
+    def read(element: _Element) -> str | None:
+        return _checked(_text(element), limit) or None
+
+    def write(tag: str, value: str) -> str:
+        return f"<{tag}>{escape(_strict(value, limit))}</{tag}>" if value else f"<{tag}/>"
+
+    return Form(read, write)
 
 
-def _write_text(tag: str, value: str) -> str:
-    return f"<{tag}>{escape(_strict(value, VALUE_LIMIT))}</{tag}>" if value else f"<{tag}/>"
-
-
-TEXT = Form(_read_text, _write_text)
-
-
-def _read_message_id(element: _Element) -> str | None:
-    return _checked(_text(element), MESSAGE_ID_LIMIT) or None
-
-
-def _write_message_id(tag: str, value: str) -> str:
-    return f"<{tag}>{escape(_strict(value, MESSAGE_ID_LIMIT))}</{tag}>" if value else f"<{tag}/>"
-
-
-MESSAGE_ID = Form(_read_message_id, _write_message_id)
+TEXT = _form_of_text(VALUE_LIMIT)
+MESSAGE_ID = _form_of_text(MESSAGE_ID_LIMIT)
 
 
 def _read_prose(element: _Element) -> str | None:
@@ -126,12 +117,14 @@ def read_message_type(root: _Element) -> MessageType:
 
 
 def _read_party(element: _Element) -> Party | None:
-    party_id = _read_text(element)
+    party_id = _checked(_text(element), VALUE_LIMIT)
     context = element.get("context") or element.get("type") or ""
     return Party(party_id, _checked(context, VALUE_LIMIT)) if party_id else None
 
 
 def _write_party(tag: str, value: Party) -> str:
+    if not value.party_id:
+        raise ValueError("PartyId is missing")
     context = _strict(value.context, VALUE_LIMIT)
     attribute = f" context={quoteattr(context)}" if context else ""
     return f"<{tag}{attribute}>{escape(_strict(value.party_id, VALUE_LIMIT))}</{tag}>"
@@ -189,7 +182,7 @@ def _read_instant(element: _Element) -> datetime | None:
 def _write_instant(tag: str, value: datetime) -> str:
     """CCYYMMDDThhmmss.sssZ, cut to the millisecond."""
     if value.tzinfo is None:
-        raise ValueError(f"{tag} {value} has no time zone")
+        raise ValueError(f"{value} has no time zone")
     utc = value.astimezone(UTC)
     date = f"{utc.year:04}{utc.month:02}{utc.day:02}"
     time = f"{utc.hour:02}{utc.minute:02}{utc.second:02}.{utc.microsecond // 1000:03}"
@@ -203,19 +196,18 @@ def _read_sequence_number(element: _Element) -> int | None:
     text = trimmed(_text(element))
     if not text:
         return None
-    if not _SEQUENCE_NUMBER.fullmatch(text) or int(text) == 0:
-        raise Problem(
-            ErrorCode.VALUE_NOT_RECOGNIZED,
-            f"is {shown(text)}: 1 to {SEQUENCE_NUMBER_LIMIT} in ASCII digits",  # 000 §2.2.2
-        )
-    return int(text)
+    number = sequence.parse(text)
+    if number is None:
+        sentence = f"is {shown(text)}: 1 to {sequence.LAST} in ASCII digits"
+        raise Problem(ErrorCode.VALUE_NOT_RECOGNIZED, sentence)
+    return number
 
 
 def _write_sequence_number(tag: str, value: int | None) -> str:
     if value is None:
         return ""
-    if not 1 <= value <= SEQUENCE_NUMBER_LIMIT:
-        raise ValueError(f"{tag} {value} is not within 1 to {SEQUENCE_NUMBER_LIMIT}")
+    if not sequence.FIRST <= value <= sequence.LAST:
+        raise ValueError(f"{value} is not within {sequence.FIRST} to {sequence.LAST}")
     return f"<{tag}>{value}</{tag}>"
 
 
@@ -271,7 +263,7 @@ def _write_seconds(tag: str, value: int | None) -> str:
     if value is None:
         return ""
     if value < 0:
-        raise ValueError(f"{tag} {value} is negative")
+        raise ValueError(f"{value} is negative")
     return f"<{tag}>{value}</{tag}>"
 
 

@@ -32,7 +32,7 @@ def load_from_arguments(arguments: Sequence[str]) -> None:
     folder = Path(named).resolve()
     os.environ["MSH_DATA"] = str(folder)
     settings = read(folder, SETTINGS)
-    if arguments[:1] != ["up"]:
+    if "up" not in arguments[:1]:
         settings |= read(folder, SERVERS)
         if "DATABASE_URL" not in os.environ | settings:
             raise NotRunning(f"No MSH runs in {named}: start it with manage.py up --data {named}")

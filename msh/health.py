@@ -46,7 +46,7 @@ _migrated = False
 
 def _migration_state() -> str:
     """Asked in full until it was once true: migrations are not taken back under a running web."""
-    global _migrated  # noqa: PLW0603
+    global _migrated
     if _migrated:
         connection.ensure_connection()
         with connection.cursor() as cursor:

@@ -23,7 +23,7 @@ from msh.embedded import EmbeddedServers
 from msh.processes import spawn, stop
 from msh.supervisor import Child, Supervisor
 
-READY_SECONDS = 60
+READY_SECONDS = 120
 WEB_WORKERS = 2
 WEB_THREADS = 8
 WORKER_THREADS = 8
@@ -51,8 +51,8 @@ def run(folder: Path, port: int, *, on_ready: Callable[[Running], None]) -> None
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
+    _require_free(port)
     with suppress(KeyboardInterrupt), EmbeddedServers(folder) as servers, _process_file(folder):
-        _require_free(port)
         first_time = not (folder / "admin.password").exists()
         password = _password(folder)
         env = _settings(folder, port) | os.environ | servers.settings | {"MSH_SUPERVISED": "1"}
@@ -159,7 +159,7 @@ def _is_ready(port: int) -> bool:
 
 def _require_free(port: int) -> None:
     """A web of a killed predecessor may need a moment to go."""
-    end = time.monotonic() + 5
+    end = time.monotonic() + 2
     while True:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -75,7 +75,9 @@ class Supervisor:
     def _start(self, child: Child, now: float) -> None:
         child.process = spawn(child.command, log=child.log, cwd=self._cwd, env=self._env)
         child.started_at = now
-        child.pid_file.write_text(f"{child.process.pid}\n")
+        new = child.pid_file.with_suffix(".new")  # a reader finds the old number or the new one
+        new.write_text(f"{child.process.pid}\n")
+        new.replace(child.pid_file)
 
     def _note_end(self, child: Child, status: int, now: float) -> None:
         settled = now - child.started_at > SETTLED

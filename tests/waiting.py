@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-def wait_until(condition: Callable[[], object], *, seconds: float = 20, what: str = "") -> None:
+def wait_until(condition: Callable[[], object], *, seconds: float = 60, what: str = "") -> None:
     """Return as soon as `condition()` holds; fail if it does not within `seconds`."""
     end = time.monotonic() + seconds
     while not condition():

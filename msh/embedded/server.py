@@ -29,6 +29,11 @@ class Server:
     def has_ended(self) -> bool:
         return self._process is not None and self._process.poll() is not None
 
+    @property
+    def pid(self) -> int:
+        """Its process id; 0 if it was not started."""
+        return self._process.pid if self._process else 0
+
     def begin(self, port: int) -> subprocess.Popen[bytes]:
         """Start the process."""
         raise NotImplementedError

@@ -1,0 +1,69 @@
+"""/health/ready: messages can be taken, or not. What else is down is reported, not refused over."""
+
+import http
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+
+from msh import health
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(health, "_migrated", False)
+    health._redis.cache_clear()
+    health._redis().delete(health._SWEPT)
+    yield
+    health._redis().connection_pool.disconnect()
+    health._redis.cache_clear()
+
+
+def answer() -> tuple[int, dict[str, Any]]:
+    response = Client().get("/health/ready")
+    return response.status_code, response.json()
+
+
+def test_ready_when_migrated_whether_swept_or_not() -> None:
+    expected = {"ready": True, "database": "ok", "broker": "ok"}
+    assert answer() == (http.HTTPStatus.OK, expected | {"sweep": "late"})
+    health.note_sweep()
+    assert answer() == (http.HTTPStatus.OK, expected | {"sweep": "ok"})
+
+
+def test_broker_that_is_down_leaves_it_ready(settings: Any) -> None:
+    settings.CELERY_BROKER_URL = "redis://127.0.0.1:1/0"
+    health._redis.cache_clear()
+    report = {"ready": True, "database": "ok", "broker": "unreachable", "sweep": "unknown"}
+    assert answer() == (http.HTTPStatus.OK, report)
+
+
+def test_missing_migration_makes_it_unready() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM django_migrations WHERE app = 'axes'")
+    status, report = answer()
+    assert status == http.HTTPStatus.SERVICE_UNAVAILABLE
+    assert (report["ready"], report["database"]) == (False, "migrations missing")
+
+
+@pytest.mark.parametrize("migrated", [False, True])
+@pytest.mark.django_db(transaction=True)
+def test_database_that_is_down_makes_it_unready(
+    monkeypatch: pytest.MonkeyPatch, *, migrated: bool
+) -> None:
+    monkeypatch.setattr(health, "_migrated", migrated)
+    connection.close()
+    monkeypatch.setitem(connection.settings_dict, "PORT", 1)
+    status, report = answer()
+    assert status == http.HTTPStatus.SERVICE_UNAVAILABLE
+    assert (report["ready"], report["database"]) == (False, "unreachable")
+
+
+def test_live_asks_nobody(settings: Any) -> None:
+    settings.CELERY_BROKER_URL = "redis://127.0.0.1:1/0"
+    response = Client().get("/health/live")
+    assert (response.status_code, response.json()) == (http.HTTPStatus.OK, {"live": True})

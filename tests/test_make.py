@@ -1,0 +1,75 @@
+"""A missing prerequisite is one line that names the cure."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+TOO_OLD = "exit 1"
+WITHOUT_VENV = 'case "$2" in *ensurepip*) exit 1 ;; esac'
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    return tmp_path
+
+
+def make(checkout: Path, *words: str, path: str = os.environ["PATH"]) -> tuple[int, list[str]]:
+    """Its exit status, and what it said but for make's own closing line."""
+    program = shutil.which("make")
+    assert program
+    environment = {n: v for n, v in os.environ.items() if not n.startswith(("MAKE", "MFLAGS"))}
+    finished = subprocess.run(
+        [program, "--no-print-directory", *words],
+        cwd=checkout,
+        env=environment | {"PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = (finished.stdout + finished.stderr).splitlines()
+    return finished.returncode, [line for line in lines if not line.startswith("make: ***")]
+
+
+def python(folder: Path, body: str) -> str:
+    program = folder / "python-for-test"
+    program.write_text(f"#!/bin/sh\n{body}\n")
+    program.chmod(0o755)
+    return str(program)
+
+
+@pytest.mark.parametrize("target", ["demo", "test"])
+def test_python_that_is_too_old(checkout: Path, target: str) -> None:
+    status, said = make(checkout, target, f"PYTHON={python(checkout, TOO_OLD)}")
+    assert status == 2
+    cure = f"make {target} PYTHON=/path/to/python3"
+    assert said == [f"Python 3.11 or newer is missing: install it, or name it: {cure}"]
+
+
+def test_no_python_at_all(checkout: Path, tmp_path: Path) -> None:
+    bare = tmp_path / "bin"
+    bare.mkdir()
+    (bare / "false").symlink_to("/bin/false")
+    status, said = make(checkout, "test", path=str(bare))
+    assert status == 2
+    assert [line[:33] for line in said] == ["Python 3.11 or newer is missing: "]
+
+
+def test_python_without_venv(checkout: Path) -> None:
+    program = python(checkout, WITHOUT_VENV)
+    status, said = make(checkout, "test", f"PYTHON={program}")
+    assert status == 2
+    cure = "install it (Debian, Ubuntu: apt install python3-venv)"
+    assert said == [f"The venv module of {program} is missing: {cure}"]
+
+
+def test_help_names_every_command(checkout: Path) -> None:
+    status, said = make(checkout)
+    assert status == 0
+    targets = ("demo", "up", "test", "check", "conformance", "bench", "lock", "clean")
+    assert [line.split()[1] for line in said if line.startswith("make ")] == list(targets)

@@ -1,0 +1,168 @@
+"""`manage.py up`, run as a user does: it starts everything, keeps it running, leaves nothing."""
+
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from msh import datafolder
+
+from .waiting import descendants, is_running, wait_until
+
+ROOT = Path(__file__).resolve().parents[1]
+OURS = ("DATABASE_URL", "REDIS_URL", "SECRET_KEY")
+
+
+@dataclass
+class Up:
+    process: subprocess.Popen[str]
+    folder: Path
+    port: int
+
+    def pid(self, name: str) -> int:
+        return int((self.folder / "run" / f"{name}.pid").read_text())
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Status and body; 0 while no web answers."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        with closing(connection), suppress(OSError, http.client.HTTPException):
+            connection.request("GET", path)
+            response = connection.getresponse()
+            return response.status, response.read().decode()
+        return 0, ""
+
+    def report(self) -> dict[str, object]:
+        """What /health/ready says; nothing while no web answers."""
+        _, body = self.get("/health/ready")
+        return json.loads(body) if body else {}
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="msh-up-"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+def environment() -> dict[str, str]:
+    """Ours without the settings of the MSH under test."""
+    return {n: v for n, v in os.environ.items() if n not in OURS and not n.startswith("MSH_")}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def manage(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "manage.py", *words],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@contextmanager
+def up(folder: Path) -> Iterator[tuple[Up, dict[str, object]]]:
+    """A running MSH, and what it said when it was ready."""
+    port = free_port()
+    process = subprocess.Popen(
+        [sys.executable, "manage.py", "up", "--data", folder, "--port", str(port), "--json"],
+        cwd=ROOT,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        try:
+            assert process.stdout
+            line = process.stdout.readline()
+            assert line, "it ended before it was ready"
+            yield Up(process, folder, port), json.loads(line)
+        finally:
+            process.terminate()
+
+
+def test_up_runs_all_restarts_what_is_killed_and_leaves_nothing(folder: Path) -> None:
+    with up(folder) as (msh, said):
+        assert said == {
+            "ready": True,
+            "console": f"http://127.0.0.1:{msh.port}/admin/",
+            "user": "admin",
+            "password_file": str(folder / "admin.password"),
+        }
+        assert msh.get("/admin/login/")[0] == 200
+        wait_until(lambda: msh.report().get("sweep") == "ok", what="beat, broker and worker")
+
+        for name in ("web", "worker", "beat"):
+            killed = msh.pid(name)
+            below = descendants(killed)
+            os.kill(killed, signal.SIGKILL)
+            wait_until(lambda name=name, killed=killed: msh.pid(name) != killed)  # type: ignore[misc]
+            wait_until(lambda below=below: not any(map(is_running, below)))  # type: ignore[misc]
+        wait_until(lambda: msh.report().get("ready"), what="web answers again")
+
+        family = descendants(msh.process.pid)
+        msh.process.send_signal(signal.SIGTERM)
+        assert msh.process.wait(30) == 0
+        assert not any(map(is_running, family))
+        assert not list((folder / "run").iterdir())
+        assert not (folder / datafolder.SERVERS).exists()
+
+
+def test_up_again_has_the_same_identity_keys_and_password(folder: Path) -> None:
+    kept = datafolder.read(folder, datafolder.SETTINGS), (folder / "admin.password").read_text()
+    with up(folder):
+        again = datafolder.read(folder, datafolder.SETTINGS)
+        assert (again, (folder / "admin.password").read_text()) == kept
+
+        assert manage("links", "--data", str(folder), "--json").stdout == "[]\n"
+
+        second = manage("up", "--data", str(folder), "--port", str(free_port()))
+        assert second.returncode == 1
+        assert "is in use by a running MSH" in second.stderr
+
+
+def test_killed_up_leaves_nothing_running(folder: Path) -> None:
+    with up(folder) as (msh, _):
+        family = descendants(msh.process.pid)
+        msh.process.kill()
+        msh.process.wait()
+        wait_until(lambda: not any(map(is_running, family)))
+
+
+def test_port_in_use_is_one_line(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        finished = manage("up", "--data", str(tmp_path), "--port", str(port))
+    assert finished.returncode == 1
+    assert finished.stderr == (
+        f"CommandError: port {port} cannot be used (Address already in use): "
+        "name another by --port\n"
+    )
+
+
+def test_command_for_an_msh_that_does_not_run_is_one_line(tmp_path: Path) -> None:
+    finished = manage("links", "--data", str(tmp_path))
+    assert finished.returncode == 1
+    assert finished.stderr == (
+        f"No MSH runs in {tmp_path}: start it with manage.py up --data {tmp_path}\n"
+    )

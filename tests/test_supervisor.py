@@ -1,0 +1,69 @@
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from msh import supervisor
+from msh.supervisor import Child, Supervisor
+
+from .waiting import is_running, wait_until
+
+SLEEPS = "import time; print('started', flush=True); time.sleep(600)"
+IS_STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEPS}"
+
+
+def child(folder: Path, program: str) -> Child:
+    command = [sys.executable, "-c", program]
+    return Child("sleeper", command, folder / "sleeper.pid", folder / "sleeper.log")
+
+
+def pid_of(child: Child) -> int:
+    return int(child.pid_file.read_text())
+
+
+def has_started(child: Child) -> bool:
+    return "started" in child.log.read_text()
+
+
+def test_what_ends_is_started_again_and_ended_with_the_supervisor(tmp_path: Path) -> None:
+    sleeper = child(tmp_path, SLEEPS)
+    with Supervisor([sleeper], cwd=tmp_path, env=os.environ) as keeper:
+        first = pid_of(sleeper)
+        os.kill(first, signal.SIGKILL)
+
+        def restarted() -> bool:
+            keeper.watch()
+            return pid_of(sleeper) != first
+
+        wait_until(restarted)
+        second = pid_of(sleeper)
+        assert is_running(second)
+    assert not is_running(second)
+    assert not sleeper.pid_file.exists()
+
+
+def test_what_ends_at_once_is_started_ever_more_seldom(tmp_path: Path) -> None:
+    broken = child(tmp_path, "raise SystemExit(1)")
+    waits = {broken.wait}
+    with Supervisor([broken], cwd=tmp_path, env=os.environ) as keeper:
+
+        def slowed_twice() -> bool:
+            keeper.watch()
+            waits.add(broken.wait)
+            return len(waits) == 3
+
+        wait_until(slowed_twice)
+    assert sorted(waits) == [supervisor.FIRST_WAIT * factor for factor in (1, 2, 4)]
+
+
+def test_what_ignores_the_request_to_end_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "STOP_SECONDS", 0.2)
+    stubborn = child(tmp_path, IS_STUBBORN)
+    with Supervisor([stubborn], cwd=tmp_path, env=os.environ):
+        wait_until(lambda: has_started(stubborn))
+        pid = pid_of(stubborn)
+    assert not is_running(pid)

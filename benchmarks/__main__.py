@@ -2,6 +2,7 @@
 
 import argparse
 import shutil
+import signal
 import sys
 
 from rich.progress import Progress
@@ -19,6 +20,7 @@ NAMES = ("receive_1", "receive_16", "exchange_1", "exchange_16")
 
 def main() -> int:
     arguments = _arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # unwinds: nothing is left running
     folder = ROOT / "var" / "bench"
     shutil.rmtree(folder, ignore_errors=True)
     with Stage(folder) as stage:

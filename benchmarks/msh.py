@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from psycopg import sql
 from psycopg.rows import scalar_row
 
 from msh import datafolder
+from msh.processes import spawn, stop
 
 ROOT = Path(__file__).resolve().parent.parent
 _READY_WITHIN = 120.0  # seconds
@@ -54,15 +56,13 @@ class Msh:
         """Returns when /health/ready says so; raises RuntimeError with the end of the log."""
         self.folder.mkdir(parents=True)
         command = ["up", "--data", str(self.folder), "--port", str(self.port)]
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "manage.py", *command],
-                cwd=ROOT,
-                env=self.environment,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        self._process = spawn(
+            [sys.executable, "manage.py", *command],
+            log=self._log,
+            death_signal=signal.SIGTERM,
+            cwd=ROOT,
+            env=self.environment,
+        )
         deadline = time.monotonic() + _READY_WITHIN
         while not self._ready():
             if self._process.poll() is not None or time.monotonic() > deadline:
@@ -71,9 +71,8 @@ class Msh:
             time.sleep(0.1)
 
     def stop(self) -> None:
-        if self._process is not None and self._process.poll() is None:
-            self._process.terminate()
-            self._process.wait(_GONE_WITHIN)
+        if self._process is not None:
+            stop(self._process, seconds=_GONE_WITHIN)
 
     def manage(self, *arguments: str) -> str:
         """The output of one command of this MSH; raises RuntimeError with what it complained of."""

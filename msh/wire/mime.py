@@ -23,9 +23,10 @@ CONTENT_TYPE_LIMIT = 255
 
 _CONTENT_ID = re.compile(r"[!-;=?-~]{1,255}")
 _CONTENT_TYPE = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?: *;[ -~]*[!-~])?", re.ASCII)
-_FOLD = re.compile(r"\r?\n[ \t]+")
+_FOLD = re.compile(r"\r?\n[ \t]+|\t")
 _PARAMETER = re.compile(r';\s*([^\s=;"]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]*))')
 _QUOTED_PAIR = re.compile(r"\\(.)")
+_READ = frozenset({"content-id", "content-type", "content-transfer-encoding"})
 _IDENTITY = frozenset({"7bit", "8bit", "binary"})
 _BASE64_BLANK = b" \t\r\n"
 
@@ -40,7 +41,7 @@ class MediaType:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part, still inside the body it came in. Header names are in lower case."""
+    """One part, still inside the body it came in, with the headers that we read."""
 
     headers: Mapping[str, str]
     body: bytes
@@ -195,9 +196,10 @@ def _headers(block: bytes) -> dict[str, str]:
         name, value = name.strip().lower(), value.strip()
         if not colon or not name or has_control(value):
             raise Unreadable(f"{shown(line)} is not a MIME header")
-        if name in headers:
-            raise Unreadable(f"a part has the header {shown(name)} twice")
-        headers[name] = value
+        if name in _READ:
+            if name in headers:
+                raise Unreadable(f"a part has the header {name} twice")
+            headers[name] = value
     return headers
 
 

@@ -71,6 +71,7 @@ def test_utf_8_is_taken_declared_or_not_and_with_a_byte_order_mark(declared: str
         '<?xml version="1.0" encoding="UTF-16"?><a/>'.encode("utf-16"),
         "<a/>".encode("utf-16-le"),
         "<a/>".encode("utf-32"),
+        b"\xef\xbb\xbf<?xml version='1.0' encoding='ISO-8859-1'?><a/>",
         b"<a>\xff</a>",
         b"<a>\xc0\xaf</a>",
         b"<a>\xed\xa0\x80</a>",

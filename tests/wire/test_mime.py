@@ -244,8 +244,8 @@ def test_no_prefix_of_a_package_is_taken_for_the_whole() -> None:
 
 def test_headers_are_unfolded_and_their_names_have_no_case() -> None:
     part = (
-        b"CONTENT-type: text/plain;\r\n charset=utf-8\r\ncontent-ID : < 1@x >\r\n"
-        b"X-Name: caf\xc3\xa9 \xe9\r\n\r\none"
+        b"CONTENT-type:\ttext/plain;\r\n charset=utf-8\r\ncontent-ID : < 1@x >\r\n"
+        b"X-Name: caf\xc3\xa9 \xe9\r\nX-Name: again\r\n\r\none"
     )
     (read,) = split(package(part))
     assert read.content_type == "text/plain; charset=utf-8"

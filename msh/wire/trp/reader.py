@@ -151,8 +151,8 @@ class _Reader:
             if len(self.top[tag]) > 1:
                 raise Problem(ErrorCode.INCONSISTENT, f"holds more than one {tag}")
         for found in (self.header, *self.routing):
-            for name, field_ in found.repeated.items():
-                raise Problem(ErrorCode.INCONSISTENT, f"holds {name} more than once", field_)
+            for name, place in found.repeated.items():
+                raise Problem(ErrorCode.INCONSISTENT, f"holds {name} more than once", place)
 
     def _references(self, kind: Kind) -> Iterator[DocumentReference]:
         elements = [each for manifest in self.top["Manifest"] for each in manifest]
@@ -171,7 +171,8 @@ class _Reader:
             _error(each) for header in self.top["ErrorHeader"] for each in children(header, "Error")
         ]
         if not reports:
-            return ErrorReport(ErrorCode.UNKNOWN, Severity.HARD_ERROR, description="no Error")
+            silence = "the Error Message does not say what the error is"
+            return ErrorReport(ErrorCode.UNKNOWN, Severity.HARD_ERROR, description=silence)
         return max(reports, key=lambda report: _GRAVITY[report.severity])
 
     def _canonical(self) -> tuple[bytes, bytes]:
@@ -186,19 +187,23 @@ class _Reader:
         )
 
     def _refuse(self, problem: Problem) -> NoReturn:
-        reason = f"{locate(problem.field)} {problem.sentence}"
         last = self.routing[-1]
+        sender_uri, receiver_uri = last.legible("sender_uri"), last.legible("receiver_uri")
+        if not (sender_uri and receiver_uri):
+            missing = Field.RECEIVER_URI if sender_uri else Field.SENDER_URI
+            raise Unreadable(
+                f"{locate(missing)} is missing or cannot be read: whose message is it?"
+            ) from None
         partial = PartialHeader(
             message_type=self._legible_type(),
             message_id=self.header.legible("message_id", MESSAGE_ID),
             tpa_id=self.header.legible("tpa_id"),
             conversation_id=self.header.legible("conversation_id"),
-            sender_uri=last.legible("sender_uri"),
-            receiver_uri=last.legible("receiver_uri"),
+            sender_uri=sender_uri,
+            receiver_uri=receiver_uri,
             sequence_text=last.legible("sequence_number"),
         )
-        if not (partial.sender_uri and partial.receiver_uri):
-            raise Unreadable(f"the pair is not known, {reason}") from None
+        reason = f"{locate(problem.field)} {problem.sentence}"
         raise Refused(problem.code, problem.field, reason, partial) from None
 
     def _legible_type(self) -> MessageType | None:

@@ -101,6 +101,12 @@ class Machine:
         health = self._health()
         return health.get("ready") is True and health.get("sweep") == "ok"
 
+    def start_python(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """Another process that works on its database, such as an application's."""
+        return subprocess.Popen(
+            [sys.executable, *arguments], cwd=ROOT, env=self._environment, stdout=subprocess.PIPE
+        )
+
     # --- what it keeps --------------------------------------------------------------------------
     @contextmanager
     def database(self) -> Iterator[None]:

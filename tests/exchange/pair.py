@@ -8,18 +8,21 @@ from typing import Any
 from msh.flows import operate
 from msh.flows.advance import Actor
 from msh.flows.submit import submit
-from msh.models import Attempt, Incident, OutboundLink, OutboundMessage, PartyEvent
+from msh.models import Attempt, Incident, OutboundLink, OutboundMessage, OutboundState, PartyEvent
 from msh.protocol.lane import LaneState
 from msh.protocol.message import Payload
 from partners.models import Agreement, Credential, Partner
 from tests.exchange.machine import Machine
-from tests.peer import Peer, Received
+from tests.peer import Peer, Received, normal
 from tests.waiting import wait_until
 
 OUR_PARTY = "111111111"
 THEIR_PARTY = "222222222"
-WAITS = 30.0  # seconds that a test waits for what should come at once, on a busy machine
+WAITS = 60.0  # seconds that a test waits for what should come at once, on a busy machine
 LATE = 2.0  # seconds after its time that a copy may come at most
+
+Ended = tuple[str, int | None]
+"""Outcome and HTTP status of an attempt."""
 
 
 @dataclass(eq=False)
@@ -31,6 +34,7 @@ class Pair:
     agreement: Agreement
     peer: Peer
     _actor: Actor = field(default=Actor("tester", "the test says so"))
+    _received: int = 0
 
     # --- what our application and our operator do -------------------------------------------------
     def submit(self, content: bytes = b"<Order/>", **options: Any) -> OutboundMessage:
@@ -60,6 +64,14 @@ class Pair:
             setattr(self.agreement, name, value)
         self.agreement.save(update_fields=list(terms))
 
+    def receive(self) -> None:
+        """The peer sends a reliable message of its own and gets the Ack: signals flow."""
+        self._received += 1
+        draft = normal(sequence_number=self._received)
+        response = self.peer.send(draft)
+        assert response.status == 204, response.error
+        self.peer.received.wait_for_acknowledgement(of=draft, timeout=WAITS)
+
     # --- what stands in the rows ------------------------------------------------------------------
     @property
     def link(self) -> OutboundLink:
@@ -69,13 +81,17 @@ class Pair:
     def state_of(self, message: OutboundMessage) -> str:
         return OutboundMessage.objects.get(pk=message.pk).state
 
+    def acknowledged(self) -> int:
+        """How many of its messages are."""
+        return self.link.messages.filter(state=OutboundState.ACKNOWLEDGED).count()
+
     def events(self, message: OutboundMessage) -> list[str]:
         """Kinds of the events for the From-Party, oldest first."""
         events = PartyEvent.objects.filter(message=message).order_by("pk")
         return list(events.values_list("kind", flat=True))
 
-    def attempts(self, message: OutboundMessage) -> list[tuple[str, int | None]]:
-        """Outcome and HTTP status of each attempt that has ended."""
+    def attempts(self, message: OutboundMessage) -> list[Ended]:
+        """Those that have ended."""
         ended = Attempt.objects.filter(message=message, ended_at__isnull=False).order_by("number")
         return list(ended.values_list("outcome", "status"))
 
@@ -99,6 +115,15 @@ class Pair:
             what=f"the link to {self.partner} {state}, it is {self.link.state}",
         )
         return self.link
+
+    def wait_for_attempts(self, message: OutboundMessage, count: int) -> list[Ended]:
+        """Its attempts, once `count` have ended."""
+        wait_until(
+            lambda: len(self.attempts(message)) >= count,
+            seconds=WAITS,
+            what=f"{count} ended attempts of {message}, not {self.attempts(message)}",
+        )
+        return self.attempts(message)
 
     def wait_for_copies(self, message: OutboundMessage, count: int) -> list[Received]:
         """The copies that came to the peer, once there are `count`."""
@@ -164,3 +189,23 @@ def new_pair(
     credential.save()
     operate.open_links(partner)
     return Pair(msh, partner, agreement, peer)
+
+
+def let_sweeps_pass(pair: PairFactory) -> None:
+    """Return when the MSH has looked at every lane several times: when the recovery of another
+    partner has run off. What has not come by then does not come."""
+    witness = pair(timeout=1, retries=1, retry_interval=1)
+    witness.submit()
+    witness.wait_for_link(LaneState.SUSPENDED)
+
+
+def assert_waited(pair: Pair, message: OutboundMessage, *waits: float) -> None:
+    """The copies that came: one more than `waits`, each that many seconds after the one before.
+
+    By the peer's clock at their arrival: never early, and at most LATE seconds late. An arrival is
+    noted before it is answered, so a wait that began with the answer ends later.
+    """
+    gaps = pair.peer.received.gaps(message.message_id)
+    assert len(gaps) == len(waits)
+    for gap, wait in zip(gaps, waits, strict=True):
+        assert wait <= gap <= wait + LATE, f"{gaps} is not {waits}"

@@ -1,0 +1,114 @@
+"""SequenceNumbers, as a partner sees them (000 §2.2.2)."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from msh.flows.advance import Lanes
+from msh.models import OutboundMessage
+from msh.protocol.events import SequenceReset
+from tests.exchange.machine import Machine
+from tests.exchange.pair import WAITS, Pair, PairFactory
+from tests.waiting import wait_until
+
+YEAR = timedelta(days=365)
+
+
+def numbers(pair: Pair) -> list[int | None]:
+    """In the order of their arrival."""
+    return [received.message.sequence_number for received in pair.peer.received.normals()]
+
+
+@pytest.mark.requirement("000-042", "000-043", "000-045")
+def test_numbers_have_no_gap(pair: PairFactory, msh: Machine) -> None:
+    """Two submitting processes of four threads each, whose transactions are rolled back in half
+    of the cases; the worker is killed meanwhile."""
+    partner = pair(timeout=2, retries=100, retry_interval=1, acknowledges=True)
+    submitters = [
+        msh.start_python("-m", "tests.exchange.submitter", str(partner.agreement.pk), "5")
+        for _ in range(2)
+    ]
+    partner.peer.received.wait_for_count(5, timeout=WAITS)
+    msh.kill("worker")
+    assert [submitter.communicate()[0].split() for submitter in submitters] == [[b"20"]] * 2
+    wait_until(lambda: partner.acknowledged() == 40, seconds=WAITS)
+
+    first_copies = list(dict.fromkeys(numbers(partner)))
+    assert first_copies == list(range(1, 41))
+    came = partner.peer.received.normals()
+    assert len({received.message.message_id for received in came}) == 40
+    assert {received.message.action for received in came} == {"New"}
+
+
+@pytest.mark.requirement("000-043")
+def test_rolled_back_submit_leaves_nothing(pair: PairFactory) -> None:
+    """The message is the application's transaction, which may change its mind."""
+    partner = pair(acknowledges=True)
+
+    def change_mind() -> None:
+        with transaction.atomic():
+            partner.submit()
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        change_mind()
+    assert not OutboundMessage.objects.filter(agreement=partner.agreement).exists()
+    with transaction.atomic():
+        message = partner.submit()
+        assert len(partner.peer.received) == 0
+    partner.wait_for_state(message)
+    assert numbers(partner) == [1]
+
+
+@pytest.mark.requirement("000-044", "000-046")
+def test_numbers_wrap_around(pair: PairFactory) -> None:
+    partner = pair(acknowledges=True)
+    partner.start_link(last=999_999_997)
+    for message in [partner.submit() for _ in range(4)]:
+        partner.wait_for_state(message)
+    texts = [one.message.text("RoutingHeader/SequenceNumber") for one in partner.peer.received]
+    assert texts == ["999999998", "999999999", "1", "2"]
+
+
+@pytest.mark.requirement("000-045", "000-092")
+def test_numbers_belong_to_the_pair(pair: PairFactory) -> None:
+    """Each pair counts from 1, and the database refuses a number twice."""
+    partners = [pair(acknowledges=True) for _ in range(2)]
+    for partner in partners:
+        for message in [partner.submit(), partner.submit()]:
+            partner.wait_for_state(message)
+        assert numbers(partner) == [1, 2]
+    second = OutboundMessage.objects.get(agreement=partners[0].agreement, sequence_number=2)
+    second.sequence_number = 1
+    with pytest.raises(IntegrityError, match="outbound_number_once"):
+        second.save(update_fields=["sequence_number"])
+
+
+@pytest.mark.requirement("000-047")
+def test_first_number_after_a_reset_is_one(pair: PairFactory) -> None:
+    partner = pair(acknowledges=True)
+    for message in [partner.submit(), partner.submit()]:
+        partner.wait_for_state(message)
+    with transaction.atomic():
+        lanes = Lanes.lock([partner.partner.pk])
+        lanes.step(partner.partner.pk, SequenceReset())
+        lanes.write()
+    for message in [partner.submit(), partner.submit()]:
+        partner.wait_for_state(message)
+    assert numbers(partner) == [1, 2, 1, 2]
+
+
+@pytest.mark.requirement("000-048")
+def test_numbers_are_not_forgotten_by_time(pair: PairFactory) -> None:
+    """A year without a message changes nothing (D17)."""
+    partner = pair(acknowledges=True)
+    message = partner.submit()
+    partner.wait_for_state(message)
+    long_ago = timezone.now() - YEAR
+    OutboundMessage.objects.filter(pk=message.pk).update(
+        submitted_at=long_ago, first_sent_at=long_ago, completed_at=long_ago
+    )
+    partner.wait_for_state(partner.submit())
+    assert numbers(partner) == [1, 2]

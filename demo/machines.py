@@ -67,7 +67,7 @@ class Machine:
             | {
                 "MSH_DATA": str(self.folder),
                 "MSH_CONSUMER": "demo.application.consume",
-            "MSH_HTTP_DEADLINE": HTTP_DEADLINE,
+                "MSH_HTTP_DEADLINE": HTTP_DEADLINE,
                 "DJANGO_SETTINGS_MODULE": "msh.settings",
                 "PYTHONUNBUFFERED": "1",
             }

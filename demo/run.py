@@ -78,13 +78,13 @@ class Demo:
         return 0 if verdict.good else 1
 
     async def _start_machines(self) -> None:
-        with self.console.status("Starting two MSHs: database, broker, web, worker and beat each"):
-            for machine in self.machines:
-                machine.start()
-            await asyncio.gather(*(machine.ready() for machine in self.machines))
-            for machine in self.machines:
-                with psycopg.connect(machine.database_url) as connection:
-                    connection.execute(TABLE)
+        self.console.print("Starting two MSHs: database, broker, web, worker and beat each.")
+        for machine in self.machines:
+            machine.start()
+        await asyncio.gather(*(machine.ready() for machine in self.machines))
+        for machine in self.machines:
+            with psycopg.connect(machine.database_url) as connection:
+                connection.execute(TABLE)
 
     @asynccontextmanager
     async def _proxy(self) -> AsyncIterator[Proxy]:
@@ -100,16 +100,18 @@ class Demo:
 
     async def _set_up(self, proxy: Proxy) -> None:
         tokens = make_tokens(self.pairs)
-        with self.console.status("Setting up partners and agreements"):
-            await asyncio.gather(
-                *(
-                    machine.set_up(setup_of(machine.name, self.pairs, port, tokens))
-                    for machine, port in zip(self.machines, proxy.ports.values(), strict=True)
-                )
+        self.console.print("Setting up partners and agreements.")
+        ports = proxy.ports.values()  # in the order of the machines, whose way out each is
+        await asyncio.gather(
+            *(
+                machine.set_up(setup_of(machine.name, self.pairs, port, tokens))
+                for machine, port in zip(self.machines, ports, strict=True)
             )
+        )
 
     async def _play(self, proxy: Proxy) -> Verdict:
         """Let producers, proxy, killer and operator loose until all is quiet; then judge."""
+        self.console.print(f"Exchanging {self.options.messages} documents over a bad link.")
         producers = self._start_producers()
         crew = [asyncio.create_task(self.operator.work())]
         if self.options.kill:
@@ -158,11 +160,12 @@ class Demo:
         with self._connections() as connections, self._progress() as progress:
             bar = progress.add_task("", total=self.options.messages, note="")
             while time.monotonic() < deadline:
+                settled = proxy.idle  # asked first: what the proxy let go before, the glance sees
                 self.glances = {name: glance(one) for name, one in connections.items()}
                 delivered = sum(one.delivered for one in self.glances.values())
                 progress.update(bar, completed=delivered, note=self._note(proxy))
                 if _ended(producers) and all(one.quiet for one in self.glances.values()):
-                    if proxy.idle and delivered >= self.options.messages:
+                    if settled:
                         return True
                     proxy.release()
                 await asyncio.sleep(LOOK_EVERY)

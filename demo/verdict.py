@@ -12,16 +12,16 @@ from rich.text import Text
 from .checker import Traffic, Violations
 
 MEANING = {
-    "lost": "promised to a producer or a partner, never delivered",
-    "duplicated": "delivered to the application more than once",
-    "unexpected": "delivered, though no submit of it ever returned",
-    "out_of_order": "delivered after one that its producer submitted later",
-    "premature_ack": "acknowledged before the receiver had stored it",
-    "overlap": "on the wire before the Ack of the one before it",
-    "altered": "copies that differ, or a payload that is not the file",
-    "stuck": "a lane with messages for which nothing is due",
+    "lost": "promised to somebody, delivered to nobody",
+    "duplicated": "delivered more than once",
+    "unexpected": "delivered, but no submit of it returned",
+    "out_of_order": "delivered after a later one of its pair",
+    "premature_ack": "acknowledged before it was stored",
+    "overlap": "sent before the Ack of the one before it",
+    "altered": "copies differ, or payload is not the file",
+    "stuck": "a lane with messages and nothing due",
     "silent_suspend": "a suspended lane without an incident",
-    "unwitnessed": "past the judge: not seen by the proxy",
+    "unwitnessed": "not seen by the proxy, so not judged",
 }
 
 
@@ -62,7 +62,7 @@ def render(verdict: Verdict) -> RenderableType:
         Group(_headline(verdict), Text(), _violations(verdict), Text(), _traffic(verdict)),
         title="[bold]the demo's verdict[/]",
         border_style="green" if verdict.good else "red",
-        padding=(1, 3),
+        padding=(1, 2),
         expand=False,
     )
 
@@ -96,13 +96,13 @@ def _traffic(verdict: Verdict) -> Table:
     table.add_column(style="dim")
     table.add_column(justify="right")
     table.add_column(style="dim")
-    faults = ", ".join(f"{count} {fault}" for fault, count in seen.faults.items())
+    faults = ", ".join(f"{fault} {count}" for fault, count in seen.faults.items())
     rows = (
-        ("messages sent", seen.messages, f"{verdict.attempts} attempts in the senders' books"),
-        ("Acks sent", seen.acknowledgements, f"and {seen.others} other signals"),
+        ("messages", seen.messages, f"POSTs, {verdict.attempts} attempts in the senders' books"),
+        ("Acks", seen.acknowledgements, f"POSTs, and {seen.others} of other signals"),
         ("disturbed", seen.disturbed, faults or "nothing"),
-        ("killed", verdict.kills, f"processes by kill -9; {seen.unreachable} copies found nobody"),
-        ("resumed", verdict.operator_resumes, "suspended lanes, by the demo's operator"),
+        ("kill -9", verdict.kills, f"of processes, so that {seen.unreachable} copies met nobody"),
+        ("resumed", verdict.operator_resumes, "lanes that were suspended, by the demo's operator"),
         ("time", f"{verdict.seconds:.0f} s", f"seed {verdict.seed}, {verdict.pairs} pairs"),
     )
     for name, value, remark in rows:

@@ -10,20 +10,19 @@ class Glance:
     delivered: int
     open_messages: int
     """Of the sender: queued or in flight. Of the receiver: accepted and not delivered."""
-    signals_owed: int
     suspended: tuple[str, ...]
     """Names of the partners to whom sending is suspended."""
 
     @property
     def quiet(self) -> bool:
-        return not (self.open_messages or self.signals_owed or self.suspended)
+        """Nothing is left to send or deliver. Acks may still be owed, for copies of the past."""
+        return not (self.open_messages or self.suspended)
 
 
 _GLANCE = """
 SELECT (SELECT count(*) FROM demo_received),
        (SELECT count(*) FROM msh_outboundmessage WHERE state IN ('queued', 'in_flight'))
        + (SELECT count(*) FROM msh_inboundmessage WHERE state = 'accepted'),
-       (SELECT count(*) FROM msh_signal WHERE owed > 0),
        ARRAY(SELECT partner.name::text
              FROM msh_outboundlink link JOIN partners_partner partner ON partner.id = partner_id
              WHERE link.state = 'suspended')
@@ -33,5 +32,5 @@ SELECT (SELECT count(*) FROM demo_received),
 def glance(connection: psycopg.Connection) -> Glance:
     row = connection.execute(_GLANCE).fetchone()
     assert row is not None
-    delivered, open_messages, signals_owed, suspended = row
-    return Glance(delivered, open_messages, signals_owed, tuple(suspended))
+    delivered, open_messages, suspended = row
+    return Glance(delivered, open_messages, tuple(suspended))

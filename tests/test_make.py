@@ -23,7 +23,8 @@ def make(checkout: Path, *words: str, path: str = os.environ["PATH"]) -> tuple[i
     """Its exit status, and what it said but for make's own closing line."""
     program = shutil.which("make")
     assert program
-    environment = {n: v for n, v in os.environ.items() if not n.startswith(("MAKE", "MFLAGS"))}
+    of_make = ("MAKE", "MFLAGS", "PYTHON", "ARGS")  # this test may itself be run by make
+    environment = {n: v for n, v in os.environ.items() if not n.startswith(of_make)}
     finished = subprocess.run(
         [program, "--no-print-directory", *words],
         cwd=checkout,

@@ -38,12 +38,14 @@ WSGI_APPLICATION = "msh.wsgi.application"
 USE_TZ = True
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en-gb"
+FORMAT_MODULE_PATH = ["msh.formats"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 INSTALLED_APPS = [
     "msh",
     "partners",
     "unfold",  # before django.contrib.admin, whose templates it replaces
+    "unfold.contrib.filters",
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -56,6 +58,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "msh.endpoint.EndpointMiddleware",  # partners' POSTs go no further
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -84,6 +87,17 @@ TEMPLATES = [
 
 STATIC_URL = "static/"
 WHITENOISE_USE_FINDERS = True  # the console's own files are served from the packages they come in
+
+# --- the console --------------------------------------------------------------------------------
+UNFOLD = {
+    "SITE_TITLE": "MSH console",
+    "SITE_HEADER": "MSH console",
+    "SITE_SUBHEADER": "msh.admin.navigation.our_uri",
+    "SITE_SYMBOL": "swap_horiz",
+    "SITE_URL": None,
+    "STYLES": ["msh.admin.navigation.stylesheet"],
+    "SIDEBAR": {"navigation": "msh.admin.navigation.sidebar"},
+}
 
 # --- PostgreSQL ---------------------------------------------------------------------------------
 DATABASES = {

@@ -1,0 +1,27 @@
+"""Operators come in: a file per model. Everything is read-only but for the operator's verbs."""
+
+from . import (
+    agreement,
+    history,
+    inbound_link,
+    inbound_message,
+    incident,
+    outbound_link,
+    outbound_message,
+    schedules,
+    signal,
+    users,
+)
+
+__all__ = [
+    "agreement",
+    "history",
+    "inbound_link",
+    "inbound_message",
+    "incident",
+    "outbound_link",
+    "outbound_message",
+    "schedules",
+    "signal",
+    "users",
+]

@@ -1,0 +1,61 @@
+"""Agreements of all partners, side by side. They are edited on their partner's page."""
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from unfold.contrib.filters.admin import RelatedDropdownFilter
+from unfold.decorators import display
+
+from partners.models import Agreement
+
+from . import cells
+from .base import ReadOnlyAdmin
+from .words import seconds
+
+
+@admin.register(Agreement)
+class AgreementAdmin(ReadOnlyAdmin):
+    list_display = (
+        "tpa_id",
+        "partner_page",
+        "our_party",
+        "their_party",
+        "wait",
+        "retries",
+        "wait_after_retry",
+        "horizon",
+        "semantics",
+    )
+    list_filter = (("partner", RelatedDropdownFilter),)
+    search_fields = ("tpa_id", "our_party", "their_party", "partner__name")
+    search_help_text = "TPAId, PartyId or partner"
+    fields = (
+        ("tpa_id", "partner_page"),
+        ("our_party", "our_party_context"),
+        ("their_party", "their_party_context"),
+        ("wait", "retries"),
+        ("wait_after_retry", "horizon"),
+        ("semantics", "on_unexpected_first"),
+        ("transient_count_limit", "transient_time_limit"),
+        "transient_wait_limit",
+    )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Agreement]:
+        agreements: QuerySet[Agreement] = super().get_queryset(request)
+        return agreements.select_related("partner")
+
+    @display(description="Partner")
+    def partner_page(self, agreement: Agreement) -> str:
+        return cells.link_to(agreement.partner)
+
+    @display(description="Timeout", ordering="timeout")
+    def wait(self, agreement: Agreement) -> str:
+        return seconds(agreement.timeout)
+
+    @display(description="RetryInterval", ordering="retry_interval")
+    def wait_after_retry(self, agreement: Agreement) -> str:
+        return seconds(agreement.retry_interval)
+
+    @display(description="Suspends after")
+    def horizon(self, agreement: Agreement) -> str:
+        return seconds(agreement.terms().retry_horizon)

@@ -1,0 +1,65 @@
+"""What the pages of the console share: they are read-only, and they never count millions."""
+
+from typing import Any
+
+from django.contrib.admin import ShowFacets
+from django.db.models import Model, Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from unfold.admin import ModelAdmin
+from unfold.paginator import InfinitePaginator
+
+from .tables import Table
+
+
+class ReadOnlyAdmin(ModelAdmin):
+    """Rows that `flows.advance` alone writes: to be looked at, whoever looks."""
+
+    actions = None
+    actions_detail_hide_default = True  # the log of changes made in the admin: there are none
+    compressed_fields = True
+    list_fullwidth = True
+    list_per_page = 50
+    show_facets = ShowFacets.NEVER
+    change_form_outer_after_template: str | None = "admin/msh/tables.html"
+
+    def tables(self, request: HttpRequest, row: Any) -> list[Table]:
+        """What stands below the fields of one row."""
+        return []
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        row = context["original"]
+        title = f"{self.opts.verbose_name} {row}".capitalize()
+        context |= {"title": title, "subtitle": None, "tables": self.tables(request, row)}
+        response: HttpResponse = super().render_change_form(request, context, *args, **kwargs)
+        return response
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+
+class EndlessAdmin(ReadOnlyAdmin):
+    """A table of millions of rows: pages forward and back, no COUNT(*), the newest first."""
+
+    paginator = InfinitePaginator
+    show_full_result_count = False
+    ordering = ("-pk",)
+    sortable_by = ()
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """The whole term is the value of one of `search_fields`: an id may have blanks in it."""
+        term = search_term.strip()
+        if not term:
+            return queryset, False
+        return queryset.filter(
+            Q(*((name, term) for name in self.search_fields), _connector=Q.OR)
+        ), False

@@ -1,0 +1,95 @@
+"""The history: what happened, to what, by whom."""
+
+from typing import Any
+
+from django.contrib import admin
+from unfold.contrib.filters.admin import ChoicesDropdownFilter, RelatedDropdownFilter
+from unfold.decorators import display
+
+from msh.models import Direction, History
+
+from . import cells
+from .base import EndlessAdmin
+from .tables import Table
+
+FIRST_ROWS = 10
+
+
+def history_of_link(partner_id: int, direction: Direction) -> Table:
+    """The last events of one link."""
+    of_link = {"partner": partner_id, "direction": direction, "subject": History.Subject.LINK}
+    rows = History.objects.filter(**of_link).order_by("-pk")[:FIRST_ROWS]
+    headers = ("At", "Event", "State", "By", "Reason or detail")
+    return Table(
+        "History of the link, the newest first",
+        headers,
+        [_cells(row) for row in rows],
+        "Nothing has happened yet.",
+        cells.list_url(
+            History,
+            partner__id__exact=partner_id,
+            direction__exact=direction,
+            subject__exact=History.Subject.LINK,
+        ),
+    )
+
+
+def _cells(row: History) -> tuple[Any, ...]:
+    detail = cells.verbatim(row.detail)
+    return cells.time_of(row.at), row.event, _transition(row), row.actor, detail
+
+
+def _transition(row: History) -> str:
+    if not row.to_state or row.from_state == row.to_state:
+        return row.to_state or cells.DASH
+    return f"{row.from_state or 'new'} → {row.to_state}"
+
+
+@admin.register(History)
+class HistoryAdmin(EndlessAdmin):
+    list_display = (
+        "time",
+        "partner",
+        "direction",
+        "event",
+        "transition",
+        "message",
+        "actor",
+        "words",
+    )
+    list_filter = (
+        ("partner", RelatedDropdownFilter),
+        ("direction", ChoicesDropdownFilter),
+        ("subject", ChoicesDropdownFilter),
+    )
+    search_fields = ("message_id",)
+    search_help_text = "MessageId, whole"
+    fields = (
+        "at",
+        "actor",
+        "partner",
+        "direction",
+        "subject",
+        "message",
+        "event",
+        "from_state",
+        "to_state",
+        "detail",
+    )
+    list_select_related = ("partner",)
+
+    @display(description="At")
+    def time(self, row: History) -> str:
+        return cells.time_of(row.at)
+
+    @display(description="State")
+    def transition(self, row: History) -> str:
+        return _transition(row)
+
+    @display(description="MessageId")
+    def message(self, row: History) -> str:
+        return cells.find_message(row.message_id, row.direction)
+
+    @display(description="Detail")
+    def words(self, row: History) -> str:
+        return cells.verbatim(row.detail)

@@ -1,0 +1,107 @@
+"""The sidebar: what needs an operator first, and only what this user may see."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Model
+from django.http import HttpRequest
+from django.templatetags.static import static
+from django_celery_beat.models import PeriodicTask
+
+from msh.models import (
+    History,
+    InboundLink,
+    InboundMessage,
+    Incident,
+    OutboundLink,
+    OutboundMessage,
+    Signal,
+)
+from partners.models import Agreement, Partner, our_identity
+
+from .cells import list_url
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """`alarm` counts what needs an operator; 0 shows nothing."""
+
+    title: str
+    icon: str
+    model: type[Model]
+    query: tuple[tuple[str, str], ...] = ()
+    alarm: Callable[[], int] | None = None
+
+
+def _suspended() -> int:
+    return OutboundLink.objects.suspended().count()
+
+
+def _open_incidents() -> int:
+    return Incident.objects.filter(resolved_at=None).count()
+
+
+GROUPS = (
+    (
+        "Needs you",
+        (
+            Item("Links", "sync_alt", OutboundLink, alarm=_suspended),
+            Item("Incidents", "warning", Incident, alarm=_open_incidents),
+        ),
+    ),
+    (
+        "Messages",
+        (
+            Item("Outbound", "outbox", OutboundMessage),
+            Item("Inbound", "inbox", InboundMessage),
+            Item("Links from partners", "call_received", InboundLink),
+            Item("Signals owed", "reply", Signal, (("is", "owed"),)),
+            Item("History", "history", History),
+        ),
+    ),
+    (
+        "Configuration",
+        (
+            Item("Partners", "handshake", Partner),
+            Item("Agreements", "contract", Agreement),
+            Item("Schedules", "schedule", PeriodicTask),
+        ),
+    ),
+)
+
+
+def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
+    """What unfold asks for: groups of links (`SIDEBAR` in the settings)."""
+    return [
+        {
+            "title": title,
+            "separator": True,
+            "items": [_entry(item) for item in items if _may_see(item.model, request)],
+        }
+        for title, items in GROUPS
+    ]
+
+
+def _may_see(model: type[Model], request: HttpRequest) -> bool:
+    return bool(admin.site.get_model_admin(model).has_view_permission(request))
+
+
+def _entry(item: Item) -> dict[str, Any]:
+    return {
+        "title": item.title,
+        "icon": item.icon,
+        "link": list_url(item.model, **dict(item.query)),
+        "badge": item.alarm() if item.alarm else 0,
+        "badge_style": "solid",
+    }
+
+
+def our_uri(request: HttpRequest) -> str:
+    """Under the title: which MSH this console belongs to."""
+    return our_identity().uri
+
+
+def stylesheet(request: HttpRequest) -> str:
+    return static("msh/console.css")

@@ -1,0 +1,231 @@
+"""Links to partners: the suspended first, why, since when, behind which message, what helps."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Case, Count, F, IntegerField, OuterRef, QuerySet, Subquery, When
+from django.db.models.functions import Coalesce, JSONObject
+from django.http import HttpRequest, HttpResponse
+from django.template.loader import render_to_string
+from django.utils import timezone
+from django.utils.html import format_html
+from unfold.contrib.filters.admin import ChoicesDropdownFilter
+from unfold.dataclasses import UnfoldAction
+from unfold.decorators import display
+
+from msh.models import Attempt, Direction, OutboundLink, OutboundMessage
+from msh.protocol.lane import LaneState
+from msh.protocol.vocabulary import DeliverySemantics
+
+from . import cells, verbs
+from .base import ReadOnlyAdmin
+from .history import history_of_link
+from .tables import Table
+from .words import CAUSES, seconds, situation
+
+FIRST_ROWS = 10
+
+URGENCY = Case(
+    When(state=LaneState.SUSPENDED, then=0),
+    When(state=LaneState.TRANSIENT, then=1),
+    When(state=LaneState.WAITING, then=2),
+    default=3,
+    output_field=IntegerField(),
+)
+
+
+@admin.register(OutboundLink)
+class OutboundLinkAdmin(ReadOnlyAdmin):
+    list_display = ("partner", "doing", "blocking", "last_error", "queue")
+    list_filter = (("state", ChoicesDropdownFilter),)
+    search_fields = ("partner__name", "partner__uri")
+    search_help_text = "Partner or its URI"
+    sortable_by = ()
+    actions_detail = tuple(verb.name for verb in verbs.VERBS)
+    change_form_outer_before_template = "admin/msh/outboundlink/headline.html"
+    change_form_outer_after_template = None
+    fields = ("terms_in_force", "partner_page")
+
+    resume = verbs.unfold_action(verbs.RESUME)
+    send_now = verbs.unfold_action(verbs.SEND_NOW)
+    reset_retries = verbs.unfold_action(verbs.RESET_RETRIES)
+    suspend = verbs.unfold_action(verbs.SUSPEND)
+
+    def has_resume_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        return verbs.RESUME.is_permitted(request)
+
+    def has_send_now_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        return verbs.SEND_NOW.is_permitted(request)
+
+    def has_reset_retries_permission(
+        self, request: HttpRequest, object_id: str | None = None
+    ) -> bool:
+        return verbs.RESET_RETRIES.is_permitted(request)
+
+    def has_suspend_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        return verbs.SUSPEND.is_permitted(request)
+
+    def get_ordering(self, request: HttpRequest) -> list[Any]:
+        return [URGENCY, F("suspended_since").asc(nulls_last=True), "partner__name"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[OutboundLink]:
+        links: QuerySet[OutboundLink] = super().get_queryset(request)
+        reliable = DeliverySemantics.ONCE_AND_ONLY_ONCE
+        return links.select_related("partner", "in_flight__agreement").annotate(
+            queued=_depth(reliable) + _depth(DeliverySemantics.BEST_EFFORT),
+            oldest=Subquery(_queue(reliable).order_by("pk").values("submitted_at")[:1]),
+            last_answer=Subquery(_last_answer()),
+        )
+
+    def get_list_display(self, request: HttpRequest) -> tuple[Any, ...]:
+        return (*self.list_display, _verbs_column(request))
+
+    def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[UnfoldAction]:
+        """What is impossible now is not offered, nor what this user may not do."""
+        link = verbs.find_link(str(object_id))
+        names = {f"msh_outboundlink_{verb.name}" for verb in verbs.offered(link, request)}
+        permitted = super().get_actions_detail(request, object_id)
+        return [one for one in permitted if one.action_name in names]
+
+    @display(description="What it does")
+    def doing(self, link: OutboundLink) -> str:
+        return render_to_string("admin/msh/outboundlink/situation.html", _situation(link))
+
+    @display(description="Message in flight")
+    def blocking(self, link: OutboundLink) -> str:
+        message = link.in_flight
+        if message is None:
+            return cells.DASH
+        return format_html(
+            '<div>number {}<div class="msh-id msh-short" title="{}">{}</div>{}</div>',
+            message.sequence_number,
+            message,
+            cells.link_to(message),
+            self.tries(link),
+        )
+
+    @display(description="Attempts")
+    def tries(self, link: OutboundLink) -> str:
+        flying = link.lane.in_flight
+        if flying is None:
+            return cells.DASH
+        spent, retries = flying.retries_spent, flying.terms.retries
+        so_far = f"{flying.attempt} attempt{'' if flying.attempt == 1 else 's'}"
+        return f"{so_far}, {spent} of {retries} retries spent"
+
+    @display(description="Queue")
+    def queue(self, link: Any) -> str:
+        if not link.oldest:
+            return str(link.queued)
+        age = cells.age_of(link.oldest)
+        return format_html('<div>{}<div class="msh-note">oldest {}</div></div>', link.queued, age)
+
+    @display(description="Last error")
+    def last_error(self, link: Any) -> str:
+        return cells.answer(link.last_answer)
+
+    @display(description="Terms in force")
+    def terms_in_force(self, link: OutboundLink) -> str:
+        flying = link.lane.in_flight
+        if flying is None:
+            return "those of the next message's agreement"
+        terms = flying.terms
+        return (
+            f"Timeout {seconds(terms.timeout)}, Retries {terms.retries}, RetryInterval"
+            f" {seconds(terms.retry_interval)}: a message that nobody acknowledges suspends the"
+            f" link after {seconds(terms.retry_horizon)}"
+        )
+
+    @display(description="Partner")
+    def partner_page(self, link: OutboundLink) -> str:
+        return cells.link_to(link.partner)
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        link = context["original"]
+        context |= _situation(link) | {
+            "message": link.in_flight,
+            "tries": self.tries(link),
+            "queue": self.queue(link),
+            "last_error": self.last_error(link),
+        }
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def tables(self, request: HttpRequest, link: OutboundLink) -> list[Table]:
+        return [
+            _attempts(link),
+            _first_of_queue(link),
+            history_of_link(link.partner_id, Direction.OUT),
+        ]
+
+
+def _verbs_column(request: HttpRequest) -> Callable[[OutboundLink], str]:
+    """The last column: the verbs that this user may use on the link now."""
+
+    def actions(link: OutboundLink) -> str:
+        context = {"link": link, "verbs": verbs.offered(link, request)}
+        return render_to_string("admin/msh/outboundlink/verbs.html", context)
+
+    return actions
+
+
+def _situation(link: Any) -> dict[str, Any]:
+    detail = link.suspended_detail
+    return {
+        "link": link,
+        "variant": cells.STATE_VARIANTS.get(link.state, ""),
+        "cause": CAUSES.get(link.suspended_for),
+        "detail": "" if link.last_answer and detail == link.last_answer["detail"] else detail,
+        "since": cells.time_of(link.suspended_since),
+        "age": cells.age_of(link.suspended_since),
+        "sentence": situation(link.lane, timezone.now()),
+    }
+
+
+def _queue(semantics: DeliverySemantics) -> QuerySet[OutboundMessage]:
+    """What waits behind the link: one of these conditions is that of a partial index."""
+    queued = OutboundMessage.objects.queued().filter(link=OuterRef("pk"), semantics=semantics)
+    return queued.order_by()
+
+
+def _depth(semantics: DeliverySemantics) -> Coalesce:
+    depth = _queue(semantics).values("link").annotate(depth=Count("pk")).values("depth")
+    return Coalesce(Subquery(depth), 0)
+
+
+def _last_answer() -> QuerySet[Attempt, Any]:
+    """How the last attempt of the message in flight ended."""
+    ended = Attempt.objects.filter(message=OuterRef("in_flight"), ended_at__isnull=False)
+    answer = JSONObject(outcome="outcome", detail="detail")
+    return ended.order_by("-number").values(answer=answer)[:1]
+
+
+def _attempts(link: OutboundLink) -> Table:
+    attempts = Attempt.objects.filter(message=link.in_flight_id).order_by("-number")
+    return Table(
+        "Attempts of the message in flight, the last first",
+        cells.ATTEMPT_HEADERS,
+        [cells.attempt_row(attempt) for attempt in attempts[:FIRST_ROWS]],
+        "Nothing was sent." if link.in_flight_id else "Nothing is in flight.",
+        cells.page_url(link.in_flight) if link.in_flight else "",
+    )
+
+
+def _first_of_queue(link: OutboundLink) -> Table:
+    queue = OutboundMessage.objects.queued().filter(link=link).order_by("pk").defer("head")
+    rows = [
+        (
+            cells.link_to(message),
+            message.semantics,
+            f"{message.service_interface} / {message.action}",
+            cells.time_of(message.submitted_at),
+            cells.age_of(message.submitted_at),
+        )
+        for message in queue[:FIRST_ROWS]
+    ]
+    headers = ("MessageId", "Semantics", "ServiceInterface / Action", "Submitted", "Age")
+    whole = {"link__partner__id__exact": link.partner_id, "state__exact": "queued"}
+    more = cells.list_url(OutboundMessage, **whole)
+    return Table("Queue, in the order of sending", headers, rows, "Nothing is queued.", more)

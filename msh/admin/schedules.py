@@ -1,0 +1,48 @@
+"""django-celery-beat's own pages, in the console's clothes and under its rules."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django_celery_beat import admin as beat
+from django_celery_beat.models import (
+    ClockedSchedule,
+    CrontabSchedule,
+    IntervalSchedule,
+    PeriodicTask,
+    SolarSchedule,
+)
+from unfold.admin import ModelAdmin
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
+
+_SCHEDULES = (ClockedSchedule, CrontabSchedule, IntervalSchedule, SolarSchedule)
+
+# The import of beat.admin has registered its pages, in whatever order apps are discovered.
+admin.site.unregister([PeriodicTask, *_SCHEDULES])
+
+
+class _TaskSelect(UnfoldAdminSelectWidget, beat.TaskSelectWidget):
+    """The registered tasks, as beat lists them."""
+
+
+class _PeriodicTaskForm(beat.PeriodicTaskForm):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["task"].widget = UnfoldAdminTextInputWidget()
+        self.fields["regtask"].widget = _TaskSelect()
+
+
+@admin.register(PeriodicTask)
+class PeriodicTaskAdmin(beat.PeriodicTaskAdmin, ModelAdmin):
+    form = _PeriodicTaskForm
+    date_hierarchy = None
+    list_filter = ("enabled",)
+
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+        """Beat asks for no permission: to enable, disable or run a task is to change it."""
+        return super().get_actions(request) if self.has_change_permission(request) else {}
+
+
+@admin.register(*_SCHEDULES)
+class ScheduleAdmin(ModelAdmin):
+    """When something runs. Which tasks do is on their own pages."""

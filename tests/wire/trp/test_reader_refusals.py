@@ -98,6 +98,8 @@ def test_a_value_given_twice_in_two_spellings_or_places_is_refused() -> None:
     twice = changed("<MessageId>", '<MessageId xmlns="">other</MessageId><MessageId>')
     assert refused(twice).field is Field.MESSAGE_ID
     assert refused(twice).partial.message_id == ""
+    thrice = changed("<MessageId>", "<MessageId>a</MessageId><MessageId>b</MessageId><MessageId>")
+    assert refused(thrice).partial.message_id == ""
     twice = changed("</ebXMLHeader>", RELIABLE + "</ebXMLHeader>")
     assert refused(twice).field is Field.DELIVERY_SEMANTICS
 

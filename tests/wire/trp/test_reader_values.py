@@ -1,5 +1,7 @@
 """Header document to Header: times, numbers, DeliverySemantics, ids."""
 
+import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -43,6 +45,21 @@ def test_a_time_is_read_in_the_basic_and_the_extended_form(text: str) -> None:
     moment = datetime(2000, 10, 16, 11, 0, 0, 250_000, tzinfo=UTC)
     assert header(document).route.timestamp == moment
     assert header(document).timestamp == moment
+
+
+@pytest.fixture
+def in_tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("in_tokyo")
+def test_a_time_without_offset_is_utc_wherever_we_are() -> None:
+    moment = header(changed("20001016T110000.250Z", "20001016T110000")).route.timestamp
+    assert moment == datetime(2000, 10, 16, 11, tzinfo=UTC)
 
 
 def test_a_time_with_an_offset_is_the_same_moment_in_utc() -> None:

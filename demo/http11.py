@@ -6,6 +6,7 @@ import struct
 from contextlib import suppress
 from dataclasses import dataclass
 
+HOST = "127.0.0.1"
 LARGEST_BODY = 64 * 1024 * 1024
 HOP_BY_HOP = frozenset({"connection", "keep-alive", "host", "expect"})
 

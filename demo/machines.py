@@ -17,7 +17,7 @@ from psycopg import sql
 
 from msh import datafolder, processes
 
-from .http11 import NotHttpError, Request, exchange
+from .http11 import HOST, NotHttpError, Request, exchange
 
 ROOT = Path(__file__).resolve().parent.parent
 HTTP_DEADLINE = "2"
@@ -89,18 +89,28 @@ class Machine:
             self._up = None
 
     async def ready(self) -> None:
-        """Wait for `/health/ready`. Raises DemoFailed when the MSH does not come up."""
-        request = Request("GET", "/health/ready", (), b"")
+        """Wait until messages are taken. Raises DemoFailed when the MSH does not come up."""
         for _ in range(READY_SECONDS * 5):
             if self._up is None or self._up.poll() is not None:
                 break
-            try:
-                if (await exchange("127.0.0.1", self.port, request)).status == 200:
-                    return
-            except (OSError, NotHttpError):
-                pass
+            if (await self.health()).get("ready"):
+                return
             await asyncio.sleep(0.2)
         raise DemoFailed(f"MSH {self.name} did not come up: see {self.folder}/log")
+
+    async def whole(self) -> bool:
+        """Whether web, worker and beat all do their work, or did within the last seconds."""
+        health = await self.health()
+        return bool(health.get("ready")) and health.get("sweep") == "ok"
+
+    async def health(self) -> dict[str, Any]:
+        """What `/health/ready` says; nothing when nobody answers."""
+        request = Request("GET", "/health/ready", (), b"")
+        try:
+            answer: dict[str, Any] = json.loads((await exchange(HOST, self.port, request)).body)
+        except (OSError, NotHttpError, ValueError):
+            return {}
+        return answer
 
     async def manage(self, *words: str) -> str:
         """Run one `manage.py` command for this MSH; returns what it printed."""

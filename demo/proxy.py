@@ -16,6 +16,7 @@ import psycopg
 
 from .faults import Decision, Ending, Fates, Fault
 from .http11 import (
+    HOST,
     NotHttpError,
     Request,
     Response,
@@ -32,7 +33,6 @@ from .sighting import ACKNOWLEDGEMENT, NORMAL, Sighting, sight
 
 HOLD_LIMIT = 12.0
 SILENCE_LIMIT = 60.0
-HOST = "127.0.0.1"
 
 UNAVAILABLE = Response(503, "Service Unavailable", (("Content-Length", "0"),), b"")
 UNREACHABLE = Response(502, "Bad Gateway", (("Content-Length", "0"),), b"")

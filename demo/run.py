@@ -172,10 +172,9 @@ class Demo:
         return False
 
     def _note(self, proxy: Proxy) -> str:
-        return (
-            f"{proxy.disturbed} of {proxy.faults.total()} POSTs disturbed,"
-            f" {len(self.killer.kills)} kills, {len(self.operator.resumes)} resumes"
-        )
+        disturbed = 100 * proxy.disturbed // max(1, proxy.faults.total())
+        kills, resumes = len(self.killer.kills), len(self.operator.resumes)
+        return f"{disturbed} % disturbed, {kills} kills, {resumes} resumes"
 
     def _judge(self, *, finished: bool, seconds: float) -> Verdict:
         evidence = gather(
@@ -240,10 +239,9 @@ class Demo:
 
     def _progress(self) -> Progress:
         return Progress(
-            TextColumn("delivered"),
-            BarColumn(bar_width=30),
+            BarColumn(bar_width=14),
             MofNCompleteColumn(),
-            TextColumn("[dim]{task.fields[note]}"),
+            TextColumn("delivered, [dim]{task.fields[note]}"),
             TimeElapsedColumn(),
             console=self.console,
             disable=not self.console.is_terminal,

@@ -11,8 +11,8 @@ from typing import Any
 import psycopg
 
 from demo.faults import Decision, Fault
-from demo.http11 import close
-from demo.proxy import HOST, Proxy, Way
+from demo.http11 import HOST, close
+from demo.proxy import Proxy, Way
 
 LANE = ("http://a.example/ebxml/", "http://b.example/ebxml/")
 

@@ -103,9 +103,7 @@ class Lane:
 
     def transmits(self, in_flight: InFlight, now: datetime) -> "Lane":
         """Send a copy of the message in flight now."""
-        return replace(
-            self, state=LaneState.WAITING, in_flight=in_flight, due=now, unsent=True, late_ack=False
-        )
+        return replace(self, state=LaneState.WAITING, in_flight=in_flight, due=now, unsent=True)
 
     def suspends(self) -> "Lane":
         return replace(self, state=LaneState.SUSPENDED, due=None, unsent=False)

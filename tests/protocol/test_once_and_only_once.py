@@ -25,7 +25,7 @@ from msh.protocol.vocabulary import ErrorCode
 from .world.exchange import Fate, World
 from .world.hosts import ReceiverStep, SenderStep, Signal, pure_sender
 
-EXAMPLES = int(os.environ.get("MSH_EXAMPLES", "250"))
+EXAMPLES = int(os.environ.get("MSH_EXAMPLES", "150"))
 STEPS = 80
 ENDINGS = (on.AttemptCarried, on.AttemptFailed, on.AttemptRefused)
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.transport.job import Job
-from msh.transport.registry import UnknownSchemeError, Transport, transport_for
+from msh.transport.registry import Transport, UnknownSchemeError, transport_for
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_arguments(parser)
 
-    def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002
+    def handle(self, *args: Any, **options: Any) -> None:
         try:
             chosen = options_of(options)
         except ValueError as error:

@@ -5,11 +5,14 @@ status and, as one line, in the header X-MSH-Error.
 """
 
 import logging
+import re
+from collections.abc import Callable, Mapping
 from typing import IO, Any
 
 import psycopg
 from django.conf import settings
 from django.db import Error as DatabaseError
+from django.db import connection
 from django.http import HttpRequest, HttpResponse
 from rest_framework import exceptions
 from rest_framework.authentication import BaseAuthentication
@@ -43,17 +46,28 @@ class PartnerAuthentication(BaseAuthentication):
     """Authorization header → partner, by one indexed query; then where it may come from."""
 
     def authenticate(self, request: Request) -> tuple[Partner, None]:
-        partner = Partner.objects.by_credential(request.META.get("HTTP_AUTHORIZATION", ""))
+        partner = _known(request.META.get("HTTP_AUTHORIZATION", ""))
         if partner is None:
             raise exceptions.AuthenticationFailed("no partner shows itself by this Authorization")
-        if not partner.admits(request.META["REMOTE_ADDR"]):
-            raise exceptions.PermissionDenied(
-                f"partner {partner.name} may not come from {request.META['REMOTE_ADDR']}"
-            )
+        address = request.META.get("REMOTE_ADDR", "")
+        if not partner.admits(address):
+            raise exceptions.PermissionDenied(f"partner {partner} may not come from {address}")
         return partner, None
 
     def authenticate_header(self, request: Request) -> str:
-        return 'Bearer realm="ebxml"'
+        return 'Bearer realm="ebxml", Basic realm="ebxml"'
+
+
+def _known(authorization: str) -> Partner | None:
+    """The look-up, being a request's first statement, is the health check of its connection too."""
+    connection.health_check_done = True  # type: ignore[attr-defined]
+    try:
+        return Partner.objects.by_credential(authorization)
+    except DatabaseError:
+        if connection.is_usable():
+            raise
+        connection.close()  # the server was restarted since the last request
+        return Partner.objects.by_credential(authorization)
 
 
 class RawParser(BaseParser):
@@ -61,7 +75,7 @@ class RawParser(BaseParser):
 
     media_type = "*/*"
 
-    def parse(
+    def parse(  # type: ignore[override]
         self, stream: IO[bytes], media_type: str | None = None, parser_context: Any = None
     ) -> bytes:
         limit = settings.MSH_MESSAGE_LIMIT
@@ -82,15 +96,16 @@ def _read(stream: IO[bytes], limit: int) -> bytes:
 
 
 class Endpoint(APIView):
-    """`/ebxml/` and `/ebxml/<name>/`."""
+    """`/ebxml/` and `/ebxml/<name>/`: the name only tells our own addresses apart."""
 
+    http_method_names = ["post"]
     authentication_classes = [PartnerAuthentication]
     permission_classes = []
     throttle_classes = []
     parser_classes = [RawParser]
     renderer_classes = []
 
-    def post(self, request: Request, name: str = "") -> HttpResponse:
+    def post(self, request: Request) -> HttpResponse:
         body = self._body(request)
         content_type = request.META.get("CONTENT_TYPE", "")
         answer = receive(request.user, content_type, body)  # type: ignore[arg-type]
@@ -99,7 +114,7 @@ class Endpoint(APIView):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Method, then partner, then what the headers say of the body."""
         if request.method != "POST":
-            raise exceptions.MethodNotAllowed(request.method or "")
+            raise exceptions.MethodNotAllowed(str(request.method), "only POST carries a message")
         self.perform_authentication(request)
         encoding = request.META.get("HTTP_CONTENT_ENCODING", "identity")
         if encoding.strip().lower() != "identity":
@@ -112,47 +127,72 @@ class Endpoint(APIView):
         if not length and not _is_chunked(request):
             raise LengthRequired
 
-    def handle_exception(self, exc: Exception) -> HttpResponse:
+    def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]
         match exc:
             case Unreadable():
                 return _answer(exc.status, str(exc))
-            case exceptions.AuthenticationFailed() | exceptions.NotAuthenticated():
-                refused = _answer(401, str(exc.detail))
-                refused["WWW-Authenticate"] = self.get_authenticate_header(self.request) or ""
-                return refused
-            case exceptions.MethodNotAllowed():
-                refused = _answer(405, "only POST carries a message")
-                refused["Allow"] = "POST"
-                return refused
             case exceptions.APIException():
-                return _answer(exc.status_code, str(exc.detail))
+                return self._refused(exc)
             case DatabaseError() | psycopg.Error():
                 logger.warning("503 to a partner, the store does not answer: %s", exc)
-                unavailable = _answer(503, "the store is not available, nothing was taken")
-                unavailable["Retry-After"] = str(RETRY_AFTER)
-                return unavailable
+                return _answer(
+                    503,
+                    "the store is not available, nothing was taken",
+                    {"Retry-After": str(RETRY_AFTER)},
+                )
+            case OSError():
+                return _answer(400, f"the body could not be read to its end: {exc}")
         logger.error("500 to a partner", exc_info=exc)
         return _answer(500, "an error of ours, nothing was taken")
+
+    def _refused(self, exc: exceptions.APIException) -> HttpResponse:
+        headers = {}
+        if isinstance(exc, exceptions.AuthenticationFailed):
+            headers["WWW-Authenticate"] = self.get_authenticate_header(self.request) or ""
+        return _answer(exc.status_code, str(exc.detail), headers)
 
     def _body(self, request: Request) -> bytes:
         if _is_chunked(request):
             # Django gives a request without Content-Length an empty body.
             return RawParser().parse(request.META["wsgi.input"])
-        body: bytes = request.data or b""
+        body: bytes = request.data or b""  # type: ignore[assignment]
         announced = int(request.META["CONTENT_LENGTH"])
         if len(body) < announced:
             raise Unreadable(f"the body has {len(body)} bytes, {announced} were announced")
         return body
 
 
+class EndpointMiddleware:
+    """The first of Django's middleware: leads partners past what is there for browsers.
+
+    No session, no CSRF token, and no check of the Host header: partners reach us by names that
+    we do not know, and its refusal would have a body (000-058).
+    """
+
+    PATH = re.compile(r"/ebxml(/[^/]+)?/?")
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
+        self._endpoint = Endpoint.as_view()
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if self.PATH.fullmatch(request.path_info):
+            return self._endpoint(request)
+        return self._get_response(request)
+
+
 def _is_chunked(request: Request | HttpRequest) -> bool:
     return "chunked" in request.META.get("HTTP_TRANSFER_ENCODING", "").lower()
 
 
-def _answer(status: int, reason: str = "") -> HttpResponse:
+def _answer(
+    status: int, reason: str = "", headers: Mapping[str, str] | None = None
+) -> HttpResponse:
     """No body, on every path (000-058)."""
-    answer = HttpResponse(status=status)
+    answer = HttpResponse(status=status, headers=headers)
     del answer["Content-Type"]
+    if status != 204:
+        answer["Content-Length"] = "0"
     if reason:
         line = " ".join(reason.split())[:REASON_LIMIT]
         answer["X-MSH-Error"] = line.encode("ascii", "replace").decode()

@@ -6,6 +6,7 @@ from base64 import b64encode
 from functools import lru_cache
 from typing import Any
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import Q
@@ -44,14 +45,27 @@ def check_networks(text: str) -> None:
         ) from None
 
 
-class PartnerQuerySet(models.QuerySet["Partner"]):
+_BY_CREDENTIAL = """
+    SELECT partner.*, COALESCE(NULLIF(own.msh_uri, ''), %s) AS default_uri
+    FROM partners_credential AS credential
+    JOIN partners_partner AS partner ON partner.id = credential.partner_id
+    LEFT JOIN partners_ownidentity AS own ON true
+    WHERE credential.sha256 = %s AND credential.kind = %s
+"""
+
+
+class PartnerManager(models.Manager["Partner"]):
     def by_credential(self, authorization: str) -> "Partner | None":
-        """The partner whose credential an Authorization header shows. One indexed query."""
+        """The partner whose credential an Authorization header shows.
+
+        One indexed query, which brings our default URI along: it runs with every request.
+        """
         shown = presented(authorization)
         if shown is None:
             return None
         kind, digest = shown
-        return self.filter(credentials__sha256=digest, credentials__kind=kind).first()
+        found = self.raw(_BY_CREDENTIAL, [settings.MSH_URI, digest, kind])
+        return next(iter(found), None)
 
 
 class Partner(models.Model):
@@ -100,7 +114,10 @@ class Partner(models.Model):
     our_uri_normalised = models.CharField(max_length=URI_LIMIT, editable=False, blank=True)
     uri_normalised = models.CharField(max_length=URI_LIMIT, editable=False, blank=True)
 
-    objects = PartnerQuerySet.as_manager()
+    default_uri = ""
+    """Our URI on pairs that have no other, where it was read with the row."""
+
+    objects = PartnerManager()
 
     class Meta:
         ordering = ["name"]
@@ -135,7 +152,7 @@ class Partner(models.Model):
     @property
     def our_uri_or_default(self) -> str:
         """Who we are to this partner, as it stands in the RoutingHeader."""
-        return self.our_uri or our_identity().uri
+        return self.our_uri or self.default_uri or our_identity().uri
 
     @property
     def destination(self) -> str:

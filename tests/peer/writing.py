@@ -85,7 +85,7 @@ def _reliable_messaging_info(draft: "Draft") -> str:
 
 
 def _routing(draft: "Draft") -> str:
-    headers: Sequence[Mapping[str, Any]] = draft["routing_headers"]
+    headers: Sequence[Mapping[str, Any]] | None = draft["routing_headers"]
     if headers is None:
         headers = ({},)
     return "".join(_routing_header(draft.but(**header)) for header in headers)

@@ -1,0 +1,136 @@
+"""Operators set up partners: who they are, what was agreed, how each shows who it is.
+
+What a partner shows us is generated here and shown once; what we show it goes in and never out.
+"""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.core.exceptions import ValidationError
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest
+from unfold.admin import ModelAdmin, StackedInline, TabularInline
+from unfold.widgets import UnfoldAdminPasswordWidget
+
+from partners.models import Agreement, Credential, OwnIdentity, Partner
+from partners.models.partner import OutgoingKind
+
+
+class PartnerForm(forms.ModelForm):  # type: ignore[type-arg]
+    secret = forms.CharField(
+        label="Token, or user:password",
+        required=False,
+        strip=False,
+        widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
+        help_text="What the partner gave us to show. Kept encrypted, never displayed again."
+        " Blank: stays as it is.",
+    )
+
+    class Meta:
+        model = Partner
+        exclude: tuple[str, ...] = ()
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        kind = OutgoingKind(cleaned.get("outgoing_kind", OutgoingKind.NONE))
+        stays = kind != OutgoingKind.NONE and "outgoing_kind" not in self.changed_data
+        if not (stays and not cleaned.get("secret")):
+            self._show(kind, cleaned.get("secret") or "")
+        return cleaned
+
+    def _show(self, kind: OutgoingKind, secret: str) -> None:
+        try:
+            self.instance.show(kind, secret)
+        except ValidationError as problem:
+            self.add_error("secret", problem)
+
+
+class AgreementInline(StackedInline):
+    model = Agreement
+    extra = 0
+    fieldsets = (
+        (
+            None,
+            {
+                "fields": (
+                    "tpa_id",
+                    ("our_party", "our_party_context"),
+                    ("their_party", "their_party_context"),
+                    ("timeout", "retries", "retry_interval"),
+                    "semantics",
+                )
+            },
+        ),
+        (
+            "When the partner asks us to wait, or starts again",
+            {
+                "classes": ("collapse",),
+                "fields": (
+                    ("transient_count_limit", "transient_time_limit", "transient_wait_limit"),
+                    "on_unexpected_first",
+                ),
+            },
+        ),
+    )
+
+
+class CredentialInline(TabularInline):
+    """Add one and its secret is generated and shown once; delete the old one when it is in use."""
+
+    model = Credential
+    extra = 0
+    fields = ("kind", "label", "created")
+    readonly_fields = ("created",)
+    verbose_name = "credential that the partner shows"
+    verbose_name_plural = "credentials that the partner shows"
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+
+@admin.register(Partner)
+class PartnerAdmin(ModelAdmin):
+    form = PartnerForm
+    list_display = ("name", "uri", "destination", "tpa_ids", "in_use")
+    search_fields = ("name", "uri", "address", "agreements__tpa_id")
+    inlines = (AgreementInline, CredentialInline)
+    warn_unsaved_form = True
+    fieldsets = (
+        (None, {"fields": ("name", "uri", "our_uri")}),
+        ("Where we send", {"fields": ("address", "error_address")}),
+        ("How we show who we are", {"fields": ("outgoing_kind", "secret")}),
+        ("Where it may come from", {"fields": ("allowed_networks",)}),
+    )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Partner]:
+        partners: QuerySet[Partner] = super().get_queryset(request)
+        return partners.prefetch_related("agreements")
+
+    @admin.display(description="agreements")
+    def tpa_ids(self, partner: Partner) -> str:
+        return ", ".join(agreement.tpa_id for agreement in partner.agreements.all())
+
+    def save_formset(self, request: HttpRequest, form: Any, formset: Any, change: bool) -> None:
+        if formset.model is Credential:
+            for credential in formset.save(commit=False):
+                self._generate(request, credential)
+        formset.save()
+
+    def _generate(self, request: HttpRequest, credential: Credential) -> None:
+        secret = credential.generate()
+        messages.warning(
+            request,
+            f"{credential.get_kind_display()} for {credential.partner}: {secret}"
+            " Give it to the partner now: it cannot be displayed again.",
+        )
+
+
+@admin.register(OwnIdentity)
+class OwnIdentityAdmin(ModelAdmin):
+    """Who we are, where it is not what the settings say."""
+
+    list_display = ("__str__", "error_uri")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return super().has_add_permission(request) and not OwnIdentity.objects.exists()

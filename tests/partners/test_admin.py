@@ -1,0 +1,195 @@
+"""The console's page of partners."""
+
+import re
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from partners.models import Agreement, Credential, Partner, digest_of
+from partners.models.partner import OutgoingKind
+
+pytestmark = pytest.mark.django_db
+
+ADD = "/admin/partners/partner/add/"
+LIST = "/admin/partners/partner/"
+
+
+@pytest.fixture
+def partner() -> Partner:
+    return Partner.objects.create(name="acme", uri="http://acme.example/ebxml/")
+
+
+def page_of(partner: Partner) -> str:
+    return f"{LIST}{partner.pk}/change/"
+
+
+def form(**fields: Any) -> dict[str, Any]:
+    """The page's fields, with one new agreement and one new credential where asked for."""
+    agreements, credentials = fields.pop("agreements", []), fields.pop("credentials", [])
+    data: dict[str, Any] = {
+        "name": "acme",
+        "uri": "http://acme.example/ebxml/",
+        "our_uri": "",
+        "address": "",
+        "error_address": "",
+        "allowed_networks": "",
+        "outgoing_kind": "none",
+        "secret": "",
+        **fields,
+    }
+    for prefix, rows in (("agreements", agreements), ("credentials", credentials)):
+        data |= {f"{prefix}-TOTAL_FORMS": len(rows), f"{prefix}-INITIAL_FORMS": 0}
+        for number, row in enumerate(rows):
+            data |= {f"{prefix}-{number}-{name}": value for name, value in row.items()}
+    return data
+
+
+AGREEMENT = {
+    "tpa_id": "tpa-1",
+    "our_party": "1",
+    "their_party": "2",
+    "timeout": 60,
+    "retries": 3,
+    "retry_interval": 60,
+    "semantics": "OnceAndOnlyOnce",
+    "transient_count_limit": 100,
+    "transient_time_limit": 86400,
+    "transient_wait_limit": 3600,
+    "on_unexpected_first": "accept",
+}
+
+
+def errors_of(response: Any) -> str:
+    """All that the page complains of."""
+    context = response.context
+    formsets = [formset.formset for formset in context["inline_admin_formsets"]]
+    return str(
+        [context["adminform"].form.errors, *([*f.errors, f.non_form_errors()] for f in formsets)]
+    )
+
+
+def test_a_partner_is_added_and_its_token_shown_once(admin_client: Client) -> None:
+    data = form(agreements=[AGREEMENT], credentials=[{"kind": "bearer", "label": "2026"}])
+    response = admin_client.post(ADD, data, follow=True)
+    partner = Partner.objects.get()
+    assert partner.agreements.get().tpa_id == "tpa-1"
+    shown = re.search(r"Bearer token for acme: (\S+) Give it", response.content.decode())
+    assert shown
+    assert Partner.objects.by_credential(f"Bearer {shown[1]}") == partner
+    for again in (LIST, page_of(partner)):
+        assert shown[1] not in admin_client.get(again).content.decode()
+
+
+def test_two_credentials_rotate(admin_client: Client, partner: Partner) -> None:
+    old = Credential.objects.create(partner=partner, sha256=digest_of("old"))
+    data = form() | {
+        "credentials-TOTAL_FORMS": 2,
+        "credentials-INITIAL_FORMS": 1,
+        "credentials-0-id": old.pk,
+        "credentials-0-partner": partner.pk,
+        "credentials-0-kind": "basic",
+        "credentials-1-kind": "basic",
+    }
+    response = admin_client.post(page_of(partner), data, follow=True)
+    shown = re.search(r"for acme: (acme:\S+) Give", response.content.decode())
+    assert shown
+    old.refresh_from_db()
+    assert (old.kind, old.sha256) == ("bearer", digest_of("old"))
+    data = data | {"credentials-1-kind": "bearer", "credentials-0-DELETE": "on"}
+    data["credentials-TOTAL_FORMS"] = 1
+    admin_client.post(page_of(partner), data)
+    assert Credential.objects.get().sha256 == digest_of(shown[1])
+
+
+def test_what_we_show_goes_in_and_never_out(admin_client: Client, partner: Partner) -> None:
+    data = form(outgoing_kind="bearer", secret="t0p-secret")
+    admin_client.post(page_of(partner), data)
+    partner.refresh_from_db()
+    assert partner.authorization() == "Bearer t0p-secret"
+    page = admin_client.get(page_of(partner)).content.decode()
+    assert "t0p-secret" not in page
+    assert partner.outgoing_secret not in page
+    admin_client.post(page_of(partner), form(outgoing_kind="bearer", address="http://moved/"))
+    partner.refresh_from_db()
+    assert (partner.authorization(), partner.address) == ("Bearer t0p-secret", "http://moved/")
+    admin_client.post(page_of(partner), form())
+    partner.refresh_from_db()
+    assert (partner.authorization(), partner.outgoing_secret) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"outgoing_kind": "bearer"}, "A token is printable ASCII"),
+        ({"outgoing_kind": "basic", "secret": "password"}, "Write user:password"),
+        ({"uri": "acme"}, "is not a URI"),
+        ({"allowed_networks": "10.0.0.0/40"}, "Write networks such as"),
+        ({"agreements": [AGREEMENT | {"timeout": 0}]}, "Must be 1 or more."),
+        ({"agreements": [AGREEMENT, AGREEMENT]}, "duplicate data for tpa_id"),
+    ],
+)
+def test_impossible_values_are_refused_at_their_field(
+    admin_client: Client, fields: dict[str, Any], problem: str
+) -> None:
+    response = admin_client.post(ADD, form(**fields))
+    assert problem in errors_of(response)
+    assert not Partner.objects.exists()
+
+
+def test_a_second_partner_of_the_pair_is_refused(admin_client: Client, partner: Partner) -> None:
+    response = admin_client.post(ADD, form(name="other"))
+    assert "Partner acme has this pair" in errors_of(response)
+
+
+def test_a_used_pair_keeps_its_name(admin_client: Client, partner: Partner) -> None:
+    Partner.objects.update(in_use=True)
+    response = admin_client.post(page_of(partner), form(uri="http://moved.example/"))
+    assert "A moved host is a new address" in errors_of(response)
+    partner.refresh_from_db()
+    assert partner.uri == "http://acme.example/ebxml/"
+
+
+def test_who_may_only_look_changes_nothing(client: Client, partner: Partner) -> None:
+    viewer = User.objects.create_user("viewer", is_staff=True)
+    viewer.user_permissions.set(
+        Permission.objects.filter(codename__in=["view_partner", "view_agreement"])
+    )
+    partner.show(OutgoingKind.BEARER, "t0p-secret")
+    partner.save()
+    client.force_login(viewer)
+    page = client.get(page_of(partner))
+    assert page.status_code == 200
+    assert "t0p-secret" not in page.content.decode()
+    assert client.post(page_of(partner), form(address="http://moved/")).status_code == 403
+    assert client.get(ADD).status_code == 403
+
+
+def test_strangers_are_sent_to_the_log_in(client: Client, partner: Partner) -> None:
+    assert client.get(page_of(partner)).status_code == 302
+
+
+def test_the_list_costs_the_same_for_one_and_three(admin_client: Client, partner: Partner) -> None:
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            assert admin_client.get(LIST).status_code == 200
+        return len(captured)
+
+    Agreement.objects.create(partner=partner, tpa_id="tpa-0", our_party="1", their_party="2")
+    one = queries()
+    for name in ("b", "c"):
+        other = Partner.objects.create(name=name, uri=f"http://{name}.example/")
+        for tpa_id in ("tpa-1", "tpa-2"):
+            Agreement.objects.create(partner=other, tpa_id=tpa_id, our_party="1", their_party="2")
+    assert queries() == one
+    assert "tpa-1, tpa-2" in admin_client.get(LIST).content.decode()
+
+
+def test_our_identity_is_one_row(admin_client: Client) -> None:
+    add = "/admin/partners/ownidentity/add/"
+    data = {"msh_uri": "http://us.example/", "error_uri": ""}
+    assert admin_client.post(add, data).status_code == 302
+    assert admin_client.get(add).status_code == 403

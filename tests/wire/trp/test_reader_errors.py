@@ -40,6 +40,13 @@ def test_the_draft_writes_transient_error_as_two_words() -> None:
     assert (report.code, report.severity) == (ErrorCode.TRANSIENT_ERROR, Severity.TRANSIENT_ERROR)
 
 
+def test_a_severity_in_two_words_is_not_that_of_the_code() -> None:
+    error = ERROR.replace("<Severity>TransientError", "<Severity>Hard Error")
+    report = header(with_error(error)).error
+    assert report is not None
+    assert report.severity is Severity.HARD_ERROR
+
+
 @pytest.mark.requirement("000-080")
 @pytest.mark.parametrize(
     "text", ["-1", "soon", "", "1.5", "\u0661", "9" * 5_000, "<a/>"], ids=ascii

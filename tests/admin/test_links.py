@@ -1,0 +1,139 @@
+"""The list and the page of links: what an operator woken at night has to see."""
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from msh.flows import operate
+from msh.flows.advance import Actor
+from msh.models import InboundLink, OutboundLink
+from tests.flows.world import World, make_world
+
+from .conftest import REFUSED, suspended_world, waiting_world
+
+pytestmark = pytest.mark.django_db
+
+LIST = reverse("admin:msh_outboundlink_changelist")
+
+
+def page_of(client: Client, world: World) -> str:
+    where = reverse("admin:msh_outboundlink_change", args=[world.link.pk])
+    response = client.get(where)
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def test_the_suspended_come_first_the_longest_suspended_of_all(viewer: Client) -> None:
+    make_world()
+    idle = make_world()
+    operate.open_links(idle.there)
+    waiting, later, first = waiting_world(), suspended_world(), suspended_world()
+    since = timezone.now() - timedelta(hours=3)
+    OutboundLink.objects.filter(pk=first.link.pk).update(suspended_since=since)
+
+    listed = viewer.get(LIST).context["cl"].result_list
+
+    assert [link.partner for link in listed] == [
+        first.there,
+        later.there,
+        waiting.there,
+        idle.there,
+    ]
+
+
+def test_the_list_says_why_since_when_behind_which_message(viewer: Client) -> None:
+    world = suspended_world(queued=2)
+
+    page = viewer.get(LIST).content.decode()
+
+    message = reverse("admin:msh_outboundmessage_change", args=[world.link.in_flight_id])
+    assert "The message was refused for good" in page
+    assert "since <time" in page
+    assert f'href="{message}"' in page
+    assert "1 attempt, 0 of 3 retries spent" in page
+    assert "Message 1 blocks everything behind it." in page
+    (row,) = viewer.get(LIST).context["cl"].result_list
+    assert row.queued == 2
+
+
+def test_the_last_error_is_verbatim_and_escaped(viewer: Client) -> None:
+    world = suspended_world()
+
+    for page in (viewer.get(LIST).content.decode(), page_of(viewer, world)):
+        assert "415 Unsupported Media Type: no &lt;b&gt;thanks&lt;/b&gt;" in page
+        assert "<b>thanks" not in page
+
+
+def test_a_suspension_by_an_operator_shows_the_reason(viewer: Client) -> None:
+    world = waiting_world()
+    operate.suspend(world.there, Actor("ann", "data centre moves until Monday"))
+
+    page = viewer.get(LIST).content.decode()
+
+    assert "Suspended by an operator" in page
+    assert "data centre moves until Monday" in page
+
+
+@pytest.mark.requirement("000-030")
+def test_a_late_acknowledgement_says_that_it_is_safe_to_resume(viewer: Client) -> None:
+    world = make_world()
+    world.submit()
+    (job,) = world.look()
+    world.hand_over(job)
+    world.end(job, REFUSED)
+    world.settle()  # the Ack of what the peer had stored after all
+
+    assert world.link.state == "suspended"
+    for page in (viewer.get(LIST).content.decode(), page_of(viewer, world)):
+        assert "Late acknowledgement received: safe to resume." in page
+
+
+def test_the_page_shows_attempts_queue_and_history(viewer: Client) -> None:
+    world = suspended_world(queued=1)
+    (queued,) = world.link.messages.queued()
+
+    page = page_of(viewer, world)
+
+    assert "Attempts of the message in flight" in page
+    assert reverse("admin:msh_outboundmessage_change", args=[queued.pk]) in page
+    assert "AttemptRefused" in page
+    assert "waiting → suspended" in page
+    assert "What helps:" in page
+
+
+def test_a_link_is_found_by_its_partner(viewer: Client) -> None:
+    world, _ = suspended_world(), suspended_world()
+
+    found = viewer.get(LIST, {"q": world.there.name}).context["cl"].result_list
+
+    assert [link.partner for link in found] == [world.there]
+
+
+def test_links_are_filtered_by_state(viewer: Client) -> None:
+    suspended_world()
+    waiting = waiting_world()
+
+    found = viewer.get(LIST, {"state__exact": "waiting"}).context["cl"].result_list
+
+    assert [link.partner for link in found] == [waiting.there]
+
+
+def test_an_inbound_link_says_what_is_expected_next(administrator: Client) -> None:
+    world = make_world()
+    operate.open_links(world.here)
+    link = InboundLink.objects.get(partner=world.here)
+    where = reverse("admin:msh_inboundlink_change", args=[link.pk])
+    assert "None was accepted yet." in administrator.get(where).content.decode()
+
+    message = world.submit()
+    world.settle()
+    page = administrator.get(reverse("admin:msh_inboundlink_changelist")).content.decode()
+
+    assert message.message_id in page
+    assert 'data-label="Expected next">2<' in page
+    InboundLink.objects.filter(pk=link.pk).update(last_number=999_999_999)
+    page = administrator.get(reverse("admin:msh_inboundlink_changelist")).content.decode()
+    assert 'data-label="Expected next">1<' in page

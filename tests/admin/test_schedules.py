@@ -1,0 +1,63 @@
+"""Beat's own pages: they open, they save, and to look is not to change."""
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django_celery_beat.models import CrontabSchedule, IntervalSchedule, PeriodicTask
+
+from .conftest import client_of
+
+pytestmark = pytest.mark.django_db
+
+LIST = reverse("admin:django_celery_beat_periodictask_changelist")
+
+
+def carry() -> PeriodicTask:
+    return PeriodicTask.objects.get(name="sweep: carry")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["periodictask", "intervalschedule", "crontabschedule", "solarschedule", "clockedschedule"],
+)
+def test_lists_and_forms_open(administrator: Client, name: str) -> None:
+    for page in ("changelist", "add"):
+        where = reverse(f"admin:django_celery_beat_{name}_{page}")
+        assert administrator.get(where).status_code == 200
+
+
+def test_a_sweep_is_shown_with_its_task(administrator: Client) -> None:
+    CrontabSchedule.objects.create()
+    where = reverse("admin:django_celery_beat_periodictask_change", args=[carry().pk])
+
+    page = administrator.get(where).content.decode()
+
+    assert 'value="msh.tasks.carry"' in page
+
+
+def test_an_interval_is_saved(administrator: Client) -> None:
+    interval = IntervalSchedule.objects.get()
+    where = reverse("admin:django_celery_beat_intervalschedule_change", args=[interval.pk])
+
+    assert administrator.post(where, {"every": "2", "period": "seconds"}).status_code == 302
+    assert IntervalSchedule.objects.get().every == 2
+
+
+@pytest.mark.parametrize("action", ["disable_tasks", "toggle_tasks", "run_tasks"])
+def test_whoever_may_only_look_switches_nothing_off(action: str) -> None:
+    client = client_of("vera", "view_periodictask")
+    fields = {"action": action, "_selected_action": [carry().pk], "index": "0"}
+
+    page = client.get(LIST).content.decode()
+    client.post(LIST, fields)
+
+    assert action not in page
+    assert carry().enabled is True
+
+
+def test_whoever_may_change_switches_a_task_off() -> None:
+    client = client_of("carl", "view_periodictask", "change_periodictask")
+
+    client.post(LIST, {"action": "disable_tasks", "_selected_action": [carry().pk], "index": "0"})
+
+    assert carry().enabled is False

@@ -1,0 +1,107 @@
+"""Lanes in words."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from msh.admin.words import CAUSES, moment, seconds, situation, span
+from msh.protocol.agreement import Terms
+from msh.protocol.effects import IncidentKind
+from msh.protocol.lane import InFlight, Lane, LaneState
+
+NOW = datetime(2026, 11, 21, 14, 5, tzinfo=UTC)
+SOON = NOW + timedelta(seconds=10)
+FLYING = InFlight("m-23", 23, Terms(60, 3, 120), attempt=2, retries_spent=1)
+WAITING = Lane(LaneState.WAITING, 24, in_flight=FLYING, due=SOON)
+
+
+def test_waiting_names_message_attempt_and_next_time() -> None:
+    assert situation(WAITING, NOW) == (
+        "Waiting for the Ack of message 23, attempt 2 of 4, next at 14:05:10 UTC"
+    )
+
+
+def test_waiting_with_every_retry_spent_says_that_it_suspends() -> None:
+    lane = replace(WAITING, in_flight=replace(FLYING, attempt=4, retries_spent=3))
+
+    assert situation(lane, NOW).endswith("attempt 4 of 4, suspends at 14:05:10 UTC")
+
+
+def test_after_a_resume_attempts_and_retries_are_told_apart() -> None:
+    lane = replace(WAITING, in_flight=replace(FLYING, attempt=5, retries_spent=0))
+
+    assert "attempt 5, 0 of 3 retries spent" in situation(lane, NOW)
+
+
+def test_a_copy_not_sent_yet_is_the_next_attempt() -> None:
+    lane = replace(WAITING, unsent=True, in_flight=replace(FLYING, attempt=1))
+
+    assert situation(lane, NOW) == "Sending message 23, attempt 2 of 4, due at 14:05:10 UTC"
+
+
+def test_what_is_overdue_asks_for_the_worker() -> None:
+    late = NOW + timedelta(minutes=5)
+
+    assert situation(WAITING, SOON + timedelta(seconds=15)).endswith("14:05:10 UTC")
+    assert situation(WAITING, late).endswith("That was 4 min ago: does a worker run?")
+
+
+def test_transient_says_how_often_and_until_when() -> None:
+    flying = replace(FLYING, transients=2, transient_since=NOW)
+    lane = replace(WAITING, state=LaneState.TRANSIENT, in_flight=flying)
+
+    assert situation(lane, NOW) == (
+        "The partner asked us to wait (2 of at most 100 times): message 23 goes again at"
+        " 14:05:10 UTC"
+    )
+    assert situation(replace(lane, in_flight=None), NOW) == (
+        "The partner asked us to wait: nothing is sent before 14:05:10 UTC"
+    )
+
+
+@pytest.mark.parametrize(
+    ("lane", "words"),
+    [
+        (Lane(next_number=24), "Nothing in flight. The next message gets number 24."),
+        (Lane(LaneState.SUSPENDED, in_flight=FLYING), "Message 23 blocks everything behind it."),
+        (Lane(LaneState.SUSPENDED), "Nothing is in flight: safe to resume."),
+        (
+            Lane(LaneState.SUSPENDED, late_ack=True),
+            "Late acknowledgement received: safe to resume.",
+        ),
+    ],
+)
+def test_idle_and_suspended(lane: Lane, words: str) -> None:
+    assert situation(lane, NOW) == words
+
+
+def test_every_cause_has_words() -> None:
+    assert CAUSES.keys() == {*IncidentKind, "operator"}
+
+
+def test_a_time_of_another_day_has_its_date() -> None:
+    assert moment(NOW, NOW) == "14:05:00 UTC"
+    assert moment(NOW - timedelta(days=1), NOW) == "2026-11-20 14:05:00 UTC"
+
+
+@pytest.mark.parametrize(
+    ("length", "words"),
+    [
+        (timedelta(seconds=-3), "0 s"),
+        (timedelta(seconds=59), "59 s"),
+        (timedelta(seconds=60), "1 min"),
+        (timedelta(hours=3, minutes=12), "3 h 12 min"),
+        (timedelta(days=2, hours=5), "2 d 5 h"),
+    ],
+)
+def test_a_span_has_its_two_largest_units(length: timedelta, words: str) -> None:
+    assert span(NOW, NOW + length) == words
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [(60, "60 s"), (90, "90 s"), (120, "2 min"), (7_200, "2 h"), (7_201, "7201 s")],
+)
+def test_a_wait_stays_exact(count: int, words: str) -> None:
+    assert seconds(count) == words

@@ -115,11 +115,23 @@ def test_lock_file_of_a_killed_server_whose_number_is_in_use_again(folder: Path)
     with EmbeddedServers(folder, given={}) as servers:
         store_document(servers.settings)
         lock_file = (folder / "postgresql/postmaster.pid").read_text().splitlines()
-    stale = "\n".join([str(os.getpid()), *lock_file[1:]])
-    (folder / "postgresql/postmaster.pid").write_text(stale + "\n")
+    with subprocess.Popen(["sleep", "600"], **user_of_servers()) as stranger:
+        stale = "\n".join([str(stranger.pid), *lock_file[1:]])
+        (folder / "postgresql/postmaster.pid").write_text(stale + "\n")
+        try:
+            with EmbeddedServers(folder, given={}) as servers:
+                assert stored_documents(servers.settings) == [("kept",)]
+            assert stranger.poll() is None
+        finally:
+            stranger.kill()
 
-    with EmbeddedServers(folder, given={}) as servers:
-        assert stored_documents(servers.settings) == [("kept",)]
+
+def user_of_servers() -> dict[str, Any]:
+    """Arguments of Popen for a process of the user that PostgreSQL runs as."""
+    if os.geteuid() != 0:
+        return {}
+    nobody = pwd.getpwnam("nobody")
+    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
 
 
 def test_folder_in_use_is_refused_in_one_line(folder: Path) -> None:
@@ -175,14 +187,13 @@ def test_root_runs_postgresql_as_nobody_from_programs_in_a_closed_folder(
 
 @as_root
 def test_ordinary_user_runs_the_servers_too(folder: Path) -> None:
-    nobody = pwd.getpwnam("nobody")
-    identity = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
-    os.chown(folder, nobody.pw_uid, nobody.pw_gid)
+    identity = user_of_servers()
+    os.chown(folder, identity["user"], identity["group"])
     python = python_of_everybody(identity)
     with owner(folder, python=python, **identity) as (process, settings):
         store_document(settings)
         users = {Path(f"/proc/{pid}").stat().st_uid for pid in children(process.pid)}
-        assert users == {nobody.pw_uid}
+        assert users == {identity["user"]}
 
 
 def python_of_everybody(identity: dict[str, Any]) -> str:

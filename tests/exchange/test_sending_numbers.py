@@ -36,7 +36,7 @@ def test_numbers_have_no_gap(pair: PairFactory, msh: Machine) -> None:
     assert {received.message.action for received in partner.peer.received} == {"New"}
 
 
-@pytest.mark.requirement("000-043")
+@pytest.mark.requirement("000-043", "003-01")
 def test_rolled_back_submit_leaves_nothing(pair: PairFactory) -> None:
     """The message is the application's transaction, which may change its mind."""
     partner = pair(acknowledges=True)

@@ -145,6 +145,7 @@ def test_retry_after_is_honoured(pair: PairFactory) -> None:
         assert_waited(partner, message, wait)
 
 
+@pytest.mark.requirement("001-03", "001-04")
 def test_status_that_says_never_suspends_at_once(pair: PairFactory) -> None:
     """400, 413, 415, 422: these bytes can never be taken (D35)."""
     refusing = {code: pair(timeout=1, retries=3) for code in (400, 413, 415, 422)}
@@ -164,6 +165,7 @@ def test_status_that_says_never_suspends_at_once(pair: PairFactory) -> None:
         assert "not these bytes" in incident.detail
 
 
+@pytest.mark.requirement("001-03")
 def test_doubtful_status_spends_a_retry_and_warns(pair: PairFactory) -> None:
     """401, 403, 404 and a redirect, which is not followed (D35)."""
     elsewhere = pair().peer

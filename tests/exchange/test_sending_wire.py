@@ -108,11 +108,13 @@ def test_best_effort_goes_once_without_number(pair: PairFactory) -> None:
     let_sweeps_pass(pair)
     assert len(partner.peer.received) == len(failing.peer.received) == 1
     assert (partner.events(message), failing.events(lost)) == ([], ["failed"])
+    with pytest.raises(ValueError, match="AtMostOnce"):
+        partner.submit(semantics="AtMostOnce")
     numbered = partner.submit()
     assert partner.wait_for_copies(numbered, 1)[0].message.sequence_number == 1
 
 
-@pytest.mark.requirement("000-088")
+@pytest.mark.requirement("000-088", "001-05", "001-17")
 def test_message_ids_are_ours_and_unique(pair: PairFactory) -> None:
     """A UUID, unless the application gives one; and one id is one message."""
     partner = pair(acknowledges=True)

@@ -20,3 +20,14 @@ def test_http_deadline_is_shorter_than_timeout_and_within_the_cap(timeout: int) 
     deadline = Terms(timeout, 3, 10).http_deadline(30.0)
     assert 0 < deadline < timeout
     assert deadline <= 30.0
+
+
+def test_a_partner_may_ask_us_to_wait_100_times_a_day_in_all_an_hour_at_once() -> None:
+    """The ceilings of D10, where the agreement says nothing else."""
+    terms = Terms(timeout=10, retries=3, retry_interval=5)
+    ceilings = (
+        terms.transient_count_limit,
+        terms.transient_time_limit,
+        terms.transient_wait_limit,
+    )
+    assert ceilings == (100, 24 * 3600, 3600)

@@ -69,6 +69,13 @@ def test_the_next_number_is_accepted(last: int | None, number: int, epoch: int) 
     )
 
 
+@pytest.mark.requirement("000-045")
+def test_a_new_pair_expects_number_1_in_epoch_1() -> None:
+    after, effects = step(ReceivingLink(), arrived(1))
+    assert after == ReceivingLink(last_number=1, epoch=1)
+    assert effects == (do.Accept(1, 1), do.OweAck())
+
+
 @pytest.mark.requirement("000-105")
 @pytest.mark.parametrize("setting", OnUnexpectedFirst)
 def test_one_after_one_is_the_peers_reset_whatever_was_agreed(setting: OnUnexpectedFirst) -> None:

@@ -76,6 +76,12 @@ def test_every_further_ack_is_counted_and_dropped() -> None:
     assert worker.lane == before
 
 
+@pytest.mark.requirement("000-045")
+def test_a_new_pair_starts_with_number_1_in_epoch_1() -> None:
+    worker = Worker().sends("m1", acknowledged)
+    assert worker.effects[0] == do.PutInFlight("m1", 1, 1, TERMS)
+
+
 @pytest.mark.requirement("000-043", "000-045", "000-046")
 def test_numbers_count_up_wrap_around_and_rise_into_a_new_epoch() -> None:
     worker = Worker(lane=Lane(next_number=LAST - 1, epoch=4))

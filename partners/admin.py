@@ -11,7 +11,7 @@ from django.core.exceptions import ValidationError
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from unfold.admin import ModelAdmin, StackedInline, TabularInline
-from unfold.widgets import UnfoldAdminPasswordWidget
+from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget
 
 from partners.models import Agreement, Credential, OwnIdentity, Partner
 from partners.models.partner import OutgoingKind
@@ -30,6 +30,7 @@ class PartnerForm(forms.ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = Partner
         exclude: tuple[str, ...] = ()
+        widgets = {"allowed_networks": UnfoldAdminTextareaWidget(attrs={"rows": 3})}
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
@@ -57,7 +58,9 @@ class AgreementInline(StackedInline):
                     "tpa_id",
                     ("our_party", "our_party_context"),
                     ("their_party", "their_party_context"),
-                    ("timeout", "retries", "retry_interval"),
+                    "timeout",
+                    "retries",
+                    "retry_interval",
                     "semantics",
                 )
             },
@@ -67,7 +70,9 @@ class AgreementInline(StackedInline):
             {
                 "classes": ("collapse",),
                 "fields": (
-                    ("transient_count_limit", "transient_time_limit", "transient_wait_limit"),
+                    "transient_count_limit",
+                    "transient_time_limit",
+                    "transient_wait_limit",
                     "on_unexpected_first",
                 ),
             },
@@ -75,10 +80,18 @@ class AgreementInline(StackedInline):
     )
 
 
+class CredentialForm(forms.ModelForm):  # type: ignore[type-arg]
+    def has_changed(self) -> bool:
+        """A new row is a wish for a credential, also if its fields were left as they were."""
+        adding = self.instance.pk is None
+        return adding or super().has_changed()
+
+
 class CredentialInline(TabularInline):
     """Add one and its secret is generated and shown once; delete the old one when it is in use."""
 
     model = Credential
+    form = CredentialForm
     extra = 0
     fields = ("kind", "label", "created")
     readonly_fields = ("created",)
@@ -92,7 +105,7 @@ class CredentialInline(TabularInline):
 @admin.register(Partner)
 class PartnerAdmin(ModelAdmin):
     form = PartnerForm
-    list_display = ("name", "uri", "destination", "tpa_ids", "in_use")
+    list_display = ("name", "uri", "destination", "tpa_ids")
     search_fields = ("name", "uri", "address", "agreements__tpa_id")
     inlines = (AgreementInline, CredentialInline)
     warn_unsaved_form = True

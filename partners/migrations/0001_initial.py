@@ -218,7 +218,7 @@ class Migration(migrations.Migration):
                     "our_party_context",
                     models.CharField(
                         blank=True,
-                        help_text="DUNS, URI … Blank: any (D63).",
+                        help_text="DUNS, URI … Blank: any.",
                         max_length=255,
                         verbose_name="its context",
                     ),
@@ -233,7 +233,7 @@ class Migration(migrations.Migration):
                     "their_party_context",
                     models.CharField(
                         blank=True,
-                        help_text="DUNS, URI … Blank: any (D63).",
+                        help_text="DUNS, URI … Blank: any.",
                         max_length=255,
                         verbose_name="its context",
                     ),
@@ -288,7 +288,7 @@ class Migration(migrations.Migration):
                             ("BestEffort", "BestEffort"),
                         ],
                         default="OnceAndOnlyOnce",
-                        help_text="Of messages that are submitted without any.",
+                        help_text="For messages that are submitted without any.",
                         max_length=16,
                         verbose_name="DeliverySemantics",
                     ),

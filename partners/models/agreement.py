@@ -43,11 +43,11 @@ class Agreement(models.Model):
     tpa_id = models.CharField("TPAId", max_length=255)
     our_party = models.CharField("our PartyId", max_length=255, help_text="From, when we send.")
     our_party_context = models.CharField(
-        "its context", max_length=255, blank=True, help_text="DUNS, URI … Blank: any (D63)."
+        "its context", max_length=255, blank=True, help_text="DUNS, URI … Blank: any."
     )
     their_party = models.CharField("their PartyId", max_length=255, help_text="To, when we send.")
     their_party_context = models.CharField(
-        "its context", max_length=255, blank=True, help_text="DUNS, URI … Blank: any (D63)."
+        "its context", max_length=255, blank=True, help_text="DUNS, URI … Blank: any."
     )
     timeout = _bounded(
         "timeout",
@@ -69,7 +69,7 @@ class Agreement(models.Model):
         max_length=16,
         choices=[(s.value, s.value) for s in DeliverySemantics],
         default=DeliverySemantics.ONCE_AND_ONLY_ONCE.value,
-        help_text="Of messages that are submitted without any.",
+        help_text="For messages that are submitted without any.",
     )
     transient_count_limit = _bounded(
         "transient_count_limit",

@@ -73,7 +73,7 @@ def errors_of(response: Any) -> str:
 
 
 def test_a_partner_is_added_and_its_token_shown_once(admin_client: Client) -> None:
-    data = form(agreements=[AGREEMENT], credentials=[{"kind": "bearer", "label": "2026"}])
+    data = form(agreements=[AGREEMENT], credentials=[{"kind": "bearer", "label": ""}])
     response = admin_client.post(ADD, data, follow=True)
     partner = Partner.objects.get()
     assert partner.agreements.get().tpa_id == "tpa-1"

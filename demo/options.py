@@ -29,7 +29,7 @@ class Options:
     @property
     def limit(self) -> float:
         """Seconds that the exchange may take before it counts as not finished."""
-        return 120 + 5 * self.messages / self.pairs
+        return 300 + 6 * self.messages / self.pairs
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -65,11 +65,12 @@ class Demo:
         _end_on_sigterm()
         shutil.rmtree(self.options.folder, ignore_errors=True)
         self.options.folder.mkdir(parents=True)
+        documents = self._documents()
         try:
             await self._start_machines()
             async with self._proxy() as proxy:
                 await self._set_up(proxy)
-                verdict = await self._play(proxy)
+                verdict = await self._play(proxy, documents)
                 self.console.print(render(verdict))
                 if not self.options.once:
                     await self._leave_open()
@@ -109,10 +110,10 @@ class Demo:
             )
         )
 
-    async def _play(self, proxy: Proxy) -> Verdict:
+    async def _play(self, proxy: Proxy, documents: list[Path]) -> Verdict:
         """Let producers, proxy, killer and operator loose until all is quiet; then judge."""
         self.console.print(f"Exchanging {self.options.messages} documents over a bad link.")
-        producers = self._start_producers()
+        producers = self._start_producers(documents)
         crew = [asyncio.create_task(self.operator.work())]
         if self.options.kill:
             crew.append(asyncio.create_task(self.killer.work()))
@@ -127,8 +128,7 @@ class Demo:
         verdict.write(self.options.folder / "verdict.json")
         return verdict
 
-    def _start_producers(self) -> list[asyncio.Task[str]]:
-        documents = self._documents()
+    def _start_producers(self, documents: list[Path]) -> list[asyncio.Task[str]]:
         plans: dict[str, list[str]] = {pair.name: [] for pair in self.pairs}
         for number in range(self.options.messages):
             pair = self.pairs[number % len(self.pairs)]

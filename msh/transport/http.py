@@ -189,7 +189,7 @@ def retry_after(value: str, date: str) -> float | None:
 def _http_date(text: str) -> datetime | None:
     try:
         moment = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 

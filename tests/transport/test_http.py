@@ -317,6 +317,7 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(carry: Carry, certific
         ("Tue, 17 Oct 2000 11:00:00 GMT", "Tue, 17 Oct 2000 11:02:00 GMT", None),
         ("Tue, 17 Oct 2000 11:00:00 GMT", "", None),
         ("Tue, 99 Oct 2000 11:00:00 GMT", "", None),
+        ("99999999999999999999 Oct 99 0:0 2000 11:02:00 99 Z", "", None),
     ],
 )
 def test_retry_after_is_seconds_or_a_date_on_the_peer_s_clock(

@@ -1,6 +1,7 @@
 """pytest plugin: which requirements do the tests prove? See README.md beside this file."""
 
 import json
+import sys
 from collections.abc import Generator, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -101,7 +102,7 @@ class ConformanceReport:
 
 
 def _print(verdicts: Mapping[str, Verdict], requirements: Mapping[str, Requirement]) -> None:
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 160)
     table = Table("requirement", "what", "tests", "status", title="Conformance", expand=True)
     for number, verdict in verdicts.items():
         status = verdict["status"]

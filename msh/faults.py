@@ -1,16 +1,22 @@
-"""Named points at which a test lets the process die (kill -9), and nothing else.
+"""Named points at which a test lets a process die (kill -9), and nothing else.
 
-Set MSH_CRASH_AT=NAME or NAME:N (the Nth time it is reached). Unset, `reach` is one
-comparison. Standard library only, so that every room may use it.
+MSH_CRASH_FILE names a file. Once a test writes a point's name into it, the first process to reach
+that point removes the file and kills itself. Unset, `reach` is one comparison. Standard library
+only, so that every room may use it.
 """
 
 import os
 import signal
 from enum import StrEnum
+from pathlib import Path
 
 
 class CrashPoint(StrEnum):
-    """Before and after every commit and every socket write of the exchange."""
+    """Before and after every commit and every socket write of the exchange.
+
+    The socket write of an answer to a partner is the web server's: before it is
+    RECEIVE_AFTER_COMMIT and ACK_AFTER_COMMIT.
+    """
 
     SUBMIT_BEFORE_COMMIT = "submit-before-commit"
     SUBMIT_AFTER_COMMIT = "submit-after-commit"
@@ -22,26 +28,30 @@ class CrashPoint(StrEnum):
     OUTCOME_AFTER_COMMIT = "outcome-after-commit"
     RECEIVE_BEFORE_COMMIT = "receive-before-commit"
     RECEIVE_AFTER_COMMIT = "receive-after-commit"
-    SIGNAL_BEFORE_COMMIT = "signal-before-commit"
-    SIGNAL_AFTER_COMMIT = "signal-after-commit"
     SIGNAL_BEFORE_WRITE = "signal-before-write"
     SIGNAL_AFTER_WRITE = "signal-after-write"
     ACK_BEFORE_COMMIT = "ack-before-commit"
     ACK_AFTER_COMMIT = "ack-after-commit"
     DELIVER_BEFORE_COMMIT = "deliver-before-commit"
     DELIVER_AFTER_COMMIT = "deliver-after-commit"
-    ANSWER_AFTER_WRITE = "answer-after-write"
+    NOTIFY_BEFORE_COMMIT = "notify-before-commit"
+    NOTIFY_AFTER_COMMIT = "notify-after-commit"
 
 
-_name, _, _count = os.environ.get("MSH_CRASH_AT", "").partition(":")
-_left = int(_count or 1)
+_FILE = os.environ.get("MSH_CRASH_FILE")
 
 
 def reach(point: CrashPoint) -> None:
-    """Die here if this run was told to."""
-    global _left
-    if point != _name:
-        return
-    _left -= 1
-    if _left == 0:
+    """Die here if a test says so."""
+    if _FILE is not None and _said(Path(_FILE), point):
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _said(file: Path, point: CrashPoint) -> bool:
+    try:
+        if file.read_text() != point:
+            return False
+        file.unlink()  # of several processes one gets it
+    except FileNotFoundError:
+        return False
+    return True

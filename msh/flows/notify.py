@@ -12,6 +12,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils.module_loading import import_string
 
+from msh.faults import CrashPoint, reach
 from msh.flows import advance
 from msh.models import PartyEvent
 
@@ -31,6 +32,8 @@ def notify() -> int:
         with transaction.atomic():
             event = advance.lock_event(key)
             told += event is not None and _tell(event, handle)
+            reach(CrashPoint.NOTIFY_BEFORE_COMMIT)
+        reach(CrashPoint.NOTIFY_AFTER_COMMIT)
     return told
 
 

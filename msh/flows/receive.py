@@ -40,8 +40,8 @@ class Answer:
 
 TAKEN = 204
 
-EventOf = Callable[[Partner, Header, bool, str | None], SenderEvent]
-"""(partner, header, is it in flight?, state of the message it refers to) → event."""
+EventOf = Callable[[Partner, Header, str | None, str | None], SenderEvent]
+"""(partner, header, MessageId in flight, state of the message it refers to) → event."""
 
 
 def receive(partner: Partner, content_type: str, body: bytes) -> Answer:
@@ -101,9 +101,8 @@ def _take_signal(partner: Partner, header: Header, event_of: EventOf) -> Answer:
         lanes, sent = Lanes.lock_with_sent(partner.pk, header.ref_to_message_id)
         if partner.pk in lanes:
             flying = lanes.lane(partner.pk).in_flight
-            in_flight = flying is not None and flying.message_id == header.ref_to_message_id
             state = sent.state if sent else None
-            lanes.step(partner.pk, event_of(partner, header, in_flight, state))
+            lanes.step(partner.pk, event_of(partner, header, flying and flying.message_id, state))
             lanes.write()
         else:
             name = f"{header.message_type}Received"
@@ -115,11 +114,13 @@ def _take_signal(partner: Partner, header: Header, event_of: EventOf) -> Answer:
     return Answer(TAKEN)
 
 
-def _ack_event(partner: Partner, header: Header, in_flight: bool, state: str | None) -> SenderEvent:
+def _ack_event(
+    partner: Partner, header: Header, flying: str | None, state: str | None
+) -> SenderEvent:
     ref = header.ref_to_message_id
     if state is None or not _from_and_to_are_the_pair(partner, header):
         return AckOfUnknownReceived(ref)
-    if in_flight:
+    if flying == ref:
         return AckReceived(ref)
     return AckOfOtherReceived(ref, cancelled=state == OutboundState.CANCELLED)
 
@@ -130,12 +131,12 @@ def _from_and_to_are_the_pair(partner: Partner, header: Header) -> bool:
 
 
 def _error_event(
-    partner: Partner, header: Header, in_flight: bool, state: str | None
+    partner: Partner, header: Header, flying: str | None, state: str | None
 ) -> SenderEvent:
     ref, report = header.ref_to_message_id, header.error
     if report is None:  # the wire reads no Error Message without one
         raise Unreadable("the Error Message has no Error")
-    if not in_flight:
+    if state is None or flying not in (ref, None):
         return ErrorForOtherReceived(ref, report)
     if report.severity is Severity.WARNING:
         return ErrorReceived(ref, report)

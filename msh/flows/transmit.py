@@ -31,7 +31,7 @@ from partners.secrecy import SecretUnreadableError
 
 BATCH = 50
 GRACE = 5.0
-"""Seconds from claim to socket write after which a copy is not sent: the process was stopped."""
+"""Most seconds from claim to socket write; then the process was stopped, and sends nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +76,16 @@ def claim(lanes: Lanes, room: Room) -> dict[int, Claimed]:
     return claimed
 
 
+def grace(deadline: float) -> float:
+    """Seconds from claim to socket write that a copy with this HTTP deadline may take."""
+    return min(GRACE, deadline)
+
+
 def _claim(lanes: Lanes, partner_id: int) -> tuple[int, Claimed]:
     terms = lanes.lane(partner_id).flying.terms
     deadline = terms.http_deadline(settings.MSH_HTTP_DEADLINE)
-    lane = lanes.step(partner_id, AttemptClaimed(deadline))
+    # The socket write may come as late as the grace allows; only then does the deadline run.
+    lane = lanes.step(partner_id, AttemptClaimed(grace(deadline) + deadline))
     key, flying = lanes.in_flight_id(partner_id), lane.flying
     lanes.attempt_claimed(key, flying.attempt)
     return key, Claimed(flying.sequence_number, flying.attempt, deadline)
@@ -153,7 +159,7 @@ def _job(
         body=_body(lanes, message, identity, claimed.sequence_number if claimed else None),
         authorization=partner.authorization(),
         deadline=deadline,
-        not_after=time.monotonic() + GRACE,
+        not_after=time.monotonic() + grace(deadline),
     )
 
 

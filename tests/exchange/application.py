@@ -8,13 +8,17 @@ import os
 from pathlib import Path
 from typing import Any
 
+from django.db import connection
+
 from msh.models import InboundMessage, PartyEvent
 
 JOURNAL = "EXCHANGE_JOURNAL"
 
 
 def consume(message: InboundMessage) -> None:
-    """The To-Party: takes delivered messages."""
+    """The To-Party: takes delivered messages. Its table is part of the delivery's transaction."""
+    with connection.cursor() as cursor:
+        cursor.execute("INSERT INTO exchange_taken VALUES (%s)", [message.message_id])
     payloads = [bytes(payload.content).hex() for payload in message.payloads.all()]
     _write(kind="delivered", message_id=message.message_id, payloads=payloads)
 

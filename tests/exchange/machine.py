@@ -46,6 +46,8 @@ class Machine:
         """Make its empty database and Redis."""
         self._administer(f'DROP DATABASE IF EXISTS "{self._database}" WITH (FORCE)')
         self._administer(f'CREATE DATABASE "{self._database}"')
+        with self.database(), connection.cursor() as cursor:
+            cursor.execute("CREATE TABLE exchange_taken (message_id text)")
         self.wipe_redis()
 
     def destroy(self) -> None:
@@ -125,12 +127,23 @@ class Machine:
         with redis.Redis.from_url(os.environ["REDIS_URL"]) as client:
             client.flushdb()
 
+    def taken(self, message_id: str) -> int:
+        """How often the application's own table has a message: its effects, doubled or not."""
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT FROM exchange_taken WHERE message_id = %s", [message_id])
+            return cursor.rowcount
+
     def journal(self, message_id: str) -> list[str]:
         """What the applications were given of a message: "delivered" or the kind of an event."""
         return [entry["kind"] for entry in self._entries() if entry["message_id"] == message_id]
 
     def _entries(self) -> list[dict[str, Any]]:
         return application.entries(self._journal)
+
+    @property
+    def crash_file(self) -> Path:
+        """Where a test writes the point at which the next process is to die."""
+        return self.folder / "crash"
 
     @property
     def _journal(self) -> Path:
@@ -144,6 +157,7 @@ class Machine:
             "MSH_CONSUMER": "tests.exchange.application.consume",
             "MSH_FROM_PARTY_HANDLER": "tests.exchange.application.hear",
             application.JOURNAL: str(self._journal),
+            "MSH_CRASH_FILE": str(self.crash_file),
         }
 
     def _health(self) -> dict[str, Any]:

@@ -337,11 +337,15 @@ def test_one_line_is_printable_ascii_within_the_limit() -> None:
 
 
 @pytest.mark.parametrize("points", ["post-before-write", "post-after-write"])
-def test_the_crash_points_stand_on_both_sides_of_the_write(peer: Peer, points: str) -> None:
+def test_the_crash_points_stand_on_both_sides_of_the_write(
+    peer: Peer, points: str, tmp_path: Path
+) -> None:
     """A child process dies there; the peer has the whole message or nothing."""
+    crash_file = tmp_path / "crash"
+    crash_file.write_text(points)
     ended = subprocess.run(
         [sys.executable, "-m", "tests.transport.post_once", peer.address],
-        env={**os.environ, "MSH_CRASH_AT": points},
+        env={**os.environ, "MSH_CRASH_FILE": str(crash_file)},
         timeout=30,
         check=False,
     )

@@ -1,0 +1,1 @@
+"""Spark and the MSH, over its REST API: pyspark and the standard library only."""

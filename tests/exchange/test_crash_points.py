@@ -1,0 +1,91 @@
+"""A process kills itself at each named point: nothing is lost, doubled or silently suspended."""
+
+import itertools
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from msh.faults import CrashPoint
+from msh.models import InboundMessage, OutboundMessage
+from tests.exchange.machine import Machine
+from tests.exchange.pair import WAITS, Pair, PairFactory, let_sweeps_pass
+from tests.peer import Draft, normal
+from tests.waiting import wait_until
+
+SUBMITTING = {CrashPoint.SUBMIT_BEFORE_COMMIT, CrashPoint.SUBMIT_AFTER_COMMIT}
+
+
+@pytest.fixture
+def crash_file(msh: Machine) -> Iterator[Machine]:
+    yield msh
+    msh.crash_file.unlink(missing_ok=True)
+
+
+@pytest.mark.requirement("000-002", "000-003", "000-005", "000-009", "001-02", "001-06")
+@pytest.mark.parametrize("point", [point for point in CrashPoint if point not in SUBMITTING])
+def test_process_dies_at(point: CrashPoint, pair: PairFactory, crash_file: Machine) -> None:
+    msh = crash_file
+    partner = pair(timeout=1, retries=100, retry_interval=1, acknowledges=True)
+    msh.crash_file.write_text(point)
+
+    sent = [partner.submit() for _ in range(3)]
+    came = [normal(sequence_number=number) for number in (1, 2, 3)]
+    for draft in came:
+        insist(partner, draft)
+    for message in sent:
+        partner.wait_for_state(message)
+    wait_until(lambda: not msh.crash_file.exists(), seconds=WAITS, what=f"a death at {point}")
+    for message in sent:
+        wait_until(lambda m=message: partner.events(m) == ["acknowledged"], seconds=WAITS)
+
+    assert first_copies(partner) == [message.message_id for message in sent]
+    assert partner.incidents() == []
+    kept = InboundMessage.objects.filter(link__partner=partner.partner).order_by("pk")
+    assert list(kept.values_list("message_id", flat=True)) == [d.message_id for d in came]
+    for draft in came:
+        wait_until(lambda d=draft: msh.taken(d.message_id), seconds=WAITS)
+    let_sweeps_pass(pair)
+    assert [msh.taken(draft.message_id) for draft in came] == [1, 1, 1]
+
+
+@pytest.mark.requirement("000-009", "001-01", "003-01")
+@pytest.mark.parametrize("point", sorted(SUBMITTING))
+def test_application_dies_while_it_submits(
+    point: CrashPoint, pair: PairFactory, crash_file: Machine
+) -> None:
+    msh = crash_file
+    partner = pair(timeout=1, retries=100, retry_interval=1, acknowledges=True)
+    msh.crash_file.write_text(point)
+
+    submitter = ("-m", "tests.exchange.submitter", str(partner.agreement.pk), "1")
+    with msh.start_python(*submitter) as application:
+        assert application.wait(WAITS) == -signal.SIGKILL
+
+    committed = point is CrashPoint.SUBMIT_AFTER_COMMIT
+    messages = OutboundMessage.objects.filter(agreement=partner.agreement)
+    assert messages.count() == committed
+    for message in messages:
+        partner.wait_for_state(message)
+    after = partner.submit()
+    partner.wait_for_state(after)
+    numbers = [r.message.sequence_number for r in partner.peer.received.normals()]
+    assert sorted(set(numbers)) == list(range(1, committed + 2))
+
+
+def insist(partner: Pair, draft: Draft) -> None:
+    """What a partner does: the same message again until its Ack comes."""
+    for _ in itertools.repeat(None, 30):
+        try:
+            partner.peer.send(draft)
+            partner.peer.received.wait_for_acknowledgement(of=draft, timeout=2)
+        except (AssertionError, OSError):
+            continue
+        return
+    raise AssertionError(f"no Ack of number {draft['sequence_number']}")
+
+
+def first_copies(partner: Pair) -> list[str]:
+    """MessageIds that came, in the order of their first copies."""
+    came = (received.message.message_id for received in partner.peer.received.normals())
+    return list(dict.fromkeys(came))

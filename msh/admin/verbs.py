@@ -104,10 +104,10 @@ def _resume(link: OutboundLink) -> str:
     parted = link.suspended_for == IncidentKind.RESYNCHRONISE
     return (
         f"Message {flying.sequence_number} is sent to {link.partner} again now: same bytes, number"
-        f" and MessageId. Its retry counter goes from {flying.retries_spent} to 0 of"
-        f" {flying.terms.retries}. Once it is acknowledged, the queue follows in order. If the"
-        " partner has stored it already, it discards the copy and acknowledges again. The"
-        " incidents of this link are resolved with your reason."
+        f" and MessageId. Its retry counter starts again at 0 of {flying.terms.retries}. Once it"
+        " is acknowledged, the queue follows in order. If the partner has stored it already, it"
+        " discards the copy and acknowledges again. The incidents of this link are resolved with"
+        " your reason."
         + (" The partner said that the numbers have parted: mend that first." if parted else "")
     )
 
@@ -135,44 +135,44 @@ def _send_now(link: OutboundLink) -> str:
 
 
 RESUME = Verb(
-    "resume",
-    "Resolve and resume",
-    "resumed",
-    "play_arrow",
-    ActionVariant.PRIMARY,
-    operate.resume,
-    OperatorResumed(),
-    _resume,
+    name="resume",
+    title="Resolve and resume",
+    done="resumed",
+    icon="play_arrow",
+    variant=ActionVariant.PRIMARY,
+    flow=operate.resume,
+    event=OperatorResumed(),
+    consequence=_resume,
 )
 SEND_NOW = Verb(
-    "send_now",
-    "Send now",
-    "one more copy goes at once",
-    "send",
-    ActionVariant.DEFAULT,
-    operate.send_now,
-    SendNowRequested(),
-    _send_now,
+    name="send_now",
+    title="Send now",
+    done="one more copy goes at once",
+    icon="send",
+    variant=ActionVariant.DEFAULT,
+    flow=operate.send_now,
+    event=SendNowRequested(),
+    consequence=_send_now,
 )
 RESET_RETRIES = Verb(
-    "reset_retries",
-    "Reset retries",
-    "retry counter at 0",
-    "restart_alt",
-    ActionVariant.DEFAULT,
-    operate.reset_retries,
-    RetriesReset(),
-    _reset_retries,
+    name="reset_retries",
+    title="Reset retries",
+    done="retry counter at 0",
+    icon="restart_alt",
+    variant=ActionVariant.DEFAULT,
+    flow=operate.reset_retries,
+    event=RetriesReset(),
+    consequence=_reset_retries,
 )
 SUSPEND = Verb(
-    "suspend",
-    "Suspend",
-    "suspended",
-    "pause",
-    ActionVariant.DEFAULT,
-    operate.suspend,
-    OperatorSuspended(),
-    _suspend,
+    name="suspend",
+    title="Suspend",
+    done="suspended",
+    icon="pause",
+    variant=ActionVariant.DEFAULT,
+    flow=operate.suspend,
+    event=OperatorSuspended(),
+    consequence=_suspend,
 )
 VERBS = (RESUME, SEND_NOW, RESET_RETRIES, SUSPEND)
 

@@ -211,7 +211,7 @@ def test_the_dialog_says_what_it_does_to_this_message(operator: Client) -> None:
     page = operator.get(address("resume", world.link)).content.decode()
 
     assert f"Message 1 is sent to {world.there} again now: same bytes, number and" in page
-    assert "goes from 0 to 0 of 3" in page
+    assert "retry counter starts again at 0 of 3" in page
 
 
 def test_the_page_that_opened_the_dialog_is_shown_again(operator: Client) -> None:

@@ -32,15 +32,15 @@ def test_copies_follow_timeout_then_retry_interval(pair: PairFactory) -> None:
 @pytest.mark.requirement("000-020", "000-099")
 def test_changed_agreement_is_that_of_the_next_message(pair: PairFactory) -> None:
     """The message in flight keeps the terms that it was sent under."""
-    silent = pair(timeout=4, retries=1, retry_interval=30)
+    silent = pair(timeout=1, retries=2, retry_interval=3)
     first, second = silent.submit(), silent.submit()
-    (copy,) = silent.wait_for_copies(first, 1)
-    silent.agree(timeout=1)
-    _, copy = silent.wait_for_copies(first, 2)
-    assert_waited(silent, first, 4)
+    silent.wait_for_attempts(first, 1)
+    silent.agree(timeout=3, retry_interval=1)
+    *_, copy = silent.wait_for_copies(first, 3)
+    assert_waited(silent, first, 1, 3)
     silent.peer.acknowledge(copy)
     silent.wait_for_copies(second, 2)
-    assert_waited(silent, second, 1)
+    assert_waited(silent, second, 3)
 
 
 @pytest.mark.requirement(

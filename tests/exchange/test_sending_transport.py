@@ -1,5 +1,6 @@
 """Attempts that fail on the way: which wait, which budget (000 §2.5.4, D8, D35)."""
 
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -7,7 +8,7 @@ import pytest
 
 from msh.models import Attempt, History, Incident
 from msh.protocol.lane import LaneState
-from tests.exchange.pair import LATE, Pair, PairFactory, assert_waited, let_sweeps_pass
+from tests.exchange.pair import LATE, WAITS, Pair, PairFactory, assert_waited, let_sweeps_pass
 from tests.peer import Answer, Received, hang_up, reset, silence, status
 
 
@@ -100,30 +101,41 @@ def test_each_error_has_its_own_recovery(pair: PairFactory) -> None:
 
 @pytest.mark.requirement("000-069")
 def test_ack_overtakes_the_failure_of_its_post(pair: PairFactory) -> None:
-    """The message is complete, whatever becomes of the HTTP exchange that carried it."""
+    """The message is complete, whatever then becomes of the HTTP exchange that carried it; and
+    the next one, in flight by now, has its wait and its retries untouched."""
     endings: dict[Pair, Answer] = {
-        pair(timeout=30, retry_interval=1): answer for answer in (reset(), status(503), silence())
+        pair(timeout=30, retry_interval=1): answer for answer in (reset(), hang_up(), status(503))
     }
+    next_one_waits = threading.Event()
 
     def acknowledge_first(partner: Pair, ending: Answer) -> Callable[[Received], Answer]:
         def answer(received: Received) -> Answer:
+            if received.message.sequence_number != 1:
+                return status(204)
             partner.peer.acknowledge(received)
+            next_one_waits.wait(WAITS)
             return ending
 
         return answer
 
     for partner, ending in endings.items():
         partner.peer.always(acknowledge_first(partner, ending))
-    sent = {partner: [partner.submit(), partner.submit()] for partner in endings}
-    for partner, messages in sent.items():
-        for message in messages:
-            partner.wait_for_state(message)
-            assert partner.events(message) == ["acknowledged"]
+    sent = {partner: (partner.submit(), partner.submit()) for partner in endings}
+    for partner, (_, following) in sent.items():
+        assert partner.wait_for_attempts(following, 1) == [("carried", 204)]
+    next_one_waits.set()
+    for partner, (message, _) in sent.items():
+        ((outcome, _),) = partner.wait_for_attempts(message, 1)
+        assert outcome == "failed"
+        assert partner.events(message) == ["acknowledged"]
+
     let_sweeps_pass(pair)
-    for partner in endings:
-        numbers = [copy.message.sequence_number for copy in partner.peer.received]
-        assert numbers == [1, 2]
-        assert partner.link.state == LaneState.IDLE
+    for partner, (_, following) in sent.items():
+        first, second = partner.peer.received
+        assert [first.message.sequence_number, second.message.sequence_number] == [1, 2]
+        assert partner.link.retries_spent == 0
+        partner.peer.acknowledge(second)
+        partner.wait_for_state(following)
 
 
 def test_retry_after_is_honoured(pair: PairFactory) -> None:

@@ -124,7 +124,7 @@ class Lanes:
         after, effects = sender.step(before, event, now=self.now)
         locked.lane = after
         locked.changed = locked.changed or after != before
-        if after.state is not before.state or actor.name != SYSTEM:
+        if _is_worth_telling(before, after) or actor.name != SYSTEM:
             name = type(event).__name__
             self.record(partner_id, "", name, before.state, after.state, actor=actor)
         self._suspension(locked, before, after, effects, actor)
@@ -215,6 +215,14 @@ class Lanes:
             kind = incidents[0].kind if incidents else OPERATOR
             detail = incidents[0].detail if incidents else actor.reason
             locked.suspended = (self.now, kind, detail)
+
+
+def _is_worth_telling(before: Lane, after: Lane) -> bool:
+    """A link's history is its troubles; idle and waiting alternate with every message's own."""
+    ordinary = (LaneState.IDLE, LaneState.WAITING)
+    return before.state is not after.state and not (
+        before.state in ordinary and after.state in ordinary
+    )
 
 
 def _begin(row: LaneRow) -> _Locked:

@@ -1,21 +1,28 @@
-"""Incidents: what an operator has to mend. They are resolved by what mends them."""
+"""Incidents: what an operator has to mend. Resuming resolves a link's; others have a button."""
 
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import F, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.urls import reverse
 from unfold.contrib.filters.admin import (
     ChoicesDropdownFilter,
     DropdownFilter,
     RelatedDropdownFilter,
 )
-from unfold.decorators import display
+from unfold.dataclasses import UnfoldAction
+from unfold.decorators import action, display
+from unfold.enums import ActionVariant
 
+from msh.flows import operate
+from msh.flows.advance import Actor
 from msh.models import Direction, Incident
 
 from . import cells
 from .base import ReadOnlyAdmin
+from .verbs import ReasonOnlyForm
 from .words import CAUSES
 
 
@@ -63,6 +70,43 @@ class IncidentAdmin(ReadOnlyAdmin):
         ("resolved_at", "resolved_by"),
         "resolution",
     )
+
+    actions_detail = ("resolve",)
+
+    @action(
+        description="Resolve",
+        permissions=["resolve"],
+        url_path="resolve",
+        icon="check",
+        variant=ActionVariant.PRIMARY,
+        dialog={
+            "title": "Resolve",
+            "description": "The incident is closed with your reason. Nothing is sent, accepted or"
+            " changed by it: the same cause opens a new incident when it comes again.",
+            "form_class": ReasonOnlyForm,
+            "form_submit_text": "Resolve",
+        },
+    )
+    def resolve(
+        self, request: HttpRequest, form: ReasonOnlyForm, object_id: str
+    ) -> HttpResponseRedirect:
+        incident = get_object_or_404(Incident.objects.select_related("partner"), pk=object_id)
+        actor = Actor(request.user.get_username(), form.cleaned_data["reason"])
+        try:
+            operate.resolve(incident, actor)
+        except operate.NotPossible as refused:
+            messages.error(request, str(refused))
+        else:
+            messages.success(request, "The incident is resolved.")
+        return HttpResponseRedirect(reverse("admin:msh_incident_changelist"))
+
+    def has_resolve_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        return request.user.has_perms(("msh.view_incident", "msh.resolve_incident"))
+
+    def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[UnfoldAction]:
+        """A resolved incident is not resolved again."""
+        is_open = Incident.objects.filter(pk=object_id, resolved_at=None).exists()
+        return super().get_actions_detail(request, object_id) if is_open else []
 
     def get_ordering(self, request: HttpRequest) -> list[Any]:
         return [F("resolved_at").desc(nulls_first=True), "-opened_at"]

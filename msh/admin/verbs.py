@@ -177,17 +177,21 @@ SUSPEND = Verb(
 VERBS = (RESUME, SEND_NOW, RESET_RETRIES, SUSPEND)
 
 
-class ReasonForm(BaseDialogForm):
-    """The dialog of a verb: what it will do, and the reason, which is required."""
-
-    form_before_template = "admin/msh/outboundlink/consequence.html"
-    verb: ClassVar[Verb]
+class ReasonOnlyForm(BaseDialogForm):
+    """A dialog that asks for the reason, which is required."""
 
     reason = forms.CharField(
         max_length=REASON_LIMIT,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 2, "autofocus": True}),
         help_text="Kept in the history with your name.",
     )
+
+
+class ReasonForm(ReasonOnlyForm):
+    """The dialog of a verb: what it will do, and why."""
+
+    form_before_template = "admin/msh/outboundlink/consequence.html"
+    verb: ClassVar[Verb]
 
     def get_before_template_context(
         self, request: HttpRequest, object_id: int | str | None = None

@@ -5,7 +5,7 @@ from django.db import transaction
 from msh.flows import advance
 from msh.flows.advance import Actor, Lanes
 from msh.flows.nudge import Nudge, nudge
-from msh.models import InboundLink, OutboundLink
+from msh.models import Direction, InboundLink, Incident, OutboundLink
 from msh.protocol import sequence
 from msh.protocol.errors import IllegalTransition
 from msh.protocol.events import (
@@ -66,6 +66,20 @@ def _act(partner: Partner, event: SenderEvent, actor: Actor, verb: str, why_not:
         lanes.write()
     nudge(Nudge.CARRY)
     return lane.state
+
+
+def resolve(incident: Incident, actor: Actor) -> None:
+    """Say that what had happened is mended. What a lane is suspended for, only resuming mends."""
+    with transaction.atomic():
+        suspended_for = OutboundLink.objects.suspended().filter(
+            partner=incident.partner, suspended_for=incident.kind
+        )
+        if incident.direction == Direction.OUT and suspended_for.exists():
+            raise NotPossible(
+                f"Sending to partner {incident.partner.name} is suspended for this: resume it."
+            )
+        if not advance.resolve_incident(incident, actor):
+            raise NotPossible("This incident is resolved already.")
 
 
 def start_link(partner: Partner, direction: str, last: int, actor: Actor) -> None:

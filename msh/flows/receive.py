@@ -100,9 +100,10 @@ def _take_signal(partner: Partner, header: Header, event_of: EventOf) -> Answer:
     with transaction.atomic():
         lanes, sent = Lanes.lock_with_sent(partner.pk, header.ref_to_message_id)
         if partner.pk in lanes:
-            flying = lanes.lane(partner.pk).in_flight
+            lane = lanes.lane(partner.pk)
+            flying = lane.in_flight.message_id if lane.in_flight else None
             state = sent.state if sent else None
-            lanes.step(partner.pk, event_of(partner, header, flying and flying.message_id, state))
+            lanes.step(partner.pk, event_of(partner, header, flying, state))
             lanes.write()
         else:
             name = f"{header.message_type}Received"

@@ -28,6 +28,7 @@ class Incident(models.Model):
 
     class Meta:
         ordering = ["-opened_at"]
+        permissions = [("resolve_incident", "Can resolve an incident")]
         constraints = [
             models.UniqueConstraint(
                 fields=["partner", "direction", "kind"],

@@ -3,6 +3,7 @@
 from .delivery import Due, delivered, delivery_failed, due_deliveries, lock_head
 from .events import Handler, due_events, event_failed, event_told, lock_event
 from .inbound import Received, note_unexpected, owe_error, receive_message
+from .incidents import resolve_incident
 from .lanes import OPERATOR, SYSTEM, Actor, Lanes
 from .outbound import end_best_effort, lock_best_effort, submitted
 from .signals import end_signals, lock_owed_signals
@@ -31,6 +32,7 @@ __all__ = [
     "note_unexpected",
     "owe_error",
     "receive_message",
+    "resolve_incident",
     "start_link",
     "submitted",
 ]

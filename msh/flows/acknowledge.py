@@ -2,29 +2,28 @@
 
 import time
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 
 from msh import wire
 from msh.flows import advance
-from msh.flows.advance.signals import SignalClaim, SignalResult, claim
+from msh.flows.advance import Lanes, SignalResult
 from msh.flows.room import Room
-from msh.models import Signal, SignalKind
+from msh.models import SignalKind, hot
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.message import ErrorReport, Header, Party, Route
 from msh.protocol.vocabulary import DeliverySemantics, ErrorCode, MessageType
-from msh.transport.carrier import AT_ONCE_PER_PARTNER
 from msh.transport.job import SIGNAL_CRASH_POINTS, Job
-from partners.models import Identity, Partner, our_identity
+from partners.models import Identity, Partner
 from partners.secrecy import SecretUnreadableError
 
 UNSENDABLE = (SecretUnreadableError, ValueError)
 """What keeps one signal from being sent, and is no fault of the database."""
 
-BATCH = 50
 GRACE = 5.0  # seconds between claim and socket write
 
 
@@ -38,72 +37,60 @@ class SignalCopy:
     partner_id: int
 
 
-def claim_signals(now: datetime, busy: Iterable[int], room: Room) -> list[Job]:
-    """Claim owed signals, composing those that are not composed yet. Needs a transaction."""
-    keys = advance.lock_owed_signals(busy, AT_ONCE_PER_PARTNER, BATCH)
-    if not keys:
-        return []
-    identity = our_identity()
+def claim_signals(lanes: Lanes, signals: Iterable[Any], room: Room) -> list[Job]:
+    """Claim locked signals, composing those that are not composed yet."""
     jobs: list[Job] = []
-    claims: list[SignalClaim] = []
-    unsendable = []
     deadline = settings.MSH_HTTP_DEADLINE
-    lease = now + timedelta(seconds=deadline + 2 * GRACE)
-    for signal in Signal.objects.filter(pk__in=keys).select_related("link__partner").order_by("pk"):
-        if not room.take(signal.link.partner_id):
+    lease = lanes.now + timedelta(seconds=deadline + 2 * GRACE)
+    for row in signals:
+        if not room.take(row.partner_id):
             continue
         try:
-            content_type, body = _composed(signal, identity, now)
-            jobs.append(_job(signal, content_type, body, deadline))
+            job = _job(row, deadline, lanes.now)
         except UNSENDABLE as problem:
-            unsendable.append((_copy(signal), _not_sent(problem)))
+            lanes.add_all(advance.signal_end(_result(_copy(row), _not_sent(problem)), lanes.now))
         else:
-            claims.append(SignalClaim(signal.pk, content_type, body))
-    claim(claims, until=lease)
-    record(unsendable)
+            lanes.add(*advance.signal_claim(row.id, job.content_type, job.body, until=lease))
+            jobs.append(job)
     return jobs
 
 
-def record(ended: Sequence[tuple[SignalCopy, AttemptResult]]) -> None:
-    """Write how carrying these signals ended."""
-    advance.end_signals(
-        SignalResult(copy.key, copy.kind, copy.ref_to_message_id, copy.partner_id, result)
-        for copy, result in ended
-    )
+def record(lanes: Lanes, ended: Iterable[tuple[SignalCopy, AttemptResult]]) -> None:
+    """Have `lanes` write how carrying these signals ended."""
+    for copy, result in ended:
+        lanes.add_all(advance.signal_end(_result(copy, result), lanes.now))
 
 
-def _composed(signal: Signal, identity: Identity, now: datetime) -> tuple[str, bytes]:
-    if signal.body is not None:
-        return signal.content_type, bytes(signal.body)  # the same one is tried again
-    return wire.compose_signal(header_of(signal, signal.link.partner, identity, now))
+def _result(copy: SignalCopy, result: AttemptResult) -> SignalResult:
+    return SignalResult(copy.key, copy.kind, copy.ref_to_message_id, copy.partner_id, result)
 
 
-def header_of(signal: Signal, partner: Partner, identity: Identity, now: datetime) -> Header:
+def header_of(row: Any, partner: Partner, identity: Identity, now: datetime) -> Header:
     """From and To are the MSHs, the rest is copied (000 §2.2.2, D19, D33)."""
     ours = partner.our_uri or identity.uri
     error = None
-    if signal.kind == SignalKind.ERROR:
-        code = ErrorCode(signal.code)
+    if row.kind == SignalKind.ERROR:
+        code = ErrorCode(row.code)
         error = ErrorReport(
             code=code,
             severity=code.severity,
-            location=signal.location,
-            description=signal.description,
-            min_retry_secs=signal.min_retry_secs,
+            location=row.location,
+            description=row.description,
+            min_retry_secs=row.min_retry_secs,
         )
     return Header(
-        message_type=MessageType(signal.kind),
+        message_type=MessageType(row.kind),
         from_party=Party(ours, "URI"),
         to_party=Party(partner.uri, "URI"),
-        tpa_id=signal.tpa_id,
-        conversation_id=signal.conversation_id,
+        tpa_id=row.tpa_id,
+        conversation_id=row.conversation_id,
         service_interface="",
         action="",
         message_id=str(uuid.uuid4()),
         timestamp=now,
         semantics=DeliverySemantics.BEST_EFFORT,
         routing=(Route(ours, partner.uri, identity.error_uri_for(ours), now),),
-        ref_to_message_id=signal.ref_to_message_id,
+        ref_to_message_id=row.ref_to_message_id,
         error=error,
     )
 
@@ -115,17 +102,20 @@ def _not_sent(problem: Exception) -> AttemptResult:
     return AttemptResult(outcome, detail=str(problem), body_sent=False)
 
 
-def _copy(signal: Signal) -> SignalCopy:
-    return SignalCopy(signal.pk, signal.kind, signal.ref_to_message_id, signal.link.partner_id)
+def _copy(row: Any) -> SignalCopy:
+    return SignalCopy(row.id, row.kind, row.ref_to_message_id, row.partner_id)
 
 
-def _job(signal: Signal, content_type: str, body: bytes, deadline: float) -> Job:
-    partner = signal.link.partner
-    error = signal.kind == SignalKind.ERROR
+def _job(row: Any, deadline: float, now: datetime) -> Job:
+    partner, identity = hot.route_of(row)
+    if row.body is None:
+        content_type, body = wire.compose_signal(header_of(row, partner, identity, now))
+    else:
+        content_type, body = row.content_type, row.body  # the same one is tried again
     return Job(
-        key=_copy(signal),
-        partner_id=partner.pk,
-        url=partner.error_destination if error else partner.destination,
+        key=_copy(row),
+        partner_id=row.partner_id,
+        url=partner.error_destination if row.kind == SignalKind.ERROR else partner.destination,
         content_type=content_type,
         body=body,
         authorization=partner.authorization(),

@@ -16,13 +16,12 @@ from typing import Any
 from django.db import DatabaseError, transaction
 
 from msh.faults import CrashPoint, reach
-from msh.flows import acknowledge, recover, transmit
+from msh.flows import acknowledge, advance, recover, transmit
 from msh.flows.acknowledge import SignalCopy
-from msh.flows.advance import Lanes
 from msh.flows.nudge import Ear, Nudge, answered, nudge
 from msh.flows.room import Room
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
-from msh.transport.carrier import Carrier, Finished
+from msh.transport.carrier import AT_ONCE_PER_PARTNER, Carrier, Finished
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +29,6 @@ QUIET = 1.0
 """Seconds without anything to do after which the loop ends."""
 PAUSE = 0.25
 """Seconds between looks while awake, if nobody nudges."""
-LANES_AT_ONCE = 50
 LEASES_EVERY = 1.0  # seconds
 WIND_UP = 5.0
 """Seconds that an ending worker waits for POSTs under way."""
@@ -114,11 +112,12 @@ class Drain:
         self._looked_at = time.monotonic()
         room = Room(self._carrier.free)
         with transaction.atomic():
-            lanes = Lanes.lock_due(LANES_AT_ONCE)
+            work = advance.find_work(self._carrier.busy(), AT_ONCE_PER_PARTNER)
+            lanes = work.lanes
             recover.passed_deadlines(lanes)
             jobs = transmit.jobs_of(lanes, transmit.claim(lanes, room))
-            jobs += transmit.best_effort_jobs(lanes, self._carrier.busy(), room)
-            jobs += acknowledge.claim_signals(lanes.now, self._carrier.busy(), room)
+            jobs += transmit.best_effort_jobs(lanes, work.best_effort, room)
+            jobs += acknowledge.claim_signals(lanes, work.signals, room)
             lanes.write()
             self._end_leases()
             reach(CrashPoint.LOOK_BEFORE_COMMIT)
@@ -141,8 +140,11 @@ class Drain:
             return False
         try:
             with transaction.atomic():
-                lanes = transmit.record(list(_of(transmit.Copy, ended)))
-                acknowledge.record(list(_of(SignalCopy, ended)))
+                copies = list(_of(transmit.Copy, ended))
+                lanes = transmit.lanes_of(copies)
+                acknowledge.record(lanes, _of(SignalCopy, ended))
+                lanes.write()
+                transmit.end_best_effort(copies)
                 reach(CrashPoint.OUTCOME_BEFORE_COMMIT)
             reach(CrashPoint.OUTCOME_AFTER_COMMIT)
         except DatabaseError as error:

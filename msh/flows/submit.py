@@ -13,7 +13,7 @@ from msh import wire
 from msh.faults import CrashPoint, reach
 from msh.flows import advance
 from msh.flows.nudge import Nudge, nudge
-from msh.models import OutboundLink, OutboundMessage
+from msh.models import OutboundLink, OutboundMessage, hot
 from msh.protocol.message import MESSAGE_ID_LIMIT, Payload
 from msh.protocol.vocabulary import DeliverySemantics
 from partners.models import Agreement
@@ -59,12 +59,11 @@ def submit(
     boundary = wire.new_boundary()
     parts = _parts(payloads, boundary)
     with transaction.atomic():
-        link, _ = OutboundLink.objects.get_or_create(partner_id=agreement.partner_id)
-        known = OutboundMessage.objects.filter(link=link, message_id=message_id).first()
-        if known is not None:
-            return _same(known, digest)
+        link_id, known_id = _link(agreement.partner_id, message_id)
+        if known_id is not None:
+            return _same(OutboundMessage.objects.get(pk=known_id), digest)
         message = OutboundMessage(
-            link=link,
+            link_id=link_id,
             agreement=agreement,
             message_id=message_id,
             submitted_at=timezone.now(),
@@ -81,6 +80,15 @@ def submit(
 def _after_commit() -> None:
     reach(CrashPoint.SUBMIT_AFTER_COMMIT)
     nudge(Nudge.CARRY)
+
+
+def _link(partner_id: int, message_id: str) -> tuple[int, int | None]:
+    """Row ids of the link, and of the message with this MessageId if there is one."""
+    (rows,) = hot.run((hot.FIND_LINK_AND_MESSAGE, (message_id, partner_id)))
+    if rows:
+        return rows[0].id, rows[0].known_id
+    link, _ = OutboundLink.objects.get_or_create(partner_id=partner_id)
+    return link.pk, None
 
 
 def _same(known: OutboundMessage, digest: bytes) -> OutboundMessage:

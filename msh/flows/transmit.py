@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 
@@ -13,7 +14,7 @@ from msh.flows import advance
 from msh.flows.advance import Lanes
 from msh.flows.advance.outbound import BestEffortResult, end_of_best_effort
 from msh.flows.room import Room
-from msh.models import OutboundMessage
+from msh.models import hot
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.events import (
     AttemptCarried,
@@ -24,12 +25,10 @@ from msh.protocol.events import (
 from msh.protocol.lane import LaneState
 from msh.protocol.message import DocumentReference, Header, Party, Route
 from msh.protocol.vocabulary import DeliverySemantics, MessageType
-from msh.transport.carrier import AT_ONCE_PER_PARTNER
 from msh.transport.job import Job
-from partners.models import Identity, our_identity
+from partners.models import Identity, Partner
 from partners.secrecy import SecretUnreadableError
 
-BATCH = 50
 GRACE = 5.0
 """Most seconds from claim to socket write; then the process was stopped, and sends nothing."""
 
@@ -96,130 +95,110 @@ def jobs_of(lanes: Lanes, claimed: dict[int, Claimed]) -> list[Job]:
 
     A copy that cannot be made suspends its own lane and no other.
     """
-    if not claimed:
-        return []
-    identity = our_identity()
     jobs = []
-    for message in _load(claimed):
-        one = claimed[message.pk]
+    for row in _load(claimed):
+        one = claimed[row.id]
         try:
-            jobs.append(_job(lanes, message, identity, one.http_deadline, one))
+            jobs.append(_job(lanes, row, one.http_deadline, one))
         except UNSENDABLE as problem:
-            partner_id = message.agreement.partner_id
             result = AttemptResult(AttemptOutcome.REFUSED, detail=str(problem), body_sent=False)
-            lanes.step(partner_id, _event(message.message_id, one.attempt, result))
-            lanes.attempt_ended(message.pk, one.attempt, result)
+            lanes.step(row.partner_id, _event(row.message_id, one.attempt, result))
+            lanes.attempt_ended(row.id, one.attempt, result)
     return jobs
 
 
-def best_effort_jobs(lanes: Lanes, busy: Iterable[int], room: Room) -> list[Job]:
-    """Claim queued BestEffort messages: one attempt each, and no promise (D5, D25)."""
-    keys = advance.lock_best_effort(busy, AT_ONCE_PER_PARTNER, BATCH)
-    if not keys:
-        return []
-    identity = our_identity()
+def best_effort_jobs(lanes: Lanes, keys: Iterable[int], room: Room) -> list[Job]:
+    """Claim locked BestEffort messages: one attempt each, and no promise (D5, D25)."""
     deadline = settings.MSH_HTTP_DEADLINE
     jobs = []
-    for message in _load(keys):
-        partner_id = message.agreement.partner_id
-        if not room.take(partner_id):
+    for row in _load(keys):
+        if not room.take(row.partner_id):
             continue
-        lease = lanes.now + timedelta(seconds=deadline + 2 * GRACE)
-        lanes.best_effort_claimed(message.pk, until=lease)
+        lanes.best_effort_claimed(row.id, lanes.now + timedelta(seconds=deadline + 2 * GRACE))
         try:
-            jobs.append(_job(lanes, message, identity, deadline, None))
+            jobs.append(_job(lanes, row, deadline, None))
         except UNSENDABLE as problem:
             failed = AttemptResult(AttemptOutcome.FAILED, detail=str(problem), body_sent=False)
-            one = BestEffortResult(message.pk, message.message_id, partner_id, failed)
+            one = BestEffortResult(row.id, row.message_id, row.partner_id, failed)
             lanes.add_all(end_of_best_effort(one, lanes.now))
     return jobs
 
 
-def _load(keys: Iterable[int]) -> list[OutboundMessage]:
+def _load(keys: Iterable[int]) -> list[Any]:
     ids = list(keys)
-    if not ids:
-        return []
-    messages = OutboundMessage.objects.filter(pk__in=ids).order_by("pk")
-    return list(messages.select_related("agreement__partner").prefetch_related("payloads"))
+    return hot.fetch(hot.LOAD_COPIES, (ids,)) if ids else []
 
 
-def _job(
-    lanes: Lanes,
-    message: OutboundMessage,
-    identity: Identity,
-    deadline: float,
-    claimed: Claimed | None,
-) -> Job:
-    partner = message.agreement.partner
+def _job(lanes: Lanes, row: Any, deadline: float, claimed: Claimed | None) -> Job:
+    partner, identity = hot.route_of(row)
+    number = claimed.sequence_number if claimed else None
     return Job(
-        key=Copy(message.pk, message.message_id, partner.pk, claimed.attempt if claimed else None),
-        partner_id=partner.pk,
+        key=Copy(row.id, row.message_id, row.partner_id, claimed.attempt if claimed else None),
+        partner_id=row.partner_id,
         url=partner.destination,
-        content_type=wire.content_type(message.boundary),
-        body=_body(lanes, message, identity, claimed.sequence_number if claimed else None),
+        content_type=wire.content_type(row.boundary),
+        body=_body(lanes, row, _route(partner, identity, number, lanes.now)),
         authorization=partner.authorization(),
         deadline=deadline,
         not_after=time.monotonic() + grace(deadline),
     )
 
 
-def _body(lanes: Lanes, message: OutboundMessage, identity: Identity, number: int | None) -> bytes:
-    parts = [bytes(payload.wire) for payload in message.payloads.all()]
-    if message.head is None or message.body_sha256 is None:
-        header = header_of(message, identity, number, lanes.now)
-        head = wire.compose_head(header, message.boundary, closing=not parts)
+def _body(lanes: Lanes, row: Any, route: Route) -> bytes:
+    parts = row.wires or []
+    if row.head is None:
+        head = wire.compose_head(header_of(row, route), row.boundary, closing=not parts)
         body = b"".join((head, *parts))
-        digest = hashlib.sha256(body).digest()
-        lanes.composed(message.pk, head, digest)
+        lanes.composed(row.id, head, hashlib.sha256(body).digest())
         return body
-    body = b"".join((bytes(message.head), *parts))
-    if hashlib.sha256(body).digest() != bytes(message.body_sha256):
-        raise StoredBytesDamagedError(f"the stored bytes of {message.message_id} have changed")
+    body = b"".join((row.head, *parts))
+    if hashlib.sha256(body).digest() != row.body_sha256:
+        raise StoredBytesDamagedError(f"the stored bytes of {row.message_id} have changed")
     return body
 
 
-def header_of(
-    message: OutboundMessage, identity: Identity, number: int | None, now: datetime
-) -> Header:
-    """The header of a Normal message at its first transmission."""
-    agreement = message.agreement
-    partner = agreement.partner
+def _route(partner: Partner, identity: Identity, number: int | None, now: datetime) -> Route:
     ours = partner.our_uri or identity.uri
-    route = Route(ours, partner.uri, identity.error_uri_for(ours), now, number)
+    return Route(ours, partner.uri, identity.error_uri_for(ours), now, number)
+
+
+def header_of(row: Any, route: Route) -> Header:
+    """The header of a Normal message at its first transmission, from a row of LOAD_COPIES."""
+    documents = zip(row.content_ids or [], row.labels or [], row.descriptions or [], strict=True)
     return Header(
         message_type=MessageType.NORMAL,
-        from_party=Party(agreement.our_party, agreement.our_party_context),
-        to_party=Party(agreement.their_party, agreement.their_party_context),
-        tpa_id=agreement.tpa_id,
-        conversation_id=message.conversation_id,
-        service_interface=message.service_interface,
-        action=message.action,
-        message_id=message.message_id,
-        timestamp=message.submitted_at,
-        semantics=DeliverySemantics(message.semantics),
+        from_party=Party(row.our_party, row.our_party_context),
+        to_party=Party(row.their_party, row.their_party_context),
+        tpa_id=row.tpa_id,
+        conversation_id=row.conversation_id,
+        service_interface=row.service_interface,
+        action=row.action,
+        message_id=row.message_id,
+        timestamp=row.submitted_at,
+        semantics=DeliverySemantics(row.semantics),
         routing=(route,),
-        ref_to_message_id=message.ref_to_message_id,
-        manifest=tuple(
-            DocumentReference(payload.content_id, payload.label, payload.description)
-            for payload in message.payloads.all()
-        ),
+        ref_to_message_id=row.ref_to_message_id,
+        manifest=tuple(DocumentReference(*document) for document in documents),
     )
 
 
-def record(ended: Sequence[tuple[Copy, AttemptResult]]) -> Lanes:
-    """Let the lanes know how these attempts ended; written on their attempts in every case."""
+def lanes_of(ended: Sequence[tuple[Copy, AttemptResult]]) -> Lanes:
+    """The lanes of these attempts, locked and told how each ended; not written yet."""
     reliable = [(one, one.attempt, result) for one, result in ended if one.attempt is not None]
     lanes = Lanes.lock({one.partner_id for one, _, _ in reliable})
     for one, attempt, result in reliable:
         lanes.step(one.partner_id, _event(one.message_id, attempt, result))
         lanes.attempt_ended(one.key, attempt, result)
-    lanes.write()
+    return lanes
+
+
+def end_best_effort(ended: Sequence[tuple[Copy, AttemptResult]]) -> None:
+    """The one attempt of each of these has ended."""
     advance.end_best_effort(
         BestEffortResult(one.key, one.message_id, one.partner_id, result)
         for one, result in ended
         if one.attempt is None
     )
-    return lanes
 
 
 def _event(

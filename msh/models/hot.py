@@ -12,6 +12,8 @@ import psycopg
 from django.db import connection
 from psycopg.rows import namedtuple_row
 
+from partners.models import Identity, Partner
+
 Cursor = psycopg.Cursor[Any]
 Statement = tuple[str, Sequence[Any]]
 """SQL and its parameters."""
@@ -29,6 +31,14 @@ def pipeline() -> Iterator[Cursor]:
         yield psycopg.Cursor(raw, row_factory=namedtuple_row)
 
 
+def route_of(row: Any) -> tuple[Partner, Identity]:
+    """The partner and who we are, of a row with the columns of a route."""
+    names = ("our_uri", "uri", "address", "error_address", "outgoing_kind", "outgoing_secret")
+    values = [row.partner_id, *(getattr(row, name) for name in names)]
+    partner = Partner.from_db(connection.alias, ("id", *names), values)
+    return partner, Identity.given(row.own_uri, row.own_error_uri)
+
+
 def run(*statements: Statement) -> list[list[Any]]:
     """Run (statement, parameters) pairs in one round trip; the rows of each."""
     with pipeline() as first:
@@ -41,6 +51,14 @@ def run(*statements: Statement) -> list[list[Any]]:
             cursor.execute(statement, parameters)
     with connection.wrap_database_errors:
         return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+
+
+def fetch(statement: str, parameters: Sequence[Any]) -> list[Any]:
+    """The rows of one statement in PostgreSQL's binary format: bytes come as they are."""
+    connection.ensure_connection()
+    with connection.wrap_database_errors:
+        cursor = psycopg.Cursor(connection.connection, row_factory=namedtuple_row)
+        return cursor.execute(statement, parameters, binary=True).fetchall()
 
 
 CLOCK = "SELECT clock_timestamp() AS now"
@@ -87,6 +105,34 @@ LOAD_LANES = """
     LEFT JOIN partners_agreement agreement ON agreement.id = head.agreement_id
     WHERE link.partner_id = ANY(%s)
     ORDER BY link.id
+"""
+
+# A partner as far as sending to it needs one, and who we are: see `route_of`.
+_ROUTE_COLUMNS = """
+    partner.id AS partner_id, partner.our_uri, partner.uri, partner.address,
+    partner.error_address, partner.outgoing_kind, partner.outgoing_secret,
+    own.msh_uri AS own_uri, own.error_uri AS own_error_uri
+"""
+
+LOAD_COPIES = f"""
+    SELECT message.id, message.message_id, message.semantics, message.conversation_id,
+           message.service_interface, message.action, message.ref_to_message_id,
+           message.submitted_at, message.boundary, message.head, message.body_sha256,
+           agreement.tpa_id, agreement.our_party, agreement.our_party_context,
+           agreement.their_party, agreement.their_party_context,
+           part.wires, part.content_ids, part.labels, part.descriptions, {_ROUTE_COLUMNS}
+    FROM msh_outboundmessage message
+    JOIN partners_agreement agreement ON agreement.id = message.agreement_id
+    JOIN partners_partner partner ON partner.id = agreement.partner_id
+    LEFT JOIN partners_ownidentity own ON true
+    LEFT JOIN LATERAL (
+        SELECT array_agg(wire ORDER BY position) AS wires,
+               array_agg(content_id ORDER BY position) AS content_ids,
+               array_agg(label ORDER BY position) AS labels,
+               array_agg(description ORDER BY position) AS descriptions
+        FROM msh_outboundpayload WHERE message_id = message.id) part ON true
+    WHERE message.id = ANY(%s)
+    ORDER BY message.id
 """
 
 FIND_SENT_MESSAGE = """
@@ -166,6 +212,30 @@ NOTIFY_FROM_PARTY = """
     VALUES (gen_random_uuid(), %s, %s, %s, %s, %s)
 """
 
+FIND_LINK_AND_MESSAGE = """
+    SELECT link.id, known.id AS known_id
+    FROM msh_outboundlink link
+    LEFT JOIN msh_outboundmessage known ON known.link_id = link.id AND known.message_id = %s
+    WHERE link.partner_id = %s
+"""
+
+SUBMIT_MESSAGE = """
+    WITH message AS (
+        INSERT INTO msh_outboundmessage
+            (link_id, agreement_id, message_id, semantics, state, conversation_id,
+             service_interface, action, ref_to_message_id, submitted_at, content_digest, size,
+             boundary)
+        VALUES (%s, %s, %s, %s, 'queued', %s, %s, %s, %s, %s, %s, %s, %s)
+        RETURNING id),
+    parts AS (
+        INSERT INTO msh_outboundpayload
+            (message_id, position, content_type, content_id, label, description, wire)
+        SELECT message.id, part.*
+        FROM message,
+             unnest(%s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bytea[]) part)
+    SELECT id FROM message
+"""
+
 LOCK_INBOUND_LINK = "SELECT id FROM msh_inboundlink WHERE partner_id = %s FOR NO KEY UPDATE"
 
 # D63: a party configured without context is compared by its text alone.
@@ -222,13 +292,20 @@ OWE_SIGNAL = """
 """
 
 # At most so many of a partner as it has free places, and none of a partner that has none.
-LOCK_OWED_SIGNALS = """
+LOCK_OWED_SIGNALS = f"""
     WITH candidate AS (
         SELECT signal.id, row_number() OVER (PARTITION BY link_id ORDER BY due) AS place
         FROM msh_signal signal JOIN msh_inboundlink link ON link.id = signal.link_id
         WHERE owed > 0 AND due <= statement_timestamp() AND link.partner_id <> ALL(%s)
         ORDER BY due LIMIT 1000)
-    SELECT signal.id FROM msh_signal signal JOIN candidate ON candidate.id = signal.id
+    SELECT signal.id, signal.kind, signal.ref_to_message_id, signal.tpa_id,
+           signal.conversation_id, signal.code, signal.location, signal.description,
+           signal.min_retry_secs, signal.content_type, signal.body, {_ROUTE_COLUMNS}
+    FROM msh_signal signal
+    JOIN candidate ON candidate.id = signal.id
+    JOIN msh_inboundlink link ON link.id = signal.link_id
+    JOIN partners_partner partner ON partner.id = link.partner_id
+    LEFT JOIN partners_ownidentity own ON true
     WHERE place <= %s AND owed > 0 AND due <= statement_timestamp()
     LIMIT %s
     FOR NO KEY UPDATE OF signal SKIP LOCKED
@@ -241,17 +318,18 @@ CLAIM_SIGNAL = """
 
 SIGNAL_CARRIED = """
     UPDATE msh_signal
-    SET owed = GREATEST(owed - 1, 0), carried = carried + 1, sending = false, tries = 0, due = %s,
-        body = NULL, last_status = %s, last_detail = %s
+    SET owed = GREATEST(owed - 1, 0), carried = carried + 1, sending = false, tries = 0,
+        due = statement_timestamp(), body = NULL, last_status = %s, last_detail = %s
     WHERE id = %s AND sending
 """
 
 # Back-off doubles from a second to a minute, until the horizon is over.
 SIGNAL_FAILED = """
     UPDATE msh_signal
-    SET sending = false, due = %s + interval '1 second' * LEAST(60, 2 ^ LEAST(tries - 1, 10)),
-        owed = CASE WHEN expires_at < %s THEN 0 ELSE owed END,
-        body = CASE WHEN expires_at < %s THEN NULL ELSE body END,
+    SET sending = false,
+        due = statement_timestamp() + interval '1 second' * LEAST(60, 2 ^ LEAST(tries - 1, 10)),
+        owed = CASE WHEN expires_at < statement_timestamp() THEN 0 ELSE owed END,
+        body = CASE WHEN expires_at < statement_timestamp() THEN NULL ELSE body END,
         last_status = %s, last_detail = %s
     WHERE id = %s
 """

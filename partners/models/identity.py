@@ -18,6 +18,14 @@ class Identity:
     uri: str
     error_uri: str
 
+    @classmethod
+    def given(cls, msh_uri: str | None, error_uri: str | None) -> "Identity":
+        """By the row's two values, or None without a row; what is blank comes from the settings."""
+        if msh_uri:
+            return cls(msh_uri, error_uri or msh_uri)
+        uri = settings.MSH_URI
+        return cls(uri, error_uri or settings.MSH_ERROR_URI or uri)
+
     def error_uri_for(self, our_uri: str) -> str:
         """Our ErrorURI on a pair in which we are `our_uri`: that, unless another was set."""
         return our_uri if self.error_uri == self.uri else self.error_uri
@@ -60,7 +68,4 @@ class OwnIdentity(models.Model):
 def our_identity() -> Identity:
     """Who we are now: the row, else the settings. One small query; never remembered."""
     row = OwnIdentity.objects.first()
-    if row is None or not row.msh_uri:
-        uri = settings.MSH_URI
-        return Identity(uri, (row and row.error_uri) or settings.MSH_ERROR_URI or uri)
-    return Identity(row.msh_uri, row.error_uri or row.msh_uri)
+    return Identity.given(row.msh_uri, row.error_uri) if row else Identity.given(None, None)

@@ -6,9 +6,8 @@ from itertools import count
 
 from django.db import transaction
 
-from msh.flows import acknowledge, receive, recover, submit, transmit
+from msh.flows import acknowledge, advance, receive, recover, submit, transmit
 from msh.flows.acknowledge import SignalCopy
-from msh.flows.advance import Lanes
 from msh.flows.room import Room
 from msh.models import InboundMessage, OutboundLink, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
@@ -35,12 +34,12 @@ class World:
         """What the drain does in one look, without the carrier."""
         room = Room(lambda partner_id: 4)
         with transaction.atomic():
-            lanes = Lanes.lock_due(50)
-            recover.passed_deadlines(lanes)
-            jobs = transmit.jobs_of(lanes, transmit.claim(lanes, room))
-            jobs += transmit.best_effort_jobs(lanes, set(), room)
-            jobs += acknowledge.claim_signals(lanes.now, set(), room)
-            lanes.write()
+            work = advance.find_work((), 4)
+            recover.passed_deadlines(work.lanes)
+            jobs = transmit.jobs_of(work.lanes, transmit.claim(work.lanes, room))
+            jobs += transmit.best_effort_jobs(work.lanes, work.best_effort, room)
+            jobs += acknowledge.claim_signals(work.lanes, work.signals, room)
+            work.lanes.write()
         return jobs
 
     def hand_over(self, job: Job) -> receive.Answer:
@@ -51,10 +50,12 @@ class World:
     def end(self, job: Job, result: AttemptResult = CARRIED) -> None:
         """The job's attempt ended like this."""
         with transaction.atomic():
-            if isinstance(job.key, SignalCopy):
-                acknowledge.record([(job.key, result)])
-            else:
-                transmit.record([(job.key, result)])
+            copies = [(job.key, result)] if isinstance(job.key, transmit.Copy) else []
+            signals = [(job.key, result)] if isinstance(job.key, SignalCopy) else []
+            lanes = transmit.lanes_of(copies)
+            acknowledge.record(lanes, signals)
+            lanes.write()
+            transmit.end_best_effort(copies)
 
     def settle(self) -> int:
         """Carry everything that is due until nothing is; how many POSTs that took."""

@@ -5,9 +5,10 @@ from .events import Handler, due_events, event_failed, event_told, lock_event
 from .inbound import Received, note_unexpected, owe_error, receive_message
 from .incidents import resolve_incident
 from .lanes import OPERATOR, SYSTEM, Actor, Lanes
-from .outbound import end_best_effort, lock_best_effort, submitted
-from .signals import end_signals, lock_owed_signals
+from .outbound import end_best_effort, submitted
+from .signals import SignalResult, signal_claim, signal_end
 from .start import start_link
+from .work import Work, find_work
 
 __all__ = [
     "OPERATOR",
@@ -17,22 +18,24 @@ __all__ = [
     "Handler",
     "Lanes",
     "Received",
+    "SignalResult",
+    "Work",
     "delivered",
     "delivery_failed",
     "due_deliveries",
     "due_events",
     "end_best_effort",
-    "end_signals",
     "event_failed",
     "event_told",
-    "lock_best_effort",
+    "find_work",
     "lock_event",
     "lock_head",
-    "lock_owed_signals",
     "note_unexpected",
     "owe_error",
     "receive_message",
     "resolve_incident",
+    "signal_claim",
+    "signal_end",
     "start_link",
     "submitted",
 ]

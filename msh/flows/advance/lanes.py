@@ -64,21 +64,16 @@ class Lanes:
         """Lock these partners' lanes, in the order of their ids, waiting at most lock_timeout."""
         ids = list(partner_ids)
         if not ids:
-            return cls._of([])
+            return cls.load((), hot.run((hot.CLOCK, ()))[0][0].now)
         _, rows = hot.run((hot.LOCK_LANES, (ids,)), (hot.LOAD_LANES, (ids,)))
         return cls._of(rows)
 
     @classmethod
-    def lock_due(cls, limit: int) -> Self:
-        """Lock lanes that have something to do now, passing over those that others hold."""
-        due, idle, clock = hot.run(
-            (hot.LOCK_DUE_LANES, (limit,)),
-            (hot.LOCK_IDLE_LANES_WITH_QUEUE, (limit,)),
-            (hot.CLOCK, ()),
-        )
-        ids = [row.partner_id for row in (*due, *idle)]
+    def load(cls, partner_ids: Iterable[int], now: datetime) -> Self:
+        """The lanes of these partners, which are locked already."""
+        ids = list(partner_ids)
         lanes = cls._of(hot.run((hot.LOAD_LANES, (ids,)))[0] if ids else [])
-        lanes.now = max(lanes.now, clock[0].now)
+        lanes.now = max(lanes.now, now)
         return lanes
 
     @classmethod
@@ -376,5 +371,9 @@ _ORDER = [
     hot.OPEN_INCIDENT,
     hot.RESOLVE_INCIDENTS,
     hot.NOTIFY_FROM_PARTY,
+    hot.CLAIM_SIGNAL,
+    hot.SIGNAL_CARRIED,
+    hot.SIGNAL_FAILED,
+    hot.SIGNAL_REFUSED,
     hot.WRITE_HISTORY,
 ]

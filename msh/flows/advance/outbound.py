@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from msh.models import History, OutboundMessage, OutboundPayload, hot
+from msh.models import OutboundMessage, hot
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.effects import PartyEventKind
 from msh.protocol.message import Payload
@@ -19,27 +19,24 @@ def submitted(
     """Write a new message with its payloads in wire form. Needs the caller's transaction."""
     mark_in_use(message.agreement.partner)
     message.size = sum(map(len, parts))
-    message.save(force_insert=True)
-    OutboundPayload.objects.bulk_create(
-        OutboundPayload(
-            message=message,
-            position=position,
-            content_type=payload.content_type,
-            content_id=payload.content_id,
-            label=payload.label,
-            description=payload.description,
-            wire=part,
-        )
-        for position, (payload, part) in enumerate(zip(payloads, parts, strict=True), start=1)
+    row = (
+        *(message.link_id, message.agreement_id, message.message_id, message.semantics),
+        *(message.conversation_id, message.service_interface, message.action),
+        *(message.ref_to_message_id, message.submitted_at, message.content_digest),
+        *(message.size, message.boundary),
     )
-    History.objects.create(
-        partner_id=message.agreement.partner_id,
-        direction="out",
-        subject="message",
-        message_id=message.message_id,
-        event="MessageSubmitted",
-        to_state="queued",
+    columns = (
+        list(range(1, len(parts) + 1)),
+        [payload.content_type for payload in payloads],
+        [payload.content_id for payload in payloads],
+        [payload.label for payload in payloads],
+        [payload.description for payload in payloads],
+        list(parts),
     )
+    who = (message.submitted_at, SYSTEM, message.agreement.partner_id, "out", "message")
+    what = (message.message_id, "MessageSubmitted", "", "queued", "")
+    ids, _ = hot.run((hot.SUBMIT_MESSAGE, (*row, *columns)), (hot.WRITE_HISTORY, (*who, *what)))
+    message.pk = ids[0].id
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +47,6 @@ class BestEffortResult:
     message_id: str
     partner_id: int
     result: AttemptResult | None
-
-
-def lock_best_effort(busy: Iterable[int], free: int, limit: int) -> list[int]:
-    """Lock queued BestEffort messages, at most `free` of a partner and none of `busy` ones."""
-    (rows,) = hot.run((hot.LOCK_BEST_EFFORT, (list(busy), free, limit)))
-    return [row.id for row in rows]
 
 
 def lost_best_effort(limit: int) -> list[BestEffortResult]:

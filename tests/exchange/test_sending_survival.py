@@ -1,5 +1,6 @@
 """What we promised to send is sent, whatever ends or is lost on our side (000 §2.1.3)."""
 
+import time
 from itertools import pairwise
 
 import pytest
@@ -8,7 +9,7 @@ from django.db import OperationalError, connection, connections
 from msh.models import OutboundMessage
 from msh.protocol.lane import LaneState
 from tests.exchange.machine import Machine
-from tests.exchange.pair import WAITS, Pair, PairFactory, assert_waited
+from tests.exchange.pair import LATE, WAITS, Pair, PairFactory, assert_waited
 from tests.peer import status
 from tests.waiting import wait_until
 
@@ -77,15 +78,15 @@ def test_submit_without_database_fails_to_its_caller(pair: PairFactory) -> None:
 @pytest.mark.requirement("000-005", "000-043")
 def test_processes_are_killed_while_messages_flow(pair: PairFactory, msh: Machine) -> None:
     """Web, worker and beat: every message comes, in order, and each of their numbers once."""
-    partners = [
-        pair(timeout=2, retries=1000, retry_interval=1, acknowledges=True) for _ in range(4)
-    ]
-    messages = [(partner, partner.submit()) for _ in range(10) for partner in partners]
-    for victims in (("worker",), ("web", "beat")):
-        arrived = len(partners[0].peer.received)
-        partners[0].peer.received.wait_for(lambda came, seen=arrived: len(came) > seen, WAITS)
+    terms = {"timeout": 2, "retries": 1000, "retry_interval": 1}
+    partners = [pair(acknowledges=True, **terms) for _ in range(4)]
+    messages = []
+    for victims in (("worker",), ("web", "beat"), ("worker", "web")):
+        batch = [(partner, partner.submit()) for _ in range(4) for partner in partners]
+        partner, message = batch[0]
+        partner.wait_for_copies(message, 1)
         msh.kill(*victims)
-        messages += [(partner, partner.submit()) for partner in partners]
+        messages += batch
     for partner, message in messages:
         partner.wait_for_state(message)
     for partner in partners:
@@ -102,6 +103,9 @@ def test_redis_is_wiped_while_messages_are_in_flight(pair: PairFactory, msh: Mac
         msh.wipe_redis()
         flowing = [partner.submit() for _ in range(3)]
         msh.wipe_redis()
+        wiped_at = time.monotonic()
+        (came,) = partner.wait_for_copies(flowing[0], 1)
+        assert came.at <= wiped_at + LATE
         for one in flowing:
             partner.wait_for_state(one)
     silent.wait_for_link(LaneState.SUSPENDED)

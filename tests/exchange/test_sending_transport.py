@@ -81,6 +81,7 @@ def test_reconnect_spends_nothing(pair: PairFactory) -> None:
         partner.peer.drop_idle()
         assert partner.wait_for_attempts(message, 1) == [("carried", 204)]
     assert len(partner.peer.received) == 5
+    assert partner.peer.connections > 1
 
 
 @pytest.mark.requirement("000-068")

@@ -41,6 +41,10 @@ def route_of(row: Any) -> tuple[Partner, Identity]:
 
 def run(*statements: Statement) -> list[list[Any]]:
     """Run (statement, parameters) pairs in one round trip; the rows of each."""
+    if whole := TOGETHER.get(tuple(statement for statement, _ in statements)):
+        return [_run_one(whole, [value for _, values in statements for value in values])]
+    if not statements:
+        return []
     with pipeline() as first:
         raw = connection.connection
         cursors = [
@@ -51,6 +55,14 @@ def run(*statements: Statement) -> list[list[Any]]:
             cursor.execute(statement, parameters)
     with connection.wrap_database_errors:
         return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+
+
+def _run_one(statement: str, parameters: Sequence[Any]) -> list[Any]:
+    connection.ensure_connection()
+    with connection.wrap_database_errors:
+        cursor = psycopg.Cursor(connection.connection, row_factory=namedtuple_row)
+        cursor.execute(statement, parameters)
+        return cursor.fetchall() if cursor.description else []
 
 
 def fetch(statement: str, parameters: Sequence[Any]) -> list[Any]:
@@ -254,20 +266,22 @@ LOAD_INBOUND = """
     WHERE link.partner_id = %s
 """
 
-ACCEPT_MESSAGE = """
-    WITH message AS (
+_ACCEPTED = """
+    message AS (
         INSERT INTO msh_inboundmessage
             (link_id, agreement_id, message_id, semantics, state, epoch, sequence_number,
              conversation_id, service_interface, action, ref_to_message_id, sent_at, received_at,
              content_digest, header)
         VALUES (%s, %s, %s, %s, 'accepted', %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
-        RETURNING id)
-    INSERT INTO msh_inboundpayload
-        (message_id, position, content_type, content_id, label, description, content)
-    SELECT message.id, part.*
-    FROM message,
-         unnest(%s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bytea[]) part
+        RETURNING id),
+    parts AS (
+        INSERT INTO msh_inboundpayload
+            (message_id, position, content_type, content_id, label, description, content)
+        SELECT message.id, part.*
+        FROM message,
+             unnest(%s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bytea[]) part)
 """
+ACCEPT_MESSAGE = f"WITH {_ACCEPTED} SELECT id FROM message"
 
 WRITE_LAST_NUMBER = """
     UPDATE msh_inboundlink
@@ -368,3 +382,29 @@ LOCK_BEST_EFFORT_IN_FLIGHT = """
     WHERE message.id = ANY(%s) AND message.state = 'in_flight' AND semantics = 'BestEffort'
     ORDER BY id FOR NO KEY UPDATE
 """
+
+
+def _together(*statements: str) -> str:
+    """One statement that does the same. No two of them may write the same row."""
+    named = (f"step_{number} AS ({text})" for number, text in enumerate(statements))
+    return f"WITH {', '.join(named)} SELECT"
+
+
+_STEPS = [
+    (COMPLETE_MESSAGE, PUT_IN_FLIGHT, WRITE_LANE, NOTIFY_FROM_PARTY, WRITE_HISTORY, WRITE_HISTORY),
+    (COMPLETE_MESSAGE, WRITE_LANE, NOTIFY_FROM_PARTY, WRITE_HISTORY),
+    (COMPOSE_MESSAGE, WRITE_LANE, CLAIM_ATTEMPT),
+    (WRITE_LANE, CLAIM_ATTEMPT),
+    (WRITE_LANE, END_ATTEMPT),
+    (SIGNAL_CARRIED, WRITE_HISTORY),
+]
+_ACCEPT_RELIABLE = (ACCEPT_MESSAGE, WRITE_HISTORY, OWE_SIGNAL, WRITE_LAST_NUMBER)
+
+TOGETHER = {steps: _together(*steps) for steps in _STEPS} | {
+    _ACCEPT_RELIABLE: f"""
+        WITH {_ACCEPTED}, story AS ({WRITE_HISTORY}), signal AS ({OWE_SIGNAL}),
+             link AS ({WRITE_LAST_NUMBER})
+        SELECT id FROM message
+    """
+}
+"""What is written again and again, as one statement each: the server reads and runs one."""

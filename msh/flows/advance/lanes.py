@@ -22,6 +22,8 @@ from msh.protocol.lane import Lane, LaneState
 
 _BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
 
+FEW = 6
+"""Rows of one write that are cheaper one by one: most often they are one statement."""
 OPERATOR = "operator"
 SYSTEM = "msh"
 
@@ -188,11 +190,14 @@ class Lanes:
         for locked in self._locked.values():
             if locked.changed:
                 self.add(hot.WRITE_LANE, _lane_parameters(locked))
-        if not self._writes:
-            return
-        with hot.pipeline() as cursor:
-            for statement in sorted(self._writes, key=_ORDER.index):
-                cursor.executemany(statement, self._writes[statement])
+        ordered = sorted(self._writes, key=_ORDER.index)
+        rows = [(statement, row) for statement in ordered for row in self._writes[statement]]
+        if len(rows) <= FEW:
+            hot.run(*rows)
+        else:
+            with hot.pipeline() as cursor:
+                for statement in ordered:
+                    cursor.executemany(statement, self._writes[statement])
         self._writes.clear()
 
     def _suspension(

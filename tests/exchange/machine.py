@@ -131,7 +131,7 @@ class Machine:
         """How often the application's own table has a message: its effects, doubled or not."""
         with connection.cursor() as cursor:
             cursor.execute("SELECT FROM exchange_taken WHERE message_id = %s", [message_id])
-            return cursor.rowcount
+            return len(cursor.fetchall())
 
     def journal(self, message_id: str) -> list[str]:
         """What the applications were given of a message: "delivered" or the kind of an event."""

@@ -53,6 +53,11 @@ def acks(partner: Pair, draft: Draft, count: int) -> list[Received]:
     return partner.peer.received.wait_for(enough, WAITS, f"{count} Acks")
 
 
+def wait_for_delivery(partner: Pair, draft: Draft) -> None:
+    """Until the application has it, once."""
+    wait_until(lambda: partner.msh.journal(draft.message_id) == ["delivered"], seconds=WAITS)
+
+
 def row(draft: Draft) -> InboundMessage:
     return InboundMessage.objects.get(message_id=draft.message_id)
 
@@ -93,7 +98,7 @@ def test_every_copy_is_acknowledged_and_one_is_delivered(pair: PairFactory) -> N
         assert partner.peer.send(message).status == 204
     came = acks(partner, message, 5)
     assert len({ack.message.message_id for ack in came}) == 5
-    wait_until(lambda: partner.msh.journal(message.message_id) == ["delivered"], seconds=WAITS)
+    wait_for_delivery(partner, message)
     assert row(message).duplicates == 4
     let_sweeps_pass(pair)
     assert len(partner.peer.received.acknowledgements(message)) == 5
@@ -110,7 +115,7 @@ def test_copies_at_one_moment_make_one_row_and_an_ack_each(pair: PairFactory) ->
         assert [answer.status for answer in answers] == [204, 204]
         acks(partner, message, 2)
         assert row(message).duplicates == 1
-        wait_until(lambda m=message: partner.msh.journal(m.message_id) == ["delivered"])
+        wait_for_delivery(partner, message)
 
 
 @pytest.mark.requirement("000-002", "000-106")
@@ -170,7 +175,7 @@ def test_best_effort_is_stored_once_and_never_acknowledged(pair: PairFactory) ->
     message = normal(semantics="BestEffort")
     for _ in range(2):
         assert partner.peer.send(message).status == 204
-    wait_until(lambda: partner.msh.journal(message.message_id) == ["delivered"], seconds=WAITS)
+    wait_for_delivery(partner, message)
     assert row(message).sequence_number is None
     let_sweeps_pass(pair)
     assert len(partner.peer.received) == 0

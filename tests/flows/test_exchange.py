@@ -1,10 +1,14 @@
 """Submit, transmit, receive, acknowledge: the rows they leave."""
 
+from typing import cast
+
 import pytest
 
 from msh.flows import operate, recover
+from msh.flows.acknowledge import SignalCopy
 from msh.flows.advance import Actor
 from msh.flows.submit import MessageIdReused, SubmitRefused
+from msh.flows.transmit import Copy
 from msh.models import (
     Attempt,
     History,
@@ -16,10 +20,16 @@ from msh.models import (
 )
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.vocabulary import DeliverySemantics
+from msh.transport.job import Job
 
 from .world import CARRIED, LOST, make_world
 
 pytestmark = pytest.mark.django_db
+
+
+def sent_as(job: Job) -> Copy:
+    """Which copy the job carries."""
+    return cast("Copy", job.key)
 
 
 def test_messages_arrive_in_the_order_of_their_submits() -> None:
@@ -43,7 +53,7 @@ def test_the_second_message_waits_for_the_ack_of_the_first() -> None:
     world.hand_over(job)
     world.end(job)
 
-    assert job.key.message_id == first.message_id
+    assert sent_as(job).message_id == first.message_id
     waiting = world.look()
     assert [type(one.key).__name__ for one in waiting] == ["SignalCopy"]
     second.refresh_from_db()
@@ -61,7 +71,7 @@ def test_every_copy_is_the_stored_bytes() -> None:
     (second,) = world.look()
 
     assert (second.body, second.content_type) == (first.body, first.content_type)
-    assert second.key.attempt == 2
+    assert sent_as(second).attempt == 2
 
 
 def test_damaged_bytes_are_not_sent_and_suspend_their_own_lane_only() -> None:
@@ -121,7 +131,7 @@ def test_a_copy_is_discarded_and_acknowledged_again() -> None:
     assert message.duplicates == 2
     assert len(acks) == 3
     assert len({ack.body for ack in acks}) == 3, "each Ack has a MessageId of its own (D51)"
-    assert {ack.key.ref_to_message_id for ack in acks} == {message.message_id}
+    assert {cast("SignalCopy", ack.key).ref_to_message_id for ack in acks} == {message.message_id}
 
 
 def test_an_ack_that_failed_is_sent_again_as_it_was() -> None:

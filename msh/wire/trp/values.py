@@ -80,7 +80,7 @@ MESSAGE_ID = _form_of_text(MESSAGE_ID_LIMIT)
 
 
 def _read_prose(element: _Element) -> str | None:
-    return prose("".join(element.itertext())) or None
+    return prose("".join(str(text) for text in element.itertext())) or None
 
 
 def _write_prose(tag: str, value: str) -> str:

@@ -135,7 +135,7 @@ def test_delivery_semantics_are_written_as_an_attribute(semantics: DeliverySeman
     number = 1 if semantics is DeliverySemantics.ONCE_AND_ONLY_ONCE else None
     header = normal(semantics=semantics, routing=(route(sequence_number=number),))
     info = tree(header)[1][-1]
-    assert dict(info.attrib) == {"DeliverySemantics": semantics}
+    assert dict(info.attrib.items()) == {"DeliverySemantics": semantics}
     assert len(info) == 0
 
 
@@ -182,7 +182,7 @@ def test_an_acknowledgement_says_what_the_draft_demands() -> None:
     header = document[1]
     for tag, uri in (("From", "receiver"), ("To", "sender")):
         (party,) = header.iterchildren(NS + tag)
-        assert dict(party[0].attrib) == {"context": "URI"}
+        assert dict(party[0].attrib.items()) == {"context": "URI"}
         assert party[0].text == f"http://{uri}.example/ebxml/"
     values = {str(each.tag).removeprefix(NS): each.text for each in header[2]}
     assert values == {

@@ -7,6 +7,8 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from pathlib import Path
@@ -107,6 +109,19 @@ class Msh:
             connection.execute(sql.SQL("CREATE DATABASE {}").format(identifier))
         address, _, options = self.database_url.partition("?")
         return f"{address.rpartition('/')[0]}/{name}" + (f"?{options}" if options else "")
+
+    @contextmanager
+    def worker_stopped(self) -> Iterator[None]:
+        """The worker and beat are stopped, and go on afterwards."""
+        files = (self.folder / "run" / f"{name}.pid" for name in ("worker", "beat"))
+        pids = [int(file.read_text()) for file in files]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
 
     def value(self, query: str) -> Any:
         """The one value that a query of this MSH's database returns."""

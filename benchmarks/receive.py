@@ -14,7 +14,8 @@ OWED = "SELECT coalesce(sum(owed), 0)::bigint FROM msh_signal"
 
 
 class Receive:
-    """POSTs answered 204 while the worker carries the Acks, against pgbench."""
+    """POSTs answered 204, against pgbench. The worker stands still meanwhile: carrying the Acks
+    is not the receive path. Then it goes on, and all of them must have been carried."""
 
     def __init__(self, stage: Stage, connections: int, seconds: int, minimum: float = 0) -> None:
         self.name = f"receive_{connections}"
@@ -30,7 +31,8 @@ class Receive:
         stored, acks = self._stored(), stage.sink.acks
         shares = [stage.pairs[n :: self._connections] for n in range(self._connections)]
         started = time.monotonic()
-        load = post_for(self._seconds, stage.receiver.port, shares)
+        with stage.receiver.worker_stopped():
+            load = post_for(self._seconds, stage.receiver.port, shares)
         stage.pairs = sorted(load.pairs, key=lambda pair: pair.name)
         wait_until(lambda: self._owed() == 0, "acknowledged", self._owed)
         self._acknowledged.append(load.accepted / (time.monotonic() - started))

@@ -6,11 +6,12 @@ status and, as one line, in the header X-MSH-Error.
 
 import logging
 import re
-from collections.abc import Callable, Mapping
-from typing import IO, Any
+from collections.abc import Iterable, Mapping
+from typing import IO, TYPE_CHECKING, Any
 
 import psycopg
 from django.conf import settings
+from django.core.handlers.wsgi import WSGIRequest
 from django.db import Error as DatabaseError
 from django.db import connection
 from django.http import HttpRequest, HttpResponse
@@ -23,6 +24,9 @@ from rest_framework.views import APIView
 from msh.flows.receive import receive
 from msh.protocol.errors import Unreadable
 from partners.models import Partner
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 logger = logging.getLogger(__name__)
 
@@ -162,8 +166,8 @@ class Endpoint(APIView):
         return body
 
 
-class EndpointMiddleware:
-    """The first of Django's middleware: leads partners past what is there for browsers.
+class EndpointApplication:
+    """In front of Django's WSGI application: leads partners past what is there for browsers.
 
     No session, no CSRF token, and no check of the Host header: partners reach us by names that
     we do not know, and its refusal would have a body (000-058).
@@ -171,14 +175,19 @@ class EndpointMiddleware:
 
     PATH = re.compile(r"/ebxml(/[^/]+)?/?")
 
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self._get_response = get_response
+    def __init__(self, others: "WSGIApplication") -> None:
+        self._others = others
         self._endpoint = Endpoint.as_view()
 
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        if self.PATH.fullmatch(request.path_info):
-            return self._endpoint(request)
-        return self._get_response(request)
+    def __call__(
+        self, environ: "WSGIEnvironment", start_response: "StartResponse"
+    ) -> Iterable[bytes]:
+        if not self.PATH.fullmatch(environ.get("PATH_INFO", "")):
+            return self._others(environ, start_response)
+        answer = self._endpoint(WSGIRequest(environ))
+        connection.close_if_unusable_or_obsolete()
+        start_response(f"{answer.status_code} {answer.reason_phrase}", list(answer.items()))
+        return ()
 
 
 def _is_chunked(request: Request | HttpRequest) -> bool:

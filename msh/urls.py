@@ -3,7 +3,7 @@ from django.urls import path
 
 from msh import health
 
-# /ebxml/ is not here: msh.endpoint.EndpointMiddleware takes it before all other middleware.
+# /ebxml/ is not here: msh.endpoint.EndpointApplication takes it before Django does.
 urlpatterns = [
     path("admin/", admin.site.urls),
     path("health/live", health.live),

@@ -13,7 +13,11 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "msh.settings")
 if "MSH_SUPERVISED" in os.environ:  # granian's workers, which a kill -9 of granian would orphan
     die_with_parent(os.getppid())
 
-application = get_wsgi_application()
+_django = get_wsgi_application()
+
+from msh.endpoint import EndpointApplication  # noqa: E402  it needs Django set up
+
+application = EndpointApplication(_django)
 
 _errors = [message for message in run_checks() if message.level >= ERROR]
 if _errors:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import psycopg
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connections
 from psycopg.rows import namedtuple_row
 
 from partners.models import Identity, Partner
@@ -25,52 +25,51 @@ def pipeline() -> Iterator[Cursor]:
 
     Results are read after the block. Parameters are bound by the server.
     """
-    connection.ensure_connection()
-    raw = connection.connection
-    with connection.wrap_database_errors, raw.pipeline():
-        yield psycopg.Cursor(raw, row_factory=namedtuple_row)
+    database = _database()
+    with database.wrap_database_errors, database.connection.pipeline():
+        yield _cursor(database)
+
+
+def run(*statements: Statement) -> list[list[Any]]:
+    """Run (statement, parameters) pairs in one round trip; the rows of each."""
+    if whole := TOGETHER.get(tuple(statement for statement, _ in statements)):
+        statements = ((whole, [value for _, values in statements for value in values]),)
+    database = _database()
+    cursors = [_cursor(database) for _ in statements]
+    with database.wrap_database_errors:
+        if len(statements) == 1:
+            cursors[0].execute(*statements[0])
+        elif statements:
+            with database.connection.pipeline():
+                for cursor, (statement, parameters) in zip(cursors, statements, strict=True):
+                    cursor.execute(statement, parameters)
+        return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+
+
+def fetch(statement: str, parameters: Sequence[Any]) -> list[Any]:
+    """The rows of one statement in PostgreSQL's binary format: bytes come as they are."""
+    database = _database()
+    with database.wrap_database_errors:
+        return _cursor(database).execute(statement, parameters, binary=True).fetchall()
+
+
+def _database() -> Any:
+    """Django's own connection of this thread, connected. Looked up once: the look-up is dear."""
+    database = connections[DEFAULT_DB_ALIAS]
+    database.ensure_connection()
+    return database
+
+
+def _cursor(database: Any) -> Cursor:
+    return psycopg.Cursor(database.connection, row_factory=namedtuple_row)
 
 
 def route_of(row: Any) -> tuple[Partner, Identity]:
     """The partner and who we are, of a row with the columns of a route."""
     names = ("our_uri", "uri", "address", "error_address", "outgoing_kind", "outgoing_secret")
     values = [row.partner_id, *(getattr(row, name) for name in names)]
-    partner = Partner.from_db(connection.alias, ("id", *names), values)
+    partner = Partner.from_db(DEFAULT_DB_ALIAS, ("id", *names), values)
     return partner, Identity.given(row.own_uri, row.own_error_uri)
-
-
-def run(*statements: Statement) -> list[list[Any]]:
-    """Run (statement, parameters) pairs in one round trip; the rows of each."""
-    if whole := TOGETHER.get(tuple(statement for statement, _ in statements)):
-        return [_run_one(whole, [value for _, values in statements for value in values])]
-    if not statements:
-        return []
-    with pipeline() as first:
-        raw = connection.connection
-        cursors = [
-            first,
-            *(psycopg.Cursor(raw, row_factory=namedtuple_row) for _ in statements[1:]),
-        ]
-        for cursor, (statement, parameters) in zip(cursors, statements, strict=True):
-            cursor.execute(statement, parameters)
-    with connection.wrap_database_errors:
-        return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
-
-
-def _run_one(statement: str, parameters: Sequence[Any]) -> list[Any]:
-    connection.ensure_connection()
-    with connection.wrap_database_errors:
-        cursor = psycopg.Cursor(connection.connection, row_factory=namedtuple_row)
-        cursor.execute(statement, parameters)
-        return cursor.fetchall() if cursor.description else []
-
-
-def fetch(statement: str, parameters: Sequence[Any]) -> list[Any]:
-    """The rows of one statement in PostgreSQL's binary format: bytes come as they are."""
-    connection.ensure_connection()
-    with connection.wrap_database_errors:
-        cursor = psycopg.Cursor(connection.connection, row_factory=namedtuple_row)
-        return cursor.execute(statement, parameters, binary=True).fetchall()
 
 
 CLOCK = "SELECT clock_timestamp() AS now"

@@ -6,9 +6,10 @@ from base64 import b64encode
 from functools import lru_cache
 from typing import Any
 
+import psycopg
 from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.db import models
+from django.db import connections, models
 from django.db.models import Q
 
 from msh.protocol.uri import URI_LIMIT, normalised
@@ -46,7 +47,7 @@ def check_networks(text: str) -> None:
 
 
 _BY_CREDENTIAL = """
-    SELECT partner.*, COALESCE(NULLIF(own.msh_uri, ''), %s) AS default_uri
+    SELECT {columns}, COALESCE(NULLIF(own.msh_uri, ''), %s) AS default_uri
     FROM partners_credential AS credential
     JOIN partners_partner AS partner ON partner.id = credential.partner_id
     LEFT JOIN partners_ownidentity AS own ON true
@@ -64,8 +65,18 @@ class PartnerManager(models.Manager["Partner"]):
         if shown is None:
             return None
         kind, digest = shown
-        found = self.raw(_BY_CREDENTIAL, [settings.MSH_URI, digest, kind])
-        return next(iter(found), None)
+        names = [field.attname for field in Partner._meta.concrete_fields]  # noqa: SLF001  public
+        query = _BY_CREDENTIAL.format(columns=", ".join(f"partner.{name}" for name in names))
+        database = connections[self.db]
+        database.ensure_connection()
+        with database.wrap_database_errors:  # bound, and so prepared, by the server
+            cursor = psycopg.Cursor(database.connection)
+            row = cursor.execute(query, (settings.MSH_URI, digest, kind)).fetchone()
+        if row is None:
+            return None
+        partner = Partner.from_db(self.db, names, row[:-1])
+        partner.default_uri = row[-1]
+        return partner
 
 
 class Partner(models.Model):

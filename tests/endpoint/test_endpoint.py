@@ -6,9 +6,10 @@ from urllib.parse import urlsplit
 
 import pytest
 from django.db import connection, transaction
-from django.test import Client
+from django.test import RequestFactory
 from pytest_django.fixtures import Settings
 
+from msh.endpoint import Endpoint
 from msh.models import InboundMessage
 from partners.models import Credential, CredentialKind, Partner, digest_of
 from tests.endpoint.conftest import MESSAGE_LIMIT
@@ -192,9 +193,10 @@ def test_an_error_of_ours_is_an_empty_500(
     partner: Partner, settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings.MSH_MESSAGE_LIMIT = "not a number"
-    response = Client().post(
+    request = RequestFactory().post(
         "/ebxml/", b"x", content_type="text/plain", headers={"Authorization": "Bearer token"}
     )
+    response = Endpoint.as_view()(request)
     assert (response.status_code, response.content) == (500, b"")
     assert response["X-MSH-Error"] == "an error of ours, nothing was taken"
     assert "TypeError" in caplog.text

@@ -29,6 +29,9 @@ QUIET = 1.0
 """Seconds without anything to do after which the loop ends."""
 PAUSE = 0.25
 """Seconds between looks while awake, if nobody nudges."""
+CROWD = 4
+"""POSTs under way from which on rounds are ROUND seconds apart."""
+ROUND = 0.01
 LEASES_EVERY = 1.0  # seconds
 WIND_UP = 5.0
 """Seconds that an ending worker waits for POSTs under way."""
@@ -52,6 +55,7 @@ class Drain:
         self._looked_at = 0.0
         self._leases_at = 0.0
         self._stopped_at = 0.0
+        self._round_at = 0.0
 
     def run(self) -> None:
         """Carry until nothing was to be done for QUIET seconds. Returns at once if it runs."""
@@ -75,6 +79,7 @@ class Drain:
         with Ear(Nudge.CARRY, lambda: self._events.put(_NUDGED)):
             busy_at = time.monotonic()
             while not (self._stopping.is_set() and self._wound_up()):
+                self._let_work_gather()
                 nudged = self._wait(PAUSE)
                 worked = self._record()
                 if nudged or (worked and self._more) or self._since_look() > PAUSE:
@@ -83,6 +88,12 @@ class Drain:
                     busy_at = time.monotonic()
                 elif time.monotonic() - busy_at > QUIET:
                     return
+
+    def _let_work_gather(self) -> None:
+        """With many under way, one transaction for several of them is worth a few milliseconds."""
+        if self._carrier.under_way() >= CROWD:
+            time.sleep(max(0.0, self._round_at + ROUND - time.monotonic()))
+        self._round_at = time.monotonic()
 
     def _wound_up(self) -> bool:
         """Nothing is under way any more, or what is has had its time: its deadline will pass."""

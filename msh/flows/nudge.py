@@ -5,13 +5,16 @@ one waiting nudge of a kind is as good as many. A nudge is tried once and never 
 answer an error.
 """
 
+import atexit
 import logging
+import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from functools import cache
+from queue import Empty, SimpleQueue
 from typing import NamedTuple, Self
 
 import redis
@@ -82,8 +85,57 @@ def _listening_client() -> redis.Redis:
 
 
 def nudge(*kinds: Nudge) -> None:
-    """Ask for a look at each of `kinds`. Never raises, never waits longer than TRY_FOR seconds."""
-    if not kinds or time.monotonic() < _rest.until:
+    """Ask for a look at each of `kinds`. Never raises, never waits."""
+    if kinds:
+        _messenger().send(kinds)
+
+
+class _Messenger:
+    """A thread of this process that nudges: what many ask for at once is asked for once."""
+
+    def __init__(self) -> None:
+        self._asked: SimpleQueue[tuple[Nudge, ...]] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="msh-nudges", daemon=True)
+        self._thread.start()
+        atexit.register(self._finish)
+
+    def send(self, kinds: tuple[Nudge, ...]) -> None:
+        self._asked.put(kinds)
+
+    def _run(self) -> None:
+        ending = False
+        while not ending:
+            asked = self._gathered()
+            ending = () in asked
+            if kinds := list(dict.fromkeys(kind for kinds in asked for kind in kinds)):
+                _publish(kinds)
+
+    def _gathered(self) -> list[tuple[Nudge, ...]]:
+        """Wait for a nudge; it and all that came meanwhile. An empty one is the end."""
+        asked = [self._asked.get()]
+        with suppress(Empty):
+            while True:
+                asked.append(self._asked.get_nowait())
+        return asked
+
+    def _finish(self) -> None:
+        """A process that submits and ends has its nudge sent first."""
+        self._asked.put(())
+        self._thread.join(2 * TRY_FOR)
+
+
+@cache
+def _messenger_of(pid: int) -> _Messenger:
+    return _Messenger()
+
+
+def _messenger() -> _Messenger:
+    """One for a process: a thread does not survive a fork."""
+    return _messenger_of(os.getpid())
+
+
+def _publish(kinds: Sequence[Nudge]) -> None:
+    if time.monotonic() < _rest.until:
         return
     try:
         for place in _script()(keys=[key for kind in kinds for key in _keys(kind)]):

@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Self
 
+from django.conf import settings
+
 from msh.flows.nudge import Nudge
 from msh.models import hot
 from msh.models.link import LaneRow
@@ -182,7 +184,8 @@ class Lanes:
 
     def nudges(self) -> list[Nudge]:
         """What is to be looked at after the commit."""
-        wanted = {Nudge.CARRY: self.transmits, Nudge.NOTIFY: self.notifies}
+        told = self.notifies and bool(settings.MSH_FROM_PARTY_HANDLER)  # else nobody is told
+        wanted = {Nudge.CARRY: self.transmits, Nudge.NOTIFY: told}
         return [kind for kind, wants in wanted.items() if wants]
 
     def write(self) -> None:

@@ -132,7 +132,7 @@ class Drain:
             lanes.write()
             self._end_leases()
             reach(CrashPoint.LOOK_BEFORE_COMMIT)
-        self._more = room.refused
+        self._more = room.refused or len(jobs) >= advance.AT_ONCE
         if jobs:
             reach(CrashPoint.LOOK_AFTER_COMMIT)
             self._carrier.submit(jobs)

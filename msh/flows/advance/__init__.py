@@ -8,9 +8,10 @@ from .lanes import OPERATOR, SYSTEM, Actor, Lanes
 from .outbound import end_best_effort, submitted
 from .signals import SignalResult, signal_claim, signal_end
 from .start import start_link
-from .work import Work, find_work
+from .work import AT_ONCE, Work, find_work
 
 __all__ = [
+    "AT_ONCE",
     "OPERATOR",
     "SYSTEM",
     "Actor",

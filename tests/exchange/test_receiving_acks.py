@@ -132,7 +132,7 @@ def test_late_copy_of_message_one_is_a_duplicate(pair: PairFactory) -> None:
     assert partner.msh.journal(first.message_id) == ["delivered"]
 
 
-@pytest.mark.requirement("000-003", "000-011", "000-096")
+@pytest.mark.requirement("000-003", "000-011", "000-093", "000-096")
 def test_ack_leaves_after_the_message_is_stored(pair: PairFactory) -> None:
     partner = pair()
     stored: list[bool] = []

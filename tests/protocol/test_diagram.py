@@ -5,6 +5,7 @@ import pytest
 from msh.protocol.diagram import ARCHITECTURE, drawn_into, receiver_table, sender_diagram
 
 
+@pytest.mark.requirement("000-101")
 def test_architecture_shows_the_tables_as_they_are() -> None:
     text = ARCHITECTURE.read_text("utf-8")
     assert drawn_into(text) == text, "run: python -m msh.protocol.diagram --write"

@@ -123,7 +123,7 @@ def test_the_verdict_of_a_cancellation_decides_the_next_number(
     )
 
 
-@pytest.mark.requirement("000-047", "000-048")
+@pytest.mark.requirement("000-047", "000-048", "000-049")
 def test_a_reset_starts_the_numbers_again_in_a_new_epoch() -> None:
     worker = Worker(lane=Lane(next_number=23, epoch=4)).sends("m1", acknowledged)
     worker.happens(on.SequenceReset())

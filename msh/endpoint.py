@@ -6,8 +6,8 @@ status and, as one line, in the header X-MSH-Error.
 
 import logging
 import re
-from collections.abc import Iterable, Mapping
-from typing import IO, TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from django.conf import settings
@@ -21,7 +21,7 @@ from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from msh.flows.receive import receive
+from msh.flows.receive import receive, receive_usual
 from msh.protocol.errors import Unreadable
 from partners.models import Partner
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 RETRY_AFTER = 5  # seconds that a partner is asked to wait while the store is down
 REASON_LIMIT = 200  # characters of X-MSH-Error
@@ -47,31 +48,46 @@ class TooLarge(exceptions.APIException):
 
 
 class PartnerAuthentication(BaseAuthentication):
-    """Authorization header → partner, by one indexed query; then where it may come from."""
+    """Authorization header → partner; then where it may come from.
 
-    def authenticate(self, request: Request) -> tuple[Partner, None]:
-        partner = _known(request.META.get("HTTP_AUTHORIZATION", ""))
+    `request.auth` says whether the partner is only remembered: one indexed query finds it once,
+    and from then on the statement that takes its message says that it is still so.
+    """
+
+    def authenticate(self, request: Request) -> tuple[Partner, bool]:
+        shown = request.META.get("HTTP_AUTHORIZATION", "")
+        address = request.META.get("REMOTE_ADDR", "")
+        remembered = Partner.objects.remembered(shown)
+        if remembered and remembered.admits(address):
+            return remembered, True
+        return self.found(shown, address), False
+
+    def found(self, shown: str, address: str) -> Partner:
+        """The partner as it is now."""
+        partner = _on_a_connection_that_works(lambda: Partner.objects.by_credential(shown))
         if partner is None:
             raise exceptions.AuthenticationFailed("no partner shows itself by this Authorization")
-        address = request.META.get("REMOTE_ADDR", "")
         if not partner.admits(address):
             raise exceptions.PermissionDenied(f"partner {partner} may not come from {address}")
-        return partner, None
+        return partner
 
     def authenticate_header(self, request: Request) -> str:
         return 'Bearer realm="ebxml", Basic realm="ebxml"'
 
 
-def _known(authorization: str) -> Partner | None:
-    """The look-up, being a request's first statement, is the health check of its connection too."""
+def _on_a_connection_that_works(act: Callable[[], T]) -> T:
+    """A request's first statement is the health check of its connection too.
+
+    `act` is done again if the server was restarted since the last request, so it must bear that.
+    """
     connection.health_check_done = True  # type: ignore[attr-defined]
     try:
-        return Partner.objects.by_credential(authorization)
+        return act()
     except DatabaseError:
         if connection.is_usable():
             raise
-        connection.close()  # the server was restarted since the last request
-        return Partner.objects.by_credential(authorization)
+        connection.close()
+        return act()
 
 
 class RawParser(BaseParser):
@@ -112,8 +128,17 @@ class Endpoint(APIView):
     def post(self, request: Request) -> HttpResponse:
         body = self._body(request)
         content_type = request.META.get("CONTENT_TYPE", "")
-        answer = receive(request.user, content_type, body)  # type: ignore[arg-type]
+        partner: Partner = request.user  # type: ignore[assignment]
+        answer = _on_a_connection_that_works(lambda: receive_usual(partner, content_type, body))
+        if answer is None:
+            answer = receive(self._as_it_is_now(partner, request), content_type, body)
         return _answer(answer.status, answer.reason)
+
+    def _as_it_is_now(self, partner: Partner, request: Request) -> Partner:
+        if not request.auth:
+            return partner
+        shown, address = request.META["HTTP_AUTHORIZATION"], request.META.get("REMOTE_ADDR", "")
+        return PartnerAuthentication().found(shown, address)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Method, then partner, then what the headers say of the body."""

@@ -9,7 +9,7 @@ deadline that passes.
 import logging
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -18,10 +18,12 @@ from django.db import DatabaseError, transaction
 from msh.faults import CrashPoint, reach
 from msh.flows import acknowledge, advance, recover, transmit
 from msh.flows.acknowledge import SignalCopy
+from msh.flows.advance import Lanes
 from msh.flows.nudge import Ear, Nudge, answered, nudge
 from msh.flows.room import Room
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.transport.carrier import AT_ONCE_PER_PARTNER, Carrier, Finished
+from msh.transport.job import Job
 
 logger = logging.getLogger(__name__)
 
@@ -29,9 +31,8 @@ QUIET = 1.0
 """Seconds without anything to do after which the loop ends."""
 PAUSE = 0.25
 """Seconds between looks while awake, if nobody nudges."""
-CROWD = 4
-"""POSTs under way from which on rounds are ROUND seconds apart."""
-ROUND = 0.01
+ROUND = 0.02
+"""Seconds between rounds while there is a crowd."""
 LEASES_EVERY = 1.0  # seconds
 WIND_UP = 5.0
 """Seconds that an ending worker waits for POSTs under way."""
@@ -40,6 +41,24 @@ _NUDGED = object()
 _STALE = AttemptResult(
     AttemptOutcome.FAILED, detail="not sent: this process was stopped", body_sent=False
 )
+
+
+class Crowd:
+    """Whether many partners are being served at once."""
+
+    PARTNERS = 4
+    WITHIN = 0.1  # seconds
+
+    def __init__(self) -> None:
+        self._seen: dict[int, float] = {}
+
+    def saw(self, partner_id: int, now: float) -> None:
+        """A POST to this partner has ended."""
+        self._seen[partner_id] = now
+
+    def is_one(self, now: float) -> bool:
+        self._seen = {who: at for who, at in self._seen.items() if now - at < self.WITHIN}
+        return len(self._seen) >= self.PARTNERS
 
 
 class Drain:
@@ -56,6 +75,7 @@ class Drain:
         self._leases_at = 0.0
         self._stopped_at = 0.0
         self._round_at = 0.0
+        self._crowd = Crowd()
 
     def run(self) -> None:
         """Carry until nothing was to be done for QUIET seconds. Returns at once if it runs."""
@@ -64,7 +84,7 @@ class Drain:
             return
         try:
             answered(Nudge.CARRY)  # before the look that it asked for
-            if self._look() or self._carrier.under_way() or not self._events.empty():
+            if self._round(looking=True) or self._carrier.under_way() or not self._events.empty():
                 self._stay_awake()
         finally:
             self._running.release()
@@ -81,17 +101,23 @@ class Drain:
             while not (self._stopping.is_set() and self._wound_up()):
                 self._let_work_gather()
                 nudged = self._wait(PAUSE)
-                worked = self._record()
-                if nudged or (worked and self._more) or self._since_look() > PAUSE:
-                    worked = self._look() or worked
-                if worked or self._carrier.under_way():
+                freed = bool(self._unrecorded) and self._more
+                looking = nudged or freed or self._since_look() > PAUSE
+                if self._try_round(looking=looking) or self._carrier.under_way():
                     busy_at = time.monotonic()
                 elif time.monotonic() - busy_at > QUIET:
                     return
 
+    def _try_round(self, *, looking: bool) -> bool:
+        try:
+            return self._round(looking=looking)
+        except DatabaseError as error:
+            logger.warning("%d outcomes not written yet: %s", len(self._unrecorded), error)
+            return False
+
     def _let_work_gather(self) -> None:
-        """With many under way, one transaction for several of them is worth a few milliseconds."""
-        if self._carrier.under_way() >= CROWD:
+        """In a crowd, one transaction for several partners is worth a few milliseconds."""
+        if self._crowd.is_one(time.monotonic()):
             time.sleep(max(0.0, self._round_at + ROUND - time.monotonic()))
         self._round_at = time.monotonic()
 
@@ -112,59 +138,76 @@ class Drain:
                     nudged = True
                 else:
                     self._unrecorded.append(event)
+                    self._crowd.saw(event.job.partner_id, time.monotonic())
                 event = self._events.get_nowait()
         except Empty:
             return nudged
 
-    def _look(self) -> bool:
-        """Claim what is due and hand it to the carrier. True if there was something."""
-        if self._stopping.is_set():
+    def _round(self, *, looking: bool) -> bool:
+        """Write how POSTs ended; if `looking`, claim what is due and hand it to the carrier.
+
+        One transaction. True if there was something. What the database refuses now is written in
+        a later round.
+        """
+        ended, self._unrecorded = self._unrecorded, []
+        looking = looking and not self._stopping.is_set()
+        if not (ended or looking):
             return False
-        self._looked_at = time.monotonic()
-        room = Room(self._carrier.free)
-        with transaction.atomic():
-            work = advance.find_work(self._carrier.busy(), AT_ONCE_PER_PARTNER)
-            lanes = work.lanes
-            recover.passed_deadlines(lanes)
-            jobs = transmit.jobs_of(lanes, transmit.claim(lanes, room))
-            jobs += transmit.best_effort_jobs(lanes, work.best_effort, room)
-            jobs += acknowledge.claim_signals(lanes, work.signals, room)
-            lanes.write()
-            self._end_leases()
-            reach(CrashPoint.LOOK_BEFORE_COMMIT)
-        self._more = room.refused or len(jobs) >= advance.AT_ONCE
+        try:
+            with transaction.atomic():
+                lanes, jobs = self._record_and_claim(ended, looking=looking)
+        except DatabaseError:
+            self._unrecorded = ended + self._unrecorded
+            raise
+        if ended:
+            reach(CrashPoint.OUTCOME_AFTER_COMMIT)
         if jobs:
             reach(CrashPoint.LOOK_AFTER_COMMIT)
             self._carrier.submit(jobs)
-        nudge(*(kind for kind in lanes.nudges() if kind is not Nudge.CARRY))
-        return bool(jobs)
+        nudge(*(kind for kind in lanes.nudges() if not (looking and kind is Nudge.CARRY)))
+        return bool(ended or jobs)
+
+    def _record_and_claim(self, ended: list[Finished], *, looking: bool) -> tuple[Lanes, list[Job]]:
+        results = [(one.job.key, one.result or _STALE) for one in ended]
+        partners = transmit.partners_of(results)
+        jobs: list[Job] = []
+        if looking:
+            self._looked_at = time.monotonic()
+            work = advance.find_work(partners, self._carrier.busy(), AT_ONCE_PER_PARTNER)
+        else:
+            work = advance.no_more_work(partners)
+        record(work.lanes, results)
+        if looking:
+            room = Room(self._carrier.free)
+            jobs = claim(work, room)
+            self._more = room.refused or len(jobs) >= advance.AT_ONCE
+            self._end_leases()
+        work.lanes.write()
+        if ended:
+            reach(CrashPoint.OUTCOME_BEFORE_COMMIT)
+        if looking:
+            reach(CrashPoint.LOOK_BEFORE_COMMIT)
+        return work.lanes, jobs
 
     def _end_leases(self) -> None:
         if time.monotonic() - self._leases_at > LEASES_EVERY:
             self._leases_at = time.monotonic()
             recover.lost_leases()
 
-    def _record(self) -> bool:
-        """Write how attempts ended. What the database refuses now is written in a later round."""
-        ended, self._unrecorded = self._unrecorded, []
-        if not ended:
-            return False
-        try:
-            with transaction.atomic():
-                copies = list(_of(transmit.Copy, ended))
-                lanes = transmit.lanes_of(copies)
-                acknowledge.record(lanes, _of(SignalCopy, ended))
-                lanes.write()
-                transmit.end_best_effort(copies)
-                reach(CrashPoint.OUTCOME_BEFORE_COMMIT)
-            reach(CrashPoint.OUTCOME_AFTER_COMMIT)
-        except DatabaseError as error:
-            logger.warning("outcomes of %d attempts not written yet: %s", len(ended), error)
-            self._unrecorded = ended
-            return False
-        nudge(*lanes.nudges())
-        return True
+
+def record(lanes: Lanes, ended: Sequence[tuple[Any, AttemptResult]]) -> None:
+    """Note how these POSTs ended, each named by the key of its job."""
+    copies = [(key, result) for key, result in ended if isinstance(key, transmit.Copy)]
+    transmit.record(lanes, copies)
+    transmit.end_best_effort(copies)
+    acknowledge.record(lanes, ((k, result) for k, result in ended if isinstance(k, SignalCopy)))
 
 
-def _of(kind: type, ended: Iterable[Finished]) -> Iterable[tuple[Any, AttemptResult]]:
-    return ((one.job.key, one.result or _STALE) for one in ended if isinstance(one.job.key, kind))
+def claim(work: advance.Work, room: Room) -> list[Job]:
+    """Claim what was found; the jobs that carry it once it is committed."""
+    recover.passed_deadlines(work.lanes, work.due)
+    return [
+        *transmit.jobs_of(work.lanes, transmit.claim(work.lanes, room)),
+        *transmit.best_effort_jobs(work.lanes, work.best_effort, room),
+        *acknowledge.claim_signals(work.lanes, work.signals, room),
+    ]

@@ -44,6 +44,30 @@ EventOf = Callable[[Partner, Header, str | None, str | None], SenderEvent]
 """(partner, header, MessageId in flight, state of the message it refers to) → event."""
 
 
+def receive_usual(partner: Partner, content_type: str, body: bytes) -> Answer | None:
+    """Take it in two statements if it is what comes nearly always: the next message of its pair,
+    or the Ack of the one in flight. `partner` may be one that is remembered.
+
+    None, with nothing done, for all else: then find the partner anew, and `receive`.
+    """
+    try:
+        message = wire.parse(content_type, body)
+    except (Refused, Unreadable):
+        return None
+    header = message.header
+    if not partner.is_pair(header.route.sender_uri, header.route.receiver_uri):
+        return None
+    match header.message_type:
+        case MessageType.NORMAL:
+            if header.reliable and advance.accept_at_once(partner, message):
+                _nudge_for_accepted()
+                return Answer(TAKEN)
+        case MessageType.ACKNOWLEDGEMENT:
+            if _acknowledge_at_once(partner, header):
+                return Answer(TAKEN)
+    return None
+
+
 def receive(partner: Partner, content_type: str, body: bytes) -> Answer:
     """Take a message or signal from `partner`; everything owed for it is committed on return.
 
@@ -89,11 +113,34 @@ def _refuse(partner: Partner, refused: Refused) -> Answer:
 
 def _take_message(partner: Partner, message: ReceivedMessage) -> Answer:
     received = advance.receive_message(partner, message)
-    if received.accepted and settings.MSH_CONSUMER:
-        nudge(Nudge.CARRY, Nudge.DELIVER)
+    if received.accepted:
+        _nudge_for_accepted()
     else:
         nudge(Nudge.CARRY)
     return Answer(TAKEN, received.refusal)
+
+
+def _nudge_for_accepted() -> None:
+    nudge(Nudge.CARRY, *([Nudge.DELIVER] if settings.MSH_CONSUMER else []))
+
+
+def _acknowledge_at_once(partner: Partner, header: Header) -> bool:
+    """Twice, for the worker often writes at this very moment how the POST ended."""
+    return any(_try_to_acknowledge(partner, header) for _ in range(2))
+
+
+def _try_to_acknowledge(partner: Partner, header: Header) -> bool:
+    lanes, state = Lanes.read_with_sent(partner, header.ref_to_message_id)
+    flying = lanes.lane(partner.pk).in_flight if partner.pk in lanes else None
+    if flying is None or flying.message_id != header.ref_to_message_id:
+        return False
+    lanes.step(partner.pk, _ack_event(partner, header, flying.message_id, state))
+    reach(CrashPoint.ACK_BEFORE_COMMIT)
+    if not lanes.write_if_unchanged(partner.pk):
+        return False
+    reach(CrashPoint.ACK_AFTER_COMMIT)
+    nudge(*lanes.nudges())
+    return True
 
 
 def _take_signal(partner: Partner, header: Header, event_of: EventOf) -> Answer:

@@ -13,7 +13,7 @@ from msh import wire
 from msh.faults import CrashPoint, reach
 from msh.flows import advance
 from msh.flows.nudge import Nudge, nudge
-from msh.models import OutboundLink, OutboundMessage, hot
+from msh.models import OutboundMessage
 from msh.protocol.message import MESSAGE_ID_LIMIT, Payload
 from msh.protocol.vocabulary import DeliverySemantics
 from partners.models import Agreement
@@ -55,25 +55,19 @@ def submit(
         "semantics": chosen.value,
     }
     payloads = [_named(payload, message_id, n) for n, payload in enumerate(payloads, start=1)]
-    digest = _content_digest(agreement, header, payloads)
-    boundary = wire.new_boundary()
-    parts = _parts(payloads, boundary)
-    with transaction.atomic():
-        link_id, known_id = _link(agreement.partner_id, message_id)
-        if known_id is not None:
-            return _same(OutboundMessage.objects.get(pk=known_id), digest)
-        message = OutboundMessage(
-            link_id=link_id,
-            agreement=agreement,
-            message_id=message_id,
-            submitted_at=timezone.now(),
-            content_digest=digest,
-            boundary=boundary,
-            **header,
-        )
-        advance.submitted(message, payloads, parts)
-        transaction.on_commit(_after_commit)
-        reach(CrashPoint.SUBMIT_BEFORE_COMMIT)
+    message = OutboundMessage(
+        agreement=agreement,
+        message_id=message_id,
+        submitted_at=timezone.now(),
+        content_digest=_content_digest(agreement, header, payloads),
+        boundary=wire.new_boundary(),
+        **header,
+    )
+    parts = _parts(payloads, message.boundary)
+    reach(CrashPoint.SUBMIT_BEFORE_COMMIT)
+    if not advance.submitted(message, payloads, parts):
+        message = _first_or_known(message, payloads, parts)
+    transaction.on_commit(_after_commit)
     return message
 
 
@@ -82,13 +76,16 @@ def _after_commit() -> None:
     nudge(Nudge.CARRY)
 
 
-def _link(partner_id: int, message_id: str) -> tuple[int, int | None]:
-    """Row ids of the link, and of the message with this MessageId if there is one."""
-    (rows,) = hot.run((hot.FIND_LINK_AND_MESSAGE, (message_id, partner_id)))
-    if rows:
-        return rows[0].id, rows[0].known_id
-    link, _ = OutboundLink.objects.get_or_create(partner_id=partner_id)
-    return link.pk, None
+def _first_or_known(
+    message: OutboundMessage, payloads: Sequence[Payload], parts: Sequence[bytes]
+) -> OutboundMessage:
+    """What is written once a pair, or was written before."""
+    with transaction.atomic():
+        link = advance.use_outbound_link(message.agreement.partner)
+        if advance.submitted(message, payloads, parts):
+            return message
+        known = OutboundMessage.objects.get(link=link, message_id=message.message_id)
+        return _same(known, bytes(message.content_digest))
 
 
 def _same(known: OutboundMessage, digest: bytes) -> OutboundMessage:

@@ -182,14 +182,18 @@ def header_of(row: Any, route: Route) -> Header:
     )
 
 
-def lanes_of(ended: Sequence[tuple[Copy, AttemptResult]]) -> Lanes:
-    """The lanes of these attempts, locked and told how each ended; not written yet."""
-    reliable = [(one, one.attempt, result) for one, result in ended if one.attempt is not None]
-    lanes = Lanes.lock({one.partner_id for one, _, _ in reliable})
-    for one, attempt, result in reliable:
-        lanes.step(one.partner_id, _event(one.message_id, attempt, result))
-        lanes.attempt_ended(one.key, attempt, result)
-    return lanes
+def partners_of(ended: Iterable[tuple[Any, AttemptResult]]) -> set[int]:
+    """Whose lanes these results are about, each named by the key of its job."""
+    copies = (key for key, _ in ended if isinstance(key, Copy))
+    return {copy.partner_id for copy in copies if copy.attempt is not None}
+
+
+def record(lanes: Lanes, ended: Iterable[tuple[Copy, AttemptResult]]) -> None:
+    """Tell the lanes how these attempts ended."""
+    for one, result in ended:
+        if one.attempt is not None:
+            lanes.step(one.partner_id, _event(one.message_id, one.attempt, result))
+            lanes.attempt_ended(one.key, one.attempt, result)
 
 
 def end_best_effort(ended: Sequence[tuple[Copy, AttemptResult]]) -> None:

@@ -4,6 +4,7 @@ They run on Django's own connection and in its transaction, under the same const
 Only `flows.advance` calls those that write (DESIGN 4).
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -13,6 +14,7 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from psycopg.rows import namedtuple_row
 
 from partners.models import Identity, Partner
+from partners.models.partner import AS_READ
 
 Cursor = psycopg.Cursor[Any]
 Statement = tuple[str, Sequence[Any]]
@@ -72,6 +74,16 @@ def route_of(row: Any) -> tuple[Partner, Identity]:
     return partner, Identity.given(row.own_uri, row.own_error_uri)
 
 
+def _given(statement: str, rows: str) -> str:
+    """The statement, done only if the CTE `rows` has a row."""
+    if found := _VALUES.search(statement):
+        insert, values, rest = statement[: found.start()], found[1], statement[found.end() :]
+        return f"{insert} SELECT {values} FROM {rows} {rest}"
+    return f"{statement} AND EXISTS (SELECT FROM {rows})"
+
+
+_VALUES = re.compile(r"VALUES \(([^()]*(?:\(\)[^()]*)*)\)")
+
 CLOCK = "SELECT clock_timestamp() AS now"
 """One clock for all: the database's (D13)."""
 
@@ -96,9 +108,8 @@ LOCK_IDLE_LANES_WITH_QUEUE = """
     FOR NO KEY UPDATE SKIP LOCKED
 """
 
-# A statement of its own, after the lock: it must see what the lock's holder committed.
-LOAD_LANES = """
-    SELECT link.id, link.partner_id, link.state, link.next_number, link.epoch, link.due,
+_LANE_COLUMNS = """
+           link.id, link.partner_id, link.state, link.next_number, link.epoch, link.due,
            link.unsent, link.attempt, link.retries_spent, link.transients, link.transient_since,
            link.late_ack, link.suspended_since, link.suspended_for, link.suspended_detail,
            link.in_flight_id, flying.message_id, flying.sequence_number, flying.terms,
@@ -107,15 +118,38 @@ LOAD_LANES = """
            agreement.transient_count_limit, agreement.transient_time_limit,
            agreement.transient_wait_limit,
            clock_timestamp() AS now
-    FROM msh_outboundlink link
+"""
+_LANE_TABLES = """
+    msh_outboundlink link
     LEFT JOIN msh_outboundmessage flying ON flying.id = link.in_flight_id
     LEFT JOIN LATERAL (
         SELECT id, message_id, agreement_id FROM msh_outboundmessage
         WHERE link_id = link.id AND state = 'queued' AND semantics = 'OnceAndOnlyOnce'
         ORDER BY id LIMIT 1) head ON true
     LEFT JOIN partners_agreement agreement ON agreement.id = head.agreement_id
-    WHERE link.partner_id = ANY(%s)
-    ORDER BY link.id
+"""
+
+# A statement of its own, after the lock: it must see what the lock's holder committed.
+LOAD_LANES = f"""
+    SELECT {_LANE_COLUMNS} FROM {_LANE_TABLES}
+    WHERE link.partner_id = ANY(%s) ORDER BY link.id
+"""
+
+# Whether the partner is as it was when it was found by this credential.
+_AS_READ = f"""
+    (SELECT {AS_READ}
+     FROM partners_credential credential
+     JOIN partners_partner partner ON partner.id = credential.partner_id
+     LEFT JOIN partners_ownidentity own ON true
+     WHERE credential.id = %s AND partner.id = link.partner_id) AS as_read
+"""
+
+READ_LANE = f"""
+    SELECT {_LANE_COLUMNS}, link.xmin::text AS version, {_AS_READ},
+           sent.state AS sent_state
+    FROM {_LANE_TABLES}
+    LEFT JOIN msh_outboundmessage sent ON sent.link_id = link.id AND sent.message_id = %s
+    WHERE link.partner_id = %s
 """
 
 # A partner as far as sending to it needs one, and who we are: see `route_of`.
@@ -223,35 +257,34 @@ NOTIFY_FROM_PARTY = """
     VALUES (gen_random_uuid(), %s, %s, %s, %s, %s)
 """
 
-FIND_LINK_AND_MESSAGE = """
-    SELECT link.id, known.id AS known_id
-    FROM msh_outboundlink link
-    LEFT JOIN msh_outboundmessage known ON known.link_id = link.id AND known.message_id = %s
-    WHERE link.partner_id = %s
-"""
-
-SUBMIT_MESSAGE = """
+# No row without a link in use, and none for a MessageId that is known.
+SUBMIT_MESSAGE = f"""
     WITH message AS (
         INSERT INTO msh_outboundmessage
             (link_id, agreement_id, message_id, semantics, state, conversation_id,
              service_interface, action, ref_to_message_id, submitted_at, content_digest, size,
              boundary)
-        VALUES (%s, %s, %s, %s, 'queued', %s, %s, %s, %s, %s, %s, %s, %s)
-        RETURNING id),
+        SELECT link.id, %s, %s, %s, 'queued', %s, %s, %s, %s, %s, %s, %s, %s
+        FROM msh_outboundlink link JOIN partners_partner partner ON partner.id = link.partner_id
+        WHERE link.partner_id = %s AND partner.in_use
+        ON CONFLICT (link_id, message_id) DO NOTHING
+        RETURNING id, link_id),
     parts AS (
         INSERT INTO msh_outboundpayload
             (message_id, position, content_type, content_id, label, description, wire)
         SELECT message.id, part.*
         FROM message,
-             unnest(%s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bytea[]) part)
-    SELECT id FROM message
+             unnest(%s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bytea[]) part),
+    story AS ({_given(WRITE_HISTORY, "message")})
+    SELECT id, link_id FROM message
 """
 
 LOCK_INBOUND_LINK = "SELECT id FROM msh_inboundlink WHERE partner_id = %s FOR NO KEY UPDATE"
 
 # D63: a party configured without context is compared by its text alone.
-LOAD_INBOUND = """
+LOAD_INBOUND = f"""
     SELECT link.id, link.last_number, link.epoch, link.reset_allowed,
+           link.xmin::text AS version, {_AS_READ},
            known.id AS known_id, known.content_digest AS known_digest,
            agreement.id AS agreement_id, agreement.on_unexpected_first,
            agreement.timeout + agreement.retries * agreement.retry_interval AS retry_horizon,
@@ -389,6 +422,19 @@ def _together(*statements: str) -> str:
     return f"WITH {', '.join(named)} SELECT"
 
 
+def _if_unchanged(update: str, *statements: str) -> str:
+    """One statement that does all of them if `update` finds its row in the version given, or else
+    nothing. Returns a row if it did.
+
+    The parameters of `update` come first, and after them the version. Who changes without this
+    row what was decided by must write the row nevertheless: see docs/decisions.
+    """
+    done = ", ".join(
+        f"step_{number} AS ({_given(text, 'guard')})" for number, text in enumerate(statements)
+    )
+    return f"WITH guard AS ({update} AND xmin = %s RETURNING id), {done} SELECT id FROM guard"
+
+
 _STEPS = [
     (COMPLETE_MESSAGE, PUT_IN_FLIGHT, WRITE_LANE, NOTIFY_FROM_PARTY, WRITE_HISTORY, WRITE_HISTORY),
     (COMPLETE_MESSAGE, WRITE_LANE, NOTIFY_FROM_PARTY, WRITE_HISTORY),
@@ -397,13 +443,21 @@ _STEPS = [
     (WRITE_LANE, END_ATTEMPT),
     (SIGNAL_CARRIED, WRITE_HISTORY),
 ]
-_ACCEPT_RELIABLE = (ACCEPT_MESSAGE, WRITE_HISTORY, OWE_SIGNAL, WRITE_LAST_NUMBER)
+_ACK_STEPS = [
+    (COMPLETE_MESSAGE, PUT_IN_FLIGHT, NOTIFY_FROM_PARTY, WRITE_HISTORY, WRITE_HISTORY),
+    (COMPLETE_MESSAGE, NOTIFY_FROM_PARTY, WRITE_HISTORY),
+]
 
-TOGETHER = {steps: _together(*steps) for steps in _STEPS} | {
-    _ACCEPT_RELIABLE: f"""
-        WITH {_ACCEPTED}, story AS ({WRITE_HISTORY}), signal AS ({OWE_SIGNAL}),
-             link AS ({WRITE_LAST_NUMBER})
-        SELECT id FROM message
-    """
-}
+IF_UNCHANGED = {steps: _if_unchanged(WRITE_LANE, *steps) for steps in _ACK_STEPS}
+"""What comes with every Ack, as one statement for a lane that was read without a lock."""
+
+TOGETHER = {steps: _together(*steps) for steps in _STEPS}
 """What is written again and again, as one statement each: the server reads and runs one."""
+
+ACCEPT_IF_UNCHANGED = f"""
+    WITH guard AS ({WRITE_LAST_NUMBER} AND xmin = %s RETURNING id),
+         {_given(_ACCEPTED, "guard")},
+         story AS ({_given(WRITE_HISTORY, "guard")}),
+         signal AS ({_given(OWE_SIGNAL, "guard")})
+    SELECT id FROM guard
+"""

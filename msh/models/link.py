@@ -111,6 +111,8 @@ class LaneRow:
     head_terms: Terms | None
     suspended: tuple[datetime | None, str, str]
     now: datetime
+    version: str
+    """Of the row, where it was read without a lock."""
 
     @classmethod
     def of(cls, row: Any) -> "LaneRow":
@@ -125,6 +127,7 @@ class LaneRow:
             head_terms=_terms_of_agreement(row) if head else None,
             suspended=(row.suspended_since, row.suspended_for, row.suspended_detail),
             now=row.now,
+            version=getattr(row, "version", ""),
         )
 
 

@@ -46,8 +46,11 @@ def check_networks(text: str) -> None:
         ) from None
 
 
+AS_READ = "concat_ws(' ', credential.xmin, partner.xmin, own.xmin)"
+"""SQL: changes with every change of a credential, its partner or our own identity."""
+
 _BY_CREDENTIAL = """
-    SELECT {columns}, COALESCE(NULLIF(own.msh_uri, ''), %s) AS default_uri
+    SELECT {columns}, COALESCE(NULLIF(own.msh_uri, ''), %s), credential.id, {as_read}
     FROM partners_credential AS credential
     JOIN partners_partner AS partner ON partner.id = credential.partner_id
     LEFT JOIN partners_ownidentity AS own ON true
@@ -55,28 +58,46 @@ _BY_CREDENTIAL = """
 """
 
 
+REMEMBERED = 10_000
+"""Partners that a process remembers at most."""
+_remembered: "dict[tuple[str, str], Partner]" = {}
+
+
 class PartnerManager(models.Manager["Partner"]):
     def by_credential(self, authorization: str) -> "Partner | None":
         """The partner whose credential an Authorization header shows.
 
-        One indexed query, which brings our default URI along: it runs with every request.
+        One indexed query, which brings our default URI along. Who is found is remembered.
         """
         shown = presented(authorization)
         if shown is None:
             return None
         kind, digest = shown
         names = [field.attname for field in Partner._meta.concrete_fields]  # noqa: SLF001  public
-        query = _BY_CREDENTIAL.format(columns=", ".join(f"partner.{name}" for name in names))
+        columns = ", ".join(f"partner.{name}" for name in names)
+        query = _BY_CREDENTIAL.format(columns=columns, as_read=AS_READ)
         database = connections[self.db]
         database.ensure_connection()
         with database.wrap_database_errors:  # bound, and so prepared, by the server
             cursor = psycopg.Cursor(database.connection)
             row = cursor.execute(query, (settings.MSH_URI, digest, kind)).fetchone()
         if row is None:
+            _remembered.pop(shown, None)
             return None
-        partner = Partner.from_db(self.db, names, row[:-1])
-        partner.default_uri = row[-1]
+        partner = Partner.from_db(self.db, names, row[:-3])
+        partner.default_uri, partner.credential_id, partner.as_read = row[-3:]
+        if len(_remembered) >= REMEMBERED:
+            _remembered.clear()
+        _remembered[shown] = partner
         return partner
+
+    def remembered(self, authorization: str) -> "Partner | None":
+        """The partner whom this process found last by this header, as it was then.
+
+        It counts only together with a statement that finds its `as_read` unchanged.
+        """
+        shown = presented(authorization)
+        return _remembered.get(shown) if shown else None
 
 
 class Partner(models.Model):
@@ -127,6 +148,10 @@ class Partner(models.Model):
 
     default_uri = ""
     """Our URI on pairs that have no other, where it was read with the row."""
+    credential_id: int | None = None
+    """The credential by which it was found, if it was."""
+    as_read = ""
+    """AS_READ of then."""
 
     objects = PartnerManager()
 

@@ -6,14 +6,13 @@ from itertools import count
 
 from django.db import transaction
 
-from msh.flows import acknowledge, advance, receive, recover, submit, transmit
-from msh.flows.acknowledge import SignalCopy
+from msh.flows import advance, drain, receive, submit, transmit
 from msh.flows.room import Room
 from msh.models import InboundMessage, OutboundLink, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.message import Payload
 from msh.transport.job import Job
-from partners.models import Agreement, Partner
+from partners.models import Agreement, Partner, digest_of
 
 CARRIED = AttemptResult(AttemptOutcome.CARRIED, status=204)
 LOST = AttemptResult(AttemptOutcome.FAILED, detail="ConnectionRefusedError", body_sent=False)
@@ -34,28 +33,31 @@ class World:
         """What the drain does in one look, without the carrier."""
         room = Room(lambda partner_id: 4)
         with transaction.atomic():
-            work = advance.find_work((), 4)
-            recover.passed_deadlines(work.lanes)
-            jobs = transmit.jobs_of(work.lanes, transmit.claim(work.lanes, room))
-            jobs += transmit.best_effort_jobs(work.lanes, work.best_effort, room)
-            jobs += acknowledge.claim_signals(work.lanes, work.signals, room)
+            work = advance.find_work((), (), 4)
+            jobs = drain.claim(work, room)
             work.lanes.write()
         return jobs
 
     def hand_over(self, job: Job) -> receive.Answer:
         """The bytes of a job reach the other side."""
-        sender = self.here if isinstance(job.key, transmit.Copy) else self.there
-        return receive.receive(sender, job.content_type, job.body)
+        name = "here" if isinstance(job.key, transmit.Copy) else "there"
+        shown = f"Bearer {getattr(self, name).name}"
+        sender = Partner.objects.remembered(shown) or Partner.objects.by_credential(shown)
+        assert sender is not None
+        answer = receive.receive_usual(sender, job.content_type, job.body)
+        if answer is None:
+            sender = Partner.objects.by_credential(shown)
+            assert sender is not None
+            answer = receive.receive(sender, job.content_type, job.body)
+        return answer
 
     def end(self, job: Job, result: AttemptResult = CARRIED) -> None:
         """The job's attempt ended like this."""
         with transaction.atomic():
-            copies = [(job.key, result)] if isinstance(job.key, transmit.Copy) else []
-            signals = [(job.key, result)] if isinstance(job.key, SignalCopy) else []
-            lanes = transmit.lanes_of(copies)
-            acknowledge.record(lanes, signals)
-            lanes.write()
-            transmit.end_best_effort(copies)
+            ended = [(job.key, result)]
+            work = advance.no_more_work(transmit.partners_of(ended))
+            drain.record(work.lanes, ended)
+            work.lanes.write()
 
     def settle(self) -> int:
         """Carry everything that is due until nothing is; how many POSTs that took."""
@@ -84,6 +86,8 @@ def make_world(timeout: int = 60, retries: int = 3, retry_interval: int = 60) ->
     there = Partner.objects.create(name=f"{name}-there", our_uri=ours, uri=theirs)
     here = Partner.objects.create(name=f"{name}-here", our_uri=theirs, uri=ours)
     waits = {"timeout": timeout, "retries": retries, "retry_interval": retry_interval}
+    for partner in (there, here):
+        partner.credentials.create(sha256=digest_of(partner.name))
     agreement = Agreement.objects.create(
         partner=there, tpa_id="tpa-1", our_party="111", their_party="222", **waits
     )

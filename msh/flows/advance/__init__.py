@@ -2,13 +2,13 @@
 
 from .delivery import Due, delivered, delivery_failed, due_deliveries, lock_head
 from .events import Handler, due_events, event_failed, event_told, lock_event
-from .inbound import Received, note_unexpected, owe_error, receive_message
+from .inbound import Received, accept_at_once, note_unexpected, owe_error, receive_message
 from .incidents import resolve_incident
 from .lanes import OPERATOR, SYSTEM, Actor, Lanes
-from .outbound import end_best_effort, submitted
+from .outbound import end_best_effort, submitted, use_outbound_link
 from .signals import SignalResult, signal_claim, signal_end
 from .start import start_link
-from .work import AT_ONCE, Work, find_work
+from .work import AT_ONCE, Work, find_work, no_more_work
 
 __all__ = [
     "AT_ONCE",
@@ -21,6 +21,7 @@ __all__ = [
     "Received",
     "SignalResult",
     "Work",
+    "accept_at_once",
     "delivered",
     "delivery_failed",
     "due_deliveries",
@@ -31,6 +32,7 @@ __all__ = [
     "find_work",
     "lock_event",
     "lock_head",
+    "no_more_work",
     "note_unexpected",
     "owe_error",
     "receive_message",
@@ -39,4 +41,5 @@ __all__ = [
     "signal_end",
     "start_link",
     "submitted",
+    "use_outbound_link",
 ]

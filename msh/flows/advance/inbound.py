@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from msh.faults import CrashPoint, reach
 from msh.models import InboundLink, SignalKind, hot
@@ -43,6 +43,34 @@ class _Pair:
     on_unexpected_first: OnUnexpectedFirst
     expires_at: datetime
     now: datetime
+
+
+def accept_at_once(partner: Partner, message: ReceivedMessage) -> bool:
+    """Take a Normal message without a lock, in one statement, if that is all there is to it.
+
+    False, with nothing done, if it is not: the pair or the partner has changed meanwhile, it is
+    a copy, an error is owed.
+    """
+    (rows,) = hot.run(_load(partner.pk, message, partner.credential_id))
+    if not rows or rows[0].as_read != partner.as_read or not partner.in_use:
+        return False
+    pair = _pair_of(partner.pk, rows[0], message)
+    if pair.agreement_id is None:
+        return False
+    after, effects = _decide(pair, message)
+    if [type(effect) for effect in effects] != [do.Accept, do.OweAck]:
+        return False
+    (_, row), (_, history), (_, signal) = (
+        statement for effect in effects for statement in _statements(pair, effect, message)
+    )
+    guard = (*_last_number(pair, after, message), rows[0].version)
+    reach(CrashPoint.RECEIVE_BEFORE_COMMIT)
+    try:
+        (done,) = hot.run((hot.ACCEPT_IF_UNCHANGED, (*guard, *row, *history, *signal)))
+    except IntegrityError:  # the same MessageId as BestEffort, which leaves the link as it is
+        return False
+    reach(CrashPoint.RECEIVE_AFTER_COMMIT)
+    return bool(done)
 
 
 def receive_message(partner: Partner, message: ReceivedMessage) -> Received:
@@ -95,16 +123,25 @@ def _inbound_link(partner_id: int) -> int:
 
 
 def _read_pair(partner_id: int, message: ReceivedMessage) -> _Pair:
-    header = message.header
     lock = (hot.LOCK_INBOUND_LINK, (partner_id,))
-    sender, ours = header.from_party, header.to_party
-    parties = (sender.party_id, sender.context, ours.party_id, ours.context)
-    load = (hot.LOAD_INBOUND, (header.message_id, header.tpa_id, *parties, partner_id))
-    _, rows = hot.run(lock, load)
+    _, rows = hot.run(lock, _load(partner_id, message))
     if not rows:
         _inbound_link(partner_id)
         return _read_pair(partner_id, message)
-    row = rows[0]
+    return _pair_of(partner_id, rows[0], message)
+
+
+def _load(
+    partner_id: int, message: ReceivedMessage, credential_id: int | None = None
+) -> hot.Statement:
+    header = message.header
+    sender, ours = header.from_party, header.to_party
+    parties = (sender.party_id, sender.context, ours.party_id, ours.context)
+    names = (credential_id, header.message_id, header.tpa_id, *parties, partner_id)
+    return hot.LOAD_INBOUND, names
+
+
+def _pair_of(partner_id: int, row: Any, message: ReceivedMessage) -> _Pair:
     horizon = max(row.retry_horizon or 0, SIGNAL_HORIZON)
     return _Pair(
         partner_id=partner_id,
@@ -146,10 +183,13 @@ def _write(
     for effect in effects:
         statements.extend(_statements(pair, effect, message))
     if after != pair.receiving:
-        last = (after.last_number, after.epoch, after.reset_allowed)
-        parameters = (*last, message.header.message_id, pair.link_id)
-        statements.append((hot.WRITE_LAST_NUMBER, parameters))
+        statements.append((hot.WRITE_LAST_NUMBER, _last_number(pair, after, message)))
     hot.run(*statements)
+
+
+def _last_number(pair: _Pair, after: ReceivingLink, message: ReceivedMessage) -> tuple[Any, ...]:
+    last = (after.last_number, after.epoch, after.reset_allowed)
+    return (*last, message.header.message_id, pair.link_id)
 
 
 def _statements(

@@ -21,6 +21,7 @@ from msh.protocol import sender
 from msh.protocol.attempt import AttemptResult
 from msh.protocol.events import LaneLooked, SenderEvent
 from msh.protocol.lane import Lane, LaneState
+from partners.models import Partner
 
 _BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
 
@@ -92,6 +93,16 @@ class Lanes:
         if sent and partner_id in lanes:
             lanes._knows(partner_id, sent[0])  # noqa: SLF001  its own
         return lanes, sent[0] if sent else None
+
+    @classmethod
+    def read_with_sent(cls, partner: Partner, message_id: str) -> tuple[Self, str | None]:
+        """One lane, not locked, for `write_if_unchanged`; also the state of a message of it.
+
+        Without the lane if `partner` is not as it is remembered any more.
+        """
+        (rows,) = hot.run((hot.READ_LANE, (partner.credential_id, message_id, partner.pk)))
+        lanes = cls._of(row for row in rows if row.as_read == partner.as_read)
+        return lanes, rows[0].sent_state if rows else None
 
     @classmethod
     def _of(cls, rows: Iterable[Any]) -> Self:
@@ -202,6 +213,21 @@ class Lanes:
                 for statement in ordered:
                     cursor.executemany(statement, self._writes[statement])
         self._writes.clear()
+
+    def write_if_unchanged(self, partner_id: int) -> bool:
+        """Write in one statement, its own transaction, if the lane is still as it was read.
+
+        False, with nothing written, if it is not, or if more than what is usual is to be written.
+        """
+        locked = self._locked[partner_id]
+        steps = sorted(self._writes, key=_ORDER.index)
+        statement = hot.IF_UNCHANGED.get(tuple(step for step in steps for _ in self._writes[step]))
+        if statement is None:
+            return False
+        guard = (*_lane_parameters(locked), locked.row.version)
+        values = (value for step in steps for row in self._writes[step] for value in row)
+        (done,) = hot.run((statement, (*guard, *values)))
+        return bool(done)
 
     def _suspension(
         self,

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from msh.models import OutboundMessage, hot
+from msh.models import OutboundLink, OutboundMessage, hot
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.effects import PartyEventKind
 from msh.protocol.message import Payload
+from partners.models import Partner
 
 from .lanes import SYSTEM, attempt_end
 from .use import mark_in_use
@@ -15,15 +16,18 @@ from .use import mark_in_use
 
 def submitted(
     message: OutboundMessage, payloads: Sequence[Payload], parts: Sequence[bytes]
-) -> None:
-    """Write a new message with its payloads in wire form. Needs the caller's transaction."""
-    mark_in_use(message.agreement.partner)
+) -> bool:
+    """Write a new message with its payloads in wire form: one statement, and so all or nothing.
+
+    False, with nothing written, if its MessageId is known, or the partner's link is not in use.
+    """
     message.size = sum(map(len, parts))
+    partner_id = message.agreement.partner_id
     row = (
-        *(message.link_id, message.agreement_id, message.message_id, message.semantics),
+        *(message.agreement_id, message.message_id, message.semantics),
         *(message.conversation_id, message.service_interface, message.action),
         *(message.ref_to_message_id, message.submitted_at, message.content_digest),
-        *(message.size, message.boundary),
+        *(message.size, message.boundary, partner_id),
     )
     columns = (
         list(range(1, len(parts) + 1)),
@@ -33,10 +37,19 @@ def submitted(
         [payload.description for payload in payloads],
         list(parts),
     )
-    who = (message.submitted_at, SYSTEM, message.agreement.partner_id, "out", "message")
+    who = (message.submitted_at, SYSTEM, partner_id, "out", "message")
     what = (message.message_id, "MessageSubmitted", "", "queued", "")
-    ids, _ = hot.run((hot.SUBMIT_MESSAGE, (*row, *columns)), (hot.WRITE_HISTORY, (*who, *what)))
-    message.pk = ids[0].id
+    (rows,) = hot.run((hot.SUBMIT_MESSAGE, (*row, *columns, *who, *what)))
+    for written in rows:
+        message.pk, message.link_id = written
+    return bool(rows)
+
+
+def use_outbound_link(partner: Partner) -> OutboundLink:
+    """The link of the first message to this partner, made if need be."""
+    mark_in_use(partner)
+    link, _ = OutboundLink.objects.get_or_create(partner=partner)
+    return link
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,24 +14,39 @@ AT_ONCE = 50
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Locked in this transaction. `best_effort` are message row ids, `signals` are rows of
-    `hot.LOCK_OWED_SIGNALS`."""
+    """Locked in this transaction. `due` are the partners whose lane's wait is over, `best_effort`
+    message row ids, `signals` rows of `hot.LOCK_OWED_SIGNALS`."""
 
     lanes: Lanes
+    due: set[int]
     best_effort: list[int]
     signals: list[Any]
 
 
-def find_work(busy: Iterable[int], free: int) -> Work:
-    """Lanes that are due or idle with a queue; and, at most `free` of a partner and none of the
-    `busy` ones, BestEffort messages and owed signals."""
-    full = list(busy)
-    due, idle, best_effort, signals, clock = hot.run(
+def find_work(ended: Iterable[int], busy: Iterable[int], free: int) -> Work:
+    """Lanes that are due or idle with a queue, beside those of the `ended` partners; and, at most
+    `free` of a partner and none of the `busy` ones, BestEffort messages and owed signals.
+
+    The lanes of `ended` are waited for, the rest passed over if others hold it.
+    """
+    asked, full = list(ended), list(busy)
+    _, due, idle, best_effort, signals, clock = hot.run(
+        (hot.LOCK_LANES, (asked,)),
         (hot.LOCK_DUE_LANES, (AT_ONCE,)),
         (hot.LOCK_IDLE_LANES_WITH_QUEUE, (AT_ONCE,)),
         (hot.LOCK_BEST_EFFORT, (full, free, AT_ONCE)),
         (hot.LOCK_OWED_SIGNALS, (full, free, AT_ONCE)),
         (hot.CLOCK, ()),
     )
-    lanes = Lanes.load((row.partner_id for row in (*due, *idle)), clock[0].now)
-    return Work(lanes, [row.id for row in best_effort], signals)
+    found = {*asked, *(row.partner_id for row in (*due, *idle))}
+    return Work(
+        lanes=Lanes.load(found, clock[0].now),
+        due={row.partner_id for row in due} - set(asked),  # how their POST ended comes first
+        best_effort=[row.id for row in best_effort],
+        signals=signals,
+    )
+
+
+def no_more_work(ended: Iterable[int]) -> Work:
+    """The lanes of the `ended` partners alone."""
+    return Work(Lanes.lock(ended), set(), [], [])

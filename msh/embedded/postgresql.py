@@ -48,6 +48,7 @@ class PostgreSQL(Server):
             "unix_socket_directories": "",
             "port": port,
             "max_connections": 200,
+            "autovacuum_naptime": "10s",  # the queues turn over many times a minute
             "fsync": "on" if self._fsync else "off",
         }
         return self._spawn(

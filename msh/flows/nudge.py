@@ -26,6 +26,7 @@ from msh.celery import app
 logger = logging.getLogger(__name__)
 
 TRY_FOR = 0.1  # seconds a nudge may take
+PACE = 0.01  # seconds between two nudges of a process: what is asked for meanwhile is one
 REST = 1.0  # seconds without nudges after one has failed: the sweep looks every second anyway
 
 
@@ -109,6 +110,7 @@ class _Messenger:
             ending = () in asked
             if kinds := list(dict.fromkeys(kind for kinds in asked for kind in kinds)):
                 _publish(kinds)
+                time.sleep(PACE)
 
     def _gathered(self) -> list[tuple[Nudge, ...]]:
         """Wait for a nudge; it and all that came meanwhile. An empty one is the end."""

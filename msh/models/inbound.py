@@ -57,7 +57,9 @@ class InboundMessage(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["link", "message_id"], name="inbound_message_once"),
             models.UniqueConstraint(
-                fields=["link", "epoch", "sequence_number"], name="inbound_number_once"
+                fields=["link", "epoch", "sequence_number"],
+                condition=Q(sequence_number__isnull=False),  # no index to look MessageIds up by
+                name="inbound_number_once",
             ),
             models.CheckConstraint(
                 condition=Q(semantics="BestEffort", sequence_number=None)

@@ -81,7 +81,9 @@ class OutboundMessage(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["link", "message_id"], name="outbound_message_once"),
             models.UniqueConstraint(
-                fields=["link", "epoch", "sequence_number"], name="outbound_number_once"
+                fields=["link", "epoch", "sequence_number"],
+                condition=Q(sequence_number__isnull=False),  # no index to look MessageIds up by
+                name="outbound_number_once",
             ),
             models.CheckConstraint(
                 condition=Q(sequence_number=None)

@@ -4,8 +4,10 @@ import os
 from typing import Any
 
 from celery import Celery
-from celery.signals import task_postrun
+from celery.signals import task_postrun, worker_ready
 from kombu import Connection
+
+from msh.processes import settle_memory
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "msh.settings")
 
@@ -18,6 +20,11 @@ class NudgingCelery(Celery):
     def connection_for_write(self, url: str | None = None, **options: Any) -> Connection:
         options["transport_options"] = (options.get("transport_options") or {}) | self.PUBLISHING
         return super().connection_for_write(url, **options)
+
+
+@worker_ready.connect
+def _settle(**_: Any) -> None:
+    settle_memory()
 
 
 app = NudgingCelery("msh")

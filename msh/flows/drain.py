@@ -31,7 +31,7 @@ QUIET = 1.0
 """Seconds without anything to do after which the loop ends."""
 PAUSE = 0.25
 """Seconds between looks while awake, if nobody nudges."""
-ROUND = 0.03
+ROUND = 0.02
 """Seconds between rounds while there is a crowd."""
 LEASES_EVERY = 1.0  # seconds
 WIND_UP = 5.0

@@ -194,8 +194,11 @@ class Ear:
 
     def _listen(self) -> None:
         with suppress(redis.RedisError), _listening_client() as client:
+            told_at = 0.0
             while self._open:
-                client.set(self._keys.awake, "1", ex=self.AWAKE_FOR)
+                if time.monotonic() - told_at > self.LISTEN_FOR:
+                    client.set(self._keys.awake, "1", ex=self.AWAKE_FOR)
+                    told_at = time.monotonic()
                 # The token is taken before the look it asks for.
                 if client.blpop([self._keys.tokens], timeout=self.LISTEN_FOR):
                     self._heard()

@@ -344,7 +344,8 @@ LOCK_OWED_SIGNALS = f"""
         FROM msh_signal signal JOIN msh_inboundlink link ON link.id = signal.link_id
         WHERE owed > 0 AND due <= statement_timestamp() AND link.partner_id <> ALL(%s)
         ORDER BY due LIMIT 1000),
-    candidate AS (SELECT id, row_number() OVER (PARTITION BY link_id ORDER BY due) AS place FROM owed)
+    candidate AS (
+        SELECT id, row_number() OVER (PARTITION BY link_id ORDER BY due) AS place FROM owed)
     SELECT signal.id, signal.kind, signal.ref_to_message_id, signal.tpa_id,
            signal.conversation_id, signal.code, signal.location, signal.description,
            signal.min_retry_secs, signal.content_type, signal.body, {_ROUTE_COLUMNS}

@@ -36,6 +36,24 @@ def test_a_message_is_taken_with_204_and_an_empty_body(peer: Peer) -> None:
     assert InboundMessage.objects.count() == 1
 
 
+def test_what_a_partner_was_found_by_is_not_trusted_longer_than_it_holds(
+    peer: Peer, partner: Partner
+) -> None:
+    for number in (1, 2, 3):  # from the second one on the partner is remembered
+        assert peer.send(normal(message_id=f"m{number}", sequence_number=number)).status == 204
+    Partner.objects.filter(pk=partner.pk).update(allowed_networks="192.0.2.0/24")
+    assert peer.send(normal(message_id="m4", sequence_number=4)).status == 403
+    Partner.objects.filter(pk=partner.pk).update(allowed_networks="")
+    assert peer.send(normal(message_id="m4", sequence_number=4)).status == 204
+    Partner.objects.filter(pk=partner.pk).update(
+        uri="http://moved.example/", uri_normalised="http://moved.example/"
+    )
+    assert peer.send(normal(message_id="m5", sequence_number=5)).status == 403
+    Credential.objects.filter(partner=partner).delete()
+    assert peer.send(normal(message_id="m5", sequence_number=5)).status == 401
+    assert InboundMessage.objects.count() == 4
+
+
 @pytest.mark.parametrize("path", ["/ebxml/", "/ebxml", "/ebxml/acme/", "/ebxml/Any.name"])
 def test_the_endpoint_has_many_names(peer: Peer, path: str) -> None:
     assert peer.send(normal(), path=path).status == 204

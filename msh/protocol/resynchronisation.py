@@ -113,7 +113,7 @@ def plan(ours: Sent, theirs: LinkStatus) -> Plan:
     if coming == theirs.expected:
         return Plan(Mend.NOTHING, _agreed(ours, completes, coming), completes=completes)
     if ours.anchor is not None and ours.anchor.sequence_number == theirs.accepted_number:
-        return _anchored(ours, completes)
+        return _anchored(ours, ours.anchor, completes)
     if theirs.accepted_number is None and ours.after_anchor:
         return _rewind(ours.after_anchor, None)
     return _adopt(ours, theirs, completes)
@@ -126,15 +126,14 @@ def _agreed(ours: Sent, completes: bool, coming: int) -> str:
     return f"The numbers agree: the partner expects {coming}, and that is what comes."
 
 
-def _anchored(ours: Sent, completes: bool) -> Plan:
+def _anchored(ours: Sent, anchor: Numbered, completes: bool) -> Plan:
     """The last message that the partner accepted is one of ours."""
     if ours.after_anchor:
-        return _rewind(ours.after_anchor, ours.anchor)
+        return _rewind(ours.after_anchor, anchor)
     if ours.next_number == sequence.FIRST:
         text = "Our numbers start again at 1; the partner takes that as a reset, if it agreed to."
         return Plan(Mend.NOTHING, text, completes=completes)
-    assert ours.anchor is not None
-    number = sequence.following(ours.anchor.sequence_number)
+    number = sequence.following(anchor.sequence_number)
     text = f"The partner has everything; it expects {number}, not {ours.next_number}."
     return Plan(Mend.ADOPT, text, completes=completes, next_number=number)
 

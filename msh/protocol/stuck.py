@@ -1,24 +1,26 @@
-"""Is a lane stuck? Not in trouble that it has told of, but making no way although it has work."""
+"""Is a lane stuck? Not in a trouble that it has told of, but making no way although it has work."""
 
 from datetime import datetime, timedelta
 
 from .lane import Lane, LaneState
 
 
-def why_stuck(lane: Lane, oldest: datetime | None, now: datetime, limit: timedelta) -> str:
+def why_stuck(lane: Lane, moved_at: datetime | None, now: datetime, limit: timedelta) -> str:
     """A sentence, or "" if the lane is not stuck.
 
-    `oldest`: when the oldest message that is not done was submitted, None if there is none. It is
-    stuck if that was more than `limit` ago. A suspended lane is not: its incident is open.
+    `moved_at`: when something moved last on a lane that has work, None if it has none. A suspended
+    lane is not stuck: its incident is open.
     """
-    if oldest is None or lane.state is LaneState.SUSPENDED or now - oldest <= limit:
+    if moved_at is None or lane.state is LaneState.SUSPENDED or now - moved_at <= limit:
         return ""
-    waits = f"the oldest message waits since {oldest:%Y-%m-%d %H:%M:%S} UTC"
+    since = f"nothing has moved since {moved_at:%Y-%m-%d %H:%M:%S} UTC"
     if lane.in_flight is None:
-        what = "asked to wait" if lane.state is LaneState.TRANSIENT else "nothing is in flight"
-        return f"{waits}; {what}"
+        what = (
+            "asked to wait" if lane.state is LaneState.TRANSIENT else "a queue, nothing in flight"
+        )
+        return f"{since}: {what}"
     flying = lane.in_flight
     return (
-        f"{waits}; number {flying.sequence_number} is in flight, {flying.attempt} attempts,"
-        f" {flying.transients} TransientErrors"
+        f"{since}: number {flying.sequence_number} is in flight after {flying.attempt} attempts"
+        f" and {flying.transients} TransientErrors"
     )

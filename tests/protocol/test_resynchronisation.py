@@ -91,7 +91,8 @@ def test_what_is_no_longer_stored_cannot_be_sent_again(
     anchor: Numbered | None, again: tuple[Run, ...], missing: str
 ) -> None:
     ours = Sent(42, anchor=anchor, after_anchor=again)
-    made = plan(ours, LinkStatus(anchor and anchor.sequence_number, "m35" if anchor else ""))
+    theirs = LinkStatus(anchor.sequence_number, "m35") if anchor else LinkStatus(None, "")
+    made = plan(ours, theirs)
     assert (made.mend, made.changes) == (Mend.ASK, False)
     assert made.lost == missing
 

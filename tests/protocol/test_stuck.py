@@ -1,6 +1,5 @@
 """When a lane that says nothing is stuck."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -16,15 +15,15 @@ LONG_AGO = after(-3601)
 @pytest.mark.parametrize(
     ("column", "why"),
     [
-        ("waiting", "number 7 is in flight, 2 attempts, 1 TransientErrors"),
-        ("transient", "number 7 is in flight, 2 attempts, 1 TransientErrors"),
+        ("waiting", "number 7 is in flight after 2 attempts and 1 TransientErrors"),
+        ("transient", "number 7 is in flight after 2 attempts and 1 TransientErrors"),
         ("transient_empty", "asked to wait"),
-        ("idle", "nothing is in flight"),
+        ("idle", "a queue, nothing in flight"),
     ],
 )
 def test_work_that_waits_too_long(column: str, why: str) -> None:
-    waits = "the oldest message waits since 2026-03-01 10:59:59 UTC; "
-    assert why_stuck(lane_in(column), LONG_AGO, NOW, LIMIT) == waits + why
+    since = "nothing has moved since 2026-03-01 10:59:59 UTC: "
+    assert why_stuck(lane_in(column), LONG_AGO, NOW, LIMIT) == since + why
 
 
 def test_no_work_young_work_or_a_suspended_lane_is_not_stuck() -> None:
@@ -32,4 +31,3 @@ def test_no_work_young_work_or_a_suspended_lane_is_not_stuck() -> None:
     assert why_stuck(lane, None, NOW, LIMIT) == ""
     assert why_stuck(lane, after(-3600), NOW, LIMIT) == ""
     assert why_stuck(lane_in("suspended"), LONG_AGO, NOW, LIMIT) == ""
-    assert why_stuck(replace(lane), LONG_AGO, NOW, LIMIT) != ""

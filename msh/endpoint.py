@@ -204,7 +204,9 @@ class LinkStatusEndpoint(Endpoint):
     def get(self, request: Request) -> HttpResponse:
         asked = request.query_params.getlist("message_id")
         status = status_for(request.user, asked)  # type: ignore[arg-type]
-        return HttpResponse(link_status.write(status), content_type=link_status.CONTENT_TYPE)
+        document = link_status.write(status)
+        headers = {"Content-Length": str(len(document)), "Cache-Control": "no-store"}
+        return HttpResponse(document, link_status.CONTENT_TYPE, headers=headers)
 
 
 class EndpointApplication:

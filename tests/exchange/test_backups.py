@@ -55,8 +55,13 @@ class Side:
             Credential.objects.create(partner=partner, sha256=shown)
             ours, theirs = ("1", "2") if name == "b" else ("2", "1")
             Agreement.objects.create(
-                **{"partner": partner, "tpa_id": "tpa", "our_party": ours, "their_party": theirs},
-                **{"timeout": 2, "retries": 5, "retry_interval": 2},
+                partner=partner,
+                tpa_id="tpa",
+                our_party=ours,
+                their_party=theirs,
+                timeout=2,
+                retries=5,
+                retry_interval=2,
             )
             operate.open_links(partner)
 
@@ -127,6 +132,18 @@ def sides(tmp_path: Path, django_db_blocker: DjangoDbBlocker) -> Iterator[tuple[
 @pytest.mark.requirement("000-005", "000-070")
 def test_the_partner_is_restored_then_we_are(sides: tuple[Side, Side]) -> None:
     a, b = sides
+    everything = the_partner_is_restored(a, b)
+    everything += we_are_restored(a)
+    assert b.accepted() == everything
+    b.until_taken_once(everything)
+    with a.msh.database():
+        assert not Incident.objects.filter(partner__name="b", resolved_at=None).exists()
+        compared = resynchronise.compare(a.partner, resynchronise.ask(a.partner))
+        assert (compared.plan.mend, compared.arriving) == (Mend.NOTHING, Arriving.AGREED)
+
+
+def the_partner_is_restored(a: Side, b: Side) -> list[str]:
+    """B forgets three messages; the next one is a gap there. What was accepted in the end."""
     kept = a.submits(3)
     a.until_acknowledged(kept)
     b.until_taken_once(kept)
@@ -135,7 +152,6 @@ def test_the_partner_is_restored_then_we_are(sides: tuple[Side, Side]) -> None:
     a.until_acknowledged(lost)
     b.until_taken_once(lost)
 
-    # B forgets the last three; the next message is a gap there.
     b.msh.restore()
     new = a.submits(2)
     a.until_suspended()
@@ -151,9 +167,11 @@ def test_the_partner_is_restored_then_we_are(sides: tuple[Side, Side]) -> None:
         resynchronise.apply(a.partner, theirs, ANN)
     a.until_acknowledged(new)
     assert b.accepted() == [*kept, *lost, *new]
-    b.until_taken_once([*kept, *lost, *new])
+    return [*kept, *lost, *new]
 
-    # A forgets three that B has, one of which is in its queue again.
+
+def we_are_restored(a: Side) -> list[str]:
+    """A forgets three messages that B has; one of them is in its queue again."""
     with a.msh.database():
         operate.suspend(a.partner, ANN)
     queued = a.submits(1)
@@ -178,10 +196,4 @@ def test_the_partner_is_restored_then_we_are(sides: tuple[Side, Side]) -> None:
         resynchronise.apply(a.partner, theirs, ANN)
     last = a.submits(1)
     a.until_acknowledged(last)
-    everything = [*kept, *lost, *new, *forgotten, *again, *last]
-    assert b.accepted() == everything
-    b.until_taken_once(everything)
-    with a.msh.database():
-        assert not Incident.objects.filter(partner__name="b", resolved_at=None).exists()
-        compared = resynchronise.compare(a.partner, resynchronise.ask(a.partner))
-        assert (compared.plan.mend, compared.arriving) == (Mend.NOTHING, Arriving.AGREED)
+    return [*forgotten, *again, *last]

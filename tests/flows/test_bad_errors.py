@@ -47,7 +47,7 @@ def test_every_code_but_one_suspends_and_keeps_what_it_says(code: str) -> None:
     incident = Incident.objects.get()
     assert incident.kind == ("resynchronise" if parted else "error_received")
     assert incident.detail.endswith(": Mend your <crate>.")
-    assert incident.detail.startswith(code if code else "Unknown")
+    assert incident.detail.startswith(code or "Unknown")
     assert (world.link.state, world.link.in_flight) == ("suspended", message)
 
 

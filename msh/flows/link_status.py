@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from msh.flows.operate import NotPossible
 from msh.models import InboundLink, InboundMessage, OutboundLink
 from msh.protocol import sequence
 from msh.protocol.errors import Unreadable
@@ -16,7 +17,7 @@ ASKED_AT_ONCE = 20
 DEADLINE = 10.0  # seconds
 
 
-class NoStatus(ValueError):
+class NoStatus(NotPossible):
     """The partner did not say. `str()` is a sentence with the cure."""
 
 

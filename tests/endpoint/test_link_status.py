@@ -5,6 +5,7 @@ import json
 import pytest
 
 from msh.flows import operate
+from msh.flows.advance import Actor
 from msh.flows.link_status import ASKED_AT_ONCE, NoStatus, enquire
 from msh.models import InboundMessage
 from msh.protocol.resynchronisation import LinkStatus
@@ -39,7 +40,7 @@ def test_the_last_number_and_message_id_and_what_is_known_are_told(
     messages = [normal(sequence_number=number) for number in (1, 2)]
     for message in messages:
         peer.send(message)
-    operate.start_link(partner, "out", 41, operate.Actor())
+    operate.start_link(partner, "out", 41, Actor())
     ids = [messages[0].message_id, "a strange id/ü?&"]
 
     status = enquire(itself, ids)

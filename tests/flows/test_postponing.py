@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from django.db import InternalError, connection
@@ -50,10 +51,8 @@ def test_without_room_nothing_new_is_stored_and_its_sender_waits_without_spendin
 ) -> None:
     world = make_world()
     job = copy_of_next(world)
-    full = {
-        "disk": {"MSH_DISK_PATH": "/", "MSH_DISK_WATERMARK": ALL},
-        "database": {"MSH_STORE_LIMIT": 1},
-    }[watched]
+    disk: dict[str, Any] = {"MSH_DISK_PATH": "/", "MSH_DISK_WATERMARK": ALL}
+    full = disk if watched == "disk" else {"MSH_STORE_LIMIT": 1}
     for name, value in full.items():
         setattr(settings, name, value)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from msh.flows import link_status, operate, resynchronise
+from msh.flows import operate, resynchronise
 from msh.flows.advance import Actor
 from msh.flows.resynchronise import Comparison
 from msh.management.cli import NameCommand
@@ -38,7 +38,7 @@ class Command(NameCommand):
         try:
             theirs = _typed(options) or resynchronise.ask(partner)
             compared = _compared(partner, theirs, options)
-        except (link_status.NoStatus, operate.NotPossible) as refused:
+        except operate.NotPossible as refused:
             raise CommandError(str(refused)) from None
         applied = bool(options["apply"])
         text = "\n".join(_lines(compared, applied=applied))

@@ -131,6 +131,15 @@ def test_a_partner_that_is_too_fast_waits_until_its_minute_is_over() -> None:
     assert len(world.received()) == 3
 
 
+def test_a_disk_that_cannot_be_measured_stops_nobody(settings: Settings) -> None:
+    """A start-up check has told of it."""
+    settings.MSH_DISK_PATH = "/no/such/folder"
+    world = make_world()
+    world.submit()
+    world.settle()
+    assert len(world.received()) == 1
+
+
 @contextmanager
 def read_only() -> Iterator[None]:
     """The store takes nothing, as after a failover to a standby."""

@@ -203,7 +203,8 @@ class LinkStatusEndpoint(Endpoint):
 
     def get(self, request: Request) -> HttpResponse:
         asked = request.query_params.getlist("message_id")
-        status = status_for(request.user, asked)  # type: ignore[arg-type]
+        partner: Partner = request.user  # type: ignore[assignment]
+        status = status_for(self._as_it_is_now(partner, request), asked)
         document = link_status.write(status)
         headers = {"Content-Length": str(len(document)), "Cache-Control": "no-store"}
         return HttpResponse(document, link_status.CONTENT_TYPE, headers=headers)

@@ -161,8 +161,12 @@ def test_a_read_only_store_is_told_from_memory_and_answers_503() -> None:
         job = copy_of_next(world)
         Partner.objects.filter(pk=world.here.pk).update(address=peer.address)
         world.here.refresh_from_db()
-        with read_only(), pytest.raises(InternalError) as refused:
-            receive.receive(world.here, job.content_type, job.body)
+        known = Partner.objects.by_credential(f"Bearer {world.here.name}")
+        assert known is not None
+        with read_only():
+            assert receive.receive_usual(known, job.content_type, job.body) is None
+            with pytest.raises(InternalError) as refused:
+                receive.receive(world.here, job.content_type, job.body)
         assert store.cannot_be_written(refused.value)
         came = peer.received.wait_for(list, 30, "a TransientError")
         assert [one.message.error_code for one in came] == ["TransientError"]

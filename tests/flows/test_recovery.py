@@ -4,7 +4,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from msh.flows import cancel, operate, resynchronise
-from msh.flows.advance import Actor
+from msh.flows.advance import Actor, Lanes
 from msh.flows.operate import NotPossible
 from msh.models import (
     Attempt,
@@ -16,9 +16,10 @@ from msh.models import (
     OutboundMessage,
     PartyEvent,
 )
-from msh.protocol.events import Verdict
+from msh.protocol.events import AckReceived, Verdict
 from msh.protocol.resynchronisation import LinkStatus, Mend
 from msh.protocol.vocabulary import DeliverySemantics
+from partners.models import Partner
 
 from .world import CARRIED, LOST, World, make_world
 
@@ -155,6 +156,22 @@ def test_an_ack_that_comes_after_all_is_told_once_and_noted_on_the_incident() ->
     assert (message.outcome, message.duplicate_acks) == ("received", 2)
     assert events(message)[1:] == [("cancelled", "unknown"), ("cancelled", "received after all")]
     assert "acknowledged after it was cancelled" in Incident.objects.get().detail
+
+
+def test_a_cancelled_message_is_not_put_in_flight_by_who_read_the_queue_before() -> None:
+    """An Ack is taken without a lock: it reads the queue, and writes if nothing has changed."""
+    world = make_world()
+    first = in_flight(world)
+    queued = world.submit()
+    partner = Partner.objects.by_credential(f"Bearer {world.there.name}")
+    assert partner is not None
+    lanes, _ = Lanes.read_with_sent(partner, first.message_id)
+    lanes.step(partner.pk, AckReceived(first.message_id))
+
+    cancel.cancel(queued, None, ANN)
+
+    assert lanes.write_if_unchanged(partner.pk) is False
+    assert numbers(world) == [("in_flight", 1), ("cancelled", None)]
 
 
 # --- reset ---------------------------------------------------------------------------------------

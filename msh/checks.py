@@ -1,6 +1,7 @@
 """Start-up checks: a wrong setting is one sentence now, not a surprise at the first message."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,7 +16,17 @@ def check_settings(
     app_configs: Sequence[AppConfig] | None,
     **kwargs: Any,
 ) -> list[CheckMessage]:
-    return [*_database(), *_uri("MSH_URI"), *_uri("MSH_ERROR_URI"), *_fernet_keys()]
+    uris = (*_uri("MSH_URI"), *_uri("MSH_ERROR_URI"))
+    return [*_database(), *uris, *_fernet_keys(), *_disk_path()]
+
+
+def _disk_path() -> Iterator[CheckMessage]:
+    if settings.MSH_DISK_PATH and not Path(settings.MSH_DISK_PATH).exists():
+        yield Error(
+            f"MSH_DISK_PATH is {settings.MSH_DISK_PATH!r}, and there is no such folder.",
+            hint="Name a folder on the disk that must not fill up, or leave it empty.",
+            id="msh.E005",
+        )
 
 
 def _database() -> Iterator[CheckMessage]:

@@ -21,8 +21,10 @@ from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
+from msh.flows.link_status import status_for
 from msh.flows.receive import receive, receive_usual
 from msh.protocol.errors import Unreadable
+from msh.wire import link_status
 from partners.models import Partner
 
 if TYPE_CHECKING:
@@ -191,6 +193,23 @@ class Endpoint(APIView):
         return body
 
 
+class LinkStatusEndpoint(Endpoint):
+    """`/ebxml/link-status`: where a partner may ask what has become of its numbers (D43)."""
+
+    http_method_names = ["get"]
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        self.perform_authentication(request)
+
+    def get(self, request: Request) -> HttpResponse:
+        asked = request.query_params.getlist("message_id")
+        partner: Partner = request.user  # type: ignore[assignment]
+        status = status_for(self._as_it_is_now(partner, request), asked)
+        document = link_status.write(status)
+        headers = {"Content-Length": str(len(document)), "Cache-Control": "no-store"}
+        return HttpResponse(document, link_status.CONTENT_TYPE, headers=headers)
+
+
 class EndpointApplication:
     """In front of Django's WSGI application: leads partners past what is there for browsers.
 
@@ -199,20 +218,33 @@ class EndpointApplication:
     """
 
     PATH = re.compile(r"/ebxml(/[^/]+)?/?")
+    STATUS_PATH = re.compile(r"/ebxml(/[^/]+)?/link-status/?")
 
     def __init__(self, others: "WSGIApplication") -> None:
         self._others = others
         self._endpoint = Endpoint.as_view()
+        self._link_status = LinkStatusEndpoint.as_view()
 
     def __call__(
         self, environ: "WSGIEnvironment", start_response: "StartResponse"
     ) -> Iterable[bytes]:
-        if not self.PATH.fullmatch(environ.get("PATH_INFO", "")):
-            return self._others(environ, start_response)
-        answer = self._endpoint(WSGIRequest(environ))
+        path = environ.get("PATH_INFO", "")
+        if environ["REQUEST_METHOD"] == "GET" and self.STATUS_PATH.fullmatch(path):
+            return self._answer(self._link_status, environ, start_response)
+        if self.PATH.fullmatch(path):
+            return self._answer(self._endpoint, environ, start_response)
+        return self._others(environ, start_response)
+
+    @staticmethod
+    def _answer(
+        view: Callable[[HttpRequest], HttpResponse],
+        environ: "WSGIEnvironment",
+        start_response: "StartResponse",
+    ) -> Iterable[bytes]:
+        answer = view(WSGIRequest(environ))
         connection.close_if_unusable_or_obsolete()
         start_response(f"{answer.status_code} {answer.reason_phrase}", list(answer.items()))
-        return ()
+        return (answer.content,) if answer.content else ()
 
 
 def _is_chunked(request: Request | HttpRequest) -> bool:

@@ -22,6 +22,13 @@ MSH_FERNET_KEYS = env.list("MSH_FERNET_KEYS", default=[])
 """Keys that encrypt partners' credentials: the first encrypts, every one decrypts."""
 MSH_MESSAGE_LIMIT = env.int("MSH_MESSAGE_LIMIT", default=25 * 1024 * 1024)  # bytes
 MSH_HTTP_DEADLINE = env.float("MSH_HTTP_DEADLINE", default=60.0)  # seconds, of one attempt
+MSH_DISK_PATH = env.str("MSH_DISK_PATH", default="")
+"""A folder on the disk that must not fill up, such as the database's. Empty: none is watched."""
+MSH_DISK_WATERMARK = env.int("MSH_DISK_WATERMARK", default=256 * 1024 * 1024)
+"""Bytes that must stay free there: below, partners' new messages are not taken for a while."""
+MSH_STORE_LIMIT = env.int("MSH_STORE_LIMIT", default=0)  # bytes of the database; 0: no limit
+MSH_STUCK_AFTER = env.int("MSH_STUCK_AFTER", default=3600)
+"""Seconds that a message may wait, its link not being suspended, before an operator is called."""
 MSH_CONSUMER = env.str("MSH_CONSUMER", default="")
 """Dotted path of the callable that takes delivered messages. Empty: they wait."""
 MSH_FROM_PARTY_HANDLER = env.str("MSH_FROM_PARTY_HANDLER", default="")

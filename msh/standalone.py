@@ -55,7 +55,8 @@ def run(folder: Path, port: int, *, on_ready: Callable[[Running], None]) -> None
     with suppress(KeyboardInterrupt), EmbeddedServers(folder) as servers, _process_file(folder):
         first_time = not (folder / "admin.password").exists()
         password = _password(folder)
-        env = _settings(folder, port) | os.environ | servers.settings | {"MSH_SUPERVISED": "1"}
+        kept = _settings(folder, port) | {"MSH_DISK_PATH": str(folder)}
+        env = kept | os.environ | servers.settings | {"MSH_SUPERVISED": "1"}
         datafolder.write(folder, datafolder.SERVERS, servers.settings)
         _prepare(folder, env | {"DJANGO_SUPERUSER_PASSWORD": password})
         with Supervisor(_children(folder, port), cwd=_PROJECT, env=env) as supervisor:

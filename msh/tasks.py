@@ -11,6 +11,7 @@ from msh.flows.deliver import deliver as deliver_due
 from msh.flows.drain import Drain
 from msh.flows.notify import notify as notify_due
 from msh.flows.nudge import Nudge, answered
+from msh.flows.watch import watch as watch_links
 
 logger = logging.getLogger(__name__)
 
@@ -55,3 +56,12 @@ def notify() -> None:
             pass
     except DatabaseError as error:
         logger.warning("notification waits for the database: %s", error)
+
+
+@shared_task(name="msh.tasks.watch")
+def watch() -> None:
+    """Probe silent partners that were given a probe; call an operator for links that are stuck."""
+    try:
+        watch_links()
+    except DatabaseError as error:
+        logger.warning("watching waits for the database: %s", error)

@@ -66,7 +66,7 @@ class AgreementInline(StackedInline):
             },
         ),
         (
-            "When the partner asks us to wait, or starts again",
+            "When the partner asks us to wait, starts again, or is late",
             {
                 "classes": ("collapse",),
                 "fields": (
@@ -74,6 +74,7 @@ class AgreementInline(StackedInline):
                     "transient_time_limit",
                     "transient_wait_limit",
                     "on_unexpected_first",
+                    "early_warning",
                 ),
             },
         ),
@@ -114,6 +115,11 @@ class PartnerAdmin(ModelAdmin):
         ("Where we send", {"fields": ("address", "error_address")}),
         ("How we show who we are", {"fields": ("outgoing_kind", "secret")}),
         ("Where it may come from", {"fields": ("allowed_networks",)}),
+        ("When it was silent", {"fields": ("resume_on_late_ack", "probe_interval")}),
+        (
+            "What it may take of us",
+            {"fields": ("rate_limit", "undelivered_limit", "undelivered_bytes_limit")},
+        ),
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Partner]:

@@ -22,6 +22,11 @@ _PARTNER = {
     "address": str,
     "error_uri": str,
     "allowed_networks": str,
+    "resume_on_late_ack": bool,
+    "probe_interval": int,
+    "rate_limit": int,
+    "undelivered_limit": int,
+    "undelivered_bytes_limit": int,
 }
 _INCOMING = {"token_in": CredentialKind.BEARER, "basic_in": CredentialKind.BASIC}
 _OUTGOING = {"token_out": OutgoingKind.BEARER, "basic_out": OutgoingKind.BASIC}
@@ -40,10 +45,17 @@ _AGREEMENT = {
     "transient_count_limit": int,
     "transient_time_limit": int,
     "transient_wait_limit": int,
+    "early_warning": int,
     "on_unexpected_first": str,
 }
 _FIELDS = {"error_uri": "error_address"}  # in the document → of Partner, where they differ
-_KINDS = {str: "text in quotes", int: "a whole number", list: "a list", dict: "an object"}
+_KINDS = {
+    str: "text in quotes",
+    int: "a whole number",
+    bool: "true or false",
+    list: "a list",
+    dict: "an object",
+}
 
 
 class SetupRefused(ValueError):

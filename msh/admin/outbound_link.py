@@ -18,13 +18,14 @@ from msh.models import Attempt, Direction, OutboundLink, OutboundMessage
 from msh.protocol.lane import LaneState
 from msh.protocol.vocabulary import DeliverySemantics
 
-from . import cells, verbs
+from . import cells, mending, verbs
 from .base import ReadOnlyAdmin
 from .history import history_of_link
 from .tables import Table
 from .words import CAUSES, seconds, situation
 
 FIRST_ROWS = 10
+VERBS = (*verbs.VERBS, *mending.VERBS)
 
 URGENCY = Case(
     When(state=LaneState.SUSPENDED, then=0),
@@ -42,7 +43,7 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
     search_fields = ("partner__name", "partner__uri")
     search_help_text = "Partner or its URI"
     sortable_by = ()
-    actions_detail = tuple(verb.name for verb in verbs.VERBS)
+    actions_detail = tuple(verb.name for verb in VERBS)
     change_form_outer_before_template = "admin/msh/outboundlink/headline.html"
     change_form_outer_after_template = None
     fields = ("terms_in_force", "partner_page")
@@ -51,6 +52,9 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
     send_now = verbs.unfold_action(verbs.SEND_NOW)
     reset_retries = verbs.unfold_action(verbs.RESET_RETRIES)
     suspend = verbs.unfold_action(verbs.SUSPEND)
+    cancel = verbs.unfold_action(mending.CANCEL)
+    reset_sequence = verbs.unfold_action(mending.RESET_SEQUENCE)
+    resynchronise = verbs.unfold_action(mending.RESYNCHRONISE)
 
     def has_resume_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return verbs.RESUME.is_permitted(request)
@@ -65,6 +69,19 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
 
     def has_suspend_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return verbs.SUSPEND.is_permitted(request)
+
+    def has_cancel_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        return mending.CANCEL.is_permitted(request)
+
+    def has_reset_sequence_permission(
+        self, request: HttpRequest, object_id: str | None = None
+    ) -> bool:
+        return mending.RESET_SEQUENCE.is_permitted(request)
+
+    def has_resynchronise_permission(
+        self, request: HttpRequest, object_id: str | None = None
+    ) -> bool:
+        return mending.RESYNCHRONISE.is_permitted(request)
 
     def get_ordering(self, request: HttpRequest) -> list[Any]:
         return [URGENCY, F("suspended_since").asc(nulls_last=True), "partner__name"]
@@ -84,7 +101,7 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
     def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[UnfoldAction]:
         """What is impossible now is not offered, nor what this user may not do."""
         link = verbs.find_link(str(object_id))
-        names = {f"msh_outboundlink_{verb.name}" for verb in verbs.offered(link, request)}
+        names = {f"msh_outboundlink_{verb.name}" for verb in verbs.offered(VERBS, link, request)}
         permitted = super().get_actions_detail(request, object_id)
         return [one for one in permitted if one.action_name in names]
 
@@ -165,7 +182,7 @@ def _verbs_column(request: HttpRequest) -> Callable[[OutboundLink], str]:
     """The last column: the verbs that this user may use on the link now."""
 
     def actions(link: OutboundLink) -> str:
-        context = {"link": link, "verbs": verbs.offered(link, request)}
+        context = {"link": link, "verbs": verbs.offered(verbs.VERBS, link, request)}
         return render_to_string("admin/msh/outboundlink/verbs.html", context)
 
     return actions

@@ -1,16 +1,21 @@
 """Messages we send: what became of each, and everything that happened to it."""
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.db.models.functions import Length
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
 from django.template.defaultfilters import filesizeformat
-from unfold.decorators import display
+from unfold.dataclasses import UnfoldAction
+from unfold.decorators import action, display
 
-from msh.models import OutboundMessage, OutboundPayload
+from msh.flows import cancel, operate
+from msh.flows.advance import Actor
+from msh.models import OutboundMessage, OutboundPayload, OutboundState
 
 from . import cells
 from .message import MessageAdmin
+from .verbs import ReasonOnlyForm
 
 
 @admin.register(OutboundMessage)
@@ -27,6 +32,43 @@ class OutboundMessageAdmin(MessageAdmin):
         ("size_on_the_wire", "duplicate_acks"),
         "sha256",
     )
+
+    actions_detail = ("cancel",)
+
+    @action(
+        description="Cancel",
+        permissions=["cancel"],
+        url_path="cancel",
+        icon="block",
+        dialog={
+            "title": "Cancel",
+            "description": "The message was never sent and will not be. It leaves no gap in the"
+            " numbers. Its sender is told that it is cancelled.",
+            "form_class": ReasonOnlyForm,
+            "form_submit_text": "Cancel the message",
+        },
+    )
+    def cancel(
+        self, request: HttpRequest, form: ReasonOnlyForm, object_id: str
+    ) -> HttpResponseRedirect:
+        queue = OutboundMessage.objects.select_related("link__partner")
+        message = get_object_or_404(queue, pk=object_id)
+        actor = Actor(request.user.get_username(), form.cleaned_data["reason"])
+        try:
+            cancel.cancel(message, None, actor)
+        except operate.NotPossible as refused:
+            messages.error(request, str(refused))
+        else:
+            messages.success(request, f"Message {message} is cancelled.")
+        return HttpResponseRedirect(cells.page_url(message))
+
+    def has_cancel_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        return request.user.has_perms(("msh.view_outboundmessage", "msh.cancel_outboundlink"))
+
+    def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[UnfoldAction]:
+        """The one in flight is cancelled on the page of its link, with a verdict."""
+        queued = OutboundMessage.objects.filter(pk=object_id, state=OutboundState.QUEUED)
+        return super().get_actions_detail(request, object_id) if queued.exists() else []
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[OutboundMessage]:
         messages: QuerySet[OutboundMessage] = super().get_queryset(request)

@@ -4,7 +4,7 @@ Each is an unfold action with a dialog: GET shows the form, only a POST with the
 the verb's own permission acts. Who and why go into the history.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -50,6 +50,8 @@ class Verb:
     flow: Callable[..., LaneState]
     event: SenderEvent
     consequence: Callable[[OutboundLink], str]
+    form: "type[ReasonForm] | None" = None
+    """Its dialog, where that asks for more than the reason."""
 
     @property
     def url_name(self) -> str:
@@ -69,9 +71,9 @@ class Verb:
         return True
 
 
-def offered(link: OutboundLink, request: HttpRequest) -> list[Verb]:
-    """The verbs that are possible now and that this user may use."""
-    return [v for v in VERBS if v.is_possible(link) and v.is_permitted(request)]
+def offered(verbs: Iterable[Verb], link: OutboundLink, request: HttpRequest) -> list[Verb]:
+    """Those that are possible now and that this user may use."""
+    return [v for v in verbs if v.is_possible(link) and v.is_permitted(request)]
 
 
 def _suspend(link: OutboundLink) -> str:
@@ -192,6 +194,8 @@ class ReasonForm(ReasonOnlyForm):
 
     form_before_template = "admin/msh/outboundlink/consequence.html"
     verb: ClassVar[Verb]
+    given: ClassVar[tuple[str, ...]] = ()
+    """The fields that the verb's flow needs besides partner and actor."""
 
     def get_before_template_context(
         self, request: HttpRequest, object_id: int | str | None = None
@@ -220,9 +224,10 @@ def unfold_action(verb: Verb) -> Any:
         model_admin: Any, request: HttpRequest, form: ReasonForm, object_id: str
     ) -> HttpResponse:
         link = find_link(object_id)
+        given = {name: form.cleaned_data[name] for name in form.given}
         actor = Actor(request.user.get_username(), form.cleaned_data["reason"])
         try:
-            state = verb.flow(link.partner, actor)
+            state = verb.flow(link.partner, actor, **given)
         except operate.NotPossible as refused:
             messages.error(request, str(refused))
         else:
@@ -240,7 +245,7 @@ def unfold_action(verb: Verb) -> Any:
         dialog={
             "title": verb.title,
             "description": "",
-            "form_class": type("ReasonForm", (ReasonForm,), {"verb": verb}),
+            "form_class": type("ReasonForm", (verb.form or ReasonForm,), {"verb": verb}),
             "form_submit_text": verb.title,
         },
     )(act)

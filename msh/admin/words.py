@@ -70,6 +70,18 @@ CAUSES: dict[str, Cause] = {
         "The partner started again with number 1 and is held",
         "Ask the partner whether it reset its counter.",
     ),
+    IncidentKind.STORE_SHORT: Cause(
+        "There is no room for new messages",
+        "Partners are told to wait. Make room on the disk or raise the limit; then resolve this.",
+    ),
+    IncidentKind.BACKLOG: Cause(
+        "The application does not keep up with this partner",
+        "The partner is told to wait. Look at what the consumer does; then resolve this.",
+    ),
+    IncidentKind.STUCK: Cause(
+        "Nothing moves on this link, although there is work",
+        "See whether worker and beat run. It is resolved by itself when something moves.",
+    ),
     IncidentKind.DELIVERY_FAILED: Cause(
         "The application does not take a message",
         "The message stays at the head of its pair and is tried again. Look at the error.",

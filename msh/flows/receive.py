@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from django.conf import settings
-from django.db import transaction
+from django.db import DatabaseError, transaction
 
 from msh import wire
 from msh.faults import CrashPoint, reach
-from msh.flows import advance
+from msh.flows import advance, store, unstored
 from msh.flows.advance import Lanes
 from msh.flows.nudge import Nudge, nudge
 from msh.models import OutboundState
@@ -23,6 +24,7 @@ from msh.protocol.events import (
     SenderEvent,
     SequenceErrorReceived,
     TransientErrorReceived,
+    Verdict,
 )
 from msh.protocol.message import Header, ReceivedMessage
 from msh.protocol.sequence import parse as parse_number
@@ -40,8 +42,16 @@ class Answer:
 
 TAKEN = 204
 
-EventOf = Callable[[Partner, Header, str | None, str | None], SenderEvent]
-"""(partner, header, MessageId in flight, state of the message it refers to) → event."""
+
+class Sent(NamedTuple):
+    """A message of ours that a signal refers to."""
+
+    state: str
+    outcome: str = ""
+
+
+EventOf = Callable[[Partner, Header, str | None, Sent | None], SenderEvent]
+"""(partner, header, MessageId in flight, the message it refers to if it is ours) → event."""
 
 
 def receive_usual(partner: Partner, content_type: str, body: bytes) -> Answer | None:
@@ -59,7 +69,7 @@ def receive_usual(partner: Partner, content_type: str, body: bytes) -> Answer | 
         return None
     match header.message_type:
         case MessageType.NORMAL:
-            if header.reliable and advance.accept_at_once(partner, message):
+            if header.reliable and _accept_at_once(partner, message):
                 _nudge_for_accepted()
                 return Answer(TAKEN)
         case MessageType.ACKNOWLEDGEMENT:
@@ -88,6 +98,15 @@ def receive(partner: Partner, content_type: str, body: bytes) -> Answer:
             return _take_signal(partner, header, _error_event)
 
 
+def _accept_at_once(partner: Partner, message: ReceivedMessage) -> bool:
+    try:
+        return advance.accept_at_once(partner, message)
+    except DatabaseError as error:
+        if store.cannot_be_written(error):
+            return False  # then it is told so
+        raise
+
+
 def _require_pair(partner: Partner, sender_uri: str, receiver_uri: str) -> None:
     if not partner.is_pair(sender_uri, receiver_uri):
         raise Unreadable(
@@ -112,7 +131,12 @@ def _refuse(partner: Partner, refused: Refused) -> Answer:
 
 
 def _take_message(partner: Partner, message: ReceivedMessage) -> Answer:
-    received = advance.receive_message(partner, message)
+    try:
+        received = advance.receive_message(partner, message)
+    except DatabaseError as error:
+        if store.cannot_be_written(error):
+            unstored.tell_to_wait(partner, message.header)
+        raise
     if received.accepted:
         _nudge_for_accepted()
     else:
@@ -134,7 +158,8 @@ def _try_to_acknowledge(partner: Partner, header: Header) -> bool:
     flying = lanes.lane(partner.pk).in_flight if partner.pk in lanes else None
     if flying is None or flying.message_id != header.ref_to_message_id:
         return False
-    lanes.step(partner.pk, _ack_event(partner, header, flying.message_id, state))
+    sent = None if state is None else Sent(state)
+    lanes.step(partner.pk, _ack_event(partner, header, flying.message_id, sent))
     reach(CrashPoint.ACK_BEFORE_COMMIT)
     if not lanes.write_if_unchanged(partner.pk):
         return False
@@ -145,12 +170,12 @@ def _try_to_acknowledge(partner: Partner, header: Header) -> bool:
 
 def _take_signal(partner: Partner, header: Header, event_of: EventOf) -> Answer:
     with transaction.atomic():
-        lanes, sent = Lanes.lock_with_sent(partner.pk, header.ref_to_message_id)
+        lanes, row = Lanes.lock_with_sent(partner.pk, header.ref_to_message_id)
         if partner.pk in lanes:
             lane = lanes.lane(partner.pk)
             flying = lane.in_flight.message_id if lane.in_flight else None
-            state = sent.state if sent else None
-            lanes.step(partner.pk, event_of(partner, header, flying, state))
+            sent = Sent(row.state, row.outcome) if row else None
+            lanes.step(partner.pk, event_of(partner, header, flying, sent))
             lanes.write()
         else:
             name = f"{header.message_type}Received"
@@ -163,14 +188,15 @@ def _take_signal(partner: Partner, header: Header, event_of: EventOf) -> Answer:
 
 
 def _ack_event(
-    partner: Partner, header: Header, flying: str | None, state: str | None
+    partner: Partner, header: Header, flying: str | None, sent: Sent | None
 ) -> SenderEvent:
     ref = header.ref_to_message_id
-    if state is None or not _from_and_to_are_the_pair(partner, header):
+    if sent is None or not _from_and_to_are_the_pair(partner, header):
         return AckOfUnknownReceived(ref)
     if flying == ref:
-        return AckReceived(ref)
-    return AckOfOtherReceived(ref, cancelled=state == OutboundState.CANCELLED)
+        return AckReceived(ref, resumes=partner.resume_on_late_ack)
+    cancelled = sent.state == OutboundState.CANCELLED and sent.outcome != Verdict.RECEIVED
+    return AckOfOtherReceived(ref, cancelled)
 
 
 def _from_and_to_are_the_pair(partner: Partner, header: Header) -> bool:
@@ -179,12 +205,12 @@ def _from_and_to_are_the_pair(partner: Partner, header: Header) -> bool:
 
 
 def _error_event(
-    partner: Partner, header: Header, flying: str | None, state: str | None
+    partner: Partner, header: Header, flying: str | None, sent: Sent | None
 ) -> SenderEvent:
     ref, report = header.ref_to_message_id, header.error
     if report is None:  # the wire reads no Error Message without one
         raise Unreadable("the Error Message has no Error")
-    if state is None or flying not in (ref, None):
+    if sent is None or flying not in (ref, None):
         return ErrorForOtherReceived(ref, report)
     if report.severity is Severity.WARNING:
         return ErrorReceived(ref, report)

@@ -43,7 +43,15 @@ class MshCommand(BaseCommand):
         return partner
 
 
-class VerbCommand(MshCommand):
+class NameCommand(MshCommand):
+    """A command on one partner: NAME."""
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("name", help="the partner")
+
+
+class VerbCommand(NameCommand):
     """An operator's verb on one partner: NAME --reason TEXT."""
 
     verb: Any
@@ -51,7 +59,6 @@ class VerbCommand(MshCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("name", help="the partner")
         parser.add_argument("--reason", required=True, help="why: kept in the history")
 
     def handle(self, *args: Any, name: str, reason: str, **options: Any) -> None:

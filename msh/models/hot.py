@@ -101,9 +101,12 @@ LOCK_DUE_LANES = """
 
 LOCK_IDLE_LANES_WITH_QUEUE = """
     SELECT partner_id FROM msh_outboundlink link
-    WHERE state = 'idle' AND EXISTS (
-        SELECT FROM msh_outboundmessage
-        WHERE link_id = link.id AND state = 'queued' AND semantics = 'OnceAndOnlyOnce')
+    WHERE state = 'idle' AND (
+        EXISTS (
+            SELECT FROM msh_outboundmessage
+            WHERE link_id = link.id AND state = 'queued' AND semantics = 'OnceAndOnlyOnce')
+        OR EXISTS (
+            SELECT FROM msh_outboundmessage WHERE link_id = link.id AND state = 'rewound'))
     LIMIT %s
     FOR NO KEY UPDATE SKIP LOCKED
 """
@@ -114,22 +117,31 @@ _LANE_COLUMNS = """
            link.late_ack, link.suspended_since, link.suspended_for, link.suspended_detail,
            link.in_flight_id, flying.message_id, flying.sequence_number, flying.terms,
            head.id AS head_id, head.message_id AS head_message_id,
+           head.sequence_number AS head_sequence_number, head.epoch AS head_epoch,
+           head.earlier_attempts AS head_earlier_attempts,
            agreement.timeout, agreement.retries, agreement.retry_interval,
            agreement.transient_count_limit, agreement.transient_time_limit,
-           agreement.transient_wait_limit,
+           agreement.transient_wait_limit, agreement.early_warning,
            clock_timestamp() AS now
 """
 _LANE_TABLES = """
     msh_outboundlink link
     LEFT JOIN msh_outboundmessage flying ON flying.id = link.in_flight_id
     LEFT JOIN LATERAL (
-        SELECT id, message_id, agreement_id FROM msh_outboundmessage
-        WHERE link_id = link.id AND state = 'queued' AND semantics = 'OnceAndOnlyOnce'
-        ORDER BY id LIMIT 1) head ON true
+        (SELECT id, message_id, agreement_id, sequence_number, epoch, earlier_attempts, 0 AS turn
+         FROM msh_outboundmessage WHERE link_id = link.id AND state = 'rewound'
+         ORDER BY epoch, sequence_number LIMIT 1)
+        UNION ALL
+        (SELECT id, message_id, agreement_id, sequence_number, epoch, earlier_attempts, 1
+         FROM msh_outboundmessage
+         WHERE link_id = link.id AND state = 'queued' AND semantics = 'OnceAndOnlyOnce'
+         ORDER BY id LIMIT 1)
+        ORDER BY turn LIMIT 1) head ON true
     LEFT JOIN partners_agreement agreement ON agreement.id = head.agreement_id
 """
 
-# A statement of its own, after the lock: it must see what the lock's holder committed.
+# A statement of its own, after the lock: it must see what the lock's holder committed. Rewound
+# messages go before the queue, in the order of their numbers.
 LOAD_LANES = f"""
     SELECT {_LANE_COLUMNS} FROM {_LANE_TABLES}
     WHERE link.partner_id = ANY(%s) ORDER BY link.id
@@ -181,7 +193,7 @@ LOAD_COPIES = f"""
 """
 
 FIND_SENT_MESSAGE = """
-    SELECT message.id, message.message_id, message.state
+    SELECT message.id, message.message_id, message.state, message.outcome
     FROM msh_outboundmessage message JOIN msh_outboundlink link ON link.id = message.link_id
     WHERE link.partner_id = %s AND message.message_id = %s
 """
@@ -208,6 +220,39 @@ CANCEL_MESSAGE = """
     SET state = 'cancelled', completed_at = %s, outcome = %s,
         sequence_number = CASE WHEN %s THEN NULL ELSE sequence_number END
     WHERE id = %s
+"""
+
+# It was never accepted, so another head with another number makes no second message of it.
+REQUEUE_MESSAGE = """
+    UPDATE msh_outboundmessage
+    SET state = 'queued', sequence_number = NULL, epoch = NULL, terms = NULL, head = NULL,
+        body_sha256 = NULL, first_sent_at = NULL,
+        earlier_attempts = COALESCE(
+            (SELECT max(number) FROM msh_attempt WHERE message_id = msh_outboundmessage.id), 0)
+    WHERE id = %s
+"""
+
+REWIND_MESSAGES = """
+    WITH again AS (
+        UPDATE msh_outboundmessage message
+        SET state = 'rewound', completed_at = NULL, outcome = '',
+            earlier_attempts = COALESCE(
+                (SELECT max(number) FROM msh_attempt WHERE message_id = message.id), 0)
+        FROM msh_outboundmessage before
+        WHERE before.id = message.id AND message.link_id = %s
+          AND (message.epoch, message.sequence_number) > (%s, %s)
+          AND (message.state IN ('acknowledged', 'in_flight')
+               OR (message.state = 'cancelled' AND message.outcome = 'received'))
+        RETURNING message.message_id, before.state)
+    INSERT INTO msh_history
+        (at, actor, partner_id, direction, subject, message_id, event, from_state, to_state, detail)
+    SELECT %s, %s, %s, 'out', 'message', message_id, 'SequenceRewound', state, 'rewound', %s
+    FROM again
+"""
+
+NOTE_ON_INCIDENTS = """
+    UPDATE msh_incident SET detail = detail || %s
+    WHERE partner_id = %s AND direction = 'out' AND message_id = %s
 """
 
 RECORD_LATE_VERDICT = "UPDATE msh_outboundmessage SET outcome = 'received' WHERE id = %s"
@@ -331,7 +376,8 @@ OWE_SIGNAL = """
     VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
     ON CONFLICT (link_id, kind, code, ref_to_message_id) DO UPDATE
     SET owed = msh_signal.owed + 1, expires_at = EXCLUDED.expires_at,
-        description = EXCLUDED.description, sequence_number = EXCLUDED.sequence_number,
+        description = EXCLUDED.description, min_retry_secs = EXCLUDED.min_retry_secs,
+        sequence_number = EXCLUDED.sequence_number,
         due = CASE WHEN msh_signal.sending
                    THEN LEAST(msh_signal.due, EXCLUDED.due + interval '1 second')
                    ELSE EXCLUDED.due END

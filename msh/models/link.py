@@ -10,6 +10,7 @@ from django.db.models import Q
 
 from msh.protocol import sequence
 from msh.protocol.agreement import Terms
+from msh.protocol.events import LaneLooked, Numbered
 from msh.protocol.lane import InFlight, Lane, LaneState
 from msh.protocol.receiver import ReceivingLink
 
@@ -64,6 +65,9 @@ class OutboundLink(models.Model):
             ("resume_outboundlink", "Can resolve and resume sending to a partner"),
             ("reset_retries_outboundlink", "Can reset the retries of a message in flight"),
             ("send_now_outboundlink", "Can send a message in flight again at once"),
+            ("cancel_outboundlink", "Can cancel a message, with a verdict"),
+            ("reset_sequence_outboundlink", "Can start the numbers to a partner again at 1"),
+            ("resynchronise_outboundlink", "Can bring the numbers of both sides together"),
         ]
         indexes = [
             models.Index(fields=["due"], condition=_TIMED, name="outbound_link_due"),
@@ -107,8 +111,7 @@ class LaneRow:
     partner_id: int
     lane: Lane
     in_flight_id: int
-    head: tuple[int, str] | None
-    head_terms: Terms | None
+    head: tuple[int, LaneLooked] | None
     suspended: tuple[datetime | None, str, str]
     now: datetime
     version: str
@@ -117,18 +120,25 @@ class LaneRow:
     @classmethod
     def of(cls, row: Any) -> "LaneRow":
         """From a record of `hot.LOAD_LANES`."""
-        head = (row.head_id, row.head_message_id) if row.head_id else None
+        head = (row.head_id, _looked_at(row)) if row.head_id else None
         return cls(
             id=row.id,
             partner_id=row.partner_id,
             lane=lane_of(row, row if row.in_flight_id else None),
             in_flight_id=row.in_flight_id,
             head=head,
-            head_terms=_terms_of_agreement(row) if head else None,
             suspended=(row.suspended_since, row.suspended_for, row.suspended_detail),
             now=row.now,
             version=getattr(row, "version", ""),
         )
+
+
+def _looked_at(row: Any) -> LaneLooked:
+    """The head of the queue; one that has a number is rewound and keeps it."""
+    number, epoch = row.head_sequence_number, row.head_epoch
+    again = None if number is None else Numbered(number, epoch)
+    terms = _terms_of_agreement(row)
+    return LaneLooked(row.head_message_id, terms, again, row.head_earlier_attempts)
 
 
 def _terms_of_agreement(row: Any) -> Terms:
@@ -139,6 +149,7 @@ def _terms_of_agreement(row: Any) -> Terms:
         row.transient_count_limit,
         row.transient_time_limit,
         row.transient_wait_limit,
+        row.early_warning,
     )
 
 
@@ -161,6 +172,7 @@ def lane_of(link: Any, message: Any | None) -> Lane:
         due=link.due,
         unsent=link.unsent,
         late_ack=link.late_ack,
+        suspended_for=link.suspended_for,
     )
 
 
@@ -181,6 +193,10 @@ class InboundLink(models.Model):
     reset_allowed = models.BooleanField(default=False, db_default=False)
 
     class Meta:
+        permissions = [
+            ("allow_reset_inboundlink", "Can let a partner start its numbers again at 1"),
+            ("expect_inboundlink", "Can give up missing numbers of a partner as lost"),
+        ]
         constraints = [
             models.CheckConstraint(
                 condition=Q(last_number=None)

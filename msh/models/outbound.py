@@ -14,11 +14,13 @@ class OutboundState(models.TextChoices):
     IN_FLIGHT = "in_flight"
     ACKNOWLEDGED = "acknowledged"
     CANCELLED = "cancelled"
+    REWOUND = "rewound", "rewound: to be sent again as it was"
     SENT = "sent", "sent (BestEffort)"
     FAILED = "failed", "failed (BestEffort)"
 
 
 _RELIABLE_QUEUE = Q(state="queued", semantics="OnceAndOnlyOnce")
+_REWOUND = Q(state="rewound")
 _BEST_EFFORT_OPEN = Q(state__in=["queued", "in_flight"], semantics="BestEffort")
 
 
@@ -66,6 +68,8 @@ class OutboundMessage(models.Model):
     outcome = models.CharField(
         max_length=12, blank=True, db_default="", choices=[(v.value, v.value) for v in Verdict]
     )
+    earlier_attempts = models.PositiveIntegerField(default=0, db_default=0)
+    """Attempts made before it was queued again or rewound: their numbers go on."""
     duplicate_acks = models.PositiveIntegerField(default=0, db_default=0)
 
     objects = OutboundMessageQuerySet.as_manager()
@@ -74,6 +78,11 @@ class OutboundMessage(models.Model):
         ordering = ["-id"]
         indexes = [
             models.Index(fields=["link", "id"], condition=_RELIABLE_QUEUE, name="outbound_queue"),
+            models.Index(
+                fields=["link", "epoch", "sequence_number"],
+                condition=_REWOUND,
+                name="outbound_rewound",
+            ),
             models.Index(
                 fields=["link", "id"], condition=_BEST_EFFORT_OPEN, name="outbound_best_effort"
             ),
@@ -91,7 +100,9 @@ class OutboundMessage(models.Model):
                 name="outbound_number_in_range",
             ),
             models.CheckConstraint(
-                condition=~Q(state__in=["in_flight", "acknowledged"], semantics="OnceAndOnlyOnce")
+                condition=~Q(
+                    state__in=["in_flight", "acknowledged", "rewound"], semantics="OnceAndOnlyOnce"
+                )
                 | Q(sequence_number__isnull=False, terms__isnull=False),
                 name="in_flight_has_number",
             ),

@@ -10,7 +10,8 @@ class Terms:
     """The reliable messaging parameters of one agreement (000 §2.3). All times in whole seconds.
 
     The three transient values are the ceilings of D10: how many TransientErrors in a row, for
-    how long in all, and the longest single wait we grant.
+    how long in all, and the longest single wait we grant. `early_warning`: the retry with which
+    the From-Party is told that its message is late; 0 is never.
     """
 
     timeout: int
@@ -19,6 +20,7 @@ class Terms:
     transient_count_limit: int = 100
     transient_time_limit: int = 86_400
     transient_wait_limit: int = 3_600
+    early_warning: int = 0
 
     @property
     def retry_horizon(self) -> int:

@@ -1,5 +1,6 @@
 """How one POST ended, and what its HTTP status means to us as the Sender (D35)."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -28,6 +29,20 @@ def outcome_of(status: int) -> AttemptOutcome:
     if status in _NEVER:
         return AttemptOutcome.REFUSED
     return AttemptOutcome.DOUBTED
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What an attempt has left behind: `ended` False while nobody knows how it ends."""
+
+    ended: bool
+    body_sent: bool
+
+
+def nothing_was_sent(traces: Iterable[Trace], *, by_mail: bool) -> bool:
+    """True if it is certain that not a byte of the message has left us (D18). Never for mail:
+    nobody knows what a mail server keeps."""
+    return not by_mail and all(trace.ended and not trace.body_sent for trace in traces)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from .agreement import Terms
-from .events import Verdict
+from .events import Numbered, Verdict
 from .message import Field
 from .vocabulary import ErrorCode
 
@@ -23,6 +23,13 @@ class IncidentKind(StrEnum):
     MESSAGE_ID_REUSED = "message_id_reused"
     RESET_HELD = "reset_held"
     DELIVERY_FAILED = "delivery_failed"
+    STORE_SHORT = "store_short"
+    BACKLOG = "backlog"
+    STUCK = "stuck"
+
+
+SILENCE = frozenset({IncidentKind.RETRIES_SPENT, IncidentKind.TRANSIENT_LIMIT})
+"""Suspensions that an answer of the partner may end by itself, where that was chosen (D12, D41)."""
 
 
 class PartyEventKind(StrEnum):
@@ -31,6 +38,8 @@ class PartyEventKind(StrEnum):
     ACKNOWLEDGED = "acknowledged"
     SUSPENDED = "suspended"
     CANCELLED = "cancelled"
+    DELAYED = "delayed"
+    """No Acknowledgement yet, and retries remain: nothing is to be done."""
     FAILED = "failed"
     """BestEffort only: the one attempt was not carried (D25)."""
 
@@ -62,6 +71,20 @@ class Cancel:
     message_id: str
     verdict: Verdict
     free_number: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Requeue:
+    """The message goes back to the queue and gets a new number when its turn comes."""
+
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rewind:
+    """Every message numbered after `last` is to be sent again as it was."""
+
+    last: Numbered
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +136,8 @@ SenderEffect = (
     | Transmit
     | Complete
     | Cancel
+    | Requeue
+    | Rewind
     | RecordLateVerdict
     | OpenIncident
     | ResolveIncidents

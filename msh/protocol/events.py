@@ -21,11 +21,24 @@ class MessageSubmitted:
 
 
 @dataclass(frozen=True, slots=True)
+class Numbered:
+    """The number that a message was sent under before, and the epoch it belongs to."""
+
+    sequence_number: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
 class LaneLooked:
-    """The idle lane's queue was looked at; `message_id` is its head, None if it is empty."""
+    """The idle lane's queue was looked at; `message_id` is its head, None if it is empty.
+
+    `again`: it is rewound and keeps its number. `attempts` were made before it was queued again.
+    """
 
     message_id: str | None = None
     terms: Terms | None = None
+    again: Numbered | None = None
+    attempts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +80,11 @@ class AttemptRefused(AttemptEvent):
 
 @dataclass(frozen=True, slots=True)
 class AckReceived:
-    """An Acknowledgement of the message in flight."""
+    """An Acknowledgement of the message in flight. `resumes`: the partner was given that a late
+    one ends the suspension by itself (D12)."""
 
     message_id: str
+    resumes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +141,11 @@ class ErrorForOtherReceived:
 
 
 @dataclass(frozen=True, slots=True)
+class ProbeDue:
+    """A suspended partner that was given a probe is tried with one copy (D41)."""
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorResumed:
     pass
 
@@ -156,7 +176,27 @@ class MessageCancelled:
 
 @dataclass(frozen=True, slots=True)
 class SequenceReset:
-    """The operator starts the numbers again at 1 (D17)."""
+    """The operator starts the numbers again at 1 (D17). `in_doubt`: messages that are still to be
+    sent again under their old numbers."""
+
+    in_doubt: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceRewound:
+    """The partner was restored: every message after `last` is sent again, under its own number
+    and with its own bytes. Number 0: from the beginning of its epoch."""
+
+    last: Numbered
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceAdopted:
+    """We were restored: the partner has seen numbers that we have forgotten, and expects
+    `next_number`. `not_received`: it is proven that it does not have the message in flight."""
+
+    next_number: int
+    not_received: bool = False
 
 
 SenderEvent = (
@@ -174,10 +214,13 @@ SenderEvent = (
     | SequenceErrorReceived
     | ErrorReceived
     | ErrorForOtherReceived
+    | ProbeDue
     | OperatorResumed
     | RetriesReset
     | SendNowRequested
     | OperatorSuspended
     | MessageCancelled
     | SequenceReset
+    | SequenceRewound
+    | SequenceAdopted
 )

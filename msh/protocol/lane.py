@@ -7,6 +7,9 @@ from enum import StrEnum
 from . import sequence
 from .agreement import Terms
 
+OPERATOR = "operator"
+"""Why a lane is suspended, if no incident of its own was the reason."""
+
 EMPTY_LANE_HORIZON = timedelta(days=1)
 """A transient wait that outlives its message is at most so far away (the ceiling of D10)."""
 
@@ -41,6 +44,17 @@ class InFlight:
     def retry_interval(self) -> timedelta:
         return timedelta(seconds=self.terms.retry_interval)
 
+    @property
+    def probing(self) -> bool:
+        """True if the copy is a probe: one beyond the budget, which has no retry (D41)."""
+        return self.retries_spent > self.terms.retries
+
+    def probes(self) -> "InFlight":
+        return replace(self, retries_spent=self.terms.retries + 1)
+
+    def with_fresh_retries(self) -> "InFlight":
+        return replace(self, retries_spent=0, transients=0, transient_since=None)
+
     def granted(self, asked: float | None) -> timedelta:
         """The wait granted to a peer that asks for `asked` seconds, or for none (D10, D54)."""
         if asked is None or asked < 0:
@@ -60,7 +74,8 @@ class InFlight:
 @dataclass(frozen=True, slots=True)
 class Lane:
     """`unsent`: a copy of the message in flight waits for a worker; then `due` is when it may go.
-    `late_ack`: while suspended, the message was acknowledged after all (D12)."""
+    `late_ack`: while suspended, the message was acknowledged after all (D12). `suspended_for`: an
+    IncidentKind or OPERATOR while suspended, else empty."""
 
     state: LaneState = LaneState.IDLE
     next_number: int = sequence.FIRST
@@ -69,6 +84,7 @@ class Lane:
     due: datetime | None = None
     unsent: bool = False
     late_ack: bool = False
+    suspended_for: str = ""
 
     @property
     def flying(self) -> InFlight:
@@ -89,24 +105,32 @@ class Lane:
         longest = max(terms.timeout, terms.retry_interval, terms.transient_wait_limit)
         return timedelta(seconds=2 * longest)
 
-    def takes(self, message_id: str, terms: Terms, now: datetime) -> "Lane":
+    def takes(self, message_id: str, terms: Terms, now: datetime, attempts: int = 0) -> "Lane":
         """Put a message in flight under the next number."""
+        after = replace(
+            self,
+            next_number=sequence.following(self.next_number),
+            epoch=sequence.epoch_following(self.next_number, self.epoch),
+        )
+        return after.transmits(InFlight(message_id, self.next_number, terms, attempts), now)
+
+    def transmits(self, in_flight: InFlight, now: datetime) -> "Lane":
+        """Send a copy of this message now."""
         return replace(
             self,
             state=LaneState.WAITING,
-            in_flight=InFlight(message_id, self.next_number, terms),
-            next_number=sequence.following(self.next_number),
-            epoch=sequence.epoch_following(self.next_number, self.epoch),
+            in_flight=in_flight,
             due=now,
             unsent=True,
+            suspended_for="",
         )
 
-    def transmits(self, in_flight: InFlight, now: datetime) -> "Lane":
-        """Send a copy of the message in flight now."""
-        return replace(self, state=LaneState.WAITING, in_flight=in_flight, due=now, unsent=True)
+    def suspends(self, cause: str) -> "Lane":
+        return replace(self, state=LaneState.SUSPENDED, due=None, unsent=False, suspended_for=cause)
 
-    def suspends(self) -> "Lane":
-        return replace(self, state=LaneState.SUSPENDED, due=None, unsent=False)
+    def rests(self) -> "Lane":
+        """Idle, whatever it was: nothing is in flight."""
+        return replace(self, state=LaneState.IDLE, due=None, late_ack=False, suspended_for="")
 
     def lands(self) -> "Lane":
         """Nothing is in flight any more. A transient wait is served out (D28)."""
@@ -120,6 +144,6 @@ class Lane:
         epoch = self.epoch - 1 if number == sequence.LAST else self.epoch
         return replace(self, next_number=number, epoch=epoch)
 
-    def restarts(self) -> "Lane":
-        """The next number is 1, in a new epoch."""
-        return replace(self, next_number=sequence.FIRST, epoch=self.epoch + 1)
+    def restarts(self, number: int = sequence.FIRST) -> "Lane":
+        """The next number is `number`, in a new epoch."""
+        return replace(self, next_number=number, epoch=self.epoch + 1)

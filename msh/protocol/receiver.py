@@ -1,10 +1,12 @@
 """The Receiver's table: what becomes of a OnceAndOnlyOnce message that arrives (tables.md 1)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from . import effects as do
 from . import sequence
+from .admission import Postponed, Shortage
+from .errors import IllegalTransition
 from .message import Field
 from .vocabulary import ErrorCode
 
@@ -86,6 +88,8 @@ class MessageArrived:
     sequence_number: int
     known: Known
     on_unexpected_first: OnUnexpectedFirst = OnUnexpectedFirst.ACCEPT
+    postponed: Postponed | None = None
+    """Why nothing new is taken of the partner now."""
 
 
 Outcome = tuple[ReceivingLink, tuple[do.ReceiverEffect, ...]]
@@ -113,6 +117,8 @@ def step(before: ReceivingLink, event: MessageArrived) -> Outcome:
         if ruling is Ruling.WITHHOLD:
             return before, _held(event)
     if ruling in (Ruling.ACCEPT, Ruling.ACCEPT_RESET):
+        if event.postponed is not None:
+            return before, _postponed(event.message_id, event.postponed)
         return _accepted(before, event, ruling)
     return before, _not_accepted(before, event, ruling)
 
@@ -135,6 +141,21 @@ def _accepted(link: ReceivingLink, event: MessageArrived, ruling: Ruling) -> Out
         note = f"the peer started its numbers again at 1, the last accepted was {last}"
         effects = (*effects, do.Note(event.message_id, note))
     return after, effects
+
+
+_ALARMS = {
+    Shortage.STORE: do.IncidentKind.STORE_SHORT,
+    Shortage.BACKLOG: do.IncidentKind.BACKLOG,
+}
+"""What an operator is called for: a partner that is too fast mends that itself."""
+
+
+def _postponed(message_id: str, why: Postponed) -> tuple[do.ReceiverEffect, ...]:
+    """Nothing is stored; the Sender waits and spends no retry (000 §4.2)."""
+    error = do.OweError(ErrorCode.TRANSIENT_ERROR, Field.MESSAGE, why.text, why.wait)
+    if why.shortage not in _ALARMS:
+        return (error,)
+    return (error, do.OpenIncident(_ALARMS[why.shortage], message_id, why.text))
 
 
 def _held(event: MessageArrived) -> tuple[do.ReceiverEffect, ...]:
@@ -191,9 +212,13 @@ def _explained(link: ReceivingLink, event: MessageArrived, ruling: Ruling) -> st
     return f"number {number} came, {missing} missing: expected {expected}"
 
 
-def best_effort(message_id: str, known: Known) -> tuple[do.ReceiverEffect, ...]:
+def best_effort(
+    message_id: str, known: Known, postponed: Postponed | None = None
+) -> tuple[do.ReceiverEffect, ...]:
     """What becomes of a BestEffort message: never acknowledged, kept once (D5, D22)."""
     if known is Known.NO:
+        if postponed is not None:
+            return _postponed(message_id, postponed)
         return (do.Accept(None, None),)
     if known is Known.OTHER:
         text = f"MessageId {message_id} was accepted before with other content"
@@ -201,3 +226,18 @@ def best_effort(message_id: str, known: Known) -> tuple[do.ReceiverEffect, ...]:
         error = do.OweError(ErrorCode.MESSAGE_ID_REUSED, Field.MESSAGE_ID, text)
         return (error, do.OpenIncident(kind, message_id, text))
     return (do.CountDuplicate(),)
+
+
+def allow_reset(link: ReceivingLink) -> ReceivingLink:
+    """An operator lets the next number 1 in, whatever the agreement says of it."""
+    if link.last_number is None or link.reset_allowed:
+        raise IllegalTransition("reset allowed" if link.reset_allowed else "unused", "ResetAllowed")
+    return replace(link, reset_allowed=True)
+
+
+def expect(link: ReceivingLink, number: int) -> ReceivingLink:
+    """An operator says which number comes next: those before it are given up as lost."""
+    last = sequence.preceding(number)
+    if link.last_number == last:
+        raise IllegalTransition(f"expecting {number}", "NumberExpected")
+    return ReceivingLink(last, link.epoch + 1)

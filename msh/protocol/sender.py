@@ -10,8 +10,9 @@ from typing import Any
 
 from . import effects as do
 from . import events as on
+from . import sequence
 from .errors import IllegalTransition
-from .lane import Lane, LaneState
+from .lane import OPERATOR, InFlight, Lane, LaneState
 from .vocabulary import Severity
 
 IDLE, WAITING = LaneState.IDLE, LaneState.WAITING
@@ -79,7 +80,7 @@ def _nothing(lane: Lane, event: Any, now: datetime) -> Outcome:
 
 def _suspended(lane: Lane, kind: do.IncidentKind, detail: str) -> Outcome:
     message_id = lane.flying.message_id
-    return lane.suspends(), (
+    return lane.suspends(kind), (
         do.OpenIncident(kind, message_id, detail),
         do.NotifyFromParty(do.PartyEventKind.SUSPENDED, message_id, detail),
     )
@@ -87,14 +88,24 @@ def _suspended(lane: Lane, kind: do.IncidentKind, detail: str) -> Outcome:
 
 def _landed(lane: Lane, *effects: do.SenderEffect) -> Outcome:
     after = lane.lands()
-    return after, (*effects, do.LookAtLane()) if after.state is IDLE else effects
+    if after.state is not IDLE:
+        return after, effects
+    if lane.flying.probing:  # D41: the partner answers again
+        effects = (*effects, do.ResolveIncidents())
+    return after, (*effects, do.LookAtLane())
 
 
 def _looked(lane: Lane, event: on.LaneLooked, now: datetime) -> Outcome:
     if event.message_id is None or event.terms is None:
         return lane, ()
-    number, epoch = lane.next_number, lane.epoch
-    return lane.takes(event.message_id, event.terms, now), (
+    if event.again is None:
+        number, epoch = lane.next_number, lane.epoch
+        after = lane.takes(event.message_id, event.terms, now, event.attempts)
+    else:  # rewound: the same number and bytes, and the next number stays what it is
+        number, epoch = event.again.sequence_number, event.again.epoch
+        flying = InFlight(event.message_id, number, event.terms, event.attempts)
+        after = lane.transmits(flying, now)
+    return after, (
         do.PutInFlight(event.message_id, number, epoch, event.terms),
         do.Transmit(),
     )
@@ -144,8 +155,10 @@ def _acknowledged(lane: Lane, event: on.AckReceived, now: datetime) -> Outcome:
 def _acknowledged_late(lane: Lane, event: on.AckReceived, now: datetime) -> Outcome:
     if lane.in_flight is None:
         return _duplicate_ack(lane, event, now)
-    after = replace(lane.lands(), late_ack=True)  # only the administrator resumes (D12)
-    return after, _completed(event.message_id)
+    completed = _completed(event.message_id)
+    if event.resumes and lane.suspended_for in do.SILENCE:
+        return lane.lands().rests(), (*completed, do.ResolveIncidents(), do.LookAtLane())
+    return replace(lane.lands(), late_ack=True), completed  # only the administrator resumes (D12)
 
 
 def _completed(message_id: str) -> tuple[do.SenderEffect, ...]:
@@ -176,11 +189,21 @@ def _deadline_passed(lane: Lane, event: on.DeadlinePassed, now: datetime) -> Out
     if lane.unsent or not lane.is_due(now):
         return lane, ()
     flying = lane.flying
+    detail = f"no Acknowledgement after {flying.attempt} transmissions"
+    if flying.probing:  # the From-Party knows that it is suspended
+        incident = do.OpenIncident(do.IncidentKind.RETRIES_SPENT, flying.message_id, detail)
+        return lane.suspends(do.IncidentKind.RETRIES_SPENT), (incident,)
     if flying.retries_spent >= flying.terms.retries:
-        detail = f"no Acknowledgement after {flying.attempt} transmissions"
         return _suspended(lane, do.IncidentKind.RETRIES_SPENT, detail)
     flying = replace(flying, retries_spent=flying.retries_spent + 1)
-    return lane.transmits(flying, now), (do.Transmit(),)
+    return lane.transmits(flying, now), (*_early_warning(flying), do.Transmit())
+
+
+def _early_warning(flying: InFlight) -> tuple[do.SenderEffect, ...]:
+    if flying.retries_spent != flying.terms.early_warning:
+        return ()
+    detail = f"retry {flying.retries_spent} of {flying.terms.retries}: no Acknowledgement yet"
+    return (do.NotifyFromParty(do.PartyEventKind.DELAYED, flying.message_id, detail),)
 
 
 def _transient_wait_over(lane: Lane, event: on.DeadlinePassed, now: datetime) -> Outcome:
@@ -195,17 +218,17 @@ def _wait_ended(
     lane: Lane, event: on.DeadlinePassed | on.OperatorResumed, now: datetime
 ) -> Outcome:
     if lane.in_flight is None:
-        return replace(lane, state=IDLE, due=None), (do.LookAtLane(),)
+        return lane.rests(), (do.LookAtLane(),)
     return lane.transmits(lane.in_flight, now), (do.Transmit(),)  # spends no retry (D10)
 
 
 def _told_to_wait(lane: Lane, event: on.TransientErrorReceived, now: datetime) -> Outcome:
     if lane.in_flight is None:
         return lane, ()
-    since = lane.in_flight.transient_since or now
-    flying = replace(
-        lane.in_flight, transients=lane.in_flight.transients + 1, transient_since=since
-    )
+    probing = lane.in_flight.probing
+    flying = lane.in_flight.with_fresh_retries() if probing else lane.in_flight
+    since = flying.transient_since or now
+    flying = replace(flying, transients=flying.transients + 1, transient_since=since)
     waiting = replace(
         lane,
         state=TRANSIENT,
@@ -216,7 +239,8 @@ def _told_to_wait(lane: Lane, event: on.TransientErrorReceived, now: datetime) -
     if flying.transient_limit_reached(now):
         return _transient_limit(waiting)
     asked = "no time" if event.min_retry_secs is None else f"{event.min_retry_secs} s"
-    return waiting, (do.Note(event.message_id, f"TransientError, asked for {asked}"),)
+    note = do.Note(event.message_id, f"TransientError, asked for {asked}")
+    return waiting, (note, do.ResolveIncidents()) if probing else (note,)
 
 
 def _transient_limit(lane: Lane) -> Outcome:
@@ -255,10 +279,16 @@ def _transient_noted(lane: Lane, event: on.TransientErrorReceived, now: datetime
 
 def _resumed(lane: Lane, event: on.OperatorResumed, now: datetime) -> Outcome:
     if lane.in_flight is None:
-        idle = replace(lane, state=IDLE, late_ack=False)
-        return idle, (do.ResolveIncidents(), do.LookAtLane())
-    flying = replace(lane.in_flight, retries_spent=0, transients=0, transient_since=None)
+        return lane.rests(), (do.ResolveIncidents(), do.LookAtLane())
+    flying = lane.in_flight.with_fresh_retries()
     return lane.transmits(flying, now), (do.ResolveIncidents(), do.Transmit())
+
+
+def _probed(lane: Lane, event: on.ProbeDue, now: datetime) -> Outcome:
+    if lane.in_flight is None or lane.suspended_for not in do.SILENCE:
+        raise _illegal(lane, event)
+    note = do.Note(lane.in_flight.message_id, "probe: one more copy, the partner stays suspended")
+    return lane.transmits(lane.in_flight.probes(), now), (note, do.Transmit())
 
 
 def _retries_reset(lane: Lane, event: on.RetriesReset, now: datetime) -> Outcome:
@@ -274,7 +304,7 @@ def _sent_now(lane: Lane, event: on.SendNowRequested, now: datetime) -> Outcome:
 
 
 def _suspended_by_operator(lane: Lane, event: on.OperatorSuspended, now: datetime) -> Outcome:
-    return lane.suspends(), ()
+    return lane.suspends(OPERATOR), ()
 
 
 def _cancelled(lane: Lane, event: on.MessageCancelled, now: datetime) -> Outcome:
@@ -282,6 +312,9 @@ def _cancelled(lane: Lane, event: on.MessageCancelled, now: datetime) -> Outcome
     not_received = event.verdict is on.Verdict.NOT_RECEIVED
     if flying is None or (not_received and not event.nothing_sent):
         raise _illegal(lane, event)
+    rewound = sequence.following(flying.sequence_number) != lane.next_number
+    if rewound and event.verdict is not on.Verdict.RECEIVED:
+        raise _illegal(lane, event)  # those behind it keep their numbers, so it keeps its own
     if event.verdict is on.Verdict.UNKNOWN:
         lane = lane.restarts()
     elif not_received:
@@ -292,9 +325,23 @@ def _cancelled(lane: Lane, event: on.MessageCancelled, now: datetime) -> Outcome
 
 
 def _sequence_reset(lane: Lane, event: on.SequenceReset, now: datetime) -> Outcome:
-    if lane.in_flight is not None:
+    if lane.in_flight is not None or event.in_doubt:
         raise _illegal(lane, event)
     return lane.restarts(), ()
+
+
+def _rewound(lane: Lane, event: on.SequenceRewound, now: datetime) -> Outcome:
+    return replace(lane, in_flight=None), (do.Rewind(event.last),)
+
+
+def _adopted(lane: Lane, event: on.SequenceAdopted, now: datetime) -> Outcome:
+    flying = lane.in_flight
+    after = replace(lane, in_flight=None).restarts(event.next_number)
+    if flying is None:
+        return after, ()
+    if not event.not_received:
+        raise _illegal(lane, event)
+    return after, (do.Requeue(flying.message_id),)
 
 
 def _row(
@@ -329,7 +376,7 @@ _ROWS: dict[type, dict[LaneState, Cell | None]] = {
         Cell(_duplicate_ack, (IDLE,)),
         Cell(_acknowledged, (IDLE,)),
         Cell(_acknowledged, (TRANSIENT,)),
-        Cell(_acknowledged_late, (SUSPENDED,)),
+        Cell(_acknowledged_late, (IDLE, SUSPENDED)),
     ),
     on.AckOfOtherReceived: _in_every_state(_ack_of_other),
     on.AckOfUnknownReceived: _in_every_state(_ack_of_unknown),
@@ -358,6 +405,7 @@ _ROWS: dict[type, dict[LaneState, Cell | None]] = {
         Cell(_error_noted, (SUSPENDED,)),
     ),
     on.ErrorForOtherReceived: _in_every_state(_error_noted),
+    on.ProbeDue: _row(None, None, None, Cell(_probed, (WAITING,))),
     on.OperatorResumed: _row(
         None, None, Cell(_wait_ended, (IDLE, WAITING)), Cell(_resumed, (IDLE, WAITING))
     ),
@@ -380,6 +428,8 @@ _ROWS: dict[type, dict[LaneState, Cell | None]] = {
     on.SequenceReset: _row(
         Cell(_sequence_reset, (IDLE,)), None, None, Cell(_sequence_reset, (SUSPENDED,))
     ),
+    on.SequenceRewound: _row(None, None, None, Cell(_rewound, (SUSPENDED,))),
+    on.SequenceAdopted: _row(None, None, None, Cell(_adopted, (SUSPENDED,))),
 }
 
 TRANSITIONS: dict[LaneState, dict[type, Cell | None]] = {

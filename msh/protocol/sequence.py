@@ -9,6 +9,16 @@ def following(number: int) -> int:
     return FIRST if number == LAST else number + 1
 
 
+def preceding(number: int) -> int:
+    """The number before `number`, with wrap-around."""
+    return LAST if number == FIRST else number - 1
+
+
+def is_ahead(number: int, of: int) -> bool:
+    """True if `number` comes after `of` or is the same, by the shorter way round."""
+    return (number - of) % LAST < LAST // 2
+
+
 def epoch_following(number: int, epoch: int) -> int:
     """The epoch of the number after `number`: it rises where the numbers start again at 1."""
     return epoch + 1 if number == LAST else epoch

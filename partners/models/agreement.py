@@ -17,6 +17,7 @@ BOUNDS = {
     "transient_count_limit": (1, 100_000),
     "transient_time_limit": (1, 4 * WEEK),
     "transient_wait_limit": (1, WEEK),
+    "early_warning": (0, 10_000),
 }
 """Smallest and largest value of each: whole seconds, or a count. Impossible ones are refused."""
 
@@ -86,6 +87,11 @@ class Agreement(models.Model):
         3_600,
         "Most seconds of one wait that we grant to a MinRetrySecs or Retry-After.",
     )
+    early_warning = _bounded(
+        "early_warning",
+        0,
+        "Retry with which the sending application is told that its message is late. 0: never.",
+    )
     on_unexpected_first = models.CharField(
         "on unexpected first",
         max_length=6,
@@ -124,4 +130,5 @@ class Agreement(models.Model):
             transient_count_limit=self.transient_count_limit,
             transient_time_limit=self.transient_time_limit,
             transient_wait_limit=self.transient_wait_limit,
+            early_warning=self.early_warning,
         )

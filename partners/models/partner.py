@@ -12,6 +12,7 @@ from django.core.exceptions import ValidationError
 from django.db import connections, models
 from django.db.models import Q
 
+from msh.protocol.admission import Limits
 from msh.protocol.uri import URI_LIMIT, normalised
 from partners import secrecy
 
@@ -141,6 +142,37 @@ class Partner(models.Model):
         help_text="How we show this partner who we are.",
     )
     outgoing_secret = models.TextField(blank=True, default="", editable=False)
+    resume_on_late_ack = models.BooleanField(
+        "late Ack resumes",
+        default=False,
+        db_default=False,
+        help_text="When an Acknowledgement comes after every retry was spent, sending resumes by"
+        " itself. Else an operator resumes it.",
+    )
+    probe_interval = models.PositiveIntegerField(
+        default=0,
+        db_default=0,
+        help_text="Seconds after which a partner that did not answer is tried with one more copy;"
+        " its Acknowledgement resumes sending. 0: never, an operator resumes.",
+    )
+    rate_limit = models.PositiveIntegerField(
+        default=0,
+        db_default=0,
+        help_text="New reliable messages a minute that are taken of it; beyond it is told to wait"
+        " (TransientError). 0: no limit.",
+    )
+    undelivered_limit = models.PositiveIntegerField(
+        default=0,
+        db_default=0,
+        help_text="Messages of it that may wait for their consumer; beyond it is told to wait."
+        " 0: no limit.",
+    )
+    undelivered_bytes_limit = models.PositiveBigIntegerField(
+        default=0,
+        db_default=0,
+        help_text="Payload bytes of it that may wait for their consumer; beyond it is told to"
+        " wait. 0: no limit.",
+    )
     in_use = models.BooleanField(default=False, db_default=False, editable=False)
     """Set with the first message: from then on the pair keeps its name."""
     our_uri_normalised = models.CharField(max_length=URI_LIMIT, editable=False, blank=True)
@@ -199,6 +231,11 @@ class Partner(models.Model):
     def error_destination(self) -> str:
         """Where Error Messages are carried (D34)."""
         return self.error_address or self.destination
+
+    @property
+    def limits(self) -> Limits:
+        """What this partner may take of us."""
+        return Limits(self.rate_limit, self.undelivered_limit, self.undelivered_bytes_limit)
 
     def is_pair(self, sender_uri: str, receiver_uri: str) -> bool:
         """Whether a RoutingHeader of a message from this partner names it and us (D16, D34)."""

@@ -36,11 +36,12 @@ def test_a_sweep_is_shown_with_its_task(administrator: Client) -> None:
 
 
 def test_an_interval_is_saved(administrator: Client) -> None:
-    interval = IntervalSchedule.objects.get()
+    interval = IntervalSchedule.objects.get(every=1)
     where = reverse("admin:django_celery_beat_intervalschedule_change", args=[interval.pk])
 
     assert administrator.post(where, {"every": "2", "period": "seconds"}).status_code == 302
-    assert IntervalSchedule.objects.get().every == 2
+    interval.refresh_from_db()
+    assert interval.every == 2
 
 
 @pytest.mark.parametrize("action", ["disable_tasks", "toggle_tasks", "run_tasks"])

@@ -30,9 +30,10 @@ class Machine:
     `uri` is who it is in a RoutingHeader, `url` where its endpoint listens.
     """
 
-    def __init__(self, folder: Path, database: str) -> None:
+    def __init__(self, folder: Path, database: str, uri: str = "", redis_url: str = "") -> None:
         self.folder = folder
-        self.uri = os.environ["MSH_URI"]
+        self.uri = uri or os.environ["MSH_URI"]
+        self._redis_url = redis_url or os.environ["REDIS_URL"]
         self._database = database
         self._port = _free_port()
         self._up: subprocess.Popen[bytes] | None = None
@@ -53,6 +54,7 @@ class Machine:
     def destroy(self) -> None:
         self.stop()
         self._administer(f'DROP DATABASE IF EXISTS "{self._database}" WITH (FORCE)')
+        self._administer(f'DROP DATABASE IF EXISTS "{self._backup}" WITH (FORCE)')
 
     def start(self) -> None:
         """Start it and wait until it is ready."""
@@ -124,8 +126,34 @@ class Machine:
 
     def wipe_redis(self) -> None:
         """Everything that waits in Redis is gone."""
-        with redis.Redis.from_url(os.environ["REDIS_URL"]) as client:
+        with redis.Redis.from_url(self._redis_url) as client:
             client.flushdb()
+
+    def back_up(self) -> None:
+        """Copy its database as it is now. Its processes go on, without it for a moment."""
+        self._administer(f'DROP DATABASE IF EXISTS "{self._backup}" WITH (FORCE)')
+        self._cut_off()
+        self._administer(f'CREATE DATABASE "{self._backup}" TEMPLATE "{self._database}"')
+        self._administer(f'ALTER DATABASE "{self._database}" ALLOW_CONNECTIONS true')
+
+    def restore(self) -> None:
+        """Everything since `back_up` is forgotten."""
+        self._cut_off()
+        self._administer(f'DROP DATABASE "{self._database}" WITH (FORCE)')
+        self._administer(f'CREATE DATABASE "{self._database}" TEMPLATE "{self._backup}"')
+
+    def _cut_off(self) -> None:
+        """Nobody is connected to its database, and nobody can."""
+        self._administer(f'ALTER DATABASE "{self._database}" ALLOW_CONNECTIONS false')
+        with connection._nodb_cursor() as cursor:
+            cursor.execute(
+                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s",
+                [self._database],
+            )
+
+    @property
+    def _backup(self) -> str:
+        return f"{self._database}_backup"
 
     def taken(self, message_id: str) -> int:
         """How often the application's own table has a message: its effects, doubled or not."""
@@ -154,6 +182,9 @@ class Machine:
         database = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{self._database}")
         return os.environ | {
             "DATABASE_URL": database.geturl(),
+            "REDIS_URL": self._redis_url,
+            "MSH_URI": self.uri,
+            "MSH_ERROR_URI": self.uri,
             "MSH_CONSUMER": "tests.exchange.application.consume",
             "MSH_FROM_PARTY_HANDLER": "tests.exchange.application.hear",
             application.JOURNAL: str(self._journal),

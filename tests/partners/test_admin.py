@@ -37,6 +37,10 @@ def form(**fields: Any) -> dict[str, Any]:
         "address": "",
         "error_address": "",
         "allowed_networks": "",
+        "probe_interval": 0,
+        "rate_limit": 0,
+        "undelivered_limit": 0,
+        "undelivered_bytes_limit": 0,
         "outgoing_kind": "none",
         "secret": "",
         **fields,
@@ -60,6 +64,7 @@ AGREEMENT = {
     "transient_time_limit": 86400,
     "transient_wait_limit": 3600,
     "on_unexpected_first": "accept",
+    "early_warning": 0,
 }
 
 

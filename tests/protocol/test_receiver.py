@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from msh.protocol import effects as do
+from msh.protocol.errors import IllegalTransition
 from msh.protocol.message import Field
 from msh.protocol.receiver import (
     TABLE,
@@ -13,7 +14,9 @@ from msh.protocol.receiver import (
     OnUnexpectedFirst,
     Position,
     ReceivingLink,
+    allow_reset,
     best_effort,
+    expect,
     position,
     step,
 )
@@ -251,3 +254,26 @@ def test_the_table_has_a_cell_for_everything() -> None:
 )
 def test_position(last: int | None, number: int, where: Position) -> None:
     assert position(last, number) is where
+
+
+def test_a_reset_can_be_allowed_once_there_is_something_to_reset() -> None:
+    link = ReceivingLink(41, epoch=4)
+    allowed = allow_reset(link)
+    assert allowed == ReceivingLink(41, epoch=4, reset_allowed=True)
+    for senseless in (allowed, ReceivingLink()):
+        with pytest.raises(IllegalTransition):
+            allow_reset(senseless)
+
+
+@pytest.mark.parametrize(("number", "last"), [(45, 44), (40, 39), (1, LAST), (LAST, LAST - 1)])
+def test_an_operator_says_which_number_comes_next(number: int, last: int) -> None:
+    """In a new epoch, so that a number may come a second time under another MessageId."""
+    link = expect(ReceivingLink(41, epoch=4), number)
+    assert link == ReceivingLink(last, epoch=5)
+    after, _ = step(link, arrived(number))
+    assert after.last_number == number
+
+
+def test_the_number_that_is_expected_anyway_needs_nobody_to_say_so() -> None:
+    with pytest.raises(IllegalTransition):
+        expect(ReceivingLink(41), 42)

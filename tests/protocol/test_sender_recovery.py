@@ -7,7 +7,7 @@ import pytest
 from msh.protocol import effects as do
 from msh.protocol import events as on
 from msh.protocol.errors import IllegalTransition
-from msh.protocol.lane import Lane, LaneState
+from msh.protocol.lane import OPERATOR, Lane, LaneState
 
 from .sender_table.lanes import TERMS, after
 from .worker import Copy, Worker, acknowledged, carried, failed, told_to_wait, worker_dies
@@ -233,6 +233,52 @@ def test_an_empty_lane_does_not_wait_for_ever_either(back: float, state: LaneSta
     worker.passes(-back)
     worker.happens(on.DeadlinePassed())
     assert worker.lane.state is state
+
+
+def test_probes_go_on_until_one_is_acknowledged() -> None:
+    """D41: one copy each, nobody is told again; the Ack resumes and the queue follows."""
+    worker = suspended()
+    for _ in range(3):
+        worker.passes(600)
+        worker.happens(on.ProbeDue())
+        worker.goes_on()
+        assert worker.lane.state is LaneState.SUSPENDED
+    assert len(worker.copies) == 3
+    assert not any(isinstance(effect, do.NotifyFromParty) for effect in worker.effects)
+    worker.happens(on.ProbeDue())
+    worker.goes_on(acknowledged)
+    assert worker.lane.state is LaneState.IDLE
+    assert do.ResolveIncidents() in worker.effects
+    assert worker.sends("m2", acknowledged).copies[-1].sequence_number == 2
+
+
+@pytest.mark.parametrize(
+    "cause", [*(kind for kind in do.IncidentKind if kind not in do.SILENCE), OPERATOR]
+)
+def test_only_silence_is_probed_or_ended_by_a_late_ack(cause: str) -> None:
+    """What a person or an Error stopped, a person lets go again."""
+    lane = replace(suspended().lane, suspended_for=cause)
+    with pytest.raises(IllegalTransition):
+        Worker(lane=lane).happens(on.ProbeDue())
+    worker = Worker(lane=lane)
+    worker.happens(on.AckReceived("m1", resumes=True))
+    assert worker.lane.state is LaneState.SUSPENDED
+
+
+def test_rewound_messages_keep_number_and_attempts_and_the_queue_goes_on_after_them() -> None:
+    worker = Worker(lane=Lane(next_number=LAST - 1, epoch=4))
+    for message_id in ("m1", "m2", "m3"):
+        worker.sends(message_id, acknowledged)
+    worker.happens(on.OperatorSuspended())
+    worker.happens(on.SequenceRewound(on.Numbered(LAST - 1, 4)))
+    worker.happens(on.OperatorResumed())
+    worker.copies.clear()
+    for message_id, numbered in (("m2", on.Numbered(LAST, 4)), ("m3", on.Numbered(1, 5))):
+        worker.happens(on.LaneLooked(message_id, TERMS, numbered, attempts=1))
+        worker.goes_on(acknowledged)
+    worker.sends("m4", acknowledged)
+    copies = [(one.message_id, one.sequence_number, one.attempt) for one in worker.copies]
+    assert copies == [("m2", LAST, 2), ("m3", 1, 2), ("m4", 2, 1)]
 
 
 def test_a_resume_forgets_the_transient_errors_too() -> None:

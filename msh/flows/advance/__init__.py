@@ -1,11 +1,15 @@
 """The only writer of state: whoever changes a message, a lane or a signal calls this."""
 
+from msh.protocol.lane import OPERATOR
+
+from .cancel import cancel_queued
 from .delivery import Due, delivered, delivery_failed, due_deliveries, lock_head
 from .events import Handler, due_events, event_failed, event_told, lock_event
 from .inbound import Received, accept_at_once, note_unexpected, owe_error, receive_message
-from .incidents import resolve_incident
-from .lanes import OPERATOR, SYSTEM, Actor, Lanes
+from .incidents import note_stuck, resolve_incident
+from .lanes import SYSTEM, Actor, Lanes
 from .outbound import end_best_effort, submitted, use_outbound_link
+from .receiving import set_receiving
 from .signals import SignalResult, signal_claim, signal_end
 from .start import start_link
 from .work import AT_ONCE, Work, find_work, no_more_work
@@ -22,6 +26,7 @@ __all__ = [
     "SignalResult",
     "Work",
     "accept_at_once",
+    "cancel_queued",
     "delivered",
     "delivery_failed",
     "due_deliveries",
@@ -33,10 +38,12 @@ __all__ = [
     "lock_event",
     "lock_head",
     "no_more_work",
+    "note_stuck",
     "note_unexpected",
     "owe_error",
     "receive_message",
     "resolve_incident",
+    "set_receiving",
     "signal_claim",
     "signal_end",
     "start_link",

@@ -7,9 +7,12 @@ from typing import Any
 from django.db import IntegrityError, transaction
 
 from msh.faults import CrashPoint, reach
+from msh.flows import store
 from msh.models import InboundLink, SignalKind, hot
+from msh.models.usage import usage_of
 from msh.protocol import effects as do
 from msh.protocol import receiver
+from msh.protocol.admission import Postponed, admission
 from msh.protocol.message import Field, Header, ReceivedMessage
 from msh.protocol.receiver import Known, MessageArrived, OnUnexpectedFirst, ReceivingLink
 from msh.protocol.vocabulary import ErrorCode
@@ -57,7 +60,7 @@ def accept_at_once(partner: Partner, message: ReceivedMessage) -> bool:
     pair = _pair_of(partner.pk, rows[0], message)
     if pair.agreement_id is None:
         return False
-    after, effects = _decide(pair, message)
+    after, effects = _decide(pair, message, _postponed(partner, pair))
     if [type(effect) for effect in effects] != [do.Accept, do.OweAck]:
         return False
     (_, row), (_, history), (_, signal) = (
@@ -82,7 +85,7 @@ def receive_message(partner: Partner, message: ReceivedMessage) -> Received:
             effects: tuple[do.ReceiverEffect, ...] = (error,)
             after = pair.receiving
         else:
-            after, effects = _decide(pair, message)
+            after, effects = _decide(pair, message, _postponed(partner, pair))
         _write(pair, after, effects, message)
         mark_in_use(partner)
         reach(CrashPoint.RECEIVE_BEFORE_COMMIT)
@@ -162,14 +165,28 @@ def _known(row: Any, message: ReceivedMessage) -> Known:
     return Known.SAME if bytes(row.known_digest) == message.content_digest else Known.OTHER
 
 
+def _postponed(partner: Partner, pair: _Pair) -> Postponed | None:
+    """Why nothing new of this partner is to be stored now."""
+    if pair.known is not Known.NO:
+        return None
+    if short := store.shortage():
+        return short
+    limits = partner.limits
+    if not limits.any:
+        return None
+    return admission(limits, usage_of(pair.link_id, pair.receiving, limits), pair.now)
+
+
 def _decide(
-    pair: _Pair, message: ReceivedMessage
+    pair: _Pair, message: ReceivedMessage, postponed: Postponed | None
 ) -> tuple[ReceivingLink, tuple[do.ReceiverEffect, ...]]:
     header = message.header
     number = header.route.sequence_number
     if not header.reliable or number is None:
-        return pair.receiving, receiver.best_effort(header.message_id, pair.known)
-    event = MessageArrived(header.message_id, number, pair.known, pair.on_unexpected_first)
+        return pair.receiving, receiver.best_effort(header.message_id, pair.known, postponed)
+    event = MessageArrived(
+        header.message_id, number, pair.known, pair.on_unexpected_first, postponed
+    )
     return receiver.step(pair.receiving, event)
 
 

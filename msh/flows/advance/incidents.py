@@ -1,10 +1,14 @@
-"""Incidents that a person resolves."""
+"""Incidents that a person resolves, and those of links that are stuck."""
+
+from collections.abc import Mapping
+from datetime import datetime
 
 from django.db.models.functions import Now
 
-from msh.models import History, Incident
+from msh.models import History, Incident, hot
+from msh.protocol.effects import IncidentKind
 
-from .lanes import Actor
+from .lanes import SYSTEM, Actor
 
 
 def resolve_incident(incident: Incident, actor: Actor) -> bool:
@@ -22,3 +26,16 @@ def resolve_incident(incident: Incident, actor: Actor) -> bool:
             detail=f"{incident.kind}; {actor.reason}",
         )
     return bool(resolved)
+
+
+def note_stuck(reasons: Mapping[int, str], now: datetime) -> None:
+    """Call an operator once for each partner id whose link is stuck; resolve what is so no more."""
+    opened = Incident.objects.filter(kind=IncidentKind.STUCK, resolved_at=None)
+    opened.exclude(partner_id__in=reasons).update(
+        resolved_at=now, resolved_by=SYSTEM, resolution="it moves again"
+    )
+    known = set(opened.values_list("partner_id", flat=True))
+    for partner_id, why in reasons.items():
+        if partner_id not in known:
+            what = (partner_id, "out", IncidentKind.STUCK, "", why)
+            hot.run((hot.OPEN_INCIDENT, (*what, now, now)))

@@ -20,14 +20,13 @@ from msh.protocol import effects as do
 from msh.protocol import sender
 from msh.protocol.attempt import AttemptResult
 from msh.protocol.events import LaneLooked, SenderEvent
-from msh.protocol.lane import Lane, LaneState
+from msh.protocol.lane import OPERATOR, Lane, LaneState
 from partners.models import Partner
 
 _BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
 
 FEW = 6
 """Rows of one write that are cheaper one by one: most often they are one statement."""
-OPERATOR = "operator"
 SYSTEM = "msh"
 
 
@@ -45,7 +44,7 @@ class _Locked:
 
     row: LaneRow
     lane: Lane
-    head: tuple[int, str] | None
+    head: tuple[int, LaneLooked] | None
     keys: dict[str, int]
     """MessageId → row id, of every message that the steps may name."""
     changed: bool = False
@@ -147,10 +146,15 @@ class Lanes:
         locked = self._locked[partner_id]
         if locked.head is None:
             return
-        head_id, message_id = locked.head
-        locked.keys[message_id] = head_id
-        self.step(partner_id, LaneLooked(message_id, locked.row.head_terms))
+        head_id, looked = locked.head
+        if looked.message_id is not None:
+            locked.keys[looked.message_id] = head_id
+        self.step(partner_id, looked)
         locked.head = None
+
+    def touch(self, partner_id: int) -> None:
+        """Write the lane although it is the same: who has read its queue has to read it anew."""
+        self._locked[partner_id].changed = True
 
     def record(
         self,
@@ -325,14 +329,31 @@ def _cancel(
     )
 
 
+def _requeue(
+    lanes: Lanes, locked: _Locked, effect: do.Requeue, event: SenderEvent, actor: Actor
+) -> None:
+    key, partner_id = locked.keys[effect.message_id], locked.row.partner_id
+    lanes.add(hot.REQUEUE_MESSAGE, (key,))
+    name = type(event).__name__
+    lanes.record(partner_id, effect.message_id, name, "in_flight", "queued", actor=actor)
+
+
+def _rewind(
+    lanes: Lanes, locked: _Locked, effect: do.Rewind, event: SenderEvent, actor: Actor
+) -> None:
+    after = (locked.row.id, effect.last.epoch, effect.last.sequence_number)
+    who = (lanes.now, actor.name, locked.row.partner_id, actor.reason)
+    lanes.add(hot.REWIND_MESSAGES, (*after, *who))
+
+
 def _late_verdict(
     lanes: Lanes, locked: _Locked, effect: do.RecordLateVerdict, event: SenderEvent, actor: Actor
 ) -> None:
-    lanes.add(hot.RECORD_LATE_VERDICT, (locked.keys[effect.message_id],))
+    partner_id, message_id = locked.row.partner_id, effect.message_id
+    lanes.add(hot.RECORD_LATE_VERDICT, (locked.keys[message_id],))
     text = "acknowledged after it was cancelled: received"
-    lanes.record(
-        locked.row.partner_id, effect.message_id, type(event).__name__, "cancelled", detail=text
-    )
+    lanes.add(hot.NOTE_ON_INCIDENTS, (f"; {text}", partner_id, message_id))
+    lanes.record(partner_id, message_id, type(event).__name__, "cancelled", detail=text)
 
 
 def _open_incident(
@@ -381,6 +402,8 @@ _APPLY: dict[type, Callable[[Lanes, _Locked, Any, SenderEvent, Actor], None]] = 
     do.Transmit: _transmit,
     do.Complete: _complete,
     do.Cancel: _cancel,
+    do.Requeue: _requeue,
+    do.Rewind: _rewind,
     do.RecordLateVerdict: _late_verdict,
     do.OpenIncident: _open_incident,
     do.ResolveIncidents: _resolve,
@@ -396,10 +419,13 @@ _ORDER = [
     hot.COMPLETE_MESSAGE,
     hot.CANCEL_MESSAGE,
     hot.RECORD_LATE_VERDICT,
+    hot.NOTE_ON_INCIDENTS,
     hot.COUNT_DUPLICATE_ACK,
     hot.PUT_IN_FLIGHT,
     hot.COMPOSE_MESSAGE,
     hot.WRITE_LANE,
+    hot.REQUEUE_MESSAGE,
+    hot.REWIND_MESSAGES,
     hot.CLAIM_ATTEMPT,
     hot.END_ATTEMPT,
     hot.OPEN_INCIDENT,

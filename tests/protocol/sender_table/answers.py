@@ -8,6 +8,7 @@ from msh.protocol.vocabulary import ErrorCode, Severity
 
 from .lanes import (
     LANDS_IDLE,
+    NOW,
     Row,
     after,
     becomes,
@@ -23,6 +24,14 @@ HELD = becomes(
     do.Note("m7", "TransientError, asked for 30 s"),
     state=LaneState.TRANSIENT,
     in_flight=flying(transients=2),
+    due=after(30),
+    unsent=False,
+)
+PROBE_HELD = becomes(
+    do.Note("m7", "TransientError, asked for 30 s"),
+    do.ResolveIncidents(),
+    state=LaneState.TRANSIENT,
+    in_flight=flying(retries_spent=0, transients=1, transient_since=NOW),
     due=after(30),
     unsent=False,
 )
@@ -66,6 +75,51 @@ ANSWERS = (
             "idle": becomes(do.CountDuplicateAck("m7")),
         },
         proves=("000-030", "000-069", "000-085", "000-097"),
+    ),
+    Row(
+        "late Ack, and the partner was given that it resumes",
+        on.AckReceived("m7", resumes=True),
+        {
+            "waiting": becomes(*COMPLETED, do.LookAtLane(), **LANDS_IDLE),
+            "unsent": becomes(*COMPLETED, do.LookAtLane(), **LANDS_IDLE),
+            "transient": becomes(*COMPLETED, in_flight=None),
+            "transient_empty": becomes(do.CountDuplicateAck("m7")),
+            "suspended": becomes(
+                *COMPLETED,
+                do.ResolveIncidents(),
+                do.LookAtLane(),
+                suspended_for="",
+                **LANDS_IDLE,
+            ),
+            "suspended_empty": becomes(do.CountDuplicateAck("m7")),
+            "idle": becomes(do.CountDuplicateAck("m7")),
+        },
+    ),
+    Row(
+        "Ack of a probe",
+        on.AckReceived("m7"),
+        {
+            "waiting": becomes(*COMPLETED, do.ResolveIncidents(), do.LookAtLane(), **LANDS_IDLE),
+            "unsent": becomes(*COMPLETED, do.ResolveIncidents(), do.LookAtLane(), **LANDS_IDLE),
+            "transient": becomes(*COMPLETED, in_flight=None),
+            "transient_empty": becomes(do.CountDuplicateAck("m7")),
+            "suspended": becomes(*COMPLETED, in_flight=None, late_ack=True),
+            "suspended_empty": becomes(do.CountDuplicateAck("m7")),
+            "idle": becomes(do.CountDuplicateAck("m7")),
+        },
+        flying=flying(retries_spent=4),
+    ),
+    Row(
+        "TransientError for a probe: the partner answers again",
+        on.TransientErrorReceived("m7", 30, "disk full"),
+        noted(
+            waiting=PROBE_HELD,
+            unsent=PROBE_HELD,
+            transient=PROBE_HELD,
+            suspended=becomes(do.Note("m7", "TransientError: disk full")),
+            suspended_empty=becomes(do.Note("m7", "TransientError: disk full")),
+        ),
+        flying=flying(retries_spent=4),
     ),
     Row(
         "Ack of another known message",

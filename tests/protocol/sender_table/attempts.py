@@ -1,5 +1,7 @@
 """Rows of the table: the queue, the copies of a message, the deadlines."""
 
+from dataclasses import replace
+
 from msh.protocol import effects as do
 from msh.protocol import events as on
 from msh.protocol.lane import InFlight, LaneState
@@ -19,6 +21,8 @@ from .lanes import (
 )
 
 BUDGET_SPENT = flying(retries_spent=3, transient_since=after(-600))
+PROBE = flying(retries_spent=4)
+WARNS = replace(TERMS, early_warning=2)
 CEILING = "1 TransientErrors since 2026-03-01 11:50:00+00:00"
 
 ATTEMPTS = (
@@ -38,6 +42,80 @@ ATTEMPTS = (
         proves=("000-008", "000-017", "000-042", "000-043"),
     ),
     Row("lane looked at, queue empty", on.LaneLooked(), only(idle=SAME)),
+    Row(
+        "lane looked at, the head was queued again",
+        on.LaneLooked("m8", TERMS, attempts=4),
+        only(
+            idle=becomes(
+                do.PutInFlight("m8", 8, 2, TERMS),
+                do.Transmit(),
+                in_flight=InFlight("m8", 8, TERMS, attempt=4),
+                next_number=9,
+                **TRANSMITS,
+            )
+        ),
+    ),
+    Row(
+        "lane looked at, the head is rewound",
+        on.LaneLooked("m5", TERMS, on.Numbered(5, 1), attempts=4),
+        only(
+            idle=becomes(
+                do.PutInFlight("m5", 5, 1, TERMS),
+                do.Transmit(),
+                in_flight=InFlight("m5", 5, TERMS, attempt=4),
+                **TRANSMITS,
+            )
+        ),
+    ),
+    Row(
+        "a probe is due",
+        on.ProbeDue(),
+        only(
+            suspended=becomes(
+                do.Note("m7", "probe: one more copy, the partner stays suspended"),
+                do.Transmit(),
+                in_flight=flying(retries_spent=4),
+                **TRANSMITS,
+            )
+        ),
+    ),
+    Row(
+        "deadline of a probe passed",
+        on.DeadlinePassed(),
+        only(
+            waiting=becomes(
+                do.OpenIncident(
+                    do.IncidentKind.RETRIES_SPENT, "m7", "no Acknowledgement after 2 transmissions"
+                ),
+                state=LaneState.SUSPENDED,
+                due=None,
+                unsent=False,
+                suspended_for=do.IncidentKind.RETRIES_SPENT,
+            ),
+            unsent=SAME,
+            transient=becomes(do.Transmit(), **TRANSMITS),
+            transient_empty=becomes(do.LookAtLane(), state=LaneState.IDLE, due=None),
+        ),
+        flying=PROBE,
+    ),
+    Row(
+        "deadline passed, with the retry that warns",
+        on.DeadlinePassed(),
+        only(
+            waiting=becomes(
+                do.NotifyFromParty(
+                    do.PartyEventKind.DELAYED, "m7", "retry 2 of 3: no Acknowledgement yet"
+                ),
+                do.Transmit(),
+                in_flight=flying(retries_spent=2, terms=WARNS),
+                **TRANSMITS,
+            ),
+            unsent=SAME,
+            transient=becomes(do.Transmit(), **TRANSMITS),
+            transient_empty=becomes(do.LookAtLane(), state=LaneState.IDLE, due=None),
+        ),
+        flying=flying(terms=WARNS),
+    ),
     Row(
         "attempt claimed by a worker",
         on.AttemptClaimed(http_deadline=30),

@@ -29,6 +29,9 @@ FLYING = InFlight(
 )
 
 
+SILENT = do.IncidentKind.RETRIES_SPENT
+
+
 def after(seconds: float) -> datetime:
     return NOW + timedelta(seconds=seconds)
 
@@ -42,8 +45,12 @@ def lane_in(column: str, flying: InFlight = FLYING, due: float = -5) -> Lane:
         "unsent": replace(lane, state=LaneState.WAITING, in_flight=flying, due=over, unsent=True),
         "transient": replace(lane, state=LaneState.TRANSIENT, in_flight=flying, due=over),
         "transient_empty": replace(lane, state=LaneState.TRANSIENT, due=over),
-        "suspended": replace(lane, state=LaneState.SUSPENDED, in_flight=flying),
-        "suspended_empty": replace(lane, state=LaneState.SUSPENDED, late_ack=True),
+        "suspended": replace(
+            lane, state=LaneState.SUSPENDED, in_flight=flying, suspended_for=SILENT
+        ),
+        "suspended_empty": replace(
+            lane, state=LaneState.SUSPENDED, late_ack=True, suspended_for=SILENT
+        ),
         "idle": lane,
     }[column]
 
@@ -110,6 +117,7 @@ def suspends(kind: do.IncidentKind, detail: str, **changes: Any) -> Expected:
         state=LaneState.SUSPENDED,
         due=None,
         unsent=False,
+        suspended_for=kind,
         **changes,
     )
 
@@ -118,5 +126,5 @@ def flying(**changes: Any) -> InFlight:
     return replace(FLYING, **changes)
 
 
-TRANSMITS = {"state": LaneState.WAITING, "due": NOW, "unsent": True}
+TRANSMITS = {"state": LaneState.WAITING, "due": NOW, "unsent": True, "suspended_for": ""}
 LANDS_IDLE = {"state": LaneState.IDLE, "in_flight": None, "due": None, "unsent": False}

@@ -4,7 +4,7 @@ from typing import Any
 
 from msh.protocol import effects as do
 from msh.protocol import events as on
-from msh.protocol.lane import LaneState
+from msh.protocol.lane import OPERATOR, LaneState
 
 from .lanes import (
     ILLEGAL,
@@ -44,7 +44,11 @@ OPERATORS = (
                 **TRANSMITS,
             ),
             suspended_empty=becomes(
-                do.ResolveIncidents(), do.LookAtLane(), state=LaneState.IDLE, late_ack=False
+                do.ResolveIncidents(),
+                do.LookAtLane(),
+                state=LaneState.IDLE,
+                late_ack=False,
+                suspended_for="",
             ),
         ),
         proves=("000-033", "000-034"),
@@ -70,7 +74,9 @@ OPERATORS = (
     Row(
         "operator: suspend",
         on.OperatorSuspended(),
-        everywhere(becomes(state=LaneState.SUSPENDED, due=None, unsent=False))
+        everywhere(
+            becomes(state=LaneState.SUSPENDED, due=None, unsent=False, suspended_for=OPERATOR)
+        )
         | {"suspended": ILLEGAL, "suspended_empty": ILLEGAL},
     ),
     Row(
@@ -101,5 +107,50 @@ OPERATORS = (
             idle=becomes(next_number=1, epoch=3),
         ),
         proves=("000-047", "000-048"),
+    ),
+    Row(
+        "operator: reset the sequence, messages in doubt",
+        on.SequenceReset(in_doubt=2),
+        everywhere(ILLEGAL),
+        proves=("000-048",),
+    ),
+    Row(
+        "operator: cancel a rewound message, received",
+        on.MessageCancelled(on.Verdict.RECEIVED),
+        cancelled(on.Verdict.RECEIVED),
+        flying=flying(sequence_number=5),
+    ),
+    Row(
+        "operator: cancel a rewound message, unknown",
+        on.MessageCancelled(on.Verdict.UNKNOWN),
+        everywhere(ILLEGAL),
+        flying=flying(sequence_number=5),
+    ),
+    Row(
+        "operator: cancel a rewound message, not received",
+        on.MessageCancelled(on.Verdict.NOT_RECEIVED, nothing_sent=True),
+        everywhere(ILLEGAL),
+        flying=flying(sequence_number=5),
+    ),
+    Row(
+        "operator: rewind",
+        on.SequenceRewound(on.Numbered(4, 2)),
+        only(
+            suspended=becomes(do.Rewind(on.Numbered(4, 2)), in_flight=None),
+            suspended_empty=becomes(do.Rewind(on.Numbered(4, 2))),
+        ),
+    ),
+    Row(
+        "operator: adopt the partner's number",
+        on.SequenceAdopted(42, not_received=True),
+        only(
+            suspended=becomes(do.Requeue("m7"), in_flight=None, next_number=42, epoch=3),
+            suspended_empty=becomes(next_number=42, epoch=3),
+        ),
+    ),
+    Row(
+        "operator: adopt the partner's number, the message in flight in doubt",
+        on.SequenceAdopted(42),
+        only(suspended_empty=becomes(next_number=42, epoch=3)),
     ),
 )

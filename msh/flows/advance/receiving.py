@@ -1,0 +1,40 @@
+"""What an operator says of the numbers that a partner sends."""
+
+from django.db.models.functions import Now
+
+from msh.models import History, InboundLink, Incident
+from msh.protocol.effects import IncidentKind
+from msh.protocol.receiver import ReceivingLink
+
+from .lanes import Actor
+
+MENDED = (
+    IncidentKind.SEQUENCE_GAP,
+    IncidentKind.SEQUENCE_STALE,
+    IncidentKind.SEQUENCE_CONFLICT,
+    IncidentKind.RESET_HELD,
+)
+"""What such a word settles."""
+
+
+def set_receiving(
+    link: InboundLink, after: ReceivingLink, event: str, detail: str, actor: Actor
+) -> None:
+    """Write the numbers of a locked link, and resolve what was open because of them."""
+    before = link.receiving
+    link.last_number, link.epoch = after.last_number, after.epoch
+    link.reset_allowed = after.reset_allowed
+    if after.last_number != before.last_number:
+        link.last_message_id = ""
+    link.save(update_fields=["last_number", "epoch", "reset_allowed", "last_message_id"])
+    Incident.objects.filter(
+        partner=link.partner_id, direction="in", kind__in=MENDED, resolved_at=None
+    ).update(resolved_at=Now(), resolved_by=actor.name, resolution=actor.reason)
+    History.objects.create(
+        actor=actor.name,
+        partner_id=link.partner_id,
+        direction="in",
+        subject="link",
+        event=event,
+        detail="; ".join(part for part in (detail, actor.reason) if part),
+    )

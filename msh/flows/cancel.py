@@ -1,0 +1,135 @@
+"""An operator ends a message that is not done: queued, or in flight with a verdict (D18)."""
+
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models.functions import Now
+
+from msh.flows import advance
+from msh.flows.advance import Actor, Lanes
+from msh.flows.link_status import NoStatus, enquire
+from msh.flows.nudge import Nudge, nudge
+from msh.flows.operate import NotPossible
+from msh.flows.transmit import GRACE
+from msh.models import Attempt, OutboundLink, OutboundMessage, OutboundState
+from msh.protocol.attempt import Trace, nothing_was_sent
+from msh.protocol.errors import IllegalTransition
+from msh.protocol.events import MessageCancelled, Verdict
+from msh.protocol.resynchronisation import LinkStatus
+from partners.models import Partner
+
+
+def find(message_id: str, partner: Partner | None = None) -> OutboundMessage:
+    """The message with this MessageId. Raises NotPossible if there is none, or one for each of
+    several partners."""
+    found = OutboundMessage.objects.filter(message_id=message_id)
+    if partner is not None:
+        found = found.filter(link__partner=partner)
+    messages = list(found.select_related("link__partner")[:2])
+    if not messages:
+        raise NotPossible(f"No message {message_id} was submitted here.")
+    if len(messages) > 1:
+        raise NotPossible(f"Several partners have a message {message_id}: say which, --partner.")
+    return messages[0]
+
+
+def cancel(message: OutboundMessage, verdict: Verdict | None, actor: Actor) -> LinkStatus | None:
+    """End it, and tell its From-Party. For one in flight a verdict is needed.
+
+    Returns what the partner said, if NOT_RECEIVED had to be proven by asking it. Raises
+    NotPossible, with nothing changed, for what makes no sense or is not proven.
+    """
+    partner = message.link.partner
+    status = None
+    if verdict is Verdict.NOT_RECEIVED and not _nothing_sent(message):
+        status = _ask(partner, message.message_id)
+    with transaction.atomic():
+        lanes = Lanes.lock([partner.pk])
+        locked = OutboundMessage.objects.select_for_update(no_key=True).get(pk=message.pk)
+        match locked.state:
+            case OutboundState.QUEUED:
+                never_sent = Verdict.NOT_RECEIVED
+                advance.cancel_queued(lanes, locked, partner.pk, never_sent, actor)
+            case OutboundState.IN_FLIGHT if lanes.lane(partner.pk).in_flight is not None:
+                _cancel_in_flight(lanes, partner, locked, verdict, status, actor)
+            case _:
+                raise NotPossible(_why_not(locked))
+        lanes.write()
+    nudge(Nudge.CARRY, *lanes.nudges())
+    return status
+
+
+def _cancel_in_flight(
+    lanes: Lanes,
+    partner: Partner,
+    message: OutboundMessage,
+    verdict: Verdict | None,
+    status: LinkStatus | None,
+    actor: Actor,
+) -> None:
+    flying = lanes.lane(partner.pk).in_flight
+    if flying is None or flying.message_id != message.message_id:
+        raise NotPossible(_why_not(message))
+    if verdict is None:
+        raise NotPossible(
+            f"Message {message.message_id} is in flight: did the partner receive it? Give the"
+            " verdict received, not_received or unknown."
+        )
+    proven = _nothing_sent(message) or _partner_lacks(message, status)
+    try:
+        lanes.step(partner.pk, MessageCancelled(verdict, nothing_sent=proven), actor)
+    except IllegalTransition:
+        raise NotPossible(_why_no_verdict(verdict, message, status)) from None
+
+
+def _nothing_sent(message: OutboundMessage) -> bool:
+    traces = [
+        Trace(ended_at is not None, body_sent)
+        for ended_at, body_sent in message.attempts.values_list("ended_at", "body_sent")
+    ]
+    by_mail = message.link.partner.destination.startswith("mailto:")
+    return nothing_was_sent(traces, by_mail=by_mail)
+
+
+def _partner_lacks(message: OutboundMessage, status: LinkStatus | None) -> bool:
+    """Proven by the partner's word, while no copy is under way."""
+    by_mail = message.link.partner.destination.startswith("mailto:")
+    lacks = status is not None and status.has(message.message_id) is False
+    return lacks and not by_mail and not under_way(message.link)
+
+
+def under_way(link: OutboundLink) -> bool:
+    """True while a copy of the message in flight may still be in the hands of a worker."""
+    limit = timedelta(seconds=settings.MSH_HTTP_DEADLINE + 2 * GRACE)
+    open_attempts = Attempt.objects.filter(message__link=link, ended_at=None)
+    return open_attempts.filter(claimed_at__gt=Now() - limit).exists()
+
+
+def _ask(partner: Partner, message_id: str) -> LinkStatus | None:
+    try:
+        return enquire(partner, [message_id])
+    except NoStatus:
+        return None
+
+
+def _why_not(message: OutboundMessage) -> str:
+    if message.state == OutboundState.REWOUND:
+        return (
+            f"Message {message.message_id} is to be sent again under number"
+            f" {message.sequence_number}, those behind it follow it: it cannot be left out."
+        )
+    return f"Message {message.message_id} is {message.get_state_display()}: it is at its end."
+
+
+def _why_no_verdict(verdict: Verdict, message: OutboundMessage, status: LinkStatus | None) -> str:
+    number = f"Message {message.message_id}, number {message.sequence_number},"
+    if status is not None and status.has(message.message_id):
+        return f"{number} was received, the partner says: cancel it with the verdict received."
+    if verdict is Verdict.NOT_RECEIVED:
+        return (
+            f"{number} was on its way, and nobody proves that it was not received: an attempt has"
+            " begun to send it, and the partner's MSH does not say that it lacks it. Suspend the"
+            " link, wait for the attempt's end and try again, or take the verdict unknown."
+        )
+    return f"{number} is sent again after a rewind: only the verdict received leaves no gap."

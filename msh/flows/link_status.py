@@ -1,0 +1,71 @@
+"""What has become of a pair's numbers: the answer that we give, and the question that we ask."""
+
+from collections.abc import Iterable, Sequence
+
+from msh.flows.operate import NotPossible
+from msh.models import InboundLink, InboundMessage, OutboundLink
+from msh.protocol import sequence
+from msh.protocol.errors import Unreadable
+from msh.protocol.resynchronisation import LinkStatus
+from msh.transport import enquiry
+from msh.wire import link_status
+from partners.models import Partner
+from partners.secrecy import SecretUnreadableError
+
+ASKED_AT_ONCE = 20
+"""MessageIds of one enquiry."""
+DEADLINE = 10.0  # seconds
+
+
+class NoStatus(NotPossible):
+    """The partner did not say. `str()` is a sentence with the cure."""
+
+
+def status_for(partner: Partner, message_ids: Iterable[str]) -> LinkStatus:
+    """What we tell this partner of the pair, and which of these messages of it we have."""
+    received = InboundLink.objects.filter(partner=partner).first()
+    sent = OutboundLink.objects.select_related("in_flight").filter(partner=partner).first()
+    flying = sent.in_flight if sent else None
+    asked = list(dict.fromkeys(message_ids))[:ASKED_AT_ONCE]
+    known = InboundMessage.objects.filter(link__partner=partner, message_id__in=asked)
+    has = set(known.values_list("message_id", flat=True))
+    return LinkStatus(
+        accepted_number=received.last_number if received else None,
+        accepted_message_id=received.last_message_id if received else "",
+        next_number=sent.next_number if sent else sequence.FIRST,
+        in_flight_number=flying.sequence_number if flying else None,
+        in_flight_message_id=flying.message_id if flying else "",
+        known={message_id: message_id in has for message_id in asked},
+    )
+
+
+def enquire(partner: Partner, message_ids: Sequence[str] = ()) -> LinkStatus:
+    """Ask the partner's MSH, over the network: call it outside of any transaction.
+
+    Raises NoStatus if it does not answer, or is no MSH of this product.
+    """
+    starts = range(0, len(message_ids), ASKED_AT_ONCE)
+    answers = [_ask(partner, message_ids[start : start + ASKED_AT_ONCE]) for start in starts]
+    answers.append(_ask(partner, ()))  # the last word is the newest
+    known = {name: has for answer in answers for name, has in answer.known.items()}
+    last = answers[-1]
+    return LinkStatus(
+        last.accepted_number,
+        last.accepted_message_id,
+        last.next_number,
+        last.in_flight_number,
+        last.in_flight_message_id,
+        known,
+    )
+
+
+def _ask(partner: Partner, message_ids: Sequence[str]) -> LinkStatus:
+    try:
+        url = enquiry.link_status_url(partner.destination, message_ids)
+        answer = enquiry.ask(url, partner.authorization(), DEADLINE)
+        return link_status.read(answer)
+    except (enquiry.EnquiryFailed, Unreadable, SecretUnreadableError) as problem:
+        raise NoStatus(
+            f"Partner {partner.name} does not say how its link is: {problem}. Ask its operator for"
+            " the last number and MessageId it accepted, and give them: --last N --last-id ID."
+        ) from None

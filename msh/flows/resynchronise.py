@@ -1,0 +1,238 @@
+"""Numbers that have parted: both sides are shown, then brought together (D17, D43).
+
+The partner's MSH is asked, or an operator types in what the partner says. Nothing is changed but
+by `apply`, on a suspended link, from rows that are read under its lock.
+"""
+
+from dataclasses import dataclass
+
+from django.db import transaction
+from django.db.models import Count, Max, Min, Q
+
+from msh.flows import advance
+from msh.flows.advance import Actor, Lanes
+from msh.flows.cancel import under_way
+from msh.flows.link_status import enquire
+from msh.flows.nudge import Nudge, nudge
+from msh.flows.operate import NotPossible, open_links
+from msh.models import InboundLink, InboundMessage, OutboundLink, OutboundMessage, OutboundState
+from msh.protocol import receiver, sequence
+from msh.protocol.errors import IllegalTransition
+from msh.protocol.events import (
+    AckReceived,
+    Numbered,
+    OperatorResumed,
+    SequenceAdopted,
+    SequenceReset,
+    SequenceRewound,
+    Verdict,
+)
+from msh.protocol.lane import LaneState
+from msh.protocol.resynchronisation import (
+    Arriving,
+    LinkStatus,
+    Mend,
+    Plan,
+    Run,
+    Sent,
+    arriving,
+    plan,
+)
+from partners.models import Partner
+
+QUEUED_ASKED = 1_000
+"""Queued messages that a partner is asked about, from the head: after a restore of ours it may
+have them already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Both sides of a pair. `received`: MessageIds queued here that the partner has already."""
+
+    ours: Sent
+    theirs: LinkStatus
+    plan: Plan
+    received: tuple[str, ...]
+    arriving: Arriving
+    arriving_text: str
+
+
+def ask(partner: Partner) -> LinkStatus:
+    """What the partner's MSH says, of the messages too that we are not sure of. Over the network.
+
+    Raises NoStatus.
+    """
+    link = _link(partner)
+    flying = [link.in_flight.message_id] if link.in_flight else []
+    theirs = enquire(partner, flying)
+    if plan(sent(link, theirs), theirs).mend is not Mend.ADOPT:
+        return theirs
+    queue = OutboundMessage.objects.queued().filter(link=link).order_by("pk")
+    queued = list(queue.values_list("message_id", flat=True)[:QUEUED_ASKED])
+    return enquire(partner, [*flying, *queued])
+
+
+def compare(partner: Partner, theirs: LinkStatus) -> Comparison:
+    """Both sides, and what would bring them together. Changes nothing."""
+    link = _link(partner)
+    ours = sent(link, theirs)
+    verdict, text = _arriving(partner, theirs)
+    return Comparison(ours, theirs, plan(ours, theirs), _received(link, theirs), verdict, text)
+
+
+def apply(partner: Partner, theirs: LinkStatus, actor: Actor) -> Comparison:
+    """Do what the plan says, then resume. Raises NotPossible, with nothing changed, if the plan
+    asks a person, the link is not suspended, or a copy is still under way."""
+    with transaction.atomic():
+        lanes = Lanes.lock([partner.pk])
+        if partner.pk not in lanes or lanes.lane(partner.pk).state is not LaneState.SUSPENDED:
+            raise NotPossible(
+                f"The link to {partner.name} is not suspended: suspend it first, so that nothing"
+                " is sent meanwhile."
+            )
+        comparison = compare(partner, theirs)
+        if comparison.plan.mend is Mend.ASK:
+            raise NotPossible(comparison.plan.text)
+        if under_way(_link(partner)):
+            raise NotPossible(
+                "A copy of the message in flight is still under way: try again in a moment."
+            )
+        _mend(lanes, partner, comparison, actor)
+        lanes.write()
+        resumed = Lanes.load([partner.pk], lanes.now)  # the queue's head may be another now
+        resumed.step(partner.pk, OperatorResumed(), actor)
+        resumed.write()
+    nudge(Nudge.CARRY, *lanes.nudges(), *resumed.nudges())
+    return comparison
+
+
+def _mend(lanes: Lanes, partner: Partner, comparison: Comparison, actor: Actor) -> None:
+    made, theirs = comparison.plan, comparison.theirs
+    flying = comparison.ours.in_flight_message_id
+    if made.completes:
+        lanes.step(partner.pk, AckReceived(flying), actor)  # its word is as good as an Ack
+    match made.mend:
+        case Mend.REWIND if made.last is not None:
+            lanes.step(partner.pk, SequenceRewound(made.last), actor)
+        case Mend.ADOPT:
+            lacks = theirs.has(flying) is False
+            lanes.step(partner.pk, SequenceAdopted(made.next_number, lacks), actor)
+    queued = OutboundMessage.objects.queued().filter(
+        link__partner=partner, message_id__in=comparison.received
+    )
+    for message in queued.select_for_update(no_key=True):
+        advance.cancel_queued(lanes, message, partner.pk, Verdict.RECEIVED, actor)
+
+
+def sent(link: OutboundLink, theirs: LinkStatus) -> Sent:
+    """Our side, next to what the partner says it has."""
+    numbered = OutboundMessage.objects.filter(link=link, sequence_number__isnull=False)
+    last_theirs = numbered.filter(
+        message_id=theirs.accepted_message_id, sequence_number=theirs.accepted_number
+    ).first()
+    anchor = None
+    if theirs.accepted_message_id and last_theirs and last_theirs.epoch:
+        anchor = Numbered(last_theirs.sequence_number or 0, last_theirs.epoch)
+    flying = link.in_flight
+    return Sent(
+        next_number=link.next_number,
+        in_flight_number=flying.sequence_number if flying else None,
+        in_flight_message_id=flying.message_id if flying else "",
+        anchor=anchor,
+        after_anchor=_runs(link, anchor),
+    )
+
+
+def _runs(link: OutboundLink, anchor: Numbered | None) -> tuple[Run, ...]:
+    """The messages after the anchor that the partner is to have; without one, of the last epoch."""
+    due = OutboundMessage.objects.filter(link=link, sequence_number__isnull=False).filter(
+        Q(state__in=[OutboundState.ACKNOWLEDGED, OutboundState.IN_FLIGHT, OutboundState.REWOUND])
+        | Q(state=OutboundState.CANCELLED, outcome=Verdict.RECEIVED)
+    )
+    if anchor is None:
+        epoch = due.aggregate(last=Max("epoch"))["last"]
+        due = due.filter(epoch=epoch)
+    else:
+        later = Q(epoch=anchor.epoch, sequence_number__gt=anchor.sequence_number)
+        due = due.filter(later | Q(epoch__gt=anchor.epoch))
+    runs = (
+        due.order_by()
+        .values("epoch")
+        .annotate(first=Min("sequence_number"), last=Max("sequence_number"), count=Count("pk"))
+    )
+    found = runs.order_by("epoch")
+    return tuple(Run(r["epoch"] or 0, r["first"], r["last"], r["count"]) for r in found)
+
+
+def _received(link: OutboundLink, theirs: LinkStatus) -> tuple[str, ...]:
+    has = [message_id for message_id, known in theirs.known.items() if known]
+    queued = OutboundMessage.objects.queued().filter(link=link, message_id__in=has)
+    return tuple(queued.order_by("pk").values_list("message_id", flat=True))
+
+
+def _arriving(partner: Partner, theirs: LinkStatus) -> tuple[Arriving, str]:
+    link = InboundLink.objects.filter(partner=partner).first()
+    last = link.last_number if link else None
+    expected = sequence.FIRST if last is None else sequence.following(last)
+    flying = theirs.in_flight_message_id
+    mine = InboundMessage.objects.filter(link__partner=partner, message_id=flying)
+    return arriving(expected, theirs, bool(flying) and mine.exists())
+
+
+def _link(partner: Partner) -> OutboundLink:
+    open_links(partner)
+    return OutboundLink.objects.select_related("in_flight", "partner").get(partner=partner)
+
+
+def reset_sequence(partner: Partner, actor: Actor) -> LaneState:
+    """The next message gets number 1 (D17). Only when nothing is in flight or in doubt."""
+    link = _link(partner)
+    with transaction.atomic():
+        lanes = Lanes.lock([partner.pk])
+        in_doubt = OutboundMessage.objects.filter(link=link, state=OutboundState.REWOUND).count()
+        try:
+            lane = lanes.step(partner.pk, SequenceReset(in_doubt), actor)
+        except IllegalTransition:
+            what = (
+                f"{in_doubt} messages are still to be sent again under their old numbers"
+                if in_doubt
+                else "a message is in flight, acknowledge or cancel it first"
+            )
+            raise NotPossible(
+                f"The numbers to {partner.name} cannot start again at 1: {what}."
+            ) from None
+        lanes.write()
+    nudge(Nudge.CARRY)
+    return lane.state
+
+
+def allow_reset(partner: Partner, actor: Actor) -> None:
+    """Let the partner's next number 1 in, whatever the agreement says of it."""
+    open_links(partner)
+    with transaction.atomic():
+        link = _locked_inbound(partner)
+        try:
+            after = receiver.allow_reset(link.receiving)
+        except IllegalTransition:
+            why = "it is allowed already" if link.reset_allowed else "it has not sent anything yet"
+            raise NotPossible(f"Partner {partner.name} needs no leave to reset: {why}.") from None
+        advance.set_receiving(link, after, "ResetAllowed", "", actor)
+
+
+def expect(partner: Partner, number: int, actor: Actor) -> None:
+    """Take `number` next from the partner: those before it are given up as lost."""
+    if not sequence.FIRST <= number <= sequence.LAST:
+        raise NotPossible(f"A number is {sequence.FIRST} to {sequence.LAST}, not {number}.")
+    open_links(partner)
+    with transaction.atomic():
+        link = _locked_inbound(partner)
+        try:
+            after = receiver.expect(link.receiving, number)
+        except IllegalTransition:
+            raise NotPossible(f"Number {number} is what is expected of {partner.name}.") from None
+        text = f"last accepted {link.last_number}, taken next {number}"
+        advance.set_receiving(link, after, "NumberExpected", text, actor)
+
+
+def _locked_inbound(partner: Partner) -> InboundLink:
+    return InboundLink.objects.select_for_update(no_key=True).get(partner=partner)

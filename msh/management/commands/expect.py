@@ -1,0 +1,28 @@
+"""`manage.py expect NAME --number N --reason TEXT`: give up missing numbers of a partner."""
+
+import getpass
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from msh.flows import operate, resynchronise
+from msh.flows.advance import Actor
+from msh.management.cli import NameCommand
+
+
+class Command(NameCommand):
+    help = "Take this number next from a partner. The ones before it are given up as lost."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("--number", required=True, type=int, help="1 to 999999999")
+        parser.add_argument("--reason", required=True, help="why: kept in the history")
+
+    def handle(self, *args: Any, name: str, number: int, reason: str, **options: Any) -> None:
+        try:
+            resynchronise.expect(self.partner(name), number, Actor(getpass.getuser(), reason))
+        except operate.NotPossible as refused:
+            raise CommandError(str(refused)) from None
+        answer = {"partner": name, "expected": number}
+        self.answer(answer, f"{name}: number {number} is taken next.", as_json=options["json"])

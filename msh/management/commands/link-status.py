@@ -1,0 +1,38 @@
+"""`manage.py link-status NAME`: what the partner's MSH says of the pair."""
+
+from dataclasses import asdict
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from msh.flows import link_status
+from msh.management.cli import NameCommand
+
+
+class Command(NameCommand):
+    help = "Ask a partner's MSH what it accepted last, and which number it sends next."
+
+    def handle(self, *args: Any, name: str, **options: Any) -> None:
+        try:
+            status = link_status.enquire(self.partner(name), options["message_id"])
+        except link_status.NoStatus as problem:
+            raise CommandError(str(problem)) from None
+        last = status.accepted_number
+        lines = [
+            f"{name} accepted number {last} last, MessageId {status.accepted_message_id}."
+            if last is not None
+            else f"{name} has accepted nothing of ours yet.",
+            f"Its next number to us is {status.coming}.",
+            *(
+                f"{message_id}: {'accepted' if has else 'not accepted'}"
+                for message_id, has in status.known.items()
+            ),
+        ]
+        answer = {"partner": name, **asdict(status)}
+        self.answer(answer, "\n".join(lines), as_json=options["json"])
+
+    def add_arguments(self, parser: Any) -> None:
+        super().add_arguments(parser)
+        parser.add_argument(
+            "--message-id", action="append", default=[], help="does it have this message?"
+        )

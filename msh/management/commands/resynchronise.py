@@ -1,0 +1,98 @@
+"""`manage.py resynchronise NAME`: compare both sides; `--apply` brings them together."""
+
+import getpass
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from msh.flows import operate, resynchronise
+from msh.flows.advance import Actor
+from msh.flows.resynchronise import Comparison
+from msh.management.cli import NameCommand
+from msh.protocol import sequence
+from msh.protocol.resynchronisation import LinkStatus
+from partners.models import Partner
+
+
+class Command(NameCommand):
+    help = (
+        "Compare our numbers with a partner's: what may be lost or doubled, and what helps."
+        " Changes nothing without --apply."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("--apply", action="store_true", help="do it, then resume")
+        parser.add_argument("--reason", default="", help="why: needed with --apply")
+        typed = parser.add_argument_group("what the partner says, if its MSH cannot be asked")
+        typed.add_argument("--last", type=int, help="the last number it accepted, 0: none")
+        typed.add_argument("--last-id", default="", help="the MessageId it accepted last")
+        typed.add_argument("--has", action="append", default=[], help="a MessageId it has")
+        typed.add_argument("--lacks", action="append", default=[], help="one that it does not have")
+
+    def handle(self, *args: Any, name: str, **options: Any) -> None:
+        partner = self.partner(name)
+        if options["apply"] and not options["reason"]:
+            raise CommandError("--apply needs a --reason: it is kept in the history.")
+        try:
+            theirs = _typed(options) or resynchronise.ask(partner)
+            compared = _compared(partner, theirs, options)
+        except operate.NotPossible as refused:
+            raise CommandError(str(refused)) from None
+        applied = bool(options["apply"])
+        text = "\n".join(_lines(compared, applied=applied))
+        self.answer(_answer(name, compared, applied=applied), text, as_json=options["json"])
+
+
+def _typed(options: dict[str, Any]) -> LinkStatus | None:
+    """What the operator was told, None if the partner's MSH is to be asked."""
+    last = options["last"]
+    if last is None:
+        return None
+    if not 0 <= last <= sequence.LAST:
+        raise CommandError(f"The last number is 0 to {sequence.LAST}, not {last}.")
+    if last and not options["last_id"]:
+        raise CommandError("--last needs --last-id: a number alone does not prove anything.")
+    known = dict.fromkeys(options["has"], True) | dict.fromkeys(options["lacks"], False)
+    return LinkStatus(last or None, options["last_id"], known=known)
+
+
+def _compared(partner: Partner, theirs: LinkStatus, options: dict[str, Any]) -> Comparison:
+    if not options["apply"]:
+        return resynchronise.compare(partner, theirs)
+    return resynchronise.apply(partner, theirs, Actor(getpass.getuser(), options["reason"]))
+
+
+def _lines(compared: Comparison, *, applied: bool) -> list[str]:
+    made, ours, theirs = compared.plan, compared.ours, compared.theirs
+    return [
+        f"To the partner: we send {ours.coming} next; it accepted"
+        f" {theirs.accepted_number or 'nothing'} last {theirs.accepted_message_id}".rstrip()
+        + ".",
+        made.text,
+        f"May be lost: {made.lost or 'nothing'}.",
+        f"May be doubled: {made.doubled or 'nothing'}.",
+        *(f"The partner has it already: {message_id}" for message_id in compared.received),
+        f"From the partner: {compared.arriving_text}",
+        "Done, and resumed." if applied else "Nothing was changed: --apply does it and resumes.",
+    ]
+
+
+def _answer(name: str, compared: Comparison, *, applied: bool) -> dict[str, Any]:
+    made, theirs = compared.plan, compared.theirs
+    return {
+        "partner": name,
+        "mend": made.mend,
+        "text": made.text,
+        "lost": made.lost,
+        "doubled": made.doubled,
+        "completes": made.completes,
+        "received": list(compared.received),
+        "next_number": compared.ours.coming,
+        "accepted_number": theirs.accepted_number,
+        "accepted_message_id": theirs.accepted_message_id,
+        "arriving": compared.arriving,
+        "arriving_text": compared.arriving_text,
+        "applied": applied,
+    }

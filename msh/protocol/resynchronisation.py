@@ -1,0 +1,246 @@
+"""The numbers of two MSHs have parted: what may be lost or doubled, and what brings them together.
+
+Both sides are compared by number *and* MessageId before anything is changed (D17, D43). Nobody is
+ever renumbered by a guess: what cannot be proven is asked of a person.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from . import sequence
+from .events import Numbered
+
+
+@dataclass(frozen=True, slots=True)
+class LinkStatus:
+    """What an MSH says of a pair, to the one that asks.
+
+    `accepted_*` is the last reliable message it accepted from the asker, None and empty before the
+    first. `next_number` is that of its next message to the asker, `in_flight_*` the one that
+    waits for the asker's Acknowledgement. `known`: of the MessageIds asked about, which it has.
+    """
+
+    accepted_number: int | None
+    accepted_message_id: str
+    next_number: int | None = None
+    in_flight_number: int | None = None
+    in_flight_message_id: str = ""
+    known: Mapping[str, bool] = field(default_factory=dict)
+
+    @property
+    def expected(self) -> int:
+        """The number that it takes next."""
+        if self.accepted_number is None:
+            return sequence.FIRST
+        return sequence.following(self.accepted_number)
+
+    @property
+    def coming(self) -> int | None:
+        """The number that it sends next, None where it did not say."""
+        return self.next_number if self.in_flight_number is None else self.in_flight_number
+
+    def has(self, message_id: str) -> bool | None:
+        """Whether it has accepted a message; None where that is not known."""
+        if message_id == self.accepted_message_id:
+            return True
+        return self.known.get(message_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Stored messages of one epoch: the first and last number, and how many there are."""
+
+    epoch: int
+    first: int
+    last: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Our sending side. `anchor` is our own message that the partner accepted last, as we numbered
+    it, None if it is not among ours. `after_anchor` are the messages numbered after it, oldest
+    first, that the partner is to have; without an anchor, those of the present epoch."""
+
+    next_number: int
+    in_flight_number: int | None = None
+    in_flight_message_id: str = ""
+    anchor: Numbered | None = None
+    after_anchor: tuple[Run, ...] = ()
+
+    @property
+    def coming(self) -> int:
+        return self.next_number if self.in_flight_number is None else self.in_flight_number
+
+
+class Mend(StrEnum):
+    """What brings the numbers together."""
+
+    NOTHING = "nothing"
+    REWIND = "rewind"
+    ADOPT = "adopt"
+    ASK = "ask"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`text` tells what has happened, `lost` and `doubled` what may be, empty if nothing.
+
+    `completes`: the partner proves that it has the message in flight. `last` is for REWIND,
+    `next_number` for ADOPT.
+    """
+
+    mend: Mend
+    text: str
+    lost: str = ""
+    doubled: str = ""
+    completes: bool = False
+    last: Numbered | None = None
+    next_number: int = sequence.FIRST
+
+    @property
+    def changes(self) -> bool:
+        """True if there is something to be done on our side."""
+        return self.mend in (Mend.REWIND, Mend.ADOPT) or self.completes
+
+
+def plan(ours: Sent, theirs: LinkStatus) -> Plan:
+    """What has become of the numbers from us to the partner."""
+    flying = ours.in_flight_message_id
+    completes = bool(flying) and theirs.has(flying) is True
+    coming = ours.next_number if completes else ours.coming
+    if coming == theirs.expected:
+        return Plan(Mend.NOTHING, _agreed(ours, completes, coming), completes=completes)
+    if ours.anchor is not None and ours.anchor.sequence_number == theirs.accepted_number:
+        return _anchored(ours, ours.anchor, completes)
+    if theirs.accepted_number is None and ours.after_anchor:
+        return _rewind(ours.after_anchor, None)
+    return _adopt(ours, theirs, completes)
+
+
+def _agreed(ours: Sent, completes: bool, coming: int) -> str:
+    if completes:
+        number = ours.in_flight_number
+        return f"The partner has number {number}, its Acknowledgement was lost; next is {coming}."
+    return f"The numbers agree: the partner expects {coming}, and that is what comes."
+
+
+def _anchored(ours: Sent, anchor: Numbered, completes: bool) -> Plan:
+    """The last message that the partner accepted is one of ours."""
+    if ours.after_anchor:
+        return _rewind(ours.after_anchor, anchor)
+    if ours.next_number == sequence.FIRST:
+        text = "Our numbers start again at 1; the partner takes that as a reset, if it agreed to."
+        return Plan(Mend.NOTHING, text, completes=completes)
+    number = sequence.following(anchor.sequence_number)
+    text = f"The partner has everything; it expects {number}, not {ours.next_number}."
+    return Plan(Mend.ADOPT, text, completes=completes, next_number=number)
+
+
+def _rewind(again: tuple[Run, ...], anchor: Numbered | None) -> Plan:
+    """The partner was restored from a backup: it lacks what it had acknowledged."""
+    last = anchor or Numbered(0, again[0].epoch)
+    since = f"anything after number {last.sequence_number}" if anchor else "anything of ours"
+    if missing := _missing(again, last):
+        text = (
+            f"The partner lacks {since}, and not all of it is stored here any more: {missing}."
+            " Settle with the partner what becomes of it, then reset the sequence."
+        )
+        return Plan(Mend.ASK, text, lost=missing)
+    first, end, count = again[0].first, again[-1].last, sum(run.count for run in again)
+    numbers = f"number {first}" if count == 1 else f"numbers {first} to {end}"
+    text = (
+        f"The partner lacks {since}: it was restored. {numbers.capitalize()} ({count} in all) go"
+        " again, the same bytes under the same numbers, one at a time; then the queue."
+    )
+    before = "" if anchor or last.epoch == 1 else "what was sent before the numbers began again"
+    doubled = (
+        f"{numbers}, in the partner's application, if that was not restored together with its MSH"
+    )
+    return Plan(Mend.REWIND, text, lost=before, doubled=doubled, last=last)
+
+
+def _missing(again: tuple[Run, ...], last: Numbered) -> str:
+    """Which numbers after `last` are not stored, "" if all are. An epoch begins with 1, or goes
+    on where the one before it ended."""
+    end, epoch = last.sequence_number, last.epoch
+    for run in again:
+        goes_on = run.first == end % sequence.LAST + 1
+        if not goes_on and (run.epoch == epoch or run.first != sequence.FIRST):
+            return f"numbers {end % sequence.LAST + 1} to {sequence.preceding(run.first)}"
+        if run.count != run.last - run.first + 1:
+            return f"some of the numbers {run.first} to {run.last}"
+        end, epoch = run.last, run.epoch
+    return ""
+
+
+def _adopt(ours: Sent, theirs: LinkStatus, completes: bool) -> Plan:
+    """The last message that the partner accepted is none of ours: we were restored."""
+    flying = ours.in_flight_message_id
+    if flying and not completes and theirs.has(flying) is None:
+        text = (
+            f"The partner accepted messages that are unknown here. Ask it whether it has the"
+            f" message in flight, {flying}, and give the answer: --has or --lacks {flying}."
+        )
+        return Plan(Mend.ASK, text)
+    start, end = ours.next_number if completes else ours.coming, theirs.accepted_number
+    text = (
+        f"The partner accepted number {end} under a MessageId that is unknown here: this MSH was"
+        f" restored from a backup. Its next message gets number {theirs.expected}."
+    )
+    ahead = end is not None and sequence.is_ahead(end, start)
+    numbers = f"numbers {start} to {end}" if ahead else f"our numbers after {end}"
+    lost = (
+        f"what became of {numbers}: they were sent after the backup was made, and are not"
+        " in this store"
+        if ahead
+        else f"{numbers}: the partner does not have them"
+    )
+    doubled = "what applications submit again under new MessageIds because it is missing here"
+    return Plan(
+        Mend.ADOPT,
+        text,
+        lost=lost,
+        doubled=doubled if ahead else "",
+        completes=completes,
+        next_number=theirs.expected,
+    )
+
+
+class Arriving(StrEnum):
+    """How the partner's numbers stand to what we accepted."""
+
+    UNKNOWN = "unknown"
+    AGREED = "agreed"
+    RESTARTED = "restarted"
+    WE_LACK = "we lack messages"
+    THEY_FORGOT = "the partner forgot messages"
+
+
+def arriving(expected: int, theirs: LinkStatus, has_in_flight: bool) -> tuple[Arriving, str]:
+    """What has become of the numbers from the partner to us, and a sentence that says it.
+
+    `expected`: the number we take next. `has_in_flight`: we have the message that it has in flight.
+    """
+    coming = theirs.coming
+    if coming is None:
+        return Arriving.UNKNOWN, "It is not known which number the partner sends next."
+    if has_in_flight or coming == expected:
+        return Arriving.AGREED, f"The numbers agree: we expect {expected}."
+    if sequence.is_ahead(coming, expected):
+        last = sequence.preceding(coming)
+        text = (
+            f"The partner sends {coming} next and we expect {expected}: we lack {expected} to"
+            f" {last}. The partner has to send them again (resynchronise there); only if it"
+            f" cannot, give them up: expect NAME --number {coming}."
+        )
+        return Arriving.WE_LACK, text
+    if coming == sequence.FIRST:
+        text = f"The partner starts again at 1; we expect {expected}."
+        return Arriving.RESTARTED, text
+    text = (
+        f"The partner sends {coming} next and we expect {expected}: it was restored and has to"
+        f" go on with {expected} (resynchronise there). Until then its messages are refused."
+    )
+    return Arriving.THEY_FORGOT, text

@@ -1,0 +1,71 @@
+"""The answer to a link-status enquiry (D43): JSON, written and read by MSHs of this product."""
+
+import json
+from typing import Any
+
+from msh.protocol.errors import Unreadable
+from msh.protocol.message import MESSAGE_ID_LIMIT
+from msh.protocol.resynchronisation import LinkStatus
+from msh.protocol.sequence import FIRST, LAST
+
+CONTENT_TYPE = "application/json"
+
+
+def write(status: LinkStatus) -> bytes:
+    """The document, UTF-8."""
+    return json.dumps(
+        {
+            "accepted": {
+                "sequence_number": status.accepted_number,
+                "message_id": status.accepted_message_id,
+            },
+            "sending": {
+                "next_number": status.next_number,
+                "in_flight_number": status.in_flight_number,
+                "in_flight_message_id": status.in_flight_message_id,
+            },
+            "known": dict(status.known),
+        }
+    ).encode()
+
+
+def read(document: bytes) -> LinkStatus:
+    """Raises Unreadable, naming what is wrong."""
+    try:
+        whole = json.loads(document)
+    except ValueError:
+        raise Unreadable(
+            "the link status is not JSON: does an MSH of this product answer?"
+        ) from None
+    accepted, sending, known = (_object(whole, name) for name in ("accepted", "sending", "known"))
+    return LinkStatus(
+        accepted_number=_number(accepted, "sequence_number"),
+        accepted_message_id=_text(accepted, "message_id"),
+        next_number=_number(sending, "next_number"),
+        in_flight_number=_number(sending, "in_flight_number"),
+        in_flight_message_id=_text(sending, "in_flight_message_id"),
+        known={str(name): has is True for name, has in known.items()},
+    )
+
+
+def _object(whole: Any, name: str) -> dict[str, Any]:
+    value = whole.get(name) if isinstance(whole, dict) else None
+    if not isinstance(value, dict):
+        raise Unreadable(f"the link status has no object {name!r}")
+    return value
+
+
+def _number(holder: dict[str, Any], name: str) -> int | None:
+    value = holder.get(name)
+    if value is None:
+        return None
+    if type(value) is not int or not FIRST <= value <= LAST:
+        raise Unreadable(f"the link status has a {name} that is no sequence number")
+    return value
+
+
+def _text(holder: dict[str, Any], name: str) -> str:
+    value = holder.get(name) or ""
+    if not isinstance(value, str) or len(value) > MESSAGE_ID_LIMIT:
+        raise Unreadable(f"the link status has a {name} that is no MessageId")
+    return value

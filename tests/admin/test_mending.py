@@ -1,0 +1,157 @@
+"""Cancel, reset, resynchronise, allow reset, expect: who may, and what they do."""
+
+from typing import Any
+
+import pytest
+from django.contrib.messages import get_messages
+from django.test import Client
+from django.urls import reverse
+
+from msh.flows import resynchronise
+from msh.flows.link_status import NoStatus
+from msh.models import History, InboundLink, OutboundLink, OutboundMessage
+from msh.protocol.resynchronisation import LinkStatus
+from tests.flows.world import make_world
+
+from .conftest import client_of, suspended_world, waiting_world
+
+pytestmark = pytest.mark.django_db
+
+VERBS = ("cancel", "reset_sequence", "resynchronise")
+
+
+@pytest.fixture
+def mender() -> Client:
+    rights = [f"{verb}_outboundlink" for verb in VERBS]
+    rights += ["view_outboundmessage", "allow_reset_inboundlink", "expect_inboundlink"]
+    return client_of("max", "view_outboundlink", "view_inboundlink", *rights)
+
+
+def address(verb: str, row: Any) -> str:
+    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_{verb}", args=[row.pk])
+
+
+def submit(client: Client, verb: str, row: Any, **fields: Any) -> Any:
+    data = {"_form_submitted": "True", "reason": "agreed by telephone", **fields}
+    return client.post(address(verb, row), data)
+
+
+def said(response: Any) -> str:
+    return " ".join(str(message) for message in get_messages(response.wsgi_request))
+
+
+def test_the_message_in_flight_is_cancelled_with_a_verdict(mender: Client) -> None:
+    world = suspended_world(queued=0)
+
+    response = submit(mender, "cancel", world.link, verdict="received")
+
+    assert "the message is cancelled. The link is suspended now." in said(response)
+    message = OutboundMessage.objects.get()
+    assert (message.state, message.outcome) == ("cancelled", "received")
+    assert History.objects.filter(event="MessageCancelled", actor="max").exists()
+
+
+def test_a_verdict_is_required_and_one_that_is_not_proven_refused(mender: Client) -> None:
+    world = waiting_world()
+    world.there.address = "mailto:b@example.net"
+    world.there.save(update_fields=["address"])
+    assert "verdict" in submit(mender, "cancel", world.link).context["form"].errors
+    response = submit(mender, "cancel", world.link, verdict="not_received")
+    assert "nobody proves that it was not received" in said(response)
+    assert OutboundMessage.objects.get().state == "in_flight"
+
+
+def test_the_sequence_is_reset_when_nothing_is_in_flight(mender: Client) -> None:
+    world = make_world()
+    world.submit()
+    world.settle()
+    assert "gets number 1" in said(submit(mender, "reset_sequence", world.link))
+    assert world.link.next_number == 1
+    flying = waiting_world()
+    assert "a message is in flight" in said(submit(mender, "reset_sequence", flying.link))
+
+
+def test_both_sides_are_shown_before_they_are_brought_together(
+    mender: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The partner's answer is scripted: the enquiry itself is proven in tests/endpoint."""
+    world = suspended_world(queued=0)
+    OutboundLink.objects.filter(pk=world.link.pk).update(suspended_for="resynchronise")
+    monkeypatch.setattr(resynchronise, "enquire", lambda *_: LinkStatus(None, ""))
+
+    page = mender.get(address("resynchronise", world.link)).content.decode()
+    assert "The numbers agree: the partner expects 1, and that is what comes." in page
+    assert world.link.state == "suspended"
+
+    assert "the numbers agree" in said(submit(mender, "resynchronise", world.link))
+    assert world.link.state == "waiting"
+
+
+def test_a_partner_that_cannot_be_asked_changes_nothing(
+    mender: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(*_: object) -> LinkStatus:
+        raise NoStatus("Partner acme does not say how its link is.")
+
+    world = suspended_world()
+    monkeypatch.setattr(resynchronise, "enquire", silent)
+    assert (
+        "manage.py resynchronise"
+        in mender.get(address("resynchronise", world.link)).content.decode()
+    )
+    assert "does not say" in said(submit(mender, "resynchronise", world.link))
+    assert world.link.state == "suspended"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_without_its_permission_a_verb_is_refused(verb: str) -> None:
+    world = suspended_world()
+    others = [f"{other}_outboundlink" for other in VERBS if other != verb]
+    client = client_of("carl", "view_outboundlink", *others)
+    before = OutboundLink.objects.values().get(pk=world.link.pk)
+    assert submit(client, verb, world.link, verdict="received").status_code == 403
+    assert client.get(address(verb, world.link)).status_code == 403
+    assert OutboundLink.objects.values().get(pk=world.link.pk) == before
+
+
+def test_a_queued_message_is_cancelled_on_its_page(mender: Client) -> None:
+    world = suspended_world(queued=1)
+    queued = OutboundMessage.objects.get(state="queued")
+    flying = OutboundMessage.objects.get(state="in_flight")
+
+    assert address("cancel", queued) in page_of(mender, queued)
+    assert address("cancel", flying) not in page_of(mender, flying)
+    submit(mender, "cancel", queued)
+    assert "is in flight" in said(submit(mender, "cancel", flying))
+
+    states = OutboundMessage.objects.order_by("pk").values_list("state", flat=True)
+    assert list(states) == ["in_flight", "cancelled"]
+    assert world.link.in_flight == flying
+    viewer = client_of("vera", "view_outboundmessage")
+    assert submit(viewer, "cancel", queued).status_code == 403
+
+
+def page_of(client: Client, message: OutboundMessage) -> str:
+    url = reverse("admin:msh_outboundmessage_change", args=[message.pk])
+    return client.get(url).content.decode()
+
+
+def test_the_receiving_side_allows_a_reset_or_expects_a_number(mender: Client) -> None:
+    world = make_world()
+    world.submit()
+    world.settle()
+    link = InboundLink.objects.get(partner=world.here)
+
+    assert "accepted" in said(submit(mender, "allow_reset", link))
+    assert "it is allowed already" in said(submit(mender, "allow_reset", link))
+    assert "taken next" in said(submit(mender, "expect", link, number="42"))
+    assert "is what is expected" in said(submit(mender, "expect", link, number="42"))
+    assert "number" in submit(mender, "expect", link, number="0").context["form"].errors
+
+    link.refresh_from_db()
+    assert link.last_number == 41
+    acts = History.objects.filter(actor="max", direction="in").values_list("event", flat=True)
+    assert set(acts) == {"ResetAllowed", "NumberExpected"}
+    viewer = client_of("vera", "view_inboundlink")
+    assert submit(viewer, "expect", link, number="50").status_code == 403
+    assert submit(viewer, "allow_reset", link).status_code == 403

@@ -1,0 +1,112 @@
+"""The link-status enquiry: what a partner is told of its own pair, and nobody else (D43)."""
+
+import json
+
+import pytest
+
+from msh.flows import operate
+from msh.flows.advance import Actor
+from msh.flows.link_status import ASKED_AT_ONCE, NoStatus, enquire
+from msh.models import InboundMessage
+from msh.protocol.resynchronisation import LinkStatus
+from partners.models import Credential, Partner, digest_of
+from partners.models.partner import OutgoingKind
+from tests.peer import Peer, Response, normal
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def ask(peer: Peer, path: str = "/ebxml/link-status", **options: object) -> Response:
+    return peer.send(normal(), method="GET", path=path, **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def itself(web: str, partner: Partner) -> Partner:
+    """A partner whose MSH is ours: what we ask it, the web under test answers as to `acme`."""
+    asked = Partner(name="itself", uri="http://itself.example/ebxml/", address=web)
+    asked.show(OutgoingKind.BEARER, "token")
+    asked.save()
+    return asked
+
+
+def test_an_unused_pair_expects_number_1_in_both_directions(itself: Partner) -> None:
+    assert enquire(itself) == LinkStatus(None, "", next_number=1)
+
+
+@pytest.mark.requirement("000-049")
+def test_the_last_number_and_message_id_and_what_is_known_are_told(
+    itself: Partner, partner: Partner, peer: Peer
+) -> None:
+    messages = [normal(sequence_number=number) for number in (1, 2)]
+    for message in messages:
+        peer.send(message)
+    operate.start_link(partner, "out", 41, Actor())
+    ids = [messages[0].message_id, "a strange id/ü?&"]
+
+    status = enquire(itself, ids)
+
+    assert (status.accepted_number, status.accepted_message_id) == (2, messages[1].message_id)
+    assert status.known == {ids[0]: True, ids[1]: False}
+    assert (status.expected, status.coming) == (3, 42)
+    assert InboundMessage.objects.count() == 2
+
+
+def test_many_messages_are_asked_about_in_several_enquiries(itself: Partner) -> None:
+    ids = [f"{number}-{'x' * 200}" for number in range(3 * ASKED_AT_ONCE + 1)]
+    assert enquire(itself, ids).known == dict.fromkeys(ids, False)
+
+
+@pytest.mark.parametrize(
+    "path", ["/ebxml/link-status", "/ebxml/link-status/", "/ebxml/x/link-status"]
+)
+def test_it_stands_beside_every_name_of_the_endpoint(peer: Peer, path: str) -> None:
+    response = ask(peer, path)
+    assert response.status == 200
+    assert set(json.loads(response.body)) == {"accepted", "sending", "known"}
+
+
+def test_a_stranger_is_told_nothing(peer: Peer) -> None:
+    for token in (None, "wrong"):
+        response = ask(peer, token=token)
+        assert (response.status, response.body) == (401, b"")
+
+
+def test_another_partners_pair_is_not_told(peer: Peer, partner: Partner) -> None:
+    other = Partner.objects.create(name="other", uri="http://other.example/ebxml/")
+    Credential.objects.create(partner=other, sha256=digest_of("other"))
+    message = normal(sequence_number=1)
+    peer.send(message)
+    response = ask(peer, f"/ebxml/link-status?message_id={message.message_id}", token="other")
+    told = json.loads(response.body)
+    assert told["accepted"]["sequence_number"] is None
+    assert told["known"] == {message.message_id: False}
+
+
+def test_only_get_asks(peer: Peer) -> None:
+    """A message to a name that is called like it is still a message."""
+    assert peer.send(normal(sequence_number=1), path="/ebxml/link-status").status == 204
+    assert peer.send(normal(), path="/ebxml/x/link-status").status == 404
+    assert ask(peer, "/ebxml/").status == 405
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        ("http://127.0.0.1:1/ebxml/", "ClientConnectorError"),
+        ("mailto:acme@example.net", "only MSHs that are reached by HTTP can"),
+    ],
+)
+def test_who_cannot_be_asked_is_named_with_the_cure(
+    partner: Partner, address: str, why: str
+) -> None:
+    partner.address = address
+    with pytest.raises(NoStatus, match=why) as problem:
+        enquire(partner)
+    assert "give them: --last N --last-id ID" in str(problem.value)
+
+
+def test_a_partner_that_is_no_msh_of_this_product(partner: Partner) -> None:
+    with Peer() as stranger:
+        partner.address = stranger.address
+        with pytest.raises(NoStatus, match="204"):
+            enquire(partner)

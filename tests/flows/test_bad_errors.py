@@ -1,0 +1,150 @@
+"""Error Messages that are strange, forged or late: noted, never answered, nothing lost."""
+
+import pytest
+
+from msh.flows import receive
+from msh.models import History, Incident, OutboundMessage, Signal
+from msh.protocol.vocabulary import ErrorCode
+from msh.transport.job import Job
+from tests.peer import OMIT, Draft, error
+
+from .world import World, make_world
+
+pytestmark = pytest.mark.django_db
+
+CODES = [code for code in ErrorCode if code is not ErrorCode.TRANSIENT_ERROR]
+
+
+def waiting() -> tuple[World, OutboundMessage, Job]:
+    world = make_world()
+    message = world.submit()
+    (job,) = world.look()
+    world.end(job)
+    return world, message, job
+
+
+def about(world: World, ref: str, code: str, **fields: object) -> Draft:
+    """An Error Message of the partner, for the message `ref`."""
+    ours, theirs = world.there.our_uri, world.there.uri
+    pair = {"sender_uri": theirs, "receiver_uri": ours, "error_uri": theirs, "tpa_id": "tpa-1"}
+    parties = {"from_party": theirs, "to_party": ours}
+    return error(ref, code, **(pair | parties | fields))
+
+
+def come(world: World, draft: Draft) -> None:
+    answer = receive.receive(world.there, draft.content_type, draft.body)
+    assert answer.status == 204
+    assert not Signal.objects.exists(), "an Error is never answered"
+
+
+@pytest.mark.requirement("000-016", "000-029", "000-084")
+@pytest.mark.parametrize("code", [*CODES, "NeverHeardOf", "", "x" * 500], ids=str)
+def test_every_code_but_one_suspends_and_keeps_what_it_says(code: str) -> None:
+    world, message, _ = waiting()
+    come(world, about(world, message.message_id, code, description="Mend your <crate>."))
+
+    parted = code in ("SequenceConflict", "SequenceGap", "SequenceStale")
+    incident = Incident.objects.get()
+    assert incident.kind == ("resynchronise" if parted else "error_received")
+    assert incident.detail.endswith(": Mend your <crate>.")
+    assert incident.detail.startswith(code or "Unknown")
+    assert (world.link.state, world.link.in_flight) == ("suspended", message)
+
+
+@pytest.mark.requirement("000-080")
+@pytest.mark.parametrize(
+    ("min_retry_secs", "wait"),
+    [
+        ("-1", 60),
+        ("soon", 60),
+        (OMIT, 60),
+        ("", 60),
+        ("1.5", 60),
+        ("0", 1),
+        ("10", 10),
+        ("1" + "0" * 12, 3600),
+        ("9" * 18, 3600),
+        ("9" * 5000, 60),
+    ],
+    ids=lambda value: str(value)[:16],
+)
+def test_whatever_wait_is_asked_for_is_bounded(min_retry_secs: object, wait: int) -> None:
+    """D10, D54: unusable counts as absent, below 1 as 1, and a cap."""
+    world, message, _ = waiting()
+    come(
+        world,
+        about(world, message.message_id, "TransientError", min_retry_secs=min_retry_secs),
+    )
+
+    link = world.link
+    assert (link.state, link.retries_spent) == ("transient", 0)
+    note = History.objects.get(event="TransientErrorReceived", subject="message")
+    assert link.due is not None
+    assert round((link.due - note.at).total_seconds()) == wait
+
+
+@pytest.mark.requirement("000-014")
+@pytest.mark.parametrize("code", ["TransientError", "SequenceGap", "NotSupported", "NeverHeardOf"])
+@pytest.mark.parametrize("ref", ["old", "unknown", "of another partner", "none", "endless"])
+def test_an_error_for_another_message_never_touches_the_one_in_flight(code: str, ref: str) -> None:
+    """D3."""
+    world, other = make_world(), make_world()
+    old = world.submit()
+    world.settle()
+    message, foreign = world.submit(), other.submit()
+    world.look()
+    refs = {
+        "old": old.message_id,
+        "unknown": "never-sent",
+        "of another partner": foreign.message_id,
+        "none": OMIT,
+        "endless": "x" * 10_000,
+    }
+    Signal.objects.all().delete()
+    before = world.link.lane
+
+    come(world, about(world, "any", code, ref_to_message_id=refs[ref]))
+
+    assert world.link.lane == before
+    old.refresh_from_db()
+    message.refresh_from_db()
+    assert (old.state, message.state) == ("acknowledged", "in_flight")
+    assert not Incident.objects.exists()
+    assert History.objects.filter(partner=world.there, event__startswith="Error").count() == 1
+
+
+def test_an_error_with_nothing_in_flight_is_noted() -> None:
+    world = make_world()
+    message = world.submit()
+    world.settle()
+    Signal.objects.all().delete()
+    for code in ("TransientError", "NotSupported"):
+        come(world, about(world, message.message_id, code))
+    assert (world.link.state, Incident.objects.count()) == ("idle", 0)
+    come(world, about(world, message.message_id, "SequenceStale"))
+    assert (world.link.state, Incident.objects.get().kind) == ("idle", "resynchronise")
+
+
+@pytest.mark.requirement("000-107")
+def test_what_we_answer_names_the_place_and_the_cure() -> None:
+    """Our own Errors, read back: code, Severity, Location, and a sentence."""
+    world = make_world()
+    message = world.submit()
+    (job,) = world.look()
+    for wrong, code, location, words in (
+        (b"<SequenceNumber>7<", "SequenceGap", "RoutingHeader/SequenceNumber", "1 to 6 missing"),
+        (b"<SequenceNumber>x<", "ValueNotRecognized", "RoutingHeader/SequenceNumber", "is 'x'"),
+        (b"<TPAId>none<", "SecurityFailure", "TPAInfo/TPAId", "no agreement 'none'"),
+    ):
+        Signal.objects.all().delete()
+        element = wrong.split(b">")[0] + b">"
+        start = job.body.index(element)
+        end = job.body.index(b"<", start + 1)
+        body = job.body[:start] + wrong[:-1] + job.body[end:]
+        receive.receive(world.here, job.content_type, body)
+        owed = Signal.objects.get()
+        assert (owed.kind, owed.code) == ("Error", code)
+        assert owed.ref_to_message_id == message.message_id
+        assert owed.location.endswith(location)
+        assert words in owed.description
+    assert world.received() == []

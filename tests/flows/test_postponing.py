@@ -1,0 +1,178 @@
+"""What we cannot take now: a TransientError, and nothing stored (000 §4.2)."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from django.db import InternalError, connection
+from pytest_django.fixtures import Settings
+
+from msh.flows import operate, receive, store
+from msh.flows.advance import Actor
+from msh.models import InboundMessage, Incident, Signal
+from msh.transport.job import Job
+from partners.models import Partner
+from tests.peer import Peer
+
+from .world import World, make_world
+
+pytestmark = pytest.mark.django_db
+
+ALL = 1 << 60  # bytes: more than any disk has
+
+
+def limit(world: World, **limits: int) -> None:
+    for name, value in limits.items():
+        setattr(world.here, name, value)
+    world.here.save(update_fields=list(limits))
+
+
+def copy_of_next(world: World) -> Job:
+    """The first copy of a new message."""
+    world.submit()
+    return next(job for job in world.look() if b'"Normal"' in job.body)
+
+
+def owed() -> list[tuple[str, str, int | None]]:
+    """Kind, code and MinRetrySecs of the signals that are owed."""
+    rows = Signal.objects.filter(owed__gt=0).order_by("pk")
+    return list(rows.values_list("kind", "code", "min_retry_secs"))
+
+
+def open_incidents() -> list[str]:
+    return list(Incident.objects.filter(resolved_at=None).values_list("kind", flat=True))
+
+
+@pytest.mark.requirement("000-003", "000-081", "000-083")
+@pytest.mark.parametrize("watched", ["disk", "database"])
+def test_without_room_nothing_new_is_stored_and_its_sender_waits_without_spending_retries(
+    settings: Settings, watched: str
+) -> None:
+    world = make_world()
+    job = copy_of_next(world)
+    disk: dict[str, Any] = {"MSH_DISK_PATH": "/", "MSH_DISK_WATERMARK": ALL}
+    full = disk if watched == "disk" else {"MSH_STORE_LIMIT": 1}
+    for name, value in full.items():
+        setattr(settings, name, value)
+
+    answer = world.hand_over(job)
+    world.end(job)
+
+    assert answer.status == 204
+    assert "nearly full" in answer.reason or "store is full" in answer.reason
+    assert world.received() == []
+    assert owed() == [("Error", "TransientError", 60)]
+    assert open_incidents() == ["store_short"]
+    world.settle()
+    assert (world.link.state, world.link.retries_spent, world.link.transients) == (
+        "transient",
+        0,
+        1,
+    )
+
+    for name in full:
+        setattr(settings, name, "" if name == "MSH_DISK_PATH" else 0)
+    operate.resume(world.there, Actor("ann", "there is room again"))
+    world.settle()
+    assert len(world.received()) == 1
+
+
+@pytest.mark.requirement("000-013")
+def test_a_known_message_is_acknowledged_again_without_room(settings: Settings) -> None:
+    world = make_world()
+    job = copy_of_next(world)
+    world.hand_over(job)
+    settings.MSH_DISK_PATH, settings.MSH_DISK_WATERMARK = "/", ALL
+    world.hand_over(job)
+    assert owed() == [("Acknowledgement", "", None)]
+    assert Signal.objects.get().owed == 2
+
+
+@pytest.mark.parametrize(
+    "limits", [{"undelivered_limit": 2}, {"undelivered_bytes_limit": 2 * len("<order/>")}]
+)
+def test_a_consumer_that_does_not_keep_up_blocks_its_partner_only(limits: dict[str, int]) -> None:
+    world, other = make_world(), make_world()
+    limit(world, **limits)
+    for _ in range(3):
+        world.submit()
+    world.settle()
+    other.submit()
+    other.settle()
+
+    assert len(world.received()) == 2
+    assert len(other.received()) == 1
+    assert world.link.state == "transient"
+    assert open_incidents() == ["backlog"]
+
+    InboundMessage.objects.filter(link__partner=world.here).update(state="delivered")
+    operate.resume(world.there, Actor("ann", "it keeps up again"))
+    world.settle()
+    assert len(world.received()) == 3
+
+
+def test_a_partner_that_is_too_fast_waits_until_its_minute_is_over() -> None:
+    world = make_world()
+    limit(world, rate_limit=2)
+    for _ in range(3):
+        world.submit()
+    world.settle()
+
+    assert len(world.received()) == 2
+    (row,) = Signal.objects.filter(kind="Error")
+    assert row.min_retry_secs is not None
+    assert 1 <= row.min_retry_secs <= 60
+    assert open_incidents() == []
+
+    InboundMessage.objects.update(received_at=row.first_at.replace(year=2020))
+    operate.resume(world.there, Actor("ann", "a minute later"))
+    world.settle()
+    assert len(world.received()) == 3
+
+
+def test_a_disk_that_cannot_be_measured_stops_nobody(settings: Settings) -> None:
+    """A start-up check has told of it."""
+    settings.MSH_DISK_PATH = "/no/such/folder"
+    world = make_world()
+    world.submit()
+    world.settle()
+    assert len(world.received()) == 1
+
+
+@contextmanager
+def read_only() -> Iterator[None]:
+    """The store takes nothing, as after a failover to a standby."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET default_transaction_read_only = on")
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("SET default_transaction_read_only = off")
+
+
+@pytest.mark.requirement("000-003", "001-14")
+@pytest.mark.django_db(transaction=True)
+def test_a_read_only_store_is_told_from_memory_and_answers_503() -> None:
+    """No Ack, nothing stored; the TransientError is a POST of its own nevertheless."""
+    with Peer() as peer:
+        world = make_world()
+        job = copy_of_next(world)
+        Partner.objects.filter(pk=world.here.pk).update(address=peer.address)
+        world.here.refresh_from_db()
+        known = Partner.objects.by_credential(f"Bearer {world.here.name}")
+        assert known is not None
+        with read_only():
+            assert receive.receive_usual(known, job.content_type, job.body) is None
+            with pytest.raises(InternalError) as refused:
+                receive.receive(world.here, job.content_type, job.body)
+        assert store.cannot_be_written(refused.value)
+        came = peer.received.wait_for(list, 30, "a TransientError")
+        assert [one.message.error_code for one in came] == ["TransientError"]
+        assert came[0].message.text("ErrorHeader/Error/MinRetrySecs") == "60"
+        assert world.received() == []
+        assert owed() == []
+
+        receive.receive(world.here, job.content_type, job.body)
+        assert len(world.received()) == 1

@@ -1,0 +1,173 @@
+"""Probes, late Acks, early warnings, and links that are stuck."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+from pytest_django.fixtures import Settings
+
+from msh.flows import operate, watch
+from msh.flows.advance import Actor
+from msh.models import Incident, OutboundLink, OutboundMessage, PartyEvent
+from msh.transport.job import Job
+
+from .world import LOST, World, make_world
+
+pytestmark = pytest.mark.django_db
+
+LONG_AGO = timedelta(days=2)
+ANN = Actor("ann", "because")
+
+
+def silent(**of_partner: object) -> tuple[World, OutboundMessage, Job]:
+    """Its only copy was carried and never acknowledged: suspended."""
+    world = make_world(retries=0)
+    for name, value in of_partner.items():
+        setattr(world.there, name, value)
+    world.there.save(update_fields=list(of_partner))
+    message = world.submit()
+    (job,) = world.look()
+    world.end(job)
+    let_pass(world)
+    assert world.link.state == "suspended"
+    return world, message, job
+
+
+def let_pass(world: World) -> None:
+    """The deadline of the message in flight is over."""
+    OutboundLink.objects.filter(pk=world.link.pk).update(due=timezone.now() - LONG_AGO)
+    world.look()
+
+
+def let_age(world: World) -> None:
+    """It was suspended long ago."""
+    OutboundLink.objects.filter(pk=world.link.pk, state="suspended").update(
+        suspended_since=timezone.now() - LONG_AGO
+    )
+
+
+def told(message: OutboundMessage) -> list[str]:
+    return list(
+        PartyEvent.objects.filter(message=message).order_by("pk").values_list("kind", flat=True)
+    )
+
+
+def test_a_partner_is_probed_only_where_that_was_chosen_and_when_it_is_due() -> None:
+    world, _, _ = silent()
+    let_age(world)
+    assert watch.probe() == 0
+    patient, _, _ = silent(probe_interval=3600)
+    assert watch.probe() == 0
+    let_age(patient)
+    assert watch.probe() == 1
+    assert watch.probe() == 0
+    assert (patient.link.state, world.link.state) == ("waiting", "suspended")
+
+
+def test_a_probe_is_one_copy_and_a_silent_one_tells_nobody_again() -> None:
+    world, message, first = silent(probe_interval=60)
+    let_age(world)
+    watch.probe()
+    (copy,) = world.look()
+    assert copy.body == first.body
+    world.end(copy, LOST)
+    let_pass(world)
+
+    assert (world.link.state, world.look()) == ("suspended", [])
+    assert told(message) == ["suspended"]
+    assert Incident.objects.get().count == 2
+
+
+def test_a_probe_that_is_acknowledged_resumes() -> None:
+    world, message, _ = silent(probe_interval=60)
+    queued = world.submit()
+    let_age(world)
+    watch.probe()
+    world.settle()
+
+    assert world.received() == [message.message_id, queued.message_id]
+    assert world.link.state == "idle"
+    assert Incident.objects.get().resolved_by == "msh"
+
+
+def test_what_an_operator_suspended_is_not_probed() -> None:
+    world = make_world()
+    world.there.probe_interval = 1
+    world.there.save(update_fields=["probe_interval"])
+    world.submit()
+    world.look()
+    operate.suspend(world.there, ANN)
+    let_age(world)
+    assert watch.probe() == 0
+
+
+@pytest.mark.requirement("000-030", "000-033")
+@pytest.mark.parametrize(("chosen", "state"), [(False, "suspended"), (True, "waiting")])
+def test_a_late_ack_resumes_by_itself_only_where_that_was_chosen(chosen: bool, state: str) -> None:
+    """D12."""
+    world, message, copy = silent(resume_on_late_ack=chosen)
+    world.submit()
+    world.hand_over(copy)
+    (ack,) = world.look()
+    world.here.refresh_from_db()
+    world.there.refresh_from_db()
+    world.hand_over(ack)
+
+    message.refresh_from_db()
+    assert (message.state, world.link.state) == ("acknowledged", state)
+    assert world.link.late_ack is not chosen
+    assert Incident.objects.filter(resolved_at=None).exists() is not chosen
+
+
+def test_the_sending_application_is_warned_while_retries_remain() -> None:
+    world = make_world(retries=3)
+    world.agreement.early_warning = 2
+    world.agreement.save(update_fields=["early_warning"])
+    message = world.submit()
+    (job,) = world.look()
+    for retry in range(3):
+        world.end(job)
+        OutboundLink.objects.filter(pk=world.link.pk).update(due=timezone.now() - LONG_AGO)
+        (job,) = world.look()
+        assert told(message) == (["delayed"] if retry else [])
+    assert PartyEvent.objects.get().detail == "retry 2 of 3: no Acknowledgement yet"
+
+
+def test_a_stuck_link_is_told_once_and_resolved_when_it_moves(settings: Settings) -> None:
+    settings.MSH_STUCK_AFTER = 3600
+    world, moving = make_world(), make_world()
+    moving.submit()
+    world.submit()
+    (_, job) = world.look()
+    world.end(job)
+    assert watch.find_stuck() == 0
+    OutboundMessage.objects.filter(link=world.link).update(submitted_at=timezone.now() - LONG_AGO)
+
+    assert [watch.find_stuck() for _ in range(3)] == [1, 1, 1]
+
+    incident = Incident.objects.get()
+    assert (incident.kind, incident.partner, incident.count) == ("stuck", world.there, 1)
+    assert "number 1 is in flight after 1 attempts" in incident.detail
+    world.settle()
+    operate.send_now(world.there, ANN)
+    world.settle()
+    assert watch.find_stuck() == 0
+    assert Incident.objects.get().resolution == "it moves again"
+
+
+def test_what_waited_while_the_link_was_suspended_is_not_stuck(settings: Settings) -> None:
+    settings.MSH_STUCK_AFTER = 3600
+    world, _, _ = silent()
+    OutboundMessage.objects.update(submitted_at=timezone.now() - LONG_AGO)
+    assert watch.find_stuck() == 0
+    operate.resume(world.there, ANN)
+    assert watch.find_stuck() == 0
+
+
+def test_an_idle_link_with_an_old_queue_is_stuck(settings: Settings) -> None:
+    settings.MSH_STUCK_AFTER = 3600
+    world = make_world()
+    world.submit()
+    OutboundMessage.objects.update(submitted_at=timezone.now() - LONG_AGO)
+    assert watch.find_stuck() == 1
+    assert "a queue, nothing in flight" in Incident.objects.get().detail

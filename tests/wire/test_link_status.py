@@ -1,0 +1,52 @@
+"""The answer to a link-status enquiry, to bytes and back."""
+
+import json
+from typing import Any
+
+import pytest
+
+from msh.protocol.errors import Unreadable
+from msh.protocol.resynchronisation import LinkStatus
+from msh.wire import link_status
+
+WHOLE = LinkStatus(41, "m41", 7, 6, "t6", {"m41": True, "ü": False})
+
+
+@pytest.mark.parametrize("status", [WHOLE, LinkStatus(None, "")])
+def test_what_is_written_is_read_back(status: LinkStatus) -> None:
+    assert link_status.read(link_status.write(status)) == status
+
+
+def bent(**changes: Any) -> bytes:
+    whole = json.loads(link_status.write(WHOLE))
+    for name, value in changes.items():
+        section, _, key = name.partition("__")
+        if key:
+            whole[section][key] = value
+        else:
+            whole[section] = value
+    return json.dumps(whole).encode()
+
+
+@pytest.mark.parametrize(
+    ("document", "what"),
+    [
+        (b"<html>", "not JSON"),
+        (b"\xff", "not JSON"),
+        (b"[]", "no object 'accepted'"),
+        (bent(known=[]), "no object 'known'"),
+        (bent(accepted__sequence_number=0), "sequence_number that is no"),
+        (bent(accepted__sequence_number=1_000_000_000), "sequence_number that is no"),
+        (bent(accepted__sequence_number=True), "sequence_number that is no"),
+        (bent(sending__next_number="7"), "next_number that is no"),
+        (bent(accepted__message_id="x" * 256), "message_id that is no MessageId"),
+        (bent(accepted__message_id=5), "message_id that is no MessageId"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_by_name(document: bytes, what: str) -> None:
+    with pytest.raises(Unreadable, match=what):
+        link_status.read(document)
+
+
+def test_only_true_says_that_a_message_is_there() -> None:
+    assert link_status.read(bent(known={"m": "yes"})).known == {"m": False}

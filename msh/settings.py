@@ -23,9 +23,16 @@ MSH_FERNET_KEYS = env.list("MSH_FERNET_KEYS", default=[])
 MSH_MESSAGE_LIMIT = env.int("MSH_MESSAGE_LIMIT", default=25 * 1024 * 1024)  # bytes
 MSH_HTTP_DEADLINE = env.float("MSH_HTTP_DEADLINE", default=60.0)  # seconds, of one attempt
 MSH_CONSUMER = env.str("MSH_CONSUMER", default="")
-"""Dotted path of the callable that takes delivered messages. Empty: they wait."""
+"""Dotted path of the callable for messages that no other consumer takes: `manage.py prepare` keeps
+the consumer "default" in step with it. Empty: as the console says."""
 MSH_FROM_PARTY_HANDLER = env.str("MSH_FROM_PARTY_HANDLER", default="")
-"""Dotted path of the callable that is told what became of a message. Empty: nobody is told."""
+"""Who is told what became of a message: a dotted path, or an http(s) address. Empty: nobody."""
+MSH_FROM_PARTY_AUTHORIZATION = env.str("MSH_FROM_PARTY_AUTHORIZATION", default="")
+"""The Authorization header of what goes to that address."""
+MSH_KEEP_MESSAGES = env.int("MSH_KEEP_MESSAGES", default=365)
+"""Days that a message is kept after its end: its id as long as that (D39)."""
+MSH_KEEP_PAYLOADS = env.int("MSH_KEEP_PAYLOADS", default=90)
+"""Days that its payloads are kept after its end."""
 
 # --- Django -------------------------------------------------------------------------------------
 DEBUG = env.bool("DEBUG", default=False)

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from django.conf import settings
 from django.db import transaction
 
 from msh import wire
@@ -60,7 +59,7 @@ def receive_usual(partner: Partner, content_type: str, body: bytes) -> Answer | 
     match header.message_type:
         case MessageType.NORMAL:
             if header.reliable and advance.accept_at_once(partner, message):
-                _nudge_for_accepted()
+                nudge(Nudge.CARRY, Nudge.DELIVER)
                 return Answer(TAKEN)
         case MessageType.ACKNOWLEDGEMENT:
             if _acknowledge_at_once(partner, header):
@@ -114,14 +113,10 @@ def _refuse(partner: Partner, refused: Refused) -> Answer:
 def _take_message(partner: Partner, message: ReceivedMessage) -> Answer:
     received = advance.receive_message(partner, message)
     if received.accepted:
-        _nudge_for_accepted()
+        nudge(Nudge.CARRY, Nudge.DELIVER)
     else:
         nudge(Nudge.CARRY)
     return Answer(TAKEN, received.refusal)
-
-
-def _nudge_for_accepted() -> None:
-    nudge(Nudge.CARRY, *([Nudge.DELIVER] if settings.MSH_CONSUMER else []))
 
 
 def _acknowledge_at_once(partner: Partner, header: Header) -> bool:

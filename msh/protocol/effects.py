@@ -23,6 +23,9 @@ class IncidentKind(StrEnum):
     MESSAGE_ID_REUSED = "message_id_reused"
     RESET_HELD = "reset_held"
     DELIVERY_FAILED = "delivery_failed"
+    DELIVERY_REJECTED = "delivery_rejected"
+    DELIVERY_IN_DOUBT = "delivery_in_doubt"
+    NO_CONSUMER = "no_consumer"
 
 
 class PartyEventKind(StrEnum):

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-STATE = "(?:Out|In)bound(?:Link|Message)|Attempt|Signal|Incident|History|PartyEvent"
+STATE = "(?:Out|In)bound(?:Link|Message)|Attempt|Signal|Incident|History|PartyEvent|Delivery"
 WRITES = re.compile(
     rf"(?:{STATE})\.objects[^#\n]*\.(?:(?:bulk_|update_or_)?create|(?:bulk_)?update|delete)\("
     rf"|\bUPDATE msh_|\bINSERT INTO msh_|\bDELETE FROM msh_"

@@ -1,7 +1,7 @@
 """The only writer of state: whoever changes a message, a lane or a signal calls this."""
 
-from .delivery import Due, delivered, delivery_failed, due_deliveries, lock_head
-from .events import Handler, due_events, event_failed, event_told, lock_event
+from .delivery import Consumers, Handover
+from .events import due_events, event_claimed, event_failed, event_told, lock_event
 from .inbound import Received, accept_at_once, note_unexpected, owe_error, receive_message
 from .incidents import resolve_incident
 from .lanes import OPERATOR, SYSTEM, Actor, Lanes
@@ -15,23 +15,20 @@ __all__ = [
     "OPERATOR",
     "SYSTEM",
     "Actor",
-    "Due",
-    "Handler",
+    "Consumers",
+    "Handover",
     "Lanes",
     "Received",
     "SignalResult",
     "Work",
     "accept_at_once",
-    "delivered",
-    "delivery_failed",
-    "due_deliveries",
     "due_events",
     "end_best_effort",
+    "event_claimed",
     "event_failed",
     "event_told",
     "find_work",
     "lock_event",
-    "lock_head",
     "no_more_work",
     "note_unexpected",
     "owe_error",

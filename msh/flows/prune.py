@@ -11,6 +11,7 @@ from django.db import transaction
 
 from msh.flows.advance import removal
 from msh.flows.advance.removal import Retention
+from msh.models.retention import KINDS, Removal
 from partners.models import Agreement
 
 BATCH = 1000
@@ -48,7 +49,7 @@ def prune_all() -> dict[str, int]:
     """Remove all that may go; how many of each kind went."""
     kept = retention()
     removed: dict[str, int] = {}
-    for kind, remove in removal.KINDS.items():
+    for kind, remove in KINDS.items():
         removed[kind] = 0
         while count := _batch(remove, kept):
             removed[kind] += count
@@ -58,9 +59,9 @@ def prune_all() -> dict[str, int]:
 def prunable() -> dict[str, int]:
     """How many of each kind would go now."""
     kept = retention()
-    return {kind: removal.count(statement, kept) for kind, statement in removal.KINDS.items()}
+    return {kind: removal.count(statement, kept) for kind, statement in KINDS.items()}
 
 
-def _batch(statement: removal.Removal, kept: Retention) -> int:
+def _batch(statement: Removal, kept: Retention) -> int:
     with transaction.atomic():
         return removal.remove(statement, kept, BATCH)

@@ -1,6 +1,7 @@
 """Consumers over HTTP: the history is written before and after, in the order of 004-02."""
 
 from collections.abc import Iterator
+from urllib.parse import unquote
 
 import pytest
 
@@ -8,7 +9,9 @@ from msh.flows import consumer_http
 from msh.flows.advance import Actor
 from msh.flows.consumer_http import in_header
 from msh.flows.decide import decide
+from msh.flows.submit import submit
 from msh.models import ConsumerKind, Delivery, History, Incident
+from msh.protocol.delivery import AttemptFailed, AttemptSucceeded
 from msh.protocol.message import Payload
 from msh.protocol.vocabulary import DeliverySemantics
 from tests.delivery import application
@@ -61,8 +64,6 @@ def test_several_payloads_are_a_multipart_body() -> None:
     consumer(HTTP)
     world = make_world()
     payloads = [Payload(b"<a/>", content_id="a@x"), Payload(b"\x00\xff", "image/png", "b@x")]
-    from msh.flows.submit import submit
-
     submit(world.agreement, "Orders", "New", payloads)
     world.settle()
     desk = Desk()
@@ -225,8 +226,6 @@ def test_a_late_answer_of_the_doubtful_attempt_ends_the_doubt() -> None:
     desk, kept = crash_while_processing()
     desk.settle()
     posted = consumer_http.Posted(kept.pk, 1)
-    from msh.protocol.delivery import AttemptSucceeded
-
     consumer_http.end(posted, AttemptSucceeded(1))
 
     assert state_of(kept.message) == ("delivered", "completed")
@@ -236,8 +235,6 @@ def test_a_late_answer_of_the_doubtful_attempt_ends_the_doubt() -> None:
 def test_an_old_worker_that_wakes_up_changes_nothing() -> None:
     desk, kept = crash_while_processing(history=False, retry_interval=0)
     desk.settle()
-    from msh.protocol.delivery import AttemptFailed, AttemptSucceeded
-
     for event in (AttemptSucceeded(1), AttemptFailed(1, "late")):
         consumer_http.end(consumer_http.Posted(kept.pk, 1), event)
 
@@ -312,8 +309,6 @@ def test_the_longest_id_travels_whole() -> None:
     world.settle()
     desk = Desk()
     desk.look()
-    from urllib.parse import unquote
-
     job = desk.answer(200, external_id="x" * 300)
     assert unquote(dict(job.headers)["Idempotency-Key"]) == message.message_id
     assert Delivery.objects.get().external_id == "x" * 300

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
+from django.core.exceptions import ValidationError
 
 from msh.flows.advance import Actor
 from msh.flows.decide import decide
@@ -222,8 +223,6 @@ def test_the_consumer_that_says_most_takes_the_message() -> None:
     ],
 )
 def test_impossible_settings_are_refused(values: dict[str, Any], said: str) -> None:
-    from django.core.exceptions import ValidationError
-
     with pytest.raises(ValidationError) as refused:
         consumer(IN_PROCESS, **values)
     assert said in str(refused.value)

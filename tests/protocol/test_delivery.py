@@ -102,7 +102,7 @@ def test_every_cell(state: DeliveryState, name: str) -> None:
     attempt = 1 if state is not S.NEW else 0
     event = EVENTS[name]
     if hasattr(event, "attempt"):
-        event = replace(event, attempt=attempt)  # type: ignore[call-arg]
+        event = replace(event, attempt=attempt)  # type: ignore[arg-type]
     before = Delivery(state, attempt, due=PAST)
     expected = TABLE[state].get(name)
     if expected is None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Self
 
-from msh.models import Consumer, InboundState, hot
+from msh.models import Consumer, InboundState, handover, hot
 from msh.models.delivery import OPEN_TO_OPERATORS
 from msh.protocol import delivery as table
 from msh.protocol.delivery import AttemptFailed, AttemptRejected, DeliveryEvent, DeliveryState
@@ -13,108 +13,14 @@ from msh.protocol.effects import IncidentKind, Note, OpenIncident
 
 from .lanes import Actor
 
-_CONSUMER_OF_HEAD = """
-    SELECT id, kind, enabled FROM msh_consumer
-    WHERE (partner_id = link.partner_id OR partner_id IS NULL)
-      AND service_interface IN ('', head.service_interface) AND action IN ('', head.action)
-    ORDER BY partner_id IS NULL, service_interface = '', action = '' LIMIT 1
-"""
-
-# The head of a pair's undelivered messages. One with a delivery is not new: a failed head stays
-# head (001-23), whatever waits behind it.
-_HEADS = f"""
-    SELECT head.id AS message_key, link.id AS link_id, link.partner_id, consumer.id AS consumer_id
-    FROM msh_inboundlink link
-    CROSS JOIN LATERAL (
-        SELECT id, service_interface, action FROM msh_inboundmessage
-        WHERE link_id = link.id AND state = 'accepted' ORDER BY id LIMIT 1) head
-    LEFT JOIN LATERAL ({_CONSUMER_OF_HEAD}) consumer ON true
-"""
-_IS_NEW = "NOT EXISTS (SELECT FROM msh_delivery WHERE message_id = head.id)"
-
-FIND_NEW = f"""{_HEADS}
-    WHERE link.id <> ALL(%s) AND consumer.enabled AND consumer.kind = ANY(%s)
-      AND consumer.id <> ALL(%s) AND {_IS_NEW}
-    ORDER BY head.id LIMIT %s
-"""
-FIND_NEW_OF_LINK = f"{_HEADS} WHERE link.id = %s AND consumer.enabled AND {_IS_NEW}"
-FIND_NEW_OF_CONSUMER = f"""{_HEADS}
-    WHERE consumer.id = %s AND consumer.enabled AND {_IS_NEW} ORDER BY head.id LIMIT %s
-"""
-FIND_UNCLAIMED = f"""{_HEADS}
-    WHERE consumer.id IS NULL AND NOT EXISTS (
-        SELECT FROM msh_incident incident
-        WHERE incident.partner_id = link.partner_id AND incident.direction = 'in'
-          AND incident.kind = '{IncidentKind.NO_CONSUMER}' AND incident.resolved_at IS NULL)
-"""
-FIND_DUE = """
-    SELECT delivery.id, delivery.state, delivery.consumer_id, message.link_id
-    FROM msh_delivery delivery
-    JOIN msh_inboundmessage message ON message.id = delivery.message_id
-    JOIN msh_consumer consumer ON consumer.id = delivery.consumer_id
-    WHERE delivery.due <= statement_timestamp() AND delivery.id <> ALL(%s)
-      AND ((consumer.enabled AND consumer.kind <> 'pull') OR delivery.state <> 'failed')
-      AND (delivery.state <> 'failed' OR consumer.id <> ALL(%s))
-    ORDER BY delivery.due LIMIT %s
-"""
-FIND_DUE_OF_CONSUMER = """
-    SELECT id FROM msh_delivery
-    WHERE consumer_id = %s AND state = 'failed' AND due <= statement_timestamp()
-    ORDER BY message_id LIMIT %s
-"""
-_SUBJECT = """
-    message.id AS message_key, message.message_id, message.state AS message_state,
-    message.semantics, link.partner_id, clock_timestamp() AS now
-"""
-LOCK = f"""
-    SELECT delivery.id, delivery.consumer_id, delivery.state, delivery.attempt, delivery.failures,
-           delivery.due, delivery.started_at, delivery.external_id, delivery.detail, {_SUBJECT}
-    FROM msh_delivery delivery
-    JOIN msh_inboundmessage message ON message.id = delivery.message_id
-    JOIN msh_inboundlink link ON link.id = message.link_id
-    WHERE delivery.id = ANY(%s)
-    ORDER BY delivery.id
-    FOR NO KEY UPDATE OF delivery
-"""
-LOCK_FREE = f"{LOCK} SKIP LOCKED"
-
-# A new one has no row to lock. The row of its message stays free: a copy that arrives meanwhile
-# is counted there, and must not wait for the consumer.
-TRY_LOCK_NEW = "SELECT pg_try_advisory_xact_lock(%s, %s::int) AS had"
-_LOCK_SPACE = 0x6D7368  # "msh"
-LOAD_NEW = f"""
-    SELECT {_SUBJECT} FROM msh_inboundmessage message
-    JOIN msh_inboundlink link ON link.id = message.link_id
-    WHERE message.id = %s AND message.state = 'accepted'
-      AND NOT EXISTS (SELECT FROM msh_delivery WHERE message_id = message.id)
-"""
-
-_INSERT = """
-    INSERT INTO msh_delivery (consumer_id, message_id, state, attempt, failures, due, started_at,
-                              ended_at, external_id, detail)
-    VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) RETURNING id
-"""
-_UPDATE = """
-    UPDATE msh_delivery SET state = %s, attempt = %s, failures = %s, due = %s, started_at = %s,
-                            ended_at = %s, external_id = %s, detail = %s
-    WHERE id = %s
-"""
-_LEAVE = "UPDATE msh_inboundmessage SET state = %s, delivered_at = %s WHERE id = %s"
-_SET_ASIDE = "UPDATE msh_inboundmessage SET state = 'parked' WHERE id = %s"
-_RESOLVE_IF_LAST = """
-    UPDATE msh_incident SET resolved_at = %s, resolved_by = %s, resolution = %s
-    WHERE partner_id = %s AND direction = 'in' AND kind = ANY(%s) AND resolved_at IS NULL
-      AND NOT EXISTS (
-        SELECT FROM msh_delivery delivery
-        JOIN msh_inboundmessage message ON message.id = delivery.message_id
-        JOIN msh_inboundlink link ON link.id = message.link_id
-        WHERE link.partner_id = %s AND delivery.state = ANY(%s))
-"""
 # An incident, and the states of deliveries that keep it open.
 _CAUSES = {
     IncidentKind.DELIVERY_IN_DOUBT: (DeliveryState.IN_DOUBT,),
     IncidentKind.DELIVERY_FAILED: (DeliveryState.BLOCKED, DeliveryState.PARKED),
 }
+
+
+_MSH = Actor()
 
 
 @dataclass(slots=True)
@@ -167,7 +73,7 @@ class Handover:
         return self.value.attempt
 
     def step(
-        self, event: DeliveryEvent, actor: Actor = Actor(), *, keep: bool = True
+        self, event: DeliveryEvent, actor: Actor = _MSH, *, keep: bool = True
     ) -> tuple[table.DeliveryEffect, ...]:
         """Let `event` happen and write what it says. Raises IllegalTransition.
 
@@ -212,13 +118,13 @@ class Handover:
             *(self.started_at, ended, self.external_id, self.detail),
         )
         if not self.key:
-            return [(_INSERT, (self.consumer.pk, self.message_key, *row))]
-        return [(_UPDATE, (*row, self.key))]
+            return [(handover.INSERT, (self.consumer.pk, self.message_key, *row))]
+        return [(handover.UPDATE, (*row, self.key))]
 
     def _run(self, statements: list[hot.Statement]) -> None:
         if statements:
             results = hot.run(*statements)
-            if statements[0][0] is _INSERT:
+            if statements[0][0] is handover.INSERT:
                 self.key = results[0][0].id
 
     def _statements(
@@ -235,11 +141,11 @@ class Handover:
                 text = f"{self.consumer.name}, attempt {self.value.attempt}"
                 text = f"{text}: {self.detail}" if self.detail else text
                 return [
-                    (_LEAVE, (state.value, self.now, self.message_key)),
+                    (handover.LEAVE, (state.value, self.now, self.message_key)),
                     self._history(name, before, text, actor, to_state=state.value),
                 ]
             case table.SetAside():
-                return [(_SET_ASIDE, (self.message_key,))]
+                return [(handover.SET_ASIDE, (self.message_key,))]
             case OpenIncident():
                 what = (self.partner_id, "in", effect.kind, self.message_id, effect.detail)
                 return [(hot.OPEN_INCIDENT, (*what, self.now, self.now))]
@@ -266,7 +172,10 @@ class Handover:
         """The incident is over with the last delivery that it was opened for."""
         who = (self.now, actor.name, actor.reason)
         return [
-            (_RESOLVE_IF_LAST, (*who, self.partner_id, [kind], self.partner_id, list(states)))
+            (
+                handover.RESOLVE_IF_LAST,
+                (*who, self.partner_id, [kind], self.partner_id, list(states)),
+            )
             for kind, states in _CAUSES.items()
             if before.state in states and self.value.state not in states
         ]
@@ -286,10 +195,10 @@ _ORDINARY = (DeliveryState.PROCESSING, DeliveryState.COMPLETED, DeliveryState.RE
 
 def lock_new(message_key: int, consumer: Consumer) -> Handover | None:
     """Hold a message that has no delivery yet; None if another worker has it."""
-    (had,) = hot.run((TRY_LOCK_NEW, (_LOCK_SPACE, _folded(message_key))))
+    (had,) = hot.run((handover.TRY_LOCK_NEW, (handover.LOCK_SPACE, _folded(message_key))))
     if not had[0].had:
         return None
-    (rows,) = hot.run((LOAD_NEW, (message_key,)))  # what its last holder committed is seen
+    (rows,) = hot.run((handover.LOAD_NEW, (message_key,)))  # what its last holder committed is seen
     return Handover.of_new(rows[0], consumer) if rows else None
 
 
@@ -297,7 +206,7 @@ def lock(keys: Collection[int], consumers: "Consumers", *, wait: bool = False) -
     """Lock deliveries by row id. Without `wait`, those that others hold are left out."""
     if not keys:
         return []
-    (rows,) = hot.run((LOCK if wait else LOCK_FREE, (sorted(keys),)))
+    (rows,) = hot.run((handover.LOCK if wait else handover.LOCK_FREE, (sorted(keys),)))
     return [Handover.of_row(row, consumers[row.consumer_id]) for row in rows]
 
 
@@ -319,32 +228,32 @@ def find_new(
 ) -> list[Any]:
     """New heads for consumers of these kinds: message_key, link_id, partner_id, consumer_id."""
     parameters = (list(busy_links), list(kinds), list(full), limit)
-    return hot.run((FIND_NEW, parameters))[0]
+    return hot.run((handover.FIND_NEW, parameters))[0]
 
 
 def find_new_of_link(link_id: int) -> Any | None:
     """The new head of this pair, if it has one."""
-    (rows,) = hot.run((FIND_NEW_OF_LINK, (link_id,)))
+    (rows,) = hot.run((handover.FIND_NEW_OF_LINK, (link_id,)))
     return rows[0] if rows else None
 
 
 def find_takeable(consumer: Consumer, limit: int) -> tuple[list[int], list[int]]:
     """For a pull consumer: row ids of deliveries to be taken again, and of new messages."""
     again, new = hot.run(
-        (FIND_DUE_OF_CONSUMER, (consumer.pk, limit)),
-        (FIND_NEW_OF_CONSUMER, (consumer.pk, limit)),
+        (handover.FIND_DUE_OF_CONSUMER, (consumer.pk, limit)),
+        (handover.FIND_NEW_OF_CONSUMER, (consumer.pk, limit)),
     )
     return [row.id for row in again], [row.message_key for row in new]
 
 
 def find_due(busy: Collection[int], full: Collection[int], limit: int) -> list[Any]:
     """Deliveries to be run again, with a lease that is over, or whose message is to leave."""
-    return hot.run((FIND_DUE, (list(busy), list(full), limit)))[0]
+    return hot.run((handover.FIND_DUE, (list(busy), list(full), limit)))[0]
 
 
 def alarm_unclaimed() -> int:
     """Open an incident for each pair whose head no consumer takes; how many were opened."""
-    rows, clock = hot.run((FIND_UNCLAIMED, ()), (hot.CLOCK, ()))
+    rows, clock = hot.run((handover.FIND_UNCLAIMED, ()), (hot.CLOCK, ()))
     now = clock[0].now
     text = "no consumer takes this partner, ServiceInterface and Action: add one"
     for row in rows:

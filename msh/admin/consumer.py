@@ -24,7 +24,10 @@ class ConsumerForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no 
 
     class Meta:
         model = Consumer
-        exclude = ("secret",)
+        fields = (
+            *("name", "enabled", "partner", "service_interface", "action", "kind", "path", "url"),
+            *("history", "lease", "attempts", "retry_interval", "on_failure", "resolver"),
+        )
 
 
 @admin.register(Consumer)

@@ -27,18 +27,14 @@ _WORDS = {
     "run-again": (
         "Run again",
         "replay",
-        (
-            "The message is given to its consumer again, as a new attempt with fresh retries. If the"
-            " consumer has it already, only the Idempotency-Key keeps it from being taken twice."
-        ),
+        "The message is given to its consumer again, as a new attempt with fresh retries. If the \
+consumer has it already, only the Idempotency-Key keeps it from being taken twice.",
     ),
     "mark-completed": (
         "Mark completed",
         "done_all",
-        (
-            "You say that the consumer has the message. It is not given to it again; what waits behind"
-            " it goes on."
-        ),
+        "You say that the consumer has the message. It is not given to it again; what waits \
+behind it goes on.",
     ),
     "ask-resolver": (
         "Ask the resolver",
@@ -48,10 +44,8 @@ _WORDS = {
     "reject": (
         "Reject",
         "block",
-        (
-            "The message is not given to its consumer any more. It is kept; what waits behind it goes"
-            " on. The partner is not told: it has its Acknowledgement."
-        ),
+        "The message is not given to its consumer any more. It is kept; what waits behind it \
+goes on. The partner is not told: it has its Acknowledgement.",
     ),
 }
 

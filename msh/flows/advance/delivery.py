@@ -165,17 +165,14 @@ class Handover:
         parts = (detail or f"{self.consumer.name}: {self.detail}", actor.reason)
         text = "; ".join(part for part in parts if part)
         row = (self.now, actor.name, self.partner_id, "in", "message", self.message_id)
-        states = ("accepted" if before.state is DeliveryState.NEW else before.state, "")
-        return hot.WRITE_HISTORY, (*row, event, states[0], to_state or self.value.state, text)
+        was = InboundState.ACCEPTED if before.state is DeliveryState.NEW else before.state
+        return hot.WRITE_HISTORY, (*row, event, was, to_state or self.value.state, text)
 
     def _resolutions(self, before: table.Delivery, actor: Actor) -> list[hot.Statement]:
         """The incident is over with the last delivery that it was opened for."""
-        who = (self.now, actor.name, actor.reason)
+        who = (self.now, actor.name, actor.reason, self.partner_id)
         return [
-            (
-                handover.RESOLVE_IF_LAST,
-                (*who, self.partner_id, [kind], self.partner_id, list(states)),
-            )
+            (handover.RESOLVE_IF_LAST, (*who, kind, self.partner_id, list(states)))
             for kind, states in _CAUSES.items()
             if before.state in states and self.value.state not in states
         ]

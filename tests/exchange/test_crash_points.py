@@ -29,9 +29,7 @@ def crash_file(msh: Machine) -> Iterator[Machine]:
 
 
 @pytest.mark.requirement("000-002", "000-003", "000-005", "000-009", "001-02", "001-06")
-@pytest.mark.parametrize(
-    "point", sorted(set(CrashPoint) - SUBMITTING - CONSUMING)
-)
+@pytest.mark.parametrize("point", sorted(set(CrashPoint) - SUBMITTING - CONSUMING))
 def test_process_dies_at(point: CrashPoint, pair: PairFactory, crash_file: Machine) -> None:
     msh = crash_file
     partner = pair(timeout=1, retries=100, retry_interval=1, acknowledges=True)

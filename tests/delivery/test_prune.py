@@ -119,12 +119,21 @@ def test_ids_of_the_run_before_a_reset_stay_until_their_numbers_have_passed() ->
     assert numbers()[1] == [1, 4]
 
 
-def test_the_history_of_a_message_goes_with_it() -> None:
-    old_world()
-    message = InboundMessage.objects.get(sequence_number=2)
-    # The history is append-only: make it old by asking from a later time.
-    prune_all()
-    assert History.objects.filter(message_id=message.message_id).exists(), "it is young"
+def test_the_history_goes_after_its_message() -> None:
+    world = old_world()
+    kept, gone = InboundMessage.objects.filter(sequence_number__in=(1, 2)).order_by("pk")
+    for message_id in (kept.message_id, gone.message_id, ""):
+        History.objects.create(
+            at=YEARS_AGO,
+            partner=world.here,
+            direction="in",
+            subject="message" if message_id else "link",
+            message_id=message_id,
+            event="Note",
+        )
+    removed = prune_all()
+    assert removed["history"] == 2
+    assert History.objects.get(event="Note").message_id == kept.message_id
 
 
 @pytest.mark.requirement("002-13")

@@ -18,12 +18,12 @@ from msh.faults import CrashPoint, reach
 from msh.flows.advance import Consumers, Handover
 from msh.flows.advance import delivery as deliveries
 from msh.models import InboundMessage, InboundPayload
-from msh.protocol.delivery import (
+from msh.protocol.delivery import event_of_answer
+from msh.protocol.delivery_events import (
     AttemptFailed,
     DeliveryEvent,
     DeliveryState,
     OutcomeKept,
-    event_of_answer,
 )
 from msh.protocol.message import Payload
 from msh.transport.carrier import Finished

@@ -8,7 +8,7 @@ from django.db import transaction
 from msh.flows.advance import Actor, Consumers
 from msh.flows.advance import delivery as deliveries
 from msh.flows.nudge import Nudge, nudge
-from msh.protocol.delivery import (
+from msh.protocol.delivery_events import (
     CompletionMarked,
     DeliveryEvent,
     RejectionMarked,

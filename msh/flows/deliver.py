@@ -20,7 +20,7 @@ from msh.flows.dispatch import Dispatch
 from msh.flows.nudge import Nudge
 from msh.flows.resolve import ask
 from msh.models import Consumer, ConsumerKind, InboundMessage
-from msh.protocol.delivery import (
+from msh.protocol.delivery_events import (
     AskResolver,
     AttemptFailed,
     AttemptRejected,

@@ -14,7 +14,7 @@ from msh.flows.advance import delivery as deliveries
 from msh.flows.consumer_http import leave
 from msh.flows.nudge import Nudge, nudge
 from msh.models import Consumer, ConsumerKind, InboundMessage
-from msh.protocol.delivery import (
+from msh.protocol.delivery_events import (
     AttemptFailed,
     AttemptRejected,
     AttemptSucceeded,

@@ -13,7 +13,12 @@ from msh.flows.advance import Consumers
 from msh.flows.advance import delivery as deliveries
 from msh.flows.nudge import Nudge, nudge
 from msh.models import Delivery
-from msh.protocol.delivery import DeliveryState, OutcomeKept, ResolverAnswered, ResolverVerdict
+from msh.protocol.delivery_events import (
+    DeliveryState,
+    OutcomeKept,
+    ResolverAnswered,
+    ResolverVerdict,
+)
 
 logger = logging.getLogger(__name__)
 

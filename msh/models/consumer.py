@@ -10,7 +10,10 @@ from django.db import models
 from django.db.models import Q
 from django.utils.module_loading import import_string
 
-from msh.protocol.delivery import OnFailure, Policy
+from msh.protocol.delivery_events import (
+    OnFailure,
+    Policy,
+)
 from partners import secrecy
 
 DAY = 86_400  # seconds

@@ -3,7 +3,9 @@
 from django.db import models
 from django.db.models import Q
 
-from msh.protocol.delivery import DeliveryState
+from msh.protocol.delivery_events import (
+    DeliveryState,
+)
 
 OPEN_TO_OPERATORS = [DeliveryState.BLOCKED, DeliveryState.PARKED, DeliveryState.IN_DOUBT]
 """States that wait for a person."""

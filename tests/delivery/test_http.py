@@ -11,7 +11,10 @@ from msh.flows.consumer_http import in_header
 from msh.flows.decide import decide
 from msh.flows.submit import submit
 from msh.models import ConsumerKind, Delivery, History, Incident
-from msh.protocol.delivery import AttemptFailed, AttemptSucceeded
+from msh.protocol.delivery_events import (
+    AttemptFailed,
+    AttemptSucceeded,
+)
 from msh.protocol.message import Payload
 from msh.protocol.vocabulary import DeliverySemantics
 from tests.delivery import application

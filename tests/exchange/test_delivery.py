@@ -98,7 +98,9 @@ MATRIX = [
 ]
 
 
-@pytest.mark.requirement("001-16", "002-04", "002-08", "002-09", "004-02", "004-08", "004-10")
+@pytest.mark.requirement(
+    *("001-16", "002-04", "002-08", "002-09", "003-04", "004-01", "004-02", "004-08", "004-10")
+)
 @pytest.mark.parametrize(("point", "resolves", "state", "committed"), MATRIX)
 def test_crash_matrix_of_an_outside_system(
     point: CrashPoint,
@@ -127,7 +129,7 @@ def test_crash_matrix_of_an_outside_system(
         assert outside.committed[draft.message_id] == 1
 
 
-@pytest.mark.requirement("001-06", "001-11", "001-12", "003-03")
+@pytest.mark.requirement("001-06", "001-08", "001-11", "001-12", "003-02", "003-03", "003-04")
 @pytest.mark.parametrize(
     "point",
     [

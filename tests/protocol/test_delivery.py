@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from msh.protocol.delivery import (
-    TRANSITIONS,
+from msh.protocol.delivery import TRANSITIONS, event_of_answer, step
+from msh.protocol.delivery_events import (
     AskResolver,
     AttemptFailed,
     AttemptRejected,
@@ -27,8 +27,6 @@ from msh.protocol.delivery import (
     Run,
     RunAgainRequested,
     SetAside,
-    event_of_answer,
-    step,
 )
 from msh.protocol.errors import IllegalTransition
 

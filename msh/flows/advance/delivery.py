@@ -8,7 +8,13 @@ from typing import Any, Self
 from msh.models import Consumer, InboundState, handover, hot
 from msh.models.delivery import OPEN_TO_OPERATORS
 from msh.protocol import delivery as table
-from msh.protocol.delivery import AttemptFailed, AttemptRejected, DeliveryEvent, DeliveryState
+from msh.protocol import delivery_events as do
+from msh.protocol.delivery_events import (
+    AttemptFailed,
+    AttemptRejected,
+    DeliveryEvent,
+    DeliveryState,
+)
 from msh.protocol.effects import IncidentKind, Note, OpenIncident
 
 from .lanes import Actor
@@ -32,7 +38,7 @@ class Handover:
     message_key: int
     message_id: str
     partner_id: int
-    value: table.Delivery
+    value: do.Delivery
     now: datetime
     started_at: datetime | None = None
     external_id: str = ""
@@ -48,7 +54,7 @@ class Handover:
             message_key=row.message_key,
             message_id=row.message_id,
             partner_id=row.partner_id,
-            value=table.Delivery(),
+            value=do.Delivery(),
             now=row.now,
             best_effort=row.semantics == "BestEffort",
         )
@@ -65,7 +71,7 @@ class Handover:
         )
         aside = row.message_state == InboundState.PARKED
         state = DeliveryState(row.state)
-        made.value = table.Delivery(state, row.attempt, row.failures, row.due, aside)
+        made.value = do.Delivery(state, row.attempt, row.failures, row.due, aside)
         return made
 
     @property
@@ -74,7 +80,7 @@ class Handover:
 
     def step(
         self, event: DeliveryEvent, actor: Actor = _MSH, *, keep: bool = True
-    ) -> tuple[table.DeliveryEffect, ...]:
+    ) -> tuple[do.DeliveryEffect, ...]:
         """Let `event` happen and write what it says. Raises IllegalTransition.
 
         Without `keep` the row itself is written by a later step of the same transaction.
@@ -96,9 +102,9 @@ class Handover:
 
     def _note(
         self,
-        before: table.Delivery,
+        before: do.Delivery,
         event: DeliveryEvent,
-        effects: tuple[table.DeliveryEffect, ...],
+        effects: tuple[do.DeliveryEffect, ...],
     ) -> None:
         if self.value.attempt != before.attempt:
             self.started_at, self.detail = self.now, ""
@@ -129,13 +135,13 @@ class Handover:
 
     def _statements(
         self,
-        effect: table.DeliveryEffect,
-        before: table.Delivery,
+        effect: do.DeliveryEffect,
+        before: do.Delivery,
         event: DeliveryEvent,
         actor: Actor,
     ) -> list[hot.Statement]:
         match effect:
-            case table.Leave():
+            case do.Leave():
                 state = InboundState.REJECTED if effect.rejected else InboundState.DELIVERED
                 name = "MessageRejected" if effect.rejected else "MessageDelivered"
                 text = f"{self.consumer.name}, attempt {self.value.attempt}"
@@ -144,7 +150,7 @@ class Handover:
                     (handover.LEAVE, (state.value, self.now, self.message_key)),
                     self._history(name, before, text, actor, to_state=state.value),
                 ]
-            case table.SetAside():
+            case do.SetAside():
                 return [(handover.SET_ASIDE, (self.message_key,))]
             case OpenIncident():
                 what = (self.partner_id, "in", effect.kind, self.message_id, effect.detail)
@@ -156,7 +162,7 @@ class Handover:
     def _history(
         self,
         event: str,
-        before: table.Delivery,
+        before: do.Delivery,
         detail: str,
         actor: Actor,
         *,
@@ -168,7 +174,7 @@ class Handover:
         was = InboundState.ACCEPTED if before.state is DeliveryState.NEW else before.state
         return hot.WRITE_HISTORY, (*row, event, was, to_state or self.value.state, text)
 
-    def _resolutions(self, before: table.Delivery, actor: Actor) -> list[hot.Statement]:
+    def _resolutions(self, before: do.Delivery, actor: Actor) -> list[hot.Statement]:
         """The incident is over with the last delivery that it was opened for."""
         who = (self.now, actor.name, actor.reason, self.partner_id)
         return [
@@ -179,10 +185,10 @@ class Handover:
 
 
 def _is_worth_telling(
-    before: table.Delivery, after: table.Delivery, effects: tuple[table.DeliveryEffect, ...]
+    before: do.Delivery, after: do.Delivery, effects: tuple[do.DeliveryEffect, ...]
 ) -> bool:
     """What goes well is told once, when the message leaves the order of its pair."""
-    if before.state is after.state or any(isinstance(effect, table.Leave) for effect in effects):
+    if before.state is after.state or any(isinstance(effect, do.Leave) for effect in effects):
         return False
     return after.state not in _ORDINARY or before.state in OPEN_TO_OPERATORS
 

@@ -5,7 +5,9 @@ from typing import Any
 
 from msh.management.cli import MshCommand, Row
 from msh.models import Delivery
-from msh.protocol.delivery import DeliveryState
+from msh.protocol.delivery_events import (
+    DeliveryState,
+)
 
 COLUMNS = ("delivery", "state", "consumer", "partner", "message_id", "attempt", "since", "detail")
 

@@ -10,6 +10,7 @@ with transaction.atomic():
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from msh.protocol.errors import Reject
 from msh.protocol.message import Payload
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from msh.protocol.vocabulary import DeliverySemantics
     from partners.models import Agreement
 
-__all__ = ["Payload", "reply", "send"]
+__all__ = ["Payload", "Reject", "reply", "send"]
 
 
 def send(

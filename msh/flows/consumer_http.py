@@ -36,6 +36,8 @@ left out rather than cut (002-11)."""
 BEGIN_SHARE, END_SHARE = 0.1, 0.8
 """Shares of the lease after which a POST is not begun any more, and after which it has ended."""
 
+_NOT_SENT = "not sent: this process was stopped"
+
 
 @dataclass(frozen=True, slots=True)
 class Posted:
@@ -60,35 +62,39 @@ def jobs_of(claimed: Iterable[Handover]) -> tuple[list[Job], list[tuple[Posted, 
 
 def record(ended: Iterable[Finished]) -> None:
     """Write how POSTs ended."""
+    consumers = Consumers()
     for one in ended:
         posted: Any = one.job.key
         if one.result is None:
-            end(posted, AttemptFailed(posted.attempt, "not sent: this process was stopped"))
+            end(posted, AttemptFailed(posted.attempt, _NOT_SENT), consumers)
             continue
         result = one.result
         end(
             posted,
             event_of_answer(posted.attempt, result.status, result.detail),
+            consumers,
             external_id=result.external_id,
         )
 
 
-def end(posted: Posted, event: DeliveryEvent, *, external_id: str = "") -> None:
+def end(
+    posted: Posted, event: DeliveryEvent, consumers: Consumers, *, external_id: str = ""
+) -> None:
     """The outcome into the history, at once; then the message out of the order of its pair."""
     reach(CrashPoint.CONSUMER_BEFORE_HISTORY)
     with transaction.atomic():
-        (handover,) = deliveries.lock([posted.delivery], Consumers(), wait=True)
+        (handover,) = deliveries.lock([posted.delivery], consumers, wait=True)
         handover.external_id = external_id or handover.external_id
         handover.step(event)
     if handover.value.state in (DeliveryState.COMPLETED, DeliveryState.REJECTED):
         reach(CrashPoint.CONSUMER_AFTER_HISTORY)
-        leave(posted.delivery)
+        leave(posted.delivery, consumers)
 
 
-def leave(delivery: int) -> None:
+def leave(delivery: int, consumers: Consumers) -> None:
     """Let the message go whose outcome is in the history, unless that was done."""
     with transaction.atomic():
-        (handover,) = deliveries.lock([delivery], Consumers(), wait=True)
+        (handover,) = deliveries.lock([delivery], consumers, wait=True)
         if handover.value.due is not None:
             handover.step(OutcomeKept())
 

@@ -19,6 +19,7 @@ from msh.flows.advance import delivery as deliveries
 from msh.flows.dispatch import Dispatch
 from msh.flows.nudge import Nudge
 from msh.flows.resolve import ask
+from msh.flows.room import Room
 from msh.models import Consumer, ConsumerKind, InboundMessage
 from msh.protocol.delivery_events import (
     AskResolver,
@@ -29,6 +30,7 @@ from msh.protocol.delivery_events import (
     OutcomeKept,
     Run,
 )
+from msh.protocol.errors import Reject
 from msh.transport.carrier import Finished
 
 logger = logging.getLogger(__name__)
@@ -40,21 +42,12 @@ RUN_OF_PAIR = 100
 ALARM_EVERY = 5.0  # seconds
 
 
-class Reject(Exception):
-    """An in-process consumer raises it for a business error: the message is never run again.
-
-    It is reported and kept, and its pair goes on (001-09). Whatever else a consumer raises has the
-    message run again.
-    """
-
-
 @dataclass(frozen=True, slots=True)
 class Claimed:
     """An attempt that has begun: the fence. A later one makes this worker's outcome void."""
 
     delivery: int
     attempt: int
-    link_id: int
 
 
 class Deliveries(Dispatch):
@@ -71,11 +64,12 @@ class Deliveries(Dispatch):
     def look(self) -> bool:
         self._alarm()
         consumers = Consumers()
+        room = Room(self.carrier.free)
+        worked = self._look_at_due(consumers, room)
         full = self.carrier.busy()
-        worked = self._look_at_due(consumers, full)
         busy_links = [key for kind, key in self.calls if kind == "pair"]
         new = deliveries.find_new((ConsumerKind.HTTP,), (), full, AT_ONCE)
-        worked = self._post_new(new, consumers) or worked
+        worked = self._post_new(new, consumers, room) or worked
         if self.free_threads > 0:
             kinds = (ConsumerKind.IN_PROCESS,)
             for head in deliveries.find_new(kinds, busy_links, (), self.free_threads):
@@ -88,18 +82,18 @@ class Deliveries(Dispatch):
         for one in ended:
             self._posts.pop(one.job.key.delivery, None)  # type: ignore[attr-defined]
 
-    def _look_at_due(self, consumers: Consumers, full: set[int]) -> bool:
+    def _look_at_due(self, consumers: Consumers, room: Room) -> bool:
         """Deliveries with a row: run again, ask about, or let their message go."""
         busy = [*self._posts, *(key for kind, key in self.calls if kind == "delivery")]
-        found = deliveries.find_due(busy, full, AT_ONCE)
+        found = deliveries.find_due(busy, self.carrier.busy(), AT_ONCE)
         posts: list[int] = []
         worked = False
         for row in found:
             consumer = consumers[row.consumer_id]
             if row.state == "failed" and consumer.kind == ConsumerKind.HTTP:
-                posts.append(row.id)
+                posts += [row.id] if room.take(consumer.pk) else []
             elif self.free_threads > 0 and ("pair", row.link_id) not in self.calls:
-                self.call(("delivery", row.id), advance_due, row.id, row.link_id)
+                self.call(("delivery", row.id), advance_due, row.id)
                 worked = True
         with transaction.atomic():
             claimed = [
@@ -110,10 +104,12 @@ class Deliveries(Dispatch):
             ]
         return self._post(claimed) or worked
 
-    def _post_new(self, heads: list[Any], consumers: Consumers) -> bool:
+    def _post_new(self, heads: list[Any], consumers: Consumers, room: Room) -> bool:
         claimed: list[tuple[Handover, int]] = []
         with transaction.atomic():
             for head in heads:
+                if not room.take(head.consumer_id):
+                    continue
                 handover = deliveries.lock_new(head.message_key, consumers[head.consumer_id])
                 if handover is not None:
                     handover.step(DeliveryLooked())
@@ -128,7 +124,7 @@ class Deliveries(Dispatch):
         jobs, unsendable = consumer_http.jobs_of(handover for handover, _ in claimed)
         self.carrier.submit(jobs)
         for posted, why in unsendable:
-            consumer_http.end(posted, AttemptFailed(posted.attempt, why))
+            consumer_http.end(posted, AttemptFailed(posted.attempt, why), Consumers())
             self._posts.pop(posted.delivery, None)
         return True
 
@@ -153,9 +149,8 @@ def deliver_pair(head: Any, consumer: Consumer) -> int:
     return delivered
 
 
-def advance_due(key: int, link_id: int) -> None:
-    """One delivery that has a row: run it again in-process, ask about it, or let its message go;
-    then what waits behind it."""
+def advance_due(key: int) -> None:
+    """One delivery that has a row: run it again in-process, ask about it, or let its message go."""
     with transaction.atomic():
         consumers = Consumers()
         held = deliveries.lock([key], consumers)
@@ -171,7 +166,7 @@ def advance_due(key: int, link_id: int) -> None:
         asks = any(isinstance(effect, AskResolver) for effect in effects)
     if runs:
         reach(CrashPoint.DELIVER_AFTER_CLAIM)
-        run_claimed(Claimed(key, handover.attempt, link_id))
+        run_claimed(Claimed(key, handover.attempt), consumers)
     elif asks:
         ask(key, handover.attempt)
 
@@ -190,13 +185,14 @@ def _deliver_new(head: Any, consumer: Consumer) -> bool:
         reach(CrashPoint.DELIVER_AFTER_COMMIT)
         return done
     reach(CrashPoint.DELIVER_AFTER_CLAIM)
-    return run_claimed(Claimed(handover.key, handover.attempt, head.link_id))
+    claimed = Claimed(handover.key, handover.attempt)
+    return run_claimed(claimed, Consumers({consumer.pk: consumer}))
 
 
-def run_claimed(claimed: Claimed) -> bool:
+def run_claimed(claimed: Claimed, consumers: Consumers) -> bool:
     """Run an attempt that was written down as begun, unless a later one has begun meanwhile."""
     with transaction.atomic():
-        held = deliveries.lock([claimed.delivery], Consumers())
+        held = deliveries.lock([claimed.delivery], consumers)
         if not held or not _is_mine(held[0], claimed):
             return False
         done = _consume(held[0])
@@ -213,22 +209,26 @@ def _is_mine(handover: Handover, claimed: Claimed) -> bool:
 def _consume(handover: Handover) -> bool:
     """Call the consumer in this transaction; keep its effects if it returns, and only then."""
     attempt, consumer = handover.attempt, handover.consumer
+    began = time.monotonic()
     try:
         with transaction.atomic():
             _allow_idle(consumer.lease)
             message = InboundMessage.objects.get(pk=handover.message_key)
             consumer.function()(message)
     except Reject as refusal:
+        handover.took(time.monotonic() - began)
         reason = str(refusal) or "rejected without a reason"
         logger.warning("%s rejected %s: %s", consumer, handover.message_id, reason)
         handover.step(AttemptRejected(attempt, reason))
         handover.step(OutcomeKept())
         return True
     except Exception as error:  # noqa: BLE001  an application may raise anything
+        handover.took(time.monotonic() - began)
         reason = f"{type(error).__name__}: {error}"
         logger.warning("%s failed on %s: %s", consumer, handover.message_id, reason)
         handover.step(AttemptFailed(attempt, reason))
         return False
+    handover.took(time.monotonic() - began)
     handover.step(AttemptSucceeded(attempt), keep=False)
     # Without a history, a message that went well at once leaves no row but its own.
     handover.step(OutcomeKept(), keep=consumer.history or handover.key > 0)

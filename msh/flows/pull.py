@@ -92,7 +92,7 @@ def settle(
         held[0].step(event)
     state = held[0].value.state
     if held[0].value.due is not None and state in (DeliveryState.COMPLETED, DeliveryState.REJECTED):
-        leave(delivery)
+        leave(delivery, Consumers())
     nudge(Nudge.DELIVER)
     return state
 

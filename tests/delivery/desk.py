@@ -19,12 +19,16 @@ class Carried:
 
     def __init__(self) -> None:
         self.jobs: list[Job] = []
+        self.places = 8
 
     def submit(self, jobs: Iterable[Job]) -> None:
         self.jobs += jobs
 
     def busy(self) -> set[int]:
-        return set()
+        return {job.partner_id for job in self.jobs if not self.free(job.partner_id)}
+
+    def free(self, key: int) -> int:
+        return self.places - sum(job.partner_id == key for job in self.jobs)
 
     def under_way(self) -> int:
         return len(self.jobs)

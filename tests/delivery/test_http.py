@@ -6,7 +6,7 @@ from urllib.parse import unquote
 import pytest
 
 from msh.flows import consumer_http
-from msh.flows.advance import Actor
+from msh.flows.advance import Actor, Consumers
 from msh.flows.consumer_http import in_header
 from msh.flows.decide import decide
 from msh.flows.submit import submit
@@ -212,7 +212,7 @@ def test_a_death_after_the_history_and_before_the_rest_posts_nothing_again(
     (message,) = receive(make_world())
     desk = Desk()
     desk.look()
-    monkeypatch.setattr(consumer_http, "leave", lambda key: None)  # dies here
+    monkeypatch.setattr(consumer_http, "leave", lambda *_: None)  # dies here
     desk.answer(200, external_id="SO-1")
     assert state_of(message) == ("accepted", "completed")
 
@@ -229,7 +229,7 @@ def test_a_late_answer_of_the_doubtful_attempt_ends_the_doubt() -> None:
     desk, kept = crash_while_processing()
     desk.settle()
     posted = consumer_http.Posted(kept.pk, 1)
-    consumer_http.end(posted, AttemptSucceeded(1))
+    consumer_http.end(posted, AttemptSucceeded(1), Consumers())
 
     assert state_of(kept.message) == ("delivered", "completed")
     assert Incident.objects.get().resolved_at is not None
@@ -239,7 +239,7 @@ def test_an_old_worker_that_wakes_up_changes_nothing() -> None:
     desk, kept = crash_while_processing(history=False, retry_interval=0)
     desk.settle()
     for event in (AttemptSucceeded(1), AttemptFailed(1, "late")):
-        consumer_http.end(consumer_http.Posted(kept.pk, 1), event)
+        consumer_http.end(consumer_http.Posted(kept.pk, 1), event, Consumers())
 
     kept.refresh_from_db()
     assert (kept.state, kept.attempt) == ("processing", 2)
@@ -315,3 +315,14 @@ def test_the_longest_id_travels_whole() -> None:
     job = desk.answer(200, external_id="x" * 300)
     assert unquote(dict(job.headers)["Idempotency-Key"]) == message.message_id
     assert Delivery.objects.get().external_id == "x" * 300
+
+
+def test_a_look_claims_no_more_than_there_is_room_for() -> None:
+    consumer(HTTP)
+    worlds = [make_world() for _ in range(3)]
+    for world in worlds:
+        receive(world)
+    desk = Desk()
+    desk.carried.places = 2
+    desk.settle()
+    assert (len(desk.carried.jobs), Delivery.objects.count()) == (2, 2)

@@ -7,9 +7,10 @@ import pytest
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 
-from msh.flows.advance import Actor
+from msh import Reject
+from msh.flows.advance import Actor, Consumers
 from msh.flows.decide import decide
-from msh.flows.deliver import Claimed, Reject, run_claimed
+from msh.flows.deliver import Claimed, run_claimed
 from msh.models import ConsumerKind, Delivery, History, InboundMessage, Incident
 from tests.delivery import application
 from tests.delivery.desk import Desk, consumer, delivery_of, receive, state_of
@@ -146,11 +147,11 @@ def test_a_worker_that_wakes_up_late_runs_nothing() -> None:
     application.act = fail
     desk = Desk()
     desk.look()
-    stale = Claimed(delivery_of(message).pk, 1, 0)
+    stale = Claimed(delivery_of(message).pk, 1)
     Delivery.objects.update(state="processing", attempt=2)
     application.act = None
 
-    assert run_claimed(stale) is False
+    assert run_claimed(stale, Consumers()) is False
     assert application.taken == [message.message_id]
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Self
 
 from msh.models import Consumer, InboundState, handover, hot
@@ -77,6 +77,10 @@ class Handover:
     @property
     def attempt(self) -> int:
         return self.value.attempt
+
+    def took(self, seconds: float) -> None:
+        """So long ago was `now` read, in the same transaction."""
+        self.now += timedelta(seconds=seconds)
 
     def step(
         self, event: DeliveryEvent, actor: Actor = _MSH, *, keep: bool = True

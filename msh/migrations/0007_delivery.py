@@ -21,7 +21,7 @@ def unschedule_pruning(apps, schema_editor):
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('msh', '0005_incident_permission'),
+        ('msh', '0006_number_once'),
         ('partners', '0001_initial'),
     ]
 

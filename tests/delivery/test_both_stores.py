@@ -1,6 +1,7 @@
 """One set of scenarios on both stores: the pure core in memory, and PostgreSQL's rows (D47)."""
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -37,7 +38,7 @@ def scenario(seed: int, length: int) -> list[str]:
     return ["looked", *dice.choices(list(_MAKE), k=length)]
 
 
-_MAKE = {
+_MAKE: dict[str, Callable[[int], DeliveryEvent]] = {
     "looked": lambda attempt: DeliveryLooked(),
     "succeeded": AttemptSucceeded,
     "rejected": lambda attempt: AttemptRejected(attempt, "no"),
@@ -69,7 +70,7 @@ def test_rows_and_values_agree(seed: int, on_failure: str) -> None:
     key = 0
     for name in scenario(seed, 60):
         handover = _row(key, message, made)
-        event: DeliveryEvent = _MAKE[name](value.attempt)
+        event = _MAKE[name](value.attempt)
         try:
             expected, _ = core.step(value, event, made.policy, now=handover.now)
         except IllegalTransition:

@@ -3,6 +3,7 @@ silence. The one window that cannot be closed is shown as IN_DOUBT."""
 
 import os
 import random
+import signal
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -210,21 +211,30 @@ def test_campaign(pair: PairFactory, consumer: ConsumerFactory, msh: Machine) ->
     for number, partner in enumerate(partners):
         path = "tests.exchange.application.consume"
         consumer(partner, path=path, history=number % 2 == 0, attempts=1000)
-    for number in range(1, CAMPAIGN // len(partners) + 1):
+    count = CAMPAIGN // len(partners)
+    dice = random.Random(3)
+    deaths = set(dice.sample(range(1, count), max(3, CAMPAIGN // 1000)))
+    victims = set()
+    for number in range(1, count + 1):
         for partner in partners:
             store(partner, number)
-    dice = random.Random(3)
-    while left := _undelivered(partners):
-        wait_until(
-            lambda left=left: _undelivered(partners) < left * dice.uniform(0.4, 0.9) or not left,  # type: ignore[misc]
-            seconds=WAITS + CAMPAIGN / 20,
-            what=f"progress, {left} left",
-        )
-        if _undelivered(partners):
-            msh.kill("worker")
+        if number in deaths:
+            victims.add(kill_worker(partners, msh))
+    wait_until(lambda: not _undelivered(partners), seconds=WAITS + CAMPAIGN / 5)
+    assert len(victims) == len(deaths)
     for partner in partners:
-        expected = [_id(partner, n) for n in range(1, CAMPAIGN // len(partners) + 1)]
+        expected = [_id(partner, n) for n in range(1, count + 1)]
         assert _taken(partner) == expected
+
+
+def kill_worker(partners: list[Pair], msh: Machine) -> int:
+    """SIGKILL while it delivers; its process id. The supervisor starts another one."""
+    done = _delivered(partners)
+    wait_until(lambda: _delivered(partners) > done or not _undelivered(partners), seconds=WAITS)
+    pid = msh.pids()["worker"]
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: msh.pids().get("worker", pid) != pid, seconds=WAITS)
+    return pid
 
 
 def store(partner: Pair, number: int) -> None:
@@ -264,6 +274,11 @@ def _received(partner: Pair, number: int) -> ReceivedMessage:
 def _undelivered(partners: list[Pair]) -> int:
     keys = [partner.partner.pk for partner in partners]
     return InboundMessage.objects.filter(link__partner__in=keys, state="accepted").count()
+
+
+def _delivered(partners: list[Pair]) -> int:
+    keys = [partner.partner.pk for partner in partners]
+    return InboundMessage.objects.filter(link__partner__in=keys, state="delivered").count()
 
 
 def _taken(partner: Pair) -> list[str]:

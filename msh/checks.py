@@ -9,6 +9,11 @@ from cryptography.fernet import Fernet
 from django.apps import AppConfig
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, register
+from django.core.checks import Warning as Caution
+from django.core.exceptions import ValidationError
+from django.db import DatabaseError, connection
+
+from msh.models import Consumer, Delivery
 
 
 @register(Tags.security)
@@ -27,6 +32,42 @@ def _disk_path() -> Iterator[CheckMessage]:
             hint="Name a folder on the disk that must not fill up, or leave it empty.",
             id="msh.E005",
         )
+
+
+@register(Tags.database)
+def check_store(
+    app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
+) -> list[CheckMessage]:
+    """Without its document history nothing is delivered once and only once (002-12)."""
+    return [*_store()] if databases else []
+
+
+def _store() -> Iterator[CheckMessage]:
+    try:
+        tables = connection.introspection.table_names()
+    except DatabaseError as problem:
+        yield Error(
+            f"The database cannot be reached: {str(problem).strip()}",
+            hint="Set DATABASE_URL, or start PostgreSQL. Nothing is delivered or acknowledged.",
+            id="msh.E005",
+        )
+        return
+    if Delivery._meta.db_table not in tables:  # noqa: SLF001  public
+        yield Error(
+            "The document history is missing: nothing could be delivered once and only once.",
+            hint="Run manage.py prepare.",
+            id="msh.E006",
+        )
+        return
+    for consumer in Consumer.objects.filter(enabled=True):
+        try:
+            consumer.clean_fields()
+        except ValidationError as problem:
+            yield Caution(
+                f"Consumer {consumer}: {' '.join(problem.messages)}",
+                hint="Its messages fail until it is mended: manage.py consumer, or the console.",
+                id="msh.W001",
+            )
 
 
 def _database() -> Iterator[CheckMessage]:

@@ -30,9 +30,16 @@ MSH_STORE_LIMIT = env.int("MSH_STORE_LIMIT", default=0)  # bytes of the database
 MSH_STUCK_AFTER = env.int("MSH_STUCK_AFTER", default=3600)
 """Seconds that a message may wait, its link not being suspended, before an operator is called."""
 MSH_CONSUMER = env.str("MSH_CONSUMER", default="")
-"""Dotted path of the callable that takes delivered messages. Empty: they wait."""
+"""Dotted path of the callable for messages that no other consumer takes: `manage.py prepare` keeps
+the consumer "default" in step with it. Empty: as the console says."""
 MSH_FROM_PARTY_HANDLER = env.str("MSH_FROM_PARTY_HANDLER", default="")
-"""Dotted path of the callable that is told what became of a message. Empty: nobody is told."""
+"""Who is told what became of a message: a dotted path, or an http(s) address. Empty: nobody."""
+MSH_FROM_PARTY_AUTHORIZATION = env.str("MSH_FROM_PARTY_AUTHORIZATION", default="")
+"""The Authorization header of what goes to that address."""
+MSH_KEEP_MESSAGES = env.int("MSH_KEEP_MESSAGES", default=365)
+"""Days that a message is kept after its end: its id as long as that (D39)."""
+MSH_KEEP_PAYLOADS = env.int("MSH_KEEP_PAYLOADS", default=90)
+"""Days that its payloads are kept after its end."""
 
 # --- Django -------------------------------------------------------------------------------------
 DEBUG = env.bool("DEBUG", default=False)

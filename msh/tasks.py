@@ -7,10 +7,11 @@ from celery import shared_task
 from celery.signals import worker_shutting_down
 from django.db import DatabaseError
 
-from msh.flows.deliver import deliver as deliver_due
+from msh.flows.deliver import Deliveries
 from msh.flows.drain import Drain
-from msh.flows.notify import notify as notify_due
-from msh.flows.nudge import Nudge, answered
+from msh.flows.notify import Notices
+from msh.flows.nudge import Nudge
+from msh.flows.prune import RetentionTooShort, prune_all
 from msh.flows.watch import watch as watch_links
 
 logger = logging.getLogger(__name__)
@@ -22,9 +23,23 @@ def drain() -> Drain:
     return Drain()
 
 
+@cache
+def deliveries() -> Deliveries:
+    """This process's one loop that delivers."""
+    return Deliveries()
+
+
+@cache
+def notices() -> Notices:
+    """This process's one loop that tells the From-Party's application."""
+    return Notices()
+
+
 @worker_shutting_down.connect
 def _stop(**_: object) -> None:
     drain().stop()
+    deliveries().stop()
+    notices().stop()
 
 
 @shared_task(name=Nudge.CARRY.value)
@@ -38,11 +53,9 @@ def carry() -> None:
 
 @shared_task(name=Nudge.DELIVER.value)
 def deliver() -> None:
-    """Deliver accepted messages until none is due."""
-    answered(Nudge.DELIVER)
+    """Deliver accepted messages."""
     try:
-        while deliver_due():
-            pass
+        deliveries().run()
     except DatabaseError as error:
         logger.warning("delivery waits for the database: %s", error)
 
@@ -50,10 +63,8 @@ def deliver() -> None:
 @shared_task(name=Nudge.NOTIFY.value)
 def notify() -> None:
     """Tell the From-Party's application what became of its messages."""
-    answered(Nudge.NOTIFY)
     try:
-        while notify_due():
-            pass
+        notices().run()
     except DatabaseError as error:
         logger.warning("notification waits for the database: %s", error)
 
@@ -65,3 +76,14 @@ def watch() -> None:
         watch_links()
     except DatabaseError as error:
         logger.warning("watching waits for the database: %s", error)
+
+
+@shared_task(name="msh.tasks.prune")
+def prune() -> None:
+    """Remove what is older than it has to be kept."""
+    try:
+        prune_all()
+    except RetentionTooShort as refused:
+        logger.error("nothing was pruned: %s", refused)
+    except DatabaseError as error:
+        logger.warning("pruning waits for the database: %s", error)

@@ -2,6 +2,8 @@
 
 from . import (
     agreement,
+    consumer,
+    delivery,
     history,
     inbound_link,
     inbound_message,
@@ -15,6 +17,8 @@ from . import (
 
 __all__ = [
     "agreement",
+    "consumer",
+    "delivery",
     "history",
     "inbound_link",
     "inbound_message",

@@ -1,5 +1,6 @@
 """What the pages of the console share: they are read-only, and they never count millions."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib.admin import ShowFacets
@@ -14,7 +15,7 @@ from .tables import Table
 class ReadOnlyAdmin(ModelAdmin):
     """Rows that `flows.advance` alone writes: to be looked at, whoever looks."""
 
-    actions = None
+    actions: Sequence[str] | None = None
     actions_detail_hide_default = True  # the log of changes made in the admin: there are none
     compressed_fields = True
     list_fullwidth = True

@@ -32,8 +32,6 @@ class InboundMessageAdmin(MessageAdmin):
         ("conversation_id", "ref_to_message_id"),
         ("sent_at", "received_at"),
         ("delivered_at", "duplicates"),
-        ("delivery_due", "delivery_failures"),
-        "last_error",
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[InboundMessage]:
@@ -52,7 +50,3 @@ class InboundMessageAdmin(MessageAdmin):
     @display(description="Delivered")
     def delivered(self, message: InboundMessage) -> str:
         return cells.time_of(message.delivered_at)
-
-    @display(description="Last error of the application")
-    def last_error(self, message: InboundMessage) -> str:
-        return cells.verbatim(message.delivery_error)

@@ -11,6 +11,8 @@ from django.templatetags.static import static
 from django_celery_beat.models import PeriodicTask
 
 from msh.models import (
+    Consumer,
+    Delivery,
     History,
     InboundLink,
     InboundMessage,
@@ -43,12 +45,17 @@ def _open_incidents() -> int:
     return Incident.objects.filter(resolved_at=None).count()
 
 
+def _undecided() -> int:
+    return Delivery.objects.waiting_for_operator().count()
+
+
 GROUPS = (
     (
         "Needs you",
         (
             Item("Links", "sync_alt", OutboundLink, alarm=_suspended),
             Item("Incidents", "warning", Incident, alarm=_open_incidents),
+            Item("Deliveries", "move_to_inbox", Delivery, alarm=_undecided),
         ),
     ),
     (
@@ -66,6 +73,7 @@ GROUPS = (
         (
             Item("Partners", "handshake", Partner),
             Item("Agreements", "contract", Agreement),
+            Item("Consumers", "apps", Consumer),
             Item("Schedules", "schedule", PeriodicTask),
         ),
     ),

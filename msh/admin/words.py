@@ -84,7 +84,23 @@ CAUSES: dict[str, Cause] = {
     ),
     IncidentKind.DELIVERY_FAILED: Cause(
         "The application does not take a message",
-        "The message stays at the head of its pair and is tried again. Look at the error.",
+        "Its attempts are spent. Look at the delivery's last error and mend it at the application."
+        " Then have the delivery run again, or decide otherwise.",
+    ),
+    IncidentKind.DELIVERY_REJECTED: Cause(
+        "The application rejected a message",
+        "A business error: the message is kept and not run again. Settle it with the partner, then"
+        " resolve this; or have the delivery run again after all.",
+    ),
+    IncidentKind.DELIVERY_IN_DOUBT: Cause(
+        "Nobody knows whether the application has a message",
+        "A worker died while the application had it. Look there for the MessageId, which was sent"
+        " as Idempotency-Key. Then mark the delivery completed, or have it run again.",
+    ),
+    IncidentKind.NO_CONSUMER: Cause(
+        "No consumer takes a message",
+        "It waits, and its pair behind it. Add a consumer for its partner, ServiceInterface and"
+        " Action, then resolve this.",
     ),
 }
 

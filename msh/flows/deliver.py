@@ -1,56 +1,243 @@
-"""MSH → application: accepted messages go to the consumer, each pair in its order.
+"""MSH → application: accepted messages go to their consumers, each pair in its order.
 
-One in-process consumer for now: MSH_CONSUMER, a dotted path. It is called in the transaction that
-marks the message delivered, so that its effects and that mark are one (D40).
+An in-process consumer is called in the transaction that marks its message delivered, so that its
+effects and that mark are one (D40). What goes over HTTP is written down as processing first, and
+its outcome before the message leaves the order of its pair (004-02).
 """
 
 import logging
-from collections.abc import Callable
-from datetime import timedelta
+import time
+from dataclasses import dataclass
+from typing import Any
 
-from django.conf import settings
-from django.db import transaction
-from django.utils.module_loading import import_string
+from django.db import connection, transaction
 
 from msh.faults import CrashPoint, reach
-from msh.flows import advance
-from msh.models import InboundMessage
+from msh.flows import consumer_http
+from msh.flows.advance import Consumers, Handover
+from msh.flows.advance import delivery as deliveries
+from msh.flows.dispatch import Dispatch
+from msh.flows.nudge import Nudge
+from msh.flows.resolve import ask
+from msh.flows.room import Room
+from msh.models import Consumer, ConsumerKind, InboundMessage
+from msh.protocol.delivery_events import (
+    AskResolver,
+    AttemptFailed,
+    AttemptRejected,
+    AttemptSucceeded,
+    DeliveryLooked,
+    OutcomeKept,
+    Run,
+)
+from msh.protocol.errors import Reject
+from msh.transport.carrier import Finished
 
 logger = logging.getLogger(__name__)
 
-BATCH = 50
-RETRY_IN = timedelta(seconds=5)
-
-Consumer = Callable[[InboundMessage], object]
-
-
-def consumer() -> Consumer | None:
-    """The configured consumer. Raises ImportError, naming the path, if there is no such thing."""
-    return import_string(settings.MSH_CONSUMER) if settings.MSH_CONSUMER else None
+AT_ONCE = 50
+"""Deliveries and new heads that one look takes, of each."""
+RUN_OF_PAIR = 100
+"""Messages of one pair that are delivered in a row before others have their turn."""
+ALARM_EVERY = 5.0  # seconds
 
 
-def deliver() -> int:
-    """Deliver the head of every pair that has one due; how many were delivered."""
-    consume = consumer()
-    if consume is None:
-        return 0
-    return sum(_deliver_one(due, consume) for due in advance.due_deliveries(BATCH))
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """An attempt that has begun: the fence. A later one makes this worker's outcome void."""
+
+    delivery: int
+    attempt: int
 
 
-def _deliver_one(due: advance.Due, consume: Consumer) -> bool:
+class Deliveries(Dispatch):
+    """The loop that delivers."""
+
+    kind = Nudge.DELIVER
+    threads = 4
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._posts: dict[int, int] = {}
+        self._alarmed_at = 0.0
+
+    def look(self) -> bool:
+        self._alarm()
+        consumers = Consumers()
+        room = Room(self.carrier.free)
+        worked = self._look_at_due(consumers, room)
+        full = self.carrier.busy()
+        busy_links = [key for kind, key in self.calls if kind == "pair"]
+        new = deliveries.find_new((ConsumerKind.HTTP,), (), full, AT_ONCE)
+        worked = self._post_new(new, consumers, room) or worked
+        if self.free_threads > 0:
+            kinds = (ConsumerKind.IN_PROCESS,)
+            for head in deliveries.find_new(kinds, busy_links, (), self.free_threads):
+                self.call(("pair", head.link_id), deliver_pair, head, consumers[head.consumer_id])
+                worked = True
+        return worked
+
+    def record(self, ended: list[Finished]) -> None:
+        consumer_http.record(ended)
+        for one in ended:
+            self._posts.pop(one.job.key.delivery, None)  # type: ignore[attr-defined]
+
+    def _look_at_due(self, consumers: Consumers, room: Room) -> bool:
+        """Deliveries with a row: run again, ask about, or let their message go."""
+        busy = [*self._posts, *(key for kind, key in self.calls if kind == "delivery")]
+        found = deliveries.find_due(busy, self.carrier.busy(), AT_ONCE)
+        posts: list[int] = []
+        worked = False
+        for row in found:
+            consumer = consumers[row.consumer_id]
+            if row.state == "failed" and consumer.kind == ConsumerKind.HTTP:
+                posts += [row.id] if room.take(consumer.pk) else []
+            elif self.free_threads > 0 and ("pair", row.link_id) not in self.calls:
+                self.call(("delivery", row.id), advance_due, row.id)
+                worked = True
+        with transaction.atomic():
+            claimed = [
+                (handover, run.attempt)
+                for handover in deliveries.lock(posts, consumers)
+                for run in handover.step(DeliveryLooked())
+                if isinstance(run, Run)
+            ]
+        return self._post(claimed) or worked
+
+    def _post_new(self, heads: list[Any], consumers: Consumers, room: Room) -> bool:
+        claimed: list[tuple[Handover, int]] = []
+        with transaction.atomic():
+            for head in heads:
+                if not room.take(head.consumer_id):
+                    continue
+                handover = deliveries.lock_new(head.message_key, consumers[head.consumer_id])
+                if handover is not None:
+                    handover.step(DeliveryLooked())
+                    claimed.append((handover, handover.attempt))
+        return self._post(claimed)
+
+    def _post(self, claimed: list[tuple[Handover, int]]) -> bool:
+        if not claimed:
+            return False
+        reach(CrashPoint.DELIVER_AFTER_CLAIM)
+        self._posts |= {handover.key: attempt for handover, attempt in claimed}
+        jobs, unsendable = consumer_http.jobs_of(handover for handover, _ in claimed)
+        self.carrier.submit(jobs)
+        for posted, why in unsendable:
+            consumer_http.end(posted, AttemptFailed(posted.attempt, why), Consumers())
+            self._posts.pop(posted.delivery, None)
+        return True
+
+    def _alarm(self) -> None:
+        if time.monotonic() - self._alarmed_at > ALARM_EVERY:
+            self._alarmed_at = time.monotonic()
+            if opened := deliveries.alarm_unclaimed():
+                logger.warning("no consumer takes the next message of %d pairs", opened)
+
+
+def deliver_pair(head: Any, consumer: Consumer) -> int:
+    """Deliver to in-process consumers, from this new head on, until the pair has no more for
+    them; how many were delivered."""
+    consumers = Consumers({consumer.pk: consumer})
+    delivered = 0
+    while head is not None and delivered < RUN_OF_PAIR:
+        consumer = consumers[head.consumer_id]
+        if consumer.kind != ConsumerKind.IN_PROCESS or not _deliver_new(head, consumer):
+            break
+        delivered += 1
+        head = deliveries.find_new_of_link(head.link_id)
+    return delivered
+
+
+def advance_due(key: int) -> None:
+    """One delivery that has a row: run it again in-process, ask about it, or let its message go."""
     with transaction.atomic():
-        message = advance.lock_head(due)
-        if message is None:
+        consumers = Consumers()
+        held = deliveries.lock([key], consumers)
+        if not held:
+            return
+        (handover,) = held
+        one_transaction = handover.consumer.is_one_transaction
+        effects = handover.step(DeliveryLooked(), keep=not one_transaction)
+        runs = any(isinstance(effect, Run) for effect in effects)
+        if runs and one_transaction:
+            _consume(handover)
+            runs = False
+        asks = any(isinstance(effect, AskResolver) for effect in effects)
+    if runs:
+        reach(CrashPoint.DELIVER_AFTER_CLAIM)
+        run_claimed(Claimed(key, handover.attempt), consumers)
+    elif asks:
+        ask(key, handover.attempt)
+
+
+def _deliver_new(head: Any, consumer: Consumer) -> bool:
+    """True if it was delivered, so that the next of the pair may follow."""
+    with transaction.atomic():
+        handover = deliveries.lock_new(head.message_key, consumer)
+        if handover is None:
             return False
-        try:
-            with transaction.atomic():
-                consume(message)
-        except Exception as error:  # noqa: BLE001  an application may raise anything
-            text = f"{type(error).__name__}: {error}"
-            logger.warning("consumer failed on %s: %s", message.message_id, text)
-            advance.delivery_failed(due, message, text, RETRY_IN)
+        handover.step(DeliveryLooked(), keep=not consumer.is_one_transaction)
+        if consumer.is_one_transaction:
+            done = _consume(handover)
+            reach(CrashPoint.DELIVER_BEFORE_COMMIT)
+    if consumer.is_one_transaction:
+        reach(CrashPoint.DELIVER_AFTER_COMMIT)
+        return done
+    reach(CrashPoint.DELIVER_AFTER_CLAIM)
+    claimed = Claimed(handover.key, handover.attempt)
+    return run_claimed(claimed, Consumers({consumer.pk: consumer}))
+
+
+def run_claimed(claimed: Claimed, consumers: Consumers) -> bool:
+    """Run an attempt that was written down as begun, unless a later one has begun meanwhile."""
+    with transaction.atomic():
+        held = deliveries.lock([claimed.delivery], consumers)
+        if not held or not _is_mine(held[0], claimed):
             return False
-        advance.delivered(due, message)
+        done = _consume(held[0])
         reach(CrashPoint.DELIVER_BEFORE_COMMIT)
     reach(CrashPoint.DELIVER_AFTER_COMMIT)
+    return done
+
+
+def _is_mine(handover: Handover, claimed: Claimed) -> bool:
+    value = handover.value
+    return value.state == "processing" and value.attempt == claimed.attempt
+
+
+def _consume(handover: Handover) -> bool:
+    """Call the consumer in this transaction; keep its effects if it returns, and only then."""
+    attempt, consumer = handover.attempt, handover.consumer
+    began = time.monotonic()
+    try:
+        with transaction.atomic():
+            _allow_idle(consumer.lease)
+            message = InboundMessage.objects.get(pk=handover.message_key)
+            consumer.function()(message)
+    except Reject as refusal:
+        handover.took(time.monotonic() - began)
+        reason = str(refusal) or "rejected without a reason"
+        logger.warning("%s rejected %s: %s", consumer, handover.message_id, reason)
+        handover.step(AttemptRejected(attempt, reason))
+        handover.step(OutcomeKept())
+        return True
+    except Exception as error:  # noqa: BLE001  an application may raise anything
+        handover.took(time.monotonic() - began)
+        reason = f"{type(error).__name__}: {error}"
+        logger.warning("%s failed on %s: %s", consumer, handover.message_id, reason)
+        handover.step(AttemptFailed(attempt, reason))
+        return False
+    handover.took(time.monotonic() - began)
+    handover.step(AttemptSucceeded(attempt), keep=False)
+    # Without a history, a message that went well at once leaves no row but its own.
+    handover.step(OutcomeKept(), keep=consumer.history or handover.key > 0)
     return True
+
+
+def _allow_idle(seconds: int) -> None:
+    """The consumer may take its whole lease without a word to the database."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT set_config('idle_in_transaction_session_timeout', %s, true)", [f"{seconds}s"]
+        )

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from django.conf import settings
 from django.db import DatabaseError, transaction
 
 from msh import wire
@@ -70,7 +69,7 @@ def receive_usual(partner: Partner, content_type: str, body: bytes) -> Answer | 
     match header.message_type:
         case MessageType.NORMAL:
             if header.reliable and _accept_at_once(partner, message):
-                _nudge_for_accepted()
+                nudge(Nudge.CARRY, Nudge.DELIVER)
                 return Answer(TAKEN)
         case MessageType.ACKNOWLEDGEMENT:
             if _acknowledge_at_once(partner, header):
@@ -138,14 +137,10 @@ def _take_message(partner: Partner, message: ReceivedMessage) -> Answer:
             unstored.tell_to_wait(partner, message.header)
         raise
     if received.accepted:
-        _nudge_for_accepted()
+        nudge(Nudge.CARRY, Nudge.DELIVER)
     else:
         nudge(Nudge.CARRY)
     return Answer(TAKEN, received.refusal)
-
-
-def _nudge_for_accepted() -> None:
-    nudge(Nudge.CARRY, *([Nudge.DELIVER] if settings.MSH_CONSUMER else []))
 
 
 def _acknowledge_at_once(partner: Partner, header: Header) -> bool:

@@ -1,5 +1,7 @@
 """What we keep. Every durable thing is a row here; `flows.advance` alone writes state."""
 
+from .consumer import Consumer, ConsumerKind
+from .delivery import Delivery
 from .history import History
 from .inbound import InboundMessage, InboundState
 from .incident import Direction, Incident
@@ -11,6 +13,9 @@ from .signal import Signal, SignalKind
 
 __all__ = [
     "Attempt",
+    "Consumer",
+    "ConsumerKind",
+    "Delivery",
     "Direction",
     "History",
     "InboundLink",

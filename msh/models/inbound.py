@@ -7,8 +7,12 @@ from msh.protocol.vocabulary import DeliverySemantics
 
 
 class InboundState(models.TextChoices):
+    """ACCEPTED messages make up the order of their pair; PARKED ones are out of it, undecided."""
+
     ACCEPTED = "accepted"
     DELIVERED = "delivered"
+    REJECTED = "rejected"
+    PARKED = "parked"
 
 
 class InboundMessage(models.Model):
@@ -41,11 +45,8 @@ class InboundMessage(models.Model):
     header = models.BinaryField()
     """The header document as it came."""
     duplicates = models.PositiveIntegerField(default=0, db_default=0)
-
-    delivery_due = models.DateTimeField(null=True, blank=True)
-    delivery_failures = models.PositiveIntegerField(default=0, db_default=0)
-    delivery_error = models.TextField(blank=True, db_default="")
     delivered_at = models.DateTimeField(null=True, blank=True)
+    """When it left the order of its pair for good, delivered or rejected."""
 
     class Meta:
         ordering = ["-id"]

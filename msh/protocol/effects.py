@@ -26,6 +26,9 @@ class IncidentKind(StrEnum):
     STORE_SHORT = "store_short"
     BACKLOG = "backlog"
     STUCK = "stuck"
+    DELIVERY_REJECTED = "delivery_rejected"
+    DELIVERY_IN_DOUBT = "delivery_in_doubt"
+    NO_CONSUMER = "no_consumer"
 
 
 SILENCE = frozenset({IncidentKind.RETRIES_SPENT, IncidentKind.TRANSIENT_LIMIT})

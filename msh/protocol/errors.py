@@ -39,3 +39,11 @@ class IllegalTransition(ProtocolError):
         super().__init__(f"{event} may not happen while {state}")
         self.state = state
         self.event = event
+
+
+class Reject(Exception):
+    """An in-process consumer raises it for a business error: the message is never run again.
+
+    It is reported and kept, and its pair goes on (001-09). Whatever else a consumer raises has the
+    message run again.
+    """

@@ -29,6 +29,8 @@ the close costs the message a whole RetryInterval."""
 
 ANSWER_LIMIT = 64 * 1024  # bytes of an answer's body we read to keep its connection
 DETAIL_LIMIT = 500
+EXTERNAL_ID = "X-MSH-External-Id"
+"""Header of a consumer's answer: what its system calls the message (004's id map)."""
 CHUNK = 64 * 1024
 
 
@@ -82,7 +84,9 @@ class HttpTransport:
                     raise
 
     async def _post_once(self, job: Job, body: "_Body") -> aiohttp.ClientResponse:
-        headers = {"Content-Type": job.content_type}
+        headers = dict(job.headers)
+        if job.content_type:
+            headers["Content-Type"] = job.content_type
         if job.authorization:
             headers["Authorization"] = job.authorization
         return await self._session.post(job.url, data=body, headers=headers, allow_redirects=False)
@@ -153,6 +157,7 @@ def _result(response: aiohttp.ClientResponse) -> AttemptResult:
         retry_after=retry_after(
             response.headers.get("Retry-After", ""), response.headers.get("Date", "")
         ),
+        external_id=response.headers.get(EXTERNAL_ID, ""),
     )
 
 

@@ -14,6 +14,7 @@ class Job:
     connecting, writing and the answer (D11). `not_after` is on the clock of `time.monotonic`: if
     it has passed when the first byte would be written, because this process was stopped or
     the machine stood still, nothing is written. `crash_points` are before and after the write.
+    `headers` go with the request as they are, `content_type` "" is none.
     """
 
     key: Hashable
@@ -28,6 +29,8 @@ class Job:
         CrashPoint.POST_BEFORE_WRITE,
         CrashPoint.POST_AFTER_WRITE,
     )
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 SIGNAL_CRASH_POINTS = (CrashPoint.SIGNAL_BEFORE_WRITE, CrashPoint.SIGNAL_AFTER_WRITE)
+CONSUMER_CRASH_POINTS = (CrashPoint.CONSUMER_BEFORE_WRITE, CrashPoint.CONSUMER_AFTER_WRITE)

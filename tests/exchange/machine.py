@@ -48,7 +48,7 @@ class Machine:
         self._administer(f'DROP DATABASE IF EXISTS "{self._database}" WITH (FORCE)')
         self._administer(f'CREATE DATABASE "{self._database}"')
         with self.database(), connection.cursor() as cursor:
-            cursor.execute("CREATE TABLE exchange_taken (message_id text)")
+            cursor.execute("CREATE TABLE exchange_taken (serial bigserial, message_id text)")
         self.wipe_redis()
 
     def destroy(self) -> None:
@@ -123,6 +123,18 @@ class Machine:
         finally:
             connections.close_all()
             connection.settings_dict["NAME"] = before
+
+    def cut_database(self) -> None:
+        """Nobody gets at its database until `mend_database`."""
+        connections.close_all()
+        self._administer(f'ALTER DATABASE "{self._database}" ALLOW_CONNECTIONS false')
+        self._administer(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            f" WHERE datname = '{self._database}'"
+        )
+
+    def mend_database(self) -> None:
+        self._administer(f'ALTER DATABASE "{self._database}" ALLOW_CONNECTIONS true')
 
     def wipe_redis(self) -> None:
         """Everything that waits in Redis is gone."""

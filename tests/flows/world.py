@@ -40,7 +40,7 @@ class World:
 
     def hand_over(self, job: Job) -> receive.Answer:
         """The bytes of a job reach the other side."""
-        name = "here" if isinstance(job.key, transmit.Copy) else "there"
+        name = "here" if job.partner_id == self.there.pk else "there"
         shown = f"Bearer {getattr(self, name).name}"
         sender = Partner.objects.remembered(shown) or Partner.objects.by_credential(shown)
         assert sender is not None

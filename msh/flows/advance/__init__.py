@@ -3,8 +3,8 @@
 from msh.protocol.lane import OPERATOR
 
 from .cancel import cancel_queued
-from .delivery import Due, delivered, delivery_failed, due_deliveries, lock_head
-from .events import Handler, due_events, event_failed, event_told, lock_event
+from .delivery import Consumers, Handover
+from .events import due_events, event_claimed, event_failed, event_told, lock_event
 from .inbound import Received, accept_at_once, note_unexpected, owe_error, receive_message
 from .incidents import note_stuck, resolve_incident
 from .lanes import SYSTEM, Actor, Lanes
@@ -19,24 +19,21 @@ __all__ = [
     "OPERATOR",
     "SYSTEM",
     "Actor",
-    "Due",
-    "Handler",
+    "Consumers",
+    "Handover",
     "Lanes",
     "Received",
     "SignalResult",
     "Work",
     "accept_at_once",
     "cancel_queued",
-    "delivered",
-    "delivery_failed",
-    "due_deliveries",
     "due_events",
     "end_best_effort",
+    "event_claimed",
     "event_failed",
     "event_told",
     "find_work",
     "lock_event",
-    "lock_head",
     "no_more_work",
     "note_stuck",
     "note_unexpected",

@@ -1,81 +1,269 @@
-"""Accepted messages from ACCEPTED to DELIVERED, in the order of their pair."""
+"""Deliveries: found, locked, stepped and written, with the state of their message."""
 
-from dataclasses import dataclass
-from datetime import timedelta
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Self
 
-from django.db.models import F
-from django.db.models.functions import Now
+from msh.models import Consumer, InboundState, handover, hot
+from msh.models.delivery import OPEN_TO_OPERATORS
+from msh.protocol import delivery as table
+from msh.protocol import delivery_events as do
+from msh.protocol.delivery_events import (
+    AttemptFailed,
+    AttemptRejected,
+    DeliveryEvent,
+    DeliveryState,
+)
+from msh.protocol.effects import IncidentKind, Note, OpenIncident
 
-from msh.models import History, InboundMessage, InboundState, hot
-from msh.protocol.effects import IncidentKind
+from .lanes import Actor
 
-ALARM_AFTER = 5
-"""Failed deliveries of one message after which an operator is called."""
+# An incident, and the states of deliveries that keep it open.
+_CAUSES = {
+    IncidentKind.DELIVERY_IN_DOUBT: (DeliveryState.IN_DOUBT,),
+    IncidentKind.DELIVERY_FAILED: (DeliveryState.BLOCKED, DeliveryState.PARKED),
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Due:
-    """The head of one pair's undelivered messages."""
+_MSH = Actor()
+
+
+@dataclass(slots=True)
+class Handover:
+    """A delivery that this transaction holds. `key` is its row id, 0 while it has no row."""
 
     key: int
+    consumer: Consumer
+    message_key: int
+    message_id: str
     partner_id: int
+    value: do.Delivery
+    now: datetime
+    started_at: datetime | None = None
+    external_id: str = ""
+    detail: str = ""
+    best_effort: bool = False
+
+    @classmethod
+    def of_new(cls, row: Any, consumer: Consumer) -> Self:
+        """From a record of LOAD_NEW."""
+        return cls(
+            key=0,
+            consumer=consumer,
+            message_key=row.message_key,
+            message_id=row.message_id,
+            partner_id=row.partner_id,
+            value=do.Delivery(),
+            now=row.now,
+            best_effort=row.semantics == "BestEffort",
+        )
+
+    @classmethod
+    def of_row(cls, row: Any, consumer: Consumer) -> Self:
+        """From a record of LOCK."""
+        made = cls.of_new(row, consumer)
+        made.key = row.id
+        made.started_at, made.external_id, made.detail = (
+            row.started_at,
+            row.external_id,
+            row.detail,
+        )
+        aside = row.message_state == InboundState.PARKED
+        state = DeliveryState(row.state)
+        made.value = do.Delivery(state, row.attempt, row.failures, row.due, aside)
+        return made
+
+    @property
+    def attempt(self) -> int:
+        return self.value.attempt
+
+    def took(self, seconds: float) -> None:
+        """So long ago was `now` read, in the same transaction."""
+        self.now += timedelta(seconds=seconds)
+
+    def step(
+        self, event: DeliveryEvent, actor: Actor = _MSH, *, keep: bool = True
+    ) -> tuple[do.DeliveryEffect, ...]:
+        """Let `event` happen and write what it says. Raises IllegalTransition.
+
+        Without `keep` the row itself is written by a later step of the same transaction.
+        """
+        before = self.value
+        policy = self.consumer.policy
+        if self.best_effort:  # 004-03: nothing is promised, so nothing is in doubt
+            policy = replace(policy, doubtful=False)
+        self.value, effects = table.step(before, event, policy, now=self.now)
+        self._note(before, event, effects)
+        statements = self._row() if keep and (self.value != before or not self.key) else []
+        for effect in effects:
+            statements += self._statements(effect, before, event, actor)
+        if _is_worth_telling(before, self.value, effects):
+            statements.append(self._history(type(event).__name__, before, "", actor))
+        statements += self._resolutions(before, actor)
+        self._run(statements)
+        return effects
+
+    def _note(
+        self,
+        before: do.Delivery,
+        event: DeliveryEvent,
+        effects: tuple[do.DeliveryEffect, ...],
+    ) -> None:
+        if self.value.attempt != before.attempt:
+            self.started_at, self.detail = self.now, ""
+        elif isinstance(event, AttemptRejected | AttemptFailed):
+            self.detail = event.reason
+        elif before.state is DeliveryState.PROCESSING and self.value.state is DeliveryState.FAILED:
+            self.detail = f"attempt {before.attempt} did not end, or left nothing"
+        for effect in effects:
+            if isinstance(effect, OpenIncident):
+                self.detail = effect.detail
+
+    def _row(self) -> list[hot.Statement]:
+        value = self.value
+        ended = None if value.state is DeliveryState.PROCESSING else self.now
+        row = (
+            *(value.state, value.attempt, value.failures, value.due),
+            *(self.started_at, ended, self.external_id, self.detail),
+        )
+        if not self.key:
+            return [(handover.INSERT, (self.consumer.pk, self.message_key, *row))]
+        return [(handover.UPDATE, (*row, self.key))]
+
+    def _run(self, statements: list[hot.Statement]) -> None:
+        if statements:
+            results = hot.run(*statements)
+            if statements[0][0] is handover.INSERT:
+                self.key = results[0][0].id
+
+    def _statements(
+        self,
+        effect: do.DeliveryEffect,
+        before: do.Delivery,
+        event: DeliveryEvent,
+        actor: Actor,
+    ) -> list[hot.Statement]:
+        match effect:
+            case do.Leave():
+                state = InboundState.REJECTED if effect.rejected else InboundState.DELIVERED
+                name = "MessageRejected" if effect.rejected else "MessageDelivered"
+                text = f"{self.consumer.name}, attempt {self.value.attempt}"
+                text = f"{text}: {self.detail}" if self.detail else text
+                return [
+                    (handover.LEAVE, (state.value, self.now, self.message_key)),
+                    self._history(name, before, text, actor, to_state=state.value),
+                ]
+            case do.SetAside():
+                return [(handover.SET_ASIDE, (self.message_key,))]
+            case OpenIncident():
+                what = (self.partner_id, "in", effect.kind, self.message_id, effect.detail)
+                return [(hot.OPEN_INCIDENT, (*what, self.now, self.now))]
+            case Note():
+                return [self._history(type(event).__name__, before, effect.detail, actor)]
+        return []
+
+    def _history(
+        self,
+        event: str,
+        before: do.Delivery,
+        detail: str,
+        actor: Actor,
+        *,
+        to_state: str = "",
+    ) -> hot.Statement:
+        parts = (detail or f"{self.consumer.name}: {self.detail}", actor.reason)
+        text = "; ".join(part for part in parts if part)
+        row = (self.now, actor.name, self.partner_id, "in", "message", self.message_id)
+        was = InboundState.ACCEPTED if before.state is DeliveryState.NEW else before.state
+        return hot.WRITE_HISTORY, (*row, event, was, to_state or self.value.state, text)
+
+    def _resolutions(self, before: do.Delivery, actor: Actor) -> list[hot.Statement]:
+        """The incident is over with the last delivery that it was opened for."""
+        who = (self.now, actor.name, actor.reason, self.partner_id)
+        return [
+            (handover.RESOLVE_IF_LAST, (*who, kind, self.partner_id, list(states)))
+            for kind, states in _CAUSES.items()
+            if before.state in states and self.value.state not in states
+        ]
 
 
-_DUE = """
-    SELECT head.id, link.partner_id
-    FROM msh_inboundlink link
-    CROSS JOIN LATERAL (
-        SELECT id, delivery_due FROM msh_inboundmessage
-        WHERE link_id = link.id AND state = 'accepted' ORDER BY id LIMIT 1) head
-    WHERE head.delivery_due IS NULL OR head.delivery_due <= statement_timestamp()
-    ORDER BY head.id LIMIT %s
-"""
+def _is_worth_telling(
+    before: do.Delivery, after: do.Delivery, effects: tuple[do.DeliveryEffect, ...]
+) -> bool:
+    """What goes well is told once, when the message leaves the order of its pair."""
+    if before.state is after.state or any(isinstance(effect, do.Leave) for effect in effects):
+        return False
+    return after.state not in _ORDINARY or before.state in OPEN_TO_OPERATORS
 
 
-def due_deliveries(limit: int) -> list[Due]:
-    """The head of every pair that may be delivered now: a failed head stays head (001-23)."""
-    (rows,) = hot.run((_DUE, (limit,)))
-    return [Due(row.id, row.partner_id) for row in rows]
+_ORDINARY = (DeliveryState.PROCESSING, DeliveryState.COMPLETED, DeliveryState.REJECTED)
 
 
-def lock_head(due: Due) -> InboundMessage | None:
-    """Lock the message; None if another worker holds it or has delivered it."""
-    undelivered = InboundMessage.objects.filter(pk=due.key, state=InboundState.ACCEPTED)
-    return undelivered.select_for_update(skip_locked=True, no_key=True).first()
+def lock_new(message_key: int, consumer: Consumer) -> Handover | None:
+    """Hold a message that has no delivery yet; None if another worker has it."""
+    (had,) = hot.run((handover.TRY_LOCK_NEW, (handover.LOCK_SPACE, _folded(message_key))))
+    if not had[0].had:
+        return None
+    (rows,) = hot.run((handover.LOAD_NEW, (message_key,)))  # what its last holder committed is seen
+    return Handover.of_new(rows[0], consumer) if rows else None
 
 
-def delivered(due: Due, message: InboundMessage) -> None:
-    """In the consumer's transaction: its effects and this are one (D40)."""
-    InboundMessage.objects.filter(pk=message.pk).update(
-        state=InboundState.DELIVERED, delivered_at=Now(), delivery_error=""
+def lock(keys: Collection[int], consumers: "Consumers", *, wait: bool = False) -> list[Handover]:
+    """Lock deliveries by row id. Without `wait`, those that others hold are left out."""
+    if not keys:
+        return []
+    (rows,) = hot.run((handover.LOCK if wait else handover.LOCK_FREE, (sorted(keys),)))
+    return [Handover.of_row(row, consumers[row.consumer_id]) for row in rows]
+
+
+def _folded(key: int) -> int:
+    """A row id as the second half of an advisory lock. Two messages that share one only wait."""
+    return key % 2**31
+
+
+class Consumers(dict[int, Consumer]):
+    """Consumers by row id, each read once: for the time of one look."""
+
+    def __missing__(self, key: int) -> Consumer:
+        self[key] = Consumer.objects.get(pk=key)
+        return self[key]
+
+
+def find_new(
+    kinds: Iterable[str], busy_links: Collection[int], full: Collection[int], limit: int
+) -> list[Any]:
+    """New heads for consumers of these kinds: message_key, link_id, partner_id, consumer_id."""
+    parameters = (list(busy_links), list(kinds), list(full), limit)
+    return hot.run((handover.FIND_NEW, parameters))[0]
+
+
+def find_new_of_link(link_id: int) -> Any | None:
+    """The new head of this pair, if it has one."""
+    (rows,) = hot.run((handover.FIND_NEW_OF_LINK, (link_id,)))
+    return rows[0] if rows else None
+
+
+def find_takeable(consumer: Consumer, limit: int) -> tuple[list[int], list[int]]:
+    """For a pull consumer: row ids of deliveries to be taken again, and of new messages."""
+    again, new = hot.run(
+        (handover.FIND_DUE_OF_CONSUMER, (consumer.pk, limit)),
+        (handover.FIND_NEW_OF_CONSUMER, (consumer.pk, limit)),
     )
-    _record(due, message, "MessageDelivered", to_state=InboundState.DELIVERED)
+    return [row.id for row in again], [row.message_key for row in new]
 
 
-def delivery_failed(due: Due, message: InboundMessage, error: str, retry_in: timedelta) -> None:
-    """The consumer raised: the message stays at the head of its pair and is tried again."""
-    InboundMessage.objects.filter(pk=message.pk).update(
-        delivery_due=Now() + retry_in,
-        delivery_failures=F("delivery_failures") + 1,
-        delivery_error=error,
-    )
-    _record(due, message, "DeliveryFailed", to_state=InboundState.ACCEPTED, detail=error)
-    if message.delivery_failures + 1 >= ALARM_AFTER:
-        (clock,) = hot.run((hot.CLOCK, ()))
-        what = (due.partner_id, "in", IncidentKind.DELIVERY_FAILED, message.message_id, error)
-        hot.run((hot.OPEN_INCIDENT, (*what, clock[0].now, clock[0].now)))
+def find_due(busy: Collection[int], full: Collection[int], limit: int) -> list[Any]:
+    """Deliveries to be run again, with a lease that is over, or whose message is to leave."""
+    return hot.run((handover.FIND_DUE, (list(busy), list(full), limit)))[0]
 
 
-def _record(
-    due: Due, message: InboundMessage, event: str, *, to_state: str, detail: str = ""
-) -> None:
-    History.objects.create(
-        partner_id=due.partner_id,
-        direction="in",
-        subject="message",
-        message_id=message.message_id,
-        event=event,
-        from_state=InboundState.ACCEPTED,
-        to_state=to_state,
-        detail=detail,
-    )
+def alarm_unclaimed() -> int:
+    """Open an incident for each pair whose head no consumer takes; how many were opened."""
+    rows, clock = hot.run((handover.FIND_UNCLAIMED, ()), (hot.CLOCK, ()))
+    now = clock[0].now
+    text = "no consumer takes this partner, ServiceInterface and Action: add one"
+    for row in rows:
+        what = (row.partner_id, "in", IncidentKind.NO_CONSUMER, "", text)
+        hot.run((hot.OPEN_INCIDENT, (*what, now, now)))
+    return len(rows)

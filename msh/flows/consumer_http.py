@@ -1,0 +1,163 @@
+"""Consumers over HTTP: a POST of the payload, with the header fields as headers.
+
+The order is that of 004-02: the history says processing (committed), the POST, the history says
+how it ended (committed at once), then the message leaves the order of its pair.
+"""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from django.conf import settings
+from django.db import transaction
+
+from msh import wire
+from msh.faults import CrashPoint, reach
+from msh.flows.advance import Consumers, Handover
+from msh.flows.advance import delivery as deliveries
+from msh.models import InboundMessage, InboundPayload
+from msh.protocol.delivery import event_of_answer
+from msh.protocol.delivery_events import (
+    AttemptFailed,
+    DeliveryEvent,
+    DeliveryState,
+    OutcomeKept,
+)
+from msh.protocol.message import Payload
+from msh.transport.carrier import Finished
+from msh.transport.job import CONSUMER_CRASH_POINTS, Job
+from partners.secrecy import SecretUnreadableError
+
+HEADER_LIMIT = 4000
+"""Characters of a header's value: every MessageId has room, percent-encoded too. A longer value is
+left out rather than cut (002-11)."""
+BEGIN_SHARE, END_SHARE = 0.1, 0.8
+"""Shares of the lease after which a POST is not begun any more, and after which it has ended."""
+
+_NOT_SENT = "not sent: this process was stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """Which attempt of which delivery a job carries."""
+
+    delivery: int
+    attempt: int
+
+
+def jobs_of(claimed: Iterable[Handover]) -> tuple[list[Job], list[tuple[Posted, str]]]:
+    """A job for each claimed delivery, and those that cannot be sent, with the reason."""
+    jobs: list[Job] = []
+    unsendable: list[tuple[Posted, str]] = []
+    for handover in claimed:
+        posted = Posted(handover.key, handover.attempt)
+        try:
+            jobs.append(_job(handover, posted))
+        except (SecretUnreadableError, ValueError) as problem:
+            unsendable.append((posted, str(problem)))
+    return jobs, unsendable
+
+
+def record(ended: Iterable[Finished]) -> None:
+    """Write how POSTs ended."""
+    consumers = Consumers()
+    for one in ended:
+        posted: Any = one.job.key
+        if one.result is None:
+            end(posted, AttemptFailed(posted.attempt, _NOT_SENT), consumers)
+            continue
+        result = one.result
+        end(
+            posted,
+            event_of_answer(posted.attempt, result.status, result.detail),
+            consumers,
+            external_id=result.external_id,
+        )
+
+
+def end(
+    posted: Posted, event: DeliveryEvent, consumers: Consumers, *, external_id: str = ""
+) -> None:
+    """The outcome into the history, at once; then the message out of the order of its pair."""
+    reach(CrashPoint.CONSUMER_BEFORE_HISTORY)
+    with transaction.atomic():
+        (handover,) = deliveries.lock([posted.delivery], consumers, wait=True)
+        handover.external_id = external_id or handover.external_id
+        handover.step(event)
+    if handover.value.state in (DeliveryState.COMPLETED, DeliveryState.REJECTED):
+        reach(CrashPoint.CONSUMER_AFTER_HISTORY)
+        leave(posted.delivery, consumers)
+
+
+def leave(delivery: int, consumers: Consumers) -> None:
+    """Let the message go whose outcome is in the history, unless that was done."""
+    with transaction.atomic():
+        (handover,) = deliveries.lock([delivery], consumers, wait=True)
+        if handover.value.due is not None:
+            handover.step(OutcomeKept())
+
+
+def _job(handover: Handover, posted: Posted) -> Job:
+    consumer = handover.consumer
+    message = InboundMessage.objects.select_related("link__partner", "agreement").get(
+        pk=handover.message_key
+    )
+    content_type, body = _body(message)
+    return Job(
+        key=posted,
+        partner_id=consumer.pk,
+        url=consumer.url,
+        content_type=content_type,
+        body=body,
+        authorization=consumer.authorization(),
+        deadline=min(settings.MSH_HTTP_DEADLINE, END_SHARE * consumer.lease),
+        not_after=time.monotonic() + BEGIN_SHARE * consumer.lease,
+        crash_points=CONSUMER_CRASH_POINTS,
+        headers=tuple(_headers(message, posted.attempt)),
+    )
+
+
+def _body(message: InboundMessage) -> tuple[str, bytes]:
+    """One payload is the body. None is an empty body, several are a multipart/mixed one."""
+    parts = list(InboundPayload.objects.filter(message=message))
+    if not parts:
+        return "", b""
+    if len(parts) == 1:
+        return parts[0].content_type, bytes(parts[0].content)
+    boundary = wire.new_boundary()
+    payloads = [
+        Payload(bytes(part.content), part.content_type, part.content_id, part.label)
+        for part in parts
+    ]
+    body = b"".join(wire.compose_parts(payloads, boundary))
+    return f'multipart/mixed; boundary="{boundary}"', body
+
+
+def _headers(message: InboundMessage, attempt: int) -> Iterable[tuple[str, str]]:
+    """The MessageId as Idempotency-Key (004-05), and the fields of the message's header."""
+    fields = {
+        "Idempotency-Key": message.message_id,
+        "X-MSH-Message-Id": message.message_id,
+        "X-MSH-Partner": message.link.partner.name,
+        "X-MSH-TPA-Id": message.agreement.tpa_id,
+        "X-MSH-Service-Interface": message.service_interface,
+        "X-MSH-Action": message.action,
+        "X-MSH-Conversation-Id": message.conversation_id,
+        "X-MSH-Ref-To-Message-Id": message.ref_to_message_id,
+        "X-MSH-Sequence-Number": str(message.sequence_number or ""),
+        "X-MSH-Received-At": message.received_at.isoformat(),
+        "X-MSH-Attempt": str(attempt),
+    }
+    for name, value in fields.items():
+        safe = in_header(value)
+        if 0 < len(safe) <= HEADER_LIMIT:
+            yield name, safe
+
+
+def in_header(value: str) -> str:
+    """Printable ASCII as it is; else percent-encoded UTF-8, every % of it too."""
+    if value.isascii() and value.isprintable() and value == value.strip():
+        return value
+    return quote(value, safe=" !#$&'()*+,/:;=?@[]{}|~^`<>\"\\")

@@ -1,0 +1,72 @@
+"""The operator's verbs on deliveries, for one or for many: each with who and why."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from django.db import transaction
+
+from msh.flows.advance import Actor, Consumers
+from msh.flows.advance import delivery as deliveries
+from msh.flows.nudge import Nudge, nudge
+from msh.protocol.delivery_events import (
+    CompletionMarked,
+    DeliveryEvent,
+    RejectionMarked,
+    ResolverRequested,
+    RunAgainRequested,
+)
+from msh.protocol.errors import IllegalTransition
+
+AT_ONCE = 100
+"""Deliveries that are locked and written in one transaction."""
+
+VERBS: dict[str, DeliveryEvent] = {
+    "run-again": RunAgainRequested(),
+    "mark-completed": CompletionMarked(),
+    "ask-resolver": ResolverRequested(),
+    "reject": RejectionMarked(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """Row ids of the deliveries that followed, and a sentence for each that did not."""
+
+    done: Sequence[int]
+    refused: Sequence[str]
+
+
+def decide(keys: Iterable[int], verb: str, actor: Actor) -> Decided:
+    """Do `verb` (one of VERBS) to these deliveries. What makes no sense for one of them is refused
+    for that one, which stays as it is."""
+    done: list[int] = []
+    refused: list[str] = []
+    ordered = sorted(set(keys))
+    for start in range(0, len(ordered), AT_ONCE):
+        some = ordered[start : start + AT_ONCE]
+        consumers = Consumers()
+        with transaction.atomic():
+            held = {one.key: one for one in deliveries.lock(some, consumers, wait=True)}
+            for key in some:
+                reason = _decide(held.get(key), verb, actor)
+                if reason:
+                    refused.append(f"delivery {key}: {reason}")
+                else:
+                    done.append(key)
+    if done:
+        nudge(Nudge.DELIVER)
+    return Decided(done, refused)
+
+
+def _decide(handover: deliveries.Handover | None, verb: str, actor: Actor) -> str:
+    """Why it cannot be done; empty if it was."""
+    if handover is None:
+        return "there is no such delivery"
+    try:
+        handover.step(VERBS[verb], actor)
+    except IllegalTransition:
+        why = f"{handover.message_id} is {handover.value.state.replace('_', ' ')}"
+        if verb == "ask-resolver" and not handover.consumer.resolver:
+            why = f"consumer {handover.consumer} has no resolver"
+        return f"{verb} is not possible: {why}"
+    return ""

@@ -1,0 +1,26 @@
+"""`manage.py prune`: remove what is older than it has to be kept."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from msh.flows.prune import RetentionTooShort, prunable, prune_all
+from msh.management.cli import MshCommand
+
+
+class Command(MshCommand):
+    help = "Remove what has ended and is older than MSH_KEEP_MESSAGES and MSH_KEEP_PAYLOADS."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("--dry-run", action="store_true", help="only say what would go")
+
+    def handle(self, *args: Any, dry_run: bool, **options: Any) -> None:
+        try:
+            counts = prunable() if dry_run else prune_all()
+        except RetentionTooShort as refused:
+            raise CommandError(str(refused)) from None
+        verb = "would go" if dry_run else "removed"
+        lines = [f"{count} {kind} {verb}" for kind, count in counts.items()]
+        self.answer(counts, "\n".join(lines), as_json=options["json"])

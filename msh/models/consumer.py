@@ -1,0 +1,174 @@
+"""Who takes accepted messages: the consumers of our applications."""
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.db.models import Q
+from django.utils.module_loading import import_string
+
+from msh.protocol.delivery_events import (
+    OnFailure,
+    Policy,
+)
+from partners import secrecy
+
+DAY = 86_400  # seconds
+
+
+class ConsumerKind(models.TextChoices):
+    IN_PROCESS = "in_process", "in-process: called in the transaction that marks it completed"
+    HTTP = "http", "HTTP: POST to an address"
+    PULL = "pull", "pull: taken and settled by the application"
+
+
+def _bounded(
+    smallest: int, largest: int, default: int, help_text: str
+) -> "models.PositiveIntegerField[int, int]":
+    return models.PositiveIntegerField(
+        default=default,
+        validators=[MinValueValidator(smallest), MaxValueValidator(largest)],
+        help_text=help_text,
+    )
+
+
+def check_callable(path: str) -> None:
+    """Field validator: a dotted path that can be imported and called."""
+    try:
+        found = import_string(path)
+    except Exception as problem:  # noqa: BLE001  importing it runs the application's code
+        raise ValidationError(
+            f"{path} cannot be imported ({problem}). Write package.module.function.", code="path"
+        ) from None
+    if not callable(found):
+        raise ValidationError(f"{path} is not a function.", code="path")
+
+
+def check_url(url: str) -> None:
+    """Field validator: an absolute http or https address."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValidationError(
+            f"{url} is not an address to POST to. Write http://host/path.", code="url"
+        )
+
+
+class Consumer(models.Model):
+    """Where messages of a partner, ServiceInterface and Action go. What is left blank is any.
+
+    Of several that fit, the one that says most takes the message: first by partner, then by
+    ServiceInterface, then by Action. A message stays with the consumer it was first given to.
+    """
+
+    name = models.SlugField(max_length=63, unique=True)
+    enabled = models.BooleanField(default=True, help_text="Off: its messages wait.")
+    partner = models.ForeignKey(
+        "partners.Partner", on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
+    service_interface = models.CharField("ServiceInterface", max_length=255, blank=True)
+    action = models.CharField("Action", max_length=255, blank=True)
+    kind = models.CharField(max_length=10, choices=ConsumerKind)
+    path = models.CharField(
+        "dotted path",
+        max_length=255,
+        blank=True,
+        validators=[check_callable],
+        help_text="In-process: the function, called with the InboundMessage.",
+    )
+    url = models.CharField(
+        "address", max_length=1000, blank=True, validators=[check_url], help_text="HTTP."
+    )
+    secret = models.TextField(blank=True, default="", editable=False)
+    history = models.BooleanField(
+        "document history",
+        default=True,
+        help_text="Write down that a message is being processed before it is. Off: an HTTP or pull"
+        " consumer whose outcome is unknown is given the message again.",
+    )
+    lease = _bounded(
+        2, DAY, 300, "Seconds of one attempt. After that its worker is taken for dead."
+    )
+    attempts = _bounded(
+        1, 1_000_000, 10, "Attempts that may fail before an operator has to decide."
+    )
+    retry_interval = _bounded(0, 7 * DAY, 60, "Seconds from a failed attempt to the next.")
+    on_failure = models.CharField(
+        max_length=5,
+        choices=[
+            (OnFailure.BLOCK.value, "block: the pair waits behind it"),
+            (OnFailure.PARK.value, "park: the pair goes on without it"),
+        ],
+        default=OnFailure.BLOCK.value,
+        help_text="When the attempts are spent, or nobody knows the outcome.",
+    )
+    resolver = models.CharField(
+        max_length=255,
+        blank=True,
+        validators=[check_callable],
+        help_text="Dotted path of a function that is asked when the outcome is unknown. It gets the"
+        " Delivery and answers new, duplicate or in_doubt. HTTP and pull only.",
+    )
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["partner", "service_interface", "action"],
+                nulls_distinct=False,
+                name="consumer_once",
+                violation_error_message="Another consumer takes exactly these messages.",
+            ),
+            models.CheckConstraint(
+                condition=(Q(kind="in_process", url="") & ~Q(path=""))
+                | (Q(kind="http", path="") & ~Q(url=""))
+                | Q(kind="pull", path="", url=""),
+                name="consumer_place_by_kind",
+                violation_error_message="An in-process consumer has a dotted path, an HTTP"
+                " consumer an address, a pull consumer neither.",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def clean(self) -> None:
+        if self.resolver and self.kind == ConsumerKind.IN_PROCESS:
+            raise ValidationError(
+                {"resolver": "An in-process consumer is never in doubt: leave this blank."}
+            )
+
+    @property
+    def policy(self) -> Policy:
+        """The settings as the table takes them."""
+        return Policy(
+            doubtful=self.history and self.kind != ConsumerKind.IN_PROCESS,
+            lease=self.lease,
+            attempts=self.attempts,
+            retry_interval=self.retry_interval,
+            on_failure=OnFailure(self.on_failure),
+            has_resolver=bool(self.resolver),
+        )
+
+    @property
+    def is_one_transaction(self) -> bool:
+        """Nothing is committed before the consumer has run: in-process, without a history."""
+        return self.kind == ConsumerKind.IN_PROCESS and not self.history
+
+    def function(self) -> Callable[[Any], object]:
+        """The in-process consumer. Raises ImportError, naming the path, if there is none."""
+        return import_string(self.path)  # type: ignore[no-any-return]
+
+    def show(self, authorization: str) -> None:
+        """Set the Authorization header of our POSTs to it; "" for none."""
+        self.secret = secrecy.encrypt(authorization) if authorization else ""
+
+    def authorization(self) -> str:
+        """The Authorization header. Raises SecretUnreadableError."""
+        return secrecy.decrypt(self.secret) if self.secret else ""

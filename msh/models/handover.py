@@ -1,0 +1,101 @@
+"""Statements of the delivery. Only `flows.advance` calls those that write."""
+
+from msh.protocol.effects import IncidentKind
+
+_CONSUMER_OF_HEAD = """
+    SELECT id, kind, enabled FROM msh_consumer
+    WHERE (partner_id = link.partner_id OR partner_id IS NULL)
+      AND service_interface IN ('', head.service_interface) AND action IN ('', head.action)
+    ORDER BY partner_id IS NULL, service_interface = '', action = '' LIMIT 1
+"""
+
+# The head of a pair's undelivered messages. One with a delivery is not new: a failed head stays
+# head (001-23), whatever waits behind it.
+_HEADS = f"""
+    SELECT head.id AS message_key, link.id AS link_id, link.partner_id, consumer.id AS consumer_id
+    FROM msh_inboundlink link
+    CROSS JOIN LATERAL (
+        SELECT id, service_interface, action FROM msh_inboundmessage
+        WHERE link_id = link.id AND state = 'accepted' ORDER BY id LIMIT 1) head
+    LEFT JOIN LATERAL ({_CONSUMER_OF_HEAD}) consumer ON true
+"""
+_IS_NEW = "NOT EXISTS (SELECT FROM msh_delivery WHERE message_id = head.id)"
+
+FIND_NEW = f"""{_HEADS}
+    WHERE link.id <> ALL(%s) AND consumer.enabled AND consumer.kind = ANY(%s)
+      AND consumer.id <> ALL(%s) AND {_IS_NEW}
+    ORDER BY head.id LIMIT %s
+"""
+FIND_NEW_OF_LINK = f"{_HEADS} WHERE link.id = %s AND consumer.enabled AND {_IS_NEW}"
+FIND_NEW_OF_CONSUMER = f"""{_HEADS}
+    WHERE consumer.id = %s AND consumer.enabled AND {_IS_NEW} ORDER BY head.id LIMIT %s
+"""
+FIND_UNCLAIMED = f"""{_HEADS}
+    WHERE consumer.id IS NULL AND NOT EXISTS (
+        SELECT FROM msh_incident incident
+        WHERE incident.partner_id = link.partner_id AND incident.direction = 'in'
+          AND incident.kind = '{IncidentKind.NO_CONSUMER}' AND incident.resolved_at IS NULL)
+"""
+FIND_DUE = """
+    SELECT delivery.id, delivery.state, delivery.consumer_id, message.link_id
+    FROM msh_delivery delivery
+    JOIN msh_inboundmessage message ON message.id = delivery.message_id
+    JOIN msh_consumer consumer ON consumer.id = delivery.consumer_id
+    WHERE delivery.due <= statement_timestamp() AND delivery.id <> ALL(%s)
+      AND ((consumer.enabled AND consumer.kind <> 'pull') OR delivery.state <> 'failed')
+      AND (delivery.state <> 'failed' OR consumer.id <> ALL(%s))
+    ORDER BY delivery.due LIMIT %s
+"""
+FIND_DUE_OF_CONSUMER = """
+    SELECT id FROM msh_delivery
+    WHERE consumer_id = %s AND state = 'failed' AND due <= statement_timestamp()
+    ORDER BY message_id LIMIT %s
+"""
+_SUBJECT = """
+    message.id AS message_key, message.message_id, message.state AS message_state,
+    message.semantics, link.partner_id, clock_timestamp() AS now
+"""
+LOCK = f"""
+    SELECT delivery.id, delivery.consumer_id, delivery.state, delivery.attempt, delivery.failures,
+           delivery.due, delivery.started_at, delivery.external_id, delivery.detail, {_SUBJECT}
+    FROM msh_delivery delivery
+    JOIN msh_inboundmessage message ON message.id = delivery.message_id
+    JOIN msh_inboundlink link ON link.id = message.link_id
+    WHERE delivery.id = ANY(%s)
+    ORDER BY delivery.id
+    FOR NO KEY UPDATE OF delivery
+"""
+LOCK_FREE = f"{LOCK} SKIP LOCKED"
+
+# A new one has no row to lock. The row of its message stays free: a copy that arrives meanwhile
+# is counted there, and must not wait for the consumer.
+TRY_LOCK_NEW = "SELECT pg_try_advisory_xact_lock(%s, %s::int) AS had"
+LOCK_SPACE = 0x6D7368  # "msh"
+LOAD_NEW = f"""
+    SELECT {_SUBJECT} FROM msh_inboundmessage message
+    JOIN msh_inboundlink link ON link.id = message.link_id
+    WHERE message.id = %s AND message.state = 'accepted'
+      AND NOT EXISTS (SELECT FROM msh_delivery WHERE message_id = message.id)
+"""
+
+INSERT = """
+    INSERT INTO msh_delivery (consumer_id, message_id, state, attempt, failures, due, started_at,
+                              ended_at, external_id, detail)
+    VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) RETURNING id
+"""
+UPDATE = """
+    UPDATE msh_delivery SET state = %s, attempt = %s, failures = %s, due = %s, started_at = %s,
+                            ended_at = %s, external_id = %s, detail = %s
+    WHERE id = %s
+"""
+LEAVE = "UPDATE msh_inboundmessage SET state = %s, delivered_at = %s WHERE id = %s"
+SET_ASIDE = "UPDATE msh_inboundmessage SET state = 'parked' WHERE id = %s"
+RESOLVE_IF_LAST = """
+    UPDATE msh_incident SET resolved_at = %s, resolved_by = %s, resolution = %s
+    WHERE partner_id = %s AND direction = 'in' AND kind = %s AND resolved_at IS NULL
+      AND NOT EXISTS (
+        SELECT FROM msh_delivery delivery
+        JOIN msh_inboundmessage message ON message.id = delivery.message_id
+        JOIN msh_inboundlink link ON link.id = message.link_id
+        WHERE link.partner_id = %s AND delivery.state = ANY(%s))
+"""

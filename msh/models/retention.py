@@ -1,0 +1,117 @@
+"""What retention removes: which rows of each kind, and the statements for it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+# The id of a message accepted with number 1 stays, and the last one. After a reset the ids of the
+# earlier run stay until the last number has passed their highest: a late copy of one of them would
+# be new again (D39).
+_INBOUND_ENDED = """
+    message.state IN ('delivered', 'rejected')
+    AND message.delivered_at < statement_timestamp() - %s::interval
+"""
+_OUTBOUND_ENDED = """
+    message.state IN ('acknowledged', 'cancelled', 'sent', 'failed')
+    AND message.completed_at < statement_timestamp() - %s::interval
+"""
+_PART = "msh_{0}payload part JOIN msh_{0}message message ON message.id = part.message_id WHERE"
+_MESSAGE = "msh_{0}message message JOIN msh_{0}link link ON link.id = message.link_id WHERE"
+_ID_MAY_GO = """
+    AND message.message_id <> link.last_message_id
+    AND (message.sequence_number IS NULL
+         OR (message.sequence_number > 1
+             AND (message.epoch = link.epoch OR link.last_number > (
+                    SELECT max(earlier.sequence_number) FROM msh_inboundmessage earlier
+                    WHERE earlier.link_id = link.id AND earlier.epoch < link.epoch))))
+"""
+_MESSAGE_MAY_GO = """
+    AND link.in_flight_id IS DISTINCT FROM message.id
+    AND NOT EXISTS (
+        SELECT FROM msh_partyevent WHERE message_id = message.id AND delivered_at IS NULL)
+    AND (message.sequence_number IS NULL OR EXISTS (
+        SELECT FROM msh_outboundmessage later
+        WHERE later.link_id = message.link_id
+          AND (later.epoch, later.sequence_number) > (message.epoch, message.sequence_number)))
+"""
+_STORY = """
+    msh_history story
+    WHERE story.at < statement_timestamp() - %s::interval
+      AND NOT EXISTS (SELECT FROM msh_inboundmessage WHERE message_id = story.message_id)
+      AND NOT EXISTS (SELECT FROM msh_outboundmessage WHERE message_id = story.message_id)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """`rows` are FROM and WHERE of what may go, `key` its row id under the name of its table;
+    `dependents` are (table, column) of rows that go with it."""
+
+    table: str
+    key: str
+    rows: str
+    dependents: tuple[tuple[str, str], ...] = ()
+    payload: bool = False
+
+
+KINDS: Mapping[str, Removal] = {
+    "inbound payloads": Removal(
+        "msh_inboundpayload",
+        "part.id",
+        f"{_PART.format('inbound')} {_INBOUND_ENDED}",
+        payload=True,
+    ),
+    "outbound payloads": Removal(
+        "msh_outboundpayload",
+        "part.id",
+        f"{_PART.format('outbound')} {_OUTBOUND_ENDED}",
+        payload=True,
+    ),
+    "inbound messages": Removal(
+        "msh_inboundmessage",
+        "message.id",
+        f"{_MESSAGE.format('inbound')} {_INBOUND_ENDED} {_ID_MAY_GO}",
+        (("msh_inboundpayload", "message_id"), ("msh_delivery", "message_id")),
+    ),
+    "outbound messages": Removal(
+        "msh_outboundmessage",
+        "message.id",
+        f"{_MESSAGE.format('outbound')} {_OUTBOUND_ENDED} {_MESSAGE_MAY_GO}",
+        (
+            ("msh_outboundpayload", "message_id"),
+            ("msh_attempt", "message_id"),
+            ("msh_partyevent", "message_id"),
+        ),
+    ),
+    "signals": Removal(
+        "msh_signal",
+        "signal.id",
+        "msh_signal signal WHERE owed = 0 AND expires_at < statement_timestamp() - %s::interval",
+    ),
+    "incidents": Removal(
+        "msh_incident",
+        "incident.id",
+        "msh_incident incident WHERE resolved_at < statement_timestamp() - %s::interval",
+    ),
+    "history": Removal("msh_history", "story.id", _STORY),
+}
+"""In the order in which they are removed: the history of a message goes after the message."""
+
+
+def count_of(removal: Removal) -> str:
+    """A statement with the age as its parameter."""
+    return f"SELECT count(*) AS rows FROM {removal.rows}"
+
+
+def find(removal: Removal) -> str:
+    """Locks what may go and nobody holds. Its parameters are the age and a limit."""
+    alias = removal.key.partition(".")[0]
+    return f"""
+        SELECT {removal.key} AS key FROM {removal.rows} ORDER BY {removal.key} LIMIT %s
+        FOR UPDATE OF {alias} SKIP LOCKED
+    """
+
+
+def deletions(removal: Removal) -> list[str]:
+    """One for each table, what depends on others first. Their parameter is a list of keys."""
+    tables = [*removal.dependents, (removal.table, "id")]
+    return [f"DELETE FROM {table} WHERE {column} = ANY(%s)" for table, column in tables]

@@ -1,0 +1,171 @@
+"""What may happen to a delivery, and what a step asks for: values, events and effects."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from .effects import Note, OpenIncident
+
+
+class DeliveryState(StrEnum):
+    """What the document history says."""
+
+    NEW = "new"
+    PROCESSING = "processing"
+    COMPLETED = "completed"
+    REJECTED = "rejected"
+    FAILED = "failed"
+    """Will be run again, at `due`."""
+    BLOCKED = "blocked"
+    """Its attempts are spent, and it holds the order of its pair until an operator decides."""
+    PARKED = "parked"
+    """Its attempts are spent, and the pair goes on without it."""
+    IN_DOUBT = "in_doubt"
+    """Nobody knows whether the consumer has it."""
+
+
+class OnFailure(StrEnum):
+    """What a message does that the consumer does not take, or that is in doubt (D29)."""
+
+    BLOCK = "block"
+    PARK = "park"
+
+
+class ResolverVerdict(StrEnum):
+    """What a resolver answers of a message whose outcome is unknown."""
+
+    NEW = "new"
+    DUPLICATE = "duplicate"
+    IN_DOUBT = "in_doubt"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A consumer's settings as the table needs them. `lease` and `retry_interval` in seconds.
+
+    `doubtful`: its effects are outside our database and it keeps a history, so that a crash leaves
+    the outcome unknown. Otherwise a lost attempt is simply run again.
+    """
+
+    doubtful: bool
+    lease: int
+    attempts: int
+    retry_interval: int
+    on_failure: OnFailure
+    has_resolver: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One row of the history. `failures` are counted since an operator last had it run again;
+    `due` is the end of the lease, or when it is run, or when its message is to leave the order;
+    `aside` says that its pair goes on without it."""
+
+    state: DeliveryState = DeliveryState.NEW
+    attempt: int = 0
+    failures: int = 0
+    due: datetime | None = None
+    aside: bool = False
+
+
+# --- events -------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class DeliveryLooked:
+    """A worker looks whether there is something to do now."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptSucceeded:
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRejected:
+    """A business error: never to be run again (001-09)."""
+
+    attempt: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFailed:
+    """A system error: to be run again (001-10)."""
+
+    attempt: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeKept:
+    """The outcome is committed in the history: the message may leave the order of its pair."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResolverAnswered:
+    attempt: int
+    verdict: ResolverVerdict
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunAgainRequested:
+    """An operator wants it run again."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionMarked:
+    """An operator says that the consumer has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RejectionMarked:
+    """An operator says that it is not to be run."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResolverRequested:
+    """An operator wants the resolver asked (again)."""
+
+
+DeliveryEvent = (
+    DeliveryLooked
+    | AttemptSucceeded
+    | AttemptRejected
+    | AttemptFailed
+    | OutcomeKept
+    | ResolverAnswered
+    | RunAgainRequested
+    | CompletionMarked
+    | RejectionMarked
+    | ResolverRequested
+)
+
+
+# --- effects ------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Give it to the consumer, as this attempt."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class AskResolver:
+    """Ask what became of this attempt."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """The message leaves the order of its pair for good."""
+
+    rejected: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """The pair goes on without the message, which waits for an operator or a further attempt."""
+
+
+DeliveryEffect = Run | AskResolver | Leave | SetAside | OpenIncident | Note

@@ -1,0 +1,230 @@
+"""What applications call: send in their own transaction, reply, and what they are told."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from django.contrib.auth.models import Group
+from django.db import transaction
+from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
+
+from msh import Payload, reply, send
+from msh.flows.notify import Notices
+from msh.flows.submit import MessageIdReused, SubmitRefused
+from msh.models import ConsumerKind, InboundMessage, OutboundMessage, PartyEvent
+from msh.protocol.attempt import AttemptResult, outcome_of
+from msh.transport.carrier import Finished
+from tests.delivery import application
+from tests.delivery.desk import Carried, Desk, consumer
+from tests.flows.world import World, make_world
+
+pytestmark = pytest.mark.django_db
+
+ORDER = [Payload(b"<order/>")]
+
+
+class _Changed(Exception):
+    """The application changes its mind."""
+
+
+@pytest.fixture(autouse=True)
+def _fresh_application() -> Iterator[None]:
+    application.reset()
+    yield
+    application.reset()
+
+
+@pytest.mark.requirement("003-01", "003-08", "001-14")
+def test_send_rolls_back_with_the_application(
+    django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
+) -> None:
+    world = make_world()
+    with django_capture_on_commit_callbacks() as nudges:
+        try:
+            with transaction.atomic():
+                Group.objects.create(name="order 1")
+                send(world.agreement, "Orders", "New", ORDER)
+                raise _Changed
+        except _Changed:
+            pass
+    assert nudges == []
+    assert not Group.objects.exists()
+    assert not OutboundMessage.objects.exists()
+
+    with django_capture_on_commit_callbacks() as nudges, transaction.atomic():
+        Group.objects.create(name="order 1")
+        message_id = send(world.agreement, "Orders", "New", ORDER)
+    assert len(nudges) == 1
+    world.settle()
+    assert world.received() == [message_id]
+    assert OutboundMessage.objects.get().sequence_number == 1
+
+
+@pytest.mark.requirement("001-05", "001-17", "001-18")
+def test_the_same_id_is_the_same_message_or_refused() -> None:
+    world = make_world()
+    first = send(world.agreement, "Orders", "New", ORDER, message_id="order-1")
+    assert send(world.agreement, "Orders", "New", ORDER, message_id="order-1") == first
+    with pytest.raises(MessageIdReused, match="order-1"):
+        send(world.agreement, "Orders", "New", [Payload(b"<other/>")], message_id="order-1")
+    with pytest.raises(SubmitRefused, match="300 characters"):
+        send(world.agreement, "Orders", "New", ORDER, message_id="x" * 300)
+    assert OutboundMessage.objects.count() == 1
+
+
+def answered(world: World, action: str, document: bytes) -> OutboundMessage:
+    """Our request is answered by the partner's application, and comes back to ours."""
+    consumer(ConsumerKind.IN_PROCESS, name="theirs", partner=world.here)
+    application.act = lambda message: reply(message, action, [Payload(document)])
+    request = world.submit()
+    world.settle()
+    Desk().settle()
+    world.settle()
+    return request
+
+
+@pytest.mark.requirement("003-06")
+def test_one_way() -> None:
+    world = make_world()
+    consumer(ConsumerKind.IN_PROCESS, partner=world.here)
+    message = world.submit()
+    world.settle()
+    Desk().settle()
+    assert application.taken == [message.message_id]
+
+
+@pytest.mark.requirement("003-06")
+@pytest.mark.parametrize(
+    ("action", "document"), [("Confirm", b"<confirmation/>"), ("Fault", b"<fault/>")]
+)
+def test_request_and_reply_or_fault(action: str, document: bytes) -> None:
+    world = make_world()
+    request = answered(world, action, document)
+
+    came = InboundMessage.objects.get(link__partner=world.there)
+    assert (came.ref_to_message_id, came.conversation_id) == (
+        request.message_id,
+        request.conversation_id,
+    )
+    assert (came.service_interface, came.action) == ("Orders", action)
+    assert bytes(came.payloads.get().content) == document
+    application.act = None
+    consumer(ConsumerKind.IN_PROCESS, name="ours", partner=world.there, action=action)
+    Desk().settle()
+    assert application.taken == [request.message_id, came.message_id]
+
+
+@pytest.mark.requirement("003-03", "003-08")
+def test_a_reply_is_sent_only_if_its_consumer_goes_well() -> None:
+    world = make_world()
+    consumer(ConsumerKind.IN_PROCESS, partner=world.here, retry_interval=0)
+
+    def reply_and_fail(message: InboundMessage) -> None:
+        reply(message, "Confirm", ORDER)
+        raise ConnectionError
+
+    application.act = reply_and_fail
+    world.submit()
+    world.settle()
+    desk = Desk()
+    desk.look()
+    assert not OutboundMessage.objects.filter(action="Confirm").exists()
+    application.act = lambda message: reply(message, "Confirm", ORDER)
+    desk.settle()
+    assert OutboundMessage.objects.filter(action="Confirm").count() == 1
+
+
+heard: list[str] = []
+
+
+def hear(event: PartyEvent) -> None:
+    heard.append(event.kind)
+    if len(heard) == 1:
+        raise TimeoutError("busy")
+
+
+class Office(Notices):
+    """The loop that tells, one look at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.carried = Carried()
+        self.carrier = self.carried  # type: ignore[assignment]
+
+    def call(self, key: object, function: object, *arguments: object) -> None:
+        function(*arguments)  # type: ignore[operator]
+
+    def answer(self, status: int) -> dict[str, str]:
+        (job,) = self.carried.jobs
+        self.carried.jobs.clear()
+        self.record([Finished(job, AttemptResult(outcome_of(status), status, f"{status}"))])
+        assert dict(job.headers)["Idempotency-Key"] == json.loads(job.body)["event_id"]
+        return json.loads(job.body)  # type: ignore[no-any-return]
+
+
+def told_twice(world: World) -> OutboundMessage:
+    """A message about which two events wait."""
+    message = world.submit()
+    world.settle()
+    acknowledged = PartyEvent.objects.get(message=message)
+    PartyEvent.objects.filter(pk=acknowledged.pk).update(kind="suspended")
+    PartyEvent.objects.create(
+        message=message, kind="acknowledged", at=acknowledged.at, due=acknowledged.due
+    )
+    return message
+
+
+@pytest.mark.requirement("000-004")
+def test_the_handler_is_told_in_order_and_again_where_it_failed(
+    settings: Settings,
+) -> None:
+    settings.MSH_FROM_PARTY_HANDLER = "tests.delivery.test_application.hear"
+    heard.clear()
+    told_twice(make_world())
+    office = Office()
+    while office.look():
+        pass
+    assert heard == ["suspended"], "the later one waits behind the failed one"
+    PartyEvent.objects.filter(delivered_at=None).update(due="2026-01-01T00:00Z")
+    while office.look():
+        pass
+    assert heard == ["suspended", "suspended", "acknowledged"]
+
+
+@pytest.mark.requirement("000-004")
+def test_an_address_is_told_by_post_at_least_once(settings: Settings) -> None:
+    settings.MSH_FROM_PARTY_HANDLER = "http://127.0.0.1:9/events"
+    message = told_twice(make_world())
+    office = Office()
+    office.look()
+    first = office.answer(302)
+    assert not office.look(), "it waits for its retry, and the later one behind it"
+    PartyEvent.objects.filter(delivered_at=None).update(due="2026-01-01T00:00Z")
+    office.look()
+    again = office.answer(204)
+    assert again == first
+    assert (again["kind"], again["message_id"]) == ("suspended", message.message_id)
+    office.look()
+    assert office.answer(200)["kind"] == "acknowledged"
+    assert not office.look()
+
+
+def test_what_was_claimed_by_a_worker_that_died_is_told_again(settings: Settings) -> None:
+    settings.MSH_FROM_PARTY_HANDLER = "http://127.0.0.1:9/events"
+    world = make_world()
+    world.submit()
+    world.settle()
+    Office().look()
+    assert not Office().look(), "somebody is telling it"
+    PartyEvent.objects.update(due="2026-01-01T00:00Z")
+    office = Office()
+    assert office.look()
+    office.answer(200)
+
+
+def test_nobody_is_told_without_a_handler() -> None:
+    world = make_world()
+    world.submit()
+    world.settle()
+    assert not Office().look()
+    assert PartyEvent.objects.filter(delivered_at=None).count() == 1

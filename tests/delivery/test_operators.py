@@ -1,0 +1,244 @@
+"""What operators see and do: console pages, commands, the story, the logs, the checks."""
+
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+from django.core.checks import run_checks
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.test import Client
+from django.urls import reverse
+
+from msh.flows import operate
+from msh.flows.advance import Actor
+from msh.flows.story import story_of, waypoints
+from msh.models import Consumer, ConsumerKind, Delivery, History, InboundMessage
+from tests.admin.conftest import client_of
+from tests.delivery import application
+from tests.delivery.desk import Desk, consumer, delivery_of, receive, state_of
+from tests.flows.world import LOST, make_world
+
+pytestmark = pytest.mark.django_db
+
+LIST = reverse("admin:msh_delivery_changelist")
+
+
+@pytest.fixture(autouse=True)
+def _fresh_application() -> Iterator[None]:
+    application.reset()
+    yield
+    application.reset()
+
+
+@pytest.fixture
+def operator() -> Client:
+    return client_of("ann", "view_delivery", "decide_delivery")
+
+
+def parked(count: int = 3) -> list[InboundMessage]:
+    """Messages that the application did not take."""
+
+    def refuse(message: InboundMessage) -> None:
+        raise ConnectionError("no <b>stock</b>")
+
+    consumer(ConsumerKind.IN_PROCESS, attempts=1, on_failure="park")
+    application.act = refuse
+    messages = receive(make_world(), count)
+    Desk().settle()
+    application.act = None
+    return messages
+
+
+def decide_one(client: Client, message: InboundMessage, verb: str) -> int:
+    url = reverse(f"admin:msh_delivery_{verb}", args=[delivery_of(message).pk])
+    response = client.post(url, {"reason": "seen", "_form_submitted": "True"})
+    return response.status_code
+
+
+def test_the_pages_show_what_waits_and_escape_it(operator: Client) -> None:
+    messages = parked()
+    page = operator.get(LIST).content.decode()
+    assert all(message.message_id in page for message in messages)
+    assert "no &lt;b&gt;stock&lt;/b&gt;" in page
+    url = reverse("admin:msh_delivery_change", args=[delivery_of(messages[0]).pk])
+    assert operator.get(url).status_code == 200
+
+
+def test_one_is_decided_in_its_dialog(operator: Client) -> None:
+    first, second, third = parked()
+    assert decide_one(operator, first, "mark_completed") == 302
+    assert decide_one(operator, second, "reject") == 302
+    assert decide_one(operator, third, "run_again") == 302
+    Desk().settle()
+    states = [state_of(message) for message in (first, second, third)]
+    assert states == [
+        ("delivered", "completed"),
+        ("rejected", "rejected"),
+        ("delivered", "completed"),
+    ]
+
+
+def test_a_viewer_decides_nothing() -> None:
+    viewer = client_of("vera", "view_delivery")
+    (message,) = parked(1)
+    assert decide_one(viewer, message, "reject") == 403
+    keys = [delivery_of(message).pk]
+    viewer.post(
+        LIST,
+        {"action": "decide_in_bulk", "_selected_action": keys, "verb": "reject", "reason": "x"},
+    )
+    assert state_of(message) == ("parked", "parked")
+
+
+def test_many_are_decided_at_once(operator: Client) -> None:
+    messages = parked()
+    keys = [delivery_of(message).pk for message in messages]
+    asked = operator.post(LIST, {"action": "decide_in_bulk", "_selected_action": keys})
+    assert "Decide on 3 deliveries" in asked.content.decode()
+    assert {state_of(message) for message in messages} == {("parked", "parked")}
+    operator.post(
+        LIST,
+        {
+            "action": "decide_in_bulk",
+            "_selected_action": keys,
+            "verb": "mark-completed",
+            "reason": "they have them",
+        },
+    )
+    assert {state_of(message) for message in messages} == {("delivered", "completed")}
+    assert History.objects.filter(actor="ann", detail__contains="they have them").count() == 3
+
+
+def test_a_consumer_is_made_in_the_console(admin_client: Client) -> None:
+    form = {
+        "name": "orders",
+        "enabled": "on",
+        "kind": "http",
+        "url": "http://127.0.0.1:9/x",
+        "lease": "30",
+        "attempts": "3",
+        "retry_interval": "5",
+        "on_failure": "park",
+        "history": "on",
+        "authorization": "Bearer secret",
+    }
+    answer = admin_client.post(reverse("admin:msh_consumer_add"), form)
+    assert answer.status_code == 302, answer.content.decode()
+    made = Consumer.objects.get()
+    assert (made.policy.lease, made.authorization()) == (30, "Bearer secret")
+    form["url"] = "ftp://x/"
+    refused = admin_client.post(reverse("admin:msh_consumer_change", args=[made.pk]), form)
+    assert "not an address to POST to" in refused.content.decode()
+
+
+def test_consumers_and_decisions_by_command(capsys: pytest.CaptureFixture[str]) -> None:
+    call_command("consumer", "calls", url="http://127.0.0.1:9/x", lease=30, history="off")
+    call_command("consumer", "calls", lease=40)
+    made = Consumer.objects.get(name="calls")
+    assert (made.kind, made.lease, made.history) == ("http", 40, False)
+    with pytest.raises(CommandError, match="lease"):
+        call_command("consumer", "calls", lease=0)
+    with pytest.raises(CommandError, match="cannot be imported"):
+        call_command("consumer", "other", path="no.such.thing")
+    made.delete()
+    messages = parked(2)
+    capsys.readouterr()
+    call_command("deliveries", "--json")
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["message_id"] for row in rows] == [message.message_id for message in messages]
+    call_command("decide", "mark-completed", all_in="parked", reason="seen")
+    assert "mark-completed: 2 done." in capsys.readouterr().out
+    with pytest.raises(CommandError, match="1 of 1 were refused"):
+        call_command("decide", "reject", str(rows[0]["delivery"]), reason="seen")
+    with pytest.raises(CommandError, match="Name deliveries"):
+        call_command("decide", "reject", reason="seen")
+
+
+@pytest.mark.requirement("001-26", "001-27", "004-11")
+def test_the_story_tells_both_sides_and_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    world = make_world()
+    consumer(ConsumerKind.IN_PROCESS)
+    message = world.submit()
+    world.settle()
+    Desk().settle()
+
+    events = [moment.event for moment in story_of(message.message_id)]
+
+    sent = {"MessageSubmitted", "PutInFlight", "Attempt 1", "AckReceived", "FromPartyWaits"}
+    assert sent <= set(events)
+    received = ["MessageArrived", "Delivery 1", "MessageDelivered"]
+    assert [event for event in events if event in received] == received
+    assert {moment.direction for moment in story_of(message.message_id)} == {"in", "out"}
+    call_command("story", message.message_id)
+    assert len(capsys.readouterr().out.splitlines()) < 24
+    counts = waypoints()
+    passed = ("out MessageSubmitted", "in MessageArrived", "in MessageDelivered")
+    assert [counts[name] for name in passed] == [1, 1, 1]
+    call_command("waypoints")
+    assert "in MessageDelivered" in capsys.readouterr().out
+
+
+@pytest.mark.requirement("001-25")
+def test_a_day_of_failures_is_quiet_and_one_screen(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A partner that is down, and an application that is: no stack trace, a line each."""
+    caplog.set_level(logging.INFO)
+    world = make_world(retries=1000, retry_interval=1)
+    consumer(ConsumerKind.IN_PROCESS, attempts=2000, retry_interval=0)
+    message = world.submit()
+    for number in range(150):
+        (job,) = world.look()
+        world.end(job, LOST)
+        if number < 149:
+            operate.send_now(world.there, Actor("clock", ""))
+    operate.send_now(world.there, Actor("clock", ""))
+    world.settle()
+
+    def refuse(message: InboundMessage) -> None:
+        raise ConnectionError("down")
+
+    application.act = refuse
+    desk = Desk()
+    for _ in range(150):
+        desk.look()
+    assert delivery_of(InboundMessage.objects.get()).failures == 150
+    troubles = [record for record in caplog.records if record.levelno >= logging.INFO]
+    assert len(troubles) <= 160
+    assert not any(record.exc_info or "Traceback" in record.getMessage() for record in troubles)
+    capsys.readouterr()
+    call_command("story", message.message_id)
+    screen = capsys.readouterr().out
+    assert len(screen.splitlines()) <= 40, screen
+    assert "150 times since" in screen
+
+
+@pytest.mark.requirement("002-12")
+def test_without_a_document_history_the_check_fails_loudly() -> None:
+    made = consumer(ConsumerKind.IN_PROCESS)
+    assert [m.id for m in run_checks(tags=["database"], databases=["default"])] == []
+    Consumer.objects.filter(pk=made.pk).update(path="no.such.consumer")
+    (warning,) = run_checks(tags=["database"], databases=["default"])
+    assert (warning.id, "no.such.consumer" in warning.msg) == ("msh.W001", True)
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER TABLE {Delivery._meta.db_table} RENAME TO elsewhere")
+    (error,) = run_checks(tags=["database"], databases=["default"])
+    assert error.id == "msh.E006"
+
+
+@pytest.mark.requirement("001-19")
+def test_the_history_is_found_by_index() -> None:
+    """Whatever the number of rows: a duplicate is looked up by (pair, MessageId), a delivery by
+    its message."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        for query in (
+            "SELECT FROM msh_inboundmessage WHERE link_id = 1 AND message_id = 'x'",
+            "SELECT FROM msh_delivery WHERE message_id = 1",
+            "SELECT FROM msh_delivery WHERE consumer_id = 1 AND message_id = 1",
+        ):
+            cursor.execute(f"EXPLAIN {query}")
+            plan = "\n".join(row[0] for row in cursor.fetchall())
+            assert "Index" in plan, plan

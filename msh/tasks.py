@@ -9,6 +9,7 @@ from django.db import DatabaseError
 
 from msh.flows.deliver import deliver as deliver_due
 from msh.flows.drain import Drain
+from msh.flows.forward import forward as forward_due
 from msh.flows.notify import notify as notify_due
 from msh.flows.nudge import Nudge, answered
 
@@ -44,6 +45,17 @@ def deliver() -> None:
             pass
     except DatabaseError as error:
         logger.warning("delivery waits for the database: %s", error)
+
+
+@shared_task(name=Nudge.FORWARD.value)
+def forward() -> None:
+    """Send on the messages that are for parties behind another MSH."""
+    answered(Nudge.FORWARD)
+    try:
+        while forward_due():
+            pass
+    except DatabaseError as error:
+        logger.warning("sending on waits for the database: %s", error)
 
 
 @shared_task(name=Nudge.NOTIFY.value)

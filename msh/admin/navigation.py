@@ -19,7 +19,7 @@ from msh.models import (
     OutboundMessage,
     Signal,
 )
-from partners.models import Agreement, Partner, our_identity
+from partners.models import Agreement, Partner, Route, our_identity
 
 from .cells import list_url
 
@@ -66,6 +66,7 @@ GROUPS = (
         (
             Item("Partners", "handshake", Partner),
             Item("Agreements", "contract", Agreement),
+            Item("Routes", "alt_route", Route),
             Item("Schedules", "schedule", PeriodicTask),
         ),
     ),

@@ -74,6 +74,11 @@ CAUSES: dict[str, Cause] = {
         "The application does not take a message",
         "The message stays at the head of its pair and is tried again. Look at the error.",
     ),
+    IncidentKind.ROUTE_FAILED: Cause(
+        "A message cannot be sent on to the next MSH",
+        "Look at the route of its To party and at the agreement with the partner it leads to. What"
+        " was stored is tried again by itself; what was refused, its sender has to resume.",
+    ),
 }
 
 

@@ -35,6 +35,8 @@ class SignalCopy:
     kind: str
     ref_to_message_id: str
     partner_id: int
+    routed: bool = False
+    """What it acknowledges may be sent on as soon as it was carried (000 §4.1.1)."""
 
 
 def claim_signals(lanes: Lanes, signals: Iterable[Any], room: Room) -> list[Job]:
@@ -58,6 +60,7 @@ def claim_signals(lanes: Lanes, signals: Iterable[Any], room: Room) -> list[Job]
 def record(lanes: Lanes, ended: Iterable[tuple[SignalCopy, AttemptResult]]) -> None:
     """Have `lanes` write how carrying these signals ended."""
     for copy, result in ended:
+        lanes.forwards |= copy.routed
         lanes.add_all(advance.signal_end(_result(copy, result), lanes.now))
 
 
@@ -103,7 +106,7 @@ def _not_sent(problem: Exception) -> AttemptResult:
 
 
 def _copy(row: Any) -> SignalCopy:
-    return SignalCopy(row.id, row.kind, row.ref_to_message_id, row.partner_id)
+    return SignalCopy(row.id, row.kind, row.ref_to_message_id, row.partner_id, row.routed)
 
 
 def _job(row: Any, deadline: float, now: datetime) -> Job:

@@ -113,7 +113,9 @@ def _refuse(partner: Partner, refused: Refused) -> Answer:
 
 def _take_message(partner: Partner, message: ReceivedMessage) -> Answer:
     received = advance.receive_message(partner, message)
-    if received.accepted:
+    if received.routed:
+        nudge(Nudge.CARRY, Nudge.FORWARD)
+    elif received.accepted:
         _nudge_for_accepted()
     else:
         nudge(Nudge.CARRY)

@@ -147,7 +147,7 @@ def _job(lanes: Lanes, row: Any, deadline: float, claimed: Claimed | None) -> Jo
 def _body(lanes: Lanes, row: Any, route: Route) -> bytes:
     parts = row.wires or []
     if row.head is None:
-        head = wire.compose_head(header_of(row, route), row.boundary, closing=not parts)
+        head = _head(row, route, closing=not parts)
         body = b"".join((head, *parts))
         lanes.composed(row.id, head, hashlib.sha256(body).digest())
         return body
@@ -155,6 +155,12 @@ def _body(lanes: Lanes, row: Any, route: Route) -> bytes:
     if hashlib.sha256(body).digest() != row.body_sha256:
         raise StoredBytesDamagedError(f"the stored bytes of {row.message_id} have changed")
     return body
+
+
+def _head(row: Any, route: Route, *, closing: bool) -> bytes:
+    if row.relayed_header is not None:
+        return wire.compose_routed_head(row.relayed_header, route, row.boundary, closing=closing)
+    return wire.compose_head(header_of(row, route), row.boundary, closing=closing)
 
 
 def _route(partner: Partner, identity: Identity, number: int | None, now: datetime) -> Route:

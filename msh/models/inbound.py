@@ -9,6 +9,11 @@ from msh.protocol.vocabulary import DeliverySemantics
 class InboundState(models.TextChoices):
     ACCEPTED = "accepted"
     DELIVERED = "delivered"
+    # For a party behind another MSH (000 §4.1):
+    ROUTED = "routed", "routed: to be sent on when it is acknowledged"
+    WITHHELD = "withheld", "withheld: to be sent on, not acknowledged"
+    RELAYING = "relaying", "relaying: sent on, not acknowledged"
+    RELAYED = "relayed", "relayed: sent on and acknowledged"
 
 
 class InboundMessage(models.Model):
@@ -52,6 +57,11 @@ class InboundMessage(models.Model):
         indexes = [
             models.Index(
                 fields=["link", "id"], condition=Q(state="accepted"), name="inbound_undelivered"
+            ),
+            models.Index(
+                fields=["link", "id"],
+                condition=Q(state__in=["routed", "withheld"]),
+                name="inbound_to_send_on",
             ),
         ]
         constraints = [

@@ -23,6 +23,7 @@ class IncidentKind(StrEnum):
     MESSAGE_ID_REUSED = "message_id_reused"
     RESET_HELD = "reset_held"
     DELIVERY_FAILED = "delivery_failed"
+    ROUTE_FAILED = "route_failed"
 
 
 class PartyEventKind(StrEnum):
@@ -147,8 +148,16 @@ class OweError:
 
 
 @dataclass(frozen=True, slots=True)
+class SendOn:
+    """The message accepted is for a party behind another MSH. `withheld`: its Acknowledgement is
+    owed when the next MSH has acknowledged."""
+
+    withheld: bool
+
+
+@dataclass(frozen=True, slots=True)
 class CountDuplicate:
     """This copy is discarded."""
 
 
-ReceiverEffect = Accept | OweAck | OweError | CountDuplicate | OpenIncident | Note
+ReceiverEffect = Accept | SendOn | OweAck | OweError | CountDuplicate | OpenIncident | Note

@@ -3,8 +3,10 @@
 from .mime import new_boundary
 from .trp.envelope import (
     HEADER_LIMIT,
+    check_names,
     compose_head,
     compose_parts,
+    compose_routed_head,
     compose_signal,
     content_type,
     parse,
@@ -13,8 +15,10 @@ from .trp.fields import locate
 
 __all__ = [
     "HEADER_LIMIT",
+    "check_names",
     "compose_head",
     "compose_parts",
+    "compose_routed_head",
     "compose_signal",
     "content_type",
     "locate",

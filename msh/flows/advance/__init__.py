@@ -2,6 +2,14 @@
 
 from .delivery import Due, delivered, delivery_failed, due_deliveries, lock_head
 from .events import Handler, due_events, event_failed, event_told, lock_event
+from .forward import (
+    NoWayOnward,
+    due_forwards,
+    lock_routed,
+    send_on_failed,
+    sent_on,
+    way_onward,
+)
 from .inbound import Received, accept_at_once, note_unexpected, owe_error, receive_message
 from .incidents import resolve_incident
 from .lanes import OPERATOR, SYSTEM, Actor, Lanes
@@ -18,6 +26,7 @@ __all__ = [
     "Due",
     "Handler",
     "Lanes",
+    "NoWayOnward",
     "Received",
     "SignalResult",
     "Work",
@@ -26,20 +35,25 @@ __all__ = [
     "delivery_failed",
     "due_deliveries",
     "due_events",
+    "due_forwards",
     "end_best_effort",
     "event_failed",
     "event_told",
     "find_work",
     "lock_event",
     "lock_head",
+    "lock_routed",
     "no_more_work",
     "note_unexpected",
     "owe_error",
     "receive_message",
     "resolve_incident",
+    "send_on_failed",
+    "sent_on",
     "signal_claim",
     "signal_end",
     "start_link",
     "submitted",
     "use_outbound_link",
+    "way_onward",
 ]

@@ -98,8 +98,8 @@ class Proxy:
         self.faults: Counter[str] = Counter()
         self._events = count(1)
         self._ordinals: Counter[tuple[str, str]] = Counter()
-        self._seen: set[str] = set()
-        self._lookups: dict[str, asyncio.Task[bool]] = {}
+        self._seen: set[tuple[str, str]] = set()
+        self._lookups: dict[tuple[str, str], asyncio.Task[bool]] = {}
         self._held: list[Held] = []
         self._conversations = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -201,10 +201,10 @@ class Proxy:
         seen = talk.record.sighting
         if seen.kind != ACKNOWLEDGEMENT:
             return
-        acknowledged = seen.ref_to_message_id
+        acknowledged = (talk.way.name, seen.ref_to_message_id)
         first = acknowledged not in self._lookups
         if first:
-            lookup = asyncio.ensure_future(talk.way.rows.holds(acknowledged))
+            lookup = asyncio.ensure_future(talk.way.rows.holds(seen.ref_to_message_id))
             self._lookups[acknowledged] = lookup
         try:
             found = await self._lookups[acknowledged]
@@ -256,9 +256,10 @@ class Proxy:
 
     def _count_later(self, seen: Sighting) -> None:
         """The first copy of a message is a later message for all that its lane holds back."""
-        if seen.kind != NORMAL or seen.message_id in self._seen:
+        message = (seen.lane, seen.message_id)  # a router sends it on under the same MessageId
+        if seen.kind != NORMAL or message in self._seen:
             return
-        self._seen.add(seen.message_id)
+        self._seen.add(message)
         for held in self._held:
             held.later -= held.lane == seen.lane
             if held.later <= 0:

@@ -1,5 +1,5 @@
-"""`manage.py setup FILE.json`: partners, agreements and routes from a document. Adds and updates, never
-removes; the same document again changes nothing. All of it is applied, or nothing."""
+"""`manage.py setup FILE.json`: partners, agreements and routes from a document. Adds and updates,
+never removes; the same document again changes nothing. All of it is applied, or nothing."""
 
 import difflib
 from collections.abc import Iterable, Mapping

@@ -239,11 +239,11 @@ def test_the_command_names_a_missing_file(tmp_path: Path) -> None:
 
 def test_routes_are_added_and_updated() -> None:
     document = changed() | {"routes": [{"to_party": "333", "partner": "acme"}]}
-    assert str(apply(document).changes[-1]) == "route to 333: added"
-    assert str(apply(document).changes[-1]) == "route to 333: unchanged"
+    assert "route to 333: added" in str(apply(document))
+    assert "route to 333: unchanged" in str(apply(document))
 
     document["routes"][0]["mode"] = "end-to-end"
-    assert str(apply(document).changes[-1]) == "route to 333: updated (mode)"
+    assert "route to 333: updated (mode)" in str(apply(document))
     route = Route.objects.get()
     assert (route.partner.name, route.mode) == ("acme", "end-to-end")
 

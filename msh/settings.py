@@ -27,6 +27,14 @@ MSH_CONSUMER = env.str("MSH_CONSUMER", default="")
 MSH_FROM_PARTY_HANDLER = env.str("MSH_FROM_PARTY_HANDLER", default="")
 """Dotted path of the callable that is told what became of a message. Empty: nobody is told."""
 
+# --- mail: only for partners whose address is mailto: ---------------------------------------------
+_mail = env.email_url("EMAIL_URL", default="smtp://localhost:25")
+"""The host that takes our mail: smtp://, smtp+tls:// (STARTTLS) or smtp+ssl://."""
+EMAIL_HOST, EMAIL_PORT = _mail["EMAIL_HOST"], _mail["EMAIL_PORT"]
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = _mail["EMAIL_HOST_USER"], _mail["EMAIL_HOST_PASSWORD"]
+EMAIL_USE_TLS = _mail.get("EMAIL_USE_TLS", False)
+EMAIL_USE_SSL = _mail.get("EMAIL_USE_SSL", False)
+
 # --- Django -------------------------------------------------------------------------------------
 DEBUG = env.bool("DEBUG", default=False)
 SECRET_KEY = env.str("SECRET_KEY", default="")

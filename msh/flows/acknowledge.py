@@ -12,6 +12,7 @@ from django.conf import settings
 from msh import wire
 from msh.flows import advance
 from msh.flows.advance import Lanes, SignalResult
+from msh.flows.package import packaged
 from msh.flows.room import Room
 from msh.models import SignalKind, hot
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
@@ -115,14 +116,17 @@ def _job(row: Any, deadline: float, now: datetime) -> Job:
         content_type, body = wire.compose_signal(header_of(row, partner, identity, now))
     else:
         content_type, body = row.content_type, row.body  # the same one is tried again
+    is_error = row.kind == SignalKind.ERROR
+    url = partner.error_destination if is_error else partner.destination
     return Job(
         key=_copy(row),
         partner_id=row.partner_id,
-        url=partner.error_destination if row.kind == SignalKind.ERROR else partner.destination,
+        url=url,
         content_type=content_type,
-        body=body,
+        body=packaged(url, content_type, body),
         authorization=partner.authorization(),
         deadline=deadline,
         not_after=time.monotonic() + GRACE,
+        sender=partner.our_uri or identity.uri,
         crash_points=SIGNAL_CRASH_POINTS,
     )

@@ -13,6 +13,7 @@ from msh import wire
 from msh.flows import advance
 from msh.flows.advance import Lanes
 from msh.flows.advance.outbound import BestEffortResult, end_of_best_effort
+from msh.flows.package import packaged
 from msh.flows.room import Room
 from msh.models import hot
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
@@ -132,15 +133,18 @@ def _load(keys: Iterable[int]) -> list[Any]:
 def _job(lanes: Lanes, row: Any, deadline: float, claimed: Claimed | None) -> Job:
     partner, identity = hot.route_of(row)
     number = claimed.sequence_number if claimed else None
+    route = _route(partner, identity, number, lanes.now)
+    content_type = wire.content_type(row.boundary)
     return Job(
         key=Copy(row.id, row.message_id, row.partner_id, claimed.attempt if claimed else None),
         partner_id=row.partner_id,
         url=partner.destination,
-        content_type=wire.content_type(row.boundary),
-        body=_body(lanes, row, _route(partner, identity, number, lanes.now)),
+        content_type=content_type,
+        body=packaged(partner.destination, content_type, _body(lanes, row, route)),
         authorization=partner.authorization(),
         deadline=deadline,
         not_after=time.monotonic() + grace(deadline),
+        sender=route.sender_uri,
     )
 
 

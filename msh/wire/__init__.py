@@ -1,5 +1,6 @@
 """Message to bytes and back. What flows call; one dialect, ebXML message header 0.21C."""
 
+from .mail import in_lines, package_of
 from .mime import new_boundary
 from .trp.envelope import (
     HEADER_LIMIT,
@@ -21,7 +22,9 @@ __all__ = [
     "compose_routed_head",
     "compose_signal",
     "content_type",
+    "in_lines",
     "locate",
     "new_boundary",
+    "package_of",
     "parse",
 ]

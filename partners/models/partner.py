@@ -12,7 +12,7 @@ from django.core.exceptions import ValidationError
 from django.db import connections, models
 from django.db.models import Q
 
-from msh.protocol.uri import URI_LIMIT, normalised
+from msh.protocol.uri import URI_LIMIT, mail_address, normalised
 from partners import secrecy
 
 from .credential import presented
@@ -99,6 +99,10 @@ class PartnerManager(models.Manager["Partner"]):
         shown = presented(authorization)
         return _remembered.get(shown) if shown else None
 
+    def by_login(self, user: bytes, password: bytes) -> "Partner | None":
+        """The partner that shows this user and password, as AUTH of a mail does."""
+        return self.by_credential(f"Basic {b64encode(user + b':' + password).decode()}")
+
 
 class Partner(models.Model):
     """A remote MSH, and who we are to it. The pair is (`our_uri`, `uri`), normalised (D16, D56).
@@ -184,6 +188,8 @@ class Partner(models.Model):
         self._normalise()
         self._refuse_renamed_pair()
         self._refuse_pair_under_default()
+        if mail_address(self.destination) and self.outgoing_kind == OutgoingKind.BEARER:
+            raise ValidationError("A token cannot be shown over mail: give user:password instead.")
 
     @property
     def our_uri_or_default(self) -> str:

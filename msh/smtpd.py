@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import psycopg
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
@@ -83,8 +83,8 @@ class Server(SMTP):
 class Handler:
     """What aiosmtpd asks. The database is used in threads: the event loop waits for nobody."""
 
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(THREADS, "msh-smtpd")
+    def __init__(self, threads: ThreadPoolExecutor) -> None:
+        self._threads = threads
 
     async def auth_PLAIN(self, server: Server, args: list[str]) -> AuthResult:  # noqa: N802
         return await self._known(await server.auth_PLAIN(server, args))
@@ -101,7 +101,7 @@ class Handler:
         options: list[str],
     ) -> str:
         if session.authenticated:
-            candidates: list[Partner] = [session.auth_data]
+            candidates = [cast("Partner", session.auth_data)]
         else:
             candidates = await self._in_thread(_senders, address, _client(session))
         if not candidates:
@@ -231,12 +231,14 @@ def our_uri() -> str:
 async def serve(listening: Listening, on_ready: Callable[[int], None]) -> None:
     """Take mail until SIGTERM or SIGINT. `on_ready` is told the port."""
     ended = asyncio.Event()
-    loop, handler = asyncio.get_running_loop(), Handler()
+    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
-    server = await loop.create_server(
-        lambda: make_server(listening, handler), listening.host, listening.port
-    )
-    async with server:
-        on_ready(server.sockets[0].getsockname()[1])
-        await ended.wait()
+    with ThreadPoolExecutor(THREADS, "msh-smtpd") as threads:
+        handler = Handler(threads)
+        server = await loop.create_server(
+            lambda: make_server(listening, handler), listening.host, listening.port
+        )
+        async with server:
+            on_ready(server.sockets[0].getsockname()[1])
+            await ended.wait()

@@ -73,14 +73,11 @@ class _NotPossible(Exception):
 
 
 class SmtpTransport:
-    """A connection for each mail. Make it and use it inside one event loop."""
-
-    def __init__(self, host: MailHost | None = None) -> None:
-        self._host = host or MailHost.of_settings()
+    """A connection for each mail. Use it inside one event loop."""
 
     async def post(self, job: Job) -> AttemptResult | None:
         """How the transaction ended; None if none was made because `not_after` had passed."""
-        transaction = _Transaction(self._host, job)
+        transaction = _Transaction(MailHost.of_settings(), job)
         try:
             async with asyncio.timeout(job.deadline):
                 return await transaction.run()

@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -25,17 +26,21 @@ from .faults import Schedule
 from .machines import DemoFailed, Machine, run_python
 from .options import Options
 from .orders import write_orders
-from .pairs import Pair, Tokens, chain_of, make_pairs, make_tokens, setup_of
+from .pairs import Pair, Tokens, Transport, chain_of, make_pairs, make_tokens, setup_of
 from .producer import Plan, write_plan
 from .proxy import Proxy, Way
 from .rows import InboundTable
+from .smtp import SMTP
 from .verdict import Verdict, render
 from .watch import Glance, glance
+from .web import HTTP
 
 FIRST_PORT = 8101
 LONGEST_PAUSE = 0.25
 """Between two submits of a producer, in seconds."""
 LOOK_EVERY = 0.25
+LONGEST_MAIL_DELAY = 8.0
+"""Seconds: a mail may come after its message was sent again, and again."""
 
 
 def run(options: Options, console: Console) -> int:
@@ -53,9 +58,16 @@ class Demo:
     def __init__(self, options: Options, console: Console) -> None:
         self.options = options
         self.console = console
-        self.pairs = make_pairs(options.pairs, options.routers)
+        self.pairs = make_pairs(options.pairs, options.routers, options.transport)
+        self.by_mail = options.transport is Transport.SMTP
         self.machines = [
-            Machine(name, options.folder / name, _free_port(port))
+            Machine(
+                name,
+                options.folder / name,
+                _free_port(port),
+                smtp_port=_free_port(0) if self.by_mail else 0,
+                mail_host_port=_free_port(0) if self.by_mail else 0,
+            )
             for port, name in enumerate(chain_of(options.routers), FIRST_PORT)
         ]
         self.glances: dict[str, Glance] = {}
@@ -93,13 +105,20 @@ class Demo:
     async def _proxy(self) -> AsyncIterator[Proxy]:
         tables = {machine.name: InboundTable(machine.database_url) for machine in self.machines}
         ways = [
-            Way(_way(here, there), 0, there.port, tables[here.name])
+            Way(
+                _way(here, there),
+                here.mail_host_port,  # 0, any, unless it is known before it listens
+                there.smtp_port or there.port,
+                tables[here.name],
+            )
             for pair in pairwise(self.machines)
             for here, there in (pair, pair[::-1])
         ]
         schedule = Schedule(self.options.seed, self.options.rates)
+        if self.by_mail:
+            schedule = replace(schedule, longest_delay=LONGEST_MAIL_DELAY)
         with self._log.open("w") as log:
-            async with Proxy(ways, schedule, log) as proxy:
+            async with Proxy(ways, schedule, log, SMTP if self.by_mail else HTTP) as proxy:
                 yield proxy
         for table in tables.values():
             await table.aclose()

@@ -81,7 +81,7 @@ def options_of(values: Mapping[str, Any]) -> Options:
         pairs=values["pairs"],
         seed=values["seed"],
         rates=Rates(**{name: values[name] for name in Rates.names()}),
-        transport=values["transport"],
+        transport=Transport(values["transport"]),
         routers=values["routers"],
         route_mode=values["route_mode"],
         kill=values["kill"],

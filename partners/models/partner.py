@@ -188,7 +188,8 @@ class Partner(models.Model):
         self._normalise()
         self._refuse_renamed_pair()
         self._refuse_pair_under_default()
-        if mail_address(self.destination) and self.outgoing_kind == OutgoingKind.BEARER:
+        by_mail = mail_address(self.destination) or mail_address(self.error_destination)
+        if by_mail and self.outgoing_kind == OutgoingKind.BEARER:
             raise ValidationError("A token cannot be shown over mail: give user:password instead.")
 
     @property

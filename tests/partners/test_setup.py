@@ -260,3 +260,14 @@ def test_a_route_must_lead_to_somebody_in_a_known_way() -> None:
         "routes[1].to_party: This field cannot be blank.",
         "routes[2].mode: Value 'later' is not a valid choice.",
     ]
+
+
+def test_over_mail_user_and_password_are_shown_and_no_token() -> None:
+    mail = {"uri": "mailto:orders@acme.example", "address": "", "error_uri": ""}
+    assert refusal(changed(**mail)) == [
+        "partners[0]: A token cannot be shown over mail: give user:password instead."
+    ]
+    document = changed(**mail, basic_out="us:secret")
+    del document["partners"][0]["token_out"]
+    apply(document)
+    assert Partner.objects.get().destination == "mailto:orders@acme.example"

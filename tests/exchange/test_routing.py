@@ -42,7 +42,7 @@ class Way:
         copies = self.b.peer.received.wait_for(
             lambda recording: recording.copies_of(draft.message_id), WAITS, "a copy at b"
         )
-        return copies[0]  # type: ignore[no-any-return]
+        return copies[0]
 
     def stored(self) -> int:
         return InboundMessage.objects.filter(link__partner=self.a.partner).count()

@@ -129,11 +129,13 @@ def _wire_events(carried: Iterable[Carried]) -> Iterable[tuple[int, Carried]]:
 
 
 def altered_copies(carried: Iterable[Carried]) -> set[str]:
-    """MessageIds, of messages or signals, of which the proxy saw two different bodies."""
-    bodies: dict[str, set[str]] = defaultdict(set)
+    """MessageIds, of messages or signals, that the proxy saw with two bodies on one hop."""
+    bodies: dict[tuple[str, str], set[str]] = defaultdict(set)
     for request in carried:
-        bodies[request.message_id].add(request.sha256)
-    return {message_id for message_id, hashes in bodies.items() if message_id and len(hashes) > 1}
+        bodies[request.pair, request.message_id].add(request.sha256)
+    return {
+        message_id for (_, message_id), hashes in bodies.items() if message_id and len(hashes) > 1
+    }
 
 
 def altered_payloads(evidence: Evidence) -> set[str]:
@@ -160,13 +162,15 @@ def silent_suspend(evidence: Evidence) -> int:
 
 
 def unwitnessed(evidence: Evidence) -> set[str]:
-    seen = {request.message_id for request in evidence.carried if request.kind == NORMAL}
+    """Deliveries that the proxy did not see, message and Ack, on every hop of their way."""
+    seen = {(r.pair, r.message_id) for r in evidence.carried if r.kind == NORMAL}
     judged = {
-        request.ref_to_message_id
+        (request.pair, request.ref_to_message_id)
         for request in evidence.carried
         if request.kind == ACKNOWLEDGEMENT and request.row_found is not None
     }
-    return _ids(evidence.deliveries) - (seen & judged)
+    hops = Counter(message_id for _, message_id in seen & judged)
+    return {each for each in _ids(evidence.deliveries) if hops[each] < evidence.hops}
 
 
 def traffic(carried: Iterable[Carried]) -> Traffic:

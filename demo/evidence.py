@@ -79,6 +79,8 @@ class Evidence:
     lanes: tuple[Lane, ...] = ()
     suspensions: tuple[Suspension, ...] = ()
     attempts: int = 0
+    hops: int = 1
+    """Between a message's submit and its delivery: one more than there are routers."""
 
 
 def read_submissions(record: Path) -> Iterator[Submission]:
@@ -93,7 +95,7 @@ def read_submissions(record: Path) -> Iterator[Submission]:
 
 
 def read_proxy_log(log: Path, pairs: dict[str, str]) -> Iterator[Carried]:
-    """The proxy's log. `pairs` maps the proxy's name of a lane to the pair's."""
+    """The proxy's log. `pairs` maps the proxy's name of a hop to the judge's."""
     for line in _lines(log):
         yield Carried(
             at=line["at"],
@@ -124,7 +126,12 @@ def read_database(url: str) -> Evidence:
 
 
 def gather(
-    records: Iterable[Path], log: Path, pairs: dict[str, str], databases: Iterable[str]
+    records: Iterable[Path],
+    log: Path,
+    pairs: dict[str, str],
+    databases: Iterable[str],
+    *,
+    hops: int,
 ) -> Evidence:
     """All evidence of a run."""
     read = [read_database(url) for url in databases]
@@ -136,6 +143,7 @@ def gather(
         lanes=tuple(lane for one in read for lane in one.lanes),
         suspensions=tuple(suspension for one in read for suspension in one.suspensions),
         attempts=sum(one.attempts for one in read),
+        hops=hops,
     )
 
 

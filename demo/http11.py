@@ -11,7 +11,7 @@ LARGEST_BODY = 64 * 1024 * 1024
 HOP_BY_HOP = frozenset({"connection", "keep-alive", "host", "expect"})
 
 
-class NotHttpError(Exception):
+class NotUnderstoodError(Exception):
     """What came is no request or answer that this proxy understands."""
 
 
@@ -49,7 +49,7 @@ async def read_request(start: str, reader: asyncio.StreamReader) -> Request:
 async def exchange(host: str, port: int, request: Request) -> Response:
     """Carry the request to a server over a connection of its own and return the answer.
 
-    Raises OSError or NotHttpError when there is none.
+    Raises OSError or NotUnderstoodError when there is none.
     """
     reader, writer = await asyncio.open_connection(host, port)
     try:
@@ -57,7 +57,7 @@ async def exchange(host: str, port: int, request: Request) -> Response:
         await writer.drain()
         return await _read_response(reader)
     except asyncio.IncompleteReadError as error:
-        raise NotHttpError("The answer ended early.") from error
+        raise NotUnderstoodError("The answer ended early.") from error
     finally:
         await close(writer)
 
@@ -111,10 +111,10 @@ async def _read_headers(reader: asyncio.StreamReader) -> tuple[tuple[str, str], 
 def _length(headers: tuple[tuple[str, str], ...]) -> int | None:
     named = {name.lower(): value for name, value in headers}
     if "transfer-encoding" in named:
-        raise NotHttpError("Only bodies with a Content-Length are carried.")
+        raise NotUnderstoodError("Only bodies with a Content-Length are carried.")
     length = int(named["content-length"]) if "content-length" in named else None
     if length is not None and length > LARGEST_BODY:
-        raise NotHttpError("The body is larger than this proxy carries.")
+        raise NotUnderstoodError("The body is larger than this proxy carries.")
     return length
 
 
@@ -122,5 +122,5 @@ def _three(line: str) -> tuple[str, str, str]:
     first, _, rest = line.partition(" ")
     second, _, third = rest.partition(" ")
     if not first or not second:
-        raise NotHttpError(f"Not a line of HTTP: {line!r}")
+        raise NotUnderstoodError(f"Not a line of HTTP: {line!r}")
     return first, second, third

@@ -17,14 +17,14 @@ from psycopg import sql
 
 from msh import datafolder, processes
 
-from .http11 import HOST, NotHttpError, Request, exchange
+from .http11 import HOST, NotUnderstoodError, Request, exchange
 
 ROOT = Path(__file__).resolve().parent.parent
 HTTP_DEADLINE = "2"
 """Seconds: an Ack that the proxy swallows in silence is given up as soon as a message is."""
 READY_SECONDS = 120
 STOP_SECONDS = 40
-KILLABLE = ("web", "worker", "beat")
+KILLABLE = ("web", "worker", "beat", "smtpd")
 
 
 class DemoFailed(Exception):
@@ -38,6 +38,10 @@ class Machine:
     name: str
     folder: Path
     port: int
+    smtp_port: int = 0
+    """Of its mail server; 0: it has none."""
+    mail_host_port: int = 0
+    """Where it hands over its mail."""
     _up: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     @property
@@ -68,6 +72,7 @@ class Machine:
                 "MSH_DATA": str(self.folder),
                 "MSH_CONSUMER": "demo.application.consume",
                 "MSH_HTTP_DEADLINE": HTTP_DEADLINE,
+                "EMAIL_URL": f"smtp://127.0.0.1:{self.mail_host_port}",
                 "DJANGO_SETTINGS_MODULE": "msh.settings",
                 "PYTHONUNBUFFERED": "1",
             }
@@ -76,7 +81,10 @@ class Machine:
     def start(self) -> None:
         make_database(os.environ, self.name)
         self._up = processes.spawn(
-            [*_MANAGE, "up", "--data", self.folder, "--port", str(self.port)],
+            [
+                *(*_MANAGE, "up", "--data", self.folder, "--port", str(self.port)),
+                *(["--smtp-port", str(self.smtp_port)] if self.smtp_port else []),
+            ],
             log=self.folder / "log" / "up.log",
             death_signal=signal.SIGTERM,
             cwd=ROOT,
@@ -108,7 +116,7 @@ class Machine:
         request = Request("GET", "/health/ready", (), b"")
         try:
             answer: dict[str, Any] = json.loads((await exchange(HOST, self.port, request)).body)
-        except (OSError, NotHttpError, ValueError):
+        except (OSError, NotUnderstoodError, ValueError):
             return {}
         return answer
 

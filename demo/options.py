@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .faults import Rates
+from .pairs import ROUTERS, Transport
 
 FOLDER = Path("var/demo")
 
@@ -17,6 +18,9 @@ class Options:
     pairs: int
     seed: int
     rates: Rates
+    transport: Transport
+    routers: int
+    route_mode: str
     kill: bool
     once: bool
     documents: Path | None
@@ -25,11 +29,16 @@ class Options:
     def __post_init__(self) -> None:
         if self.messages < 1 or self.pairs < 1:
             raise ValueError("The demo needs at least one message and one pair.")
+        if self.routers and self.transport is Transport.SMTP:
+            raise ValueError("An MSH of the demo has one mail host: no routers over mail.")
+        if not 0 <= self.routers <= len(ROUTERS):
+            raise ValueError(f"Between 0 and {len(ROUTERS)} routers, not {self.routers}.")
 
     @property
     def limit(self) -> float:
         """Seconds that the exchange may take before it counts as not finished."""
-        return 300 + 6 * self.messages / self.pairs
+        hops = 1 + self.routers
+        return 300 + 6 * hops * self.messages / self.pairs
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -38,6 +47,20 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--pairs", type=int, default=2, help="each with a producer of its own (2)")
     parser.add_argument("--seed", type=int, default=1, help="of faults, kills and orders (1)")
     parser.add_argument("--documents", type=Path, help="folder of which every file is one payload")
+    parser.add_argument(
+        "--transport",
+        type=Transport,
+        choices=list(Transport),
+        default=Transport.HTTP,
+        help="what carries the messages (http)",
+    )
+    parser.add_argument("--routers", type=int, default=0, help="MSHs between the two (0)")
+    parser.add_argument(
+        "--route-mode",
+        choices=["hop", "end-to-end"],
+        default="hop",
+        help="a router acknowledges what it has stored, or what the last MSH has (hop)",
+    )
     parser.add_argument("--kill", action="store_true", help="kill -9 processes during the run")
     parser.add_argument("--once", action="store_true", help="end after the verdict")
     rates = Rates()
@@ -58,6 +81,9 @@ def options_of(values: Mapping[str, Any]) -> Options:
         pairs=values["pairs"],
         seed=values["seed"],
         rates=Rates(**{name: values[name] for name in Rates.names()}),
+        transport=Transport(values["transport"]),
+        routers=values["routers"],
+        route_mode=values["route_mode"],
         kill=values["kill"],
         once=values["once"],
         documents=values["documents"],

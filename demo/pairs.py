@@ -1,94 +1,166 @@
-"""Who talks to whom in the demo: two MSHs, and N pairs of partners between them.
+"""Who talks to whom in the demo: two MSHs, N pairs of partners between them, routers on the way.
 
-Their directions alternate, so that both MSHs send and receive.
+The pairs' directions alternate, so that both MSHs send and receive.
 """
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
 from typing import Any
 
 from .sighting import lane_name
 
 TIMING = {"timeout": 2, "retries": 5, "retry_interval": 1}
 """Seconds and a count: short, so that a lost copy costs the viewer no patience."""
+ENDS = ("a", "b")
+ROUTERS = "cdefgh"
+
+Tokens = Mapping[tuple[str, str], str]
+"""What each MSH shows its neighbours, by pair and MSH."""
 
 
-def identity(machine: str) -> str:
-    """The URI by which the others know an MSH. No name server need know it: the partners'
-    addresses lead through the proxy."""
-    return f"http://{machine}.demo.example/ebxml/"
+class Transport(StrEnum):
+    HTTP = "http"
+    SMTP = "smtp"
+
+
+def chain_of(routers: int) -> tuple[str, ...]:
+    """The names of the MSHs, each a neighbour of the next."""
+    first, last = ENDS
+    return (first, *ROUTERS[:routers], last)
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One producer's lane: `sender` and `receiver` are the names of MSHs."""
+    """One producer's way: the names of MSHs, from the sender by the routers to the receiver."""
 
     name: str
-    sender: str
-    receiver: str
+    path: tuple[str, ...]
+    transport: Transport = Transport.HTTP
+
+    @property
+    def sender(self) -> str:
+        return self.path[0]
+
+    @property
+    def receiver(self) -> str:
+        return self.path[-1]
 
     @property
     def tpa_id(self) -> str:
         return f"tpa-{self.name}"
 
     @property
-    def lane(self) -> str:
-        """What the proxy calls it."""
-        return lane_name(self.uri(self.sender), self.uri(self.receiver))
+    def lanes(self) -> dict[str, str]:
+        """What the proxy calls each hop, and what the judge does."""
+        return {
+            lane_name(self.uri(here), self.uri(there)): f"{self.name} {here}>{there}"
+            for here, there in pairwise(self.path)
+        }
 
     def uri(self, machine: str) -> str:
-        return f"{identity(machine)}{self.name}/"
+        """By which the others know an MSH. No name server need know it: the partners'
+        addresses, or the mail host, lead through the proxy."""
+        if self.transport is Transport.SMTP:
+            return f"mailto:{self.name}@{machine}.demo.example"
+        return f"http://{machine}.demo.example/ebxml/{self.name}/"
 
     def party(self, machine: str) -> str:
         return f"{machine}-{self.name}"
 
-    def other(self, machine: str) -> str:
-        return self.receiver if machine == self.sender else self.sender
+    def neighbours(self, machine: str) -> tuple[str, ...]:
+        at = self.path.index(machine)
+        return self.path[max(at - 1, 0) : at] + self.path[at + 1 : at + 2]
+
+    def partner_name(self, machine: str, neighbour: str) -> str:
+        """What `machine` calls its neighbour on this pair's way."""
+        return self.name if machine in ENDS else f"{self.name}-{neighbour}"
+
+    def ends_seen(self, machine: str, neighbour: str) -> tuple[str, str]:
+        """The ends on our side and on the neighbour's."""
+        onward = self.path.index(neighbour) > self.path.index(machine)
+        return (self.sender, self.receiver) if onward else (self.receiver, self.sender)
 
 
-def make_pairs(count: int) -> list[Pair]:
-    ends = (("a", "b"), ("b", "a"))
-    return [Pair(f"pair-{number + 1}", *ends[number % 2]) for number in range(count)]
+def make_pairs(count: int, routers: int = 0, transport: Transport = Transport.HTTP) -> list[Pair]:
+    chain = chain_of(routers)
+    ways = (chain, chain[::-1])
+    return [Pair(f"pair-{number + 1}", ways[number % 2], transport) for number in range(count)]
 
 
-def make_tokens(pairs: list[Pair]) -> dict[tuple[str, str], str]:
-    """What each MSH shows the other, by pair and MSH."""
+def make_tokens(pairs: Sequence[Pair]) -> Tokens:
     return {
-        (pair.name, machine): secrets.token_urlsafe(32)
-        for pair in pairs
-        for machine in (pair.sender, pair.receiver)
+        (pair.name, machine): secrets.token_urlsafe(32) for pair in pairs for machine in pair.path
     }
 
 
 def setup_of(
-    machine: str, pairs: list[Pair], proxy_port: int, tokens: Mapping[tuple[str, str], str]
+    machine: str,
+    pairs: Sequence[Pair],
+    proxy_ports: Mapping[str, int],
+    tokens: Tokens,
+    mode: str = "hop",
 ) -> dict[str, Any]:
-    """The `manage.py setup` document of one MSH, which reaches the other at `proxy_port`."""
+    """The `manage.py setup` document of one MSH, which reaches each neighbour at a proxy port.
+
+    A router acknowledges as `mode` says.
+    """
+    own = pairs[0].uri(machine).replace(pairs[0].name, "msh")
     return {
-        "msh_uri": identity(machine),
-        "error_uri": identity(machine),
-        "partners": [_partner(machine, pair, proxy_port, tokens) for pair in pairs],
+        "msh_uri": own,
+        "error_uri": own,
+        "partners": [
+            _partner(machine, neighbour, pair, proxy_ports, tokens)
+            for pair in pairs
+            for neighbour in pair.neighbours(machine)
+        ],
+        "routes": [_route(machine, pair, mode) for pair in pairs if machine not in ENDS],
     }
 
 
 def _partner(
-    machine: str, pair: Pair, proxy_port: int, tokens: Mapping[tuple[str, str], str]
+    machine: str, neighbour: str, pair: Pair, proxy_ports: Mapping[str, int], tokens: Tokens
 ) -> dict[str, Any]:
-    other = pair.other(machine)
+    our_end, their_end = pair.ends_seen(machine, neighbour)
     return {
-        "name": pair.name,
+        "name": pair.partner_name(machine, neighbour),
         "our_uri": pair.uri(machine),
-        "uri": pair.uri(other),
-        "address": f"http://127.0.0.1:{proxy_port}/ebxml/{pair.name}/",
-        "token_in": tokens[pair.name, other],
-        "token_out": tokens[pair.name, machine],
+        "uri": pair.uri(neighbour),
+        **_reached(machine, neighbour, pair, proxy_ports, tokens),
         "agreements": [
             {
                 "tpa_id": pair.tpa_id,
-                "our_party": pair.party(machine),
-                "their_party": pair.party(other),
+                "our_party": pair.party(our_end),
+                "their_party": pair.party(their_end),
                 **TIMING,
             }
         ],
+    }
+
+
+def _reached(
+    machine: str, neighbour: str, pair: Pair, proxy_ports: Mapping[str, int], tokens: Tokens
+) -> dict[str, str]:
+    """Where the neighbour is, and what each shows the other."""
+    ours, theirs = tokens[pair.name, machine], tokens[pair.name, neighbour]
+    if pair.transport is Transport.SMTP:  # the mail host is a setting of the MSH
+        return {
+            "basic_in": f"{neighbour}-{pair.name}:{theirs}",
+            "basic_out": f"{machine}-{pair.name}:{ours}",
+        }
+    return {
+        "address": f"http://127.0.0.1:{proxy_ports[neighbour]}/ebxml/{pair.name}/",
+        "token_in": theirs,
+        "token_out": ours,
+    }
+
+
+def _route(machine: str, pair: Pair, mode: str) -> dict[str, str]:
+    onward = pair.path[pair.path.index(machine) + 1]
+    return {
+        "to_party": pair.party(pair.receiver),
+        "partner": pair.partner_name(machine, onward),
+        "mode": mode,
     }

@@ -15,27 +15,15 @@ from typing import Any, Self, TextIO
 import psycopg
 
 from .faults import Decision, Ending, Fates, Fault
-from .http11 import (
-    HOST,
-    NotHttpError,
-    Request,
-    Response,
-    close,
-    exchange,
-    read_request,
-    read_start,
-    reset,
-    response_bytes,
-)
+from .http11 import HOST, NotUnderstoodError, Request, Response, close, reset
 from .record import Copy, Record
 from .rows import InboundRows
-from .sighting import ACKNOWLEDGEMENT, NORMAL, Sighting, sight
+from .sighting import ACKNOWLEDGEMENT, NORMAL, Sighting
+from .speech import Listener, Speech
+from .web import HTTP
 
 HOLD_LIMIT = 12.0
 SILENCE_LIMIT = 60.0
-
-UNAVAILABLE = Response(503, "Service Unavailable", (("Content-Length", "0"),), b"")
-UNREACHABLE = Response(502, "Bad Gateway", (("Content-Length", "0"),), b"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +49,7 @@ class Held:
 class Conversation:
     """One request being dealt with, and the connection that waits for its answer."""
 
+    speech: Speech
     way: Way
     request: Request
     reader: asyncio.StreamReader
@@ -69,9 +58,9 @@ class Conversation:
 
     async def answer(self, response: Response | None) -> bool:
         """Answer the client; whether its connection stays open."""
-        response = response or UNREACHABLE
+        response = response or self.speech.unreachable
         self.record.answered = response.status
-        self.writer.write(response_bytes(response))
+        self.writer.write(self.speech.encode(response))
         with suppress(ConnectionError):
             await self.writer.drain()
         return True
@@ -90,16 +79,17 @@ class Conversation:
 class Proxy:
     """Listens while used as a context manager; `ports` then names the ports by way."""
 
-    def __init__(self, ways: list[Way], fates: Fates, log: TextIO) -> None:
+    def __init__(self, ways: list[Way], fates: Fates, log: TextIO, speech: Speech = HTTP) -> None:
         self.ways = ways
+        self.speech = speech
         self.fates = fates
         self.log = log
         self.ports: dict[str, int] = {}
         self.faults: Counter[str] = Counter()
         self._events = count(1)
         self._ordinals: Counter[tuple[str, str]] = Counter()
-        self._seen: set[str] = set()
-        self._lookups: dict[str, asyncio.Task[bool]] = {}
+        self._seen: set[tuple[str, str]] = set()
+        self._lookups: dict[tuple[str, str], asyncio.Task[bool]] = {}
         self._held: list[Held] = []
         self._conversations = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -153,25 +143,32 @@ class Proxy:
         self, way: Way, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         try:
-            with suppress(NotHttpError, ConnectionError, asyncio.IncompleteReadError):
-                while await self._converse(way, reader, writer):
+            listener = self.speech.listen(reader, writer)
+            with suppress(NotUnderstoodError, ConnectionError, asyncio.IncompleteReadError):
+                while await self._converse(way, listener, reader, writer):
                     pass
         finally:
             await close(writer)
 
     async def _converse(
-        self, way: Way, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        way: Way,
+        listener: Listener,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
     ) -> bool:
         """Deal with one request; whether the connection is there for another."""
-        start = await read_start(reader)
+        start = await listener.start()
         if not start:
             return False
         arrived = next(self._events)
         self._conversations += 1
         try:
-            request = await read_request(start, reader)
-            record = Record(arrived, way.name, sight(request.body), len(request.body))
-            return await self._handle(Conversation(way, request, reader, writer, record))
+            request = await listener.request(start)
+            seen = self.speech.sight(request.body)
+            record = Record(arrived, way.name, seen, len(request.body))
+            talk = Conversation(self.speech, way, request, reader, writer, record)
+            return await self._handle(talk)
         finally:
             self._conversations -= 1
 
@@ -188,6 +185,8 @@ class Proxy:
         self.faults[talk.record.fault] += 1
         if decision.fault is Fault.REORDER:
             return await self._reorder(talk, decision)
+        if self.speech.stores and await self._taken(talk, decision):
+            return True
         keep_open = await self._suffer(talk, decision)
         self._write(talk.record)
         return keep_open
@@ -201,10 +200,10 @@ class Proxy:
         seen = talk.record.sighting
         if seen.kind != ACKNOWLEDGEMENT:
             return
-        acknowledged = seen.ref_to_message_id
+        acknowledged = (talk.way.name, seen.ref_to_message_id)
         first = acknowledged not in self._lookups
         if first:
-            lookup = asyncio.ensure_future(talk.way.rows.holds(acknowledged))
+            lookup = asyncio.ensure_future(talk.way.rows.holds(seen.ref_to_message_id))
             self._lookups[acknowledged] = lookup
         try:
             found = await self._lookups[acknowledged]
@@ -226,7 +225,7 @@ class Proxy:
             case Fault.DELAY:
                 await asyncio.sleep(decision.seconds)
             case Fault.UNAVAILABLE:
-                return await talk.answer(UNAVAILABLE)
+                return await talk.answer(self.speech.unavailable)
             case Fault.RESET:
                 return await talk.end(Ending.RESET)
         return await talk.answer(await self._carry(talk))
@@ -254,11 +253,34 @@ class Proxy:
         self._held.remove(held)
         self._write(talk.record)
 
+    async def _taken(self, talk: Conversation, decision: Decision) -> bool:
+        """As a mail host does it: answered at once, then late or lost. False: any other fault."""
+        lost = decision.fault is Fault.DROP_REQUEST and decision.withheld
+        if not (lost or decision.fault is Fault.DELAY):
+            return False
+        await talk.answer(self.speech.taken)
+        if lost:
+            self._write(talk.record)
+        else:
+            self._start(self._carry_after(talk, decision.seconds))
+        return True
+
+    async def _carry_after(self, talk: Conversation, seconds: float) -> None:
+        """Taken, and carried when the sender may have sent it again already."""
+        self._conversations += 1
+        try:
+            await asyncio.sleep(seconds)
+            await self._carry(talk)
+        finally:
+            self._conversations -= 1
+            self._write(talk.record)
+
     def _count_later(self, seen: Sighting) -> None:
         """The first copy of a message is a later message for all that its lane holds back."""
-        if seen.kind != NORMAL or seen.message_id in self._seen:
+        message = (seen.lane, seen.message_id)  # a router sends it on under the same MessageId
+        if seen.kind != NORMAL or message in self._seen:
             return
-        self._seen.add(seen.message_id)
+        self._seen.add(message)
         for held in self._held:
             held.later -= held.lane == seen.lane
             if held.later <= 0:
@@ -268,8 +290,8 @@ class Proxy:
         copy = Copy(at=next(self._events))
         talk.record.copies.append(copy)
         try:
-            response = await exchange(HOST, talk.way.target_port, talk.request)
-        except (OSError, NotHttpError):
+            response = await self.speech.exchange(HOST, talk.way.target_port, talk.request)
+        except (OSError, NotUnderstoodError):
             return None
         copy.status = response.status
         return response

@@ -8,6 +8,8 @@ import socket
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -24,17 +26,21 @@ from .faults import Schedule
 from .machines import DemoFailed, Machine, run_python
 from .options import Options
 from .orders import write_orders
-from .pairs import Pair, make_pairs, make_tokens, setup_of
+from .pairs import Pair, Tokens, Transport, chain_of, make_pairs, make_tokens, setup_of
 from .producer import Plan, write_plan
 from .proxy import Proxy, Way
 from .rows import InboundTable
+from .smtp import SMTP
 from .verdict import Verdict, render
 from .watch import Glance, glance
+from .web import HTTP
 
-PREFERRED_PORTS = {"a": 8101, "b": 8102}
+FIRST_PORT = 8101
 LONGEST_PAUSE = 0.25
 """Between two submits of a producer, in seconds."""
 LOOK_EVERY = 0.25
+LONGEST_MAIL_DELAY = 8.0
+"""Seconds: a mail may come after its message was sent again, and again."""
 
 
 def run(options: Options, console: Console) -> int:
@@ -52,10 +58,17 @@ class Demo:
     def __init__(self, options: Options, console: Console) -> None:
         self.options = options
         self.console = console
-        self.pairs = make_pairs(options.pairs)
+        self.pairs = make_pairs(options.pairs, options.routers, options.transport)
+        self.by_mail = options.transport is Transport.SMTP
         self.machines = [
-            Machine(name, options.folder / name, _free_port(port))
-            for name, port in PREFERRED_PORTS.items()
+            Machine(
+                name,
+                options.folder / name,
+                _free_port(port),
+                smtp_port=_free_port(0) if self.by_mail else 0,
+                mail_host_port=_free_port(0) if self.by_mail else 0,
+            )
+            for port, name in enumerate(chain_of(options.routers), FIRST_PORT)
         ]
         self.glances: dict[str, Glance] = {}
         self.killer = Killer(self.machines, Random(options.seed))
@@ -79,7 +92,8 @@ class Demo:
         return 0 if verdict.good else 1
 
     async def _start_machines(self) -> None:
-        self.console.print("Starting two MSHs: database, broker, web, worker and beat each.")
+        several = "two MSHs" if not self.options.routers else f"{len(self.machines)} MSHs"
+        self.console.print(f"Starting {several}: database, broker, web, worker and beat each.")
         for machine in self.machines:
             machine.start()
         await asyncio.gather(*(machine.ready() for machine in self.machines))
@@ -89,12 +103,22 @@ class Demo:
 
     @asynccontextmanager
     async def _proxy(self) -> AsyncIterator[Proxy]:
-        a, b = self.machines
         tables = {machine.name: InboundTable(machine.database_url) for machine in self.machines}
-        ways = [Way("a>b", 0, b.port, tables["a"]), Way("b>a", 0, a.port, tables["b"])]
+        ways = [
+            Way(
+                _way(here, there),
+                here.mail_host_port,  # 0, any, unless it is known before it listens
+                there.smtp_port or there.port,
+                tables[here.name],
+            )
+            for pair in pairwise(self.machines)
+            for here, there in (pair, pair[::-1])
+        ]
         schedule = Schedule(self.options.seed, self.options.rates)
+        if self.by_mail:
+            schedule = replace(schedule, longest_delay=LONGEST_MAIL_DELAY)
         with self._log.open("w") as log:
-            async with Proxy(ways, schedule, log) as proxy:
+            async with Proxy(ways, schedule, log, SMTP if self.by_mail else HTTP) as proxy:
                 yield proxy
         for table in tables.values():
             await table.aclose()
@@ -102,13 +126,18 @@ class Demo:
     async def _set_up(self, proxy: Proxy) -> None:
         tokens = make_tokens(self.pairs)
         self.console.print("Setting up partners and agreements.")
-        ports = proxy.ports.values()  # in the order of the machines, whose way out each is
         await asyncio.gather(
-            *(
-                machine.set_up(setup_of(machine.name, self.pairs, port, tokens))
-                for machine, port in zip(self.machines, ports, strict=True)
-            )
+            *(self._set_up_one(machine, proxy, tokens) for machine in self.machines)
         )
+
+    async def _set_up_one(self, machine: Machine, proxy: Proxy, tokens: Tokens) -> None:
+        ports = {
+            other.name: proxy.ports[_way(machine, other)]
+            for other in self.machines
+            if _way(machine, other) in proxy.ports
+        }
+        mode = self.options.route_mode
+        await machine.set_up(setup_of(machine.name, self.pairs, ports, tokens, mode))
 
     async def _play(self, proxy: Proxy, documents: list[Path]) -> Verdict:
         """Let producers, proxy, killer and operator loose until all is quiet; then judge."""
@@ -180,8 +209,9 @@ class Demo:
         evidence = gather(
             [self._record(pair) for pair in self.pairs],
             self._log,
-            {pair.lane: pair.name for pair in self.pairs},
+            {lane: name for pair in self.pairs for lane, name in pair.lanes.items()},
             [machine.database_url for machine in self.machines],
+            hops=len(self.machines) - 1,
         )
         self._write_crew()
         return Verdict(
@@ -213,7 +243,7 @@ class Demo:
             for machine in self.machines
         ]
         lines += ["", "The proxy goes on disturbing. Ctrl-C ends everything."]
-        self.console.print(Panel("\n".join(lines), title="both consoles are open", expand=False))
+        self.console.print(Panel("\n".join(lines), title="the consoles are open", expand=False))
         ended = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, ended.set)
         await ended.wait()
@@ -246,6 +276,11 @@ class Demo:
             console=self.console,
             disable=not self.console.is_terminal,
         )
+
+
+def _way(here: Machine, there: Machine) -> str:
+    """What the proxy calls the direction from one MSH to its neighbour."""
+    return f"{here.name}>{there.name}"
 
 
 def _ended(producers: list[asyncio.Task[str]]) -> bool:

@@ -4,6 +4,8 @@ Deliberately not the product's parser: the judge must not share the defendant's 
 """
 
 from dataclasses import dataclass
+from email import message_from_bytes
+from email.message import Message
 from hashlib import sha256
 from xml.etree import ElementTree
 
@@ -32,7 +34,20 @@ def lane_name(sender_uri: str, receiver_uri: str) -> str:
 
 def sight(body: bytes) -> Sighting:
     """Read a request body. One that cannot be read is a sighting of kind `unreadable`."""
-    digest = sha256(body).hexdigest()
+    return _sighting(body, sha256(body).hexdigest())
+
+
+def sight_mail(mail: bytes) -> Sighting:
+    """Read a mail. Its own headers are not looked at: each copy has a Message-ID of its own."""
+    digest = sha256(mail.partition(b"\r\n\r\n")[2]).hexdigest()
+    part: Message | None = message_from_bytes(mail)
+    while part is not None and part.is_multipart():
+        part = next(iter(part.get_payload()), None)
+    document = part.get_payload(decode=True) if part is not None else b""
+    return _sighting(document if isinstance(document, bytes) else b"", digest)
+
+
+def _sighting(body: bytes, digest: str) -> Sighting:
     values = _header_values(body)
     if values is None:
         return Sighting(UNREADABLE, "", "", "", None, digest)

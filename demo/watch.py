@@ -9,7 +9,7 @@ import psycopg
 class Glance:
     delivered: int
     open_messages: int
-    """Of the sender: queued or in flight. Of the receiver: accepted and not delivered."""
+    """Of the sender: queued or in flight. Of the receiver: neither delivered nor sent on."""
     suspended: tuple[str, ...]
     """Names of the partners to whom sending is suspended."""
 
@@ -22,7 +22,8 @@ class Glance:
 _GLANCE = """
 SELECT (SELECT count(*) FROM demo_received),
        (SELECT count(*) FROM msh_outboundmessage WHERE state IN ('queued', 'in_flight'))
-       + (SELECT count(*) FROM msh_inboundmessage WHERE state = 'accepted'),
+       + (SELECT count(*) FROM msh_inboundmessage
+          WHERE state NOT IN ('delivered', 'relaying', 'relayed')),
        ARRAY(SELECT partner.name::text
              FROM msh_outboundlink link JOIN partners_partner partner ON partner.id = partner_id
              WHERE link.state = 'suspended')

@@ -39,6 +39,8 @@ class CrashPoint(StrEnum):
     CONSUMER_AFTER_HISTORY = "consumer-after-history"
     DELIVER_BEFORE_COMMIT = "deliver-before-commit"
     DELIVER_AFTER_COMMIT = "deliver-after-commit"
+    FORWARD_BEFORE_COMMIT = "forward-before-commit"
+    FORWARD_AFTER_COMMIT = "forward-after-commit"
     NOTIFY_BEFORE_COMMIT = "notify-before-commit"
     NOTIFY_AFTER_COMMIT = "notify-after-commit"
 

@@ -41,6 +41,14 @@ MSH_KEEP_MESSAGES = env.int("MSH_KEEP_MESSAGES", default=365)
 MSH_KEEP_PAYLOADS = env.int("MSH_KEEP_PAYLOADS", default=90)
 """Days that its payloads are kept after its end."""
 
+# --- mail: only for partners whose address is mailto: ---------------------------------------------
+_mail = env.email_url("EMAIL_URL", default="smtp://localhost:25")
+"""The host that takes our mail: smtp://, smtp+tls:// (STARTTLS) or smtp+ssl://."""
+EMAIL_HOST, EMAIL_PORT = _mail["EMAIL_HOST"], _mail["EMAIL_PORT"]
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = _mail["EMAIL_HOST_USER"], _mail["EMAIL_HOST_PASSWORD"]
+EMAIL_USE_TLS = _mail.get("EMAIL_USE_TLS", False)
+EMAIL_USE_SSL = _mail.get("EMAIL_USE_SSL", False)
+
 # --- Django -------------------------------------------------------------------------------------
 DEBUG = env.bool("DEBUG", default=False)
 SECRET_KEY = env.str("SECRET_KEY", default="")

@@ -44,14 +44,18 @@ class Running:
     password_file: str
 
 
-def run(folder: Path, port: int, *, on_ready: Callable[[Running], None]) -> None:
-    """Run until SIGINT or SIGTERM; then nothing is left running.
+def run(
+    folder: Path, port: int, *, on_ready: Callable[[Running], None], smtp_port: int | None = None
+) -> None:
+    """Run until SIGINT or SIGTERM; then nothing is left running. With `smtp_port` it takes mail.
 
     Call it from the main thread. Raises ServerUnavailable and StandaloneError.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
-    _require_free(port)
+    _require_free(port, "--port")
+    if smtp_port:
+        _require_free(smtp_port, "--smtp-port")
     with suppress(KeyboardInterrupt), EmbeddedServers(folder) as servers, _process_file(folder):
         first_time = not (folder / "admin.password").exists()
         password = _password(folder)
@@ -59,7 +63,7 @@ def run(folder: Path, port: int, *, on_ready: Callable[[Running], None]) -> None
         env = kept | os.environ | servers.settings | {"MSH_SUPERVISED": "1"}
         datafolder.write(folder, datafolder.SERVERS, servers.settings)
         _prepare(folder, env | {"DJANGO_SUPERUSER_PASSWORD": password})
-        with Supervisor(_children(folder, port), cwd=_PROJECT, env=env) as supervisor:
+        with Supervisor(_children(folder, port, smtp_port), cwd=_PROJECT, env=env) as supervisor:
             _await_ready(supervisor, folder, port)
             on_ready(
                 Running(
@@ -79,7 +83,7 @@ def _watch(supervisor: Supervisor, servers: EmbeddedServers, folder: Path) -> No
     raise StandaloneError(f"{servers.ended} has ended; {folder}/log/{servers.ended}.log says why")
 
 
-def _children(folder: Path, port: int) -> list[Child]:
+def _children(folder: Path, port: int, smtp_port: int | None) -> list[Child]:
     celery = [sys.executable, "-m", "celery", "-A", "msh"]
     commands = {
         "web": [
@@ -95,6 +99,8 @@ def _children(folder: Path, port: int) -> list[Child]:
         ],
         "beat": [*celery, "beat", "--pidfile=", "--loglevel", "WARNING"],
     }
+    if smtp_port:
+        commands["smtpd"] = [sys.executable, "manage.py", "smtpd", "--port", str(smtp_port)]
     return [
         Child(name, command, folder / "run" / f"{name}.pid", folder / "log" / f"{name}.log")
         for name, command in commands.items()
@@ -158,7 +164,7 @@ def _is_ready(port: int) -> bool:
         connection.close()
 
 
-def _require_free(port: int) -> None:
+def _require_free(port: int, option: str) -> None:
     """A web of a killed predecessor may need a moment to go."""
     end = time.monotonic() + 2
     while True:
@@ -170,7 +176,7 @@ def _require_free(port: int) -> None:
             except OSError as error:
                 if time.monotonic() > end:
                     message = (
-                        f"port {port} cannot be used ({error.strerror}): name another by --port"
+                        f"port {port} cannot be used ({error.strerror}): name another by {option}"
                     )
                     raise StandaloneError(message) from None
         time.sleep(0.05)

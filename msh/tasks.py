@@ -9,8 +9,9 @@ from django.db import DatabaseError
 
 from msh.flows.deliver import Deliveries
 from msh.flows.drain import Drain
+from msh.flows.forward import forward as forward_due
 from msh.flows.notify import Notices
-from msh.flows.nudge import Nudge
+from msh.flows.nudge import Nudge, answered
 from msh.flows.prune import RetentionTooShort, prune_all
 from msh.flows.watch import watch as watch_links
 
@@ -58,6 +59,17 @@ def deliver() -> None:
         deliveries().run()
     except DatabaseError as error:
         logger.warning("delivery waits for the database: %s", error)
+
+
+@shared_task(name=Nudge.FORWARD.value)
+def forward() -> None:
+    """Send on the messages that are for parties behind another MSH."""
+    answered(Nudge.FORWARD)
+    try:
+        while forward_due():
+            pass
+    except DatabaseError as error:
+        logger.warning("sending on waits for the database: %s", error)
 
 
 @shared_task(name=Nudge.NOTIFY.value)

@@ -13,7 +13,7 @@ from django.http import HttpRequest
 from unfold.admin import ModelAdmin, StackedInline, TabularInline
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget
 
-from partners.models import Agreement, Credential, OwnIdentity, Partner
+from partners.models import Agreement, Credential, OwnIdentity, Partner, Route
 from partners.models.partner import OutgoingKind
 
 
@@ -143,6 +143,15 @@ class PartnerAdmin(ModelAdmin):
             f"{credential.get_kind_display()} for {credential.partner}: {secret}"
             " Give it to the partner now: it cannot be displayed again.",
         )
+
+
+@admin.register(Route)
+class RouteAdmin(ModelAdmin):
+    """Parties whose messages are sent on to another MSH."""
+
+    list_display = ("to_party", "to_party_context", "partner", "mode")
+    list_select_related = ("partner",)
+    search_fields = ("to_party", "partner__name")
 
 
 @admin.register(OwnIdentity)

@@ -1,5 +1,5 @@
-"""`manage.py setup FILE.json`: partners and agreements from a document. Adds and updates, never
-removes; the same document again changes nothing. All of it is applied, or nothing."""
+"""`manage.py setup FILE.json`: partners, agreements and routes from a document. Adds and updates,
+never removes; the same document again changes nothing. All of it is applied, or nothing."""
 
 import difflib
 from collections.abc import Iterable, Mapping
@@ -10,7 +10,15 @@ from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 from django.db import transaction
 from django.db.models import Model
 
-from partners.models import Agreement, Credential, CredentialKind, OwnIdentity, Partner, digest_of
+from partners.models import (
+    Agreement,
+    Credential,
+    CredentialKind,
+    OwnIdentity,
+    Partner,
+    Route,
+    digest_of,
+)
 from partners.models.partner import OutgoingKind
 from partners.secrecy import SecretUnreadableError
 
@@ -48,6 +56,7 @@ _AGREEMENT = {
     "early_warning": int,
     "on_unexpected_first": str,
 }
+_ROUTE = {"to_party": str, "to_party_context": str, "partner": str, "mode": str}
 _FIELDS = {"error_uri": "error_address"}  # in the document → of Partner, where they differ
 _KINDS = {
     str: "text in quotes",
@@ -108,9 +117,11 @@ class _Setup:
         self.problems: list[str] = []
 
     def take_document(self, document: Any) -> None:
-        read = self._read("", document, {**_OWN, "partners": list})
+        read = self._read("", document, {**_OWN, "partners": list, "routes": list})
         for number, partner in enumerate(read.get("partners", ())):
             self._take_partner(f"partners[{number}]", partner)
+        for number, route in enumerate(read.get("routes", ())):
+            self._take_route(f"routes[{number}]", route)
         if own := {key: read[key] for key in read if key in _OWN}:
             identity = OwnIdentity.objects.first() or OwnIdentity()
             self._keep("", "this MSH", identity, own)
@@ -135,6 +146,20 @@ class _Setup:
         found = partner.agreements.filter(tpa_id=tpa_id).first()
         thing = f"agreement {tpa_id} with {partner}"
         self._keep(path, thing, found or Agreement(partner=partner), read)
+
+    def _take_route(self, path: str, document: Any) -> None:
+        read = self._read(path, document, _ROUTE)
+        party = self._required(path, read, "to_party")
+        name = self._required(path, read, "partner")
+        partner = Partner.objects.filter(name=name).first()
+        if partner is None:
+            self._problem(f"{path}.partner", f"there is no partner {name!r}.")
+            return
+        context = read.get("to_party_context", "")
+        found = Route.objects.filter(to_party=party, to_party_context=context).first()
+        values = {key: value for key, value in read.items() if key != "partner"}
+        values["partner_id"] = partner.pk
+        self._keep(path, f"route to {party}", found or Route(), values)
 
     def _take_credential(
         self, path: str, partner: Partner, kind: CredentialKind, secret: str

@@ -21,7 +21,7 @@ from msh.models import (
     OutboundMessage,
     Signal,
 )
-from partners.models import Agreement, Partner, our_identity
+from partners.models import Agreement, Partner, Route, our_identity
 
 from .cells import list_url
 
@@ -74,6 +74,7 @@ GROUPS = (
             Item("Partners", "handshake", Partner),
             Item("Agreements", "contract", Agreement),
             Item("Consumers", "apps", Consumer),
+            Item("Routes", "alt_route", Route),
             Item("Schedules", "schedule", PeriodicTask),
         ),
     ),

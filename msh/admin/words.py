@@ -102,6 +102,11 @@ CAUSES: dict[str, Cause] = {
         "It waits, and its pair behind it. Add a consumer for its partner, ServiceInterface and"
         " Action, then resolve this.",
     ),
+    IncidentKind.ROUTE_FAILED: Cause(
+        "A message cannot be sent on to the next MSH",
+        "Look at the route of its To party and at the agreement with the partner it leads to. What"
+        " was stored is tried again by itself; what was refused, its sender has to resume.",
+    ),
 }
 
 

@@ -12,6 +12,7 @@ from django.conf import settings
 from msh import wire
 from msh.flows import advance
 from msh.flows.advance import Lanes, SignalResult
+from msh.flows.package import packaged
 from msh.flows.room import Room
 from msh.models import SignalKind, hot
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
@@ -35,6 +36,8 @@ class SignalCopy:
     kind: str
     ref_to_message_id: str
     partner_id: int
+    routed: bool = False
+    """What it acknowledges may be sent on as soon as it was carried (000 §4.1.1)."""
 
 
 def claim_signals(lanes: Lanes, signals: Iterable[Any], room: Room) -> list[Job]:
@@ -58,6 +61,7 @@ def claim_signals(lanes: Lanes, signals: Iterable[Any], room: Room) -> list[Job]
 def record(lanes: Lanes, ended: Iterable[tuple[SignalCopy, AttemptResult]]) -> None:
     """Have `lanes` write how carrying these signals ended."""
     for copy, result in ended:
+        lanes.forwards |= copy.routed
         lanes.add_all(advance.signal_end(_result(copy, result), lanes.now))
 
 
@@ -103,7 +107,7 @@ def _not_sent(problem: Exception) -> AttemptResult:
 
 
 def _copy(row: Any) -> SignalCopy:
-    return SignalCopy(row.id, row.kind, row.ref_to_message_id, row.partner_id)
+    return SignalCopy(row.id, row.kind, row.ref_to_message_id, row.partner_id, row.routed)
 
 
 def _job(row: Any, deadline: float, now: datetime) -> Job:
@@ -112,14 +116,17 @@ def _job(row: Any, deadline: float, now: datetime) -> Job:
         content_type, body = wire.compose_signal(header_of(row, partner, identity, now))
     else:
         content_type, body = row.content_type, row.body  # the same one is tried again
+    is_error = row.kind == SignalKind.ERROR
+    url = partner.error_destination if is_error else partner.destination
     return Job(
         key=_copy(row),
         partner_id=row.partner_id,
-        url=partner.error_destination if row.kind == SignalKind.ERROR else partner.destination,
+        url=url,
         content_type=content_type,
-        body=body,
+        body=packaged(url, content_type, body),
         authorization=partner.authorization(),
         deadline=deadline,
         not_after=time.monotonic() + GRACE,
+        sender=partner.our_uri or identity.uri,
         crash_points=SIGNAL_CRASH_POINTS,
     )

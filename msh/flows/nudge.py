@@ -31,9 +31,11 @@ REST = 1.0  # seconds without nudges after one has failed: the sweep looks every
 
 
 class Nudge(StrEnum):
-    """What is to be looked at: copies and signals to carry, messages to deliver, events to tell."""
+    """What is to be looked at: copies and signals to carry, messages to deliver or to send on,
+    events to tell."""
 
     CARRY = "msh.tasks.carry"
+    FORWARD = "msh.tasks.forward"
     DELIVER = "msh.tasks.deliver"
     NOTIFY = "msh.tasks.notify"
 

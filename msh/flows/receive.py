@@ -136,7 +136,9 @@ def _take_message(partner: Partner, message: ReceivedMessage) -> Answer:
         if store.cannot_be_written(error):
             unstored.tell_to_wait(partner, message.header)
         raise
-    if received.accepted:
+    if received.routed:
+        nudge(Nudge.CARRY, Nudge.FORWARD)
+    elif received.accepted:
         nudge(Nudge.CARRY, Nudge.DELIVER)
     else:
         nudge(Nudge.CARRY)

@@ -13,6 +13,7 @@ from msh import wire
 from msh.flows import advance
 from msh.flows.advance import Lanes
 from msh.flows.advance.outbound import BestEffortResult, end_of_best_effort
+from msh.flows.package import packaged
 from msh.flows.room import Room
 from msh.models import hot
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
@@ -132,22 +133,25 @@ def _load(keys: Iterable[int]) -> list[Any]:
 def _job(lanes: Lanes, row: Any, deadline: float, claimed: Claimed | None) -> Job:
     partner, identity = hot.route_of(row)
     number = claimed.sequence_number if claimed else None
+    route = _route(partner, identity, number, lanes.now)
+    content_type = wire.content_type(row.boundary)
     return Job(
         key=Copy(row.id, row.message_id, row.partner_id, claimed.attempt if claimed else None),
         partner_id=row.partner_id,
         url=partner.destination,
-        content_type=wire.content_type(row.boundary),
-        body=_body(lanes, row, _route(partner, identity, number, lanes.now)),
+        content_type=content_type,
+        body=packaged(partner.destination, content_type, _body(lanes, row, route)),
         authorization=partner.authorization(),
         deadline=deadline,
         not_after=time.monotonic() + grace(deadline),
+        sender=route.sender_uri,
     )
 
 
 def _body(lanes: Lanes, row: Any, route: Route) -> bytes:
     parts = row.wires or []
     if row.head is None:
-        head = wire.compose_head(header_of(row, route), row.boundary, closing=not parts)
+        head = _head(row, route, closing=not parts)
         body = b"".join((head, *parts))
         lanes.composed(row.id, head, hashlib.sha256(body).digest())
         return body
@@ -155,6 +159,12 @@ def _body(lanes: Lanes, row: Any, route: Route) -> bytes:
     if hashlib.sha256(body).digest() != row.body_sha256:
         raise StoredBytesDamagedError(f"the stored bytes of {row.message_id} have changed")
     return body
+
+
+def _head(row: Any, route: Route, *, closing: bool) -> bytes:
+    if row.relayed_header is not None:
+        return wire.compose_routed_head(row.relayed_header, route, row.boundary, closing=closing)
+    return wire.compose_head(header_of(row, route), row.boundary, closing=closing)
 
 
 def _route(partner: Partner, identity: Identity, number: int | None, now: datetime) -> Route:

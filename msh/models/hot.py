@@ -116,6 +116,7 @@ _LANE_COLUMNS = """
            link.unsent, link.attempt, link.retries_spent, link.transients, link.transient_since,
            link.late_ack, link.suspended_since, link.suspended_for, link.suspended_detail,
            link.in_flight_id, flying.message_id, flying.sequence_number, flying.terms,
+           flying.relays_id,
            head.id AS head_id, head.message_id AS head_message_id,
            head.sequence_number AS head_sequence_number, head.epoch AS head_epoch,
            head.earlier_attempts AS head_earlier_attempts,
@@ -177,11 +178,14 @@ LOAD_COPIES = f"""
            message.submitted_at, message.boundary, message.head, message.body_sha256,
            agreement.tpa_id, agreement.our_party, agreement.our_party_context,
            agreement.their_party, agreement.their_party_context,
-           part.wires, part.content_ids, part.labels, part.descriptions, {_ROUTE_COLUMNS}
+           part.wires, part.content_ids, part.labels, part.descriptions,
+           relayed.header AS relayed_header, {_ROUTE_COLUMNS}
     FROM msh_outboundmessage message
     JOIN partners_agreement agreement ON agreement.id = message.agreement_id
     JOIN partners_partner partner ON partner.id = agreement.partner_id
     LEFT JOIN partners_ownidentity own ON true
+    LEFT JOIN msh_inboundmessage relayed
+           ON relayed.id = message.relays_id AND message.head IS NULL
     LEFT JOIN LATERAL (
         SELECT array_agg(wire ORDER BY position) AS wires,
                array_agg(content_id ORDER BY position) AS content_ids,
@@ -193,7 +197,7 @@ LOAD_COPIES = f"""
 """
 
 FIND_SENT_MESSAGE = """
-    SELECT message.id, message.message_id, message.state, message.outcome
+    SELECT message.id, message.message_id, message.state, message.outcome, message.relays_id
     FROM msh_outboundmessage message JOIN msh_outboundlink link ON link.id = message.link_id
     WHERE link.partner_id = %s AND message.message_id = %s
 """
@@ -308,8 +312,9 @@ SUBMIT_MESSAGE = f"""
         INSERT INTO msh_outboundmessage
             (link_id, agreement_id, message_id, semantics, state, conversation_id,
              service_interface, action, ref_to_message_id, submitted_at, content_digest, size,
-             boundary)
-        SELECT link.id, %s, %s, %s, 'queued', %s, %s, %s, %s, %s, %s, %s, %s
+             boundary, relays_id)
+        SELECT link.id, %s, %s, %s, 'queued', %s, %s, %s, %s, %s, %s, %s, %s,
+               %s::bigint
         FROM msh_outboundlink link JOIN partners_partner partner ON partner.id = link.partner_id
         WHERE link.partner_id = %s AND partner.in_use
         ON CONFLICT (link_id, message_id) DO NOTHING
@@ -331,6 +336,7 @@ LOAD_INBOUND = f"""
     SELECT link.id, link.last_number, link.epoch, link.reset_allowed,
            link.xmin::text AS version, {_AS_READ},
            known.id AS known_id, known.content_digest AS known_digest,
+           known.state AS known_state, route.id AS route_id,
            agreement.id AS agreement_id, agreement.on_unexpected_first,
            agreement.timeout + agreement.retries * agreement.retry_interval AS retry_horizon,
            clock_timestamp() AS now
@@ -340,6 +346,11 @@ LOAD_INBOUND = f"""
            ON agreement.partner_id = link.partner_id AND agreement.tpa_id = %s
           AND agreement.their_party = %s AND agreement.their_party_context IN ('', %s)
           AND agreement.our_party = %s AND agreement.our_party_context IN ('', %s)
+    LEFT JOIN LATERAL (
+        SELECT id FROM partners_route
+        WHERE to_party = agreement.our_party
+          AND to_party_context IN ('', agreement.our_party_context)
+        ORDER BY to_party_context DESC LIMIT 1) route ON true
     WHERE link.partner_id = %s
 """
 
@@ -394,7 +405,11 @@ LOCK_OWED_SIGNALS = f"""
         SELECT id, row_number() OVER (PARTITION BY link_id ORDER BY due) AS place FROM owed)
     SELECT signal.id, signal.kind, signal.ref_to_message_id, signal.tpa_id,
            signal.conversation_id, signal.code, signal.location, signal.description,
-           signal.min_retry_secs, signal.content_type, signal.body, {_ROUTE_COLUMNS}
+           signal.min_retry_secs, signal.content_type, signal.body, {_ROUTE_COLUMNS},
+           EXISTS (
+               SELECT FROM msh_inboundmessage message
+               WHERE message.link_id = signal.link_id AND message.state = 'routed'
+                 AND message.message_id = signal.ref_to_message_id) AS routed
     FROM msh_signal signal
     JOIN candidate ON candidate.id = signal.id
     JOIN msh_inboundlink link ON link.id = signal.link_id

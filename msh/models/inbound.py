@@ -13,6 +13,11 @@ class InboundState(models.TextChoices):
     DELIVERED = "delivered"
     REJECTED = "rejected"
     PARKED = "parked"
+    # For a party behind another MSH (000 §4.1):
+    ROUTED = "routed", "routed: to be sent on when it is acknowledged"
+    WITHHELD = "withheld", "withheld: to be sent on, not acknowledged"
+    RELAYING = "relaying", "relaying: sent on, not acknowledged"
+    RELAYED = "relayed", "relayed: sent on and acknowledged"
 
 
 class InboundMessage(models.Model):
@@ -46,13 +51,23 @@ class InboundMessage(models.Model):
     """The header document as it came."""
     duplicates = models.PositiveIntegerField(default=0, db_default=0)
     delivered_at = models.DateTimeField(null=True, blank=True)
-    """When it left the order of its pair for good, delivered or rejected."""
+    """When it left the order of its pair for good: delivered, rejected or sent on."""
+
+    forward_due = models.DateTimeField(null=True, blank=True)
+    """When it is next tried to send it on, after that failed."""
+    forward_failures = models.PositiveIntegerField(default=0, db_default=0)
+    forward_error = models.TextField(blank=True, default="", db_default="")
 
     class Meta:
         ordering = ["-id"]
         indexes = [
             models.Index(
                 fields=["link", "id"], condition=Q(state="accepted"), name="inbound_undelivered"
+            ),
+            models.Index(
+                fields=["link", "id"],
+                condition=Q(state__in=["routed", "withheld"]),
+                name="inbound_to_send_on",
             ),
         ]
         constraints = [

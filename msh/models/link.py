@@ -111,6 +111,8 @@ class LaneRow:
     partner_id: int
     lane: Lane
     in_flight_id: int
+    in_flight_relays: int | None
+    """Row id of the inbound message that is sent on as the one in flight."""
     head: tuple[int, LaneLooked] | None
     suspended: tuple[datetime | None, str, str]
     now: datetime
@@ -126,6 +128,7 @@ class LaneRow:
             partner_id=row.partner_id,
             lane=lane_of(row, row if row.in_flight_id else None),
             in_flight_id=row.in_flight_id,
+            in_flight_relays=row.relays_id,
             head=head,
             suspended=(row.suspended_since, row.suspended_for, row.suspended_detail),
             now=row.now,

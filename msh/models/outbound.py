@@ -47,10 +47,20 @@ class OutboundMessage(models.Model):
         max_length=16, choices=[(s.value, s.value) for s in DeliverySemantics]
     )
     state = models.CharField(max_length=12, choices=OutboundState, default=OutboundState.QUEUED)
-    conversation_id = models.CharField("ConversationId", max_length=255)
-    service_interface = models.CharField("ServiceInterface", max_length=255)
-    action = models.CharField("Action", max_length=255)
-    ref_to_message_id = models.CharField("RefToMessageId", max_length=255, blank=True)
+    # As long as they may come to a router; what we submit ourselves is shorter.
+    conversation_id = models.TextField("ConversationId")
+    service_interface = models.TextField("ServiceInterface")
+    action = models.TextField("Action")
+    ref_to_message_id = models.TextField("RefToMessageId", blank=True)
+    relays = models.ForeignKey(
+        "InboundMessage",
+        on_delete=models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="relayed_as",
+        db_index=False,
+        help_text="The message that came to us and is sent on as this one.",
+    )
     submitted_at = models.DateTimeField()
     """Also the TimeStamp of its MessageData."""
     content_digest = models.BinaryField(max_length=32)
@@ -93,6 +103,9 @@ class OutboundMessage(models.Model):
                 fields=["link", "epoch", "sequence_number"],
                 condition=Q(sequence_number__isnull=False),  # no index to look MessageIds up by
                 name="outbound_number_once",
+            ),
+            models.UniqueConstraint(
+                fields=["relays"], condition=Q(relays__isnull=False), name="outbound_relays_once"
             ),
             models.CheckConstraint(
                 condition=Q(sequence_number=None)

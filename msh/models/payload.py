@@ -15,7 +15,7 @@ class OutboundPayload(models.Model):
     position = models.PositiveSmallIntegerField()
     content_type = models.CharField(max_length=255)
     content_id = models.CharField(max_length=255)
-    label = models.CharField(max_length=255, blank=True)
+    label = models.TextField(blank=True)
     description = models.TextField(blank=True)
     wire = models.BinaryField()
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 # earlier run stay until the last number has passed their highest: a late copy of one of them would
 # be new again (D39).
 _INBOUND_ENDED = """
-    message.state IN ('delivered', 'rejected')
+    message.state IN ('delivered', 'rejected', 'relayed')
     AND message.delivered_at < statement_timestamp() - %s::interval
 """
 _OUTBOUND_ENDED = """
@@ -17,6 +17,7 @@ _OUTBOUND_ENDED = """
 _PART = "msh_{0}payload part JOIN msh_{0}message message ON message.id = part.message_id WHERE"
 _MESSAGE = "msh_{0}message message JOIN msh_{0}link link ON link.id = message.link_id WHERE"
 _ID_MAY_GO = """
+    AND NOT EXISTS (SELECT FROM msh_outboundmessage WHERE relays_id = message.id)
     AND message.message_id <> link.last_message_id
     AND (message.sequence_number IS NULL
          OR (message.sequence_number > 1

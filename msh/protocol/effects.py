@@ -29,6 +29,7 @@ class IncidentKind(StrEnum):
     DELIVERY_REJECTED = "delivery_rejected"
     DELIVERY_IN_DOUBT = "delivery_in_doubt"
     NO_CONSUMER = "no_consumer"
+    ROUTE_FAILED = "route_failed"
 
 
 SILENCE = frozenset({IncidentKind.RETRIES_SPENT, IncidentKind.TRANSIENT_LIMIT})
@@ -175,8 +176,16 @@ class OweError:
 
 
 @dataclass(frozen=True, slots=True)
+class SendOn:
+    """The message accepted is for a party behind another MSH. `withheld`: its Acknowledgement is
+    owed when the next MSH has acknowledged."""
+
+    withheld: bool
+
+
+@dataclass(frozen=True, slots=True)
 class CountDuplicate:
     """This copy is discarded."""
 
 
-ReceiverEffect = Accept | OweAck | OweError | CountDuplicate | OpenIncident | Note
+ReceiverEffect = Accept | SendOn | OweAck | OweError | CountDuplicate | OpenIncident | Note

@@ -172,11 +172,16 @@ def _not_accepted(
     if ruling is Ruling.DUPLICATE:
         return (do.CountDuplicate(), do.OweAck())
     if ruling is Ruling.WITHHOLD:
-        text = "stored, but the way onward is not complete"
-        return (do.OweError(ErrorCode.TRANSIENT_ERROR, Field.MESSAGE, text),)
+        return withheld()
     code, field, kind = _REFUSALS[ruling]
     text = _explained(link, event, ruling)
     return (do.OweError(code, field, text), do.OpenIncident(kind, event.message_id, text))
+
+
+def withheld() -> tuple[do.ReceiverEffect, ...]:
+    """A further copy of a message whose Ack waits for the next MSH's (D20)."""
+    text = "stored, but the way onward is not complete"
+    return (do.OweError(ErrorCode.TRANSIENT_ERROR, Field.MESSAGE, text),)
 
 
 _REFUSALS = {

@@ -31,6 +31,12 @@ def normalised(uri: str) -> str:
     return uri
 
 
+def mail_address(uri: str) -> str:
+    """The address in a mailto: URI; "" if it is none."""
+    match = _MAILTO.fullmatch(uri)
+    return f"{match['user']}@{match['host'].lower()}" if match else ""
+
+
 def require_usable(uri: str) -> None:
     """Refuse with ValueError, a sentence, what cannot name or address an MSH."""
     if problem := _problem(uri):

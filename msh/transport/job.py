@@ -25,6 +25,8 @@ class Job:
     authorization: str
     deadline: float
     not_after: float
+    sender: str = ""
+    """Our URI on the pair: mail is sent from it."""
     crash_points: tuple[CrashPoint, CrashPoint] = (
         CrashPoint.POST_BEFORE_WRITE,
         CrashPoint.POST_AFTER_WRITE,

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from msh.protocol.attempt import AttemptResult
 from msh.transport.http import HttpTransport
 from msh.transport.job import Job
+from msh.transport.smtp import SmtpTransport
 
 
 class Transport(Protocol):
@@ -18,7 +19,12 @@ class Transport(Protocol):
     async def close(self) -> None: ...
 
 
-TRANSPORTS: dict[str, Callable[[], Transport]] = {"http": HttpTransport, "https": HttpTransport}
+TRANSPORTS: dict[str, Callable[[], Transport]] = {
+    "http": HttpTransport,
+    "https": HttpTransport,
+    "mailto": SmtpTransport,
+}
+_OF_LINES = frozenset({"mailto"})
 
 
 class UnknownSchemeError(ValueError):
@@ -36,3 +42,8 @@ def transport_for(url: str) -> Callable[[], Transport]:
             f"No transport for {scheme or 'an address without a scheme'}: {url}."
             f" The partner's address must begin with one of: {known}."
         ) from None
+
+
+def carries_lines_only(url: str) -> bool:
+    """Whether what goes to `url` must be lines of ASCII, not any bytes."""
+    return urlsplit(url).scheme.lower() in _OF_LINES

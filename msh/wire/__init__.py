@@ -1,10 +1,13 @@
 """Message to bytes and back. What flows call; one dialect, ebXML message header 0.21C."""
 
+from .mail import in_lines, package_of
 from .mime import new_boundary
 from .trp.envelope import (
     HEADER_LIMIT,
+    check_names,
     compose_head,
     compose_parts,
+    compose_routed_head,
     compose_signal,
     content_type,
     parse,
@@ -13,11 +16,15 @@ from .trp.fields import locate
 
 __all__ = [
     "HEADER_LIMIT",
+    "check_names",
     "compose_head",
     "compose_parts",
+    "compose_routed_head",
     "compose_signal",
     "content_type",
+    "in_lines",
     "locate",
     "new_boundary",
+    "package_of",
     "parse",
 ]

@@ -88,10 +88,7 @@ def compose_part(
     Raises ValueError if the content holds the boundary, or a header could not be read back.
     """
     mark = boundary.encode("ascii")
-    if not _CONTENT_ID.fullmatch(content_id):
-        raise ValueError(f"{content_id!r} is not a content id: 1 to 255 ASCII characters")
-    if len(content_type) > CONTENT_TYPE_LIMIT or not _CONTENT_TYPE.fullmatch(content_type):
-        raise ValueError(f"the content type {content_type!r} of part {content_id} is not one")
+    check_part(content_id, content_type)
     if mark in content:
         raise ValueError(f"part {content_id} holds the boundary {boundary}")
     headers = (
@@ -101,6 +98,14 @@ def compose_part(
         f"Content-Transfer-Encoding: binary\r\n\r\n"
     ).encode("ascii")
     return b"".join((headers, content, b"\r\n--" + mark + b"--\r\n" if last else b"\r\n"))
+
+
+def check_part(content_id: str, content_type: str) -> None:
+    """Raises ValueError for what cannot stand in the headers of a part."""
+    if not _CONTENT_ID.fullmatch(content_id):
+        raise ValueError(f"{content_id!r} is not a content id: 1 to 255 ASCII characters")
+    if len(content_type) > CONTENT_TYPE_LIMIT or not _CONTENT_TYPE.fullmatch(content_type):
+        raise ValueError(f"the content type {content_type!r} of part {content_id} is not one")
 
 
 @lru_cache(maxsize=256)

@@ -4,6 +4,7 @@ from .agreement import Agreement
 from .credential import Credential, CredentialKind, digest_of
 from .identity import Identity, OwnIdentity, our_identity
 from .partner import Partner
+from .route import Route
 
 __all__ = [
     "Agreement",
@@ -12,6 +13,7 @@ __all__ = [
     "Identity",
     "OwnIdentity",
     "Partner",
+    "Route",
     "digest_of",
     "our_identity",
 ]

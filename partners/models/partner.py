@@ -13,7 +13,7 @@ from django.db import connections, models
 from django.db.models import Q
 
 from msh.protocol.admission import Limits
-from msh.protocol.uri import URI_LIMIT, normalised
+from msh.protocol.uri import URI_LIMIT, mail_address, normalised
 from partners import secrecy
 
 from .credential import presented
@@ -99,6 +99,10 @@ class PartnerManager(models.Manager["Partner"]):
         """
         shown = presented(authorization)
         return _remembered.get(shown) if shown else None
+
+    def by_login(self, user: bytes, password: bytes) -> "Partner | None":
+        """The partner that shows this user and password, as AUTH of a mail does."""
+        return self.by_credential(f"Basic {b64encode(user + b':' + password).decode()}")
 
 
 class Partner(models.Model):
@@ -216,6 +220,9 @@ class Partner(models.Model):
         self._normalise()
         self._refuse_renamed_pair()
         self._refuse_pair_under_default()
+        by_mail = mail_address(self.destination) or mail_address(self.error_destination)
+        if by_mail and self.outgoing_kind == OutgoingKind.BEARER:
+            raise ValidationError("A token cannot be shown over mail: give user:password instead.")
 
     @property
     def our_uri_or_default(self) -> str:

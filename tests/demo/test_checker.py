@@ -193,3 +193,12 @@ def test_traffic_counts_each_post_once() -> None:
     assert seen.faults == {"drop-request": 1, "duplicate": 1}
     assert seen.disturbed_percent == 40.0
     assert traffic([]).disturbed_percent == 0.0
+
+
+def test_with_a_router_both_hops_must_be_seen() -> None:
+    onward = tuple(
+        replace(request, pair="pair-1 c>b", at=request.at + 4, sha256=f"{request.sha256} onward")
+        for request in CLEAN.carried
+    )
+    assert found(replace(CLEAN, carried=(*CLEAN.carried, *onward), hops=2)) == {}
+    assert found(replace(CLEAN, hops=2)) == {"unwitnessed": 3}

@@ -218,6 +218,6 @@ def test_submitted_payloads_are_hashed_from_their_files(tmp_path: Path, database
     line = {"pair": "pair-1", "message_id": "m1", "order": 0, "file": str(document), "sha256": "-"}
     (tmp_path / "record").write_text(json.dumps(line) + "\n")
     (tmp_path / "log").touch()
-    evidence = gather([tmp_path / "record"], tmp_path / "log", {}, [database])
+    evidence = gather([tmp_path / "record"], tmp_path / "log", {}, [database], hops=1)
     (submission,) = evidence.submissions
     assert submission.sha256 == sha256(b"<Order/>").hexdigest()

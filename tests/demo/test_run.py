@@ -54,6 +54,13 @@ def test_it_ends_with_a_clean_verdict_and_open_consoles_and_leaves_nothing(tmp_p
     wait_until(lambda: not any(is_running(pid) for pid in children), what="no process left")
 
 
+def test_it_exchanges_by_mail(tmp_path: Path) -> None:
+    process = demo(tmp_path, "--once", "--messages", "4", "--transport", "smtp", "--seed", "2")
+    assert process.wait(240) == 0, (tmp_path / "output").read_text()
+    verdict = json.loads((tmp_path / "var/demo/verdict.json").read_text())
+    assert (verdict["good"], verdict["delivered"]) == (True, 4)
+
+
 def test_ctrl_c_at_the_start_leaves_nothing(tmp_path: Path) -> None:
     process = demo(tmp_path, "--once", "--messages", "500")
     try:

@@ -9,6 +9,7 @@ from msh.faults import CrashPoint
 from msh.models import InboundMessage, OutboundMessage
 from tests.exchange.machine import Machine
 from tests.exchange.pair import WAITS, Pair, PairFactory, let_sweeps_pass
+from tests.exchange.test_routing import FORWARDING
 from tests.peer import Draft, normal
 from tests.waiting import children, wait_until
 
@@ -17,6 +18,7 @@ CONSUMING = {point for point in CrashPoint if point.startswith("consumer-")} | {
     CrashPoint.DELIVER_AFTER_CLAIM
 }
 SUBMITTING = {CrashPoint.SUBMIT_BEFORE_COMMIT, CrashPoint.SUBMIT_AFTER_COMMIT}
+ELSEWHERE = {*SUBMITTING, *FORWARDING, *CONSUMING}
 
 
 @pytest.fixture
@@ -29,7 +31,7 @@ def crash_file(msh: Machine) -> Iterator[Machine]:
 
 
 @pytest.mark.requirement("000-002", "000-003", "000-005", "000-009", "001-02", "001-06")
-@pytest.mark.parametrize("point", sorted(set(CrashPoint) - SUBMITTING - CONSUMING))
+@pytest.mark.parametrize("point", sorted(set(CrashPoint) - ELSEWHERE))
 def test_process_dies_at(point: CrashPoint, pair: PairFactory, crash_file: Machine) -> None:
     msh = crash_file
     partner = pair(timeout=1, retries=100, retry_interval=1, acknowledges=True)

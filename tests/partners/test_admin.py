@@ -198,3 +198,10 @@ def test_our_identity_is_one_row(admin_client: Client) -> None:
     data = {"msh_uri": "http://us.example/", "error_uri": ""}
     assert admin_client.post(add, data).status_code == 302
     assert admin_client.get(add).status_code == 403
+
+
+def test_a_party_has_one_route(admin_client: Client, partner: Partner) -> None:
+    route = {"to_party": "333", "to_party_context": "", "partner": partner.pk, "mode": "hop"}
+    assert admin_client.post("/admin/partners/route/add/", route).status_code == 302
+    assert "another route" in errors_of(admin_client.post("/admin/partners/route/add/", route))
+    assert "333" in admin_client.get("/admin/partners/route/").content.decode()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from partners.models import Agreement, Credential, OwnIdentity, Partner, our_identity
+from partners.models import Agreement, Credential, OwnIdentity, Partner, Route, our_identity
 from partners.setup import SetupRefused, apply
 
 pytestmark = pytest.mark.django_db
@@ -235,3 +235,39 @@ def test_the_command_refuses_with_the_reason(tmp_path: Path, content: str, probl
 def test_the_command_names_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="cannot be read: No such file"):
         run(tmp_path / "none.json")
+
+
+def test_routes_are_added_and_updated() -> None:
+    document = changed() | {"routes": [{"to_party": "333", "partner": "acme"}]}
+    assert "route to 333: added" in str(apply(document))
+    assert "route to 333: unchanged" in str(apply(document))
+
+    document["routes"][0]["mode"] = "end-to-end"
+    assert "route to 333: updated (mode)" in str(apply(document))
+    route = Route.objects.get()
+    assert (route.partner.name, route.mode) == ("acme", "end-to-end")
+
+
+def test_a_route_must_lead_to_somebody_in_a_known_way() -> None:
+    routes = [
+        {"to_party": "333", "partner": "nobody"},
+        {"partner": "acme"},
+        {"to_party": "444", "partner": "acme", "mode": "later"},
+    ]
+    assert refusal(changed() | {"routes": routes}) == [
+        "routes[0].partner: there is no partner 'nobody'.",
+        "routes[1].to_party: is missing.",
+        "routes[1].to_party: This field cannot be blank.",
+        "routes[2].mode: Value 'later' is not a valid choice.",
+    ]
+
+
+def test_over_mail_user_and_password_are_shown_and_no_token() -> None:
+    mail = {"uri": "mailto:orders@acme.example", "address": "", "error_uri": ""}
+    assert refusal(changed(**mail)) == [
+        "partners[0]: A token cannot be shown over mail: give user:password instead."
+    ]
+    document = changed(**mail, basic_out="us:secret")
+    del document["partners"][0]["token_out"]
+    apply(document)
+    assert Partner.objects.get().destination == "mailto:orders@acme.example"

@@ -79,6 +79,12 @@ class Message:
         element = self.find(path)
         return None if element is None else element.text or ""
 
+    def of_hop(self, name: str) -> str | None:
+        """As `text`, of the last RoutingHeader: that of the hop by which it came."""
+        last = self.find_all("RoutingHeader")[-1:]
+        found = [child for element in last for child in element if local_name(child) == name]
+        return found[0].text or "" if found else None
+
     @property
     def message_type(self) -> str:
         return self.root.get("MessageType", "")
@@ -118,15 +124,15 @@ class Message:
 
     @property
     def sender_uri(self) -> str:
-        return self.text("RoutingHeader/SenderURI") or ""
+        return self.of_hop("SenderURI") or ""
 
     @property
     def receiver_uri(self) -> str:
-        return self.text("RoutingHeader/ReceiverURI") or ""
+        return self.of_hop("ReceiverURI") or ""
 
     @property
     def sequence_number(self) -> int | None:
-        text = self.text("RoutingHeader/SequenceNumber")
+        text = self.of_hop("SequenceNumber")
         return None if text is None else int(text)
 
     @property

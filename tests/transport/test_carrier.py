@@ -72,7 +72,7 @@ def test_all_partners_together_are_bounded(results: Results, job: MakeJob, peer:
 def test_an_address_without_a_transport_fails_with_the_cure(
     carrier: Carrier, results: Results, job: MakeJob
 ) -> None:
-    carrier.submit([job(url="mailto:edi@partner.example")])
+    carrier.submit([job(url="ftp://partner.example/")])
     result = results.get(timeout=10).result
     assert result is not None
     assert result.outcome is AttemptOutcome.FAILED

@@ -1,7 +1,6 @@
 """One POST: what goes over the wire, and how each way it can end is reported."""
 
 import asyncio
-import datetime
 import os
 import signal
 import socket
@@ -14,15 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.transport.carrier import Finished
 from msh.transport.http import ANSWER_LIMIT, HttpTransport, one_line, retry_after
 from msh.transport.job import Job
+from tests.certificates import write_certificate
 from tests.peer import Answer, Peer, hang_up, reset, silence, status
 
 Carry = Callable[..., Finished]
@@ -264,37 +260,9 @@ def test_a_refusal_before_the_body_is_read_is_taken(carry: Carry, peer: Peer) ->
     assert result.status == 413
 
 
-@pytest.fixture
-def certificate(tmp_path: Path) -> Path:
-    """A certificate for 127.0.0.1 that nobody vouches for, with its key, in one file."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "peer")])
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .sign(key, hashes.SHA256())
-    )
-    file = tmp_path / "peer.pem"
-    file.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-        + made.public_bytes(serialization.Encoding.PEM)
-    )
-    return file
-
-
-def test_a_certificate_that_nobody_vouches_for_is_refused(carry: Carry, certificate: Path) -> None:
+def test_a_certificate_that_nobody_vouches_for_is_refused(carry: Carry, tmp_path: Path) -> None:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(certificate)
+    tls.load_cert_chain(write_certificate(tmp_path))
     with Peer(tls=tls) as peer:
         result = result_of(carry(url=peer.address))
         assert not peer.received.all()

@@ -5,6 +5,15 @@ from msh.protocol.lane import OPERATOR
 from .cancel import cancel_queued
 from .delivery import Consumers, Handover
 from .events import due_events, event_claimed, event_failed, event_told, lock_event
+from .forward import (
+    Due,
+    NoWayOnward,
+    due_forwards,
+    lock_routed,
+    send_on_failed,
+    sent_on,
+    way_onward,
+)
 from .inbound import Received, accept_at_once, note_unexpected, owe_error, receive_message
 from .incidents import note_stuck, resolve_incident
 from .lanes import SYSTEM, Actor, Lanes
@@ -20,30 +29,37 @@ __all__ = [
     "SYSTEM",
     "Actor",
     "Consumers",
+    "Due",
     "Handover",
     "Lanes",
+    "NoWayOnward",
     "Received",
     "SignalResult",
     "Work",
     "accept_at_once",
     "cancel_queued",
     "due_events",
+    "due_forwards",
     "end_best_effort",
     "event_claimed",
     "event_failed",
     "event_told",
     "find_work",
     "lock_event",
+    "lock_routed",
     "no_more_work",
     "note_stuck",
     "note_unexpected",
     "owe_error",
     "receive_message",
     "resolve_incident",
+    "send_on_failed",
+    "sent_on",
     "set_receiving",
     "signal_claim",
     "signal_end",
     "start_link",
     "submitted",
     "use_outbound_link",
+    "way_onward",
 ]

@@ -8,10 +8,10 @@ from django.db import IntegrityError, transaction
 
 from msh.faults import CrashPoint, reach
 from msh.flows import store
-from msh.models import InboundLink, SignalKind, hot
+from msh.models import InboundLink, InboundState, SignalKind, hot
 from msh.models.usage import usage_of
 from msh.protocol import effects as do
-from msh.protocol import receiver
+from msh.protocol import receiver, routing
 from msh.protocol.admission import Postponed, admission
 from msh.protocol.message import Field, Header, ReceivedMessage
 from msh.protocol.receiver import Known, MessageArrived, OnUnexpectedFirst, ReceivingLink
@@ -19,7 +19,11 @@ from msh.protocol.vocabulary import ErrorCode
 from msh.wire import locate
 from partners.models import Partner
 
+from .forward import onward_of, send_on
+from .relay import failure_onward
 from .use import mark_in_use
+
+_UNACKNOWLEDGED = (InboundState.WITHHELD, InboundState.RELAYING)
 
 SIGNAL_HORIZON = 60
 """Seconds for which a signal is tried at least, however short the agreement's horizon is."""
@@ -27,10 +31,12 @@ SIGNAL_HORIZON = 60
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """What became of a message. `refusal` says why, if it was not taken."""
+    """What became of a message. `refusal` says why, if it was not taken. `routed`: it is to be
+    sent on, not delivered."""
 
     accepted: bool
     refusal: str = ""
+    routed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,7 @@ class _Pair:
     known: Known
     known_id: int | None
     agreement_id: int | None
+    route_id: int | None
     on_unexpected_first: OnUnexpectedFirst
     expires_at: datetime
     now: datetime
@@ -58,7 +65,7 @@ def accept_at_once(partner: Partner, message: ReceivedMessage) -> bool:
     if not rows or rows[0].as_read != partner.as_read or not partner.in_use:
         return False
     pair = _pair_of(partner.pk, rows[0], message)
-    if pair.agreement_id is None:
+    if pair.agreement_id is None or pair.route_id is not None:
         return False
     after, effects = _decide(pair, message, _postponed(partner, pair))
     if [type(effect) for effect in effects] != [do.Accept, do.OweAck]:
@@ -80,7 +87,7 @@ def receive_message(partner: Partner, message: ReceivedMessage) -> Received:
     """Store a Normal message, or not, by the Receiver's table; owe what it is owed; commit."""
     with transaction.atomic():
         pair = _read_pair(partner.pk, message)
-        if pair.agreement_id is None and pair.known is not Known.SAME:
+        if pair.agreement_id is None and pair.known in (Known.NO, Known.OTHER):
             error = do.OweError(ErrorCode.SECURITY_FAILURE, *_no_agreement(message.header))
             effects: tuple[do.ReceiverEffect, ...] = (error,)
             after = pair.receiving
@@ -92,7 +99,8 @@ def receive_message(partner: Partner, message: ReceivedMessage) -> Received:
     reach(CrashPoint.RECEIVE_AFTER_COMMIT)
     errors = [effect.description for effect in effects if isinstance(effect, do.OweError)]
     accepted = any(isinstance(effect, do.Accept) for effect in effects)
-    return Received(accepted, errors[0] if errors else "")
+    routed = any(isinstance(effect, do.SendOn) for effect in effects)
+    return Received(accepted, errors[0] if errors else "", routed)
 
 
 def owe_error(partner_id: int, error: do.OweError, about: Header | Any, number: int | None) -> None:
@@ -153,6 +161,7 @@ def _pair_of(partner_id: int, row: Any, message: ReceivedMessage) -> _Pair:
         known=_known(row, message),
         known_id=row.known_id,
         agreement_id=row.agreement_id,
+        route_id=row.route_id,
         on_unexpected_first=OnUnexpectedFirst(row.on_unexpected_first or "accept"),
         expires_at=row.now + timedelta(seconds=horizon),
         now=row.now,
@@ -162,7 +171,9 @@ def _pair_of(partner_id: int, row: Any, message: ReceivedMessage) -> _Pair:
 def _known(row: Any, message: ReceivedMessage) -> Known:
     if row.known_id is None:
         return Known.NO
-    return Known.SAME if bytes(row.known_digest) == message.content_digest else Known.OTHER
+    if bytes(row.known_digest) != message.content_digest:
+        return Known.OTHER
+    return Known.WITHHELD if row.known_state in _UNACKNOWLEDGED else Known.SAME
 
 
 def _postponed(partner: Partner, pair: _Pair) -> Postponed | None:
@@ -180,7 +191,18 @@ def _postponed(partner: Partner, pair: _Pair) -> Postponed | None:
 def _decide(
     pair: _Pair, message: ReceivedMessage, postponed: Postponed | None
 ) -> tuple[ReceivingLink, tuple[do.ReceiverEffect, ...]]:
-    header = message.header
+    if pair.known is Known.WITHHELD and pair.known_id is not None:
+        return routing.repeated(pair.receiving, failure_onward(pair.known_id))
+    outcome = _decide_alone(pair, message.header, postponed)
+    if pair.route_id is None or pair.agreement_id is None:
+        return outcome
+    onward = onward_of(pair.agreement_id, message, pair.now)
+    return routing.sent_on(pair.receiving, outcome, onward, message.header.message_id)
+
+
+def _decide_alone(
+    pair: _Pair, header: Header, postponed: Postponed | None
+) -> tuple[ReceivingLink, tuple[do.ReceiverEffect, ...]]:
     number = header.route.sequence_number
     if not header.reliable or number is None:
         return pair.receiving, receiver.best_effort(header.message_id, pair.known, postponed)
@@ -209,7 +231,7 @@ def _last_number(pair: _Pair, after: ReceivingLink, message: ReceivedMessage) ->
     return (*last, message.header.message_id, pair.link_id)
 
 
-def _statements(
+def _statements(  # noqa: PLR0911  one for each effect
     pair: _Pair, effect: do.ReceiverEffect, message: ReceivedMessage
 ) -> list[hot.Statement]:
     header = message.header
@@ -221,6 +243,8 @@ def _statements(
                 _accepted(pair, effect, message),
                 _history(*note, "MessageArrived", given, to_state="accepted"),
             ]
+        case do.SendOn():
+            return [send_on(pair.link_id, header.message_id, withheld=effect.withheld)]
         case do.OweAck():
             return [_owed_ack(pair, header)]
         case do.OweError():

@@ -19,9 +19,11 @@ from msh.models.link import LaneRow
 from msh.protocol import effects as do
 from msh.protocol import sender
 from msh.protocol.attempt import AttemptResult
-from msh.protocol.events import LaneLooked, SenderEvent
+from msh.protocol.events import LaneLooked, SenderEvent, Verdict
 from msh.protocol.lane import OPERATOR, Lane, LaneState
 from partners.models import Partner
+
+from . import relay
 
 _BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
 
@@ -47,6 +49,8 @@ class _Locked:
     head: tuple[int, LaneLooked] | None
     keys: dict[str, int]
     """MessageId → row id, of every message that the steps may name."""
+    relays: dict[str, int] = field(default_factory=dict)
+    """MessageId → row id of the inbound message that is sent on as this one."""
     changed: bool = False
     suspended: tuple[datetime | None, str, str] = (None, "", "")
 
@@ -62,6 +66,7 @@ class Lanes:
     )
     transmits: bool = False
     notifies: bool = False
+    forwards: bool = False
 
     @classmethod
     def lock(cls, partner_ids: Iterable[int]) -> Self:
@@ -110,7 +115,10 @@ class Lanes:
         return cls(now, {row.partner_id: _begin(row) for row in locked})
 
     def _knows(self, partner_id: int, message: Any) -> None:
-        self._locked[partner_id].keys[message.message_id] = message.id
+        locked = self._locked[partner_id]
+        locked.keys[message.message_id] = message.id
+        if message.relays_id:
+            locked.relays[message.message_id] = message.relays_id
 
     def __contains__(self, partner_id: int) -> bool:
         return partner_id in self._locked
@@ -200,7 +208,7 @@ class Lanes:
     def nudges(self) -> list[Nudge]:
         """What is to be looked at after the commit."""
         told = self.notifies and bool(settings.MSH_FROM_PARTY_HANDLER)  # else nobody is told
-        wanted = {Nudge.CARRY: self.transmits, Nudge.NOTIFY: told}
+        wanted = {Nudge.CARRY: self.transmits, Nudge.FORWARD: self.forwards, Nudge.NOTIFY: told}
         return [kind for kind, wants in wanted.items() if wants]
 
     def write(self) -> None:
@@ -259,8 +267,10 @@ def _is_worth_telling(before: Lane, after: Lane) -> bool:
 
 
 def _begin(row: LaneRow) -> _Locked:
-    keys = {row.lane.in_flight.message_id: row.in_flight_id} if row.lane.in_flight else {}
-    return _Locked(row, row.lane, row.head, keys, suspended=row.suspended)
+    flying = row.lane.in_flight
+    keys = {flying.message_id: row.in_flight_id} if flying else {}
+    relays = {flying.message_id: row.in_flight_relays} if flying and row.in_flight_relays else {}
+    return _Locked(row, row.lane, row.head, keys, relays, suspended=row.suspended)
 
 
 def attempt_end(key: int, number: int, result: AttemptResult, now: datetime) -> Sequence[Any]:
@@ -310,6 +320,16 @@ def _complete(
     lanes.add(hot.COMPLETE_MESSAGE, ("acknowledged", lanes.now, locked.keys[message_id]))
     name = type(event).__name__
     lanes.record(locked.row.partner_id, message_id, name, "in_flight", "acknowledged")
+    _tell_origin(lanes, locked, message_id, relay.OWE_WITHHELD_ACK)
+
+
+def _tell_origin(
+    lanes: Lanes, locked: _Locked, message_id: str, statement: str, *detail: str
+) -> None:
+    """Owe the MSH that a message came from what it waits for, if it does (D20)."""
+    if message_id in locked.relays:
+        lanes.add(statement, (locked.relays[message_id], lanes.now, *detail))
+        lanes.transmits = True
 
 
 def _cancel(
@@ -327,6 +347,11 @@ def _cancel(
         f"outcome {effect.verdict}",
         actor,
     )
+    if effect.verdict is not Verdict.RECEIVED:
+        text = f"cancelled by the operator of the router, outcome {effect.verdict}"
+        _tell_origin(lanes, locked, effect.message_id, relay.OWE_DELIVERY_FAILURE, text)
+    else:
+        _tell_origin(lanes, locked, effect.message_id, relay.OWE_WITHHELD_ACK)
 
 
 def _requeue(
@@ -354,6 +379,7 @@ def _late_verdict(
     text = "acknowledged after it was cancelled: received"
     lanes.add(hot.NOTE_ON_INCIDENTS, (f"; {text}", partner_id, message_id))
     lanes.record(partner_id, message_id, type(event).__name__, "cancelled", detail=text)
+    _tell_origin(lanes, locked, effect.message_id, relay.OWE_WITHHELD_ACK)
 
 
 def _open_incident(
@@ -364,6 +390,14 @@ def _open_incident(
     lanes.add(hot.OPEN_INCIDENT, (*what, lanes.now, lanes.now))
     name = type(event).__name__
     lanes.record(partner_id, effect.message_id, name, detail=f"{effect.kind}: {effect.detail}")
+    if effect.kind in relay.REFUSED_ONWARD:
+        _tell_origin(
+            lanes,
+            locked,
+            effect.message_id,
+            relay.OWE_DELIVERY_FAILURE,
+            f"refused: {effect.detail}",
+        )
 
 
 def _resolve(
@@ -376,6 +410,8 @@ def _resolve(
 def _notify(
     lanes: Lanes, locked: _Locked, effect: do.NotifyFromParty, event: SenderEvent, actor: Actor
 ) -> None:
+    if effect.message_id in locked.relays:
+        return  # its From-Party is no application of ours
     lanes.notifies = True
     key = locked.keys[effect.message_id]
     lanes.add(hot.NOTIFY_FROM_PARTY, (key, effect.kind, effect.detail, lanes.now, lanes.now))
@@ -435,5 +471,7 @@ _ORDER = [
     hot.SIGNAL_CARRIED,
     hot.SIGNAL_FAILED,
     hot.SIGNAL_REFUSED,
+    relay.OWE_WITHHELD_ACK,
+    relay.OWE_DELIVERY_FAILURE,
     hot.WRITE_HISTORY,
 ]

@@ -27,7 +27,7 @@ def submitted(
         *(message.agreement_id, message.message_id, message.semantics),
         *(message.conversation_id, message.service_interface, message.action),
         *(message.ref_to_message_id, message.submitted_at, message.content_digest),
-        *(message.size, message.boundary, partner_id),
+        *(message.size, message.boundary, message.relays_id, partner_id),
     )
     columns = (
         list(range(1, len(parts) + 1)),

@@ -17,12 +17,18 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--data", metavar="FOLDER", required=True, help="keeps all it has")
         parser.add_argument("--port", type=int, default=8000, help="on 127.0.0.1 (8000)")
+        parser.add_argument("--smtp-port", type=int, help="take mail on 127.0.0.1 too")
         parser.add_argument("--json", action="store_true", help="say as JSON that it is ready")
 
     def handle(self, *args: Any, **options: Any) -> None:
         say = self._say_as_json if options["json"] else self._say
         try:
-            run(Path(options["data"]).resolve(), options["port"], on_ready=say)
+            run(
+                Path(options["data"]).resolve(),
+                options["port"],
+                smtp_port=options["smtp_port"],
+                on_ready=say,
+            )
         except (ServerUnavailable, StandaloneError) as error:
             raise CommandError(str(error)) from None
 

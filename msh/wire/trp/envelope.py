@@ -13,12 +13,14 @@ from msh.protocol.message import (
     PartialHeader,
     Payload,
     ReceivedMessage,
+    Route,
 )
 from msh.protocol.vocabulary import ErrorCode, MessageType
 from msh.wire import document, mime
 from msh.wire.text import shown
 
 from .reader import HeaderReading, read
+from .router import append_route
 from .values import VERSION
 from .writer import write
 
@@ -59,12 +61,29 @@ def compose_parts(payloads: Sequence[Payload], boundary: str) -> list[bytes]:
     ]
 
 
+def check_names(payloads: Sequence[Payload]) -> None:
+    """Raises ValueError if `compose_parts` would refuse what names these payloads."""
+    for payload in payloads:
+        mime.check_part(payload.content_id, payload.content_type)
+
+
 def compose_head(header: Header, boundary: str, *, closing: bool) -> bytes:
     """The first part, with the header document. With `closing` it is the whole body.
 
     Raises ValueError, naming the field, for a header that could not be read back as it is.
     """
-    header_document = write(header)
+    return _head(write(header), boundary, closing=closing)
+
+
+def compose_routed_head(
+    header_document: bytes, route: Route, boundary: str, *, closing: bool
+) -> bytes:
+    """As `compose_head`, of a message that came to us and is sent on: the header document as it
+    came, with one more RoutingHeader (D21)."""
+    return _head(append_route(header_document, route), boundary, closing=closing)
+
+
+def _head(header_document: bytes, boundary: str, *, closing: bool) -> bytes:
     if len(header_document) > HEADER_LIMIT:
         raise ValueError(f"the header document is larger than {HEADER_LIMIT} bytes")
     return mime.compose_part(

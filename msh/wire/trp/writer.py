@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from msh.protocol.message import DocumentReference, Header
+from msh.protocol.message import DocumentReference, Header, Route
 from msh.protocol.vocabulary import ErrorCode, MessageType
 
 from .fields import ERROR, HEADER, REFERENCE, ROOT, ROUTING, ROUTING_LIMIT, Kind, Place, Section
@@ -29,6 +29,13 @@ def write(header: Header) -> bytes:
         f"</{ROOT}>\n",
     ]
     return "".join(lines).encode()
+
+
+def write_route(route: Route, kind: Kind, namespace: str) -> str:
+    """One RoutingHeader by itself, wherever it will stand: it names its namespace, or none."""
+    element = _section(_ROUTING_STEPS, route, kind).rstrip("\n")
+    start = f"<{_ROUTING_TAG}>"
+    return element.replace(start, f'<{_ROUTING_TAG} xmlns="{namespace}">', 1)
 
 
 def _check(header: Header, kind: Kind) -> None:
@@ -105,5 +112,6 @@ def _steps(section: Section) -> tuple[_Step, ...]:
 
 _HEADER_STEPS = _steps(HEADER)
 _ROUTING_STEPS = _steps(ROUTING)
+_ROUTING_TAG = ROUTING.path
 _REFERENCE_STEPS = _steps(REFERENCE)
 _ERROR_STEPS = _steps(ERROR)

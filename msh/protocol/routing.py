@@ -1,0 +1,101 @@
+"""Reliable routing: what a router does with a message for a party behind another MSH (000 §4.1).
+
+A chain of simple reliable transmissions, each with numbers of its own. A router stores the
+message as any Receiver does; what differs is when its Acknowledgement is owed (D20).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from . import effects as do
+from . import receiver
+from .lane import LaneState
+from .message import Field, Route
+from .receiver import Outcome, ReceivingLink
+from .uri import normalised
+from .vocabulary import ErrorCode
+
+HOP_LIMIT = 16
+"""RoutingHeaders that a message may have when it leaves a router."""
+
+
+class RouteMode(StrEnum):
+    """When the router acknowledges (D20)."""
+
+    HOP = "hop"
+    """As soon as it has stored the message; only then it sends it on."""
+    END_TO_END = "end-to-end"
+    """When the next MSH has acknowledged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Onward:
+    """The way onward, as it is now. `wait`: whole seconds left of a wait that we were asked for.
+
+    `obstacle` is the sentence that says why the message may never be sent on, "" if it may.
+    """
+
+    mode: RouteMode
+    state: LaneState = LaneState.IDLE
+    wait: int | None = None
+    obstacle: str = ""
+
+
+def obstacle(routing: Sequence[Route], our_uri: str) -> str:
+    """Why a message that came by `routing` may not be sent on by us as `our_uri`, "" if it may."""
+    ours = {normalised(our_uri), normalised(routing[-1].receiver_uri)}
+    if any(normalised(route.sender_uri) in ours for route in routing):
+        return f"a loop: the message was sent on by {our_uri} before, mend the routes of its To"
+    if len(routing) >= HOP_LIMIT:
+        return f"the message has {len(routing)} RoutingHeaders: at most {HOP_LIMIT} leave a router"
+    return ""
+
+
+def sent_on(before: ReceivingLink, outcome: Outcome, onward: Onward, message_id: str) -> Outcome:
+    """A Receiver's outcome, of a reliable message or not, as a router's.
+
+    What is refused or known stays as it is. A message that would be accepted is sent on, or
+    refused with nothing stored.
+    """
+    after, effects = outcome
+    accepted = [effect for effect in effects if isinstance(effect, do.Accept)]
+    if not accepted:
+        return outcome
+    if onward.obstacle:
+        return before, undeliverable(message_id, onward.obstacle)
+    reliable = accepted[0].sequence_number is not None
+    if reliable and _is_closed(onward):
+        return before, (_not_now(onward),)
+    withheld = reliable and onward.mode is RouteMode.END_TO_END
+    kept = tuple(e for e in effects if not (withheld and isinstance(e, do.OweAck)))
+    return after, (*kept, do.SendOn(withheld))
+
+
+def undeliverable(message_id: str, why: str) -> tuple[do.ReceiverEffect, ...]:
+    """The message cannot go on, and only a person can help: nothing of it is stored."""
+    return (failure(why), do.OpenIncident(do.IncidentKind.ROUTE_FAILED, message_id, why))
+
+
+def failure(why: str) -> do.OweError:
+    return do.OweError(ErrorCode.DELIVERY_FAILURE, Field.ROUTING, why)
+
+
+def repeated(link: ReceivingLink, why: str) -> Outcome:
+    """A further copy of a message whose Ack is withheld. `why` says that it never went on."""
+    if why:
+        return link, (failure(why),)
+    return link, receiver.withheld()
+
+
+def _is_closed(onward: Onward) -> bool:
+    """In `hop` a wait is served out by us; in `end-to-end` by the MSH that asked us to send."""
+    if onward.state is LaneState.TRANSIENT:
+        return onward.mode is RouteMode.END_TO_END
+    return onward.state is LaneState.SUSPENDED
+
+
+def _not_now(onward: Onward) -> do.OweError:
+    text = f"not stored: sending onward is {onward.state}"
+    wait = onward.wait if onward.state is LaneState.TRANSIENT else None
+    return do.OweError(ErrorCode.TRANSIENT_ERROR, Field.ROUTING, text, wait)

@@ -1,0 +1,244 @@
+"""Partners come in by mail: one transaction, one message, handed to the same flow as a POST.
+
+The sender is known before DATA: by its credential (AUTH), or by the address it sends from, if its
+partner's networks admit the client. What the answer has to say stands in the reply (wire.md 4).
+"""
+
+import asyncio
+import ipaddress
+import logging
+import signal
+import ssl
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+import psycopg
+from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
+from django.conf import settings
+from django.db import Error as DatabaseError
+from django.db import close_old_connections
+
+from msh import wire
+from msh.flows.receive import receive
+from msh.protocol.errors import Unreadable
+from msh.protocol.uri import mail_address, normalised
+from partners.models import Partner, our_identity
+
+logger = logging.getLogger(__name__)
+logging.getLogger("mail.log").setLevel(logging.ERROR)  # aiosmtpd tells every command
+
+Result = TypeVar("Result")
+
+THREADS = 8
+COMMAND_LIMITS = {"AUTH": 3, "*": 1000}
+"""Of one connection: a guesser of passwords is sent away."""
+TRANSACTION_LIMIT = 300.0
+"""Seconds for a command, DATA with its mail included (RFC 5321 §4.5.3.2)."""
+REASON_LIMIT = 200  # characters
+
+TAKEN = "250 2.0.0 taken"
+OK = "250 OK"
+STRANGER = "550 5.7.1 nobody we know sends from here: AUTH, or have the network allowed"
+_REPLIES = {400: "554 5.6.0", 403: "550 5.7.1", 413: "552 5.3.4", 415: "554 5.6.1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Where to listen. Without a certificate AUTH is taken on loopback only."""
+
+    host: str
+    port: int
+    tls: ssl.SSLContext | None = None
+
+    @property
+    def auth_needs_tls(self) -> bool:
+        try:
+            loopback = ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            loopback = self.host == "localhost"
+        return self.tls is not None or not loopback
+
+
+def mail_limit() -> int:
+    """Bytes of a mail: base64 makes three bytes four, and lines of them."""
+    return int(settings.MSH_MESSAGE_LIMIT) * 3 // 2 + wire.HEADER_LIMIT
+
+
+class MailEnvelope(Envelope):
+    """`candidates` may have sent the mail, `partner` has: the one that we are the recipient to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.candidates: list[Partner] = []
+        self.partner: Partner | None = None
+
+
+class Server(SMTP):
+    def _create_envelope(self) -> MailEnvelope:
+        return MailEnvelope()
+
+
+class Handler:
+    """What aiosmtpd asks. The database is used in threads: the event loop waits for nobody."""
+
+    def __init__(self, threads: ThreadPoolExecutor) -> None:
+        self._threads = threads
+
+    async def auth_PLAIN(self, server: Server, args: list[str]) -> AuthResult:  # noqa: N802
+        return await self._known(await server.auth_PLAIN(server, args))
+
+    async def auth_LOGIN(self, server: Server, args: list[str]) -> AuthResult:  # noqa: N802
+        return await self._known(await server.auth_LOGIN(server, args))
+
+    async def handle_MAIL(  # noqa: N802
+        self,
+        server: Server,
+        session: Session,
+        envelope: MailEnvelope,
+        address: str,
+        options: list[str],
+    ) -> str:
+        if session.authenticated:
+            candidates = [cast("Partner", session.auth_data)]
+        else:
+            candidates = await self._in_thread(_senders, address, _client(session))
+        if not candidates:
+            return STRANGER
+        envelope.candidates = candidates
+        envelope.mail_from = address
+        envelope.mail_options.extend(options)
+        return OK
+
+    async def handle_RCPT(  # noqa: N802
+        self,
+        server: Server,
+        session: Session,
+        envelope: MailEnvelope,
+        address: str,
+        options: list[str],
+    ) -> str:
+        partner = await self._in_thread(_recipient, envelope.candidates, address)
+        if partner is None:
+            return "550 5.1.1 not an address of ours for this sender"
+        if envelope.partner not in (None, partner):
+            return "452 4.5.3 one recipient for each mail"
+        envelope.partner = partner
+        envelope.rcpt_tos.append(address)
+        return OK
+
+    async def handle_DATA(  # noqa: N802
+        self, server: Server, session: Session, envelope: MailEnvelope
+    ) -> str:
+        partner, mail = envelope.partner, envelope.content
+        try:
+            reason = await self._in_thread(_take, partner, mail)
+        except Unreadable as refusal:
+            return f"{_REPLIES[refusal.status]} {_line(str(refusal))}"
+        return f"{TAKEN}: {_line(reason)}" if reason else TAKEN
+
+    async def handle_exception(self, error: Exception) -> str:
+        """Nothing was taken; the sender tries again."""
+        if isinstance(error, (DatabaseError, psycopg.Error)):
+            logger.warning("451 to a partner, the store does not answer: %s", error)
+            return "451 4.3.0 the store is not available, nothing was taken"
+        logger.error("451 to a partner", exc_info=error)
+        return "451 4.3.0 an error of ours, nothing was taken"
+
+    async def _known(self, shown: AuthResult) -> AuthResult:
+        """aiosmtpd has read what was shown; whose is it?"""
+        if not shown.success:
+            return shown
+        partner = await self._in_thread(_by_login, shown.auth_data)
+        return AuthResult(success=partner is not None, handled=False, auth_data=partner)
+
+    async def _in_thread(self, work: Callable[..., Result], *values: Any) -> Result:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, _on_fresh_connection, work, *values)
+
+
+def _on_fresh_connection(work: Callable[..., Result], *values: Any) -> Result:
+    close_old_connections()
+    try:
+        return work(*values)
+    finally:
+        close_old_connections()
+
+
+def _client(session: Session) -> str:
+    """The IP address that the connection comes from."""
+    return str(session.peer[0]) if session.peer else ""
+
+
+def _by_login(login: LoginPassword) -> Partner | None:
+    return Partner.objects.by_login(login.login, login.password)
+
+
+def _senders(address: str, client: str) -> list[Partner]:
+    """Partners whose mail address this is, and whose networks name the client's."""
+    named = Partner.objects.filter(uri_normalised=normalised(f"mailto:{address}"))
+    return [one for one in named if one.allowed_networks.strip() and one.admits(client)]
+
+
+def _recipient(candidates: list[Partner], address: str) -> Partner | None:
+    """The candidate to which we are this address, for messages or for Errors."""
+    to, identity = normalised(f"mailto:{address}"), our_identity()
+    for partner in candidates:
+        ours = partner.our_uri or identity.uri
+        if to in {normalised(ours), normalised(identity.error_uri_for(ours))}:
+            return partner
+    return None
+
+
+def _take(partner: Partner, mail: bytes) -> str:
+    """Everything owed for it is committed on return. The reason, if it was refused by an Error."""
+    content_type, body = wire.package_of(mail)
+    if len(body) > settings.MSH_MESSAGE_LIMIT * 3 // 2:
+        raise Unreadable(f"more than {settings.MSH_MESSAGE_LIMIT} bytes", status=413)
+    return receive(partner, content_type, body).reason
+
+
+def _line(reason: str) -> str:
+    return " ".join(reason.split())[:REASON_LIMIT].encode("ascii", "replace").decode()
+
+
+def _as_shown(
+    server: SMTP, session: Session, envelope: Envelope, mechanism: str, login: LoginPassword
+) -> AuthResult:
+    return AuthResult(success=True, handled=False, auth_data=login)
+
+
+def make_server(listening: Listening, handler: Handler) -> Server:
+    """The protocol of one connection."""
+    return Server(
+        handler,
+        data_size_limit=mail_limit(),
+        hostname=mail_address(our_uri()).rpartition("@")[2] or "msh",
+        ident="MSH",
+        tls_context=listening.tls,
+        auth_require_tls=listening.auth_needs_tls,
+        authenticator=_as_shown,
+        command_call_limit=COMMAND_LIMITS,
+        timeout=TRANSACTION_LIMIT,
+    )
+
+
+def our_uri() -> str:
+    return str(settings.MSH_URI)
+
+
+async def serve(listening: Listening, on_ready: Callable[[int], None]) -> None:
+    """Take mail until SIGTERM or SIGINT. `on_ready` is told the port."""
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ended.set)
+    with ThreadPoolExecutor(THREADS, "msh-smtpd") as threads:
+        handler = Handler(threads)
+        server = await loop.create_server(
+            lambda: make_server(listening, handler), listening.host, listening.port
+        )
+        async with server:
+            on_ready(server.sockets[0].getsockname()[1])
+            await ended.wait()

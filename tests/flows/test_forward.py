@@ -1,0 +1,391 @@
+"""A router between two MSHs: what it stores, acknowledges, sends on and refuses (000 §4.1, D20)."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from django.db import transaction
+
+from msh import wire
+from msh.flows import operate
+from msh.flows.advance import Actor, Lanes, owe_error
+from msh.models import (
+    History,
+    InboundMessage,
+    Incident,
+    OutboundMessage,
+    PartyEvent,
+    Signal,
+)
+from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.protocol.effects import OweError
+from msh.protocol.events import AckReceived
+from msh.protocol.message import Field, ReceivedMessage
+from msh.protocol.routing import HOP_LIMIT, RouteMode
+from msh.protocol.vocabulary import DeliverySemantics, ErrorCode
+from msh.transport.job import Job
+from partners.models import Agreement, Partner, Route
+
+from .chain import Chain, make_chain
+
+pytestmark = pytest.mark.django_db
+
+ACK, TRANSIENT = ("Acknowledgement", ""), ("Error", "TransientError")
+FAILURE = ("Error", "DeliveryFailure")
+OPERATOR = Actor("ann", "the test says so")
+REFUSED = AttemptResult(AttemptOutcome.REFUSED, status=413, detail="413 too large")
+
+
+def read(job: Job) -> ReceivedMessage:
+    return wire.parse(job.content_type, job.body)
+
+
+def to(jobs: list[Job], partner: Partner) -> list[Job]:
+    return [job for job in jobs if job.partner_id == partner.pk]
+
+
+def one(jobs: list[Job]) -> Job:
+    (job,) = jobs
+    return job
+
+
+def sent_to_router(chain: Chain) -> Job:
+    """A submits a message, and it comes to R."""
+    chain.submit()
+    job = one(chain.look())
+    chain.carry(job)
+    return job
+
+
+@pytest.mark.requirement("000-073")
+@pytest.mark.parametrize("mode", RouteMode)
+def test_messages_reach_b_in_order_under_numbers_of_each_hop(mode: RouteMode) -> None:
+    chain = make_chain(mode)
+    operate.start_link(chain.at_r, "out", 40, OPERATOR)
+    operate.start_link(chain.from_r, "in", 40, OPERATOR)
+    ids = [chain.submit(f"<order n='{n}'/>").message_id for n in range(3)]
+
+    jobs = chain.settle()
+
+    assert chain.stored_at(chain.from_a) == chain.stored_at(chain.from_r) == ids
+    numbers = [read(job).header.route.sequence_number for job in to(jobs, chain.at_a)]
+    onward = [read(job).header.route.sequence_number for job in to(jobs, chain.at_r)]
+    assert (numbers, onward) == ([1, 2, 3], [41, 42, 43])
+    states = OutboundMessage.objects.values_list("state", flat=True)
+    assert set(states) == {"acknowledged"}
+    relayed = InboundMessage.objects.filter(link__partner=chain.from_a)
+    assert set(relayed.values_list("state", flat=True)) == {"relayed"}
+
+
+@pytest.mark.requirement("000-075", "000-076", "000-090")
+def test_the_router_adds_a_routing_header_and_leaves_every_other_byte() -> None:
+    chain = make_chain()
+    chain.submit("<order>\r\n\x00\xff</order>".encode("latin-1").decode("latin-1"))
+
+    jobs = chain.settle()
+
+    first, second = (read(one(to(jobs, partner))) for partner in (chain.at_a, chain.at_r))
+    end = first.header_document.index(b"</RoutingHeader>") + len(b"</RoutingHeader>")
+    assert second.header_document.startswith(first.header_document[:end])
+    assert second.header_document.endswith(first.header_document[end:])
+    hops = [(hop.sender_uri, hop.receiver_uri, hop.error_uri) for hop in second.header.routing]
+    a, r, b = chain.at_a.our_uri, chain.at_r.our_uri, chain.at_r.uri
+    assert hops == [(a, r, a), (r, b, r)]
+    assert second.header.routing[0] == first.header.route
+    assert second.payloads == first.payloads
+    assert second.content_digest == first.content_digest
+
+
+def test_every_copy_onward_is_the_same_bytes() -> None:
+    chain = make_chain()
+    sent_to_router(chain)
+    chain.carry(one(chain.look()))  # the Ack to A
+    first = one(chain.look())
+    chain.end(first, AttemptResult(AttemptOutcome.FAILED, detail="refused"))
+    operate.send_now(chain.at_r, OPERATOR)
+
+    assert one(chain.look()).body == first.body
+
+
+@pytest.mark.requirement("000-074")
+def test_hop_sends_on_only_when_its_ack_was_carried() -> None:
+    chain = make_chain()
+    sent_to_router(chain)
+
+    ack = one(chain.look())
+    assert ack.partner_id == chain.from_a.pk
+    assert chain.look() == []  # the Ack is under way: nothing goes to B
+
+    chain.carry(ack)
+    assert one(chain.look()).partner_id == chain.at_r.pk
+
+
+def test_hop_sends_on_what_its_sender_never_lets_itself_be_acknowledged() -> None:
+    chain = make_chain()
+    sent_to_router(chain)
+
+    chain.end(one(chain.look()), REFUSED)
+
+    assert one(chain.look()).partner_id == chain.at_r.pk
+
+
+@pytest.mark.requirement("000-077")
+@pytest.mark.parametrize("mode", RouteMode)
+def test_while_onward_is_suspended_nothing_is_stored_and_a_is_told_to_wait(
+    mode: RouteMode,
+) -> None:
+    chain = make_chain(mode)
+    operate.suspend(chain.at_r, OPERATOR)
+
+    job = sent_to_router(chain)
+
+    assert chain.stored_at(chain.from_a) == []
+    assert chain.owed_to(chain.from_a) == [TRANSIENT]
+    chain.settle()
+    assert chain.link(chain.at_a).state == "transient"
+    operate.resume(chain.at_r, OPERATOR)
+    chain.hand_over(job)
+    chain.settle()
+    assert chain.stored_at(chain.from_r) == chain.stored_at(chain.from_a) != []
+
+
+@pytest.mark.requirement("000-078")
+def test_end_to_end_acknowledges_when_b_has_stored() -> None:
+    chain = make_chain(RouteMode.END_TO_END)
+    sent_to_router(chain)
+    assert chain.owed_to(chain.from_a) == []  # the first copy gets no answer
+
+    chain.carry(one(chain.look()))
+    assert len(chain.stored_at(chain.from_r)) == 1
+    assert chain.owed_to(chain.from_a) == []
+    chain.carry(one(chain.look()))  # the Ack of B to R
+
+    assert chain.owed_to(chain.from_a) == [ACK]
+    chain.settle()
+    assert set(OutboundMessage.objects.values_list("state", flat=True)) == {"acknowledged"}
+
+
+@pytest.mark.requirement("000-077", "000-078")
+def test_end_to_end_a_repeated_copy_gets_transient_error_until_b_has_acknowledged() -> None:
+    chain = make_chain(RouteMode.END_TO_END)
+    job = sent_to_router(chain)
+
+    chain.hand_over(job)
+    assert chain.owed_to(chain.from_a) == [TRANSIENT]
+    chain.settle()
+    chain.hand_over(job)
+
+    assert chain.owed_to(chain.from_a) == [ACK]
+    assert chain.stored_at(chain.from_r) == chain.stored_at(chain.from_a)
+
+
+def test_end_to_end_waits_as_long_as_b_asked_the_router_to() -> None:
+    chain = make_chain(RouteMode.END_TO_END)
+    sent_to_router(chain)
+    job = one(chain.look())
+    chain.end(job)
+    ask_to_wait(chain, read(job), 120)
+    chain.settle()
+
+    again = chain.submit()
+    chain_ack(chain)
+    chain.carry(one(to(chain.look(), chain.at_a)))
+
+    assert again.message_id not in chain.stored_at(chain.from_a)
+    (error,) = Signal.objects.filter(link__partner=chain.from_a, code="TransientError")
+    assert 60 < (error.min_retry_secs or 0) <= 120
+
+
+@pytest.mark.parametrize("told", ["refused", "cancelled"])
+def test_end_to_end_refused_onward_is_delivery_failure_for_a(told: str) -> None:
+    chain = make_chain(RouteMode.END_TO_END)
+    copy = sent_to_router(chain)
+
+    chain.end(one(chain.look()), REFUSED)
+
+    assert chain.owed_to(chain.from_a) == [FAILURE]
+    chain.settle()
+    assert chain.link(chain.at_a).suspended_for == "error_received"
+    if told == "cancelled":
+        OutboundMessage.objects.filter(link__partner=chain.at_r).update(state="cancelled")
+    chain.hand_over(copy)
+    assert chain.owed_to(chain.from_a) == [FAILURE]
+
+
+def test_end_to_end_a_late_ack_of_b_reaches_a_after_all() -> None:
+    chain = make_chain(RouteMode.END_TO_END)
+    sent_to_router(chain)
+    job = one(chain.look())
+    chain.hand_over(job)
+    chain.end(job, REFUSED)  # it was stored, but the answer said otherwise
+
+    chain.settle()
+
+    message = OutboundMessage.objects.get(link__partner=chain.at_a)
+    assert (message.state, chain.link(chain.at_a).late_ack) == ("acknowledged", True)
+
+
+def test_nobody_at_the_router_is_told_of_the_messages_of_others() -> None:
+    chain = make_chain()
+    chain.submit()
+    chain.settle()
+
+    told = PartyEvent.objects.values_list("message__link__partner", flat=True)
+    assert list(told) == [chain.at_a.pk]
+
+
+def test_best_effort_goes_through_without_an_ack() -> None:
+    chain = make_chain(RouteMode.END_TO_END)
+    chain.submit(semantics=DeliverySemantics.BEST_EFFORT)
+
+    chain.settle()
+
+    assert len(chain.stored_at(chain.from_r)) == 1
+    assert set(OutboundMessage.objects.values_list("state", flat=True)) == {"sent"}
+    assert not Signal.objects.exists()
+
+
+def test_a_duplicate_is_sent_on_once() -> None:
+    chain = make_chain()
+    job = sent_to_router(chain)
+    chain.hand_over(job)
+    chain.settle()
+    chain.hand_over(job)
+    chain.settle()
+
+    assert len(chain.stored_at(chain.from_r)) == 1
+    assert OutboundMessage.objects.filter(link__partner=chain.at_r).count() == 1
+
+
+# --- what cannot be sent on -----------------------------------------------------------------------
+
+
+def no_agreement(chain: Chain) -> None:
+    Agreement.objects.filter(partner=chain.at_r).update(tpa_id="another")
+
+
+def id_in_use(chain: Chain) -> None:
+    message = OutboundMessage.objects.get(link__partner=chain.at_a)
+    message.pk, message.link_id = None, link_of(chain.at_r)
+    message.sequence_number = message.epoch = None
+    message.state = "queued"
+    message.save()
+
+
+def link_of(partner: Partner) -> int:
+    operate.open_links(partner)
+    return partner.outbound_link.pk
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [(no_agreement, "no agreement 'tpa-1' between"), (id_in_use, "was sent to partner")],
+)
+def test_what_has_no_way_onward_is_refused_and_not_stored(
+    spoil: Callable[[Chain], Any], why: str
+) -> None:
+    chain = make_chain()
+    chain.submit()
+    job = one(chain.look())
+    spoil(chain)
+
+    answer = chain.carry(job)
+
+    assert why in answer.reason
+    assert chain.stored_at(chain.from_a) == []
+    assert chain.owed_to(chain.from_a) == [FAILURE]
+    incident = Incident.objects.get(partner=chain.from_a)
+    assert (incident.kind, incident.resolved_at) == ("route_failed", None)
+    assert why in incident.detail
+
+
+def hops(chain: Chain, count: int) -> Job:
+    """The message as if it had come through `count` MSHs."""
+    chain.submit()
+    job = one(chain.look())
+    begin = job.body.index(b"<RoutingHeader>")
+    end = job.body.index(b"</RoutingHeader>") + len(b"</RoutingHeader>")
+    element = job.body[begin:end]
+    other = element.replace(chain.at_a.our_uri.encode(), b"http://other.example/")
+    return replace(job, body=job.body[:begin] + other * (count - 1) + job.body[begin:])
+
+
+def test_a_message_of_too_many_hops_is_refused() -> None:
+    chain = make_chain()
+    job = hops(chain, HOP_LIMIT)
+
+    answer = chain.carry(job)
+
+    assert f"at most {HOP_LIMIT} leave a router" in answer.reason
+    assert chain.stored_at(chain.from_a) == []
+    assert chain.owed_to(chain.from_a) == [FAILURE]
+
+
+def test_a_message_of_one_hop_less_is_sent_on() -> None:
+    chain = make_chain()
+    chain.carry(hops(chain, HOP_LIMIT - 1))
+    chain.settle()
+
+    assert len(chain.stored_at(chain.from_r)) == 1
+
+
+def test_a_message_that_we_sent_on_before_is_a_loop() -> None:
+
+    chain = make_chain()
+    job = hops(chain, 2)
+    router = chain.at_r.our_uri.encode()
+    first = job.body.index(b"http://other.example/")
+    body = job.body[:first] + router + job.body[first + len(b"http://other.example/") :]
+
+    answer = chain.carry(replace(job, body=body))
+
+    assert "a loop" in answer.reason
+    assert chain.stored_at(chain.from_a) == []
+    assert chain.owed_to(chain.from_a) == [FAILURE]
+
+
+def test_a_route_that_is_gone_holds_what_is_stored_until_it_is_back() -> None:
+    chain = make_chain()
+    sent_to_router(chain)
+    Route.objects.all().delete()
+
+    chain.settle()
+    (held,) = InboundMessage.objects.filter(link__partner=chain.from_a)
+    assert (held.state, held.forward_failures) == ("routed", 1)
+    assert Incident.objects.filter(kind="route_failed", partner=chain.from_a).exists()
+
+    chain.route.pk = None
+    chain.route.save(force_insert=True)
+    InboundMessage.objects.filter(pk=held.pk).update(forward_due=None)
+    chain.settle()
+    assert len(chain.stored_at(chain.from_r)) == 1
+    assert History.objects.filter(event="MessageSentOn").count() == 1
+
+
+@pytest.mark.requirement("000-006")
+def test_without_a_route_a_router_keeps_what_is_for_its_party() -> None:
+    chain = make_chain()
+    chain.route.delete()
+    chain.submit()
+    chain.settle()
+
+    assert InboundMessage.objects.get(link__partner=chain.from_a).state == "accepted"
+    assert chain.stored_at(chain.from_r) == []
+
+
+def ask_to_wait(chain: Chain, message: ReceivedMessage, seconds: int) -> None:
+    """B answers R with a TransientError."""
+
+    error = OweError(ErrorCode.TRANSIENT_ERROR, Field.MESSAGE, "not now", seconds)
+    owe_error(chain.from_r.pk, error, message.header, message.header.route.sequence_number)
+
+
+def chain_ack(chain: Chain) -> None:
+    """A's first message is acknowledged, so that its lane is free."""
+
+    message = OutboundMessage.objects.get(link__partner=chain.at_a, state="in_flight")
+    with transaction.atomic():
+        lanes = Lanes.lock([chain.at_a.pk])
+        lanes.step(chain.at_a.pk, AckReceived(message.message_id))
+        lanes.write()

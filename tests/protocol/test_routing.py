@@ -1,0 +1,121 @@
+"""What a router makes of a Receiver's outcome (000 §4.1, D20)."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from msh.protocol import effects as do
+from msh.protocol import receiver, routing
+from msh.protocol.lane import LaneState
+from msh.protocol.message import Route
+from msh.protocol.receiver import Known, MessageArrived, ReceivingLink
+from msh.protocol.routing import HOP_LIMIT, Onward, RouteMode
+from msh.protocol.vocabulary import ErrorCode
+
+HOP, END_TO_END = RouteMode
+LINK = ReceivingLink(last_number=4)
+NEW = MessageArrived("m", 5, Known.NO)
+STEPPED = receiver.step(LINK, NEW)
+AT = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+def hop(sender: str, receiver_uri: str = "http://r/") -> Route:
+    return Route(sender, receiver_uri, sender, AT, 1)
+
+
+def errors(outcome: receiver.Outcome) -> list[tuple[ErrorCode, int | None]]:
+    return [(e.code, e.min_retry_secs) for e in outcome[1] if isinstance(e, do.OweError)]
+
+
+def test_hop_acknowledges_what_it_has_stored() -> None:
+    after, effects = routing.sent_on(LINK, STEPPED, Onward(HOP), "m")
+
+    assert after.last_number == 5
+    assert effects == (do.Accept(5, 1), do.OweAck(), do.SendOn(withheld=False))
+
+
+def test_end_to_end_takes_number_and_id_and_owes_nothing_yet() -> None:
+    after, effects = routing.sent_on(LINK, STEPPED, Onward(END_TO_END), "m")
+
+    assert after.last_number == 5
+    assert effects == (do.Accept(5, 1), do.SendOn(withheld=True))
+
+
+@pytest.mark.parametrize(
+    ("mode", "state", "closed"),
+    [
+        (HOP, LaneState.IDLE, False),
+        (HOP, LaneState.WAITING, False),
+        (HOP, LaneState.TRANSIENT, False),
+        (HOP, LaneState.SUSPENDED, True),
+        (END_TO_END, LaneState.IDLE, False),
+        (END_TO_END, LaneState.WAITING, False),
+        (END_TO_END, LaneState.TRANSIENT, True),
+        (END_TO_END, LaneState.SUSPENDED, True),
+    ],
+)
+def test_what_the_onward_lane_makes_of_a_new_message(
+    mode: RouteMode, state: LaneState, closed: bool
+) -> None:
+    after, effects = routing.sent_on(LINK, STEPPED, Onward(mode, state, 30), "m")
+
+    assert any(isinstance(effect, do.SendOn) for effect in effects) is not closed
+    if closed:
+        wait = 30 if state is LaneState.TRANSIENT else None
+        assert after == LINK
+        assert errors((after, effects)) == [(ErrorCode.TRANSIENT_ERROR, wait)]
+
+
+@pytest.mark.parametrize("known", [Known.SAME, Known.OTHER])
+@pytest.mark.parametrize("state", LaneState)
+def test_a_known_message_is_answered_as_ever(known: Known, state: LaneState) -> None:
+    outcome = receiver.step(LINK, MessageArrived("m", 4, known))
+
+    assert routing.sent_on(LINK, outcome, Onward(HOP, state, obstacle="none"), "m") == outcome
+
+
+def test_a_gap_is_a_gap_also_while_the_way_onward_is_closed() -> None:
+    outcome = receiver.step(LINK, MessageArrived("m", 9, Known.NO))
+
+    assert routing.sent_on(LINK, outcome, Onward(HOP, LaneState.SUSPENDED), "m") == outcome
+
+
+def test_an_obstacle_is_a_delivery_failure_and_an_incident() -> None:
+    after, effects = routing.sent_on(LINK, STEPPED, Onward(HOP, obstacle="no route"), "m")
+
+    assert after == LINK
+    assert errors((after, effects)) == [(ErrorCode.DELIVERY_FAILURE, None)]
+    assert do.OpenIncident(do.IncidentKind.ROUTE_FAILED, "m", "no route") in effects
+
+
+def test_best_effort_is_sent_on_whatever_the_lane_does() -> None:
+    outcome = (LINK, receiver.best_effort("m", Known.NO))
+
+    _, effects = routing.sent_on(LINK, outcome, Onward(END_TO_END, LaneState.SUSPENDED), "m")
+
+    assert effects == (do.Accept(None, None), do.SendOn(withheld=False))
+
+
+def test_a_repeated_copy_waits_or_is_told_that_it_never_went_on() -> None:
+    assert errors(routing.repeated(LINK, "")) == [(ErrorCode.TRANSIENT_ERROR, None)]
+    assert errors(routing.repeated(LINK, "refused")) == [(ErrorCode.DELIVERY_FAILURE, None)]
+
+
+def test_a_message_that_we_sent_on_before_is_a_loop() -> None:
+    loop = [hop("http://a/"), hop("http://R/", "http://x/"), hop("http://x/")]
+
+    assert "a loop" in routing.obstacle(loop, "http://r/")
+    assert routing.obstacle([hop("http://a/"), hop("http://x/")], "http://r/") == ""
+
+
+def test_a_loop_is_seen_where_the_router_has_another_name_onward() -> None:
+    loop = [hop("http://a/"), hop("http://r/onward/", "http://x/"), hop("http://x/")]
+
+    assert "a loop" in routing.obstacle(loop, "http://r/onward/")
+
+
+def test_at_most_hop_limit_routing_headers_leave_a_router() -> None:
+    far = [hop(f"http://{n}.example/") for n in range(HOP_LIMIT)]
+
+    assert routing.obstacle(far[1:], "http://r/") == ""
+    assert "at most" in routing.obstacle(far, "http://r/")

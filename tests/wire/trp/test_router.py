@@ -1,0 +1,87 @@
+"""One more RoutingHeader, and every other byte as it came (D21)."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from msh.protocol.message import Route
+from msh.wire.trp.fields import ROUTING_LIMIT
+from msh.wire.trp.reader import read
+from msh.wire.trp.router import append_route
+from tests.peer import normal
+
+ONWARD = Route("http://r/", "http://b/?x=1&y", "http://r/", datetime(2026, 11, 21, tzinfo=UTC), 7)
+NAMESPACE = b"http://www.ebxml.org/namespaces/messageHeader"
+
+
+def document(**fields: object) -> bytes:
+    uris = dict.fromkeys(("sender_uri", "receiver_uri", "error_uri"), "http://a/")
+    return normal(sequence_number=1, **{**uris, **fields}).header_document
+
+
+def prefixed() -> bytes:
+    """Every element by a prefix, as some writers do it."""
+    text = document().decode().replace("</", "</e:").replace("<", "<e:")
+    text = text.replace("<e:/e:", "</e:").replace("<e:?xml", "<?xml")
+    return text.replace(f'xmlns="{NAMESPACE.decode()}"', f'xmlns:e="{NAMESPACE.decode()}"').encode()
+
+
+DOCUMENTS = {
+    "of the namespace": document(),
+    "of none": document().replace(b' xmlns="' + NAMESPACE + b'"', b""),
+    "by a prefix": prefixed(),
+    "with a byte order mark": b"\xef\xbb\xbf" + document(),
+    "with letters of many bytes": document(action="Größe€"),
+    "with odd white space": document().replace(b"</RoutingHeader>", b"</RoutingHeader\r\n >\r\n"),
+    "with a decoy in a comment": document().replace(
+        b"</ebXMLHeader>", b"<!-- <RoutingHeader></RoutingHeader> --></ebXMLHeader>"
+    ),
+    "with a decoy below": document().replace(
+        b"</ebXMLHeader>", b"<Own><RoutingHeader/></Own></ebXMLHeader>"
+    ),
+}
+
+
+@pytest.mark.requirement("000-076", "000-090", "000-091")
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_it_stands_after_the_last_one_and_is_read_as_it_was_meant(name: str) -> None:
+    before = DOCUMENTS[name]
+
+    after = append_route(before, ONWARD)
+
+    reading, original = read(after), read(before)
+    assert reading.header.routing == (*original.header.routing, ONWARD)
+    assert reading.canonical == original.canonical
+    begin = after.index(b"\n  <RoutingHeader xmlns=")
+    end = after.rindex(b"http://r/")
+    end = after.index(b"</RoutingHeader>", end) + len(b"</RoutingHeader>")
+    assert after[:begin] + after[end:] == before
+
+
+def test_a_second_router_adds_a_third() -> None:
+    after = append_route(append_route(document(), ONWARD), ONWARD)
+
+    assert [route.sender_uri for route in read(after).header.routing] == [
+        "http://a/",
+        "http://r/",
+        "http://r/",
+    ]
+
+
+def test_best_effort_gets_no_number() -> None:
+    best_effort = Route("http://r/", "http://b/", "http://r/", ONWARD.timestamp)
+
+    added = append_route(document(semantics="BestEffort"), best_effort)
+
+    assert added.count(b"<SequenceNumber>") == document(semantics="BestEffort").count(
+        b"<SequenceNumber>"
+    )
+
+
+def test_no_more_than_a_header_may_have() -> None:
+    element = document()
+    begin, end = element.index(b"<RoutingHeader>"), element.index(b"</ebXMLHeader>")
+    full = element[:begin] + element[begin:end] * ROUTING_LIMIT + element[end:]
+
+    with pytest.raises(ValueError, match="RoutingHeaders"):
+        append_route(full, ONWARD)

@@ -1,5 +1,6 @@
 """What we keep. Every durable thing is a row here; `flows.advance` alone writes state."""
 
+from .api_token import ApiToken, Scope
 from .consumer import Consumer, ConsumerKind
 from .delivery import Delivery
 from .history import History
@@ -12,6 +13,7 @@ from .payload import InboundPayload, OutboundPayload
 from .signal import Signal, SignalKind
 
 __all__ = [
+    "ApiToken",
     "Attempt",
     "Consumer",
     "ConsumerKind",
@@ -28,6 +30,7 @@ __all__ = [
     "OutboundPayload",
     "OutboundState",
     "PartyEvent",
+    "Scope",
     "Signal",
     "SignalKind",
 ]

@@ -12,6 +12,7 @@ from django.utils import timezone
 from msh import wire
 from msh.faults import CrashPoint, reach
 from msh.flows import advance
+from msh.flows.advance import NewMessage
 from msh.flows.nudge import Nudge, nudge
 from msh.models import OutboundMessage
 from msh.protocol.message import MESSAGE_ID_LIMIT, Payload
@@ -21,6 +22,10 @@ from partners.models import Agreement
 
 class SubmitRefused(ValueError):
     """The message cannot be sent as it is. `str()` names the field and the cure."""
+
+    def __init__(self, reason: str, field: str = "") -> None:
+        super().__init__(reason)
+        self.field = field
 
 
 class MessageIdReused(SubmitRefused):
@@ -44,6 +49,44 @@ def submit(
     time; with other content it raises MessageIdReused. Raises SubmitRefused for what cannot be
     sent. No number is consumed: that happens at the first transmission (D18).
     """
+    prepared = prepare(
+        agreement,
+        service_interface,
+        action,
+        payloads,
+        message_id=message_id,
+        conversation_id=conversation_id,
+        ref_to_message_id=ref_to_message_id,
+        semantics=semantics,
+    )
+    return keep(prepared)
+
+
+def keep(prepared: NewMessage) -> OutboundMessage:
+    """Queue what was prepared. Returns `prepared.message`, or the row of the first time.
+
+    Raises MessageIdReused.
+    """
+    message = prepared.message
+    reach(CrashPoint.SUBMIT_BEFORE_COMMIT)
+    if not advance.submitted(message, prepared.payloads, prepared.parts):
+        message = _first_or_known(message, prepared.payloads, prepared.parts)
+    transaction.on_commit(_after_commit)
+    return message
+
+
+def prepare(
+    agreement: Agreement,
+    service_interface: str,
+    action: str,
+    payloads: Sequence[Payload],
+    *,
+    message_id: str | None = None,
+    conversation_id: str | None = None,
+    ref_to_message_id: str = "",
+    semantics: DeliverySemantics | None = None,
+) -> NewMessage:
+    """What `submit` and `submit_all` keep of these. Raises SubmitRefused."""
     chosen = DeliverySemantics(semantics or agreement.semantics)
     message_id = _checked(message_id or f"{uuid.uuid4()}", "message_id", MESSAGE_ID_LIMIT)
     conversation_id = _checked(conversation_id or message_id, "conversation_id", 255)
@@ -63,12 +106,7 @@ def submit(
         boundary=wire.new_boundary(),
         **header,
     )
-    parts = _parts(payloads, message.boundary)
-    reach(CrashPoint.SUBMIT_BEFORE_COMMIT)
-    if not advance.submitted(message, payloads, parts):
-        message = _first_or_known(message, payloads, parts)
-    transaction.on_commit(_after_commit)
-    return message
+    return NewMessage(message, payloads, _parts(payloads, message.boundary))
 
 
 def _after_commit() -> None:
@@ -92,18 +130,23 @@ def _same(known: OutboundMessage, digest: bytes) -> OutboundMessage:
     if bytes(known.content_digest) != digest:
         raise MessageIdReused(
             f"MessageId {known.message_id} was submitted before with other content:"
-            " give the changed message a MessageId of its own"
+            " give the changed message a MessageId of its own",
+            "message_id",
         )
     return known
 
 
 def _checked(value: str, name: str, limit: int, *, empty: bool = False) -> str:
     if not value and not empty:
-        raise SubmitRefused(f"{name} is empty: give it a value")
+        raise SubmitRefused(f"{name} is empty: give it a value", name)
     if len(value) > limit:
-        raise SubmitRefused(f"{name} has {len(value)} characters: at most {limit} are allowed")
+        raise SubmitRefused(
+            f"{name} has {len(value)} characters: at most {limit} are allowed", name
+        )
     if value != value.strip() or not value.isprintable():
-        raise SubmitRefused(f"{name} {value!r} has white space at its ends or control characters")
+        raise SubmitRefused(
+            f"{name} {value!r} has white space at its ends or control characters", name
+        )
     return value
 
 
@@ -122,12 +165,13 @@ def _parts(payloads: Sequence[Payload], boundary: str) -> list[bytes]:
     if size > settings.MSH_MESSAGE_LIMIT:
         raise SubmitRefused(
             f"the payloads have {size} bytes: at most {settings.MSH_MESSAGE_LIMIT} are allowed"
-            " (MSH_MESSAGE_LIMIT)"
+            " (MSH_MESSAGE_LIMIT)",
+            "payloads",
         )
     try:
         return wire.compose_parts(payloads, boundary)
     except ValueError as problem:
-        raise SubmitRefused(str(problem)) from None
+        raise SubmitRefused(str(problem), "payloads") from None
 
 
 def _content_digest(

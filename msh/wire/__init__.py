@@ -1,7 +1,7 @@
 """Message to bytes and back. What flows call; one dialect, ebXML message header 0.21C."""
 
 from .mail import in_lines, package_of
-from .mime import new_boundary
+from .mime import content_of, new_boundary
 from .trp.envelope import (
     HEADER_LIMIT,
     check_names,
@@ -21,6 +21,7 @@ __all__ = [
     "compose_parts",
     "compose_routed_head",
     "compose_signal",
+    "content_of",
     "content_type",
     "in_lines",
     "locate",

@@ -100,6 +100,13 @@ def compose_part(
     return b"".join((headers, content, b"\r\n--" + mark + b"--\r\n" if last else b"\r\n"))
 
 
+def content_of(part: bytes, boundary: str) -> bytes:
+    """The content of a part as `compose_part` made it."""
+    closed = part if part.endswith(b"--\r\n") else part + f"--{boundary}--\r\n".encode("ascii")
+    (found,) = _split(closed, boundary.encode("ascii"))
+    return found.content()
+
+
 def check_part(content_id: str, content_type: str) -> None:
     """Raises ValueError for what cannot stand in the headers of a part."""
     if not _CONTENT_ID.fullmatch(content_id):

@@ -2,9 +2,11 @@
 
 from msh.protocol.lane import OPERATOR
 
+from .bulk import NewMessage, submitted_many
 from .cancel import cancel_queued
 from .delivery import Consumers, Handover
 from .events import due_events, event_claimed, event_failed, event_told, lock_event
+from .feed import list_in_feed
 from .forward import (
     Due,
     NoWayOnward,
@@ -32,6 +34,7 @@ __all__ = [
     "Due",
     "Handover",
     "Lanes",
+    "NewMessage",
     "NoWayOnward",
     "Received",
     "SignalResult",
@@ -45,6 +48,7 @@ __all__ = [
     "event_failed",
     "event_told",
     "find_work",
+    "list_in_feed",
     "lock_event",
     "lock_routed",
     "no_more_work",
@@ -60,6 +64,7 @@ __all__ = [
     "signal_end",
     "start_link",
     "submitted",
+    "submitted_many",
     "use_outbound_link",
     "way_onward",
 ]

@@ -40,6 +40,9 @@ MSH_KEEP_MESSAGES = env.int("MSH_KEEP_MESSAGES", default=365)
 """Days that a message is kept after its end: its id as long as that (D39)."""
 MSH_KEEP_PAYLOADS = env.int("MSH_KEEP_PAYLOADS", default=90)
 """Days that its payloads are kept after its end."""
+MSH_API_RATE = env.str("MSH_API_RATE", default="200/second")
+"""Requests of one API token that each web process takes, per second, minute, hour or day. Empty:
+any number."""
 
 # --- mail: only for partners whose address is mailto: ---------------------------------------------
 _mail = env.email_url("EMAIL_URL", default="smtp://localhost:25")
@@ -75,6 +78,8 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
     "django_celery_beat",
     "axes",
 ]
@@ -118,6 +123,22 @@ UNFOLD = {
     "SITE_URL": None,
     "STYLES": ["msh.admin.navigation.stylesheet"],
     "SIDEBAR": {"navigation": "msh.admin.navigation.sidebar"},
+}
+
+# --- the REST API -------------------------------------------------------------------------------
+REST_FRAMEWORK = {
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "MSH",
+    "DESCRIPTION": "Messages to partners and from them, once and only once, in order.",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_AUTHENTICATION": [],
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "COMPONENT_SPLIT_REQUEST": True,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
 }
 
 # --- PostgreSQL ---------------------------------------------------------------------------------

@@ -1,87 +1,105 @@
-"""`POST messages/bulk`: thousands of messages as lines of JSON, kept by one write."""
+"""`POST messages/bulk`: thousands of messages as lines of JSON, kept by one transaction."""
 
-import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import IO, Any
 
+import orjson
 from django.db import IntegrityError, OperationalError
 from django.http import StreamingHttpResponse
-from drf_spectacular.utils import OpenApiTypes, extend_schema
+from drf_spectacular.utils import OpenApiParameter, OpenApiTypes, extend_schema
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
-from rest_framework.response import Response
 
-from msh.flows.advance import NewMessage
-from msh.flows.bulk import Answer, Result, submit_all
+from msh.flows.bulk import Answer, Entry, Result, submit_all
 from msh.flows.submit import SubmitRefused
 from msh.models import Scope
 
 from . import schema
 from .problems import NotNow, Refused, TooLarge, Unreadable
 from .room import require_room
-from .submission import Agreements, of_json
+from .submission import Agreements, Values, of_json, prepared
 from .view import ApiView
 
 LINE_LIMIT = 5_000
 SIZE_LIMIT = 32 * 1024 * 1024
 """Bytes of the lines, decompressed."""
-PIECE = 1 << 18  # bytes read at a time
+MEDIA_TYPE = "application/x-ndjson"
+
+_PIECE = 1 << 18  # bytes decompressed at a time
+_BLOCK_LINES = 500
+_BLOCK_SIZE = 2 * 1024 * 1024
 
 
-class NdjsonParser(BaseParser):
-    """The lines, as they come; decompressed with Content-Encoding: gzip. Raises Unreadable."""
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """The body as it came; iterated, its lines in blocks, as often as need be.
 
-    media_type = "application/x-ndjson"
+    Never more than a block is unpacked at a time, however well it was compressed. Raises TooLarge
+    or Unreadable at the place that is.
+    """
+
+    body: bytes
+    gzip: bool
+
+    def __iter__(self) -> Iterator[list[bytes]]:
+        block: list[bytes] = []
+        count = size = 0
+        for line in self._lines():
+            block.append(line)
+            count, size = count + 1, size + len(line)
+            if count > LINE_LIMIT:
+                raise TooLarge("", f"A request has at most {LINE_LIMIT} lines: split it.")
+            if len(block) >= _BLOCK_LINES or size >= _BLOCK_SIZE:
+                yield block
+                block, size = [], 0
+        yield block
+
+    def _lines(self) -> Iterator[bytes]:
+        beginning: list[bytes] = []  # of a line that goes on in the next piece
+        for piece in self._limited():
+            first, *others = piece.split(b"\n")
+            beginning.append(first)
+            if others:
+                yield b"".join(beginning)
+                yield from others[:-1]
+                beginning = others[-1:]
+        if last := b"".join(beginning):
+            yield last
+
+    def _limited(self) -> Iterator[bytes]:
+        size = 0
+        for piece in self._unzipped() if self.gzip else (self.body,):
+            size += len(piece)
+            if size > SIZE_LIMIT:
+                raise TooLarge("", f"A request has at most {SIZE_LIMIT} bytes of lines: split it.")
+            yield piece
+
+    def _unzipped(self) -> Iterator[bytes]:
+        unzip = zlib.decompressobj(wbits=31)
+        rest = self.body
+        try:
+            while rest and not unzip.eof:
+                yield unzip.decompress(rest, _PIECE)
+                rest = unzip.unconsumed_tail
+        except zlib.error as problem:
+            raise Unreadable("", f"The body is not gzip: {problem}") from None
+        if not unzip.eof:
+            raise Unreadable("", "The gzip of the body ends in the middle: send all of it.")
+
+
+class LinesParser(BaseParser):
+    media_type = MEDIA_TYPE
 
     def parse(  # type: ignore[override]
         self, stream: IO[bytes], media_type: str | None = None, parser_context: Any = None
-    ) -> list[bytes]:
-        encoding = parser_context["request"].META.get("HTTP_CONTENT_ENCODING", "identity").lower()
-        match encoding:
-            case "identity":
-                pieces = _pieces(stream)
-            case "gzip":
-                pieces = _unzipped(stream)
-            case _:
-                raise Unreadable("Content-Encoding", f"{encoding}: send gzip, or the lines as is")
-        return _lines(pieces)
-
-
-def _pieces(stream: IO[bytes]) -> Iterator[bytes]:
-    while piece := stream.read(PIECE):
-        yield piece
-
-
-def _unzipped(stream: IO[bytes]) -> Iterator[bytes]:
-    """Never more than PIECE at a time, however well it was compressed."""
-    unzip = zlib.decompressobj(wbits=31)
-    try:
-        for piece in _pieces(stream):
-            rest = piece
-            while rest and not unzip.eof:
-                yield unzip.decompress(rest, PIECE)
-                rest = unzip.unconsumed_tail
-        yield unzip.flush()
-    except zlib.error as problem:
-        raise Unreadable("", f"The body is not gzip: {problem}") from None
-    if not unzip.eof:
-        raise Unreadable("", "The gzip of the body ends in the middle: send all of it.")
-
-
-def _lines(pieces: Iterator[bytes]) -> list[bytes]:
-    whole = bytearray()
-    for piece in pieces:
-        whole += piece
-        if len(whole) > SIZE_LIMIT:
-            raise TooLarge("", f"A request has at most {SIZE_LIMIT} bytes of lines: split it.")
-    lines = bytes(whole).split(b"\n")
-    if not lines[-1]:
-        lines.pop()
-    if len(lines) > LINE_LIMIT:
-        raise TooLarge("", f"A request has at most {LINE_LIMIT} lines: split it.")
-    return lines
+    ) -> Lines:
+        encoding = parser_context["request"].headers.get("Content-Encoding", "identity").lower()
+        if encoding not in ("identity", "gzip"):
+            raise Unreadable("Content-Encoding", f"{encoding}: send gzip, or the lines as they are")
+        return Lines(stream.read(), gzip=encoding == "gzip")
 
 
 class AnyAnswer(BaseContentNegotiation):
@@ -99,18 +117,26 @@ class AnyAnswer(BaseContentNegotiation):
 
 class BulkView(ApiView):
     scopes = {"POST": Scope.SEND}
-    parser_classes = [NdjsonParser]
+    body_limit = SIZE_LIMIT
+    parser_classes = [LinesParser]
     content_negotiation_class = AnyAnswer
 
     @extend_schema(
         operation_id="submit_messages_in_bulk",
-        request={"application/x-ndjson": OpenApiTypes.BINARY},
+        parameters=[
+            OpenApiParameter(
+                "Content-Encoding",
+                location=OpenApiParameter.HEADER,
+                enum=["gzip", "identity"],
+            )
+        ],
+        request={MEDIA_TYPE: OpenApiTypes.BINARY},
         responses={
-            (200, "application/x-ndjson"): OpenApiTypes.BINARY,
-            **schema.problems(400, 413, 415, 503),
+            (200, MEDIA_TYPE): OpenApiTypes.BINARY,
+            **schema.problems(400, 411, 413, 415),
         },
     )
-    def post(self, request: Request) -> StreamingHttpResponse | Response:
+    def post(self, request: Request) -> StreamingHttpResponse:
         """Submit up to 5,000 messages, one JSON object a line, at most 32 MiB, gzip welcome.
 
         One answer a line: `{"line": 1, "message_id": "…", "result": "accepted"}`; `known` is the
@@ -118,46 +144,53 @@ class BulkView(ApiView):
         are accepted are committed together. A line needs a `message_id`.
         """
         require_room()
-        lines: list[bytes] = request.data  # type: ignore[assignment]
-        read = list(_read(lines))
+        lines = request.data
+        if not isinstance(lines, Lines):
+            raise Unreadable("", "The body is empty: send a line for each message.")
         try:
-            answers = iter(submit_all([one for one in read if isinstance(one, NewMessage)]))
+            answers = submit_all(_Blocks(lines))
         except (IntegrityError, OperationalError) as error:
-            raise NotNow("Others write the same: nothing was kept.", 1) from error
-        told = _told(read, answers)
-        return StreamingHttpResponse(told, content_type="application/x-ndjson")
+            raise NotNow("Others write the same: nothing was kept.", wait=1) from error
+        return StreamingHttpResponse(_told(answers), content_type=MEDIA_TYPE)
 
 
-def _read(lines: list[bytes]) -> Iterator[NewMessage | tuple[str, str]]:
-    """What each line holds, or its MessageId, where it could be read, and why it is refused."""
-    agreements = Agreements()
-    for line in lines:
-        message_id = ""
-        try:
-            submission = of_json(line)
-            message_id = submission.message_id
-            if not message_id:
-                raise Refused("message_id", "message_id is missing: without it a line is doubled")
-            yield submission.prepared(agreements)
-        except Refused as refused:
-            yield message_id, str(refused.detail)
-        except SubmitRefused as refused:
-            yield message_id, str(refused)
+@dataclass(frozen=True, slots=True)
+class _Blocks:
+    """What the lines hold: a message, or why there is none."""
+
+    lines: Lines
+
+    def __iter__(self) -> Iterator[list[Entry]]:
+        agreements = Agreements()
+        for block in self.lines:
+            read = [_read(line) for line in block]
+            agreements.look_up(one.get("tpa_id") for one in read if not isinstance(one, Answer))
+            yield [one if isinstance(one, Answer) else _prepared(one, agreements) for one in read]
 
 
-def _told(read: list[NewMessage | tuple[str, str]], answers: Iterator[Answer]) -> Iterator[bytes]:
-    block: list[str] = []
-    for number, one in enumerate(read, start=1):
-        if isinstance(one, NewMessage):
-            message_id, answer = one.message.message_id, next(answers)
-        else:
-            message_id, answer = one[0], Answer(Result.REFUSED, one[1])
-        told = {"line": number, "message_id": message_id, "result": answer.result.value}
+def _read(line: bytes) -> Values | Answer:
+    try:
+        return of_json(line)
+    except Unreadable as refused:
+        return Answer("", Result.REFUSED, str(refused.detail))
+
+
+def _prepared(values: Values, agreements: Agreements) -> Entry:
+    try:
+        if not values.get("message_id"):
+            raise Refused("message_id", "message_id is missing: sent again, it would be doubled")
+        return prepared(values, agreements)
+    except Refused as refused:
+        reason = str(refused.detail)
+    except SubmitRefused as refused:
+        reason = str(refused)
+    message_id = values.get("message_id")
+    return Answer(message_id if isinstance(message_id, str) else "", Result.REFUSED, reason)
+
+
+def _told(answers: Iterable[Answer]) -> Iterator[bytes]:
+    for number, answer in enumerate(answers, start=1):
+        told = {"line": number, "message_id": answer.message_id, "result": answer.result}
         if answer.reason:
             told["reason"] = answer.reason
-        block.append(json.dumps(told))
-        if len(block) == 500:
-            yield ("\n".join(block) + "\n").encode()
-            block.clear()
-    if block:
-        yield ("\n".join(block) + "\n").encode()
+        yield orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE)

@@ -18,10 +18,10 @@ from msh.models import OutboundLink, OutboundMessage, OutboundPayload, OutboundS
 
 from . import schema
 from .documents import OUTBOUND, OutboundDocument
-from .problems import Refused, Unreadable
+from .problems import Refused
 from .query import Form, PageQuery, asked, page, text
 from .room import require_room
-from .submission import Agreements, Submission, SubmissionDocument, of_form, of_json
+from .submission import Agreements, Submission, Values, of_form, of_json, prepared
 from .view import ApiView, attachment
 
 _OVERHEAD = 1 << 20  # bytes of a request that are not payloads
@@ -32,12 +32,12 @@ class JsonMessageParser(BaseParser):
 
     def parse(  # type: ignore[override]
         self, stream: IO[bytes], media_type: str | None = None, parser_context: Any = None
-    ) -> Submission:
+    ) -> Values:
         return of_json(stream.read())
 
 
 class FormMessageParser(MultiPartParser):
-    def parse(self, *args: Any, **kwargs: Any) -> Submission:  # type: ignore[override]
+    def parse(self, *args: Any, **kwargs: Any) -> Values:  # type: ignore[override]
         form = super().parse(*args, **kwargs)
         return of_form(form.data, form.files)
 
@@ -122,7 +122,7 @@ class MessagesView(ApiView):
             )
         ],
         request={
-            "application/json": SubmissionDocument,
+            "application/json": Submission,
             "multipart/form-data": schema.FORM,
         },
         responses={
@@ -138,13 +138,10 @@ class MessagesView(ApiView):
         no answer: send the same again, with the same MessageId.
         """
         require_room()
-        submission = request.data
-        if not isinstance(submission, Submission):
-            raise Unreadable("", "The body is empty: send a message.")
-        key = request.headers.get("Idempotency-Key", "")
-        prepared = submission.named(key).prepared(Agreements())
-        stored = keep(prepared)
-        is_new = stored is prepared.message
+        values = _named(request.data, request.headers.get("Idempotency-Key"))
+        agreements = Agreements()
+        agreements.look_up([values.get("tpa_id")])
+        stored, is_new = keep(prepared(values, agreements))
         return Response(_document(stored), status=201 if is_new else 200)
 
 
@@ -198,6 +195,15 @@ class PayloadView(ApiView):
             raise Http404(f"Message {message_id!r} has no payload {number}, or no longer.")
         content = wire.content_of(bytes(part.wire), message.boundary)
         return attachment(content, part.content_type, part.label)
+
+
+def _named(values: Values, key: str | None) -> Values:
+    """With the Idempotency-Key as its MessageId. Raises Refused if it has another."""
+    if key is None:
+        return values
+    if values.get("message_id", key) != key:
+        raise Refused("Idempotency-Key", "Idempotency-Key: it is not the message_id, leave it out")
+    return {**values, "message_id": key}
 
 
 def _links() -> QuerySet[OutboundLink, Any]:

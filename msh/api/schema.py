@@ -5,7 +5,7 @@ from typing import Any
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 
 from .problems import Problem
-from .submission import TEXTS
+from .submission import Submission
 
 ALWAYS = (401, 403, 429, 503)
 
@@ -20,7 +20,7 @@ FORM = {
     "description": "As in JSON, a field each, and a file `payload` for each payload.",
     "required": ["tpa_id", "service_interface", "action"],
     "properties": {
-        **{name: {"type": "string"} for name in TEXTS},
+        **{name: {"type": "string"} for name in Submission().fields if name != "payloads"},
         "payload": {"type": "array", "items": {"type": "string", "format": "binary"}},
     },
 }

@@ -1,8 +1,8 @@
 """Application → MSH, by the thousand: what `submit` does to one message, in one transaction."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 import psycopg
 from django.db import Error as DatabaseError
@@ -10,9 +10,9 @@ from django.db import IntegrityError, OperationalError, transaction
 
 from msh.faults import CrashPoint, reach
 from msh.flows import advance
-from msh.flows.advance import NewMessage
 from msh.flows.nudge import Nudge, nudge
-from msh.models import OutboundLink, hot
+from msh.models import NewMessage, OutboundLink, hot
+from partners.models import Partner
 
 _PASSING = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
 
@@ -29,34 +29,32 @@ class Result(StrEnum):
     REFUSED = "refused"
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What became of one message; why, if it was refused."""
+class Answer(NamedTuple):
+    """What became of a message; why, if it was refused."""
 
+    message_id: str
     result: Result
     reason: str = ""
 
 
-_REUSED = Answer(
-    Result.REFUSED,
-    "message_id: it was submitted before with other content, give the changed message another",
-)
+_REUSED = "message_id: it was submitted before with other content, give the changed message another"
+
+Entry = NewMessage | Answer
+"""A message, or the answer to one that was refused before it got here."""
 
 
-def submit_all(new: Sequence[NewMessage]) -> list[Answer]:
-    """Keep all that are not known, together, in this order; an answer for each.
+def submit_all(blocks: Iterable[Sequence[Entry]]) -> list[Answer]:
+    """Keep all messages that are not known, in this order and together; an answer to each entry.
 
-    Raises IntegrityError or OperationalError, with nothing kept, if it was in the way of others
-    twice: try again later.
+    `blocks` is iterated again if the first try was in the way of others. Raises IntegrityError or
+    OperationalError, with nothing kept, if the second was too.
     """
-    links = _links(new)
-    for last in (False, True):
-        try:
-            answers = _once(new, links)
-            break
-        except (IntegrityError, OperationalError) as error:
-            if last or not _may_pass(error):
-                raise
+    try:
+        answers = _together(blocks)
+    except (IntegrityError, OperationalError) as error:
+        if not _may_pass(error):
+            raise
+        answers = _together(blocks)
     nudge(Nudge.CARRY)
     return answers
 
@@ -65,38 +63,59 @@ def _may_pass(error: DatabaseError) -> bool:
     return isinstance(error, IntegrityError) or isinstance(error.__cause__, _PASSING)
 
 
-def _once(new: Sequence[NewMessage], links: dict[int, int]) -> list[Answer]:
+def _together(blocks: Iterable[Sequence[Entry]]) -> list[Answer]:
     with transaction.atomic():
-        digests = _known(new, links)
-        answers, fresh = [], []
-        for one in new:
-            key = (links[one.message.agreement.partner_id], one.message.message_id)
-            digest = bytes(one.message.content_digest)
-            if key not in digests:
-                digests[key] = digest
-                fresh.append(one)
-                answers.append(Answer(Result.ACCEPTED))
-            else:
-                answers.append(Answer(Result.KNOWN) if digests[key] == digest else _REUSED)
-        advance.submitted_many(fresh, links)
+        links = _Links()
+        answers = [answer for block in blocks for answer in _kept(block, links)]
         reach(CrashPoint.SUBMIT_BEFORE_COMMIT)
     reach(CrashPoint.SUBMIT_AFTER_COMMIT)
     return answers
 
 
-def _known(new: Iterable[NewMessage], links: dict[int, int]) -> dict[tuple[int, str], bytes]:
-    asked = [(links[one.message.agreement.partner_id], one.message.message_id) for one in new]
-    (rows,) = hot.run((_KNOWN, ([key for key, _ in asked], [name for _, name in asked])))
-    return {(row.link_id, row.message_id): bytes(row.content_digest) for row in rows}
+def _kept(block: Sequence[Entry], links: "_Links") -> list[Answer]:
+    new = [entry for entry in block if isinstance(entry, NewMessage)]
+    links.look_up(one.agreement.partner for one in new)
+    digests = _known(new, links)
+    answers: list[Answer] = []
+    fresh: list[NewMessage] = []
+    for entry in block:
+        if isinstance(entry, Answer):
+            answers.append(entry)
+            continue
+        key = (links[entry.agreement.partner_id], entry.message_id)
+        digest = digests.get(key)
+        if digest is None:
+            digests[key] = entry.content_digest
+            fresh.append(entry)
+        answers.append(_answer(entry, digest))
+    if fresh:
+        advance.submitted_together(fresh, links)
+    return answers
 
 
-def _links(new: Iterable[NewMessage]) -> dict[int, int]:
-    """Link id by partner id; what is made once a pair, is made."""
-    partners = {one.message.agreement.partner_id: one.message.agreement.partner for one in new}
-    used = OutboundLink.objects.filter(partner__in=list(partners), partner__in_use=True)
-    links = dict(used.values_list("partner_id", "pk"))
-    for key, partner in partners.items():
-        if key not in links:
-            with transaction.atomic():
-                links[key] = advance.use_outbound_link(partner).pk
-    return links
+def _answer(new: NewMessage, digest: bytes | None) -> Answer:
+    """`digest`: that of the message which is known by its MessageId."""
+    if digest is None:
+        return Answer(new.message_id, Result.ACCEPTED)
+    if digest == new.content_digest:
+        return Answer(new.message_id, Result.KNOWN)
+    return Answer(new.message_id, Result.REFUSED, _REUSED)
+
+
+def _known(new: Sequence[NewMessage], links: "_Links") -> dict[tuple[int, str], bytes]:
+    asked = [links[one.agreement.partner_id] for one in new]
+    rows = hot.fetch(_KNOWN, (asked, [one.message_id for one in new]))
+    return {(row.link_id, row.message_id): row.content_digest for row in rows}
+
+
+class _Links(dict[int, int]):
+    """Link id by partner id."""
+
+    def look_up(self, partners: Iterable[Partner]) -> None:
+        """Find the links of these. What is made with the first message to a partner, is made."""
+        missing = {partner.pk: partner for partner in partners if partner.pk not in self}
+        used = OutboundLink.objects.filter(partner__in=list(missing), partner__in_use=True)
+        self.update(used.values_list("partner_id", "pk") if missing else ())
+        for key, partner in missing.items():
+            if key not in self:
+                self[key] = advance.use_outbound_link(partner).pk

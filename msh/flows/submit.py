@@ -3,7 +3,6 @@
 import hashlib
 import uuid
 from collections.abc import Sequence
-from dataclasses import replace
 
 from django.conf import settings
 from django.db import transaction
@@ -12,9 +11,8 @@ from django.utils import timezone
 from msh import wire
 from msh.faults import CrashPoint, reach
 from msh.flows import advance
-from msh.flows.advance import NewMessage
 from msh.flows.nudge import Nudge, nudge
-from msh.models import OutboundMessage
+from msh.models import NewMessage, OutboundMessage
 from msh.protocol.message import MESSAGE_ID_LIMIT, Payload
 from msh.protocol.vocabulary import DeliverySemantics
 from partners.models import Agreement
@@ -59,20 +57,30 @@ def submit(
         ref_to_message_id=ref_to_message_id,
         semantics=semantics,
     )
-    return keep(prepared)
-
-
-def keep(prepared: NewMessage) -> OutboundMessage:
-    """Queue what was prepared. Returns `prepared.message`, or the row of the first time.
-
-    Raises MessageIdReused.
-    """
-    message = prepared.message
-    reach(CrashPoint.SUBMIT_BEFORE_COMMIT)
-    if not advance.submitted(message, prepared.payloads, prepared.parts):
-        message = _first_or_known(message, prepared.payloads, prepared.parts)
-    transaction.on_commit(_after_commit)
+    message, _ = keep(prepared)
     return message
+
+
+def keep(new: NewMessage) -> tuple[OutboundMessage, bool]:
+    """Queue what was prepared; its row, and whether it is new. Raises MessageIdReused."""
+    message = OutboundMessage(
+        agreement=new.agreement,
+        message_id=new.message_id,
+        semantics=new.semantics,
+        conversation_id=new.conversation_id,
+        service_interface=new.service_interface,
+        action=new.action,
+        ref_to_message_id=new.ref_to_message_id,
+        submitted_at=new.submitted_at,
+        content_digest=new.content_digest,
+        boundary=new.boundary,
+    )
+    reach(CrashPoint.SUBMIT_BEFORE_COMMIT)
+    stored = message
+    if not advance.submitted(message, new.payloads, new.parts):
+        stored = _first_or_known(message, new.payloads, new.parts)
+    transaction.on_commit(_after_commit)
+    return stored, stored is message
 
 
 def prepare(
@@ -84,29 +92,33 @@ def prepare(
     message_id: str | None = None,
     conversation_id: str | None = None,
     ref_to_message_id: str = "",
-    semantics: DeliverySemantics | None = None,
+    semantics: str | None = None,
 ) -> NewMessage:
-    """What `submit` and `submit_all` keep of these. Raises SubmitRefused."""
-    chosen = DeliverySemantics(semantics or agreement.semantics)
+    """What is kept of these. Raises SubmitRefused."""
     message_id = _checked(message_id or f"{uuid.uuid4()}", "message_id", MESSAGE_ID_LIMIT)
-    conversation_id = _checked(conversation_id or message_id, "conversation_id", 255)
-    header = {
-        "service_interface": _checked(service_interface, "service_interface", 255),
-        "action": _checked(action, "action", 255),
-        "conversation_id": conversation_id,
-        "ref_to_message_id": _checked(ref_to_message_id, "ref_to_message_id", 255, empty=True),
-        "semantics": chosen.value,
-    }
+    header = (
+        _checked(service_interface, "service_interface", 255),
+        _checked(action, "action", 255),
+        _checked(conversation_id or message_id, "conversation_id", 255),
+        _checked(ref_to_message_id, "ref_to_message_id", 255, empty=True),
+        DeliverySemantics(semantics or agreement.semantics).value,
+    )
     payloads = [_named(payload, message_id, n) for n, payload in enumerate(payloads, start=1)]
-    message = OutboundMessage(
+    boundary = wire.new_boundary()
+    return NewMessage(
         agreement=agreement,
         message_id=message_id,
+        service_interface=header[0],
+        action=header[1],
+        conversation_id=header[2],
+        ref_to_message_id=header[3],
+        semantics=header[4],
         submitted_at=timezone.now(),
         content_digest=_content_digest(agreement, header, payloads),
-        boundary=wire.new_boundary(),
-        **header,
+        boundary=boundary,
+        payloads=payloads,
+        parts=_parts(payloads, boundary),
     )
-    return NewMessage(message, payloads, _parts(payloads, message.boundary))
 
 
 def _after_commit() -> None:
@@ -157,7 +169,10 @@ def _named(payload: Payload, message_id: str, position: int) -> Payload:
     if payload.content_id:
         return payload
     token = hashlib.sha256(message_id.encode()).hexdigest()[:32]
-    return replace(payload, content_id=f"payload-{position}-{token}@msh")
+    content_id = f"payload-{position}-{token}@msh"
+    return Payload(
+        payload.content, payload.content_type, content_id, payload.label, payload.description
+    )
 
 
 def _parts(payloads: Sequence[Payload], boundary: str) -> list[bytes]:
@@ -175,14 +190,19 @@ def _parts(payloads: Sequence[Payload], boundary: str) -> list[bytes]:
 
 
 def _content_digest(
-    agreement: Agreement, header: dict[str, str], payloads: Sequence[Payload]
+    agreement: Agreement, header: Sequence[str], payloads: Sequence[Payload]
 ) -> bytes:
-    digest = hashlib.sha256()
-    for value in (str(agreement.pk), *header.values()):
-        digest.update(b"%d:" % len(value.encode()) + value.encode())
+    digest = hashlib.sha256(_delimited(str(agreement.pk), *header))
     for payload in payloads:
-        for text in (payload.content_type, payload.label, payload.description):
-            digest.update(b"%d:" % len(text.encode()) + text.encode())
+        digest.update(_delimited(payload.content_type, payload.label, payload.description))
         digest.update(b"%d:" % len(payload.content))
         digest.update(payload.content)
     return digest.digest()
+
+
+def _delimited(*texts: str) -> bytes:
+    joined = "".join([f"{len(text)}:{text}" for text in texts])
+    if joined.isascii():
+        return joined.encode()
+    values = [text.encode() for text in texts]
+    return b"".join([b"%d:%b" % (len(value), value) for value in values])

@@ -7,6 +7,7 @@ from .history import History
 from .inbound import InboundMessage, InboundState
 from .incident import Direction, Incident
 from .link import InboundLink, OutboundLink
+from .new_message import NewMessage
 from .outbound import Attempt, OutboundMessage, OutboundState
 from .party_event import PartyEvent
 from .payload import InboundPayload, OutboundPayload
@@ -25,6 +26,7 @@ __all__ = [
     "InboundPayload",
     "InboundState",
     "Incident",
+    "NewMessage",
     "OutboundLink",
     "OutboundMessage",
     "OutboundPayload",

@@ -1,5 +1,7 @@
 """Messages we send, and every attempt to carry them."""
 
+from collections.abc import Mapping, Sequence
+
 from django.db import models
 from django.db.models import Q
 
@@ -7,6 +9,9 @@ from msh.protocol import sequence
 from msh.protocol.attempt import AttemptOutcome
 from msh.protocol.events import Verdict
 from msh.protocol.vocabulary import DeliverySemantics
+
+from . import copying
+from .new_message import NewMessage
 
 
 class OutboundState(models.TextChoices):
@@ -27,6 +32,14 @@ _BEST_EFFORT_OPEN = Q(state__in=["queued", "in_flight"], semantics="BestEffort")
 class OutboundMessageQuerySet(models.QuerySet["OutboundMessage"]):
     def queued(self) -> "OutboundMessageQuerySet":
         return self.filter(state=OutboundState.QUEUED)
+
+    def copy_in(self, new: Sequence[NewMessage], links: Mapping[int, int]) -> None:
+        """Write new messages with their payloads and history, in this order, by COPY.
+
+        In the caller's transaction. `links`: partner id to link id. Raises IntegrityError if a
+        MessageId is known.
+        """
+        copying.copy_in(new, links)
 
 
 class OutboundMessage(models.Model):

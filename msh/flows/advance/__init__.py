@@ -2,7 +2,6 @@
 
 from msh.protocol.lane import OPERATOR
 
-from .bulk import NewMessage, submitted_many
 from .cancel import cancel_queued
 from .delivery import Consumers, Handover
 from .events import due_events, event_claimed, event_failed, event_told, lock_event
@@ -19,7 +18,7 @@ from .forward import (
 from .inbound import Received, accept_at_once, note_unexpected, owe_error, receive_message
 from .incidents import note_stuck, resolve_incident
 from .lanes import SYSTEM, Actor, Lanes
-from .outbound import end_best_effort, submitted, use_outbound_link
+from .outbound import end_best_effort, submitted, submitted_together, use_outbound_link
 from .receiving import set_receiving
 from .signals import SignalResult, signal_claim, signal_end
 from .start import start_link
@@ -34,7 +33,6 @@ __all__ = [
     "Due",
     "Handover",
     "Lanes",
-    "NewMessage",
     "NoWayOnward",
     "Received",
     "SignalResult",
@@ -64,7 +62,7 @@ __all__ = [
     "signal_end",
     "start_link",
     "submitted",
-    "submitted_many",
+    "submitted_together",
     "use_outbound_link",
     "way_onward",
 ]

@@ -2,6 +2,7 @@
 
 from . import (
     agreement,
+    api_token,
     consumer,
     delivery,
     history,
@@ -17,6 +18,7 @@ from . import (
 
 __all__ = [
     "agreement",
+    "api_token",
     "consumer",
     "delivery",
     "history",

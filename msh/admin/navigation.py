@@ -11,6 +11,7 @@ from django.templatetags.static import static
 from django_celery_beat.models import PeriodicTask
 
 from msh.models import (
+    ApiToken,
     Consumer,
     Delivery,
     History,
@@ -75,6 +76,7 @@ GROUPS = (
             Item("Agreements", "contract", Agreement),
             Item("Consumers", "apps", Consumer),
             Item("Routes", "alt_route", Route),
+            Item("API tokens", "key", ApiToken),
             Item("Schedules", "schedule", PeriodicTask),
         ),
     ),

@@ -2,11 +2,12 @@
 
 import logging
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
-from django.core.exceptions import PermissionDenied, SuspiciousOperation
-from django.db import Error as DatabaseError
+from django.core.exceptions import SuspiciousOperation
+from django.db import IntegrityError, InterfaceError, InternalError, OperationalError
 from django.http import Http404, HttpRequest, JsonResponse
 from rest_framework import exceptions, serializers, status
 from rest_framework.renderers import JSONRenderer
@@ -113,25 +114,35 @@ def not_found(request: HttpRequest) -> JsonResponse:
     return JsonResponse(_document(404, text), status=404, content_type=ProblemRenderer.media_type)
 
 
+_Translation = Callable[[Any], exceptions.APIException]
+
+
+def _store_fails(error: Exception) -> exceptions.APIException:
+    logger.warning("503 to an application, the store does not answer: %s", error)
+    return NotNow("The store is not available or busy, nothing was kept.")
+
+
+# The first that fits counts. What fits none is an error of ours.
+_TRANSLATIONS: Sequence[tuple[tuple[type[Exception], ...], _Translation]] = (
+    (
+        (exceptions.ParseError, RecursionError, SuspiciousOperation, OSError),
+        lambda error: Unreadable("", f"The body is not what its Content-Type says: {error}"),
+    ),
+    ((exceptions.APIException,), lambda error: error),
+    ((MessageIdReused, NotPossible, SettleRefused), lambda error: Conflict(str(error))),
+    ((SubmitRefused,), lambda error: Refused(error.field, str(error))),
+    ((Http404,), lambda error: exceptions.NotFound(str(error))),
+    (
+        (OperationalError, InterfaceError, InternalError, IntegrityError, psycopg.OperationalError),
+        _store_fails,
+    ),
+)
+
+
 def _as_api_exception(error: Exception) -> exceptions.APIException:
-    match error:
-        case exceptions.ParseError() | RecursionError() | SuspiciousOperation() | OSError():
-            return Unreadable("", f"The body is not what its Content-Type says: {error}")
-        case exceptions.APIException():
-            return error
-        case MessageIdReused():
-            return Conflict(str(error))
-        case SubmitRefused():
-            return Refused(error.field, str(error))
-        case NotPossible() | SettleRefused():
-            return Conflict(str(error))
-        case Http404():
-            return exceptions.NotFound(str(error))
-        case PermissionDenied():
-            return exceptions.PermissionDenied(str(error))
-        case DatabaseError() | psycopg.Error():
-            logger.warning("503 to an application, the store does not answer: %s", error)
-            return NotNow("The store is not available or busy, nothing was kept.")
+    for kinds, translate in _TRANSLATIONS:
+        if isinstance(error, kinds):
+            return translate(error)
     logger.error("500 to an application", exc_info=error)
     return exceptions.APIException("An error of ours: nothing was kept. It is in the log.")
 

@@ -10,8 +10,7 @@ from . import hot
 from .new_message import NewMessage
 
 _KEYS = """
-    SELECT array_agg(nextval(pg_get_serial_sequence('msh_outboundmessage', 'id'))) AS keys
-    FROM generate_series(1, %s)
+    SELECT array_agg(nextval('msh_outboundmessage_id_seq')) AS keys FROM generate_series(1, %s)
 """
 _COLUMNS: Mapping[str, Mapping[str, str]] = {
     "msh_outboundmessage": {
@@ -62,7 +61,7 @@ def copy_in(new: Sequence[NewMessage], links: Mapping[int, int]) -> None:
 
     Raises IntegrityError if a MessageId is known: then the transaction is at its end.
     """
-    ((row,),) = hot.run((_KEYS, (len(new),)))
+    (row,) = hot.fetch(_KEYS, (len(new),))
     messages = list(zip(row.keys, new, strict=True))
     _copy("msh_outboundmessage", (_message(key, one, links) for key, one in messages))
     _copy("msh_outboundpayload", (row for key, one in messages for row in _payloads(key, one)))

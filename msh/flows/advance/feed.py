@@ -10,8 +10,8 @@ _TRY_LOCK = "SELECT pg_try_advisory_xact_lock(%s, 0) AS had"
 _LIST = """
     WITH unlisted AS (
         SELECT id, row_number() OVER (ORDER BY id) AS nth FROM (
-            SELECT id FROM msh_inboundmessage WHERE feed_position IS NULL ORDER BY id LIMIT %s
-        ) first),
+            SELECT id FROM msh_inboundmessage WHERE feed_position IS NULL
+            ORDER BY id LIMIT %s FOR NO KEY UPDATE) first),
     start AS (
         SELECT GREATEST(
             (SELECT max(feed_position) FROM msh_inboundmessage WHERE feed_position IS NOT NULL),

@@ -79,11 +79,14 @@ class Lines:
 
     def _unzipped(self) -> Iterator[bytes]:
         unzip = zlib.decompressobj(wbits=31)
-        rest = self.body
         try:
-            while rest and not unzip.eof:
-                yield unzip.decompress(rest, _PIECE)
-                rest = unzip.unconsumed_tail
+            for start in range(0, len(self.body), _PIECE):
+                rest = self.body[start : start + _PIECE]
+                while rest and not unzip.eof:
+                    yield unzip.decompress(rest, _PIECE)
+                    rest = unzip.unconsumed_tail
+                if unzip.eof and (rest or unzip.unused_data):
+                    raise Unreadable("", "Something follows the gzip of the body: send one gzip.")
         except zlib.error as problem:
             raise Unreadable("", f"The body is not gzip: {problem}") from None
         if not unzip.eof:

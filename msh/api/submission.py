@@ -1,6 +1,5 @@
 """A message as an application writes it: JSON, a line of NDJSON, or multipart/form-data."""
 
-import binascii
 from base64 import b64decode
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -176,11 +175,9 @@ def _content(values: Values, where: str) -> bytes:
         case None, str(encoded):
             try:
                 return b64decode(encoded, validate=True)
-            except binascii.Error as problem:
+            except ValueError as problem:
                 name = f"{where}.content_base64"
                 raise Refused(name, f"{name}: this is not base64: {problem}") from None
-            except ValueError:
-                pass
     name = f"{where}.content"
     raise Refused(name, f"{name}: give either content, which is text, or content_base64")
 

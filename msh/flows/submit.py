@@ -163,9 +163,9 @@ def _checked(value: str, name: str, limit: int, *, empty: bool = False) -> str:
 
 
 def _named(payload: Payload, message_id: str, position: int) -> Payload:
-    what = f"payload {position}"
-    _checked(payload.label, f"the label of {what}", 255, empty=True)
-    _checked(payload.description, f"the description of {what}", 1000, empty=True)
+    where = f"payloads[{position}]"
+    _checked(payload.label, f"{where}.label", 255, empty=True)
+    _checked(payload.description, f"{where}.description", 1000, empty=True)
     if payload.content_id:
         return payload
     token = hashlib.sha256(message_id.encode()).hexdigest()[:32]

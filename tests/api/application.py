@@ -8,6 +8,8 @@ from typing import Any
 
 from django.test import Client
 
+from tests.flows.world import World
+
 Line = Mapping[str, Any] | bytes
 
 
@@ -77,18 +79,18 @@ class Application:
         )
 
 
-def order(message_id: str = "", **fields: Any) -> dict[str, Any]:
-    """A submission under the agreement of the world of the flows."""
-    values: dict[str, Any] = {
+def order(world: World, message_id: str | None = None, **fields: Any) -> dict[str, Any]:
+    """A submission under the world's agreement."""
+    named = {} if message_id is None else {"message_id": message_id}
+    return {
         "tpa_id": "tpa-1",
-        "partner": fields.pop("partner", ""),
+        "partner": world.there.name,
         "service_interface": "Orders",
         "action": "New",
-        "message_id": message_id,
         "payloads": [{"content": "<order/>", "label": "order.xml"}],
+        **named,
         **fields,
     }
-    return {name: value for name, value in values.items() if value != ""}
 
 
 def results(answer: Answer) -> Sequence[str]:

@@ -112,7 +112,7 @@ def test_error_of_ours_is_a_problem_too(
         raise KeyError("secret")
 
     monkeypatch.setattr("msh.api.messages.prepared", broken)
-    answer = shop.post("messages", order())
+    answer = shop.post("messages", order(world))
     assert_problem(answer, 500, "It is in the log")
     assert b"secret" not in answer.content
 

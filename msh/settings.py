@@ -137,6 +137,16 @@ SPECTACULAR_SETTINGS = {
     "SERVE_AUTHENTICATION": [],
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "msh.api.schema.close_requests",
+    ],
+    "ENUM_NAME_OVERRIDES": {
+        "OutboundState": "msh.models.OutboundState",
+        "InboundState": "msh.models.InboundState",
+        "DeliveryState": "msh.api.deliveries.STATES",
+        "LinkState": "msh.api.documents.LINK_STATES",
+    },
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
 }

@@ -18,9 +18,10 @@ from .query import Form, told
 from .view import ApiView
 
 TAKE_LIMIT = 100
+STATES = [state.value for state in DeliveryState]
 
 
-class TakeRequest(Form):
+class Take(Form):
     consumer = serializers.SlugField(max_length=63)
     limit = serializers.IntegerField(min_value=1, max_value=TAKE_LIMIT, default=10)
 
@@ -35,7 +36,7 @@ class TakenDocuments(Form):
     results = TakenDocument(many=True)
 
 
-class SettleRequest(Form):
+class Settle(Form):
     attempt = serializers.IntegerField(min_value=1, max_value=2**31 - 1)
     outcome = serializers.ChoiceField([outcome.value for outcome in pull.Outcome])
     reason = serializers.CharField(max_length=1000, default="", allow_blank=True)
@@ -47,7 +48,7 @@ class SettleRequest(Form):
 class SettledDocument(Form):
     delivery = serializers.IntegerField()
     attempt = serializers.IntegerField()
-    state = serializers.ChoiceField([state.value for state in DeliveryState])
+    state = serializers.ChoiceField(STATES)
 
 
 class TakeView(ApiView):
@@ -56,7 +57,7 @@ class TakeView(ApiView):
 
     @extend_schema(
         operation_id="take_deliveries",
-        request=TakeRequest,
+        request=Take,
         responses={200: TakenDocuments, **schema.problems(400, 404, 409, 411, 413, 415, 422)},
     )
     def post(self, request: Request) -> Response:
@@ -65,7 +66,7 @@ class TakeView(ApiView):
         Settle each before its lease is over. A pair's next message is given after that. Content
         beyond 32 MiB is left out: get it from `inbound/{id}/payloads/{number}`.
         """
-        form = told(request, TakeRequest)
+        form = told(request, Take)
         consumer = Consumer.objects.filter(name=form["consumer"]).first()
         if consumer is None:
             raise Http404(f"There is no consumer {form['consumer']}: manage.py consumer adds it.")
@@ -94,14 +95,14 @@ class SettleView(ApiView):
 
     @extend_schema(
         operation_id="settle_delivery",
-        request=SettleRequest,
+        request=Settle,
         responses={200: SettledDocument, **schema.problems(400, 404, 409, 411, 413, 415, 422)},
     )
     def post(self, request: Request, id: int) -> Response:  # noqa: A002
         """Say how an attempt ended. One that is not the latest any more changes nothing: `state`
         says what it is now.
         """
-        form = told(request, SettleRequest)
+        form = told(request, Settle)
         delivery = Delivery.objects.select_related("consumer").filter(pk=id).first()
         if delivery is None:
             raise Http404(f"There is no delivery {id}: take it first.")

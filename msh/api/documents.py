@@ -17,6 +17,8 @@ from msh.models import (
 from msh.protocol.lane import LaneState
 from msh.protocol.vocabulary import DeliverySemantics
 
+LINK_STATES = [state.value for state in LaneState]
+
 Document = serializers.Serializer[Any]
 
 
@@ -56,7 +58,7 @@ _COMMON: Mapping[str, Any] = {
 class OutboundDocument(MessageDocument):
     """A message that was submitted."""
 
-    state = serializers.ChoiceField(OutboundState.values)
+    state = serializers.ChoiceField(OutboundState.choices)
     submitted_at = serializers.DateTimeField()
     ended_at = serializers.DateTimeField(allow_null=True)
     attempts = serializers.IntegerField()
@@ -90,7 +92,7 @@ class InboundDocument(MessageDocument):
     """A message that was accepted."""
 
     position = serializers.IntegerField(help_text="its place in the feed")
-    state = serializers.ChoiceField(InboundState.values)
+    state = serializers.ChoiceField(InboundState.choices)
     received_at = serializers.DateTimeField()
     payloads = PayloadDocument(many=True)
 
@@ -107,7 +109,7 @@ class LinkDocument(Document):
 
     id = serializers.IntegerField()
     partner = serializers.CharField()
-    state = serializers.ChoiceField([state.value for state in LaneState])
+    state = serializers.ChoiceField(LINK_STATES)
     next_number = serializers.IntegerField()
     in_flight = serializers.CharField(allow_null=True, help_text="MessageId")
     retries_spent = serializers.IntegerField()

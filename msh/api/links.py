@@ -16,7 +16,7 @@ from msh.protocol.lane import LaneState
 
 from . import schema
 from .access import require_permissions
-from .documents import INCIDENT, LINK, IncidentDocument, LinkDocument
+from .documents import INCIDENT, LINK, LINK_STATES, IncidentDocument, LinkDocument
 from .query import Form, PageQuery, asked, page, told
 from .view import ApiView, actor
 
@@ -24,7 +24,7 @@ REASON_LIMIT = 500
 
 
 class LinksQuery(PageQuery):
-    state = serializers.ChoiceField([state.value for state in LaneState], required=False)
+    state = serializers.ChoiceField(LINK_STATES, required=False)
 
 
 class LinksPage(Form):
@@ -41,7 +41,7 @@ class IncidentsPage(Form):
     next = serializers.IntegerField(allow_null=True)
 
 
-class ReasonRequest(Form):
+class Reason(Form):
     reason = serializers.CharField(
         max_length=REASON_LIMIT, help_text="Kept in the history with the user of the token."
     )
@@ -50,7 +50,7 @@ class ReasonRequest(Form):
 class LinkStateDocument(Form):
     id = serializers.IntegerField()
     partner = serializers.CharField()
-    state = serializers.ChoiceField([state.value for state in LaneState])
+    state = serializers.ChoiceField(LINK_STATES)
 
 
 class LinksView(ApiView):
@@ -81,14 +81,14 @@ class VerbView(ApiView):
 
     def act(self, request: Request, key: int) -> Response:
         require_permissions(request, "msh.view_outboundlink", f"msh.{self.verb}_outboundlink")
-        reason = told(request, ReasonRequest)["reason"]
+        reason = told(request, Reason)["reason"]
         link = get_object_or_404(OutboundLink.objects.select_related("partner"), pk=key)
         state = type(self).flow(link.partner, actor(request, reason))
         return Response({"id": key, "partner": link.partner.name, "state": state.value})
 
 
 _VERB: dict[str, Any] = {
-    "request": ReasonRequest,
+    "request": Reason,
     "responses": {200: LinkStateDocument, **schema.problems(400, 404, 409, 411, 413, 415, 422)},
 }
 
@@ -147,13 +147,13 @@ class ResolveView(ApiView):
 
     @extend_schema(
         operation_id="resolve_incident",
-        request=ReasonRequest,
+        request=Reason,
         responses={200: IncidentDocument, **schema.problems(400, 404, 409, 411, 413, 415, 422)},
     )
     def post(self, request: Request, id: int) -> Response:  # noqa: A002
         """Close an incident. Nothing is sent, accepted or changed by it."""
         require_permissions(request, "msh.view_incident", "msh.resolve_incident")
-        reason = told(request, ReasonRequest)["reason"]
+        reason = told(request, Reason)["reason"]
         incident = get_object_or_404(Incident.objects.select_related("partner"), pk=id)
         operate.resolve(incident, actor(request, reason))
         incident.refresh_from_db()

@@ -18,7 +18,7 @@ from msh.models import OutboundLink, OutboundMessage, OutboundPayload, OutboundS
 
 from . import schema
 from .documents import OUTBOUND, OutboundDocument
-from .problems import Refused
+from .problems import Refused, Unreadable
 from .query import Form, PageQuery, asked, page, text
 from .room import require_room
 from .submission import Agreements, Submission, Values, of_form, of_json, prepared
@@ -151,7 +151,7 @@ class MessageView(ApiView):
     @extend_schema(
         operation_id="get_message",
         parameters=[WhichQuery],
-        responses={200: OutboundDocument, **schema.problems(400, 404, 409)},
+        responses={200: OutboundDocument, **schema.problems(400, 404)},
     )
     def get(self, request: Request, message_id: str) -> Response:
         """One message that was submitted."""
@@ -185,7 +185,7 @@ class PayloadView(ApiView):
     @extend_schema(
         operation_id="get_payload",
         parameters=[WhichQuery],
-        responses={(200, "*/*"): OpenApiTypes.BINARY, **schema.problems(400, 404, 409)},
+        responses={(200, "*/*"): OpenApiTypes.BINARY, **schema.problems(400, 404)},
     )
     def get(self, request: Request, message_id: str, number: int) -> HttpResponse:
         """The bytes of a payload, as they were submitted. `number` from 1."""
@@ -221,7 +221,7 @@ def _find(request: Request, message_id: str) -> OutboundMessage:
             return message
         case []:
             raise Http404(f"There is no message {message_id!r}.")
-    raise Refused("partner", "Several partners have a message of this MessageId: add ?partner=.")
+    raise Unreadable("partner", "Several partners have such a message: add ?partner=NAME.")
 
 
 def _document(message: OutboundMessage) -> dict[str, Any]:

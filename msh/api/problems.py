@@ -9,6 +9,7 @@ import psycopg
 from django.core.exceptions import SuspiciousOperation
 from django.db import IntegrityError, InterfaceError, InternalError, OperationalError
 from django.http import Http404, HttpRequest, JsonResponse
+from django.views.decorators.csrf import csrf_exempt
 from rest_framework import exceptions, serializers, status
 from rest_framework.renderers import JSONRenderer
 from rest_framework.response import Response
@@ -108,6 +109,7 @@ def handler(error: Exception, context: dict[str, Any]) -> Response:
     return answer
 
 
+@csrf_exempt
 def not_found(request: HttpRequest) -> JsonResponse:
     """An address that is none of ours, below `/api/`."""
     text = f"{request.path} is no address of this API: see /api/docs"

@@ -39,7 +39,10 @@ def asked(request: Request, query: type[Form]) -> dict[str, Any]:
     if unknown:
         name, known = min(unknown)[:100], ", ".join(query().fields)
         raise Unreadable(name, f"{name!r} is no parameter: there are {known}")
-    return _checked(query(data=given), Unreadable)
+    for name, values in given.lists():
+        if len(values) > 1:
+            raise Unreadable(name, f"{name}: it is given {len(values)} times")
+    return _checked(query(data=given.dict()), Unreadable)
 
 
 def told(request: Request, form: type[Form]) -> dict[str, Any]:

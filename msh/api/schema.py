@@ -17,6 +17,7 @@ def problems(*codes: int) -> dict[tuple[int, str], type[Problem]]:
 
 FORM = {
     "type": "object",
+    "additionalProperties": False,
     "description": "As in JSON, a field each, and a file `payload` for each payload.",
     "required": ["tpa_id", "service_interface", "action"],
     "properties": {
@@ -24,6 +25,14 @@ FORM = {
         "payload": {"type": "array", "items": {"type": "string", "format": "binary"}},
     },
 }
+
+
+def close_requests(result: Any, **_: Any) -> Any:
+    """Hook of drf-spectacular: a body with an unknown field is refused."""
+    for name, component in result["components"]["schemas"].items():
+        if name.endswith("Request"):
+            component["additionalProperties"] = False
+    return result
 
 
 class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]

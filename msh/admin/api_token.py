@@ -40,7 +40,7 @@ class ApiTokenAdmin(ModelAdmin):
     ) -> Any:
         """Nobody makes a token with which to do what only others may."""
         if not request.user.is_superuser:
-            kwargs["queryset"] = User.objects.filter(pk=request.user.pk)
+            kwargs["queryset"] = User.objects.filter(username=request.user.get_username())
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: ApiToken, form: Any, change: bool) -> None:

@@ -48,9 +48,10 @@ class HasScope(BasePermission):
 
 def require(request: Request, scope: Scope) -> None:
     """Raises PermissionDenied if the token has not this scope."""
-    if scope not in request.auth.scopes:
+    token: Any = request.auth
+    if scope not in token.scopes:
         raise exceptions.PermissionDenied(
-            f"Token {request.auth} lacks the scope {scope.value}: an administrator can add it."
+            f"Token {token} lacks the scope {scope.value}: an administrator can add it."
         )
 
 

@@ -8,7 +8,8 @@ from typing import IO, Any
 import orjson
 from django.db import IntegrityError, OperationalError
 from django.http import StreamingHttpResponse
-from drf_spectacular.utils import OpenApiParameter, OpenApiTypes, extend_schema
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
@@ -108,11 +109,11 @@ class LinesParser(BaseParser):
 class AnyAnswer(BaseContentNegotiation):
     """The answer is NDJSON, whatever was asked for; a refusal is a problem document."""
 
-    def select_parser(self, request: Request, parsers: Any) -> Any:  # type: ignore[override]
+    def select_parser(self, request: Request, parsers: Any) -> Any:
         content_type = (request.content_type or "").partition(";")[0].strip().lower()
         return next((parser for parser in parsers if parser.media_type == content_type), None)
 
-    def select_renderer(  # type: ignore[override]
+    def select_renderer(
         self, request: Request, renderers: Any, format_suffix: str | None = None
     ) -> Any:
         return renderers[0], renderers[0].media_type
@@ -120,9 +121,11 @@ class AnyAnswer(BaseContentNegotiation):
 
 class BulkView(ApiView):
     scopes = {"POST": Scope.SEND}
-    body_limit = SIZE_LIMIT
     parser_classes = [LinesParser]
     content_negotiation_class = AnyAnswer
+
+    def body_limit(self) -> int:
+        return SIZE_LIMIT
 
     @extend_schema(
         operation_id="submit_messages_in_bulk",
@@ -147,7 +150,7 @@ class BulkView(ApiView):
         are accepted are committed together. A line needs a `message_id`.
         """
         require_room()
-        lines = request.data
+        lines: Any = request.data
         if not isinstance(lines, Lines):
             raise Unreadable("", "The body is empty: send a line for each message.")
         try:

@@ -82,7 +82,7 @@ OUTBOUND: Mapping[str, Any] = {
 class PayloadDocument(Document):
     number = serializers.IntegerField(help_text="from 1")
     content_type = serializers.CharField()
-    label = serializers.CharField(allow_blank=True)
+    label = serializers.CharField(allow_blank=True)  # type: ignore[assignment]
     description = serializers.CharField(allow_blank=True)
     size = serializers.IntegerField(help_text="bytes")
     content_base64 = serializers.CharField(required=False, help_text="where it was asked for")

@@ -5,7 +5,8 @@ from typing import IO, Any
 from django.conf import settings
 from django.db.models import QuerySet
 from django.http import Http404, HttpResponse
-from drf_spectacular.utils import OpenApiParameter, OpenApiTypes, extend_schema
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.parsers import BaseParser, MultiPartParser
 from rest_framework.request import Request
@@ -30,7 +31,7 @@ _OVERHEAD = 1 << 20  # bytes of a request that are not payloads
 class JsonMessageParser(BaseParser):
     media_type = "application/json"
 
-    def parse(  # type: ignore[override]
+    def parse(
         self, stream: IO[bytes], media_type: str | None = None, parser_context: Any = None
     ) -> Values:
         return of_json(stream.read())
@@ -94,9 +95,9 @@ class MessagesView(ApiView):
     scopes = {"GET": Scope.READ, "POST": Scope.SEND}
     parser_classes = [JsonMessageParser, FormMessageParser]
 
-    @property
     def body_limit(self) -> int:
-        return settings.MSH_MESSAGE_LIMIT * 4 // 3 + _OVERHEAD  # as base64
+        limit: int = settings.MSH_MESSAGE_LIMIT
+        return limit * 4 // 3 + _OVERHEAD  # as base64
 
     @extend_schema(
         operation_id="list_messages",
@@ -138,7 +139,8 @@ class MessagesView(ApiView):
         no answer: send the same again, with the same MessageId.
         """
         require_room()
-        values = _named(request.data, request.headers.get("Idempotency-Key"))
+        data: Any = request.data
+        values = _named(data, request.headers.get("Idempotency-Key"))
         agreements = Agreements()
         agreements.look_up([values.get("tpa_id")])
         stored, is_new = keep(prepared(values, agreements))

@@ -57,7 +57,7 @@ class Problem(serializers.Serializer[Any]):
 class Refused(exceptions.APIException):
     """A field of the request is wrong."""
 
-    status_code = status.HTTP_422_UNPROCESSABLE_ENTITY
+    status_code: int = status.HTTP_422_UNPROCESSABLE_ENTITY
 
     def __init__(self, field: str, detail: str) -> None:
         super().__init__(detail)

@@ -5,7 +5,7 @@ from typing import Any
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 
 from .problems import Problem
-from .submission import Submission
+from .submission import TEXTS
 
 ALWAYS = (401, 403, 429, 503)
 
@@ -15,13 +15,13 @@ def problems(*codes: int) -> dict[tuple[int, str], type[Problem]]:
     return {(code, "application/problem+json"): Problem for code in sorted({*codes, *ALWAYS})}
 
 
-FORM = {
+FORM: dict[str, Any] = {
     "type": "object",
     "additionalProperties": False,
     "description": "As in JSON, a field each, and a file `payload` for each payload.",
     "required": ["tpa_id", "service_interface", "action"],
     "properties": {
-        **{name: {"type": "string"} for name in Submission().fields if name != "payloads"},
+        **{name: {"type": "string"} for name in sorted(TEXTS)},
         "payload": {"type": "array", "items": {"type": "string", "format": "binary"}},
     },
 }

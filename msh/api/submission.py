@@ -25,7 +25,7 @@ class PayloadSubmission(serializers.Serializer[Any]):
     content = serializers.CharField(required=False, help_text="text")
     content_base64 = serializers.CharField(required=False)
     content_type = serializers.CharField(default="application/xml")
-    label = serializers.CharField(required=False)
+    label = serializers.CharField(required=False)  # type: ignore[assignment]
     description = serializers.CharField(required=False)
 
 
@@ -52,8 +52,8 @@ class Submission(serializers.Serializer[Any]):
 Values = Mapping[str, Any]
 """A Submission as it was read, not checked yet."""
 
-_FIELDS = frozenset(Submission().fields)
-_TEXTS = _FIELDS - {"payloads"}
+_FIELDS: frozenset[str] = frozenset(Submission().fields)
+TEXTS = _FIELDS - {"payloads"}
 _REQUIRED = ("tpa_id", "service_interface", "action")
 _PAYLOAD_FIELDS = frozenset(PayloadSubmission().fields)
 _SEMANTICS = frozenset({None, *(semantics.value for semantics in DeliverySemantics)})
@@ -102,10 +102,10 @@ def of_json(text: bytes) -> Values:
     return values
 
 
-def of_form(fields: QueryDict, files: MultiValueDict[str, UploadedFile]) -> Values:
+def of_form(fields: QueryDict, files: MultiValueDict[str, UploadedFile[bytes]]) -> Values:
     """From multipart/form-data: a field each, and a file `payload` for each payload."""
     _refuse_unknown(files, frozenset({"payload"}), "")
-    _refuse_unknown(fields, _TEXTS, "")
+    _refuse_unknown(fields, TEXTS, "")
     for name, values in fields.lists():
         if len(values) > 1:
             raise Refused(name, f"{name}: it is given {len(values)} times")

@@ -18,21 +18,24 @@ SMALL = 64 * 1024  # bytes
 
 
 class ApiView(APIView):
-    """`scopes`: what a token needs, by method. `body_limit`: bytes of a request's body."""
+    """`scopes`: what a token needs, by method."""
 
     authentication_classes = [TokenAuthentication]
     permission_classes = [HasScope]
     throttle_classes = [TokenThrottle]
     renderer_classes = [JSONRenderer, ProblemRenderer]
     scopes: dict[str, Scope] = {}
-    body_limit: int | Any = SMALL
+
+    def body_limit(self) -> int:
+        """Bytes of a request's body, at most."""
+        return SMALL
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         if "HTTP_TRANSFER_ENCODING" in request.META:
             raise LengthRequired
-        if int(request.META.get("CONTENT_LENGTH") or 0) > self.body_limit:
-            raise TooLarge("", f"A request has at most {self.body_limit} bytes here.")
+        if int(request.META.get("CONTENT_LENGTH") or 0) > self.body_limit():
+            raise TooLarge("", f"A request has at most {self.body_limit()} bytes here.")
 
     def get_exception_handler(self) -> Any:
         return handler

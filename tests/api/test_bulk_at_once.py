@@ -92,7 +92,7 @@ def test_same_lines_at_the_same_moment(
 ) -> None:
     lines = [order(world, f"m-{n}") for n in range(300)]
     answers = [threads.submit(closing, lambda: shop.bulk(lines)) for _ in range(2)]
-    found = sorted(results(answer.result()) for answer in answers)
+    found = sorted(list(results(answer.result())) for answer in answers)
     assert found == [["accepted"] * 300, ["known"] * 300]
     assert kept(world) == [f"m-{n}" for n in range(300)]
     assert OutboundPayload.objects.count() == History.objects.count() == 301

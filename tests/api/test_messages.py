@@ -24,7 +24,7 @@ def ids(answer: Answer) -> list[str]:
 def pages(shop: Application, path: str, **query: Any) -> list[list[Any]]:
     """Every page, until there is none."""
     found = []
-    after = {}
+    after: dict[str, int] = {}
     while True:
         answer = shop.get(path, **query, **after).json
         found.append(answer["results"])

@@ -8,7 +8,6 @@ import pytest
 from django.db import OperationalError, connection
 from django.test import Client
 
-from msh.flows import submit
 from msh.models import OutboundMessage, OutboundPayload
 from tests.api.application import Application, order
 from tests.api.conftest import Tokens
@@ -201,7 +200,7 @@ def test_store_that_does_not_answer(
     def cut(*_: object) -> None:
         raise OperationalError("the connection is lost")
 
-    monkeypatch.setattr(submit.advance, "submitted", cut)
+    monkeypatch.setattr("msh.flows.advance.submitted", cut)
     answer = shop.post("messages", order(world, "m-1"))
     assert_problem(answer, 503, "nothing was kept")
     assert int(answer.headers["Retry-After"]) >= 1

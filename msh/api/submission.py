@@ -102,7 +102,7 @@ def of_json(text: bytes) -> Values:
     return values
 
 
-def of_form(fields: QueryDict, files: MultiValueDict[str, UploadedFile[bytes]]) -> Values:
+def of_form(fields: QueryDict, files: "MultiValueDict[str, UploadedFile[bytes]]") -> Values:
     """From multipart/form-data: a field each, and a file `payload` for each payload."""
     _refuse_unknown(files, frozenset({"payload"}), "")
     _refuse_unknown(fields, TEXTS, "")

@@ -12,13 +12,14 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from msh.api import inbound
-from msh.flows import feed
+from msh.flows import advance, feed
 from msh.flows.advance.feed import LOCK_SPACE
 from msh.models import InboundLink, InboundMessage, InboundPayload
 from tests.api.application import Answer, Application
 from tests.api.conftest import Tokens
 from tests.api.test_access import assert_problem
 from tests.flows.world import World, make_world
+from tests.waiting import wait_until
 
 
 def accept(world: World, message_id: str, *contents: bytes) -> InboundMessage:
@@ -240,20 +241,27 @@ def test_readers_and_writers_all_at_once() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_reader_does_not_wait_for_who_is_listing() -> None:
+def test_reader_sees_what_another_was_just_listing() -> None:
+    """An empty page says that there was nothing: not that somebody else was at it."""
     world = make_world()
     accept(world, "a")
-    listing, done = threading.Event(), threading.Event()
 
-    def hold() -> None:
+    def read() -> list[str]:
+        try:
+            return [message.message_id for message in feed.page(0, 10)]
+        finally:
+            connection.close()
+
+    def somebody_waits() -> bool:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+            return bool(cursor.fetchone()[0])
+
+    with ThreadPoolExecutor(1) as threads:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(%s, 0)", [LOCK_SPACE])
-            listing.set()
-            assert done.wait(20)
-
-    thread = in_thread(hold)
-    assert listing.wait(20)
-    assert list(feed.page(0, 10)) == []
-    done.set()
-    thread.join()
-    assert [message.message_id for message in feed.page(0, 10)] == ["a"]
+            page = threads.submit(read)
+            wait_until(somebody_waits, what="a reader that waits")
+            assert not page.done()
+            advance.list_in_feed(10)
+        assert page.result() == ["a"]

@@ -4,7 +4,7 @@ from msh.models import hot
 
 LOCK_SPACE = 0x66656564  # "feed"
 
-_TRY_LOCK = "SELECT pg_try_advisory_xact_lock(%s, 0) AS had"
+_LOCK = "SELECT pg_advisory_xact_lock(%s, 0)"
 # The place is the clock's microsecond, or what follows the last one: after a restore from a
 # backup no place is given a second time, whatever had been read.
 _LIST = """
@@ -18,17 +18,14 @@ _LIST = """
             (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS position)
     UPDATE msh_inboundmessage message SET feed_position = start.position + unlisted.nth
     FROM unlisted, start WHERE message.id = unlisted.id
-    RETURNING message.id
 """
 
 
-def list_in_feed(limit: int) -> int:
-    """Give at most `limit` committed messages their place; how many. In a transaction.
+def list_in_feed(limit: int) -> None:
+    """Give at most `limit` committed messages their place. In a transaction.
 
-    One process at a time: another that is at it lists for all, then this one does nothing.
+    One at a time: another waits, and then sees what the first has listed, so that nothing that was
+    committed before it asked is missing from what it reads.
     """
-    ((lock,),) = hot.run((_TRY_LOCK, (LOCK_SPACE,)))
-    if not lock.had:
-        return 0
-    (rows,) = hot.run((_LIST, (limit,)))
-    return len(rows)
+    hot.run((_LOCK, (LOCK_SPACE,)))
+    hot.run((_LIST, (limit,)))

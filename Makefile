@@ -33,10 +33,10 @@ up: $(VENV)/ready-to-run
 	$(PY) manage.py up --data var/msh --port 8000 $(ARGS)
 
 test: $(VENV)/ready-to-test
-	$(PY) -m pytest -n 2 $(ARGS)
+	$(PY) -m pytest -n 3 $(ARGS)
 
 conformance: $(VENV)/ready-to-test
-	$(PY) -m pytest -n 2 -q -m requirement --conformance var/conformance.json $(ARGS)
+	$(PY) -m pytest -n 3 -q -m requirement --conformance var/conformance.json $(ARGS)
 
 bench: $(VENV)/ready-to-run
 	$(PY) -m benchmarks $(ARGS)

@@ -66,7 +66,7 @@ def test_application_dies_while_it_submits(
     partner = pair(timeout=1, retries=100, retry_interval=1, acknowledges=True)
     msh.crash_file.write_text(point)
 
-    submitter = ("-m", "tests.exchange.submitter", str(partner.agreement.pk), "1")
+    submitter = ("-m", "tests.exchange.submitter", str(partner.agreement.pk), "1", "1")
     with msh.start_python(*submitter) as application:
         assert application.wait(WAITS) == -signal.SIGKILL
 

@@ -33,7 +33,8 @@ again only after that."""
 
 def http_deadline() -> float:
     """Seconds that the POST of a signal may take."""
-    return min(settings.MSH_HTTP_DEADLINE, LONGEST)
+    limit: float = settings.MSH_HTTP_DEADLINE
+    return min(limit, LONGEST)
 
 
 @dataclass(frozen=True, slots=True)

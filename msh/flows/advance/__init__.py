@@ -2,6 +2,7 @@
 
 from msh.protocol.lane import OPERATOR
 
+from .actor import SYSTEM, Actor
 from .cancel import cancel_queued
 from .delivery import Consumers, Handover
 from .events import due_events, event_claimed, event_failed, event_told, lock_event
@@ -16,7 +17,7 @@ from .forward import (
 )
 from .inbound import Received, accept_at_once, note_unexpected, owe_error, receive_message
 from .incidents import note_stuck, resolve_incident
-from .lanes import SYSTEM, Actor, Lanes
+from .lanes import Lanes
 from .outbound import end_best_effort, submitted, use_outbound_link
 from .receiving import set_receiving
 from .signals import SignalResult, signal_claim, signal_end

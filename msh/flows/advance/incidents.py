@@ -8,7 +8,7 @@ from django.db.models.functions import Now
 from msh.models import History, Incident, hot
 from msh.protocol.effects import IncidentKind
 
-from .lanes import SYSTEM, Actor
+from .actor import SYSTEM, Actor
 
 
 def resolve_incident(incident: Incident, actor: Actor) -> bool:

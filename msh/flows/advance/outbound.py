@@ -10,7 +10,8 @@ from msh.protocol.effects import PartyEventKind
 from msh.protocol.message import Payload
 from partners.models import Partner
 
-from .lanes import SYSTEM, attempt_end
+from .actor import SYSTEM
+from .lanes import attempt_end
 from .use import mark_in_use
 
 

@@ -6,7 +6,7 @@ from msh.models import History, InboundLink, Incident
 from msh.protocol.effects import IncidentKind
 from msh.protocol.receiver import ReceivingLink
 
-from .lanes import Actor
+from .actor import Actor
 
 MENDED = (
     IncidentKind.SEQUENCE_GAP,

@@ -1,5 +1,6 @@
 """Messages we accepted."""
 
+from django.contrib.postgres.indexes import BrinIndex, HashIndex
 from django.db import models
 from django.db.models import Q
 
@@ -60,7 +61,17 @@ class InboundMessage(models.Model):
 
     class Meta:
         ordering = ["-id"]
+        permissions = [
+            ("view_payload_inboundmessage", "Can see the payloads of messages we received"),
+        ]
         indexes = [
+            HashIndex(fields=["conversation_id"], name="inbound_conversation"),
+            models.Index(
+                fields=["id"],
+                condition=Q(state__in=["rejected", "parked"]),
+                name="inbound_unusual",
+            ),
+            BrinIndex(fields=["received_at"], autosummarize=True, name="inbound_received_at"),
             models.Index(
                 fields=["link", "id"], condition=Q(state="accepted"), name="inbound_undelivered"
             ),

@@ -1,5 +1,6 @@
 """Messages we send, and every attempt to carry them."""
 
+from django.contrib.postgres.indexes import BrinIndex, HashIndex
 from django.db import models
 from django.db.models import Q
 
@@ -61,6 +62,15 @@ class OutboundMessage(models.Model):
         db_index=False,
         help_text="The message that came to us and is sent on as this one.",
     )
+    corrects = models.ForeignKey(
+        "self",
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="corrected_by",
+        db_index=False,
+        help_text="The cancelled message that this one was submitted instead of.",
+    )
     submitted_at = models.DateTimeField()
     """Also the TimeStamp of its MessageData."""
     content_digest = models.BinaryField(max_length=32)
@@ -86,7 +96,22 @@ class OutboundMessage(models.Model):
 
     class Meta:
         ordering = ["-id"]
+        permissions = [
+            ("view_payload_outboundmessage", "Can see the payloads of messages we sent"),
+            ("correct_outboundmessage", "Can submit a corrected copy of a cancelled message"),
+        ]
         indexes = [
+            # Looked up by operators. Hashed: what a router sends on may be of any length.
+            HashIndex(fields=["conversation_id"], name="outbound_conversation"),
+            models.Index(
+                fields=["corrects"], condition=Q(corrects__isnull=False), name="outbound_corrects"
+            ),
+            models.Index(
+                fields=["id"],
+                condition=Q(state__in=["cancelled", "failed", "rewound"]),
+                name="outbound_unusual",
+            ),
+            BrinIndex(fields=["submitted_at"], autosummarize=True, name="outbound_submitted_at"),
             models.Index(fields=["link", "id"], condition=_RELIABLE_QUEUE, name="outbound_queue"),
             models.Index(
                 fields=["link", "epoch", "sequence_number"],
@@ -152,6 +177,9 @@ class Attempt(models.Model):
 
     class Meta:
         ordering = ["number"]
+        indexes = [
+            BrinIndex(fields=["claimed_at"], autosummarize=True, name="attempt_claimed_at"),
+        ]
         constraints = [
             models.UniqueConstraint(fields=["message", "number"], name="attempt_once"),
         ]

@@ -140,7 +140,7 @@ SUBMIT_MESSAGE = f"""
         SELECT link.id, %s, %s, %s, 'queued', %s, %s, %s, %s, %s, %s, %s, %s,
                %s::bigint
         FROM msh_outboundlink link JOIN partners_partner partner ON partner.id = link.partner_id
-        WHERE link.partner_id = %s AND partner.in_use
+        WHERE link.partner_id = %s AND partner.in_use AND partner.accepts
         ON CONFLICT (link_id, message_id) DO NOTHING
         RETURNING id, link_id),
     parts AS (

@@ -127,7 +127,7 @@ UNFOLD = {
     "SITE_SYMBOL": "swap_horiz",
     "SITE_URL": None,
     "STYLES": ["msh.admin.navigation.stylesheet"],
-    "DASHBOARD_CALLBACK": "msh.admin.dashboard.context",
+    "SCRIPTS": ["msh.admin.navigation.script"],
     "SIDEBAR": {"navigation": "msh.admin.navigation.sidebar"},
 }
 

@@ -6,14 +6,14 @@ from typing import Any
 from django.contrib.admin import ShowFacets
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
-from unfold.admin import ModelAdmin
 from unfold.paginator import InfinitePaginator
 
+from .dialog import VerbsAdmin
 from .tables import Table
 
 
-class ReadOnlyAdmin(ModelAdmin):
-    """Rows that `flows.advance` alone writes: to be looked at, whoever looks."""
+class ReadOnlyAdmin(VerbsAdmin):
+    """Rows that `flows.advance` alone writes: to be looked at, and changed by verbs only."""
 
     actions: Sequence[str] | None = None
     actions_detail_hide_default = True  # the log of changes made in the admin: there are none
@@ -21,6 +21,7 @@ class ReadOnlyAdmin(ModelAdmin):
     list_fullwidth = True
     list_per_page = 50
     show_facets = ShowFacets.NEVER
+    change_form_outer_before_template = "admin/msh/verbs.html"
     change_form_outer_after_template: str | None = "admin/msh/tables.html"
 
     def tables(self, request: HttpRequest, row: Any) -> list[Table]:
@@ -33,6 +34,7 @@ class ReadOnlyAdmin(ModelAdmin):
         row = context["original"]
         title = f"{self.opts.verbose_name} {row}".capitalize()
         context |= {"title": title, "subtitle": None, "tables": self.tables(request, row)}
+        context["offers"] = self.offered(request, row)
         response: HttpResponse = super().render_change_form(request, context, *args, **kwargs)
         return response
 

@@ -1,37 +1,74 @@
 """Links from partners: the last message accepted, and the number that is expected next."""
 
-from collections.abc import Callable
 from typing import Any
 
 from django import forms
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
-from django.http import HttpRequest, HttpResponseRedirect
-from django.shortcuts import get_object_or_404
-from unfold.decorators import action, display
+from django.http import HttpRequest
+from unfold.decorators import display
 from unfold.widgets import UnfoldAdminIntegerFieldWidget
 
-from msh.flows import operate, resynchronise
+from msh.flows import resynchronise
 from msh.flows.advance import Actor
 from msh.models import Direction, InboundLink, InboundMessage, InboundState
 from msh.protocol import sequence
 
 from . import cells
 from .base import ReadOnlyAdmin
+from .dialog import ReasonForm, Verb
 from .history import history_of_link
 from .tables import Table
-from .verbs import ReasonOnlyForm
 
 FIRST_ROWS = 10
 
 
-class NumberForm(ReasonOnlyForm):
+class AllowReset(Verb):
+    name = "allow_reset"
+    title = "Allow reset"
+    icon = "restart_alt"
+    permissions = ("msh.view_inboundlink", "msh.allow_reset_inboundlink")
+
+    def consequence(self, row: InboundLink) -> str:
+        return (
+            f"The next number 1 of {row.partner} is accepted as a reset of its numbers, whatever"
+            " the agreement says of it. Once. The partner has to send it (again)."
+        )
+
+    def act(self, row: InboundLink, actor: Actor, **given: Any) -> str:
+        resynchronise.allow_reset(row.partner, actor)
+        return "Its next number 1 is accepted."
+
+
+class NumberForm(ReasonForm):
     number = forms.IntegerField(
         min_value=sequence.FIRST,
         max_value=sequence.LAST,
         widget=UnfoldAdminIntegerFieldWidget(),
     )
+
+
+class Expect(Verb):
+    name = "expect"
+    title = "Expect number"
+    icon = "skip_next"
+    grave = True
+    form = NumberForm
+    permissions = ("msh.view_inboundlink", "msh.expect_inboundlink")
+
+    def consequence(self, row: InboundLink) -> str:
+        return (
+            f"The number that is taken next from {row.partner}. Those before it are given up as"
+            " lost: first see whether the partner can send them again."
+        )
+
+    def about(self, row: InboundLink) -> str:
+        return str(row.last_number)
+
+    def act(self, row: InboundLink, actor: Actor, **given: Any) -> str:
+        resynchronise.expect(row.partner, given["number"], actor)
+        return f"Number {given['number']} is taken next."
 
 
 @admin.register(InboundLink)
@@ -44,54 +81,7 @@ class InboundLinkAdmin(ReadOnlyAdmin):
     sortable_by = ()
     fields = (("partner", "epoch"), ("last_number", "expected"), ("last_message", "undelivered"))
 
-    actions_detail = ("allow_reset", "expect")
-
-    @action(
-        description="Allow reset",
-        permissions=["allow_reset"],
-        url_path="allow-reset",
-        icon="restart_alt",
-        dialog={
-            "title": "Allow reset",
-            "description": "The partner's next number 1 is accepted as a reset of its numbers,"
-            " whatever the agreement says of it. Once.",
-            "form_class": ReasonOnlyForm,
-            "form_submit_text": "Allow reset",
-        },
-    )
-    def allow_reset(
-        self, request: HttpRequest, form: ReasonOnlyForm, object_id: str
-    ) -> HttpResponseRedirect:
-        done = "Its next number 1 is accepted."
-        return _act(request, form, object_id, resynchronise.allow_reset, done)
-
-    @action(
-        description="Expect number",
-        permissions=["expect"],
-        url_path="expect",
-        icon="skip_next",
-        dialog={
-            "title": "Expect number",
-            "description": "The number that is taken next from this partner. Those before it are"
-            " given up as lost: first see whether the partner can send them again.",
-            "form_class": NumberForm,
-            "form_submit_text": "Give up what is missing",
-        },
-    )
-    def expect(
-        self, request: HttpRequest, form: ReasonOnlyForm, object_id: str
-    ) -> HttpResponseRedirect:
-        number = form.cleaned_data["number"]
-        done = f"Number {number} is taken next."
-        return _act(request, form, object_id, resynchronise.expect, done, number)
-
-    def has_allow_reset_permission(
-        self, request: HttpRequest, object_id: str | None = None
-    ) -> bool:
-        return request.user.has_perms(("msh.view_inboundlink", "msh.allow_reset_inboundlink"))
-
-    def has_expect_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return request.user.has_perms(("msh.view_inboundlink", "msh.expect_inboundlink"))
+    verbs = (AllowReset(), Expect())
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[InboundLink]:
         links: QuerySet[InboundLink] = super().get_queryset(request)
@@ -115,25 +105,6 @@ class InboundLinkAdmin(ReadOnlyAdmin):
 
     def tables(self, request: HttpRequest, row: InboundLink) -> list[Table]:
         return [_last_messages(row), history_of_link(row.partner_id, Direction.IN)]
-
-
-def _act(
-    request: HttpRequest,
-    form: ReasonOnlyForm,
-    object_id: str,
-    flow: Callable[..., None],
-    done: str,
-    *arguments: Any,
-) -> HttpResponseRedirect:
-    link = get_object_or_404(InboundLink.objects.select_related("partner"), pk=object_id)
-    actor = Actor(request.user.get_username(), form.cleaned_data["reason"])
-    try:
-        flow(link.partner, *arguments, actor)
-    except operate.NotPossible as refused:
-        messages.error(request, str(refused))
-    else:
-        messages.success(request, done)
-    return HttpResponseRedirect(cells.page_url(link))
 
 
 def _last_messages(link: InboundLink) -> Table:

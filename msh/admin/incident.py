@@ -2,19 +2,15 @@
 
 from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db.models import F, QuerySet
-from django.http import HttpRequest, HttpResponseRedirect
-from django.shortcuts import get_object_or_404
-from django.urls import reverse
+from django.http import HttpRequest
 from unfold.contrib.filters.admin import (
     ChoicesDropdownFilter,
     DropdownFilter,
     RelatedDropdownFilter,
 )
-from unfold.dataclasses import UnfoldAction
-from unfold.decorators import action, display
-from unfold.enums import ActionVariant
+from unfold.decorators import display
 
 from msh.flows import operate
 from msh.flows.advance import Actor
@@ -22,7 +18,7 @@ from msh.models import Direction, Incident
 
 from . import cells
 from .base import ReadOnlyAdmin
-from .verbs import ReasonOnlyForm
+from .dialog import Verb
 from .words import CAUSES
 
 
@@ -37,6 +33,28 @@ class OpenFilter(DropdownFilter):
         if self.value() not in ("open", "resolved"):
             return queryset
         return queryset.filter(resolved_at__isnull=self.value() == "open")
+
+
+class Resolve(Verb):
+    name = "resolve"
+    title = "Resolve"
+    icon = "check"
+    first = True
+    permissions = ("msh.view_incident", "msh.resolve_incident")
+
+    def why_not(self, row: Incident) -> str:
+        return f"it was resolved by {row.resolved_by}." if row.resolved_at else ""
+
+    def consequence(self, row: Incident) -> str:
+        return (
+            "The incident is closed with your reason. Nothing is sent, accepted or changed by it:"
+            " the same cause opens a new incident when it comes again. The partner has nothing to"
+            " do."
+        )
+
+    def act(self, row: Incident, actor: Actor, **given: Any) -> str:
+        operate.resolve(row, actor)
+        return "The incident is resolved."
 
 
 @admin.register(Incident)
@@ -70,43 +88,7 @@ class IncidentAdmin(ReadOnlyAdmin):
         ("resolved_at", "resolved_by"),
         "resolution",
     )
-
-    actions_detail = ("resolve",)
-
-    @action(
-        description="Resolve",
-        permissions=["resolve"],
-        url_path="resolve",
-        icon="check",
-        variant=ActionVariant.PRIMARY,
-        dialog={
-            "title": "Resolve",
-            "description": "The incident is closed with your reason. Nothing is sent, accepted or"
-            " changed by it: the same cause opens a new incident when it comes again.",
-            "form_class": ReasonOnlyForm,
-            "form_submit_text": "Resolve",
-        },
-    )
-    def resolve(
-        self, request: HttpRequest, form: ReasonOnlyForm, object_id: str
-    ) -> HttpResponseRedirect:
-        incident = get_object_or_404(Incident.objects.select_related("partner"), pk=object_id)
-        actor = Actor(request.user.get_username(), form.cleaned_data["reason"])
-        try:
-            operate.resolve(incident, actor)
-        except operate.NotPossible as refused:
-            messages.error(request, str(refused))
-        else:
-            messages.success(request, "The incident is resolved.")
-        return HttpResponseRedirect(reverse("admin:msh_incident_changelist"))
-
-    def has_resolve_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return request.user.has_perms(("msh.view_incident", "msh.resolve_incident"))
-
-    def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[UnfoldAction]:
-        """A resolved incident is not resolved again."""
-        is_open = Incident.objects.filter(pk=object_id, resolved_at=None).exists()
-        return super().get_actions_detail(request, object_id) if is_open else []
+    verbs = (Resolve(),)
 
     def get_ordering(self, request: HttpRequest) -> list[Any]:
         return [F("resolved_at").desc(nulls_first=True), "-opened_at"]

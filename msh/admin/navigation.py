@@ -114,3 +114,7 @@ def our_uri(request: HttpRequest) -> str:
 
 def stylesheet(request: HttpRequest) -> str:
     return static("msh/console.css")
+
+
+def script(request: HttpRequest) -> str:
+    return static("msh/console.js")

@@ -11,7 +11,6 @@ from django.template.loader import render_to_string
 from django.utils import timezone
 from django.utils.html import format_html
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
-from unfold.dataclasses import UnfoldAction
 from unfold.decorators import display
 
 from msh.models import Attempt, Direction, OutboundLink, OutboundMessage
@@ -25,8 +24,6 @@ from .tables import Table
 from .words import CAUSES, seconds, situation
 
 FIRST_ROWS = 10
-VERBS = (*verbs.VERBS, *mending.VERBS)
-
 URGENCY = Case(
     When(state=LaneState.SUSPENDED, then=0),
     When(state=LaneState.TRANSIENT, then=1),
@@ -43,45 +40,10 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
     search_fields = ("partner__name", "partner__uri")
     search_help_text = "Partner or its URI"
     sortable_by = ()
-    actions_detail = tuple(verb.name for verb in VERBS)
+    verbs = (*verbs.VERBS, *mending.VERBS)
     change_form_outer_before_template = "admin/msh/outboundlink/headline.html"
     change_form_outer_after_template = None
     fields = ("terms_in_force", "partner_page")
-
-    resume = verbs.unfold_action(verbs.RESUME)
-    send_now = verbs.unfold_action(verbs.SEND_NOW)
-    reset_retries = verbs.unfold_action(verbs.RESET_RETRIES)
-    suspend = verbs.unfold_action(verbs.SUSPEND)
-    cancel = verbs.unfold_action(mending.CANCEL)
-    reset_sequence = verbs.unfold_action(mending.RESET_SEQUENCE)
-    resynchronise = verbs.unfold_action(mending.RESYNCHRONISE)
-
-    def has_resume_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return verbs.RESUME.is_permitted(request)
-
-    def has_send_now_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return verbs.SEND_NOW.is_permitted(request)
-
-    def has_reset_retries_permission(
-        self, request: HttpRequest, object_id: str | None = None
-    ) -> bool:
-        return verbs.RESET_RETRIES.is_permitted(request)
-
-    def has_suspend_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return verbs.SUSPEND.is_permitted(request)
-
-    def has_cancel_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return mending.CANCEL.is_permitted(request)
-
-    def has_reset_sequence_permission(
-        self, request: HttpRequest, object_id: str | None = None
-    ) -> bool:
-        return mending.RESET_SEQUENCE.is_permitted(request)
-
-    def has_resynchronise_permission(
-        self, request: HttpRequest, object_id: str | None = None
-    ) -> bool:
-        return mending.RESYNCHRONISE.is_permitted(request)
 
     def get_ordering(self, request: HttpRequest) -> list[Any]:
         return [URGENCY, F("suspended_since").asc(nulls_last=True), "partner__name"]
@@ -96,14 +58,16 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
         )
 
     def get_list_display(self, request: HttpRequest) -> tuple[Any, ...]:
-        return (*self.list_display, _verbs_column(request))
+        return (*self.list_display, self._verbs_column(request))
 
-    def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[UnfoldAction]:
-        """What is impossible now is not offered, nor what this user may not do."""
-        link = verbs.find_link(str(object_id))
-        names = {f"msh_outboundlink_{verb.name}" for verb in verbs.offered(VERBS, link, request)}
-        permitted = super().get_actions_detail(request, object_id)
-        return [one for one in permitted if one.action_name in names]
+    def _verbs_column(self, request: HttpRequest) -> Callable[[OutboundLink], str]:
+        """The last column: what this user may do to the link now. What is grave is on its page."""
+
+        def actions(link: OutboundLink) -> str:
+            offers = self.offered(request, link, verbs.VERBS)
+            return render_to_string("admin/msh/verbs.html", {"offers": offers})
+
+        return actions
 
     @display(description="What it does")
     def doing(self, link: OutboundLink) -> str:
@@ -176,16 +140,6 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
             _first_of_queue(link),
             history_of_link(link.partner_id, Direction.OUT),
         ]
-
-
-def _verbs_column(request: HttpRequest) -> Callable[[OutboundLink], str]:
-    """The last column: the verbs that this user may use on the link now."""
-
-    def actions(link: OutboundLink) -> str:
-        context = {"link": link, "verbs": verbs.offered(verbs.VERBS, link, request)}
-        return render_to_string("admin/msh/outboundlink/verbs.html", context)
-
-    return actions
 
 
 def _situation(link: Any) -> dict[str, Any]:

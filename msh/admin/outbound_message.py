@@ -1,21 +1,46 @@
 """Messages we send: what became of each, and everything that happened to it."""
 
-from django.contrib import admin, messages
+from typing import Any
+
+from django.contrib import admin
 from django.db.models import QuerySet
 from django.db.models.functions import Length
-from django.http import HttpRequest, HttpResponseRedirect
-from django.shortcuts import get_object_or_404
+from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
-from unfold.dataclasses import UnfoldAction
-from unfold.decorators import action, display
+from unfold.decorators import display
 
-from msh.flows import cancel, operate
+from msh.flows import cancel
 from msh.flows.advance import Actor
 from msh.models import OutboundMessage, OutboundPayload, OutboundState
 
 from . import cells
+from .dialog import Verb
 from .message import MessageAdmin
-from .verbs import ReasonOnlyForm
+
+
+class CancelQueued(Verb):
+    """The one in flight is cancelled on the page of its link, with a verdict."""
+
+    name = "cancel"
+    title = "Cancel"
+    icon = "block"
+    grave = True
+    permissions = ("msh.view_outboundmessage", "msh.cancel_outboundlink")
+
+    def why_not(self, row: OutboundMessage) -> str:
+        if row.state == OutboundState.QUEUED:
+            return ""
+        return f"the message is {row.get_state_display()}, not queued."
+
+    def consequence(self, row: OutboundMessage) -> str:
+        return (
+            "The message was never sent and will not be. It leaves no gap in the numbers. Its"
+            " sender is told that it is cancelled. The partner has nothing to do."
+        )
+
+    def act(self, row: OutboundMessage, actor: Actor, **given: Any) -> str:
+        cancel.cancel(row, None, actor)
+        return f"Message {row} is cancelled."
 
 
 @admin.register(OutboundMessage)
@@ -33,42 +58,7 @@ class OutboundMessageAdmin(MessageAdmin):
         "sha256",
     )
 
-    actions_detail = ("cancel",)
-
-    @action(
-        description="Cancel",
-        permissions=["cancel"],
-        url_path="cancel",
-        icon="block",
-        dialog={
-            "title": "Cancel",
-            "description": "The message was never sent and will not be. It leaves no gap in the"
-            " numbers. Its sender is told that it is cancelled.",
-            "form_class": ReasonOnlyForm,
-            "form_submit_text": "Cancel the message",
-        },
-    )
-    def cancel(
-        self, request: HttpRequest, form: ReasonOnlyForm, object_id: str
-    ) -> HttpResponseRedirect:
-        queue = OutboundMessage.objects.select_related("link__partner")
-        message = get_object_or_404(queue, pk=object_id)
-        actor = Actor(request.user.get_username(), form.cleaned_data["reason"])
-        try:
-            cancel.cancel(message, None, actor)
-        except operate.NotPossible as refused:
-            messages.error(request, str(refused))
-        else:
-            messages.success(request, f"Message {message} is cancelled.")
-        return HttpResponseRedirect(cells.page_url(message))
-
-    def has_cancel_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return request.user.has_perms(("msh.view_outboundmessage", "msh.cancel_outboundlink"))
-
-    def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[UnfoldAction]:
-        """The one in flight is cancelled on the page of its link, with a verdict."""
-        queued = OutboundMessage.objects.filter(pk=object_id, state=OutboundState.QUEUED)
-        return super().get_actions_detail(request, object_id) if queued.exists() else []
+    verbs = (CancelQueued(),)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[OutboundMessage]:
         messages: QuerySet[OutboundMessage] = super().get_queryset(request)

@@ -83,9 +83,9 @@ def _make_permissions(apps):
     """Django makes them after all migrations, which is too late for the groups."""
     for label in ("auth", "msh", "partners", "django_celery_beat"):
         config = apps.get_app_config(label)
-        kept, config.models_module = config.models_module, config.models_module or True
+        config.models_module = True  # create_permissions asks whether the app has models
         create_permissions(config, apps=apps, verbosity=0)
-        config.models_module = kept
+        config.models_module = None
 
 
 def remove_roles(apps, schema_editor):

@@ -38,9 +38,7 @@ class Incident(models.Model):
             ("assign_incident", "Can assign an incident and write notes on it"),
         ]
         indexes = [
-            models.Index(
-                fields=["id"], condition=Q(announced=False), name="incident_unannounced"
-            ),
+            models.Index(fields=["id"], condition=Q(announced=False), name="incident_unannounced"),
         ]
         constraints = [
             models.UniqueConstraint(

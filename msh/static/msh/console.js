@@ -1,0 +1,33 @@
+/* Shows the page of a verb as a dialog over the page that leads to it. Without this, or when the
+   page cannot be had that way, it is a page like any other. */
+"use strict";
+
+document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[data-dialog]");
+    const plain = event.button === 0 && !event.ctrlKey && !event.metaKey && !event.shiftKey;
+    if (!link || !plain) return;
+    event.preventDefault();
+    if (link.getAttribute("aria-busy") === "true") return;
+    link.setAttribute("aria-busy", "true");
+    open(link.href)
+        .catch(() => window.location.assign(link.href))
+        .finally(() => link.removeAttribute("aria-busy"));
+});
+
+async function open(address) {
+    const response = await fetch(address, { credentials: "same-origin" });
+    if (!response.ok || response.redirected) throw new Error(response.statusText);
+    const page = new DOMParser().parseFromString(await response.text(), "text/html");
+    const dialog = document.createElement("dialog");
+    dialog.className = "msh-modal";
+    dialog.setAttribute("aria-labelledby", "dialog-title");
+    dialog.append(document.adoptNode(page.getElementById("dialog")));
+    dialog.addEventListener("close", () => dialog.remove());
+    dialog.addEventListener("click", (event) => {
+        if (!event.target.closest("[data-close]")) return;
+        event.preventDefault();
+        dialog.close();
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+}

@@ -128,6 +128,7 @@ UNFOLD = {
     "SITE_URL": None,
     "STYLES": ["msh.admin.navigation.stylesheet"],
     "SCRIPTS": ["msh.admin.navigation.script"],
+    "DASHBOARD_CALLBACK": "msh.admin.dashboard.context",
     "SIDEBAR": {"navigation": "msh.admin.navigation.sidebar"},
 }
 

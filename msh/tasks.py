@@ -6,7 +6,9 @@ from functools import cache
 from celery import shared_task
 from celery.signals import worker_shutting_down
 from django.db import DatabaseError
+from django.utils import timezone
 
+from msh.flows import advance
 from msh.flows.deliver import Deliveries
 from msh.flows.drain import Drain
 from msh.flows.forward import forward as forward_due
@@ -88,6 +90,15 @@ def watch() -> None:
         watch_links()
     except DatabaseError as error:
         logger.warning("watching waits for the database: %s", error)
+
+
+@shared_task(name="msh.tasks.count_traffic")
+def count_traffic() -> None:
+    """Count the messages of the last minutes, for the console."""
+    try:
+        advance.count_traffic(timezone.now())
+    except DatabaseError as error:
+        logger.warning("counting waits for the database: %s", error)
 
 
 @shared_task(name="msh.tasks.prune")

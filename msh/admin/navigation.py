@@ -8,6 +8,7 @@ from django.contrib import admin
 from django.db.models import Model
 from django.http import HttpRequest
 from django.templatetags.static import static
+from django.urls import reverse
 from django_celery_beat.models import PeriodicTask
 
 from msh.models import (
@@ -83,6 +84,17 @@ GROUPS = (
 
 def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
     """What unfold asks for: groups of links (`SIDEBAR` in the settings)."""
+    return [
+        {"title": "", "separator": False, "items": [_dashboard()]},
+        *_groups(request),
+    ]
+
+
+def _dashboard() -> dict[str, Any]:
+    return {"title": "Dashboard", "icon": "monitoring", "link": reverse("admin:index")}
+
+
+def _groups(request: HttpRequest) -> list[dict[str, Any]]:
     return [
         {
             "title": title,

@@ -145,4 +145,5 @@ class SendNow(LinkVerb):
         )
 
 
-VERBS = (Resume(), SendNow(), ResetRetries(), Suspend())
+RESUME = Resume()
+VERBS = (RESUME, SendNow(), ResetRetries(), Suspend())

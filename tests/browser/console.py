@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -86,6 +87,11 @@ class Console:
         return (
             urlsplit(self.msh.console)._replace(path=reverse(f"admin:{name}", args=args)).geturl()
         )
+
+    def picture(self, page: Page, name: str) -> None:
+        """Keep what the page looks like, where a folder for that is named: MSH_PICTURES."""
+        if folder := os.environ.get("MSH_PICTURES"):
+            page.screenshot(path=Path(folder) / f"{name}.png", animations="disabled")
 
     def close(self) -> None:
         for context in self._contexts:

@@ -22,6 +22,7 @@ from .outbound import end_best_effort, submitted, use_outbound_link
 from .receiving import set_receiving
 from .signals import SignalResult, signal_claim, signal_end
 from .start import start_link
+from .traffic import count_traffic
 from .work import AT_ONCE, Work, find_work, no_more_work
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "Work",
     "accept_at_once",
     "cancel_queued",
+    "count_traffic",
     "due_events",
     "due_forwards",
     "end_best_effort",

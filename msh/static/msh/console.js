@@ -31,3 +31,21 @@ async function open(address) {
     document.body.append(dialog);
     dialog.showModal();
 }
+
+/* The dashboard asks for itself anew. It says so when nobody answers, and leads to the log-in when
+   the answer is not the dashboard. */
+document.addEventListener("htmx:beforeSwap", (event) => {
+    if (event.detail.target.id !== "dashboard") return;
+    const answered = event.detail.xhr.status < 500;
+    stale(!answered);
+    if (answered && !event.detail.xhr.responseText.includes('id="dashboard"')) {
+        event.detail.shouldSwap = false;
+        window.location.reload();
+    }
+});
+document.addEventListener("htmx:sendError", () => stale(true));
+
+function stale(is) {
+    const warning = document.getElementById("dashboard-stale");
+    if (warning) warning.hidden = !is;
+}

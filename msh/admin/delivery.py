@@ -14,7 +14,7 @@ from unfold.decorators import display
 from msh.flows.advance import Actor
 from msh.flows.decide import VERBS, decide
 from msh.flows.operate import NotPossible
-from msh.models import Delivery
+from msh.models import Delivery, InboundState
 from msh.protocol.delivery import step
 from msh.protocol.delivery_events import Delivery as Value
 from msh.protocol.delivery_events import DeliveryState
@@ -45,6 +45,13 @@ behind it goes on.",
         "help",
         "The consumer's resolver is asked what became of the message, and is believed.",
     ),
+    "park": (
+        "Park",
+        "inventory_2",
+        "What waits behind the message goes on without it. It is not given to its consumer until \
+you decide again: run again, mark completed or reject. If its outcome is in doubt, it stays so. \
+The partner has nothing to do.",
+    ),
     "reject": (
         "Reject",
         "block",
@@ -65,7 +72,8 @@ class Decide(Verb):
         self.title, self.icon, self._consequence = _WORDS[verb]
 
     def why_not(self, row: Delivery) -> str:
-        before = Value(DeliveryState(row.state), row.attempt, row.failures, row.due)
+        aside = row.message.state == InboundState.PARKED
+        before = Value(DeliveryState(row.state), row.attempt, row.failures, row.due, aside)
         try:
             step(before, VERBS[self.verb], row.consumer.policy, now=timezone.now())
         except IllegalTransition:

@@ -74,7 +74,7 @@ class Verb:
         return ""
 
     def context(self, row: Any, query: QueryDict) -> dict[str, Any]:
-        """What its own template shows besides."""
+        """What its own template shows besides; `initial` in it fills the form."""
         return {}
 
     def act(self, row: Any, actor: Actor, **given: Any) -> str:
@@ -130,8 +130,7 @@ class VerbsAdmin(ModelAdmin):
         if row is None:
             raise Http404(f"There is no {self.opts.verbose_name} {object_id}.")
         if request.method != "POST":
-            initial = {**request.GET.dict(), "about": verb.about(row)}
-            return self._show(verb, request, row, verb.form(initial=initial))
+            return self._show(verb, request, row, None)
         form = verb.form(request.POST)
         if not form.is_valid():
             return self._show(verb, request, row, form)
@@ -139,9 +138,11 @@ class VerbsAdmin(ModelAdmin):
         return HttpResponseRedirect(cells.page_url(row))
 
     def _show(
-        self, verb: Verb, request: HttpRequest, row: Any, form: ReasonForm
+        self, verb: Verb, request: HttpRequest, row: Any, refused: ReasonForm | None
     ) -> TemplateResponse:
         why_not = verb.why_not(row)
+        details = {} if why_not else verb.context(row, request.GET)
+        initial = {"about": verb.about(row), **details.pop("initial", {})}
         context = {
             **self.admin_site.each_context(request),
             "title": f"{verb.title}: {row}",
@@ -150,9 +151,9 @@ class VerbsAdmin(ModelAdmin):
             "row": row,
             "why_not": why_not,
             "consequence": "" if why_not else verb.consequence(row),
-            "form": form,
+            "form": refused or verb.form(initial=initial),
             "back": cells.page_url(row),
-            **({} if why_not else verb.context(row, request.GET)),
+            **details,
         }
         return TemplateResponse(request, verb.template, context)
 

@@ -2,73 +2,21 @@
 
 from typing import Any
 
-from django import forms
 from django.contrib import admin
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest
 from unfold.decorators import display
-from unfold.widgets import UnfoldAdminIntegerFieldWidget
 
-from msh.flows import resynchronise
-from msh.flows.advance import Actor
 from msh.models import Direction, InboundLink, InboundMessage, InboundState
 from msh.protocol import sequence
 
-from . import cells
+from . import cells, inbound_verbs, switches
 from .base import ReadOnlyAdmin
-from .dialog import ReasonForm, Verb
 from .history import history_of_link
 from .tables import Table
 
 FIRST_ROWS = 10
-
-
-class AllowReset(Verb):
-    name = "allow_reset"
-    title = "Allow reset"
-    icon = "restart_alt"
-    permissions = ("msh.view_inboundlink", "msh.allow_reset_inboundlink")
-
-    def consequence(self, row: InboundLink) -> str:
-        return (
-            f"The next number 1 of {row.partner} is accepted as a reset of its numbers, whatever"
-            " the agreement says of it. Once. The partner has to send it (again)."
-        )
-
-    def act(self, row: InboundLink, actor: Actor, **given: Any) -> str:
-        resynchronise.allow_reset(row.partner, actor)
-        return "Its next number 1 is accepted."
-
-
-class NumberForm(ReasonForm):
-    number = forms.IntegerField(
-        min_value=sequence.FIRST,
-        max_value=sequence.LAST,
-        widget=UnfoldAdminIntegerFieldWidget(),
-    )
-
-
-class Expect(Verb):
-    name = "expect"
-    title = "Expect number"
-    icon = "skip_next"
-    grave = True
-    form = NumberForm
-    permissions = ("msh.view_inboundlink", "msh.expect_inboundlink")
-
-    def consequence(self, row: InboundLink) -> str:
-        return (
-            f"The number that is taken next from {row.partner}. Those before it are given up as"
-            " lost: first see whether the partner can send them again."
-        )
-
-    def about(self, row: InboundLink) -> str:
-        return str(row.last_number)
-
-    def act(self, row: InboundLink, actor: Actor, **given: Any) -> str:
-        resynchronise.expect(row.partner, given["number"], actor)
-        return f"Number {given['number']} is taken next."
 
 
 @admin.register(InboundLink)
@@ -81,7 +29,7 @@ class InboundLinkAdmin(ReadOnlyAdmin):
     sortable_by = ()
     fields = (("partner", "epoch"), ("last_number", "expected"), ("last_message", "undelivered"))
 
-    verbs = (AllowReset(), Expect())
+    verbs = (*inbound_verbs.VERBS, *switches.DELIVERING)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[InboundLink]:
         links: QuerySet[InboundLink] = super().get_queryset(request)

@@ -1,6 +1,4 @@
-"""The verbs that change numbers or end a message: cancel, reset, resynchronise (D17, D18, D43)."""
-
-from typing import Any
+"""The verbs on a link that cannot be taken back: cancel with a verdict, reset (D17, D18)."""
 
 from django import forms
 from unfold.widgets import UnfoldAdminSelectWidget
@@ -9,13 +7,7 @@ from msh.flows import cancel, resynchronise
 from msh.flows.advance import Actor
 from msh.flows.operate import NotPossible
 from msh.models import OutboundLink
-from msh.protocol.events import (
-    MessageCancelled,
-    Numbered,
-    SequenceReset,
-    SequenceRewound,
-    Verdict,
-)
+from msh.protocol.events import MessageCancelled, SequenceReset, Verdict
 from msh.protocol.lane import LaneState
 from partners.models import Partner
 
@@ -83,31 +75,4 @@ class ResetSequence(LinkVerb):
         )
 
 
-def _resynchronise(partner: Partner, actor: Actor) -> LaneState:
-    resynchronise.apply(partner, resynchronise.ask(partner), actor)
-    return LaneState(OutboundLink.objects.get(partner=partner).state)
-
-
-class Resynchronise(LinkVerb):
-    name = "resynchronise"
-    title = "Resynchronise and resume"
-    done = "the numbers agree"
-    icon = "sync"
-    event = SequenceRewound(Numbered(0, 1))
-    flow = _resynchronise
-
-    def consequence(self, row: OutboundLink) -> str:
-        """Asks the partner's MSH: the dialog takes as long as that answers."""
-        try:
-            compared = resynchronise.compare(row.partner, resynchronise.ask(row.partner))
-        except NotPossible as problem:
-            return f"{problem} On the command line: manage.py resynchronise {row.partner}."
-        made = compared.plan
-        return (
-            f"{made.text} May be lost: {made.lost or 'nothing'}. May be doubled:"
-            f" {made.doubled or 'nothing'}. From the partner: {compared.arriving_text} Then sending"
-            " resumes."
-        )
-
-
-VERBS: tuple[Any, ...] = (Resynchronise(), Cancel(), ResetSequence())
+VERBS = (Cancel(), ResetSequence())

@@ -17,7 +17,7 @@ from msh.models import Attempt, Direction, OutboundLink, OutboundMessage
 from msh.protocol.lane import LaneState
 from msh.protocol.vocabulary import DeliverySemantics
 
-from . import cells, mending, verbs
+from . import cells, mending, resynchronising, switches, verbs
 from .base import ReadOnlyAdmin
 from .history import history_of_link
 from .tables import Table
@@ -40,7 +40,7 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
     search_fields = ("partner__name", "partner__uri")
     search_help_text = "Partner or its URI"
     sortable_by = ()
-    verbs = (*verbs.VERBS, *mending.VERBS)
+    verbs = (*verbs.VERBS, *resynchronising.VERBS, *mending.VERBS, *switches.ACCEPTING)
     change_form_outer_before_template = "admin/msh/outboundlink/headline.html"
     change_form_outer_after_template = None
     fields = ("terms_in_force", "partner_page")

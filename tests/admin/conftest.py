@@ -49,8 +49,8 @@ def submit(client: Client, where: str, reason: str = "agreed by telephone", **fi
     """Open the dialog of a verb and send it."""
     opened = client.get(where)
     form = opened.context and opened.context.get("form")
-    about = form["about"].value() if form else ""
-    return client.post(where, {"about": about, "reason": reason, **fields})
+    hidden = {field.name: field.value() or "" for field in form.hidden_fields()} if form else {}
+    return client.post(where, {**hidden, "reason": reason, **fields})
 
 
 VERBS = ("resume", "send_now", "reset_retries", "suspend")

@@ -95,11 +95,10 @@ def test_a_partner_that_cannot_be_asked_changes_nothing(
 
     world = suspended_world()
     monkeypatch.setattr(resynchronise, "enquire", silent)
-    assert (
-        "manage.py resynchronise"
-        in mender.get(address("resynchronise", world.link)).content.decode()
-    )
-    assert "does not say" in said(submit(mender, "resynchronise", world.link))
+    page = mender.get(address("resynchronise", world.link)).content.decode()
+    assert "Partner acme does not say how its link is." in page
+    assert 'name="reason"' not in page
+    submit(mender, "resynchronise", world.link, agreed="nothing: ")
     assert world.link.state == "suspended"
 
 

@@ -19,9 +19,10 @@ from .inbound import Received, accept_at_once, note_unexpected, owe_error, recei
 from .incidents import note_stuck, resolve_incident
 from .lanes import Lanes
 from .outbound import end_best_effort, submitted, use_outbound_link
-from .receiving import set_receiving
+from .receiving import hold_resets, set_receiving
 from .signals import SignalResult, signal_claim, signal_end
 from .start import start_link
+from .switches import Switch, set_switch
 from .traffic import count_traffic
 from .work import AT_ONCE, Work, find_work, no_more_work
 
@@ -37,6 +38,7 @@ __all__ = [
     "NoWayOnward",
     "Received",
     "SignalResult",
+    "Switch",
     "Work",
     "accept_at_once",
     "cancel_queued",
@@ -48,6 +50,7 @@ __all__ = [
     "event_failed",
     "event_told",
     "find_work",
+    "hold_resets",
     "lock_event",
     "lock_routed",
     "no_more_work",
@@ -59,6 +62,7 @@ __all__ = [
     "send_on_failed",
     "sent_on",
     "set_receiving",
+    "set_switch",
     "signal_claim",
     "signal_end",
     "start_link",

@@ -5,16 +5,18 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from unfold.decorators import display
 
-from msh.models import Direction, InboundLink, InboundMessage, InboundState
+from msh.models import Direction, InboundLink, InboundMessage, InboundState, Incident
 from msh.protocol import sequence
 
 from . import cells, inbound_verbs, switches
 from .base import ReadOnlyAdmin
 from .history import history_of_link
+from .sides import counters, receiving
 from .tables import Table
+from .words import CAUSES
 
 FIRST_ROWS = 10
 
@@ -27,7 +29,9 @@ class InboundLinkAdmin(ReadOnlyAdmin):
     search_help_text = "Partner or its URI"
     ordering = ("partner__name",)
     sortable_by = ()
-    fields = (("partner", "epoch"), ("last_number", "expected"), ("last_message", "undelivered"))
+    fields = ("settings_in_force", "consumers", "partner_page")
+    change_form_outer_before_template = "admin/msh/inboundlink/headline.html"
+    change_form_outer_after_template = None
 
     verbs = (*inbound_verbs.VERBS, *switches.DELIVERING)
 
@@ -51,8 +55,62 @@ class InboundLinkAdmin(ReadOnlyAdmin):
     def undelivered(self, link: Any) -> int:
         return int(link.waiting)
 
+    @display(description="Settings in force")
+    def settings_in_force(self, link: InboundLink) -> str:
+        """What becomes of a number 1 out of turn, and what the partner may take of us."""
+        unexpected = {
+            f"{one.tpa_id}: {one.on_unexpected_first}"
+            for one in link.partner.agreements.all()
+        }
+        limits = link.partner.limits
+        return (
+            f"A number 1 out of turn, by agreement: {', '.join(sorted(unexpected)) or 'none yet'}."
+            f" At most {limits.rate or 'any number of'} messages a minute,"
+            f" {limits.undelivered_messages or 'any number'} undelivered."
+        )
+
+    @display(description="Consumers")
+    def consumers(self, link: InboundLink) -> str:
+        return "get what comes" if link.partner.delivers else "get nothing: deliveries are held"
+
+    @display(description="Partner")
+    def partner_page(self, link: InboundLink) -> str:
+        return cells.link_to(link.partner)
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        link = context["original"]
+        blocking = _blocking(link)
+        context |= {
+            "link": link,
+            "sentence": receiving(link),
+            "last_message": self.last_message(link),
+            "incidents": _incidents(link),
+            "undelivered": self.undelivered(link),
+            "oldest": cells.age_of(blocking.received_at) if blocking else "",
+            "blocking": cells.link_to(blocking) if blocking else "",
+            "delivery": blocking and blocking.deliveries.select_related("consumer").first(),
+            "counters": counters(link.partner_id),
+        }
+        return super().render_change_form(request, context, *args, **kwargs)
+
     def tables(self, request: HttpRequest, row: InboundLink) -> list[Table]:
         return [_last_messages(row), history_of_link(row.partner_id, Direction.IN)]
+
+
+def _blocking(link: InboundLink) -> InboundMessage | None:
+    """The head of what consumers have not got yet."""
+    waiting = InboundMessage.objects.filter(link=link, state=InboundState.ACCEPTED)
+    return waiting.order_by("pk").defer("header").first()
+
+
+def _incidents(link: InboundLink) -> list[tuple[str, str, str]]:
+    """Address, what has happened, in which words."""
+    opened = Incident.objects.filter(
+        partner=link.partner_id, direction=Direction.IN, resolved_at=None
+    )
+    return [(cells.page_url(one), CAUSES[one.kind].what, one.detail) for one in opened]
 
 
 def _last_messages(link: InboundLink) -> Table:

@@ -20,6 +20,7 @@ from msh.protocol.vocabulary import DeliverySemantics
 from . import cells, mending, resynchronising, switches, verbs
 from .base import ReadOnlyAdmin
 from .history import history_of_link
+from .sides import counters, growth
 from .tables import Table
 from .words import CAUSES, seconds, situation
 
@@ -43,7 +44,7 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
     verbs = (*verbs.VERBS, *resynchronising.VERBS, *mending.VERBS, *switches.ACCEPTING)
     change_form_outer_before_template = "admin/msh/outboundlink/headline.html"
     change_form_outer_after_template = None
-    fields = ("terms_in_force", "partner_page")
+    fields = ("terms_in_force", "where", "when_silent", "applications", "partner_page")
 
     def get_ordering(self, request: HttpRequest) -> list[Any]:
         return [URGENCY, F("suspended_since").asc(nulls_last=True), "partner__name"]
@@ -118,6 +119,21 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
             f" link after {seconds(terms.retry_horizon)}"
         )
 
+    @display(description="Where we send")
+    def where(self, link: OutboundLink) -> str:
+        return cells.verbatim(link.partner.destination)
+
+    @display(description="When it is silent")
+    def when_silent(self, link: OutboundLink) -> str:
+        partner = link.partner
+        probe = f"tried every {seconds(partner.probe_interval)}" if partner.probe_interval else ""
+        late = "a late Ack resumes sending" if partner.resume_on_late_ack else ""
+        return ", ".join(each for each in (probe, late) if each) or "only an operator resumes"
+
+    @display(description="Applications")
+    def applications(self, link: OutboundLink) -> str:
+        return "accepted" if link.partner.accepts else "refused: an operator has closed the partner"
+
     @display(description="Partner")
     def partner_page(self, link: OutboundLink) -> str:
         return cells.link_to(link.partner)
@@ -131,6 +147,8 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
             "tries": self.tries(link),
             "queue": self.queue(link),
             "last_error": self.last_error(link),
+            "growth": growth(link.partner_id),
+            "counters": counters(link.partner_id),
         }
         return super().render_change_form(request, context, *args, **kwargs)
 

@@ -9,6 +9,7 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from msh.flows import advance
+from msh.flows.call_operators import call_operators as call
 from msh.flows.deliver import Deliveries
 from msh.flows.drain import Drain
 from msh.flows.forward import forward as forward_due
@@ -99,6 +100,15 @@ def count_traffic() -> None:
         advance.count_traffic(timezone.now())
     except DatabaseError as error:
         logger.warning("counting waits for the database: %s", error)
+
+
+@shared_task(name="msh.tasks.call_operators")
+def call_operators() -> None:
+    """Tell operators of incidents and late messages, by e-mail and webhook."""
+    try:
+        call()
+    except DatabaseError as error:
+        logger.warning("calls to operators wait for the database: %s", error)
 
 
 @shared_task(name="msh.tasks.prune")

@@ -32,5 +32,7 @@ async def _post(url: str, body: bytes, authorization: str, deadline: float) -> N
                 raise WebhookFailed(one_line(f"{response.status} {response.reason}", DETAIL_LIMIT))
     except TimeoutError:
         raise WebhookFailed(f"no answer within {deadline:g} s") from None
+    except aiohttp.InvalidURL:  # its text is the address, of which a part may be a secret
+        raise WebhookFailed("the webhook's address is not one") from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
         raise WebhookFailed(one_line(f"{type(error).__name__}: {error}", DETAIL_LIMIT)) from None

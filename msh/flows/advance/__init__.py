@@ -16,8 +16,9 @@ from .forward import (
     way_onward,
 )
 from .inbound import Received, accept_at_once, note_unexpected, owe_error, receive_message
-from .incidents import note_stuck, resolve_incident
+from .incidents import add_note, assign_incident, note_stuck, resolve_incident
 from .lanes import Lanes
+from .notices import claim_notices, make_notices, notice_failed, notices_told
 from .outbound import end_best_effort, submitted, use_outbound_link
 from .receiving import hold_resets, set_receiving
 from .signals import SignalResult, signal_claim, signal_end
@@ -41,7 +42,10 @@ __all__ = [
     "Switch",
     "Work",
     "accept_at_once",
+    "add_note",
+    "assign_incident",
     "cancel_queued",
+    "claim_notices",
     "count_traffic",
     "due_events",
     "due_forwards",
@@ -53,9 +57,12 @@ __all__ = [
     "hold_resets",
     "lock_event",
     "lock_routed",
+    "make_notices",
     "no_more_work",
     "note_stuck",
     "note_unexpected",
+    "notice_failed",
+    "notices_told",
     "owe_error",
     "receive_message",
     "resolve_incident",

@@ -9,7 +9,7 @@ from unfold.decorators import display
 from msh.models import InboundMessage, InboundPayload
 
 from . import cells
-from .message import MessageAdmin
+from .message import MessageAdmin, searched_by
 
 
 @admin.register(InboundMessage)
@@ -24,6 +24,7 @@ class InboundMessageAdmin(MessageAdmin):
         "delivered",
         "duplicates",
     )
+    list_filter = searched_by("received_at", "Received")
     fields = (
         ("message_id", "status"),
         ("partner", "number"),

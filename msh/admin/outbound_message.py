@@ -15,7 +15,7 @@ from msh.models import OutboundMessage, OutboundPayload, OutboundState
 
 from . import cells
 from .dialog import Verb
-from .message import MessageAdmin
+from .message import MessageAdmin, searched_by
 
 
 class CancelQueued(Verb):
@@ -46,6 +46,7 @@ class CancelQueued(Verb):
 @admin.register(OutboundMessage)
 class OutboundMessageAdmin(MessageAdmin):
     list_display = ("message_id", "partner", "number", "status", "purpose", "submitted", "ended")
+    list_filter = searched_by("submitted_at", "Submitted")
     fields = (
         ("message_id", "status"),
         ("partner", "number"),

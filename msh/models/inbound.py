@@ -6,6 +6,8 @@ from django.db.models import Q
 
 from msh.protocol.vocabulary import DeliverySemantics
 
+from .message import MessageQuerySet
+
 
 class InboundState(models.TextChoices):
     """ACCEPTED messages make up the order of their pair; PARKED ones are out of it, undecided."""
@@ -58,6 +60,8 @@ class InboundMessage(models.Model):
     """When it is next tried to send it on, after that failed."""
     forward_failures = models.PositiveIntegerField(default=0, db_default=0)
     forward_error = models.TextField(blank=True, default="", db_default="")
+
+    objects = MessageQuerySet["InboundMessage"].as_manager()
 
     class Meta:
         ordering = ["-id"]

@@ -5,10 +5,24 @@ from django.db.models import Q
 
 from msh.protocol.vocabulary import ErrorCode
 
+from .inbound import InboundMessage
+
 
 class SignalKind(models.TextChoices):
     ACKNOWLEDGEMENT = "Acknowledgement"
     ERROR = "Error"
+
+
+class SignalQuerySet(models.QuerySet["Signal"]):
+    def about(self, message: InboundMessage) -> "SignalQuerySet":
+        """What was owed for this message: each kind and code is named, as the index has it."""
+        codes = ["", *(code.value for code in ErrorCode)]
+        return self.filter(
+            link=message.link_id,
+            kind__in=SignalKind.values,
+            code__in=codes,
+            ref_to_message_id=message.message_id,
+        )
 
 
 class Signal(models.Model):
@@ -46,6 +60,8 @@ class Signal(models.Model):
     body = models.BinaryField(null=True)
     last_status = models.PositiveSmallIntegerField(null=True, blank=True)
     last_detail = models.TextField(blank=True, db_default="")
+
+    objects = SignalQuerySet.as_manager()
 
     class Meta:
         indexes = [

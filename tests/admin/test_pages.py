@@ -203,8 +203,7 @@ def test_a_message_tells_its_life_in_order(administrator: Client) -> None:
     assert [row[1] for row in timeline.rows] == [
         "MessageSubmitted",
         "PutInFlight",
-        "Attempt 1 begins",
-        "Attempt 1 ends",
+        "Attempt 1",
     ]
     assert "ConnectionRefusedError" in timeline.rows[-1][-1]
     assert [row[:3] for row in payloads.rows] == [(1, "order.xml", "application/xml")]

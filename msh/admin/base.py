@@ -8,6 +8,7 @@ from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from unfold.paginator import InfinitePaginator
 
+from . import cells
 from .dialog import VerbsAdmin
 from .tables import Table
 
@@ -32,7 +33,8 @@ class ReadOnlyAdmin(VerbsAdmin):
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
         row = context["original"]
-        title = f"{self.opts.verbose_name} {row}".capitalize()
+        name = str(self.opts.verbose_name)
+        title = f"{name[:1].upper()}{name[1:]} {cells.visible(str(row))}"
         context |= {"title": title, "subtitle": None, "tables": self.tables(request, row)}
         context["offers"] = self.offered(request, row)
         response: HttpResponse = super().render_change_form(request, context, *args, **kwargs)

@@ -77,6 +77,10 @@ class Verb:
         """What its own template shows besides; `initial` in it fills the form."""
         return {}
 
+    def form_for(self, row: Any, *data: Any, **options: Any) -> ReasonForm:
+        """Its form, where its fields depend on the row."""
+        return self.form(*data, **options)
+
     def act(self, row: Any, actor: Actor, **given: Any) -> str:
         """Do it, and say what was done. Raises NotPossible with nothing changed."""
         raise NotImplementedError
@@ -131,7 +135,7 @@ class VerbsAdmin(ModelAdmin):
             raise Http404(f"There is no {self.opts.verbose_name} {object_id}.")
         if request.method != "POST":
             return self._show(verb, request, row, None)
-        form = verb.form(request.POST)
+        form = verb.form_for(row, request.POST, request.FILES)
         if not form.is_valid():
             return self._show(verb, request, row, form)
         _act(verb, request, row, form)
@@ -151,7 +155,7 @@ class VerbsAdmin(ModelAdmin):
             "row": row,
             "why_not": why_not,
             "consequence": "" if why_not else verb.consequence(row),
-            "form": refused or verb.form(initial=initial),
+            "form": refused or verb.form_for(row, initial=initial),
             "back": cells.page_url(row),
             **details,
         }

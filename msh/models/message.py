@@ -36,9 +36,7 @@ class MessageQuerySet(models.QuerySet[Message, Message]):
         )
 
     def under_tpa(self, tpa_id: str) -> Self:
-        agreements = dict(
-            Agreement.objects.filter(tpa_id=tpa_id).values_list("pk", "partner_id")
-        )
+        agreements = dict(Agreement.objects.filter(tpa_id=tpa_id).values_list("pk", "partner_id"))
         links = self._links(partner_id__in=agreements.values())
         return self.filter(link__in=links, agreement__in=agreements)
 

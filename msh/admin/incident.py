@@ -12,14 +12,16 @@ from unfold.contrib.filters.admin import (
 )
 from unfold.decorators import display
 
-from msh.flows import operate
-from msh.flows.advance import Actor
 from msh.models import Direction, Incident
 
-from . import cells
+from . import attend, cells
 from .base import ReadOnlyAdmin
-from .dialog import Verb
+from .notice import calls_about
+from .tables import Table
 from .words import CAUSES
+
+NOTES = 100
+"""Notes that are shown of one incident."""
 
 
 class OpenFilter(DropdownFilter):
@@ -27,34 +29,18 @@ class OpenFilter(DropdownFilter):
     parameter_name = "is"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("open", "Open"), ("resolved", "Resolved")]
+        return [("open", "Open"), ("mine", "Open and mine"), ("resolved", "Resolved")]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Incident]) -> QuerySet[Incident]:
-        if self.value() not in ("open", "resolved"):
-            return queryset
-        return queryset.filter(resolved_at__isnull=self.value() == "open")
-
-
-class Resolve(Verb):
-    name = "resolve"
-    title = "Resolve"
-    icon = "check"
-    first = True
-    permissions = ("msh.view_incident", "msh.resolve_incident")
-
-    def why_not(self, row: Incident) -> str:
-        return f"it was resolved by {row.resolved_by}." if row.resolved_at else ""
-
-    def consequence(self, row: Incident) -> str:
-        return (
-            "The incident is closed with your reason. Nothing is sent, accepted or changed by it:"
-            " the same cause opens a new incident when it comes again. The partner has nothing to"
-            " do."
-        )
-
-    def act(self, row: Incident, actor: Actor, **given: Any) -> str:
-        operate.resolve(row, actor)
-        return "The incident is resolved."
+        match self.value():
+            case "open":
+                return queryset.filter(resolved_at=None)
+            case "mine":
+                mine = request.user.get_username()
+                return queryset.filter(resolved_at=None, assigned_to=mine)
+            case "resolved":
+                return queryset.filter(resolved_at__isnull=False)
+        return queryset
 
 
 @admin.register(Incident)
@@ -67,6 +53,7 @@ class IncidentAdmin(ReadOnlyAdmin):
         "words",
         "count",
         "opened",
+        "whose",
         "resolved",
     )
     list_filter = (
@@ -81,6 +68,7 @@ class IncidentAdmin(ReadOnlyAdmin):
     sortable_by = ()
     fields = (
         ("what", "status"),
+        "whose",
         "advice",
         ("link", "message"),
         "words",
@@ -88,7 +76,10 @@ class IncidentAdmin(ReadOnlyAdmin):
         ("resolved_at", "resolved_by"),
         "resolution",
     )
-    verbs = (Resolve(),)
+    verbs = attend.VERBS
+
+    def tables(self, request: HttpRequest, row: Incident) -> list[Table]:
+        return [_notes(row), calls_about(row)]
 
     def get_ordering(self, request: HttpRequest) -> list[Any]:
         return [F("resolved_at").desc(nulls_first=True), "-opened_at"]
@@ -104,6 +95,10 @@ class IncidentAdmin(ReadOnlyAdmin):
     @display(description="State")
     def status(self, incident: Incident) -> str:
         return cells.badge("resolved") if incident.resolved_at else cells.badge("open", "danger")
+
+    @display(description="Assigned to")
+    def whose(self, incident: Incident) -> str:
+        return incident.assigned_to or "nobody"
 
     @display(description="Link")
     def link(self, incident: Incident) -> str:
@@ -127,3 +122,11 @@ class IncidentAdmin(ReadOnlyAdmin):
     @display(description="Resolved")
     def resolved(self, incident: Incident) -> str:
         return cells.time_of(incident.resolved_at)
+
+
+def _notes(incident: Incident) -> Table:
+    rows = [
+        (cells.time_of(note.at), note.author, cells.verbatim(note.text))
+        for note in incident.notes.order_by("-pk")[:NOTES]
+    ]
+    return Table("Notes, the newest first", ("At", "By", "Note"), rows, "Nobody has written one.")

@@ -18,6 +18,7 @@ from msh.models import (
     InboundLink,
     InboundMessage,
     Incident,
+    OperatorNotice,
     OutboundLink,
     OutboundMessage,
     Signal,
@@ -56,6 +57,7 @@ GROUPS = (
         (
             Item("Links", "sync_alt", OutboundLink, alarm=_suspended),
             Item("Incidents", "warning", Incident, alarm=_open_incidents),
+            Item("Calls to operators", "notifications", OperatorNotice),
             Item("Deliveries", "move_to_inbox", Delivery, alarm=_undecided),
         ),
     ),

@@ -61,10 +61,13 @@ class EndlessAdmin(ReadOnlyAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """The whole term is the value of one of `search_fields`: an id may have blanks in it."""
+        """The whole term is the value of a field: an id may have blanks in it."""
         term = search_term.strip()
-        if not term:
-            return queryset, False
-        return queryset.filter(
+        return (self.search(queryset, term) if term else queryset), False
+
+    def search(self, rows: Any, term: str) -> QuerySet[Any]:
+        """Those with this value in one of `search_fields`."""
+        found: QuerySet[Any] = rows.filter(
             Q(*((name, term) for name in self.search_fields), _connector=Q.OR)
-        ), False
+        )
+        return found

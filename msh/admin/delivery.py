@@ -160,6 +160,10 @@ class DeliveryAdmin(EndlessAdmin):
     def has_decide_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return request.user.has_perms(("msh.view_delivery", "msh.decide_delivery"))
 
+    def search(self, rows: Any, term: str) -> QuerySet[Any]:
+        found: QuerySet[Any] = rows.with_id(term)
+        return found
+
     @display(description="MessageId")
     def message_id(self, delivery: Delivery) -> str:
         return cells.link_to(delivery.message)

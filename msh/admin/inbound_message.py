@@ -9,7 +9,7 @@ from unfold.decorators import display
 from msh.models import InboundMessage, InboundPayload
 
 from . import cells
-from .message import MessageAdmin, searched_by
+from .message import MessageAdmin
 
 
 @admin.register(InboundMessage)
@@ -25,7 +25,6 @@ class InboundMessageAdmin(MessageAdmin):
         "duplicates",
     )
     sees_payloads = ("msh.view_inboundmessage", "msh.view_payload_inboundmessage")
-    list_filter = searched_by("received_at", "Received")
     fields = (
         ("identity", "status"),
         ("partner", "number"),

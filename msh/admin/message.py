@@ -15,36 +15,24 @@ from msh.models import InboundMessage, OutboundMessage
 from . import cells
 from .base import EndlessAdmin
 from .content import ContentPages
-from .search import NumberFilter, PartnerFilter, StateFilter, TpaFilter, moments
+from .search import SEARCHED_BY
 from .tables import Table
 from .timeline import timeline
 
 Message = OutboundMessage | InboundMessage
 
 
-def searched_by(time: str, what: str) -> tuple[Any, ...]:
-    """The filters of a list, of which `time` is the field that its rows are in the order of."""
-    return (
-        ("state", StateFilter),
-        ("link__partner", PartnerFilter),
-        TpaFilter,
-        NumberFilter,
-        *moments(time, what),
-    )
-
-
 class MessageAdmin(ContentPages, EndlessAdmin):
     """Found by its ids; told from submit to the end; what it holds is a page away."""
 
+    list_filter = SEARCHED_BY
     list_filter_submit = True
     search_fields = ("message_id", "conversation_id")
     search_help_text = "MessageId or ConversationId, whole"
 
-    def get_search_results(
-        self, request: HttpRequest, queryset: Any, search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
-        term = search_term.strip()
-        return (queryset.with_id(term) if term else queryset), False
+    def search(self, rows: Any, term: str) -> QuerySet[Any]:
+        found: QuerySet[Any] = rows.with_id(term)
+        return found
 
     def payloads(self, message: Any) -> Iterable[Any]:
         """Its payload rows without their content, annotated with `size` in bytes."""

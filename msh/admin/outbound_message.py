@@ -18,7 +18,7 @@ from msh.models import OutboundMessage, OutboundPayload, OutboundState
 from . import cells
 from .correct import Correct
 from .dialog import Verb
-from .message import MessageAdmin, searched_by
+from .message import MessageAdmin
 from .tables import Table
 
 ATTEMPTS = 100
@@ -54,7 +54,6 @@ class CancelQueued(Verb):
 class OutboundMessageAdmin(MessageAdmin):
     list_display = ("identity", "partner", "number", "status", "purpose", "submitted", "ended")
     sees_payloads = ("msh.view_outboundmessage", "msh.view_payload_outboundmessage")
-    list_filter = searched_by("submitted_at", "Submitted")
     fields = (
         ("identity", "status"),
         ("partner", "number"),

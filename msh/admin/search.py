@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from django import forms
-from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib import messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
@@ -16,9 +16,12 @@ from unfold.contrib.filters.admin import (
 )
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from msh.protocol import sequence
-
 Messages = QuerySet[Any]
+
+
+def _nothing(request: HttpRequest, queryset: Messages, why: str) -> Messages:
+    messages.error(request, f"Nothing was searched: {why}")
+    return queryset.none()
 
 
 class StateFilter(ChoicesDropdownFilter):
@@ -29,10 +32,14 @@ class StateFilter(ChoicesDropdownFilter):
 
 
 class PartnerFilter(AutocompleteSelectFilter):
+    def value(self) -> str:
+        key = super().value() or ""
+        return key if key.isdecimal() else ""
+
     def queryset(self, request: HttpRequest, queryset: Any) -> Messages:
         key = self.value()
-        if key and not key.isdecimal():
-            raise IncorrectLookupParameters
+        if not key and (given := super().value()):
+            return _nothing(request, queryset, f"{given} is no partner.")
         found: Messages = queryset.of_partner(int(key)) if key else queryset
         return found
 
@@ -55,8 +62,8 @@ class NumberFilter(TextFilter):
         value = (self.value() or "").strip()
         if not value:
             return queryset  # type: ignore[no-any-return]
-        if not (value.isascii() and value.isdecimal() and int(value) <= sequence.LAST):
-            return queryset.none()  # type: ignore[no-any-return]
+        if not (value.isascii() and value.isdecimal() and len(value) <= 9):
+            return _nothing(request, queryset, f"{value} is no SequenceNumber: 1 to 999999999.")
         return queryset.numbered(int(value))  # type: ignore[no-any-return]
 
 
@@ -71,44 +78,53 @@ class MomentForm(forms.Form):
 
 
 class MomentFilter(TextFilter):
-    """A bound of `field`, in the time zone of the console."""
+    """The title says what happened then, and the time zone."""
 
     form_class = MomentForm
-    field = ""
-    lookup = ""
 
-    def queryset(self, request: HttpRequest, queryset: Messages) -> Messages:
+    def queryset(self, request: HttpRequest, queryset: Any) -> Messages:
         value = (self.value() or "").strip()
         if not value:
-            return queryset
+            return queryset  # type: ignore[no-any-return]
         try:
             at = datetime.fromisoformat(value)
         except ValueError:
-            raise IncorrectLookupParameters from None
-        aware = at if at.tzinfo else timezone.make_aware(at)
-        return queryset.filter(**{f"{self.field}__{self.lookup}": aware})
+            return _nothing(request, queryset, f"{value} is no time: 2026-11-21T14:05:00.")
+        return self.bounded(queryset, at if at.tzinfo else timezone.make_aware(at))
+
+    def bounded(self, queryset: Any, at: datetime) -> Messages:
+        raise NotImplementedError
 
     def choices(self, changelist: Any) -> Iterator[dict[str, Any]]:
         name = self.parameter_name
-        form = self.form_class(name=name, label=self.title, data={name: self.value()})
-        yield {"form": form}
+        zone = timezone.get_default_timezone_name()
+        label = f"{self.title} ({zone})"
+        yield {"form": self.form_class(name=name, label=label, data={name: self.value()})}
 
 
-def moments(field: str, what: str) -> tuple[type[MomentFilter], type[MomentFilter]]:
-    """Filters for rows whose `field` is between two times."""
-    zone = timezone.get_default_timezone_name()
-    bounds = (("since", "gte"), ("until", "lte"))
-    since, until = (
-        type(
-            f"{name.capitalize()}Filter",
-            (MomentFilter,),
-            {
-                "title": f"{what} {name} ({zone})",
-                "parameter_name": name,
-                "field": field,
-                "lookup": lookup,
-            },
-        )
-        for name, lookup in bounds
-    )
-    return since, until
+class SinceFilter(MomentFilter):
+    title = "Since"
+    parameter_name = "since"
+
+    def bounded(self, queryset: Any, at: datetime) -> Messages:
+        found: Messages = queryset.since(at)
+        return found
+
+
+class UntilFilter(MomentFilter):
+    title = "Until"
+    parameter_name = "until"
+
+    def bounded(self, queryset: Any, at: datetime) -> Messages:
+        found: Messages = queryset.until(at)
+        return found
+
+
+SEARCHED_BY = (
+    ("state", StateFilter),
+    ("link__partner", PartnerFilter),
+    TpaFilter,
+    NumberFilter,
+    SinceFilter,
+    UntilFilter,
+)

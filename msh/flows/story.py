@@ -38,7 +38,7 @@ def story_of(message_id: str) -> list[Moment]:
     """Everything that happened to the messages with this MessageId, sent and received, by time;
     and to one that was refused, of which there is no row but what it was answered."""
     history = History.objects.filter(message_id=message_id)
-    signals = Signal.objects.filter(ref_to_message_id=message_id)
+    signals = Signal.objects.with_ref(message_id)
     sent = OutboundMessage.objects.with_message_id(message_id)
     received = InboundMessage.objects.with_message_id(message_id)
     moments = [*_history(history), *_signals(signals)]

@@ -23,6 +23,10 @@ class InboundState(models.TextChoices):
     RELAYED = "relayed", "relayed: sent on and acknowledged"
 
 
+class InboundMessageQuerySet(MessageQuerySet["InboundMessage"]):
+    time = "received_at"
+
+
 class InboundMessage(models.Model):
     """A message as accepted: once per pair and MessageId.
 
@@ -61,7 +65,7 @@ class InboundMessage(models.Model):
     forward_failures = models.PositiveIntegerField(default=0, db_default=0)
     forward_error = models.TextField(blank=True, default="", db_default="")
 
-    objects = MessageQuerySet["InboundMessage"].as_manager()
+    objects = InboundMessageQuerySet.as_manager()
 
     class Meta:
         ordering = ["-id"]
@@ -74,6 +78,11 @@ class InboundMessage(models.Model):
                 fields=["id"],
                 condition=Q(state__in=["rejected", "parked"]),
                 name="inbound_unusual",
+            ),
+            models.Index(
+                fields=["id"],
+                condition=Q(state__in=["relaying", "relayed"]),
+                name="inbound_relayed",
             ),
             BrinIndex(fields=["received_at"], autosummarize=True, name="inbound_received_at"),
             models.Index(

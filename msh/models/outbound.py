@@ -28,6 +28,8 @@ _BEST_EFFORT_OPEN = Q(state__in=["queued", "in_flight"], semantics="BestEffort")
 
 
 class OutboundMessageQuerySet(MessageQuerySet["OutboundMessage"]):
+    time = "submitted_at"
+
     def queued(self) -> "OutboundMessageQuerySet":
         return self.filter(state=OutboundState.QUEUED)
 
@@ -41,6 +43,8 @@ class OutboundMessageQuerySet(MessageQuerySet["OutboundMessage"]):
                 links = self._link_model().objects.filter(in_flight__isnull=False)
                 flying = list(links.values_list("in_flight", flat=True))
                 return self.filter(Q(pk__in=flying) | (best_effort & Q(state=state)))
+            case OutboundState.SENT:
+                return self.filter(best_effort, state=state)
         return super().in_state(state)
 
 
@@ -126,6 +130,9 @@ class OutboundMessage(models.Model):
                 name="outbound_unusual",
             ),
             BrinIndex(fields=["submitted_at"], autosummarize=True, name="outbound_submitted_at"),
+            models.Index(
+                fields=["id"], condition=Q(semantics="BestEffort"), name="outbound_unreliable"
+            ),
             models.Index(fields=["link", "id"], condition=_RELIABLE_QUEUE, name="outbound_queue"),
             models.Index(
                 fields=["link", "epoch", "sequence_number"],

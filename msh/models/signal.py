@@ -6,6 +6,7 @@ from django.db.models import Q
 from msh.protocol.vocabulary import ErrorCode
 
 from .inbound import InboundMessage
+from .link import InboundLink
 
 
 class SignalKind(models.TextChoices):
@@ -14,15 +15,19 @@ class SignalKind(models.TextChoices):
 
 
 class SignalQuerySet(models.QuerySet["Signal"]):
+    """The index has link, kind and code before the MessageId, so all of them are named."""
+
+    def with_ref(self, message_id: str) -> "SignalQuerySet":
+        links = list(InboundLink.objects.values_list("pk", flat=True))
+        return self._with_ref(message_id).filter(link__in=links)
+
     def about(self, message: InboundMessage) -> "SignalQuerySet":
-        """What was owed for this message: each kind and code is named, as the index has it."""
+        """What was owed for this message."""
+        return self._with_ref(message.message_id).filter(link=message.link_id)
+
+    def _with_ref(self, message_id: str) -> "SignalQuerySet":
         codes = ["", *(code.value for code in ErrorCode)]
-        return self.filter(
-            link=message.link_id,
-            kind__in=SignalKind.values,
-            code__in=codes,
-            ref_to_message_id=message.message_id,
-        )
+        return self.filter(kind__in=SignalKind.values, code__in=codes, ref_to_message_id=message_id)
 
 
 class Signal(models.Model):

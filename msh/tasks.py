@@ -9,6 +9,7 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from msh.flows import advance
+from msh.flows.bulk import run as run_bulk_jobs
 from msh.flows.call_operators import call_operators as call
 from msh.flows.deliver import Deliveries
 from msh.flows.drain import Drain
@@ -109,6 +110,15 @@ def call_operators() -> None:
         call()
     except DatabaseError as error:
         logger.warning("calls to operators wait for the database: %s", error)
+
+
+@shared_task(name="msh.tasks.bulk")
+def bulk() -> None:
+    """Go on with the bulk jobs that operators have started."""
+    try:
+        run_bulk_jobs()
+    except DatabaseError as error:
+        logger.warning("bulk jobs wait for the database: %s", error)
 
 
 @shared_task(name="msh.tasks.prune")

@@ -2,6 +2,7 @@
 
 from . import (
     agreement,
+    bulk,
     consumer,
     delivery,
     history,
@@ -18,6 +19,7 @@ from . import (
 
 __all__ = [
     "agreement",
+    "bulk",
     "consumer",
     "delivery",
     "history",

@@ -59,8 +59,7 @@ class InboundLinkAdmin(ReadOnlyAdmin):
     def settings_in_force(self, link: InboundLink) -> str:
         """What becomes of a number 1 out of turn, and what the partner may take of us."""
         unexpected = {
-            f"{one.tpa_id}: {one.on_unexpected_first}"
-            for one in link.partner.agreements.all()
+            f"{one.tpa_id}: {one.on_unexpected_first}" for one in link.partner.agreements.all()
         }
         limits = link.partner.limits
         return (

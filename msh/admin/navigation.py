@@ -12,6 +12,7 @@ from django.urls import reverse
 from django_celery_beat.models import PeriodicTask
 
 from msh.models import (
+    BulkJob,
     Consumer,
     Delivery,
     History,
@@ -58,6 +59,7 @@ GROUPS = (
             Item("Links", "sync_alt", OutboundLink, alarm=_suspended),
             Item("Incidents", "warning", Incident, alarm=_open_incidents),
             Item("Calls to operators", "notifications", OperatorNotice),
+            Item("Bulk jobs", "checklist", BulkJob),
             Item("Deliveries", "move_to_inbox", Delivery, alarm=_undecided),
         ),
     ),

@@ -25,6 +25,9 @@ class BulkJob(models.Model):
     state = models.CharField(max_length=9, choices=BulkState, default=BulkState.RUNNING)
     started_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True, blank=True)
+    total = models.PositiveIntegerField(default=0, db_default=0)
+    done = models.PositiveIntegerField(default=0, db_default=0)
+    refused = models.PositiveIntegerField(default=0, db_default=0)
     cancelled_by = models.CharField(max_length=150, blank=True, default="")
 
     class Meta:

@@ -3,6 +3,7 @@
 from msh.protocol.lane import OPERATOR
 
 from .actor import SYSTEM, Actor
+from .bulk import cancel_job, claim_item, end_jobs, item_ended, start_job
 from .cancel import cancel_queued
 from .delivery import Consumers, Handover
 from .events import due_events, event_claimed, event_failed, event_told, lock_event
@@ -44,18 +45,22 @@ __all__ = [
     "accept_at_once",
     "add_note",
     "assign_incident",
+    "cancel_job",
     "cancel_queued",
+    "claim_item",
     "claim_notices",
     "corrected",
     "count_traffic",
     "due_events",
     "due_forwards",
     "end_best_effort",
+    "end_jobs",
     "event_claimed",
     "event_failed",
     "event_told",
     "find_work",
     "hold_resets",
+    "item_ended",
     "lock_event",
     "lock_routed",
     "make_notices",
@@ -73,6 +78,7 @@ __all__ = [
     "set_switch",
     "signal_claim",
     "signal_end",
+    "start_job",
     "start_link",
     "submitted",
     "use_outbound_link",

@@ -12,7 +12,7 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
 
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo up test check conformance bench browser lock clean
+.PHONY: help demo up test check conformance bench bench-console browser lock clean
 
 help:
 	@echo 'make demo         two MSHs, a bad link between them, documents, a verdict, two consoles'
@@ -21,6 +21,7 @@ help:
 	@echo 'make check        ruff, mypy, import contracts, missing migrations'
 	@echo 'make conformance  requirement by requirement: which tests prove it, var/conformance.json'
 	@echo 'make bench        how fast, next to bare PostgreSQL, var/bench.json'
+	@echo 'make bench-console  pages of the console with a million messages, var/bench-console.json'
 	@echo 'make lock         write constraints.txt anew from what pyproject.toml allows'
 	@echo 'make clean        remove .venv, var and caches'
 	@echo
@@ -40,6 +41,9 @@ conformance: $(VENV)/ready-to-test browser
 
 bench: $(VENV)/ready-to-run
 	$(PY) -m benchmarks $(ARGS)
+
+bench-console: $(VENV)/ready-to-run
+	$(PY) -m benchmarks.console $(ARGS)
 
 check: $(VENV)/ready-to-test
 	@status=0; run() { echo "$$*"; "$$@" || status=1; }; \

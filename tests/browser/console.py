@@ -14,12 +14,13 @@ from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_K
 from django.contrib.auth.models import Group, User
 from django.contrib.sessions.backends.db import SessionStore
 from django.urls import reverse
-from playwright.sync_api import Browser, Page, Request, Route, sync_playwright
+from playwright.sync_api import Browser, Page, Request, Route, expect, sync_playwright
 
 from tests.exchange.machine import Machine
 
 WAITS = 30_000  # milliseconds, on a busy machine
-DESK, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+DESK = {"width": 1280, "height": 900}
+expect.set_options(timeout=WAITS)
 
 NO_BROWSER = (
     "tests/browser needs Debian's chromium, which is not there:"

@@ -49,3 +49,15 @@ function stale(is) {
     const warning = document.getElementById("dashboard-stale");
     if (warning) warning.hidden = !is;
 }
+
+/* The retry horizon of an agreement, while its fields are edited. */
+document.addEventListener("input", (event) => {
+    const field = /^(.*-)(timeout|retries|retry_interval)$/.exec(event.target.name || "");
+    if (!field) return;
+    const [timeout, retries, interval] = ["timeout", "retries", "retry_interval"].map((name) =>
+        Number(document.getElementsByName(field[1] + name)[0].value),
+    );
+    const shown = event.target.closest(".inline-related, [id]:has([data-horizon])");
+    const horizon = shown && shown.querySelector("[data-horizon]");
+    if (horizon) horizon.textContent = `${timeout + retries * interval} s`;
+});

@@ -6,11 +6,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Count, Exists, Min, Model, OuterRef
+from django.db.models import Case, Count, Exists, Min, Model, OuterRef, When
 from django.http import HttpRequest
 from django.utils import timezone
 
 from msh import health
+from msh.flows.advance import OPERATOR
 from msh.models import Delivery, Incident, OutboundLink, OutboundMessage, Traffic
 from msh.protocol.delivery_events import DeliveryState
 from msh.protocol.lane import LaneState
@@ -27,6 +28,8 @@ STRIP = 200
 """Partners in the strip: those that are not well come first."""
 DAY = timedelta(days=1)
 SLOT = 10  # minutes of one point in the charts
+BY_OPERATOR = Case(When(suspended_for=OPERATOR, then=1), default=0)
+"""Those that an operator suspended on purpose come after the others."""
 NEEDED = ("msh.view_outboundlink", "msh.view_outboundmessage", "msh.view_incident")
 
 
@@ -59,6 +62,7 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     if request.user.has_perms(NEEDED):
         context |= {
             "suspended": _suspended(request),
+            "suspended_url": _list(OutboundLink, LaneState.SUSPENDED),
             "incidents": _incidents(),
             "figures": _figures(now),
             "charts": _charts(now),
@@ -85,7 +89,7 @@ def _suspended(request: HttpRequest) -> Sequence[dict[str, Any]]:
             "queued": link.queued,
             "offers": links.offered(request, link, [RESUME]),
         }
-        for link in found.order_by("suspended_since")[:FIRST_ROWS]
+        for link in found.order_by(BY_OPERATOR, "suspended_since")[:FIRST_ROWS]
     ]
 
 
@@ -114,7 +118,9 @@ def _figures(now: datetime) -> Sequence[Figure]:
     in_flight = OutboundLink.objects.exclude(in_flight=None).count()
     queued, oldest = _queue()
     return [
-        Figure("Suspended partners", suspended, _list(OutboundLink, "suspended"), alarm=True),
+        Figure(
+            "Suspended partners", suspended, _list(OutboundLink, LaneState.SUSPENDED), alarm=True
+        ),
         Figure("Open incidents", incidents, cells.list_url(Incident, **{"is": "open"}), alarm=True),
         Figure("In flight", in_flight, _list(OutboundMessage, "in_flight")),
         Figure("Queued", queued, _list(OutboundMessage, "queued"), oldest),

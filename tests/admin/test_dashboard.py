@@ -50,6 +50,16 @@ def test_suspended_partners_come_first_with_the_cause_and_the_message(onlooker: 
     assert reverse("admin:msh_outboundlink_resume", args=[world.link.pk]) not in page
 
 
+def test_what_an_operator_suspended_comes_after_what_needs_one(onlooker: Client) -> None:
+    moved = waiting_world()
+    operate.suspend(moved.there, Actor("ann", "they move"))
+    refused = suspended_world()
+
+    shown = onlooker.get(PAGE).context["suspended"]
+
+    assert [one["link"].partner for one in shown] == [refused.there, moved.there]
+
+
 def test_who_may_resume_is_offered_it_there() -> None:
     world = suspended_world()
 

@@ -62,7 +62,7 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     if request.user.has_perms(NEEDED):
         context |= {
             "suspended": _suspended(request),
-            "suspended_url": _list(OutboundLink, LaneState.SUSPENDED),
+            "suspended_url": _list(OutboundLink, "suspended"),
             "incidents": _incidents(),
             "figures": _figures(now),
             "charts": _charts(now),

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from msh.models import BulkItem, BulkJob, BulkState
 
-from .lanes import Actor
+from .actor import Actor
 
 
 def start_job(job: BulkJob, rows: Iterable[tuple[int, str]]) -> None:

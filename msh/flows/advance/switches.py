@@ -5,7 +5,7 @@ from enum import StrEnum
 from msh.models import Direction, History
 from partners.models import Partner
 
-from .lanes import Actor
+from .actor import Actor
 
 
 class Switch(StrEnum):

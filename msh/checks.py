@@ -22,7 +22,20 @@ def check_settings(
     **kwargs: Any,
 ) -> list[CheckMessage]:
     uris = (*_uri("MSH_URI"), *_uri("MSH_ERROR_URI"))
-    return [*_database(), *uris, *_fernet_keys(), *_disk_path()]
+    return [*_database(), *uris, *_fernet_keys(), *_disk_path(), *_webhook()]
+
+
+def _webhook() -> Iterator[CheckMessage]:
+    """Its address may hold a secret, so it is not repeated."""
+    parts = urlsplit(settings.MSH_OPERATORS_WEBHOOK)
+    if settings.MSH_OPERATORS_WEBHOOK and not (
+        parts.scheme in {"http", "https"} and parts.hostname
+    ):
+        yield Error(
+            "MSH_OPERATORS_WEBHOOK is not an address that can be POSTed to.",
+            hint="Write https://HOST/PATH, or leave it empty: then nobody is called by webhook.",
+            id="msh.E007",
+        )
 
 
 def _disk_path() -> Iterator[CheckMessage]:

@@ -2,12 +2,14 @@
 
 from . import (
     agreement,
+    bulk,
     consumer,
     delivery,
     history,
     inbound_link,
     inbound_message,
     incident,
+    notice,
     outbound_link,
     outbound_message,
     schedules,
@@ -17,12 +19,14 @@ from . import (
 
 __all__ = [
     "agreement",
+    "bulk",
     "consumer",
     "delivery",
     "history",
     "inbound_link",
     "inbound_message",
     "incident",
+    "notice",
     "outbound_link",
     "outbound_message",
     "schedules",

@@ -1,18 +1,26 @@
 """What we keep. Every durable thing is a row here; `flows.advance` alone writes state."""
 
+from .bulk import BulkItem, BulkJob, BulkState, BulkVerb
 from .consumer import Consumer, ConsumerKind
 from .delivery import Delivery
 from .history import History
 from .inbound import InboundMessage, InboundState
-from .incident import Direction, Incident
+from .incident import Direction, Incident, IncidentNote
 from .link import InboundLink, OutboundLink
+from .notice import Channel, OperatorNotice
 from .outbound import Attempt, OutboundMessage, OutboundState
 from .party_event import PartyEvent
 from .payload import InboundPayload, OutboundPayload
 from .signal import Signal, SignalKind
+from .traffic import Traffic
 
 __all__ = [
     "Attempt",
+    "BulkItem",
+    "BulkJob",
+    "BulkState",
+    "BulkVerb",
+    "Channel",
     "Consumer",
     "ConsumerKind",
     "Delivery",
@@ -23,6 +31,8 @@ __all__ = [
     "InboundPayload",
     "InboundState",
     "Incident",
+    "IncidentNote",
+    "OperatorNotice",
     "OutboundLink",
     "OutboundMessage",
     "OutboundPayload",
@@ -30,4 +40,5 @@ __all__ = [
     "PartyEvent",
     "Signal",
     "SignalKind",
+    "Traffic",
 ]

@@ -1,7 +1,8 @@
 """Message to bytes and back. What flows call; one dialect, ebXML message header 0.21C."""
 
+from .display import as_text, indented
 from .mail import in_lines, package_of
-from .mime import new_boundary
+from .mime import new_boundary, part_content
 from .trp.envelope import (
     HEADER_LIMIT,
     check_names,
@@ -16,6 +17,7 @@ from .trp.fields import locate
 
 __all__ = [
     "HEADER_LIMIT",
+    "as_text",
     "check_names",
     "compose_head",
     "compose_parts",
@@ -23,8 +25,10 @@ __all__ = [
     "compose_signal",
     "content_type",
     "in_lines",
+    "indented",
     "locate",
     "new_boundary",
     "package_of",
     "parse",
+    "part_content",
 ]

@@ -18,7 +18,8 @@ CONSUMING = {point for point in CrashPoint if point.startswith("consumer-")} | {
     CrashPoint.DELIVER_AFTER_CLAIM
 }
 SUBMITTING = {CrashPoint.SUBMIT_BEFORE_COMMIT, CrashPoint.SUBMIT_AFTER_COMMIT}
-ELSEWHERE = {*SUBMITTING, *FORWARDING, *CONSUMING}
+BULK = {CrashPoint.BULK_BEFORE_COMMIT}  # test_bulk.py
+ELSEWHERE = {*SUBMITTING, *FORWARDING, *CONSUMING, *BULK}
 
 
 @pytest.fixture

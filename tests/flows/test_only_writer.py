@@ -4,7 +4,10 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-STATE = "(?:Out|In)bound(?:Link|Message)|Attempt|Signal|Incident|History|PartyEvent|Delivery"
+STATE = (
+    "(?:Out|In)bound(?:Link|Message)|Attempt|Signal|Incident(?:Note)?|History|PartyEvent|Delivery"
+    "|OperatorNotice|Bulk(?:Job|Item)|Traffic"
+)
 WRITES = re.compile(
     rf"(?:{STATE})\.objects[^#\n]*\.(?:(?:bulk_|update_or_)?create|(?:bulk_)?update|delete)\("
     rf"|\bUPDATE msh_|\bINSERT INTO msh_|\bDELETE FROM (?:msh_|{{table)"

@@ -21,6 +21,7 @@ from msh.protocol.delivery_events import (
     Leave,
     OnFailure,
     OutcomeKept,
+    ParkRequested,
     Policy,
     RejectionMarked,
     ResolverAnswered,
@@ -57,6 +58,7 @@ EVENTS: dict[str, DeliveryEvent] = {
     "mark completed": CompletionMarked(),
     "mark rejected": RejectionMarked(),
     "ask": ResolverRequested(),
+    "park": ParkRequested(),
 }
 LEASED, LATER = NOW + timedelta(seconds=30), NOW + timedelta(seconds=60)
 
@@ -119,6 +121,7 @@ def _ended(state: DeliveryState) -> dict[str, Cell]:
 
 
 _RUN = _becomes(S.PROCESSING, Run(2), attempt=2, due=LEASED)
+_PARKED = _becomes(S.PARKED, SetAside(), due=None, aside=True)
 
 # What is not named raises.
 TABLE: dict[DeliveryState, dict[str, Cell]] = {
@@ -131,13 +134,14 @@ TABLE: dict[DeliveryState, dict[str, Cell]] = {
         "duplicate": _COMPLETED,
         "unsure": _becomes(S.IN_DOUBT, _DOUBT, due=None),
     },
-    S.FAILED: {**_waits(S.FAILED), "looked": _RUN},
-    S.BLOCKED: _waits(S.BLOCKED),
+    S.FAILED: {**_waits(S.FAILED), "looked": _RUN, "park": _PARKED},
+    S.BLOCKED: {**_waits(S.BLOCKED), "park": _PARKED},
     S.PARKED: _waits(S.PARKED),
     S.IN_DOUBT: {
         **_waits(S.IN_DOUBT),
         "failed": _becomes(S.FAILED, due=LATER, failures=2),
         "ask": _becomes(S.PROCESSING, due=NOW, failures=0),
+        "park": Cell({"aside": True}, (SetAside(), Note("", "set aside, in doubt still"))),
     },
     S.COMPLETED: _ended(S.COMPLETED),
     S.REJECTED: {
@@ -251,6 +255,15 @@ def test_an_earlier_attempt_changes_nothing() -> None:
     for event in (AttemptSucceeded(1), AttemptFailed(1, "x"), ResolverAnswered(1, V.DUPLICATE)):
         note = Note("", f"{type(event).__name__} of an earlier attempt")
         assert step(before, event, POLICY, now=NOW) == (before, (note,))
+
+
+@pytest.mark.parametrize("state", [S.FAILED, S.BLOCKED, S.IN_DOUBT])
+def test_a_parked_message_lets_its_pair_go_on(state: DeliveryState) -> None:
+    after, effects = step(Delivery(state, 1, due=FUTURE), ParkRequested(), POLICY, now=NOW)
+    assert after.aside
+    assert SetAside() in effects
+    with pytest.raises(IllegalTransition):
+        step(after, ParkRequested(), POLICY, now=NOW)
 
 
 def test_a_kept_outcome_lets_the_message_go_and_is_found_as_a_duplicate_before() -> None:

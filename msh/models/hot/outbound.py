@@ -130,17 +130,19 @@ LOCK_BEST_EFFORT_IN_FLIGHT = """
     ORDER BY id FOR NO KEY UPDATE
 """
 
-# No row without a link in use, and none for a MessageId that is known.
+# No row without a link in use, none for a MessageId that is known, none of an application where
+# an operator has closed the partner to them: what is sent on for others is no application's.
 SUBMIT_MESSAGE = f"""
     WITH message AS (
         INSERT INTO msh_outboundmessage
             (link_id, agreement_id, message_id, semantics, state, conversation_id,
              service_interface, action, ref_to_message_id, submitted_at, content_digest, size,
              boundary, relays_id)
-        SELECT link.id, %s, %s, %s, 'queued', %s, %s, %s, %s, %s, %s, %s, %s,
-               %s::bigint
-        FROM msh_outboundlink link JOIN partners_partner partner ON partner.id = link.partner_id
+        SELECT link.id, %s, %s, %s, 'queued', %s, %s, %s, %s, %s, %s, %s, %s, given.relays
+        FROM (SELECT %s::bigint AS relays) given, msh_outboundlink link
+        JOIN partners_partner partner ON partner.id = link.partner_id
         WHERE link.partner_id = %s AND partner.in_use
+          AND (partner.accepts OR given.relays IS NOT NULL)
         ON CONFLICT (link_id, message_id) DO NOTHING
         RETURNING id, link_id),
     parts AS (

@@ -1,0 +1,154 @@
+"""One verb for many rows: counted first, then done one by one in the background.
+
+What is done to a row and the mark that it was done commit together: a worker that is killed leaves
+no row half done, and the next one goes on where it was.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import DatabaseError, transaction
+from django.db.models import QuerySet
+
+from msh.faults import CrashPoint, reach
+from msh.flows import advance, operate
+from msh.flows.advance import Actor
+from msh.flows.decide import decide
+from msh.flows.operate import NotPossible
+from msh.models import BulkItem, BulkJob, BulkVerb, Delivery, OutboundLink
+from msh.protocol.delivery_events import DeliveryState
+from partners.models import Partner
+
+logger = logging.getLogger(__name__)
+
+LIMIT = 100_000
+"""Rows of one job at most."""
+SLICE = 10.0
+"""Seconds after which a worker gives its thread back; beat sends it again."""
+
+_running = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a verb is about: the rows since a time, how each is called, and what is done to it."""
+
+    rows: Callable[[datetime], QuerySet[Any]]
+    key: str
+    label: Callable[[Any], str]
+    act: Callable[[int, Actor], None]
+
+
+def _suspended(since: datetime) -> QuerySet[OutboundLink]:
+    suspended = OutboundLink.objects.suspended().filter(suspended_since__gte=since)
+    return suspended.select_related("partner").order_by("suspended_since", "pk")
+
+
+def _parked(since: datetime) -> QuerySet[Delivery]:
+    """In doubt is none of them: running that again might do it twice."""
+    states = [DeliveryState.PARKED, DeliveryState.BLOCKED]
+    parked = Delivery.objects.filter(state__in=states, ended_at__gte=since)
+    return parked.select_related("consumer", "message").order_by("pk")
+
+
+def _resume(key: int, actor: Actor) -> None:
+    operate.resume(Partner.objects.get(pk=key), actor)
+
+
+def _run_again(key: int, actor: Actor) -> None:
+    decided = decide([key], "run-again", actor)
+    if decided.refused:
+        raise NotPossible(decided.refused[0])
+
+
+CHOICES: dict[str, Choice] = {
+    BulkVerb.RESUME: Choice(_suspended, "partner_id", lambda link: link.partner.name, _resume),
+    BulkVerb.RUN_AGAIN: Choice(_parked, "pk", str, _run_again),
+}
+
+
+def count(verb: str, since: datetime) -> int:
+    """How many rows a job would be about now."""
+    return CHOICES[verb].rows(since).count()
+
+
+def first(verb: str, since: datetime, limit: int) -> list[str]:
+    """How the first of them are called."""
+    choice = CHOICES[verb]
+    return [choice.label(row) for row in choice.rows(since)[:limit]]
+
+
+def start(verb: str, since: datetime, counted: int, actor: Actor) -> BulkJob:
+    """Choose the rows and begin. What comes later is not in it.
+
+    `counted` is how many the operator has seen. Raises NotPossible if they are others now.
+    """
+    choice = CHOICES[verb]
+    with transaction.atomic():
+        found = choice.rows(since)[: LIMIT + 1]
+        rows = [(getattr(row, choice.key), choice.label(row)) for row in found]
+        if len(rows) > LIMIT:
+            raise NotPossible(f"These are more than {LIMIT}: choose a later time first.")
+        if not rows or len(rows) != counted:
+            raise NotPossible(f"There were {counted}, now there are {len(rows)}: look again.")
+        job = BulkJob(
+            verb=verb, since=since, actor=actor.name, reason=actor.reason, total=len(rows)
+        )
+        advance.start_job(job, rows)
+    return job
+
+
+def cancel(job: BulkJob, actor: Actor) -> None:
+    """Begin no more rows of it. What was done stays done."""
+    if not advance.cancel_job(job, actor):
+        raise NotPossible("This job has ended already.")
+
+
+def run() -> int:
+    """Go on with every running job; how many rows were dealt with. One thread of a process."""
+    if not _running.acquire(blocking=False):
+        return 0
+    try:
+        return _run(until=time.monotonic() + SLICE)
+    finally:
+        _running.release()
+
+
+def _run(until: float) -> int:
+    dealt_with = 0
+    passed_over: set[int] = set()
+    while time.monotonic() < until:
+        with transaction.atomic():
+            item = advance.claim_item(passed_over)
+            if item is None:
+                break
+            if _deal_with(item):
+                dealt_with += 1
+            else:
+                passed_over.add(item.pk)
+            reach(CrashPoint.BULK_BEFORE_COMMIT)
+    advance.end_jobs()
+    return dealt_with
+
+
+def _deal_with(item: BulkItem) -> bool:
+    """False if the database refused: then it is tried again later."""
+    actor = Actor(item.job.actor, f"{item.job.reason} (bulk job {item.job_id})")
+    refused = ""
+    try:
+        with transaction.atomic():
+            CHOICES[item.job.verb].act(item.key, actor)
+    except NotPossible as why:
+        refused = str(why)
+    except Partner.DoesNotExist:
+        refused = "The partner is gone."
+    except DatabaseError as error:
+        logger.warning("bulk job %s passes over %s: %s", item.job_id, item.label, error)
+        return False
+    advance.item_ended(item, refused)
+    return True

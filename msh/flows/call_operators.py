@@ -107,6 +107,7 @@ def _subject(notices: Sequence[OperatorNotice]) -> str:
 
 
 def _paragraph(document: dict[str, Any]) -> str:
+    document = {**document, "what": document["what"].replace("_", " ")}
     lines = (f"{name.replace('_', ' ')}: {value}\n" for name, value in document.items() if value)
     return "".join(lines)
 

@@ -6,7 +6,11 @@ from django import forms
 from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
 from django.template.defaultfilters import filesizeformat
-from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
+from unfold.widgets import (
+    UnfoldAdminFileFieldWidget,  # a plain one has unfold's script write into other fields
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextInputWidget,
+)
 
 from msh.flows import correct
 from msh.flows.advance import Actor
@@ -51,7 +55,7 @@ class CorrectionForm(ReasonForm):
                 required=False,
                 validators=[_check_size],
                 help_text=f"Sent as {cells.visible(part.content_type)}. None: as it is.",
-                widget=forms.FileInput,
+                widget=UnfoldAdminFileFieldWidget(),
             )
 
 

@@ -11,6 +11,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.views.decorators.http import require_safe
 from unfold.admin import ModelAdmin
+from unfold.widgets import UnfoldAdminFileFieldWidget
 
 from partners import export, setup
 
@@ -29,7 +30,9 @@ LIMIT = 5 * 1024 * 1024  # bytes of a document
 class DocumentForm(forms.Form):
     """A document as a file, or with `seen` as the text that was shown before."""
 
-    file = forms.FileField(label="JSON document", required=False, widget=forms.FileInput)
+    file = forms.FileField(
+        label="JSON document", required=False, widget=UnfoldAdminFileFieldWidget()
+    )
     text = forms.CharField(required=False, widget=forms.HiddenInput)
     seen = forms.CharField(required=False, strip=False, widget=forms.HiddenInput)
 

@@ -61,6 +61,7 @@ def test_a_corrected_copy_takes_the_place_of_a_queued_message(
     expect(page.get_by_text("Instead of it")).to_be_visible()
     copy = OutboundMessage.objects.get(corrects=queued)
     assert payload_of(copy, 1).content == b"<Order price='1'/>"
+    assert (copy.service_interface, copy.action) == (queued.service_interface, queued.action)
     page.get_by_role("link", name=copy.message_id).click()
     expect(page.get_by_role("link", name=queued.message_id)).to_be_visible()
 

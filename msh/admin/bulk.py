@@ -30,13 +30,14 @@ EACH = {
 }
 """What it takes to do it to one row."""
 CONSEQUENCES = {
-    BulkVerb.RESUME: "Every partner of which sending was suspended since then, and is, is resumed,"
+    BulkVerb.RESUME: "Every partner that was suspended since then, and still is, is resumed,"
     " one by one: the message in flight is sent again, same bytes and number, with a fresh retry"
     " counter, then its queue in order. Their open incidents are resolved with your reason."
     " Partners whose numbers have parted are suspended again: mend those one by one.",
-    BulkVerb.RUN_AGAIN: "Every delivery that was parked or blocked since then, and is, is given to"
-    " its consumer again, one by one, with fresh retries. If the consumer has it already, only the"
-    " Idempotency-Key keeps it from being taken twice. Deliveries in doubt are not among them.",
+    BulkVerb.RUN_AGAIN: "Every delivery that was parked or blocked since then, and still is, is"
+    " given to its consumer again, one by one, with fresh retries. If the consumer has it already,"
+    " only the Idempotency-Key keeps it from being taken twice. Deliveries in doubt are not among"
+    " them.",
 }
 NAMED = 20
 """Rows of a preview that are named."""

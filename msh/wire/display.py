@@ -5,18 +5,9 @@ import codecs
 from lxml import etree
 
 from . import mime
-from .document import DEPTH_LIMIT, MARKUP_LIMIT
+from .document import MARKUP_LIMIT, hardened, too_deep
 
-# As `document` reads, but keeping what a machine need not see.
-_PARSER = etree.XMLParser(
-    encoding="utf-8",
-    resolve_entities=False,
-    no_network=True,
-    load_dtd=False,
-    huge_tree=False,
-    remove_blank_text=True,
-)
-_too_deep = etree.XPath(f"boolean({'/*' * (DEPTH_LIMIT + 1)})")
+_PARSER = hardened(drops_remarks=False)
 
 
 def as_text(content_type: str, content: bytes, limit: int) -> str | None:
@@ -40,6 +31,6 @@ def indented(content: bytes) -> str | None:
         root = etree.fromstring(content, _PARSER)
     except etree.XMLSyntaxError:
         return None
-    if _too_deep(root):
+    if too_deep(root):
         return None
     return str(etree.tostring(root.getroottree(), pretty_print=True, encoding="unicode"))

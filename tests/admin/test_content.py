@@ -176,6 +176,7 @@ def test_the_header_is_as_it_was_sent_and_came(reader: Client) -> None:
     assert sent_bytes == received_bytes == bytes(received.header)
 
 
+@pytest.mark.requirement("000-027")
 def test_the_bytes_of_every_attempt_and_their_hash(reader: Client) -> None:
     world = make_world()
     message = world.submit()
@@ -270,6 +271,7 @@ def test_nothing_is_taken_by_post(reader: Client) -> None:
     assert History.objects.count() == before
 
 
+@pytest.mark.requirement("000-012")
 def test_duplicates_are_counted(reader: Client) -> None:
     world = make_world()
     world.submit()

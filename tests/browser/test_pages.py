@@ -53,8 +53,9 @@ def test_a_corrected_copy_takes_the_place_of_a_queued_message(
     page.get_by_role("link", name="Cancel and submit a corrected copy").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Reason").fill("wrong price")
-    corrected = {"name": "order.xml", "mimeType": "text/xml", "buffer": b"<Order price='1'/>"}
-    dialog.get_by_label("Instead of payload 1").set_input_files(files=[corrected])
+    dialog.get_by_label("Instead of payload 1").set_input_files(
+        {"name": "order.xml", "mimeType": "text/xml", "buffer": b"<Order price='1'/>"}
+    )
     console.picture(page, "console-correct")
     dialog.get_by_role("button", name="Cancel and submit a corrected copy").click()
 

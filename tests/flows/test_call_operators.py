@@ -69,6 +69,7 @@ def due_again() -> None:
     OperatorNotice.objects.update(due=timezone.now() - timedelta(seconds=1))
 
 
+@pytest.mark.requirement("000-023", "000-032")
 def test_an_incident_is_told_by_mail_and_by_webhook(mailbox: Mailbox, hook: Peer) -> None:
     world = suspended_world()
     incident = Incident.objects.get()

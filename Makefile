@@ -12,7 +12,7 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
 
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo up test check conformance bench lock clean
+.PHONY: help demo up test check conformance bench bench-console browser lock clean
 
 help:
 	@echo 'make demo         two MSHs, a bad link between them, documents, a verdict, two consoles'
@@ -21,6 +21,7 @@ help:
 	@echo 'make check        ruff, mypy, import contracts, missing migrations'
 	@echo 'make conformance  requirement by requirement: which tests prove it, var/conformance.json'
 	@echo 'make bench        how fast, next to bare PostgreSQL, var/bench.json'
+	@echo 'make bench-console  pages of the console with a million messages, var/bench-console.json'
 	@echo 'make lock         write constraints.txt anew from what pyproject.toml allows'
 	@echo 'make clean        remove .venv, var and caches'
 	@echo
@@ -32,14 +33,17 @@ demo: $(VENV)/ready-to-run
 up: $(VENV)/ready-to-run
 	$(PY) manage.py up --data var/msh --port 8000 $(ARGS)
 
-test: $(VENV)/ready-to-test
-	$(PY) -m pytest -n 2 $(ARGS)
+test: $(VENV)/ready-to-test browser
+	$(PY) -m pytest -n 3 --dist loadgroup $(ARGS)
 
-conformance: $(VENV)/ready-to-test
-	$(PY) -m pytest -n 2 -q -m requirement --conformance var/conformance.json $(ARGS)
+conformance: $(VENV)/ready-to-test browser
+	$(PY) -m pytest -n 3 --dist loadgroup -q -m requirement --conformance var/conformance.json $(ARGS)
 
 bench: $(VENV)/ready-to-run
 	$(PY) -m benchmarks $(ARGS)
+
+bench-console: $(VENV)/ready-to-run
+	$(PY) -m benchmarks.console $(ARGS)
 
 check: $(VENV)/ready-to-test
 	@status=0; run() { echo "$$*"; "$$@" || status=1; }; \
@@ -49,6 +53,12 @@ check: $(VENV)/ready-to-test
 	run $(VENV)/bin/lint-imports; \
 	run $(PY) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run --skip-checks; \
 	exit $$status
+
+# For tests/browser. Where it cannot be installed, those tests say what is missing.
+browser:
+	@command -v chromium >/dev/null || [ -n "$$CHROMIUM" ] || [ "$$(id -u)" != 0 ] || \
+	! command -v apt-get >/dev/null || \
+	{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } || true
 
 lock:
 	rm -rf var/lock && $(PYTHON) -m venv var/lock

@@ -70,7 +70,7 @@ def add_arguments(parser: ArgumentParser) -> None:
             type=float,
             default=getattr(rates, name),
             metavar="SHARE",
-            help="share of POSTs that meet this fault (%(default)s)",
+            help="share of POSTs or mails that meet this fault (%(default)s)",
         )
 
 

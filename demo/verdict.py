@@ -69,7 +69,7 @@ def render(verdict: Verdict) -> RenderableType:
 
 def _headline(verdict: Verdict) -> Text:
     exchanged = f"{verdict.delivered} of {verdict.submitted} messages"
-    disturbed = f"{verdict.traffic.disturbed_percent} % of {verdict.traffic.posts} POSTs disturbed"
+    disturbed = f"{verdict.traffic.disturbed_percent} % of {verdict.traffic.posts} copies disturbed"
     if verdict.good:
         word, style = " ONCE AND ONLY ONCE, IN ORDER ", "bold white on green"
     elif verdict.finished:
@@ -98,8 +98,8 @@ def _traffic(verdict: Verdict) -> Table:
     table.add_column(style="dim")
     faults = ", ".join(f"{fault} {count}" for fault, count in seen.faults.items())
     rows = (
-        ("messages", seen.messages, f"POSTs, {verdict.attempts} attempts in the senders' books"),
-        ("Acks", seen.acknowledgements, f"POSTs, and {seen.others} of other signals"),
+        ("messages", seen.messages, f"copies, {verdict.attempts} attempts in the senders' books"),
+        ("Acks", seen.acknowledgements, f"copies, and {seen.others} of other signals"),
         ("disturbed", seen.disturbed, faults or "nothing"),
         ("kill -9", verdict.kills, f"of processes, so that {seen.unreachable} copies met nobody"),
         ("resumed", verdict.operator_resumes, "lanes that were suspended, by the demo's operator"),

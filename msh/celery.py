@@ -4,7 +4,7 @@ import os
 from typing import Any
 
 from celery import Celery
-from celery.signals import task_postrun, worker_ready
+from celery.signals import after_task_publish, beat_init, task_postrun, worker_ready
 from kombu import Connection
 
 from msh.processes import settle_memory
@@ -38,3 +38,15 @@ def _note_sweep(**_: Any) -> None:
     from msh import health  # noqa: PLC0415  it needs Django's settings
 
     health.note_sweep()
+
+
+@beat_init.connect
+def _note_beats(**_: Any) -> None:
+    """In the process of beat alone: the console says when it has stopped."""
+    after_task_publish.connect(_note_beat)
+
+
+def _note_beat(**_: Any) -> None:
+    from msh import health  # noqa: PLC0415  it needs Django's settings
+
+    health.note_beat()

@@ -25,7 +25,7 @@ def check_settings(
     **kwargs: Any,
 ) -> list[CheckMessage]:
     uris = (*_uri("MSH_URI"), *_uri("MSH_ERROR_URI"))
-    return [*_database(), *uris, *_fernet_keys(), *_disk_path(), *_api_rate()]
+    return [*_database(), *uris, *_fernet_keys(), *_disk_path(), *_webhook(), *_api_rate()]
 
 
 def _api_rate() -> Iterator[CheckMessage]:
@@ -34,6 +34,19 @@ def _api_rate() -> Iterator[CheckMessage]:
             f"MSH_API_RATE is {settings.MSH_API_RATE!r}, which is not a rate.",
             hint="Set it to a number per second, minute, hour or day, as 200/second, or to"
             " nothing.",
+            id="msh.E008",
+        )
+
+
+def _webhook() -> Iterator[CheckMessage]:
+    """Its address may hold a secret, so it is not repeated."""
+    parts = urlsplit(settings.MSH_OPERATORS_WEBHOOK)
+    if settings.MSH_OPERATORS_WEBHOOK and not (
+        parts.scheme in {"http", "https"} and parts.hostname
+    ):
+        yield Error(
+            "MSH_OPERATORS_WEBHOOK is not an address that can be POSTed to.",
+            hint="Write https://HOST/PATH, or leave it empty: then nobody is called by webhook.",
             id="msh.E007",
         )
 

@@ -43,6 +43,7 @@ class CrashPoint(StrEnum):
     FORWARD_AFTER_COMMIT = "forward-after-commit"
     NOTIFY_BEFORE_COMMIT = "notify-before-commit"
     NOTIFY_AFTER_COMMIT = "notify-after-commit"
+    BULK_BEFORE_COMMIT = "bulk-before-commit"
 
 
 _FILE = os.environ.get("MSH_CRASH_FILE")

@@ -6,6 +6,7 @@ reported and never refused over: with the broker or the worker down, accepting g
 
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 
 import redis
@@ -15,7 +16,8 @@ from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
 _SWEPT = "msh:swept"
-_SWEEP_OVERDUE = 5.0  # seconds without a sweep, which is due every second
+_BEATEN = "msh:beaten"
+_OVERDUE = 5.0  # seconds without what happens every second
 
 
 def live(request: HttpRequest) -> HttpResponse:
@@ -32,6 +34,43 @@ def note_sweep() -> None:
     """Say that a worker has just done a task."""
     with suppress(redis.RedisError):
         _redis().set(_SWEPT, time.time())
+
+
+def note_beat() -> None:
+    """Say that beat has just sent a task."""
+    with suppress(redis.RedisError):
+        _redis().set(_BEATEN, time.time())
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """Whether a process shows signs of life, and the same in a sentence."""
+
+    name: str
+    alive: bool
+    words: str
+
+
+def processes() -> list[Process]:
+    """Beat and worker, by what they did last. Without the broker nobody knows."""
+    try:
+        beaten, swept = _redis().mget(_BEATEN, _SWEPT)
+    except redis.RedisError as error:
+        unknown = f"unknown: Redis does not answer ({type(error).__name__})"
+        return [Process(name, alive=False, words=unknown) for name in ("beat", "worker")]
+    return [
+        _process("beat", beaten, "sent its last task", "nothing falls due while it is down"),
+        _process("worker", swept, "did its last task", "nothing is sent or delivered without it"),
+    ]
+
+
+def _process(name: str, last: bytes | str | None, did: str, then: str) -> Process:
+    if last is None:
+        return Process(name, alive=False, words=f"has never run: {then}")
+    ago = max(time.time() - float(last), 0.0)
+    alive = ago <= _OVERDUE
+    words = f"{did} {ago:.0f} s ago"
+    return Process(name, alive, words if alive else f"{words}: {then}")
 
 
 def _database_state() -> str:
@@ -62,7 +101,7 @@ def _nudge_states() -> dict[str, str]:
         swept = _redis().get(_SWEPT)
     except redis.RedisError:
         return {"broker": "unreachable", "sweep": "unknown"}
-    late = swept is None or time.time() - float(swept) > _SWEEP_OVERDUE
+    late = swept is None or time.time() - float(swept) > _OVERDUE
     return {"broker": "ok", "sweep": "late" if late else "ok"}
 
 

@@ -4,7 +4,7 @@
 """
 
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 from zlib import crc32
 
 import environ
@@ -36,6 +36,13 @@ MSH_FROM_PARTY_HANDLER = env.str("MSH_FROM_PARTY_HANDLER", default="")
 """Who is told what became of a message: a dotted path, or an http(s) address. Empty: nobody."""
 MSH_FROM_PARTY_AUTHORIZATION = env.str("MSH_FROM_PARTY_AUTHORIZATION", default="")
 """The Authorization header of what goes to that address."""
+MSH_OPERATORS_EMAIL = env.list("MSH_OPERATORS_EMAIL", default=[])
+"""Who is called when an incident opens or a message is late, through EMAIL_URL. Empty: nobody."""
+MSH_OPERATORS_WEBHOOK = env.str("MSH_OPERATORS_WEBHOOK", default="")
+"""An address to which the same is POSTed as JSON."""
+MSH_OPERATORS_WEBHOOK_AUTHORIZATION = env.str("MSH_OPERATORS_WEBHOOK_AUTHORIZATION", default="")
+MSH_CONSOLE_URL = env.str("MSH_CONSOLE_URL", default=urljoin(MSH_URI, "/admin/"))
+"""Where the links in those calls lead: the console as operators reach it."""
 MSH_KEEP_MESSAGES = env.int("MSH_KEEP_MESSAGES", default=365)
 """Days that a message is kept after its end: its id as long as that (D39)."""
 MSH_KEEP_PAYLOADS = env.int("MSH_KEEP_PAYLOADS", default=90)
@@ -51,6 +58,9 @@ EMAIL_HOST, EMAIL_PORT = _mail["EMAIL_HOST"], _mail["EMAIL_PORT"]
 EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = _mail["EMAIL_HOST_USER"], _mail["EMAIL_HOST_PASSWORD"]
 EMAIL_USE_TLS = _mail.get("EMAIL_USE_TLS", False)
 EMAIL_USE_SSL = _mail.get("EMAIL_USE_SSL", False)
+EMAIL_TIMEOUT = 10  # seconds
+MSH_MAIL_DOMAIN = urlsplit(MSH_URI).hostname or "localhost"
+MSH_OPERATORS_EMAIL_FROM = env.str("MSH_OPERATORS_EMAIL_FROM", default=f"msh@{MSH_MAIL_DOMAIN}")
 
 # --- Django -------------------------------------------------------------------------------------
 DEBUG = env.bool("DEBUG", default=False)
@@ -122,6 +132,8 @@ UNFOLD = {
     "SITE_SYMBOL": "swap_horiz",
     "SITE_URL": None,
     "STYLES": ["msh.admin.navigation.stylesheet"],
+    "SCRIPTS": ["msh.admin.navigation.script"],
+    "DASHBOARD_CALLBACK": "msh.admin.dashboard.context",
     "SIDEBAR": {"navigation": "msh.admin.navigation.sidebar"},
 }
 

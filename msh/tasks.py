@@ -6,7 +6,11 @@ from functools import cache
 from celery import shared_task
 from celery.signals import worker_shutting_down
 from django.db import DatabaseError
+from django.utils import timezone
 
+from msh.flows import advance
+from msh.flows.bulk import run as run_bulk_jobs
+from msh.flows.call_operators import call_operators as call
 from msh.flows.deliver import Deliveries
 from msh.flows.drain import Drain
 from msh.flows.forward import forward as forward_due
@@ -88,6 +92,33 @@ def watch() -> None:
         watch_links()
     except DatabaseError as error:
         logger.warning("watching waits for the database: %s", error)
+
+
+@shared_task(name="msh.tasks.count_traffic")
+def count_traffic() -> None:
+    """Count the messages of the last minutes, for the console."""
+    try:
+        advance.count_traffic(timezone.now())
+    except DatabaseError as error:
+        logger.warning("counting waits for the database: %s", error)
+
+
+@shared_task(name="msh.tasks.call_operators")
+def call_operators() -> None:
+    """Tell operators of incidents and late messages, by e-mail and webhook."""
+    try:
+        call()
+    except DatabaseError as error:
+        logger.warning("calls to operators wait for the database: %s", error)
+
+
+@shared_task(name="msh.tasks.bulk")
+def bulk() -> None:
+    """Go on with the bulk jobs that operators have started."""
+    try:
+        run_bulk_jobs()
+    except DatabaseError as error:
+        logger.warning("bulk jobs wait for the database: %s", error)
 
 
 @shared_task(name="msh.tasks.prune")

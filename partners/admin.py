@@ -10,6 +10,7 @@ from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
+from django.utils.html import format_html
 from unfold.admin import ModelAdmin, StackedInline, TabularInline
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget
 
@@ -48,8 +49,11 @@ class PartnerForm(forms.ModelForm):  # type: ignore[type-arg]
 
 
 class AgreementInline(StackedInline):
+    """`horizon` is computed anew by the console's script while its fields are edited."""
+
     model = Agreement
     extra = 0
+    readonly_fields = ("horizon",)
     fieldsets = (
         (
             None,
@@ -61,6 +65,7 @@ class AgreementInline(StackedInline):
                     "timeout",
                     "retries",
                     "retry_interval",
+                    "horizon",
                     "semantics",
                 )
             },
@@ -79,6 +84,14 @@ class AgreementInline(StackedInline):
             },
         ),
     )
+
+    @admin.display(description="Retry horizon")
+    def horizon(self, agreement: Agreement) -> str:
+        return format_html(
+            "<output data-horizon>{} s</output> after its first copy, Timeout + Retries *"
+            " RetryInterval, a message that nobody acknowledges suspends sending to the partner.",
+            agreement.terms().retry_horizon,
+        )
 
 
 class CredentialForm(forms.ModelForm):  # type: ignore[type-arg]

@@ -22,8 +22,9 @@ from partners.models import (
 from partners.models.partner import OutgoingKind
 from partners.secrecy import SecretUnreadableError
 
-_OWN = {"msh_uri": str, "error_uri": str}
-_PARTNER = {
+# What a document may say of each, and as what.
+OWN = {"msh_uri": str, "error_uri": str}
+PARTNER = {
     "name": str,
     "our_uri": str,
     "uri": str,
@@ -39,8 +40,8 @@ _PARTNER = {
 _INCOMING = {"token_in": CredentialKind.BEARER, "basic_in": CredentialKind.BASIC}
 _OUTGOING = {"token_out": OutgoingKind.BEARER, "basic_out": OutgoingKind.BASIC}
 _OUTGOING_FIELDS = ("outgoing_kind", "outgoing_secret")
-_SECRETS = dict.fromkeys((*_INCOMING, *_OUTGOING), str)
-_AGREEMENT = {
+SECRETS = dict.fromkeys((*_INCOMING, *_OUTGOING), str)
+AGREEMENT = {
     "tpa_id": str,
     "our_party": str,
     "our_party_context": str,
@@ -56,8 +57,8 @@ _AGREEMENT = {
     "early_warning": int,
     "on_unexpected_first": str,
 }
-_ROUTE = {"to_party": str, "to_party_context": str, "partner": str, "mode": str}
-_FIELDS = {"error_uri": "error_address"}  # in the document → of Partner, where they differ
+ROUTE = {"to_party": str, "to_party_context": str, "partner": str, "mode": str}
+FIELDS = {"error_uri": "error_address"}  # in the document → of Partner, where they differ
 _KINDS = {
     str: "text in quotes",
     int: "a whole number",
@@ -117,20 +118,20 @@ class _Setup:
         self.problems: list[str] = []
 
     def take_document(self, document: Any) -> None:
-        read = self._read("", document, {**_OWN, "partners": list, "routes": list})
+        read = self._read("", document, {**OWN, "partners": list, "routes": list})
         for number, partner in enumerate(read.get("partners", ())):
             self._take_partner(f"partners[{number}]", partner)
         for number, route in enumerate(read.get("routes", ())):
             self._take_route(f"routes[{number}]", route)
-        if own := {key: read[key] for key in read if key in _OWN}:
+        if own := {key: read[key] for key in read if key in OWN}:
             identity = OwnIdentity.objects.first() or OwnIdentity()
             self._keep("", "this MSH", identity, own)
 
     def _take_partner(self, path: str, document: Any) -> None:
-        read = self._read(path, document, {**_PARTNER, **_SECRETS, "agreements": list})
+        read = self._read(path, document, {**PARTNER, **SECRETS, "agreements": list})
         name = self._required(path, read, "name")
         partner = Partner.objects.filter(name=name).first() or Partner()
-        values = {_FIELDS.get(key, key): read[key] for key in read if key in _PARTNER}
+        values = {FIELDS.get(key, key): read[key] for key in read if key in PARTNER}
         values |= self._outgoing(path, partner, read)
         if not name or not self._keep(path, f"partner {name}", partner, values):
             return
@@ -141,14 +142,14 @@ class _Setup:
             self._take_agreement(f"{path}.agreements[{number}]", partner, agreement)
 
     def _take_agreement(self, path: str, partner: Partner, document: Any) -> None:
-        read = self._read(path, document, _AGREEMENT)
+        read = self._read(path, document, AGREEMENT)
         tpa_id = self._required(path, read, "tpa_id")
         found = partner.agreements.filter(tpa_id=tpa_id).first()
         thing = f"agreement {tpa_id} with {partner}"
         self._keep(path, thing, found or Agreement(partner=partner), read)
 
     def _take_route(self, path: str, document: Any) -> None:
-        read = self._read(path, document, _ROUTE)
+        read = self._read(path, document, ROUTE)
         party = self._required(path, read, "to_party")
         name = self._required(path, read, "partner")
         partner = Partner.objects.filter(name=name).first()
@@ -232,7 +233,7 @@ class _Setup:
         return str(read.get(key, ""))
 
     def _note_refusals(self, path: str, problem: ValidationError) -> None:
-        names = {field: key for key, field in _FIELDS.items()}
+        names = {field: key for key, field in FIELDS.items()}
         for field, messages in problem.message_dict.items():
             key = "" if field == NON_FIELD_ERRORS else names.get(field, field)
             for message in messages:

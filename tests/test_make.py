@@ -72,5 +72,15 @@ def test_python_without_venv(checkout: Path) -> None:
 def test_help_names_every_command(checkout: Path) -> None:
     status, said = make(checkout)
     assert status == 0
-    targets = ("demo", "up", "test", "check", "conformance", "bench", "lock", "clean")
+    targets = (
+        "demo",
+        "up",
+        "test",
+        "check",
+        "conformance",
+        "bench",
+        "bench-console",
+        "lock",
+        "clean",
+    )
     assert [line.split()[1] for line in said if line.startswith("make ")] == list(targets)

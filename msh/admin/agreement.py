@@ -1,20 +1,25 @@
 """Agreements of all partners, side by side. They are edited on their partner's page."""
 
+from datetime import timedelta
+
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from unfold.contrib.filters.admin import RelatedDropdownFilter
 from unfold.decorators import display
 
+from msh.flows.prune import HORIZONS, floor_of
 from partners.models import Agreement
 
 from . import cells
 from .base import ReadOnlyAdmin
+from .connection import ConnectionPage
+from .exchange import ExchangePages
 from .words import seconds
 
 
 @admin.register(Agreement)
-class AgreementAdmin(ReadOnlyAdmin):
+class AgreementAdmin(ExchangePages, ConnectionPage, ReadOnlyAdmin):
     list_display = (
         "tpa_id",
         "partner_page",
@@ -37,7 +42,8 @@ class AgreementAdmin(ReadOnlyAdmin):
         ("wait_after_retry", "horizon"),
         ("semantics", "on_unexpected_first"),
         ("transient_count_limit", "transient_time_limit"),
-        "transient_wait_limit",
+        ("transient_wait_limit", "early_warning"),
+        "kept",
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Agreement]:
@@ -59,3 +65,8 @@ class AgreementAdmin(ReadOnlyAdmin):
     @display(description="Suspends after")
     def horizon(self, agreement: Agreement) -> str:
         return seconds(agreement.terms().retry_horizon)
+
+    @display(description="MessageIds kept for")
+    def kept(self, agreement: Agreement) -> str:
+        days = -(-floor_of(agreement) // timedelta(days=1))
+        return f"{days} days at least: {HORIZONS} times as long as a copy may come (D39)"

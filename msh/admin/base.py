@@ -6,14 +6,15 @@ from typing import Any
 from django.contrib.admin import ShowFacets
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
-from unfold.admin import ModelAdmin
 from unfold.paginator import InfinitePaginator
 
+from . import cells
+from .dialog import VerbsAdmin
 from .tables import Table
 
 
-class ReadOnlyAdmin(ModelAdmin):
-    """Rows that `flows.advance` alone writes: to be looked at, whoever looks."""
+class ReadOnlyAdmin(VerbsAdmin):
+    """Rows that `flows.advance` alone writes: to be looked at, and changed by verbs only."""
 
     actions: Sequence[str] | None = None
     actions_detail_hide_default = True  # the log of changes made in the admin: there are none
@@ -21,6 +22,7 @@ class ReadOnlyAdmin(ModelAdmin):
     list_fullwidth = True
     list_per_page = 50
     show_facets = ShowFacets.NEVER
+    change_form_outer_before_template = "admin/msh/verbs.html"
     change_form_outer_after_template: str | None = "admin/msh/tables.html"
 
     def tables(self, request: HttpRequest, row: Any) -> list[Table]:
@@ -31,8 +33,10 @@ class ReadOnlyAdmin(ModelAdmin):
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
         row = context["original"]
-        title = f"{self.opts.verbose_name} {row}".capitalize()
+        name = str(self.opts.verbose_name)
+        title = f"{name[:1].upper()}{name[1:]} {cells.visible(str(row))}"
         context |= {"title": title, "subtitle": None, "tables": self.tables(request, row)}
+        context["offers"] = self.offered(request, row)
         response: HttpResponse = super().render_change_form(request, context, *args, **kwargs)
         return response
 
@@ -57,10 +61,13 @@ class EndlessAdmin(ReadOnlyAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """The whole term is the value of one of `search_fields`: an id may have blanks in it."""
+        """The whole term is the value of a field: an id may have blanks in it."""
         term = search_term.strip()
-        if not term:
-            return queryset, False
-        return queryset.filter(
+        return (self.search(queryset, term) if term else queryset), False
+
+    def search(self, rows: Any, term: str) -> QuerySet[Any]:
+        """Those with this value in one of `search_fields`."""
+        found: QuerySet[Any] = rows.filter(
             Q(*((name, term) for name in self.search_fields), _connector=Q.OR)
-        ), False
+        )
+        return found

@@ -1,5 +1,6 @@
 """Pieces of HTML in lists and tables. Whatever came over the wire is escaped here."""
 
+import re
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +17,11 @@ from msh.protocol.attempt import AttemptOutcome
 from .words import moment, span
 
 DASH = "-"
+
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff]"
+)
+"""Characters that are not seen but change what is: controls, and those that turn the direction."""
 
 STATE_VARIANTS = {
     "suspended": "danger",
@@ -39,6 +45,16 @@ STATE_VARIANTS = {
 """Colour of the badge of a state or an outcome; the word itself is always there."""
 
 
+def visible(text: str) -> str:
+    """`text` with what is not seen written out, so that no name looks like another one."""
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def foreign(text: str) -> SafeString | str:
+    """Words that came over the wire: whatever their direction, they turn nothing around them."""
+    return format_html('<bdi class="msh-id">{}</bdi>', visible(text)) if text else DASH
+
+
 def badge(text: str, variant: str = "") -> SafeString:
     """A label that says a state."""
     return render_to_string("unfold/helpers/label.html", {"text": text, "variant": variant})
@@ -50,8 +66,8 @@ def state_badge(row: Any) -> SafeString:
 
 def link_to(row: Any, text: Any = None) -> SafeString:
     """A link to the page of a row."""
-    shown = row if text is None else text
-    return format_html('<a href="{}" class="text-link">{}</a>', page_url(row), shown)
+    shown = visible(str(row if text is None else text))
+    return format_html('<a href="{}" class="text-link"><bdi>{}</bdi></a>', page_url(row), shown)
 
 
 def page_url(row: Any) -> str:
@@ -76,7 +92,7 @@ def find_message(message_id: str, direction: str) -> SafeString | str:
         return DASH
     model = OutboundMessage if direction == Direction.OUT else InboundMessage
     url = list_url(model, q=message_id)
-    return format_html('<a href="{}" class="text-link msh-id">{}</a>', url, message_id)
+    return format_html('<a href="{}" class="text-link">{}</a>', url, foreign(message_id))
 
 
 def story_of(message_id: str) -> SafeString | str:
@@ -84,7 +100,7 @@ def story_of(message_id: str) -> SafeString | str:
     if not message_id:
         return DASH
     url = list_url(History, q=message_id)
-    return format_html('<a href="{}" class="text-link msh-id">{}</a>', url, message_id)
+    return format_html('<a href="{}" class="text-link">{}</a>', url, foreign(message_id))
 
 
 def time_of(at: datetime | None) -> SafeString | str:
@@ -112,7 +128,7 @@ def since(at: datetime) -> SafeString:
 
 def verbatim(text: str) -> SafeString | str:
     """Words of a peer or a library, as they were."""
-    return format_html('<span class="msh-verbatim">{}</span>', text) if text else DASH
+    return format_html('<bdi class="msh-verbatim">{}</bdi>', visible(text)) if text else DASH
 
 
 def answer(attempt: dict[str, str] | None) -> SafeString | str:

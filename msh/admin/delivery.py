@@ -5,20 +5,24 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from django.urls import reverse
+from django.utils import timezone
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, RelatedDropdownFilter
-from unfold.decorators import action, display
-from unfold.enums import ActionVariant
+from unfold.decorators import display
 
 from msh.flows.advance import Actor
-from msh.flows.decide import decide
-from msh.models import Delivery
+from msh.flows.decide import VERBS, decide
+from msh.flows.operate import NotPossible
+from msh.models import Delivery, InboundState
+from msh.protocol.delivery import step
+from msh.protocol.delivery_events import Delivery as Value
+from msh.protocol.delivery_events import DeliveryState
+from msh.protocol.errors import IllegalTransition
 
 from . import cells
 from .base import EndlessAdmin
-from .verbs import ReasonOnlyForm
+from .dialog import Verb
 
 BULK_LIMIT = 10_000
 """Deliveries that one decision covers at most."""
@@ -41,6 +45,13 @@ behind it goes on.",
         "help",
         "The consumer's resolver is asked what became of the message, and is believed.",
     ),
+    "park": (
+        "Park",
+        "inventory_2",
+        "What waits behind the message goes on without it. It is not given to its consumer until \
+you decide again: run again, mark completed or reject. If its outcome is in doubt, it stays so. \
+The partner has nothing to do.",
+    ),
     "reject": (
         "Reject",
         "block",
@@ -50,32 +61,38 @@ goes on. The partner is not told: it has its Acknowledgement.",
 }
 
 
-def _unfold_action(verb: str) -> Any:
-    title, icon, consequence = _WORDS[verb]
+class Decide(Verb):
+    """One of the decisions on a delivery, as `flows.decide` names it."""
 
-    def act(
-        model_admin: "DeliveryAdmin",
-        request: HttpRequest,
-        form: ReasonOnlyForm,
-        object_id: str,
-    ) -> HttpResponse:
-        _decide(request, [int(object_id)], verb, form.cleaned_data["reason"])
-        return HttpResponseRedirect(reverse("admin:msh_delivery_change", args=[object_id]))
+    permissions = ("msh.view_delivery", "msh.decide_delivery")
 
-    act.__name__ = verb.replace("-", "_")
-    return action(
-        description=title,
-        permissions=["decide"],
-        url_path=verb,
-        icon=icon,
-        variant=ActionVariant.PRIMARY if verb == "run-again" else ActionVariant.DEFAULT,
-        dialog={
-            "title": title,
-            "description": consequence,
-            "form_class": ReasonOnlyForm,
-            "form_submit_text": title,
-        },
-    )(act)
+    def __init__(self, verb: str) -> None:
+        self.verb = verb
+        self.name = verb.replace("-", "_")
+        self.title, self.icon, self._consequence = _WORDS[verb]
+
+    def why_not(self, row: Delivery) -> str:
+        aside = row.message.state == InboundState.PARKED
+        before = Value(DeliveryState(row.state), row.attempt, row.failures, row.due, aside)
+        try:
+            step(before, VERBS[self.verb], row.consumer.policy, now=timezone.now())
+        except IllegalTransition:
+            resolver = self.verb == "ask-resolver" and not row.consumer.resolver
+            without = f" and consumer {row.consumer} has no resolver" if resolver else ""
+            return f"the delivery is {row.get_state_display()}{without}."
+        return ""
+
+    def consequence(self, row: Delivery) -> str:
+        return self._consequence
+
+    def about(self, row: Delivery) -> str:
+        return f"attempt {row.attempt}"
+
+    def act(self, row: Delivery, actor: Actor, **given: Any) -> str:
+        decided = decide([row.pk], self.verb, actor)
+        if decided.refused:
+            raise NotPossible(decided.refused[0])
+        return f"{self.title}: done."
 
 
 def _decide(request: HttpRequest, keys: list[int], verb: str, reason: str) -> None:
@@ -115,11 +132,7 @@ class DeliveryAdmin(EndlessAdmin):
         "error",
     )
     actions = ("decide_in_bulk",)
-    actions_detail = ("run_again", "mark_completed", "ask_resolver", "reject")
-    run_again = _unfold_action("run-again")
-    mark_completed = _unfold_action("mark-completed")
-    ask_resolver = _unfold_action("ask-resolver")
-    reject = _unfold_action("reject")
+    verbs = tuple(Decide(verb) for verb in _WORDS)
 
     @admin.action(description="Decide", permissions=["decide"])
     def decide_in_bulk(
@@ -146,6 +159,10 @@ class DeliveryAdmin(EndlessAdmin):
 
     def has_decide_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return request.user.has_perms(("msh.view_delivery", "msh.decide_delivery"))
+
+    def search(self, rows: Any, term: str) -> QuerySet[Any]:
+        found: QuerySet[Any] = rows.with_id(term)
+        return found
 
     @display(description="MessageId")
     def message_id(self, delivery: Delivery) -> str:

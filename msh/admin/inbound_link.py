@@ -1,37 +1,24 @@
 """Links from partners: the last message accepted, and the number that is expected next."""
 
-from collections.abc import Callable
 from typing import Any
 
-from django import forms
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
-from django.http import HttpRequest, HttpResponseRedirect
-from django.shortcuts import get_object_or_404
-from unfold.decorators import action, display
-from unfold.widgets import UnfoldAdminIntegerFieldWidget
+from django.http import HttpRequest, HttpResponse
+from unfold.decorators import display
 
-from msh.flows import operate, resynchronise
-from msh.flows.advance import Actor
-from msh.models import Direction, InboundLink, InboundMessage, InboundState
+from msh.models import Direction, InboundLink, InboundMessage, InboundState, Incident
 from msh.protocol import sequence
 
-from . import cells
+from . import cells, inbound_verbs, switches
 from .base import ReadOnlyAdmin
 from .history import history_of_link
+from .sides import counters, receiving
 from .tables import Table
-from .verbs import ReasonOnlyForm
+from .words import CAUSES
 
 FIRST_ROWS = 10
-
-
-class NumberForm(ReasonOnlyForm):
-    number = forms.IntegerField(
-        min_value=sequence.FIRST,
-        max_value=sequence.LAST,
-        widget=UnfoldAdminIntegerFieldWidget(),
-    )
 
 
 @admin.register(InboundLink)
@@ -42,56 +29,11 @@ class InboundLinkAdmin(ReadOnlyAdmin):
     search_help_text = "Partner or its URI"
     ordering = ("partner__name",)
     sortable_by = ()
-    fields = (("partner", "epoch"), ("last_number", "expected"), ("last_message", "undelivered"))
+    fields = ("settings_in_force", "consumers", "partner_page")
+    change_form_outer_before_template = "admin/msh/inboundlink/headline.html"
+    change_form_outer_after_template = None
 
-    actions_detail = ("allow_reset", "expect")
-
-    @action(
-        description="Allow reset",
-        permissions=["allow_reset"],
-        url_path="allow-reset",
-        icon="restart_alt",
-        dialog={
-            "title": "Allow reset",
-            "description": "The partner's next number 1 is accepted as a reset of its numbers,"
-            " whatever the agreement says of it. Once.",
-            "form_class": ReasonOnlyForm,
-            "form_submit_text": "Allow reset",
-        },
-    )
-    def allow_reset(
-        self, request: HttpRequest, form: ReasonOnlyForm, object_id: str
-    ) -> HttpResponseRedirect:
-        done = "Its next number 1 is accepted."
-        return _act(request, form, object_id, resynchronise.allow_reset, done)
-
-    @action(
-        description="Expect number",
-        permissions=["expect"],
-        url_path="expect",
-        icon="skip_next",
-        dialog={
-            "title": "Expect number",
-            "description": "The number that is taken next from this partner. Those before it are"
-            " given up as lost: first see whether the partner can send them again.",
-            "form_class": NumberForm,
-            "form_submit_text": "Give up what is missing",
-        },
-    )
-    def expect(
-        self, request: HttpRequest, form: ReasonOnlyForm, object_id: str
-    ) -> HttpResponseRedirect:
-        number = form.cleaned_data["number"]
-        done = f"Number {number} is taken next."
-        return _act(request, form, object_id, resynchronise.expect, done, number)
-
-    def has_allow_reset_permission(
-        self, request: HttpRequest, object_id: str | None = None
-    ) -> bool:
-        return request.user.has_perms(("msh.view_inboundlink", "msh.allow_reset_inboundlink"))
-
-    def has_expect_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return request.user.has_perms(("msh.view_inboundlink", "msh.expect_inboundlink"))
+    verbs = (*inbound_verbs.VERBS, *switches.DELIVERING)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[InboundLink]:
         links: QuerySet[InboundLink] = super().get_queryset(request)
@@ -113,27 +55,61 @@ class InboundLinkAdmin(ReadOnlyAdmin):
     def undelivered(self, link: Any) -> int:
         return int(link.waiting)
 
+    @display(description="Settings in force")
+    def settings_in_force(self, link: InboundLink) -> str:
+        """What becomes of a number 1 out of turn, and what the partner may take of us."""
+        unexpected = {
+            f"{one.tpa_id}: {one.on_unexpected_first}" for one in link.partner.agreements.all()
+        }
+        limits = link.partner.limits
+        return (
+            f"A number 1 out of turn, by agreement: {', '.join(sorted(unexpected)) or 'none yet'}."
+            f" At most {limits.rate or 'any number of'} messages a minute,"
+            f" {limits.undelivered_messages or 'any number'} undelivered."
+        )
+
+    @display(description="Consumers")
+    def consumers(self, link: InboundLink) -> str:
+        return "get what comes" if link.partner.delivers else "get nothing: deliveries are held"
+
+    @display(description="Partner")
+    def partner_page(self, link: InboundLink) -> str:
+        return cells.link_to(link.partner)
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        link = context["original"]
+        blocking = _blocking(link)
+        context |= {
+            "link": link,
+            "sentence": receiving(link),
+            "last_message": self.last_message(link),
+            "incidents": _incidents(link),
+            "undelivered": self.undelivered(link),
+            "oldest": cells.age_of(blocking.received_at) if blocking else "",
+            "blocking": cells.link_to(blocking) if blocking else "",
+            "delivery": blocking and blocking.deliveries.select_related("consumer").first(),
+            "counters": counters(link.partner_id),
+        }
+        return super().render_change_form(request, context, *args, **kwargs)
+
     def tables(self, request: HttpRequest, row: InboundLink) -> list[Table]:
         return [_last_messages(row), history_of_link(row.partner_id, Direction.IN)]
 
 
-def _act(
-    request: HttpRequest,
-    form: ReasonOnlyForm,
-    object_id: str,
-    flow: Callable[..., None],
-    done: str,
-    *arguments: Any,
-) -> HttpResponseRedirect:
-    link = get_object_or_404(InboundLink.objects.select_related("partner"), pk=object_id)
-    actor = Actor(request.user.get_username(), form.cleaned_data["reason"])
-    try:
-        flow(link.partner, *arguments, actor)
-    except operate.NotPossible as refused:
-        messages.error(request, str(refused))
-    else:
-        messages.success(request, done)
-    return HttpResponseRedirect(cells.page_url(link))
+def _blocking(link: InboundLink) -> InboundMessage | None:
+    """The head of what consumers have not got yet."""
+    waiting = InboundMessage.objects.filter(link=link, state=InboundState.ACCEPTED)
+    return waiting.order_by("pk").defer("header").first()
+
+
+def _incidents(link: InboundLink) -> list[tuple[str, str, str]]:
+    """Address, what has happened, in which words."""
+    opened = Incident.objects.filter(
+        partner=link.partner_id, direction=Direction.IN, resolved_at=None
+    )
+    return [(cells.page_url(one), CAUSES[one.kind].what, one.detail) for one in opened]
 
 
 def _last_messages(link: InboundLink) -> Table:

@@ -15,7 +15,7 @@ from .message import MessageAdmin
 @admin.register(InboundMessage)
 class InboundMessageAdmin(MessageAdmin):
     list_display = (
-        "message_id",
+        "identity",
         "partner",
         "number",
         "status",
@@ -24,12 +24,13 @@ class InboundMessageAdmin(MessageAdmin):
         "delivered",
         "duplicates",
     )
+    sees_payloads = ("msh.view_inboundmessage", "msh.view_payload_inboundmessage")
     fields = (
-        ("message_id", "status"),
+        ("identity", "status"),
         ("partner", "number"),
         ("agreement", "semantics"),
-        ("service_interface", "action"),
-        ("conversation_id", "ref_to_message_id"),
+        ("purpose", "header"),
+        ("conversation", "refers_to"),
         ("sent_at", "received_at"),
         ("delivered_at", "duplicates"),
     )

@@ -2,28 +2,26 @@
 
 from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db.models import F, QuerySet
-from django.http import HttpRequest, HttpResponseRedirect
-from django.shortcuts import get_object_or_404
-from django.urls import reverse
+from django.http import HttpRequest
 from unfold.contrib.filters.admin import (
     ChoicesDropdownFilter,
     DropdownFilter,
     RelatedDropdownFilter,
 )
-from unfold.dataclasses import UnfoldAction
-from unfold.decorators import action, display
-from unfold.enums import ActionVariant
+from unfold.decorators import display
 
-from msh.flows import operate
-from msh.flows.advance import Actor
 from msh.models import Direction, Incident
 
-from . import cells
+from . import attend, cells
 from .base import ReadOnlyAdmin
-from .verbs import ReasonOnlyForm
+from .notice import calls_about
+from .tables import Table
 from .words import CAUSES
+
+NOTES = 100
+"""Notes that are shown of one incident."""
 
 
 class OpenFilter(DropdownFilter):
@@ -31,12 +29,18 @@ class OpenFilter(DropdownFilter):
     parameter_name = "is"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("open", "Open"), ("resolved", "Resolved")]
+        return [("open", "Open"), ("mine", "Open and mine"), ("resolved", "Resolved")]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Incident]) -> QuerySet[Incident]:
-        if self.value() not in ("open", "resolved"):
-            return queryset
-        return queryset.filter(resolved_at__isnull=self.value() == "open")
+        match self.value():
+            case "open":
+                return queryset.filter(resolved_at=None)
+            case "mine":
+                mine = request.user.get_username()
+                return queryset.filter(resolved_at=None, assigned_to=mine)
+            case "resolved":
+                return queryset.filter(resolved_at__isnull=False)
+        return queryset
 
 
 @admin.register(Incident)
@@ -49,6 +53,7 @@ class IncidentAdmin(ReadOnlyAdmin):
         "words",
         "count",
         "opened",
+        "whose",
         "resolved",
     )
     list_filter = (
@@ -63,6 +68,7 @@ class IncidentAdmin(ReadOnlyAdmin):
     sortable_by = ()
     fields = (
         ("what", "status"),
+        "whose",
         "advice",
         ("link", "message"),
         "words",
@@ -70,43 +76,10 @@ class IncidentAdmin(ReadOnlyAdmin):
         ("resolved_at", "resolved_by"),
         "resolution",
     )
+    verbs = attend.VERBS
 
-    actions_detail = ("resolve",)
-
-    @action(
-        description="Resolve",
-        permissions=["resolve"],
-        url_path="resolve",
-        icon="check",
-        variant=ActionVariant.PRIMARY,
-        dialog={
-            "title": "Resolve",
-            "description": "The incident is closed with your reason. Nothing is sent, accepted or"
-            " changed by it: the same cause opens a new incident when it comes again.",
-            "form_class": ReasonOnlyForm,
-            "form_submit_text": "Resolve",
-        },
-    )
-    def resolve(
-        self, request: HttpRequest, form: ReasonOnlyForm, object_id: str
-    ) -> HttpResponseRedirect:
-        incident = get_object_or_404(Incident.objects.select_related("partner"), pk=object_id)
-        actor = Actor(request.user.get_username(), form.cleaned_data["reason"])
-        try:
-            operate.resolve(incident, actor)
-        except operate.NotPossible as refused:
-            messages.error(request, str(refused))
-        else:
-            messages.success(request, "The incident is resolved.")
-        return HttpResponseRedirect(reverse("admin:msh_incident_changelist"))
-
-    def has_resolve_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return request.user.has_perms(("msh.view_incident", "msh.resolve_incident"))
-
-    def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[UnfoldAction]:
-        """A resolved incident is not resolved again."""
-        is_open = Incident.objects.filter(pk=object_id, resolved_at=None).exists()
-        return super().get_actions_detail(request, object_id) if is_open else []
+    def tables(self, request: HttpRequest, row: Incident) -> list[Table]:
+        return [_notes(row), calls_about(row)]
 
     def get_ordering(self, request: HttpRequest) -> list[Any]:
         return [F("resolved_at").desc(nulls_first=True), "-opened_at"]
@@ -122,6 +95,10 @@ class IncidentAdmin(ReadOnlyAdmin):
     @display(description="State")
     def status(self, incident: Incident) -> str:
         return cells.badge("resolved") if incident.resolved_at else cells.badge("open", "danger")
+
+    @display(description="Assigned to")
+    def whose(self, incident: Incident) -> str:
+        return incident.assigned_to or "nobody"
 
     @display(description="Link")
     def link(self, incident: Incident) -> str:
@@ -145,3 +122,11 @@ class IncidentAdmin(ReadOnlyAdmin):
     @display(description="Resolved")
     def resolved(self, incident: Incident) -> str:
         return cells.time_of(incident.resolved_at)
+
+
+def _notes(incident: Incident) -> Table:
+    rows = [
+        (cells.time_of(note.at), note.author, cells.verbatim(note.text))
+        for note in incident.notes.order_by("-pk")[:NOTES]
+    ]
+    return Table("Notes, the newest first", ("At", "By", "Note"), rows, "Nobody has written one.")

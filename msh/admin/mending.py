@@ -1,24 +1,18 @@
-"""The verbs that change numbers or end a message: cancel, reset, resynchronise (D17, D18, D43)."""
+"""The verbs on a link that cannot be taken back: cancel with a verdict, reset (D17, D18)."""
 
 from django import forms
-from unfold.enums import ActionVariant
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from msh.flows import cancel, resynchronise
 from msh.flows.advance import Actor
 from msh.flows.operate import NotPossible
 from msh.models import OutboundLink
-from msh.protocol.events import (
-    MessageCancelled,
-    Numbered,
-    SequenceReset,
-    SequenceRewound,
-    Verdict,
-)
+from msh.protocol.events import MessageCancelled, SequenceReset, Verdict
 from msh.protocol.lane import LaneState
 from partners.models import Partner
 
-from .verbs import ReasonForm, Verb
+from .dialog import ReasonForm
+from .verbs import LinkVerb
 
 VERDICTS = [
     (Verdict.RECEIVED.value, "the partner has received it"),
@@ -30,7 +24,6 @@ VERDICTS = [
 class VerdictForm(ReasonForm):
     """What the operator knows of the message, and why."""
 
-    given = ("verdict",)
     verdict = forms.ChoiceField(choices=VERDICTS, widget=UnfoldAdminSelectWidget())
 
 
@@ -43,74 +36,43 @@ def _cancel_in_flight(partner: Partner, actor: Actor, verdict: str) -> LaneState
     return LaneState(link.state)
 
 
-def _cancels(link: OutboundLink) -> str:
-    flying = link.lane.in_flight
-    if flying is None:
-        return ""
-    return (
-        f"Message {flying.sequence_number} to {link.partner} is given up and its sender is told so,"
-        " with your verdict. Received: the next message gets the number after it. Not received: the"
-        " next one gets its number; this needs the proof that no byte of it was sent, or the word"
-        " of the partner's MSH, which is asked. Unknown: the next one gets number 1; a copy that is"
-        " still on its way may arrive all the same."
-    )
+class Cancel(LinkVerb):
+    name = "cancel"
+    title = "Cancel the message in flight"
+    done = "the message is cancelled"
+    icon = "block"
+    grave = True
+    event = MessageCancelled(Verdict.RECEIVED)
+    flow = _cancel_in_flight
+    form = VerdictForm
+
+    def consequence(self, row: OutboundLink) -> str:
+        flying = row.lane.flying
+        return (
+            f"Message {flying.sequence_number} to {row.partner} is given up and its sender is told"
+            " so, with your verdict. Received: the next message gets the number after it. Not"
+            " received: the next one gets its number; this needs the proof that no byte of it was"
+            " sent, or the word of the partner's MSH, which is asked. Unknown: the next one gets"
+            " number 1; a copy that is still on its way may arrive all the same. The partner has"
+            " to say which of them is true, and with unknown to take number 1 as a reset."
+        )
 
 
-def _resets(link: OutboundLink) -> str:
-    return (
-        f"The next message to {link.partner} gets number 1 instead of {link.next_number}. The"
-        " partner has to take that as a reset: ask it first, or resynchronise instead."
-    )
+class ResetSequence(LinkVerb):
+    name = "reset_sequence"
+    title = "Reset the sequence"
+    done = "the next message gets number 1"
+    icon = "restart_alt"
+    grave = True
+    event = SequenceReset()
+    flow = resynchronise.reset_sequence
+
+    def consequence(self, row: OutboundLink) -> str:
+        return (
+            f"The next message to {row.partner} gets number 1 instead of {row.next_number}. This"
+            " changes our side only: the partner has to take number 1 as a reset. Ask it first, or"
+            " resynchronise instead."
+        )
 
 
-def _resynchronise(partner: Partner, actor: Actor) -> LaneState:
-    resynchronise.apply(partner, resynchronise.ask(partner), actor)
-    return LaneState(OutboundLink.objects.get(partner=partner).state)
-
-
-def _compares(link: OutboundLink) -> str:
-    """Asks the partner's MSH: the dialog takes as long as that answers."""
-    try:
-        compared = resynchronise.compare(link.partner, resynchronise.ask(link.partner))
-    except NotPossible as problem:
-        return f"{problem} On the command line: manage.py resynchronise {link.partner}."
-    made = compared.plan
-    return (
-        f"{made.text} May be lost: {made.lost or 'nothing'}. May be doubled:"
-        f" {made.doubled or 'nothing'}. From the partner: {compared.arriving_text} Then sending"
-        " resumes."
-    )
-
-
-CANCEL = Verb(
-    name="cancel",
-    title="Cancel the message in flight",
-    done="the message is cancelled",
-    icon="block",
-    variant=ActionVariant.DANGER,
-    flow=_cancel_in_flight,
-    event=MessageCancelled(Verdict.RECEIVED),
-    consequence=_cancels,
-    form=VerdictForm,
-)
-RESET_SEQUENCE = Verb(
-    name="reset_sequence",
-    title="Reset the sequence",
-    done="the next message gets number 1",
-    icon="restart_alt",
-    variant=ActionVariant.DANGER,
-    flow=resynchronise.reset_sequence,
-    event=SequenceReset(),
-    consequence=_resets,
-)
-RESYNCHRONISE = Verb(
-    name="resynchronise",
-    title="Resynchronise and resume",
-    done="the numbers agree",
-    icon="sync",
-    variant=ActionVariant.PRIMARY,
-    flow=_resynchronise,
-    event=SequenceRewound(Numbered(0, 1)),
-    consequence=_compares,
-)
-VERBS = (RESYNCHRONISE, CANCEL, RESET_SEQUENCE)
+VERBS = (Cancel(), ResetSequence())

@@ -3,38 +3,84 @@
 from collections.abc import Iterable
 from typing import Any
 
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
-from unfold.contrib.filters.admin import ChoicesDropdownFilter, RelatedDropdownFilter
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from msh.models import InboundMessage, OutboundMessage
 
 from . import cells
 from .base import EndlessAdmin
+from .content import ContentPages
+from .search import SEARCHED_BY
 from .tables import Table
 from .timeline import timeline
 
 Message = OutboundMessage | InboundMessage
 
 
-class MessageAdmin(EndlessAdmin):
-    """Found by its ids; told from submit to the end; its payloads named, not shown."""
+class MessageAdmin(ContentPages, EndlessAdmin):
+    """Found by its ids; told from submit to the end; what it holds is a page away."""
 
-    list_filter = (
-        ("state", ChoicesDropdownFilter),
-        ("link__partner", RelatedDropdownFilter),
-        ("semantics", ChoicesDropdownFilter),
-    )
+    list_filter = SEARCHED_BY
+    list_filter_submit = True
     search_fields = ("message_id", "conversation_id")
     search_help_text = "MessageId or ConversationId, whole"
+
+    def search(self, rows: Any, term: str) -> QuerySet[Any]:
+        found: QuerySet[Any] = rows.with_id(term)
+        return found
 
     def payloads(self, message: Any) -> Iterable[Any]:
         """Its payload rows without their content, annotated with `size` in bytes."""
         raise NotImplementedError
 
     def tables(self, request: HttpRequest, row: Message) -> list[Table]:
-        return [timeline(row), _payloads(self.payloads(row))]
+        return [timeline(row), self._payloads(request, row)]
+
+    def _payloads(self, request: HttpRequest, message: Message) -> Table:
+        seen = self.may_see_payloads(request)
+        headers = ("Part", "Label", "Content type", "Content-ID", "Description", "Size", "Content")
+        rows = [
+            (
+                part.position,
+                cells.foreign(part.label),
+                cells.foreign(part.content_type),
+                cells.foreign(part.content_id),
+                cells.foreign(part.description),
+                filesizeformat(part.size),
+                self._content(message, part.position) if seen else "not for you to see",
+            )
+            for part in self.payloads(message)
+        ]
+        return Table("Payloads", headers, rows, "It has no payload.")
+
+    def _content(self, message: Message, position: int) -> SafeString:
+        return format_html(
+            '<a href="{}" class="text-link">look</a> <a href="{}" class="text-link">download</a>',
+            self.content_url("payload", message.pk, position),
+            self.content_url("payload_bytes", message.pk, position),
+        )
+
+    @display(description="MessageId")
+    def identity(self, message: Message) -> str:
+        return cells.foreign(message.message_id)
+
+    @display(description="ConversationId")
+    def conversation(self, message: Message) -> str:
+        return cells.foreign(message.conversation_id)
+
+    @display(description="RefToMessageId")
+    def refers_to(self, message: Message) -> str:
+        return cells.story_of(message.ref_to_message_id)
+
+    @display(description="Header document")
+    def header(self, message: Message) -> str:
+        address = self.content_url("header", message.pk)
+        return format_html('<a href="{}" class="text-link">look at it</a>', address)
 
     @display(description="Partner")
     def partner(self, message: Message) -> str:
@@ -50,20 +96,4 @@ class MessageAdmin(EndlessAdmin):
 
     @display(description="ServiceInterface / Action")
     def purpose(self, message: Message) -> str:
-        return f"{message.service_interface} / {message.action}"
-
-
-def _payloads(parts: Iterable[Any]) -> Table:
-    headers = ("Part", "Label", "Content type", "Content-ID", "Description", "Size")
-    rows = [
-        (
-            part.position,
-            part.label or cells.DASH,
-            part.content_type,
-            part.content_id,
-            part.description or cells.DASH,
-            filesizeformat(part.size),
-        )
-        for part in parts
-    ]
-    return Table("Payloads", headers, rows, "It has no payload.")
+        return cells.foreign(f"{message.service_interface} / {message.action}")

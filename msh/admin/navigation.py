@@ -8,16 +8,19 @@ from django.contrib import admin
 from django.db.models import Model
 from django.http import HttpRequest
 from django.templatetags.static import static
+from django.urls import reverse
 from django_celery_beat.models import PeriodicTask
 
 from msh.models import (
     ApiToken,
+    BulkJob,
     Consumer,
     Delivery,
     History,
     InboundLink,
     InboundMessage,
     Incident,
+    OperatorNotice,
     OutboundLink,
     OutboundMessage,
     Signal,
@@ -56,6 +59,8 @@ GROUPS = (
         (
             Item("Links", "sync_alt", OutboundLink, alarm=_suspended),
             Item("Incidents", "warning", Incident, alarm=_open_incidents),
+            Item("Calls to operators", "notifications", OperatorNotice),
+            Item("Bulk jobs", "checklist", BulkJob),
             Item("Deliveries", "move_to_inbox", Delivery, alarm=_undecided),
         ),
     ),
@@ -85,6 +90,17 @@ GROUPS = (
 
 def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
     """What unfold asks for: groups of links (`SIDEBAR` in the settings)."""
+    return [
+        {"title": "", "separator": False, "items": [_dashboard()]},
+        *_groups(request),
+    ]
+
+
+def _dashboard() -> dict[str, Any]:
+    return {"title": "Dashboard", "icon": "monitoring", "link": reverse("admin:index")}
+
+
+def _groups(request: HttpRequest) -> list[dict[str, Any]]:
     return [
         {
             "title": title,
@@ -116,3 +132,7 @@ def our_uri(request: HttpRequest) -> str:
 
 def stylesheet(request: HttpRequest) -> str:
     return static("msh/console.css")
+
+
+def script(request: HttpRequest) -> str:
+    return static("msh/console.js")

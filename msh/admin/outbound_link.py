@@ -11,22 +11,20 @@ from django.template.loader import render_to_string
 from django.utils import timezone
 from django.utils.html import format_html
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
-from unfold.dataclasses import UnfoldAction
 from unfold.decorators import display
 
 from msh.models import Attempt, Direction, OutboundLink, OutboundMessage
 from msh.protocol.lane import LaneState
 from msh.protocol.vocabulary import DeliverySemantics
 
-from . import cells, mending, verbs
+from . import cells, mending, resynchronising, switches, verbs
 from .base import ReadOnlyAdmin
 from .history import history_of_link
+from .sides import counters, growth
 from .tables import Table
 from .words import CAUSES, seconds, situation
 
 FIRST_ROWS = 10
-VERBS = (*verbs.VERBS, *mending.VERBS)
-
 URGENCY = Case(
     When(state=LaneState.SUSPENDED, then=0),
     When(state=LaneState.TRANSIENT, then=1),
@@ -43,45 +41,10 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
     search_fields = ("partner__name", "partner__uri")
     search_help_text = "Partner or its URI"
     sortable_by = ()
-    actions_detail = tuple(verb.name for verb in VERBS)
+    verbs = (*verbs.VERBS, *resynchronising.VERBS, *mending.VERBS, *switches.ACCEPTING)
     change_form_outer_before_template = "admin/msh/outboundlink/headline.html"
     change_form_outer_after_template = None
-    fields = ("terms_in_force", "partner_page")
-
-    resume = verbs.unfold_action(verbs.RESUME)
-    send_now = verbs.unfold_action(verbs.SEND_NOW)
-    reset_retries = verbs.unfold_action(verbs.RESET_RETRIES)
-    suspend = verbs.unfold_action(verbs.SUSPEND)
-    cancel = verbs.unfold_action(mending.CANCEL)
-    reset_sequence = verbs.unfold_action(mending.RESET_SEQUENCE)
-    resynchronise = verbs.unfold_action(mending.RESYNCHRONISE)
-
-    def has_resume_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return verbs.RESUME.is_permitted(request)
-
-    def has_send_now_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return verbs.SEND_NOW.is_permitted(request)
-
-    def has_reset_retries_permission(
-        self, request: HttpRequest, object_id: str | None = None
-    ) -> bool:
-        return verbs.RESET_RETRIES.is_permitted(request)
-
-    def has_suspend_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return verbs.SUSPEND.is_permitted(request)
-
-    def has_cancel_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return mending.CANCEL.is_permitted(request)
-
-    def has_reset_sequence_permission(
-        self, request: HttpRequest, object_id: str | None = None
-    ) -> bool:
-        return mending.RESET_SEQUENCE.is_permitted(request)
-
-    def has_resynchronise_permission(
-        self, request: HttpRequest, object_id: str | None = None
-    ) -> bool:
-        return mending.RESYNCHRONISE.is_permitted(request)
+    fields = ("terms_in_force", "where", "when_silent", "applications", "partner_page")
 
     def get_ordering(self, request: HttpRequest) -> list[Any]:
         return [URGENCY, F("suspended_since").asc(nulls_last=True), "partner__name"]
@@ -96,14 +59,16 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
         )
 
     def get_list_display(self, request: HttpRequest) -> tuple[Any, ...]:
-        return (*self.list_display, _verbs_column(request))
+        return (*self.list_display, self._verbs_column(request))
 
-    def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[UnfoldAction]:
-        """What is impossible now is not offered, nor what this user may not do."""
-        link = verbs.find_link(str(object_id))
-        names = {f"msh_outboundlink_{verb.name}" for verb in verbs.offered(VERBS, link, request)}
-        permitted = super().get_actions_detail(request, object_id)
-        return [one for one in permitted if one.action_name in names]
+    def _verbs_column(self, request: HttpRequest) -> Callable[[OutboundLink], str]:
+        """The last column: what this user may do to the link now. What is grave is on its page."""
+
+        def actions(link: OutboundLink) -> str:
+            offers = self.offered(request, link, verbs.VERBS)
+            return render_to_string("admin/msh/verbs.html", {"offers": offers})
+
+        return actions
 
     @display(description="What it does")
     def doing(self, link: OutboundLink) -> str:
@@ -154,6 +119,21 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
             f" link after {seconds(terms.retry_horizon)}"
         )
 
+    @display(description="Where we send")
+    def where(self, link: OutboundLink) -> str:
+        return cells.verbatim(link.partner.destination)
+
+    @display(description="When it is silent")
+    def when_silent(self, link: OutboundLink) -> str:
+        partner = link.partner
+        probe = f"tried every {seconds(partner.probe_interval)}" if partner.probe_interval else ""
+        late = "a late Ack resumes sending" if partner.resume_on_late_ack else ""
+        return ", ".join(each for each in (probe, late) if each) or "only an operator resumes"
+
+    @display(description="Applications")
+    def applications(self, link: OutboundLink) -> str:
+        return "accepted" if link.partner.accepts else "refused: an operator has closed the partner"
+
     @display(description="Partner")
     def partner_page(self, link: OutboundLink) -> str:
         return cells.link_to(link.partner)
@@ -167,6 +147,8 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
             "tries": self.tries(link),
             "queue": self.queue(link),
             "last_error": self.last_error(link),
+            "growth": growth(link.partner_id),
+            "counters": counters(link.partner_id),
         }
         return super().render_change_form(request, context, *args, **kwargs)
 
@@ -176,16 +158,6 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
             _first_of_queue(link),
             history_of_link(link.partner_id, Direction.OUT),
         ]
-
-
-def _verbs_column(request: HttpRequest) -> Callable[[OutboundLink], str]:
-    """The last column: the verbs that this user may use on the link now."""
-
-    def actions(link: OutboundLink) -> str:
-        context = {"link": link, "verbs": verbs.offered(verbs.VERBS, link, request)}
-        return render_to_string("admin/msh/outboundlink/verbs.html", context)
-
-    return actions
 
 
 def _situation(link: Any) -> dict[str, Any]:

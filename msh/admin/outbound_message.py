@@ -1,78 +1,102 @@
 """Messages we send: what became of each, and everything that happened to it."""
 
-from django.contrib import admin, messages
-from django.db.models import QuerySet
-from django.db.models.functions import Length
-from django.http import HttpRequest, HttpResponseRedirect
-from django.shortcuts import get_object_or_404
-from django.template.defaultfilters import filesizeformat
-from unfold.dataclasses import UnfoldAction
-from unfold.decorators import action, display
+from typing import Any
 
-from msh.flows import cancel, operate
+from django.contrib import admin
+from django.db.models import QuerySet, Sum
+from django.db.models.functions import Length
+from django.http import HttpRequest
+from django.template.defaultfilters import filesizeformat
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from unfold.decorators import display
+
+from msh.flows import cancel
 from msh.flows.advance import Actor
 from msh.models import OutboundMessage, OutboundPayload, OutboundState
 
 from . import cells
+from .correct import Correct
+from .dialog import Verb
 from .message import MessageAdmin
-from .verbs import ReasonOnlyForm
+from .tables import Table
+
+ATTEMPTS = 100
+"""Attempts that are shown of one message."""
+
+
+class CancelQueued(Verb):
+    """The one in flight is cancelled on the page of its link, with a verdict."""
+
+    name = "cancel"
+    title = "Cancel"
+    icon = "block"
+    grave = True
+    permissions = ("msh.view_outboundmessage", "msh.cancel_outboundlink")
+
+    def why_not(self, row: OutboundMessage) -> str:
+        if row.state == OutboundState.QUEUED:
+            return ""
+        return f"the message is {row.get_state_display()}, not queued."
+
+    def consequence(self, row: OutboundMessage) -> str:
+        return (
+            "The message was never sent and will not be. It leaves no gap in the numbers. Its"
+            " sender is told that it is cancelled. The partner has nothing to do."
+        )
+
+    def act(self, row: OutboundMessage, actor: Actor, **given: Any) -> str:
+        cancel.cancel(row, None, actor)
+        return f"Message {row} is cancelled."
 
 
 @admin.register(OutboundMessage)
 class OutboundMessageAdmin(MessageAdmin):
-    list_display = ("message_id", "partner", "number", "status", "purpose", "submitted", "ended")
+    list_display = ("identity", "partner", "number", "status", "purpose", "submitted", "ended")
+    sees_payloads = ("msh.view_outboundmessage", "msh.view_payload_outboundmessage")
     fields = (
-        ("message_id", "status"),
+        ("identity", "status"),
         ("partner", "number"),
         ("agreement", "semantics"),
-        ("service_interface", "action"),
-        ("conversation_id", "ref_to_message_id"),
+        ("purpose", "header"),
+        ("conversation", "refers_to"),
         ("submitted_at", "first_sent_at"),
         ("completed_at", "outcome"),
         ("size_on_the_wire", "duplicate_acks"),
-        "sha256",
+        ("sha256", "body_size"),
+        ("instead_of", "copy"),
     )
 
-    actions_detail = ("cancel",)
-
-    @action(
-        description="Cancel",
-        permissions=["cancel"],
-        url_path="cancel",
-        icon="block",
-        dialog={
-            "title": "Cancel",
-            "description": "The message was never sent and will not be. It leaves no gap in the"
-            " numbers. Its sender is told that it is cancelled.",
-            "form_class": ReasonOnlyForm,
-            "form_submit_text": "Cancel the message",
-        },
-    )
-    def cancel(
-        self, request: HttpRequest, form: ReasonOnlyForm, object_id: str
-    ) -> HttpResponseRedirect:
-        queue = OutboundMessage.objects.select_related("link__partner")
-        message = get_object_or_404(queue, pk=object_id)
-        actor = Actor(request.user.get_username(), form.cleaned_data["reason"])
-        try:
-            cancel.cancel(message, None, actor)
-        except operate.NotPossible as refused:
-            messages.error(request, str(refused))
-        else:
-            messages.success(request, f"Message {message} is cancelled.")
-        return HttpResponseRedirect(cells.page_url(message))
-
-    def has_cancel_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return request.user.has_perms(("msh.view_outboundmessage", "msh.cancel_outboundlink"))
-
-    def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[UnfoldAction]:
-        """The one in flight is cancelled on the page of its link, with a verdict."""
-        queued = OutboundMessage.objects.filter(pk=object_id, state=OutboundState.QUEUED)
-        return super().get_actions_detail(request, object_id) if queued.exists() else []
+    verbs = (CancelQueued(), Correct())
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[OutboundMessage]:
         messages: QuerySet[OutboundMessage] = super().get_queryset(request)
         return messages.select_related("link__partner", "agreement").defer("head", "content_digest")
+
+    def tables(self, request: HttpRequest, row: Any) -> list[Table]:
+        seen = self.may_see_payloads(request)
+        return [*super().tables(request, row), self._attempts(row, seen=seen)]
+
+    def _attempts(self, message: OutboundMessage, *, seen: bool) -> Table:
+        """Copies of what was composed last: those before it was queued again were others."""
+        since, digest = message.first_sent_at, message.body_sha256
+        attempts = message.attempts.order_by("-number")[:ATTEMPTS]
+        rows = []
+        for attempt in attempts:
+            if since is None or digest is None or attempt.claimed_at < since:
+                bytes_sent: SafeString | str = "composed anew since, under another number"
+            else:
+                bytes_sent = self._bytes(message, bytes(digest).hex(), seen=seen)
+            rows.append((*cells.attempt_row(attempt), bytes_sent))
+        headers = (*cells.ATTEMPT_HEADERS, "SHA-256 of its bytes")
+        return Table("Attempts, the last first", headers, rows, "Nothing was sent.")
+
+    def _bytes(self, message: OutboundMessage, sha256: str, *, seen: bool) -> SafeString | str:
+        shown = format_html('<span class="msh-id" title="{}">{}…</span>', sha256, sha256[:16])
+        if not seen:
+            return shown
+        address = self.content_url("body_bytes", message.pk)
+        return format_html('{} <a href="{}" class="text-link">download</a>', shown, address)
 
     def payloads(self, message: OutboundMessage) -> QuerySet[OutboundPayload]:
         parts = OutboundPayload.objects.filter(message=message).defer("wire")
@@ -95,3 +119,17 @@ class OutboundMessageAdmin(MessageAdmin):
         if message.body_sha256 is None:
             return "not sent yet"
         return cells.verbatim(bytes(message.body_sha256).hex())
+
+    @display(description="Bytes of every copy")
+    def body_size(self, message: OutboundMessage) -> str:
+        head = OutboundMessage.objects.filter(pk=message.pk).aggregate(size=Sum(Length("head")))
+        return filesizeformat(head["size"] + message.size) if head["size"] else "not sent yet"
+
+    @display(description="Submitted instead of")
+    def instead_of(self, message: OutboundMessage) -> str:
+        return cells.link_to(message.corrects) if message.corrects else cells.DASH
+
+    @display(description="Its corrected copy")
+    def copy(self, message: OutboundMessage) -> str:
+        copy = message.corrected_by.first()
+        return cells.link_to(copy) if copy else cells.DASH

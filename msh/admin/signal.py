@@ -71,6 +71,10 @@ class SignalAdmin(EndlessAdmin):
         signals: QuerySet[Signal] = super().get_queryset(request)
         return signals.select_related("link__partner").defer("body")
 
+    def search(self, rows: Any, term: str) -> QuerySet[Any]:
+        found: QuerySet[Any] = rows.with_ref(term)
+        return found
+
     @display(description="Partner")
     def partner(self, signal: Signal) -> str:
         return cells.link_to(signal.link, signal.link.partner)

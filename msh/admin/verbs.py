@@ -1,22 +1,9 @@
-"""The operator's verbs on a link: when each is offered, what its dialog says, what it calls.
+"""The operator's verbs on a link: when each is offered, what its dialog says, what it calls."""
 
-Each is an unfold action with a dialog: GET shows the form, only a POST with the CSRF token and
-the verb's own permission acts. Who and why go into the history.
-"""
-
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any, ClassVar
 
-from django import forms
-from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
 from django.utils import timezone
-from unfold.decorators import action
-from unfold.enums import ActionVariant
-from unfold.forms import BaseDialogForm
-from unfold.widgets import UnfoldAdminTextareaWidget
 
 from msh.flows import operate
 from msh.flows.advance import Actor
@@ -33,226 +20,130 @@ from msh.protocol.events import (
 )
 from msh.protocol.lane import LaneState
 
+from .dialog import Verb
 from .words import moment
 
-REASON_LIMIT = 500
 
+class LinkVerb(Verb):
+    """One event on a lane; the Sender's table says when it may happen."""
 
-@dataclass(frozen=True, slots=True)
-class Verb:
-    """`name` is that of its flow and permission; `consequence` tells what it does to this link."""
+    done: ClassVar[str]
+    event: ClassVar[SenderEvent]
+    flow: ClassVar[Callable[..., LaneState]]
 
-    name: str
-    title: str
-    done: str
-    icon: str
-    variant: ActionVariant
-    flow: Callable[..., LaneState]
-    event: SenderEvent
-    consequence: Callable[[OutboundLink], str]
-    form: "type[ReasonForm] | None" = None
-    """Its dialog, where that asks for more than the reason."""
+    def __init_subclass__(cls) -> None:
+        cls.permissions = ("msh.view_outboundlink", f"msh.{cls.name}_outboundlink")
 
-    @property
-    def url_name(self) -> str:
-        return f"admin:msh_outboundlink_{self.name}"
-
-    def is_permitted(self, request: HttpRequest) -> bool:
-        """True if this user may use it, on whatever link."""
-        needed = ("msh.view_outboundlink", f"msh.{self.name}_outboundlink")
-        return request.user.has_perms(needed)
-
-    def is_possible(self, link: OutboundLink) -> bool:
-        """True if the Sender's table lets it happen now."""
+    def why_not(self, row: OutboundLink) -> str:
         try:
-            sender.step(link.lane, self.event, now=timezone.now())
+            sender.step(row.lane, self.event, now=timezone.now())
         except IllegalTransition:
-            return False
-        return True
-
-
-def offered(verbs: Iterable[Verb], link: OutboundLink, request: HttpRequest) -> list[Verb]:
-    """Those that are possible now and that this user may use."""
-    return [v for v in verbs if v.is_possible(link) and v.is_permitted(request)]
-
-
-def _suspend(link: OutboundLink) -> str:
-    flying = link.lane.in_flight
-    waits = (
-        f"Message {flying.sequence_number} stays in flight and is not sent again; an"
-        " Acknowledgement that still comes is taken."
-        if flying
-        else "Nothing is in flight."
-    )
-    return (
-        f"Nothing more is sent to {link.partner}. {waits} New messages queue up."
-        " Acknowledgements and Errors that we owe still go. This lasts, over restarts too, until"
-        " somebody resumes. The partner has nothing to do."
-    )
-
-
-def _resume(link: OutboundLink) -> str:
-    flying = link.lane.in_flight
-    if flying is None:
-        return (
-            f"Nothing is in flight to {link.partner}: no message can be doubled. Its queue is sent"
-            f" in order, beginning with number {link.next_number}."
-        )
-    if link.state == LaneState.TRANSIENT:
-        return (
-            f"The wait that {link.partner} asked for ends: message {flying.sequence_number} is sent"
-            " again now, with the same bytes. No retry is spent."
-        )
-    parted = link.suspended_for == IncidentKind.RESYNCHRONISE
-    return (
-        f"Message {flying.sequence_number} is sent to {link.partner} again now: same bytes, number"
-        f" and MessageId. Its retry counter starts again at 0 of {flying.terms.retries}. Once it"
-        " is acknowledged, the queue follows in order. If the partner has stored it already, it"
-        " discards the copy and acknowledges again. The incidents of this link are resolved with"
-        " your reason."
-        + (" The partner said that the numbers have parted: mend that first." if parted else "")
-    )
-
-
-def _reset_retries(link: OutboundLink) -> str:
-    flying = link.lane.in_flight
-    if flying is None:
+            return f"the link to {row.partner} is {row.state}."
         return ""
-    return (
-        f"The retry counter of message {flying.sequence_number} goes from {flying.retries_spent}"
-        f" to 0 of {flying.terms.retries}. Nothing is sent now: the next copy goes when it was"
-        f" due, at {moment(link.due, timezone.now())}. The partner has nothing to do."
-    )
+
+    def about(self, row: OutboundLink) -> str:
+        return row.in_flight.message_id if row.in_flight else ""
+
+    def act(self, row: OutboundLink, actor: Actor, **given: Any) -> str:
+        state = type(self).flow(row.partner, actor, **given)
+        return f"Partner {row.partner}: {self.done}. The link is {state} now."
 
 
-def _send_now(link: OutboundLink) -> str:
-    flying = link.lane.in_flight
-    if flying is None:
+class Suspend(LinkVerb):
+    name = "suspend"
+    title = "Suspend"
+    done = "suspended"
+    icon = "pause"
+    event = OperatorSuspended()
+    flow = operate.suspend
+
+    def about(self, row: OutboundLink) -> str:
+        """Whatever is in flight: on a busy link that is another message every moment."""
         return ""
-    return (
-        f"One more copy of message {flying.sequence_number} goes to {link.partner} at once: same"
-        " bytes, number and MessageId. No retry is spent. If the partner has the message already,"
-        " it discards the copy and acknowledges again."
-    )
+
+    def consequence(self, row: OutboundLink) -> str:
+        flying = row.lane.in_flight
+        waits = (
+            f"Message {flying.sequence_number} stays in flight and is not sent again; an"
+            " Acknowledgement that still comes is taken."
+            if flying
+            else "Nothing is in flight."
+        )
+        return (
+            f"Nothing more is sent to {row.partner}. {waits} New messages queue up."
+            " Acknowledgements and Errors that we owe still go. This lasts, over restarts too,"
+            " until somebody resumes. The partner has nothing to do."
+        )
 
 
-RESUME = Verb(
-    name="resume",
-    title="Resolve and resume",
-    done="resumed",
-    icon="play_arrow",
-    variant=ActionVariant.PRIMARY,
-    flow=operate.resume,
-    event=OperatorResumed(),
-    consequence=_resume,
-)
-SEND_NOW = Verb(
-    name="send_now",
-    title="Send now",
-    done="one more copy goes at once",
-    icon="send",
-    variant=ActionVariant.DEFAULT,
-    flow=operate.send_now,
-    event=SendNowRequested(),
-    consequence=_send_now,
-)
-RESET_RETRIES = Verb(
-    name="reset_retries",
-    title="Reset retries",
-    done="retry counter at 0",
-    icon="restart_alt",
-    variant=ActionVariant.DEFAULT,
-    flow=operate.reset_retries,
-    event=RetriesReset(),
-    consequence=_reset_retries,
-)
-SUSPEND = Verb(
-    name="suspend",
-    title="Suspend",
-    done="suspended",
-    icon="pause",
-    variant=ActionVariant.DEFAULT,
-    flow=operate.suspend,
-    event=OperatorSuspended(),
-    consequence=_suspend,
-)
-VERBS = (RESUME, SEND_NOW, RESET_RETRIES, SUSPEND)
+class Resume(LinkVerb):
+    name = "resume"
+    title = "Resolve and resume"
+    done = "resumed"
+    icon = "play_arrow"
+    first = True
+    event = OperatorResumed()
+    flow = operate.resume
+
+    def consequence(self, row: OutboundLink) -> str:
+        flying = row.lane.in_flight
+        if flying is None:
+            return (
+                f"Nothing is in flight to {row.partner}: no message can be doubled. Its queue is"
+                f" sent in order, beginning with number {row.next_number}. The partner has nothing"
+                " to do."
+            )
+        if row.state == LaneState.TRANSIENT:
+            return (
+                f"The wait that {row.partner} asked for ends: message {flying.sequence_number} is"
+                " sent again now, with the same bytes. No retry is spent. The partner has to be"
+                " ready for it."
+            )
+        parted = row.suspended_for == IncidentKind.RESYNCHRONISE
+        return (
+            f"Message {flying.sequence_number} is sent to {row.partner} again now: same bytes,"
+            f" number and MessageId. Its retry counter starts again at 0 of {flying.terms.retries}."
+            " Once it is acknowledged, the queue follows in order. If the partner has stored it"
+            " already, it discards the copy and acknowledges again. The incidents of this link are"
+            " resolved with your reason. The partner has to be reachable, nothing else."
+            + (" The partner said that the numbers have parted: mend that first." if parted else "")
+        )
 
 
-class ReasonOnlyForm(BaseDialogForm):
-    """A dialog that asks for the reason, which is required."""
+class ResetRetries(LinkVerb):
+    name = "reset_retries"
+    title = "Reset retries"
+    done = "retry counter at 0"
+    icon = "restart_alt"
+    event = RetriesReset()
+    flow = operate.reset_retries
 
-    reason = forms.CharField(
-        max_length=REASON_LIMIT,
-        widget=UnfoldAdminTextareaWidget(attrs={"rows": 2, "autofocus": True}),
-        help_text="Kept in the history with your name.",
-    )
-
-
-class ReasonForm(ReasonOnlyForm):
-    """The dialog of a verb: what it will do, and why."""
-
-    form_before_template = "admin/msh/outboundlink/consequence.html"
-    verb: ClassVar[Verb]
-    given: ClassVar[tuple[str, ...]] = ()
-    """The fields that the verb's flow needs besides partner and actor."""
-
-    def get_before_template_context(
-        self, request: HttpRequest, object_id: int | str | None = None
-    ) -> dict[str, Any]:
-        link = find_link(str(object_id))
-        possible = self.verb.is_possible(link)
-        return {"link": link, "consequence": self.verb.consequence(link) if possible else ""}
+    def consequence(self, row: OutboundLink) -> str:
+        flying = row.lane.flying
+        return (
+            f"The retry counter of message {flying.sequence_number} goes from"
+            f" {flying.retries_spent} to 0 of {flying.terms.retries}. Nothing is sent now: the next"
+            f" copy goes when it was due, at {moment(row.due, timezone.now())}. The partner has"
+            " nothing to do."
+        )
 
 
-def find_link(object_id: str) -> OutboundLink:
-    links = OutboundLink.objects.select_related("partner", "in_flight")
-    link = links.filter(pk=object_id).first() if object_id.isdecimal() else None
-    if link is None:
-        raise Http404(f"There is no link {object_id}.")
-    return link
+class SendNow(LinkVerb):
+    name = "send_now"
+    title = "Send now"
+    done = "one more copy goes at once"
+    icon = "send"
+    event = SendNowRequested()
+    flow = operate.send_now
+
+    def consequence(self, row: OutboundLink) -> str:
+        flying = row.lane.flying
+        return (
+            f"One more copy of message {flying.sequence_number} goes to {row.partner} at once: same"
+            " bytes, number and MessageId. No retry is spent. If the partner has the message"
+            " already, it discards the copy and acknowledges again. It has nothing else to do."
+        )
 
 
-def unfold_action(verb: Verb) -> Any:
-    """The verb as an action of a ModelAdmin, which must keep it under the verb's name.
-
-    The ModelAdmin says who may, by `has_VERB_permission`: unfold would look for a permission named
-    in full in the database, while a new one has no tables yet.
-    """
-
-    def act(
-        model_admin: Any, request: HttpRequest, form: ReasonForm, object_id: str
-    ) -> HttpResponse:
-        link = find_link(object_id)
-        given = {name: form.cleaned_data[name] for name in form.given}
-        actor = Actor(request.user.get_username(), form.cleaned_data["reason"])
-        try:
-            state = verb.flow(link.partner, actor, **given)
-        except operate.NotPossible as refused:
-            messages.error(request, str(refused))
-        else:
-            text = f"Partner {link.partner}: {verb.done}. The link is {state} now."
-            messages.success(request, text)
-        return _back(request, object_id)
-
-    act.__name__ = verb.name
-    return action(
-        description=verb.title,
-        permissions=[verb.name],
-        url_path=verb.name.replace("_", "-"),
-        icon=verb.icon,
-        variant=verb.variant,
-        dialog={
-            "title": verb.title,
-            "description": "",
-            "form_class": type("ReasonForm", (verb.form or ReasonForm,), {"verb": verb}),
-            "form_submit_text": verb.title,
-        },
-    )(act)
-
-
-def _back(request: HttpRequest, object_id: str) -> HttpResponse:
-    """To the page that opened the dialog; without its script, to the link."""
-    if "HX-Request" in request.headers:
-        return HttpResponse(headers={"HX-Refresh": "true"})
-    return HttpResponseRedirect(reverse("admin:msh_outboundlink_change", args=[object_id]))
+RESUME = Resume()
+VERBS = (RESUME, SendNow(), ResetRetries(), Suspend())

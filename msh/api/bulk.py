@@ -14,8 +14,8 @@ from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 
-from msh.flows.bulk import Answer, Entry, Result, submit_all
 from msh.flows.submit import SubmitRefused
+from msh.flows.submit_all import Answer, Entry, Result, submit_all
 from msh.models import Scope
 
 from . import schema

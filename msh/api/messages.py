@@ -1,9 +1,9 @@
 """`messages`: submit one; find those that were submitted, their history and payloads."""
 
+from collections.abc import Callable, Mapping
 from typing import IO, Any
 
 from django.conf import settings
-from django.db.models import QuerySet
 from django.http import Http404, HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -15,7 +15,8 @@ from rest_framework.response import Response
 from msh import wire
 from msh.flows import story
 from msh.flows.submit import keep
-from msh.models import OutboundLink, OutboundMessage, OutboundPayload, OutboundState, Scope
+from msh.models import OutboundMessage, OutboundPayload, OutboundState, Scope
+from msh.models.outbound import OutboundMessageQuerySet
 
 from . import schema
 from .documents import OUTBOUND, OutboundDocument
@@ -51,7 +52,7 @@ class MessageQuery(PageQuery):
     message_id = text()
     sequence_number = serializers.IntegerField(min_value=1, max_value=2**31 - 1, required=False)
     since = serializers.DateTimeField(required=False, help_text="Submitted then or later.")
-    until = serializers.DateTimeField(required=False, help_text="Submitted before then.")
+    until = serializers.DateTimeField(required=False, help_text="Submitted then or earlier.")
     order = serializers.ChoiceField(["id", "-id"], default="id")
 
 
@@ -79,16 +80,18 @@ class HistoryDocument(Form):
     results = MomentDocument(many=True)
 
 
-_FILTERS = {
-    "partner": "link__partner__name",
-    "tpa_id": "agreement__tpa_id",
-    "state": "state",
-    "conversation_id": "conversation_id",
-    "message_id": "message_id",
-    "sequence_number": "sequence_number",
-    "since": "submitted_at__gte",
-    "until": "submitted_at__lt",
+Rows = OutboundMessageQuerySet
+_FILTERS: Mapping[str, Callable[[Rows, Any], Rows]] = {
+    "partner": lambda rows, value: rows.filter(link__partner__name=value),
+    "tpa_id": lambda rows, value: rows.under_tpa(value),
+    "state": lambda rows, value: rows.in_state(value),
+    "conversation_id": lambda rows, value: rows.filter(conversation_id=value),
+    "message_id": lambda rows, value: rows.with_message_id(value),
+    "sequence_number": lambda rows, value: rows.numbered(value),
+    "since": lambda rows, value: rows.since(value),
+    "until": lambda rows, value: rows.until(value),
 }
+"""Those of the console."""
 
 
 class MessagesView(ApiView):
@@ -108,9 +111,9 @@ class MessagesView(ApiView):
         """Messages that were submitted, by id: a page goes on where the one before ended."""
         query = asked(request, MessageQuery)
         found = OutboundMessage.objects.all()
-        if "message_id" in query:
-            found = found.filter(link__in=_links())
-        found = found.filter(**{_FILTERS[name]: query[name] for name in _FILTERS if name in query})
+        for name, narrowed in _FILTERS.items():
+            if name in query:
+                found = narrowed(found, query[name])
         return Response(page(found, OUTBOUND, query))
 
     @extend_schema(
@@ -195,7 +198,7 @@ class PayloadView(ApiView):
         part = OutboundPayload.objects.filter(message=message, position=number).first()
         if part is None:
             raise Http404(f"Message {message_id!r} has no payload {number}, or no longer.")
-        content = wire.content_of(bytes(part.wire), message.boundary)
+        content = wire.part_content(bytes(part.wire), message.boundary)
         return attachment(content, part.content_type, part.label)
 
 
@@ -208,14 +211,9 @@ def _named(values: Values, key: str | None) -> Values:
     return {**values, "message_id": key}
 
 
-def _links() -> QuerySet[OutboundLink, Any]:
-    """All of them: MessageIds are found by (link, MessageId)."""
-    return OutboundLink.objects.values("pk")
-
-
 def _find(request: Request, message_id: str) -> OutboundMessage:
     query = asked(request, WhichQuery)
-    found = OutboundMessage.objects.filter(link__in=_links(), message_id=message_id)
+    found = OutboundMessage.objects.all().with_message_id(message_id)
     if "partner" in query:
         found = found.filter(link__partner__name=query["partner"])
     match list(found.defer("head")[:2]):

@@ -26,6 +26,15 @@ UNSENDABLE = (SecretUnreadableError, ValueError)
 """What keeps one signal from being sent, and is no fault of the database."""
 
 GRACE = 5.0  # seconds between claim and socket write
+LONGEST = 15.0
+"""Seconds of one POST, at most: a signal is small, and what a lost worker was carrying is carried
+again only after that."""
+
+
+def http_deadline() -> float:
+    """Seconds that the POST of a signal may take."""
+    limit: float = settings.MSH_HTTP_DEADLINE
+    return min(limit, LONGEST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +52,7 @@ class SignalCopy:
 def claim_signals(lanes: Lanes, signals: Iterable[Any], room: Room) -> list[Job]:
     """Claim locked signals, composing those that are not composed yet."""
     jobs: list[Job] = []
-    deadline = settings.MSH_HTTP_DEADLINE
+    deadline = http_deadline()
     lease = lanes.now + timedelta(seconds=deadline + 2 * GRACE)
     for row in signals:
         if not room.take(row.partner_id):

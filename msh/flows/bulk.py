@@ -1,121 +1,154 @@
-"""Application → MSH, by the thousand: what `submit` does to one message, in one transaction."""
+"""One verb for many rows: counted first, then done one by one in the background.
 
-from collections.abc import Iterable, Sequence
-from enum import StrEnum
-from typing import NamedTuple
-
-import psycopg
-from django.db import Error as DatabaseError
-from django.db import IntegrityError, OperationalError, transaction
-
-from msh.faults import CrashPoint, reach
-from msh.flows import advance
-from msh.flows.nudge import Nudge, nudge
-from msh.models import NewMessage, OutboundLink, hot
-from partners.models import Partner
-
-_PASSING = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
-
-_KNOWN = """
-    SELECT known.link_id, known.message_id, known.content_digest
-    FROM unnest(%s::bigint[], %s::text[]) AS asked (link_id, message_id)
-    JOIN msh_outboundmessage known USING (link_id, message_id)
+What is done to a row and the mark that it was done commit together: a worker that is killed leaves
+no row half done, and the next one goes on where it was.
 """
 
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
-class Result(StrEnum):
-    ACCEPTED = "accepted"
-    KNOWN = "known"
-    REFUSED = "refused"
+from django.db import DatabaseError, transaction
+from django.db.models import QuerySet
+
+from msh.faults import CrashPoint, reach
+from msh.flows import advance, operate
+from msh.flows.advance import Actor
+from msh.flows.decide import decide
+from msh.flows.operate import NotPossible
+from msh.models import BulkItem, BulkJob, BulkVerb, Delivery, OutboundLink
+from msh.protocol.delivery_events import DeliveryState
+from partners.models import Partner
+
+logger = logging.getLogger(__name__)
+
+LIMIT = 100_000
+"""Rows of one job at most."""
+SLICE = 10.0
+"""Seconds after which a worker gives its thread back; beat sends it again."""
+
+_running = threading.Lock()
 
 
-class Answer(NamedTuple):
-    """What became of a message; why, if it was refused."""
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a verb is about: the rows since a time, how each is called, and what is done to it."""
 
-    message_id: str
-    result: Result
-    reason: str = ""
-
-
-_REUSED = "message_id: it was submitted before with other content, give the changed message another"
-
-Entry = NewMessage | Answer
-"""A message, or the answer to one that was refused before it got here."""
+    rows: Callable[[datetime], QuerySet[Any]]
+    key: str
+    label: Callable[[Any], str]
+    act: Callable[[int, Actor], None]
 
 
-def submit_all(blocks: Iterable[Sequence[Entry]]) -> list[Answer]:
-    """Keep all messages that are not known, in this order and together; an answer to each entry.
+def _suspended(since: datetime) -> QuerySet[OutboundLink]:
+    suspended = OutboundLink.objects.suspended().filter(suspended_since__gte=since)
+    return suspended.select_related("partner").order_by("suspended_since", "pk")
 
-    `blocks` is iterated again if the first try was in the way of others. Raises IntegrityError or
-    OperationalError, with nothing kept, if the second was too.
+
+def _parked(since: datetime) -> QuerySet[Delivery]:
+    """In doubt is none of them: running that again might do it twice."""
+    states = [DeliveryState.PARKED, DeliveryState.BLOCKED]
+    parked = Delivery.objects.filter(state__in=states, ended_at__gte=since)
+    return parked.select_related("consumer", "message").order_by("pk")
+
+
+def _resume(key: int, actor: Actor) -> None:
+    operate.resume(Partner.objects.get(pk=key), actor)
+
+
+def _run_again(key: int, actor: Actor) -> None:
+    decided = decide([key], "run-again", actor)
+    if decided.refused:
+        raise NotPossible(decided.refused[0])
+
+
+CHOICES: dict[str, Choice] = {
+    BulkVerb.RESUME: Choice(_suspended, "partner_id", lambda link: link.partner.name, _resume),
+    BulkVerb.RUN_AGAIN: Choice(_parked, "pk", str, _run_again),
+}
+
+
+def count(verb: str, since: datetime) -> int:
+    """How many rows a job would be about now."""
+    return CHOICES[verb].rows(since).count()
+
+
+def first(verb: str, since: datetime, limit: int) -> list[str]:
+    """How the first of them are called."""
+    choice = CHOICES[verb]
+    return [choice.label(row) for row in choice.rows(since)[:limit]]
+
+
+def start(verb: str, since: datetime, counted: int, actor: Actor) -> BulkJob:
+    """Choose the rows and begin. What comes later is not in it.
+
+    `counted` is how many the operator has seen. Raises NotPossible if they are others now.
     """
-    try:
-        answers = _together(blocks)
-    except (IntegrityError, OperationalError) as error:
-        if not _may_pass(error):
-            raise
-        answers = _together(blocks)
-    nudge(Nudge.CARRY)
-    return answers
-
-
-def _may_pass(error: DatabaseError) -> bool:
-    return isinstance(error, IntegrityError) or isinstance(error.__cause__, _PASSING)
-
-
-def _together(blocks: Iterable[Sequence[Entry]]) -> list[Answer]:
+    choice = CHOICES[verb]
     with transaction.atomic():
-        links = _Links()
-        answers = [answer for block in blocks for answer in _kept(block, links)]
-        reach(CrashPoint.SUBMIT_BEFORE_COMMIT)
-    reach(CrashPoint.SUBMIT_AFTER_COMMIT)
-    return answers
+        found = choice.rows(since)[: LIMIT + 1]
+        rows = [(getattr(row, choice.key), choice.label(row)) for row in found]
+        if len(rows) > LIMIT:
+            raise NotPossible(f"These are more than {LIMIT}: choose a later time first.")
+        if not rows or len(rows) != counted:
+            raise NotPossible(f"There were {counted}, now there are {len(rows)}: look again.")
+        job = BulkJob(
+            verb=verb, since=since, actor=actor.name, reason=actor.reason, total=len(rows)
+        )
+        advance.start_job(job, rows)
+    return job
 
 
-def _kept(block: Sequence[Entry], links: "_Links") -> list[Answer]:
-    new = [entry for entry in block if isinstance(entry, NewMessage)]
-    links.look_up(one.agreement.partner for one in new)
-    digests = _known(new, links)
-    answers: list[Answer] = []
-    fresh: list[NewMessage] = []
-    for entry in block:
-        if isinstance(entry, Answer):
-            answers.append(entry)
-            continue
-        key = (links[entry.agreement.partner_id], entry.message_id)
-        digest = digests.get(key)
-        if digest is None:
-            digests[key] = entry.content_digest
-            fresh.append(entry)
-        answers.append(_answer(entry, digest))
-    if fresh:
-        advance.submitted_together(fresh, links)
-    return answers
+def cancel(job: BulkJob, actor: Actor) -> None:
+    """Begin no more rows of it. What was done stays done."""
+    if not advance.cancel_job(job, actor):
+        raise NotPossible("This job has ended already.")
 
 
-def _answer(new: NewMessage, digest: bytes | None) -> Answer:
-    """`digest`: that of the message which is known by its MessageId."""
-    if digest is None:
-        return Answer(new.message_id, Result.ACCEPTED)
-    if digest == new.content_digest:
-        return Answer(new.message_id, Result.KNOWN)
-    return Answer(new.message_id, Result.REFUSED, _REUSED)
+def run() -> int:
+    """Go on with every running job; how many rows were dealt with. One thread of a process."""
+    if not _running.acquire(blocking=False):
+        return 0
+    try:
+        return _run(until=time.monotonic() + SLICE)
+    finally:
+        _running.release()
 
 
-def _known(new: Sequence[NewMessage], links: "_Links") -> dict[tuple[int, str], bytes]:
-    asked = [links[one.agreement.partner_id] for one in new]
-    rows = hot.fetch(_KNOWN, (asked, [one.message_id for one in new]))
-    return {(row.link_id, row.message_id): row.content_digest for row in rows}
+def _run(until: float) -> int:
+    dealt_with = 0
+    passed_over: set[int] = set()
+    while time.monotonic() < until:
+        with transaction.atomic():
+            item = advance.claim_item(passed_over)
+            if item is None:
+                break
+            if _deal_with(item):
+                dealt_with += 1
+            else:
+                passed_over.add(item.pk)
+            reach(CrashPoint.BULK_BEFORE_COMMIT)
+    advance.end_jobs()
+    return dealt_with
 
 
-class _Links(dict[int, int]):
-    """Link id by partner id."""
-
-    def look_up(self, partners: Iterable[Partner]) -> None:
-        """Find the links of these. What is made with the first message to a partner, is made."""
-        missing = {partner.pk: partner for partner in partners if partner.pk not in self}
-        used = OutboundLink.objects.filter(partner__in=list(missing), partner__in_use=True)
-        self.update(used.values_list("partner_id", "pk") if missing else ())
-        for key, partner in missing.items():
-            if key not in self:
-                self[key] = advance.use_outbound_link(partner).pk
+def _deal_with(item: BulkItem) -> bool:
+    """False if the database refused: then it is tried again later."""
+    actor = Actor(item.job.actor, f"{item.job.reason} (bulk job {item.job_id})")
+    refused = ""
+    try:
+        with transaction.atomic():
+            CHOICES[item.job.verb].act(item.key, actor)
+    except NotPossible as why:
+        refused = str(why)
+    except Partner.DoesNotExist:
+        refused = "The partner is gone."
+    except DatabaseError as error:
+        logger.warning("bulk job %s passes over %s: %s", item.job_id, item.label, error)
+        return False
+    advance.item_ended(item, refused)
+    return True

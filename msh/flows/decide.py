@@ -11,6 +11,7 @@ from msh.flows.nudge import Nudge, nudge
 from msh.protocol.delivery_events import (
     CompletionMarked,
     DeliveryEvent,
+    ParkRequested,
     RejectionMarked,
     ResolverRequested,
     RunAgainRequested,
@@ -25,6 +26,7 @@ VERBS: dict[str, DeliveryEvent] = {
     "mark-completed": CompletionMarked(),
     "ask-resolver": ResolverRequested(),
     "reject": RejectionMarked(),
+    "park": ParkRequested(),
 }
 
 

@@ -95,16 +95,23 @@ class Deliveries(Dispatch):
             elif self.free_threads > 0 and ("pair", row.link_id) not in self.calls:
                 self.call(("delivery", row.id), advance_due, row.id)
                 worked = True
+        return self._post_again(posts, consumers) or worked
+
+    def _post_again(self, keys: list[int], consumers: Consumers) -> bool:
+        if not keys:
+            return False
         with transaction.atomic():
             claimed = [
                 (handover, run.attempt)
-                for handover in deliveries.lock(posts, consumers)
+                for handover in deliveries.lock(keys, consumers)
                 for run in handover.step(DeliveryLooked())
                 if isinstance(run, Run)
             ]
-        return self._post(claimed) or worked
+        return self._post(claimed)
 
     def _post_new(self, heads: list[Any], consumers: Consumers, room: Room) -> bool:
+        if not heads:
+            return False
         claimed: list[tuple[Handover, int]] = []
         with transaction.atomic():
             for head in heads:

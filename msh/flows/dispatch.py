@@ -26,6 +26,8 @@ QUIET = 1.0
 """Seconds without anything to do after which the loop ends."""
 PAUSE = 0.25
 """Seconds between looks while awake, if nobody nudges."""
+ROUND = 0.02
+"""Seconds between looks at least: what comes meanwhile is found by one."""
 WIND_UP = 5.0
 """Seconds that an ending worker waits for what is under way."""
 POSTS_PER_CONSUMER = 8
@@ -96,6 +98,7 @@ class Dispatch(ABC):
         with Ear(self.kind, lambda: self._events.put(_NUDGED)):
             busy_at = looked_at = time.monotonic()
             while not self._stopping.is_set():
+                self._stopping.wait(looked_at + ROUND - time.monotonic())
                 happened = self._take_events()
                 if happened or time.monotonic() - looked_at > PAUSE:
                     looked_at = time.monotonic()

@@ -67,5 +67,6 @@ def _ask(partner: Partner, message_ids: Sequence[str]) -> LinkStatus:
     except (enquiry.EnquiryFailed, Unreadable, SecretUnreadableError) as problem:
         raise NoStatus(
             f"Partner {partner.name} does not say how its link is: {problem}. Ask its operator for"
-            " the last number and MessageId it accepted, and give them: --last N --last-id ID."
+            " the last number and MessageId it accepted, and type them in (on the command line:"
+            " --last N --last-id ID)."
         ) from None

@@ -3,7 +3,7 @@
 from django.db import transaction
 
 from msh.flows import advance
-from msh.flows.advance import Actor, Lanes
+from msh.flows.advance import Actor, Lanes, Switch
 from msh.flows.nudge import Nudge, nudge
 from msh.models import Direction, InboundLink, Incident, OutboundLink
 from msh.protocol import sequence
@@ -66,6 +66,15 @@ def _act(partner: Partner, event: SenderEvent, actor: Actor, verb: str, why_not:
         lanes.write()
     nudge(Nudge.CARRY)
     return lane.state
+
+
+def switch(partner: Partner, which: Switch, *, on: bool, actor: Actor) -> None:
+    """Let applications submit messages for the partner, or consumers have those from it, or not."""
+    with transaction.atomic():
+        if not advance.set_switch(partner, which, on=on, actor=actor):
+            raise NotPossible(f"Partner {partner.name}: that is {'on' if on else 'off'} already.")
+    if on and which is Switch.DELIVERS:
+        nudge(Nudge.DELIVER)
 
 
 def resolve(incident: Incident, actor: Actor) -> None:

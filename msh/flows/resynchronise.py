@@ -170,6 +170,14 @@ def _received(link: OutboundLink, theirs: LinkStatus) -> tuple[str, ...]:
     return tuple(queued.order_by("pk").values_list("message_id", flat=True))
 
 
+def rewind(partner: Partner, theirs: LinkStatus, actor: Actor) -> Comparison:
+    """`apply`, if what helps is to send acknowledged messages again."""
+    made = compare(partner, theirs).plan
+    if made.mend is not Mend.REWIND:
+        raise NotPossible(f"There is nothing to rewind. {made.text}")
+    return apply(partner, theirs, actor)
+
+
 def _arriving(partner: Partner, theirs: LinkStatus) -> tuple[Arriving, str]:
     link = InboundLink.objects.filter(partner=partner).first()
     last = link.last_number if link else None
@@ -217,6 +225,14 @@ def allow_reset(partner: Partner, actor: Actor) -> None:
             why = "it is allowed already" if link.reset_allowed else "it has not sent anything yet"
             raise NotPossible(f"Partner {partner.name} needs no leave to reset: {why}.") from None
         advance.set_receiving(link, after, "ResetAllowed", "", actor)
+
+
+def hold_resets(partner: Partner, actor: Actor) -> None:
+    """Hold the partner's next number 1 out of turn until an operator lets it in."""
+    open_links(partner)
+    with transaction.atomic():
+        if not advance.hold_resets(_locked_inbound(partner), actor):
+            raise NotPossible(f"Resets of partner {partner.name} are held already.")
 
 
 def expect(partner: Partner, number: int, actor: Actor) -> None:

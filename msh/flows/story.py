@@ -5,9 +5,18 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
 
-from django.db.models import Count
+from django.db.models import Count, QuerySet
 
-from msh.models import Attempt, Delivery, Direction, History, PartyEvent, Signal
+from msh.models import (
+    Attempt,
+    Delivery,
+    Direction,
+    History,
+    InboundMessage,
+    OutboundMessage,
+    PartyEvent,
+    Signal,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +35,31 @@ class Moment:
 
 
 def story_of(message_id: str) -> list[Moment]:
-    """Everything that happened to the messages with this MessageId, sent and received, by time."""
-    moments = [
-        *_history(message_id),
-        *_attempts(message_id),
-        *_signals(message_id),
-        *_deliveries(message_id),
-        *_told(message_id),
-    ]
+    """Everything that happened to the messages with this MessageId, sent and received, by time;
+    and to one that was refused, of which there is no row but what it was answered."""
+    history = History.objects.filter(message_id=message_id)
+    signals = Signal.objects.with_ref(message_id)
+    sent = OutboundMessage.objects.with_message_id(message_id)
+    received = InboundMessage.objects.with_message_id(message_id)
+    moments = [*_history(history), *_signals(signals)]
+    for messages in (sent, received):
+        for message in messages.select_related("link__partner"):
+            moments += _life(message)
+    return sorted(moments, key=lambda moment: moment.at)
+
+
+def story_of_row(message: OutboundMessage | InboundMessage) -> list[Moment]:
+    """Everything that happened to this message alone, by time."""
+    partner = message.link.partner
+    sent = isinstance(message, OutboundMessage)
+    history = History.objects.filter(
+        message_id=message.message_id,
+        partner=partner,
+        direction=Direction.OUT if sent else Direction.IN,
+    )
+    moments = [*_history(history), *_life(message)]
+    if isinstance(message, InboundMessage):
+        moments += _signals(Signal.objects.about(message))
     return sorted(moments, key=lambda moment: moment.at)
 
 
@@ -67,32 +93,38 @@ def _likeness(moment: Moment) -> tuple[str, ...]:
     return moment.direction, moment.partner, event, moment.to_state, moment.detail
 
 
-def _history(message_id: str) -> Iterator[Moment]:
-    for row in History.objects.filter(message_id=message_id).select_related("partner"):
+def _life(message: OutboundMessage | InboundMessage) -> Iterator[Moment]:
+    """What its own rows tell. The history is none of them: it may be older than the message."""
+    if isinstance(message, OutboundMessage):
+        yield from _attempts(message)
+        yield from _told(message)
+    else:
+        yield from _deliveries(message)
+
+
+def _history(rows: QuerySet[History]) -> Iterator[Moment]:
+    for row in rows.select_related("partner"):
         states = (row.from_state, row.to_state)
         yield Moment(
             row.at, row.direction, row.partner.name, row.event, *states, row.actor, row.detail
         )
 
 
-def _attempts(message_id: str) -> Iterator[Moment]:
-    attempts = Attempt.objects.filter(message__message_id=message_id)
-    for attempt in attempts.select_related("message__link__partner"):
-        name = attempt.message.link.partner.name
+def _attempts(message: OutboundMessage) -> Iterator[Moment]:
+    for attempt in Attempt.objects.filter(message=message):
         status = f"{attempt.status} " if attempt.status else ""
         yield Moment(
             at=attempt.ended_at or attempt.claimed_at,
             direction=Direction.OUT,
-            partner=name,
+            partner=message.link.partner.name,
             event=f"Attempt {attempt.number}",
             to_state=attempt.outcome or "under way",
             detail=f"{status}{attempt.detail}".strip(),
         )
 
 
-def _signals(message_id: str) -> Iterator[Moment]:
-    signals = Signal.objects.filter(ref_to_message_id=message_id, owed__gt=0)
-    for signal in signals.select_related("link__partner"):
+def _signals(signals: QuerySet[Signal]) -> Iterator[Moment]:
+    for signal in signals.filter(owed__gt=0).select_related("link__partner"):
         yield Moment(
             at=signal.due,
             direction=Direction.IN,
@@ -102,30 +134,29 @@ def _signals(message_id: str) -> Iterator[Moment]:
         )
 
 
-def _deliveries(message_id: str) -> Iterator[Moment]:
+def _deliveries(message: InboundMessage) -> Iterator[Moment]:
     """The beginning of the latest attempt. How it ended is in the history."""
-    deliveries = Delivery.objects.filter(message__message_id=message_id)
-    for delivery in deliveries.select_related("consumer", "message__link__partner"):
+    for delivery in Delivery.objects.filter(message=message).select_related("consumer"):
         outside = f"; external id {delivery.external_id}" if delivery.external_id else ""
         yield Moment(
             at=delivery.started_at,
             direction=Direction.IN,
-            partner=delivery.message.link.partner.name,
+            partner=message.link.partner.name,
             event=f"Delivery {delivery.attempt}",
             to_state=delivery.state,
             detail=f"to {delivery.consumer.name}{outside}",
         )
 
 
-def _told(message_id: str) -> Iterator[Moment]:
-    events = PartyEvent.objects.filter(message__message_id=message_id)
-    for event in events.select_related("message__link__partner"):
+def _told(message: OutboundMessage) -> Iterator[Moment]:
+    """What the From-Party's application was told."""
+    for event in PartyEvent.objects.filter(message=message):
         told = event.delivered_at is not None
         tries = f"{event.tries} tries" if event.tries > 1 else ""
         yield Moment(
             at=event.delivered_at or event.at,
             direction=Direction.OUT,
-            partner=event.message.link.partner.name,
+            partner=message.link.partner.name,
             event="FromPartyTold" if told else "FromPartyWaits",
             to_state=event.kind,
             detail="; ".join(filter(None, (tries, event.detail))),

@@ -26,6 +26,10 @@ class SubmitRefused(ValueError):
         self.field = field
 
 
+class PartnerClosed(SubmitRefused):
+    """An operator has closed the partner to applications."""
+
+
 class MessageIdReused(SubmitRefused):
     """The MessageId was submitted before, with other content."""
 
@@ -134,7 +138,12 @@ def _first_or_known(
         link = advance.use_outbound_link(message.agreement.partner)
         if advance.submitted(message, payloads, parts):
             return message
-        known = OutboundMessage.objects.get(link=link, message_id=message.message_id)
+        known = OutboundMessage.objects.filter(link=link, message_id=message.message_id).first()
+        if known is None:
+            raise PartnerClosed(
+                f"partner {message.agreement.partner} is closed to applications: an operator has to"
+                " switch 'accept from applications' on"
+            )
         return _same(known, bytes(message.content_digest))
 
 

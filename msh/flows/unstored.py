@@ -10,10 +10,8 @@ from datetime import UTC, datetime
 from functools import cache
 from queue import SimpleQueue
 
-from django.conf import settings
-
 from msh import wire
-from msh.flows.acknowledge import GRACE, UNSENDABLE, header_of
+from msh.flows.acknowledge import GRACE, UNSENDABLE, header_of, http_deadline
 from msh.models import SignalKind
 from msh.protocol.admission import store_short
 from msh.protocol.message import Field, Header
@@ -70,7 +68,7 @@ def tell_to_wait(partner: Partner, about: Header) -> bool:
         content_type=content_type,
         body=body,
         authorization=authorization,
-        deadline=settings.MSH_HTTP_DEADLINE,
+        deadline=http_deadline(),
         not_after=time.monotonic() + GRACE,
         crash_points=SIGNAL_CRASH_POINTS,
     )

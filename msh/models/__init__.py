@@ -1,21 +1,29 @@
 """What we keep. Every durable thing is a row here; `flows.advance` alone writes state."""
 
 from .api_token import ApiToken, Scope
+from .bulk import BulkItem, BulkJob, BulkState, BulkVerb
 from .consumer import Consumer, ConsumerKind
 from .delivery import Delivery
 from .history import History
 from .inbound import InboundMessage, InboundState
-from .incident import Direction, Incident
+from .incident import Direction, Incident, IncidentNote
 from .link import InboundLink, OutboundLink
 from .new_message import NewMessage
+from .notice import Channel, OperatorNotice
 from .outbound import Attempt, OutboundMessage, OutboundState
 from .party_event import PartyEvent
 from .payload import InboundPayload, OutboundPayload
 from .signal import Signal, SignalKind
+from .traffic import Traffic
 
 __all__ = [
     "ApiToken",
     "Attempt",
+    "BulkItem",
+    "BulkJob",
+    "BulkState",
+    "BulkVerb",
+    "Channel",
     "Consumer",
     "ConsumerKind",
     "Delivery",
@@ -26,7 +34,9 @@ __all__ = [
     "InboundPayload",
     "InboundState",
     "Incident",
+    "IncidentNote",
     "NewMessage",
+    "OperatorNotice",
     "OutboundLink",
     "OutboundMessage",
     "OutboundPayload",
@@ -35,4 +45,5 @@ __all__ = [
     "Scope",
     "Signal",
     "SignalKind",
+    "Traffic",
 ]

@@ -1,11 +1,14 @@
 """The document history: what became of a message at its consumer."""
 
+from django.contrib.postgres.indexes import HashIndex
 from django.db import models
 from django.db.models import Q
 
 from msh.protocol.delivery_events import (
     DeliveryState,
 )
+
+from .inbound import InboundMessage
 
 OPEN_TO_OPERATORS = [DeliveryState.BLOCKED, DeliveryState.PARKED, DeliveryState.IN_DOUBT]
 """States that wait for a person."""
@@ -14,6 +17,13 @@ _CHOICES = [(s.value, s.value.replace("_", " ")) for s in DeliveryState if s != 
 
 
 class DeliveryQuerySet(models.QuerySet["Delivery"]):
+    def with_id(self, value: str) -> "DeliveryQuerySet":
+        """Those whose MessageId or external id it is."""
+        message = InboundMessage.objects.with_message_id(value)
+        return self.filter(
+            Q(message__in=list(message.values_list("pk", flat=True))) | Q(external_id=value)
+        )
+
     def waiting_for_operator(self) -> "DeliveryQuerySet":
         return self.filter(state__in=[state.value for state in OPEN_TO_OPERATORS])
 
@@ -46,6 +56,9 @@ class Delivery(models.Model):
         permissions = [("decide_delivery", "Can decide what becomes of a delivery")]
         indexes = [
             models.Index(fields=["due"], condition=Q(due__isnull=False), name="delivery_due"),
+            HashIndex(
+                fields=["external_id"], condition=~Q(external_id=""), name="delivery_external_id"
+            ),
             models.Index(
                 fields=["state", "id"],
                 condition=Q(state__in=["blocked", "parked", "in_doubt"]),

@@ -14,6 +14,7 @@ _CONSUMER_OF_HEAD = """
 _HEADS = f"""
     SELECT head.id AS message_key, link.id AS link_id, link.partner_id, consumer.id AS consumer_id
     FROM msh_inboundlink link
+    JOIN partners_partner partner ON partner.id = link.partner_id AND partner.delivers
     CROSS JOIN LATERAL (
         SELECT id, service_interface, action FROM msh_inboundmessage
         WHERE link_id = link.id AND state = 'accepted' ORDER BY id LIMIT 1) head
@@ -41,15 +42,22 @@ FIND_DUE = """
     FROM msh_delivery delivery
     JOIN msh_inboundmessage message ON message.id = delivery.message_id
     JOIN msh_consumer consumer ON consumer.id = delivery.consumer_id
+    JOIN msh_inboundlink link ON link.id = message.link_id
+    JOIN partners_partner partner ON partner.id = link.partner_id
     WHERE delivery.due <= statement_timestamp() AND delivery.id <> ALL(%s)
+      AND (partner.delivers OR delivery.state <> 'failed')
       AND ((consumer.enabled AND consumer.kind <> 'pull') OR delivery.state <> 'failed')
       AND (delivery.state <> 'failed' OR consumer.id <> ALL(%s))
     ORDER BY delivery.due LIMIT %s
 """
 FIND_DUE_OF_CONSUMER = """
-    SELECT id FROM msh_delivery
-    WHERE consumer_id = %s AND state = 'failed' AND due <= statement_timestamp()
-    ORDER BY message_id LIMIT %s
+    SELECT delivery.id FROM msh_delivery delivery
+    JOIN msh_inboundmessage message ON message.id = delivery.message_id
+    JOIN msh_inboundlink link ON link.id = message.link_id
+    JOIN partners_partner partner ON partner.id = link.partner_id AND partner.delivers
+    WHERE delivery.consumer_id = %s AND delivery.state = 'failed'
+      AND delivery.due <= statement_timestamp()
+    ORDER BY delivery.message_id LIMIT %s
 """
 _SUBJECT = """
     message.id AS message_key, message.message_id, message.state AS message_state,

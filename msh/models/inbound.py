@@ -1,9 +1,12 @@
 """Messages we accepted."""
 
+from django.contrib.postgres.indexes import BrinIndex, HashIndex
 from django.db import models
 from django.db.models import Q
 
 from msh.protocol.vocabulary import DeliverySemantics
+
+from .message import MessageQuerySet
 
 
 class InboundState(models.TextChoices):
@@ -18,6 +21,10 @@ class InboundState(models.TextChoices):
     WITHHELD = "withheld", "withheld: to be sent on, not acknowledged"
     RELAYING = "relaying", "relaying: sent on, not acknowledged"
     RELAYED = "relayed", "relayed: sent on and acknowledged"
+
+
+class InboundMessageQuerySet(MessageQuerySet["InboundMessage"]):
+    time = "received_at"
 
 
 class InboundMessage(models.Model):
@@ -61,9 +68,26 @@ class InboundMessage(models.Model):
     forward_failures = models.PositiveIntegerField(default=0, db_default=0)
     forward_error = models.TextField(blank=True, default="", db_default="")
 
+    objects = InboundMessageQuerySet.as_manager()
+
     class Meta:
         ordering = ["-id"]
+        permissions = [
+            ("view_payload_inboundmessage", "Can see the payloads of messages we received"),
+        ]
         indexes = [
+            HashIndex(fields=["conversation_id"], name="inbound_conversation"),
+            models.Index(
+                fields=["id"],
+                condition=Q(state__in=["rejected", "parked"]),
+                name="inbound_unusual",
+            ),
+            models.Index(
+                fields=["id"],
+                condition=Q(state__in=["relaying", "relayed"]),
+                name="inbound_relayed",
+            ),
+            BrinIndex(fields=["received_at"], autosummarize=True, name="inbound_received_at"),
             models.Index(
                 fields=["link", "id"], condition=Q(state="accepted"), name="inbound_undelivered"
             ),

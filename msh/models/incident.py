@@ -2,6 +2,7 @@
 
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Now
 
 from msh.protocol.effects import IncidentKind
 
@@ -25,10 +26,20 @@ class Incident(models.Model):
     resolved_at = models.DateTimeField(null=True, blank=True)
     resolved_by = models.CharField(max_length=150, blank=True, db_default="")
     resolution = models.TextField(blank=True, db_default="")
+    assigned_to = models.CharField(max_length=150, blank=True, db_default="", default="")
+    """A user name: an incident outlives the user."""
+    announced = models.BooleanField(default=False, db_default=False)
+    """Operators were called: the notices to them are rows."""
 
     class Meta:
         ordering = ["-opened_at"]
-        permissions = [("resolve_incident", "Can resolve an incident")]
+        permissions = [
+            ("resolve_incident", "Can resolve an incident"),
+            ("assign_incident", "Can assign an incident and write notes on it"),
+        ]
+        indexes = [
+            models.Index(fields=["id"], condition=Q(announced=False), name="incident_unannounced"),
+        ]
         constraints = [
             models.UniqueConstraint(
                 fields=["partner", "direction", "kind"],
@@ -39,3 +50,18 @@ class Incident(models.Model):
 
     def __str__(self) -> str:
         return f"{self.get_kind_display()} ({self.partner})"
+
+
+class IncidentNote(models.Model):
+    """What somebody found out or did about an incident. Append-only, as the history is."""
+
+    incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="notes")
+    at = models.DateTimeField(db_default=Now())
+    author = models.CharField(max_length=150)
+    text = models.TextField()
+
+    class Meta:
+        ordering = ["id"]
+
+    def __str__(self) -> str:
+        return f"{self.author}: {self.text}"

@@ -68,6 +68,7 @@ class OutboundLink(models.Model):
             ("cancel_outboundlink", "Can cancel a message, with a verdict"),
             ("reset_sequence_outboundlink", "Can start the numbers to a partner again at 1"),
             ("resynchronise_outboundlink", "Can bring the numbers of both sides together"),
+            ("rewind_outboundlink", "Can send acknowledged messages to a partner again"),
         ]
         indexes = [
             models.Index(fields=["due"], condition=_TIMED, name="outbound_link_due"),
@@ -199,6 +200,7 @@ class InboundLink(models.Model):
         permissions = [
             ("allow_reset_inboundlink", "Can let a partner start its numbers again at 1"),
             ("expect_inboundlink", "Can give up missing numbers of a partner as lost"),
+            ("hold_resets_inboundlink", "Can have a partner's resets held"),
         ]
         constraints = [
             models.CheckConstraint(

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from django.contrib.postgres.indexes import BrinIndex, HashIndex
 from django.db import models
 from django.db.models import Q
 
@@ -11,6 +12,7 @@ from msh.protocol.events import Verdict
 from msh.protocol.vocabulary import DeliverySemantics
 
 from . import copying
+from .message import MessageQuerySet
 from .new_message import NewMessage
 
 
@@ -29,7 +31,9 @@ _REWOUND = Q(state="rewound")
 _BEST_EFFORT_OPEN = Q(state__in=["queued", "in_flight"], semantics="BestEffort")
 
 
-class OutboundMessageQuerySet(models.QuerySet["OutboundMessage"]):
+class OutboundMessageQuerySet(MessageQuerySet["OutboundMessage"]):
+    time = "submitted_at"
+
     def queued(self) -> "OutboundMessageQuerySet":
         return self.filter(state=OutboundState.QUEUED)
 
@@ -40,6 +44,20 @@ class OutboundMessageQuerySet(models.QuerySet["OutboundMessage"]):
         MessageId is known.
         """
         copying.copy_in(new, links)
+
+    def in_state(self, state: str) -> "OutboundMessageQuerySet":
+        """Written so that the partial indexes answer it: they know of one semantics each."""
+        reliable, best_effort = Q(semantics="OnceAndOnlyOnce"), Q(semantics="BestEffort")
+        match state:
+            case OutboundState.QUEUED:
+                return self.filter((reliable & Q(state=state)) | (best_effort & Q(state=state)))
+            case OutboundState.IN_FLIGHT:
+                links = self._link_model().objects.filter(in_flight__isnull=False)
+                flying = list(links.values_list("in_flight", flat=True))
+                return self.filter(Q(pk__in=flying) | (best_effort & Q(state=state)))
+            case OutboundState.SENT:
+                return self.filter(best_effort, state=state)
+        return super().in_state(state)
 
 
 class OutboundMessage(models.Model):
@@ -74,6 +92,15 @@ class OutboundMessage(models.Model):
         db_index=False,
         help_text="The message that came to us and is sent on as this one.",
     )
+    corrects = models.ForeignKey(
+        "self",
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="corrected_by",
+        db_index=False,
+        help_text="The cancelled message that this one was submitted instead of.",
+    )
     submitted_at = models.DateTimeField()
     """Also the TimeStamp of its MessageData."""
     content_digest = models.BinaryField(max_length=32)
@@ -99,7 +126,25 @@ class OutboundMessage(models.Model):
 
     class Meta:
         ordering = ["-id"]
+        permissions = [
+            ("view_payload_outboundmessage", "Can see the payloads of messages we sent"),
+            ("correct_outboundmessage", "Can submit a corrected copy of a cancelled message"),
+        ]
         indexes = [
+            # Looked up by operators. Hashed: what a router sends on may be of any length.
+            HashIndex(fields=["conversation_id"], name="outbound_conversation"),
+            models.Index(
+                fields=["corrects"], condition=Q(corrects__isnull=False), name="outbound_corrects"
+            ),
+            models.Index(
+                fields=["id"],
+                condition=Q(state__in=["cancelled", "failed", "rewound"]),
+                name="outbound_unusual",
+            ),
+            BrinIndex(fields=["submitted_at"], autosummarize=True, name="outbound_submitted_at"),
+            models.Index(
+                fields=["id"], condition=Q(semantics="BestEffort"), name="outbound_unreliable"
+            ),
             models.Index(fields=["link", "id"], condition=_RELIABLE_QUEUE, name="outbound_queue"),
             models.Index(
                 fields=["link", "epoch", "sequence_number"],
@@ -165,6 +210,9 @@ class Attempt(models.Model):
 
     class Meta:
         ordering = ["number"]
+        indexes = [
+            BrinIndex(fields=["claimed_at"], autosummarize=True, name="attempt_claimed_at"),
+        ]
         constraints = [
             models.UniqueConstraint(fields=["message", "number"], name="attempt_once"),
         ]

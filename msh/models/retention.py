@@ -27,6 +27,7 @@ _ID_MAY_GO = """
 """
 _MESSAGE_MAY_GO = """
     AND link.in_flight_id IS DISTINCT FROM message.id
+    AND NOT EXISTS (SELECT FROM msh_outboundmessage WHERE corrects_id = message.id)
     AND NOT EXISTS (
         SELECT FROM msh_partyevent WHERE message_id = message.id AND delivered_at IS NULL)
     AND (message.sequence_number IS NULL OR EXISTS (
@@ -92,6 +93,19 @@ KINDS: Mapping[str, Removal] = {
         "msh_incident",
         "incident.id",
         "msh_incident incident WHERE resolved_at < statement_timestamp() - %s::interval",
+        (("msh_incidentnote", "incident_id"), ("msh_operatornotice", "incident_id")),
+    ),
+    "early warnings": Removal(
+        "msh_operatornotice",
+        "notice.id",
+        "msh_operatornotice notice WHERE notice.incident_id IS NULL"
+        " AND notice.at < statement_timestamp() - %s::interval",
+    ),
+    "bulk jobs": Removal(
+        "msh_bulkjob",
+        "job.id",
+        "msh_bulkjob job WHERE job.ended_at < statement_timestamp() - %s::interval",
+        (("msh_bulkitem", "job_id"),),
     ),
     "history": Removal("msh_history", "story.id", _STORY),
 }

@@ -5,10 +5,29 @@ from django.db.models import Q
 
 from msh.protocol.vocabulary import ErrorCode
 
+from .inbound import InboundMessage
+from .link import InboundLink
+
 
 class SignalKind(models.TextChoices):
     ACKNOWLEDGEMENT = "Acknowledgement"
     ERROR = "Error"
+
+
+class SignalQuerySet(models.QuerySet["Signal"]):
+    """The index has link, kind and code before the MessageId, so all of them are named."""
+
+    def with_ref(self, message_id: str) -> "SignalQuerySet":
+        links = list(InboundLink.objects.values_list("pk", flat=True))
+        return self._with_ref(message_id).filter(link__in=links)
+
+    def about(self, message: InboundMessage) -> "SignalQuerySet":
+        """What was owed for this message."""
+        return self._with_ref(message.message_id).filter(link=message.link_id)
+
+    def _with_ref(self, message_id: str) -> "SignalQuerySet":
+        codes = ["", *(code.value for code in ErrorCode)]
+        return self.filter(kind__in=SignalKind.values, code__in=codes, ref_to_message_id=message_id)
 
 
 class Signal(models.Model):
@@ -46,6 +65,8 @@ class Signal(models.Model):
     body = models.BinaryField(null=True)
     last_status = models.PositiveSmallIntegerField(null=True, blank=True)
     last_detail = models.TextField(blank=True, db_default="")
+
+    objects = SignalQuerySet.as_manager()
 
     class Meta:
         indexes = [

@@ -24,6 +24,7 @@ from .delivery_events import (
     Leave,
     OnFailure,
     OutcomeKept,
+    ParkRequested,
     Policy,
     RejectionMarked,
     ResolverAnswered,
@@ -172,6 +173,17 @@ def _marked_rejected(before: Delivery, event: Any, policy: Policy, now: datetime
     return replace(before, state=DeliveryState.REJECTED, due=None), (Leave(rejected=True),)
 
 
+def _parked(before: Delivery, event: Any, policy: Policy, now: datetime) -> Step:
+    return replace(before, state=DeliveryState.PARKED, due=None, aside=True), (SetAside(),)
+
+
+def _doubt_parked(before: Delivery, event: Any, policy: Policy, now: datetime) -> Step:
+    """The doubt stays; what comes after it need not wait."""
+    if before.aside:
+        raise IllegalTransition(before.state, type(event).__name__)
+    return replace(before, aside=True), (SetAside(), Note("", "set aside, in doubt still"))
+
+
 _OUTCOMES = (AttemptSucceeded, AttemptRejected, AttemptFailed, ResolverAnswered)
 _KNOWN: Mapping[type, _Cell] = {AttemptSucceeded: _completed, AttemptRejected: _rejected}
 _DECIDED: Mapping[type, _Cell] = {
@@ -201,10 +213,15 @@ TRANSITIONS: Mapping[DeliveryState, Mapping[type, _Cell]] = {
         AttemptFailed: _attempt_failed,
         ResolverAnswered: _resolved,
     },
-    DeliveryState.FAILED: {**_WAITS, DeliveryLooked: _run},
-    DeliveryState.BLOCKED: _WAITS,
+    DeliveryState.FAILED: {**_WAITS, DeliveryLooked: _run, ParkRequested: _parked},
+    DeliveryState.BLOCKED: {**_WAITS, ParkRequested: _parked},
     DeliveryState.PARKED: _WAITS,
-    DeliveryState.IN_DOUBT: {**_WAITS, AttemptFailed: _attempt_failed, ResolverRequested: _ask},
+    DeliveryState.IN_DOUBT: {
+        **_WAITS,
+        AttemptFailed: _attempt_failed,
+        ParkRequested: _doubt_parked,
+        ResolverRequested: _ask,
+    },
     DeliveryState.COMPLETED: _ENDED,
     DeliveryState.REJECTED: {**_ENDED, RunAgainRequested: _rejected_again},
 }

@@ -123,6 +123,11 @@ class RejectionMarked:
 
 
 @dataclass(frozen=True, slots=True)
+class ParkRequested:
+    """An operator lets the pair go on without it, for as long as it waits for a decision."""
+
+
+@dataclass(frozen=True, slots=True)
 class ResolverRequested:
     """An operator wants the resolver asked (again)."""
 
@@ -137,6 +142,7 @@ DeliveryEvent = (
     | RunAgainRequested
     | CompletionMarked
     | RejectionMarked
+    | ParkRequested
     | ResolverRequested
 )
 

@@ -1,7 +1,8 @@
 """Message to bytes and back. What flows call; one dialect, ebXML message header 0.21C."""
 
+from .display import as_text, indented
 from .mail import in_lines, package_of
-from .mime import content_of, new_boundary
+from .mime import new_boundary, part_content
 from .trp.envelope import (
     HEADER_LIMIT,
     check_names,
@@ -16,16 +17,18 @@ from .trp.fields import locate
 
 __all__ = [
     "HEADER_LIMIT",
+    "as_text",
     "check_names",
     "compose_head",
     "compose_parts",
     "compose_routed_head",
     "compose_signal",
-    "content_of",
     "content_type",
     "in_lines",
+    "indented",
     "locate",
     "new_boundary",
     "package_of",
     "parse",
+    "part_content",
 ]

@@ -17,19 +17,26 @@ _BOM = b"\xef\xbb\xbf"
 _DECLARED = re.compile(rb"<\?xml[^>]*?\sencoding\s*=\s*[\"']([^\"']*)[\"']")
 _UTF_8 = frozenset({"utf-8", "utf8", "us-ascii"})  # ASCII is a part of UTF-8
 
-# Comments and instructions are dropped before they can split a value in two.
-# `encoding` makes the bytes UTF-8 whatever they declare: UTF-7 could hide a DOCTYPE.
-_PARSER = etree.XMLParser(
-    encoding="utf-8",
-    resolve_entities=False,
-    no_network=True,
-    load_dtd=False,
-    huge_tree=False,
-    remove_comments=True,
-    remove_pis=True,
-    remove_blank_text=True,
-)
-_too_deep = etree.XPath(f"boolean({'/*' * (DEPTH_LIMIT + 1)})")
+
+def hardened(*, drops_remarks: bool) -> etree.XMLParser:
+    """A parser for what strangers send, with or without its comments and instructions.
+
+    The bytes are UTF-8 whatever they declare: UTF-7 could hide a DOCTYPE.
+    """
+    return etree.XMLParser(
+        encoding="utf-8",
+        resolve_entities=False,
+        no_network=True,
+        load_dtd=False,
+        huge_tree=False,
+        remove_blank_text=True,
+        remove_comments=drops_remarks,
+        remove_pis=drops_remarks,
+    )
+
+
+_PARSER = hardened(drops_remarks=True)  # before they can split a value in two
+too_deep = etree.XPath(f"boolean({'/*' * (DEPTH_LIMIT + 1)})")
 
 
 def parse(document: bytes) -> etree._Element:
@@ -45,7 +52,7 @@ def parse(document: bytes) -> etree._Element:
         root = etree.fromstring(document, _PARSER)
     except etree.XMLSyntaxError as error:
         raise Unreadable(f"the header document is not XML: {shown(str(error.msg))}") from None
-    if _too_deep(root):
+    if too_deep(root):
         raise Unreadable(f"the header document has more than {DEPTH_LIMIT} levels")
     return root
 

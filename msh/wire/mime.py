@@ -100,11 +100,11 @@ def compose_part(
     return b"".join((headers, content, b"\r\n--" + mark + b"--\r\n" if last else b"\r\n"))
 
 
-def content_of(part: bytes, boundary: str) -> bytes:
-    """The content of a part as `compose_part` made it."""
-    closed = part if part.endswith(b"--\r\n") else part + f"--{boundary}--\r\n".encode("ascii")
-    (found,) = _split(closed, boundary.encode("ascii"))
-    return found.content()
+def part_content(part: bytes, boundary: str) -> bytes:
+    """The content of a part that `compose_part` made with this boundary."""
+    closing = f"\r\n--{boundary}--\r\n".encode("ascii")
+    begin = part.index(b"\r\n\r\n") + 4
+    return part[begin : -len(closing) if part.endswith(closing) else -len(b"\r\n")]
 
 
 def check_part(content_id: str, content_type: str) -> None:

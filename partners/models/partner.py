@@ -177,6 +177,19 @@ class Partner(models.Model):
         help_text="Payload bytes of it that may wait for their consumer; beyond it is told to"
         " wait. 0: no limit.",
     )
+    accepts = models.BooleanField(
+        "accept from applications",
+        default=True,
+        db_default=True,
+        help_text="Off: what applications submit for this partner is refused. What is queued is"
+        " sent all the same.",
+    )
+    delivers = models.BooleanField(
+        "deliver to consumers",
+        default=True,
+        db_default=True,
+        help_text="Off: what comes from this partner is stored and acknowledged, and waits.",
+    )
     in_use = models.BooleanField(default=False, db_default=False, editable=False)
     """Set with the first message: from then on the pair keeps its name."""
     our_uri_normalised = models.CharField(max_length=URI_LIMIT, editable=False, blank=True)
@@ -193,6 +206,9 @@ class Partner(models.Model):
 
     class Meta:
         ordering = ["name"]
+        permissions = [
+            ("switch_partner", "Can switch accepting from applications and delivering"),
+        ]
         constraints = [
             models.UniqueConstraint(
                 fields=["our_uri_normalised", "uri_normalised"],

@@ -1,5 +1,7 @@
 """A suspended lane, and the people who look at it."""
 
+from typing import Any
+
 import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
@@ -41,6 +43,14 @@ def client_of(name: str, *codenames: str, enforce_csrf_checks: bool = False) -> 
     client = Client(enforce_csrf_checks=enforce_csrf_checks)
     client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
     return client
+
+
+def submit(client: Client, where: str, reason: str = "agreed by telephone", **fields: str) -> Any:
+    """Open the dialog of a verb and send it."""
+    opened = client.get(where)
+    form = opened.context and opened.context.get("form")
+    hidden = {field.name: field.value() or "" for field in form.hidden_fields()} if form else {}
+    return client.post(where, {**hidden, "reason": reason, **fields})
 
 
 VERBS = ("resume", "send_now", "reset_retries", "suspend")

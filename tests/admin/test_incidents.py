@@ -30,7 +30,7 @@ def inbound_incident() -> Incident:
 
 def resolve(client: Client, incident: Incident, reason: str = "they resent it") -> Any:
     address = reverse("admin:msh_incident_resolve", args=[incident.pk])
-    return client.post(address, {"_form_submitted": "True", "reason": reason})
+    return client.post(address, {"reason": reason})
 
 
 def said(response: Any) -> str:

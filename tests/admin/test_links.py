@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from msh.flows import operate
 from msh.flows.advance import Actor
-from msh.models import InboundLink, OutboundLink
+from msh.models import InboundLink, InboundMessage, OutboundLink
 from tests.flows.world import World, make_world
 
 from .conftest import REFUSED, suspended_world, waiting_world
@@ -137,3 +137,42 @@ def test_an_inbound_link_says_what_is_expected_next(administrator: Client) -> No
     InboundLink.objects.filter(pk=link.pk).update(last_number=999_999_999)
     page = administrator.get(reverse("admin:msh_inboundlink_changelist")).content.decode()
     assert 'data-label="Expected next">1<' in page
+
+
+def test_the_page_tells_growth_and_both_counters(viewer: Client) -> None:
+    world = suspended_world(queued=2)
+    operate.open_links(world.there)
+    InboundLink.objects.filter(partner=world.there).update(last_number=41)
+
+    page = page_of(viewer, world)
+
+    assert "+3 in 10 min: 3 came, 0 went" in page
+    assert "out: number 1 in flight, then 2" in page
+    assert "in: last accepted 41, expects 42" in page
+
+
+def test_the_page_tells_the_settings_in_force(viewer: Client) -> None:
+    world = waiting_world()
+    world.there.probe_interval, world.there.accepts = 600, False
+    world.there.save(update_fields=["probe_interval", "accepts"])
+
+    page = page_of(viewer, world)
+
+    assert "tried every 10 min" in page
+    assert "Closed to applications" in page
+    assert "Timeout 60 s, Retries 3, RetryInterval 60 s" in page
+
+
+def test_an_inbound_page_says_what_waits_behind_what(administrator: Client) -> None:
+    world = make_world()
+    first, _ = world.submit(), world.submit()
+    world.settle()
+    link = InboundLink.objects.get(partner=world.here)
+    where = reverse("admin:msh_inboundlink_change", args=[link.pk])
+
+    page = administrator.get(where).content.decode()
+
+    assert "Last accepted 2, expects 3; 2 not delivered yet" in page
+    waits = InboundMessage.objects.get(message_id=first.message_id)
+    assert reverse("admin:msh_inboundmessage_change", args=[waits.pk]) in page
+    assert "tpa-1: accept" in page.lower()

@@ -13,6 +13,7 @@ from msh.models import History, InboundLink, OutboundLink, OutboundMessage
 from msh.protocol.resynchronisation import LinkStatus
 from tests.flows.world import make_world
 
+from . import conftest
 from .conftest import client_of, suspended_world, waiting_world
 
 pytestmark = pytest.mark.django_db
@@ -31,9 +32,8 @@ def address(verb: str, row: Any) -> str:
     return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_{verb}", args=[row.pk])
 
 
-def submit(client: Client, verb: str, row: Any, **fields: Any) -> Any:
-    data = {"_form_submitted": "True", "reason": "agreed by telephone", **fields}
-    return client.post(address(verb, row), data)
+def submit(client: Client, verb: str, row: Any, **fields: str) -> Any:
+    return conftest.submit(client, address(verb, row), **fields)
 
 
 def said(response: Any) -> str:
@@ -95,11 +95,10 @@ def test_a_partner_that_cannot_be_asked_changes_nothing(
 
     world = suspended_world()
     monkeypatch.setattr(resynchronise, "enquire", silent)
-    assert (
-        "manage.py resynchronise"
-        in mender.get(address("resynchronise", world.link)).content.decode()
-    )
-    assert "does not say" in said(submit(mender, "resynchronise", world.link))
+    page = mender.get(address("resynchronise", world.link)).content.decode()
+    assert "Partner acme does not say how its link is." in page
+    assert 'name="reason"' not in page
+    submit(mender, "resynchronise", world.link, agreed="nothing: ")
     assert world.link.state == "suspended"
 
 

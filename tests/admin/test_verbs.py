@@ -11,6 +11,7 @@ from django.urls import reverse
 from msh.models import History, Incident, OutboundLink, OutboundMessage
 from tests.flows.world import World
 
+from . import conftest
 from .conftest import VERBS, client_of, suspended_world, waiting_world
 
 pytestmark = pytest.mark.django_db
@@ -23,7 +24,7 @@ def address(verb: str, link: OutboundLink) -> str:
 
 
 def submit(client: Client, verb: str, link: OutboundLink, reason: str = "partner is back") -> Any:
-    return client.post(address(verb, link), {"_form_submitted": "True", "reason": reason})
+    return conftest.submit(client, address(verb, link), reason)
 
 
 def said(response: Any) -> str:
@@ -153,7 +154,8 @@ def test_without_a_csrf_token_a_verb_is_refused(verb: str) -> None:
 
     client.get(address(verb, world.link))
     token = next(m.value for name, m in client.cookies.items() if name.startswith("msh_csrf"))
-    fields = {"_form_submitted": "True", "reason": "back", "csrfmiddlewaretoken": token}
+    about = OutboundMessage.objects.get(state="in_flight").message_id if verb != "suspend" else ""
+    fields = {"about": about, "reason": "back", "csrfmiddlewaretoken": token}
     assert client.post(address(verb, world.link), fields).status_code == 302
     assert History.objects.filter(actor="ann", subject="link").count() == 1
 
@@ -202,7 +204,7 @@ def test_a_link_that_is_not_there_is_not_found(operator: Client, key: str) -> No
     where = reverse("admin:msh_outboundlink_resume", args=[key])
 
     assert operator.get(where).status_code == 404
-    assert operator.post(where, {"_form_submitted": "True", "reason": "x"}).status_code == 404
+    assert operator.post(where, {"reason": "x"}).status_code == 404
 
 
 def test_the_dialog_says_what_it_does_to_this_message(operator: Client) -> None:
@@ -214,14 +216,16 @@ def test_the_dialog_says_what_it_does_to_this_message(operator: Client) -> None:
     assert "retry counter starts again at 0 of 3" in page
 
 
-def test_the_page_that_opened_the_dialog_is_shown_again(operator: Client) -> None:
-    world = suspended_world()
-    fields = {"_form_submitted": "True", "reason": "back"}
+def test_a_dialog_that_speaks_of_another_message_than_is_in_flight_does_nothing(
+    operator: Client,
+) -> None:
+    world = waiting_world()
+    fields = {"reason": "hurry", "about": "the message before"}
 
-    response = operator.post(address("resume", world.link), fields, headers={"HX-Request": "true"})
+    response = operator.post(address("send_now", world.link), fields)
 
-    assert response.headers["HX-Refresh"] == "true"
-    assert world.link.state == "waiting"
+    assert "Nothing was done" in said(response)
+    assert world.link.attempt == 1
 
 
 def offered_on(page: str, link: OutboundLink) -> set[str]:

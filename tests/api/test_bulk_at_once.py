@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from django.db import connection
 
-from msh.flows import bulk
+from msh.flows import submit_all
 from msh.models import History, OutboundMessage, OutboundPayload
 from tests.api.application import Answer, Application, order, results
 from tests.api.conftest import Tokens
@@ -169,7 +169,7 @@ def test_failure_before_the_commit_leaves_nothing(
     def fail(_: object) -> None:
         raise psycopg.errors.DiskFull("no space left on device")
 
-    monkeypatch.setattr(bulk, "reach", fail)
+    monkeypatch.setattr(submit_all, "reach", fail)
     lines = [order(world, f"m-{n}") for n in range(1200)]
     assert_problem(shop.bulk(lines), 503, "nothing was kept")
     assert kept(world) == []

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from django.contrib.auth.models import Group
+from django.contrib.auth.models import User
 from django.db import transaction
 from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 
@@ -42,17 +42,17 @@ def test_send_rolls_back_with_the_application(
     with django_capture_on_commit_callbacks() as nudges:
         try:
             with transaction.atomic():
-                Group.objects.create(name="order 1")
+                User.objects.create(username="order 1")
                 send(world.agreement, "Orders", "New", ORDER)
                 raise _Changed
         except _Changed:
             pass
     assert nudges == []
-    assert not Group.objects.exists()
+    assert not User.objects.exists()
     assert not OutboundMessage.objects.exists()
 
     with django_capture_on_commit_callbacks() as nudges, transaction.atomic():
-        Group.objects.create(name="order 1")
+        User.objects.create(username="order 1")
         message_id = send(world.agreement, "Orders", "New", ORDER)
     assert len(nudges) == 1
     world.settle()

@@ -20,6 +20,7 @@ from msh.protocol.delivery_events import (
     DeliveryLooked,
     DeliveryState,
     OutcomeKept,
+    ParkRequested,
     RejectionMarked,
     ResolverAnswered,
     ResolverRequested,
@@ -50,6 +51,7 @@ _MAKE: dict[str, Callable[[int], DeliveryEvent]] = {
     "again": lambda attempt: RunAgainRequested(),
     "mark": lambda attempt: CompletionMarked(),
     "refuse": lambda attempt: RejectionMarked(),
+    "park": lambda attempt: ParkRequested(),
     "ask": lambda attempt: ResolverRequested(),
 }
 

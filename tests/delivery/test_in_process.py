@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Group
+from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 
 from msh import Reject
@@ -29,12 +29,12 @@ def _fresh_application() -> Iterator[None]:
 
 
 def fail(message: InboundMessage) -> None:
-    Group.objects.create(name=message.message_id)
+    User.objects.create(username=message.message_id)
     raise ConnectionError("the stock system is down")
 
 
 def reject(message: InboundMessage) -> None:
-    Group.objects.create(name=message.message_id)
+    User.objects.create(username=message.message_id)
     raise Reject("article 4711 is not sold any more")
 
 
@@ -66,7 +66,7 @@ def test_a_failed_head_stays_head_and_leaves_no_effect(history: bool) -> None:
     desk.look()
 
     assert set(application.taken) == {first.message_id}
-    assert not Group.objects.exists()
+    assert not User.objects.exists()
     assert state_of(first) == ("accepted", "failed")
     assert state_of(second) == ("accepted", "")
     kept = delivery_of(first)
@@ -132,7 +132,7 @@ def test_a_rejected_message_is_reported_and_never_run_again(history: bool) -> No
     Desk().settle()
 
     assert application.taken == [first.message_id, second.message_id]
-    assert not Group.objects.exists()
+    assert not User.objects.exists()
     assert state_of(first) == ("rejected", "rejected")
     assert delivery_of(first).detail == "article 4711 is not sold any more"
     assert Incident.objects.get().kind == "delivery_rejected"

@@ -15,7 +15,7 @@ from msh.flows import operate
 from msh.flows.advance import Actor
 from msh.flows.story import story_of, waypoints
 from msh.models import Consumer, ConsumerKind, Delivery, History, InboundMessage
-from tests.admin.conftest import client_of
+from tests.admin.conftest import client_of, submit
 from tests.delivery import application
 from tests.delivery.desk import Desk, consumer, delivery_of, receive, state_of
 from tests.flows.world import LOST, make_world
@@ -53,8 +53,8 @@ def parked(count: int = 3) -> list[InboundMessage]:
 
 def decide_one(client: Client, message: InboundMessage, verb: str) -> int:
     url = reverse(f"admin:msh_delivery_{verb}", args=[delivery_of(message).pk])
-    response = client.post(url, {"reason": "seen", "_form_submitted": "True"})
-    return response.status_code
+    status: int = submit(client, url, "seen").status_code
+    return status
 
 
 def test_the_pages_show_what_waits_and_escape_it(operator: Client) -> None:

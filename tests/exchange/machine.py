@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,20 +27,33 @@ STARTS_WITHIN = 90  # seconds: the machine may be busy with other things
 class Machine:
     """Web, worker and beat under their supervisor. Use it from the main thread.
 
-    `uri` is who it is in a RoutingHeader, `url` where its endpoint listens.
+    `uri` is who it is in a RoutingHeader, `url` where its endpoint listens. `settings` are added to
+    its environment.
     """
 
-    def __init__(self, folder: Path, database: str, uri: str = "", redis_url: str = "") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        database: str,
+        uri: str = "",
+        redis_url: str = "",
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
         self.folder = folder
         self.uri = uri or os.environ["MSH_URI"]
         self._redis_url = redis_url or os.environ["REDIS_URL"]
         self._database = database
+        self._settings = dict(settings or {})
         self._port = _free_port()
         self._up: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._port}/ebxml/"
+
+    @property
+    def console(self) -> str:
+        return f"http://127.0.0.1:{self._port}/admin/"
 
     # --- life -----------------------------------------------------------------------------------
     def create(self) -> None:
@@ -201,6 +214,7 @@ class Machine:
             "MSH_FROM_PARTY_HANDLER": "tests.exchange.application.hear",
             application.JOURNAL: str(self._journal),
             "MSH_CRASH_FILE": str(self.crash_file),
+            **self._settings,
         }
 
     def _health(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""A process of an application that submits: `python -m tests.exchange.submitter AGREEMENT COUNT`.
+"""An application that submits: `python -m tests.exchange.submitter AGREEMENT THREADS COUNT`.
 
-COUNT times in each of four threads: one message, and before it one whose transaction is rolled
+COUNT times in each of THREADS threads: one message, and before it one whose transaction is rolled
 back. It says how many were submitted.
 """
 
@@ -16,8 +16,6 @@ from django.db import connections, transaction  # noqa: E402
 from msh.flows.submit import submit  # noqa: E402
 from msh.protocol.message import Payload  # noqa: E402
 from partners.models import Agreement  # noqa: E402
-
-THREADS = 4
 
 
 class _Changed(Exception):
@@ -37,9 +35,10 @@ def _submit(agreement: Agreement, count: int) -> int:
 
 
 def main() -> None:
-    agreement = Agreement.objects.select_related("partner").get(pk=int(sys.argv[1]))
-    with ThreadPoolExecutor(THREADS) as pool:
-        counts = pool.map(lambda _: _submit(agreement, int(sys.argv[2])), range(THREADS))
+    key, threads, count = map(int, sys.argv[1:])
+    agreement = Agreement.objects.select_related("partner").get(pk=key)
+    with ThreadPoolExecutor(threads) as pool:
+        counts = pool.map(lambda _: _submit(agreement, count), range(threads))
         sys.stdout.write(f"{sum(counts)}\n")
 
 

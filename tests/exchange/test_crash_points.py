@@ -18,7 +18,8 @@ CONSUMING = {point for point in CrashPoint if point.startswith("consumer-")} | {
     CrashPoint.DELIVER_AFTER_CLAIM
 }
 SUBMITTING = {CrashPoint.SUBMIT_BEFORE_COMMIT, CrashPoint.SUBMIT_AFTER_COMMIT}
-ELSEWHERE = {*SUBMITTING, *FORWARDING, *CONSUMING}
+BULK = {CrashPoint.BULK_BEFORE_COMMIT}  # test_bulk.py
+ELSEWHERE = {*SUBMITTING, *FORWARDING, *CONSUMING, *BULK}
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def test_application_dies_while_it_submits(
     partner = pair(timeout=1, retries=100, retry_interval=1, acknowledges=True)
     msh.crash_file.write_text(point)
 
-    submitter = ("-m", "tests.exchange.submitter", str(partner.agreement.pk), "1")
+    submitter = ("-m", "tests.exchange.submitter", str(partner.agreement.pk), "1", "1")
     with msh.start_python(*submitter) as application:
         assert application.wait(WAITS) == -signal.SIGKILL
 

@@ -7,33 +7,10 @@ import pytest
 from django.db import connection
 
 from msh.models import InboundLink, InboundMessage
+from tests.exchange import outline
 from tests.exchange.pair import WAITS, Pair, PairFactory, let_sweeps_pass
 from tests.peer import Answer, Draft, Payload, Received, acknowledgement, error, normal, status
 from tests.waiting import wait_until
-
-ACK_OUTLINE = """\
-ebXMLHeader
-.Manifest
-.Header
-..From
-...PartyId
-..To
-...PartyId
-..TPAInfo
-...TPAId
-...ConversationId
-...ServiceInterface
-...Action
-..MessageData
-...MessageId
-...TimeStamp
-...RefToMessageId
-..ReliableMessagingInfo
-.RoutingHeader
-..SenderURI
-..ReceiverURI
-..ErrorURI
-..Timestamp"""
 
 
 def take(partner: Pair, draft: Draft) -> Received:
@@ -70,7 +47,7 @@ def test_ack_reads_as_the_draft_says(pair: PairFactory) -> None:
     ack = take(partner, message)
     read = ack.message
     assert len(read.parts) == 1
-    assert read.outline() == ACK_OUTLINE.split("\n")
+    assert read.outline() == outline.ACKNOWLEDGEMENT.split("\n")
     assert read.message_type == "Acknowledgement"
     assert read.semantics == "BestEffort"
     texts = {

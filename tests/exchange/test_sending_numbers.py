@@ -26,7 +26,7 @@ def test_numbers_have_no_gap(pair: PairFactory, msh: Machine) -> None:
     """Two submitting processes of four threads, each of which rolls back half of its work."""
     partner = pair(timeout=60, acknowledges=True)
     submitters = [
-        msh.start_python("-m", "tests.exchange.submitter", str(partner.agreement.pk), "5")
+        msh.start_python("-m", "tests.exchange.submitter", str(partner.agreement.pk), "4", "5")
         for _ in range(2)
     ]
     assert [submitter.communicate()[0].split() for submitter in submitters] == [[b"20"]] * 2

@@ -9,38 +9,11 @@ import pytest
 from msh.flows.submit import MessageIdReused
 from msh.protocol.message import Payload
 from partners.models.partner import OutgoingKind
+from tests.exchange import outline
 from tests.exchange.pair import OUR_PARTY, THEIR_PARTY, Pair, PairFactory, let_sweeps_pass
 from tests.peer import Answer, Received, acknowledgement, hang_up, status
 
 TIMESTAMP = re.compile(r"\d{8}T\d{6}\.\d{3}Z")
-RELIABLE_OUTLINE = """\
-ebXMLHeader
-.Manifest
-..DocumentReference
-...DocumentLabel
-...DocumentId
-...DocumentDescription
-.Header
-..From
-...PartyId
-..To
-...PartyId
-..TPAInfo
-...TPAId
-...ConversationId
-...ServiceInterface
-...Action
-..MessageData
-...MessageId
-...TimeStamp
-...RefToMessageId
-..ReliableMessagingInfo
-.RoutingHeader
-..SenderURI
-..ReceiverURI
-..ErrorURI
-..Timestamp
-..SequenceNumber"""
 
 
 def sent(pair: Pair, **options: Any) -> Received:
@@ -62,7 +35,7 @@ def test_reliable_message_reads_as_the_draft_says(pair: PairFactory) -> None:
     partner.wait_for_state(message)
     (came,) = partner.peer.received
     read = came.message
-    assert read.outline() == RELIABLE_OUTLINE.split("\n")
+    assert read.outline() == outline.RELIABLE.split("\n")
     texts = {
         "Header/From/PartyId": OUR_PARTY,
         "Header/To/PartyId": THEIR_PARTY,

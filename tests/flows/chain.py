@@ -6,11 +6,8 @@ Each pair is two partners that are each other's mirror: `at_a` is R as A knows i
 from dataclasses import dataclass
 from itertools import count
 
-from django.db import transaction
-
-from msh.flows import advance, drain, receive, submit, transmit
+from msh.flows import receive, submit
 from msh.flows.forward import forward
-from msh.flows.room import Room
 from msh.models import InboundMessage, OutboundLink, OutboundMessage, Signal
 from msh.protocol.attempt import AttemptResult
 from msh.protocol.message import Payload
@@ -18,7 +15,8 @@ from msh.protocol.routing import RouteMode
 from msh.transport.job import Job
 from partners.models import Agreement, Partner, Route, digest_of
 
-from .world import CARRIED
+from . import byhand
+from .byhand import CARRIED
 
 _names = count(1)
 A_PARTY, B_PARTY, CONTEXT = "111", "222", "DUNS"
@@ -43,12 +41,7 @@ class Chain:
     def look(self) -> list[Job]:
         """What the workers of all three do in one look, without the carrier."""
         forward()
-        room = Room(lambda partner_id: 4)
-        with transaction.atomic():
-            work = advance.find_work((), (), 4)
-            jobs = drain.claim(work, room)
-            work.lanes.write()
-        return jobs
+        return byhand.look()
 
     def hand_over(self, job: Job) -> receive.Answer:
         """The bytes of a job reach the other side."""
@@ -58,23 +51,11 @@ class Chain:
             self.at_r.pk: self.from_r,
             self.from_r.pk: self.at_r,
         }
-        shown = f"Bearer {mirrors[job.partner_id].name}"
-        sender = Partner.objects.remembered(shown) or Partner.objects.by_credential(shown)
-        assert sender is not None
-        answer = receive.receive_usual(sender, job.content_type, job.body)
-        if answer is None:
-            sender = Partner.objects.by_credential(shown)
-            assert sender is not None
-            answer = receive.receive(sender, job.content_type, job.body)
-        return answer
+        return byhand.hand_over(job, mirrors[job.partner_id])
 
     def end(self, job: Job, result: AttemptResult = CARRIED) -> None:
         """The job's attempt ended like this."""
-        with transaction.atomic():
-            ended = [(job.key, result)]
-            work = advance.no_more_work(transmit.partners_of(ended))
-            drain.record(work.lanes, ended)
-            work.lanes.write()
+        byhand.end(job, result)
 
     def carry(self, job: Job) -> receive.Answer:
         answer = self.hand_over(job)

@@ -22,7 +22,8 @@ from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.transport.job import Job
 
-from .world import CARRIED, LOST, make_world
+from .byhand import CARRIED
+from .world import LOST, make_world
 
 pytestmark = pytest.mark.django_db
 

@@ -21,7 +21,8 @@ from msh.protocol.resynchronisation import LinkStatus, Mend
 from msh.protocol.vocabulary import DeliverySemantics
 from partners.models import Partner
 
-from .world import CARRIED, LOST, World, make_world
+from .byhand import CARRIED
+from .world import LOST, World, make_world
 
 pytestmark = pytest.mark.django_db
 

@@ -4,17 +4,16 @@ those messages come from. No process, no socket: what is carried is handed over 
 from dataclasses import dataclass
 from itertools import count
 
-from django.db import transaction
-
-from msh.flows import advance, drain, receive, submit, transmit
-from msh.flows.room import Room
+from msh.flows import receive, submit
 from msh.models import InboundMessage, OutboundLink, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.message import Payload
 from msh.transport.job import Job
 from partners.models import Agreement, Partner, digest_of
 
-CARRIED = AttemptResult(AttemptOutcome.CARRIED, status=204)
+from . import byhand
+from .byhand import CARRIED
+
 LOST = AttemptResult(AttemptOutcome.FAILED, detail="ConnectionRefusedError", body_sent=False)
 _names = count(1)
 
@@ -31,33 +30,15 @@ class World:
 
     def look(self) -> list[Job]:
         """What the drain does in one look, without the carrier."""
-        room = Room(lambda partner_id: 4)
-        with transaction.atomic():
-            work = advance.find_work((), (), 4)
-            jobs = drain.claim(work, room)
-            work.lanes.write()
-        return jobs
+        return byhand.look()
 
     def hand_over(self, job: Job) -> receive.Answer:
         """The bytes of a job reach the other side."""
-        name = "here" if job.partner_id == self.there.pk else "there"
-        shown = f"Bearer {getattr(self, name).name}"
-        sender = Partner.objects.remembered(shown) or Partner.objects.by_credential(shown)
-        assert sender is not None
-        answer = receive.receive_usual(sender, job.content_type, job.body)
-        if answer is None:
-            sender = Partner.objects.by_credential(shown)
-            assert sender is not None
-            answer = receive.receive(sender, job.content_type, job.body)
-        return answer
+        return byhand.hand_over(job, self.here if job.partner_id == self.there.pk else self.there)
 
     def end(self, job: Job, result: AttemptResult = CARRIED) -> None:
         """The job's attempt ended like this."""
-        with transaction.atomic():
-            ended = [(job.key, result)]
-            work = advance.no_more_work(transmit.partners_of(ended))
-            drain.record(work.lanes, ended)
-            work.lanes.write()
+        byhand.end(job, result)
 
     def settle(self) -> int:
         """Carry everything that is due until nothing is; how many POSTs that took."""

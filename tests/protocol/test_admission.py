@@ -24,6 +24,8 @@ def ago(seconds: float) -> datetime:
         (Limits(), Usage(10**6, 10**12, NOW), None),
         (Limits(undelivered_messages=5), Usage(undelivered_messages=4), None),
         (Limits(undelivered_messages=5), Usage(undelivered_messages=5), Shortage.BACKLOG),
+        (Limits(undelivered_messages=1), Usage(undelivered_messages=1), Shortage.BACKLOG),
+        (Limits(undelivered_bytes=1), Usage(undelivered_bytes=1), Shortage.BACKLOG),
         (Limits(undelivered_bytes=100), Usage(undelivered_bytes=99), None),
         (Limits(undelivered_bytes=100), Usage(undelivered_bytes=100), Shortage.BACKLOG),
         (Limits(rate=10), Usage(rate_reached_at=None), None),
@@ -34,6 +36,12 @@ def ago(seconds: float) -> datetime:
 def test_what_is_short(limits: Limits, usage: Usage, short: Shortage | None) -> None:
     postponed = admission(limits, usage, NOW)
     assert (postponed and postponed.shortage) is short
+
+
+@pytest.mark.parametrize("name", ["rate", "undelivered_messages", "undelivered_bytes"])
+def test_one_limit_is_enough_to_have_any(name: str) -> None:
+    assert not Limits().any
+    assert Limits(**{name: 1}).any
 
 
 @pytest.mark.parametrize(("age", "wait"), [(59.5, 1), (10, 51), (0, 60), (-3600, 60)])

@@ -1,7 +1,8 @@
 """The document history, cell by cell (tables.md 3): every state against every event."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -13,12 +14,14 @@ from msh.protocol.delivery_events import (
     AttemptSucceeded,
     CompletionMarked,
     Delivery,
+    DeliveryEffect,
     DeliveryEvent,
     DeliveryLooked,
     DeliveryState,
     Leave,
     OnFailure,
     OutcomeKept,
+    ParkRequested,
     Policy,
     RejectionMarked,
     ResolverAnswered,
@@ -28,6 +31,7 @@ from msh.protocol.delivery_events import (
     RunAgainRequested,
     SetAside,
 )
+from msh.protocol.effects import IncidentKind, Note, OpenIncident
 from msh.protocol.errors import IllegalTransition
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -54,41 +58,95 @@ EVENTS: dict[str, DeliveryEvent] = {
     "mark completed": CompletionMarked(),
     "mark rejected": RejectionMarked(),
     "ask": ResolverRequested(),
+    "park": ParkRequested(),
 }
-_OPERATOR = {"run again": S.FAILED, "mark completed": S.COMPLETED, "mark rejected": S.REJECTED}
-_KNOWN = {"succeeded": S.COMPLETED, "rejected": S.REJECTED}
-_LATE = ("failed", "new", "duplicate", "unsure")
+LEASED, LATER = NOW + timedelta(seconds=30), NOW + timedelta(seconds=60)
 
 
-def _stays(state: DeliveryState, *names: str) -> dict[str, DeliveryState]:
-    return dict.fromkeys(names, state)
+@dataclass(frozen=True)
+class Cell:
+    """What an event changes of a delivery whose `due` is past, and what follows."""
+
+    changes: dict[str, Any]
+    effects: tuple[DeliveryEffect, ...] = ()
 
 
-# For a past `due`. What is not named raises.
-TABLE: dict[DeliveryState, dict[str, DeliveryState]] = {
-    S.NEW: {"looked": S.PROCESSING},
+def _becomes(state: DeliveryState, *effects: DeliveryEffect, **changes: Any) -> Cell:
+    return Cell({"state": state, **changes}, effects)
+
+
+def _incident(kind: IncidentKind, detail: str) -> OpenIncident:
+    return OpenIncident(kind, detail=detail)
+
+
+_REJECTED = _incident(IncidentKind.DELIVERY_REJECTED, "no")
+_DOUBT = _incident(IncidentKind.DELIVERY_IN_DOUBT, "the resolver does not know")
+_COMPLETED = _becomes(S.COMPLETED, due=NOW)
+_KNOWN = {"succeeded": _COMPLETED, "rejected": _becomes(S.REJECTED, _REJECTED, due=NOW)}
+_OPERATOR = {
+    "run again": _becomes(S.FAILED, due=NOW, failures=0),
+    "mark completed": _becomes(S.COMPLETED, Leave(), due=None),
+    "mark rejected": _becomes(S.REJECTED, Leave(rejected=True), due=None),
+}
+_CLASS_OF_LATE = {
+    "succeeded": "AttemptSucceeded",
+    "rejected": "AttemptRejected",
+    "failed": "AttemptFailed",
+    "new": "ResolverAnswered",
+    "duplicate": "ResolverAnswered",
+    "unsure": "ResolverAnswered",
+}
+
+
+def _late(state: DeliveryState, *names: str) -> dict[str, Cell]:
+    return {
+        name: Cell({}, (Note("", f"{_CLASS_OF_LATE[name]} came late: {state} already"),))
+        for name in names
+    }
+
+
+def _waits(state: DeliveryState) -> dict[str, Cell]:
+    late = _late(state, "failed", "new", "duplicate", "unsure")
+    return {"looked": Cell({}), **_KNOWN, **late, **_OPERATOR}
+
+
+def _ended(state: DeliveryState) -> dict[str, Cell]:
+    leave = Leave(rejected=state is S.REJECTED)
+    duplicate = Note("", f"duplicate: {state} by attempt 1, not run")
+    return {
+        "looked": Cell({"due": None}, (leave, duplicate)),
+        "kept": Cell({"due": None}, (leave,)),
+        **_late(state, *_CLASS_OF_LATE),
+    }
+
+
+_RUN = _becomes(S.PROCESSING, Run(2), attempt=2, due=LEASED)
+_PARKED = _becomes(S.PARKED, SetAside(), due=None, aside=True)
+
+# What is not named raises.
+TABLE: dict[DeliveryState, dict[str, Cell]] = {
+    S.NEW: {"looked": _becomes(S.PROCESSING, Run(1), attempt=1, due=LEASED)},
     S.PROCESSING: {
-        "looked": S.PROCESSING,  # the resolver is asked
+        "looked": Cell({"due": LEASED}, (AskResolver(1),)),
         **_KNOWN,
-        "failed": S.FAILED,
-        "new": S.FAILED,
-        "duplicate": S.COMPLETED,
-        "unsure": S.IN_DOUBT,
+        "failed": _becomes(S.FAILED, due=LATER, failures=2),
+        "new": _becomes(S.FAILED, due=NOW, failures=2),
+        "duplicate": _COMPLETED,
+        "unsure": _becomes(S.IN_DOUBT, _DOUBT, due=None),
     },
-    S.FAILED: {"looked": S.PROCESSING, **_KNOWN, **_stays(S.FAILED, *_LATE), **_OPERATOR},
-    S.BLOCKED: {**_stays(S.BLOCKED, "looked", *_LATE), **_KNOWN, **_OPERATOR},
-    S.PARKED: {**_stays(S.PARKED, "looked", *_LATE), **_KNOWN, **_OPERATOR},
+    S.FAILED: {**_waits(S.FAILED), "looked": _RUN, "park": _PARKED},
+    S.BLOCKED: {**_waits(S.BLOCKED), "park": _PARKED},
+    S.PARKED: _waits(S.PARKED),
     S.IN_DOUBT: {
-        **_stays(S.IN_DOUBT, "looked", *_LATE),
-        **_KNOWN,
-        **_OPERATOR,
-        "failed": S.FAILED,
-        "ask": S.PROCESSING,
+        **_waits(S.IN_DOUBT),
+        "failed": _becomes(S.FAILED, due=LATER, failures=2),
+        "ask": _becomes(S.PROCESSING, due=NOW, failures=0),
+        "park": Cell({"aside": True}, (SetAside(), Note("", "set aside, in doubt still"))),
     },
-    S.COMPLETED: _stays(S.COMPLETED, "looked", "succeeded", "rejected", "kept", *_LATE),
+    S.COMPLETED: _ended(S.COMPLETED),
     S.REJECTED: {
-        **_stays(S.REJECTED, "looked", "succeeded", "rejected", "kept", *_LATE),
-        "run again": S.FAILED,
+        **_ended(S.REJECTED),
+        "run again": _becomes(S.FAILED, SetAside(), due=NOW, failures=0, aside=True),
     },
 }
 
@@ -97,18 +155,17 @@ TABLE: dict[DeliveryState, dict[str, DeliveryState]] = {
 @pytest.mark.parametrize("state", list(DeliveryState))
 @pytest.mark.parametrize("name", list(EVENTS))
 def test_every_cell(state: DeliveryState, name: str) -> None:
-    attempt = 1 if state is not S.NEW else 0
+    before = Delivery() if state is S.NEW else Delivery(state, 1, 1, due=PAST)
     event = EVENTS[name]
-    if hasattr(event, "attempt"):
-        event = replace(event, attempt=attempt)  # type: ignore[arg-type]
-    before = Delivery(state, attempt, due=PAST)
-    expected = TABLE[state].get(name)
-    if expected is None:
+    if state is S.NEW and hasattr(event, "attempt"):
+        event = replace(event, attempt=0)  # type: ignore[arg-type]
+    cell = TABLE[state].get(name)
+    if cell is None:
         with pytest.raises(IllegalTransition):
             step(before, event, POLICY, now=NOW)
     else:
-        after, _ = step(before, event, POLICY, now=NOW)
-        assert after.state is expected
+        after = replace(before, **cell.changes)
+        assert step(before, event, POLICY, now=NOW) == (after, cell.effects)
 
 
 def test_every_event_is_in_the_table() -> None:
@@ -116,16 +173,16 @@ def test_every_event_is_in_the_table() -> None:
     assert known == {event for cells in TRANSITIONS.values() for event in cells}
 
 
-def test_new_is_run_under_a_lease() -> None:
-    after, effects = step(Delivery(), DeliveryLooked(), POLICY, now=NOW)
-    assert after == Delivery(S.PROCESSING, 1, 0, NOW + timedelta(seconds=30))
-    assert effects == (Run(1),)
-
-
 @pytest.mark.parametrize("state", [S.PROCESSING, S.FAILED])
 def test_what_is_not_due_is_left_alone(state: DeliveryState) -> None:
     before = Delivery(state, 1, due=FUTURE)
     assert step(before, DeliveryLooked(), POLICY, now=NOW) == (before, ())
+    assert step(before, DeliveryLooked(), POLICY, now=FUTURE) != (before, ())
+
+
+def test_what_has_no_due_time_is_run_when_it_is_looked_at() -> None:
+    _, effects = step(Delivery(S.FAILED, 1), DeliveryLooked(), POLICY, now=NOW)
+    assert effects == (Run(2),)
 
 
 def test_a_lease_that_is_over_asks_the_resolver_once_a_lease() -> None:
@@ -162,15 +219,51 @@ def test_a_message_that_kills_every_worker_is_parked_in_the_end() -> None:
 def test_spent_attempts(on_failure: OnFailure, aside: bool, state: DeliveryState) -> None:
     policy = replace(POLICY, on_failure=on_failure)
     before = Delivery(S.PROCESSING, 3, 2, FUTURE, aside)
+    incident = _incident(IncidentKind.DELIVERY_FAILED, "down")
+    parked = state is S.PARKED
+
     after, effects = step(before, AttemptFailed(3, "down"), policy, now=NOW)
-    assert (after.state, after.due) == (state, None)
-    assert (SetAside() in effects) == (state is S.PARKED)
+
+    assert after == Delivery(state, 3, 3, None, aside=parked)
+    assert effects == ((SetAside(), incident) if parked else (incident,))
+
+
+@pytest.mark.parametrize(
+    ("on_failure", "was_aside", "aside"),
+    [(OnFailure.BLOCK, False, False), (OnFailure.PARK, False, True), (OnFailure.BLOCK, True, True)],
+)
+def test_a_doubt_without_a_resolver(on_failure: OnFailure, was_aside: bool, aside: bool) -> None:
+    policy = replace(POLICY, on_failure=on_failure, has_resolver=False)
+    before = Delivery(S.PROCESSING, 1, due=PAST, aside=was_aside)
+    incident = _incident(IncidentKind.DELIVERY_IN_DOUBT, "attempt 1 did not end")
+
+    after, effects = step(before, DeliveryLooked(), policy, now=NOW)
+
+    assert after == Delivery(S.IN_DOUBT, 1, 0, None, aside=aside)
+    assert effects == ((SetAside(), incident) if aside else (incident,))
+
+
+def test_a_doubt_says_what_the_resolver_said() -> None:
+    before = Delivery(S.PROCESSING, 1, due=PAST)
+    answer = ResolverAnswered(1, V.IN_DOUBT, "they are being restored")
+    _, effects = step(before, answer, POLICY, now=NOW)
+    assert effects == (_incident(IncidentKind.DELIVERY_IN_DOUBT, "they are being restored"),)
 
 
 def test_an_earlier_attempt_changes_nothing() -> None:
     before = Delivery(S.PROCESSING, 2, due=FUTURE)
     for event in (AttemptSucceeded(1), AttemptFailed(1, "x"), ResolverAnswered(1, V.DUPLICATE)):
-        assert step(before, event, POLICY, now=NOW)[0] == before
+        note = Note("", f"{type(event).__name__} of an earlier attempt")
+        assert step(before, event, POLICY, now=NOW) == (before, (note,))
+
+
+@pytest.mark.parametrize("state", [S.FAILED, S.BLOCKED, S.IN_DOUBT])
+def test_a_parked_message_lets_its_pair_go_on(state: DeliveryState) -> None:
+    after, effects = step(Delivery(state, 1, due=FUTURE), ParkRequested(), POLICY, now=NOW)
+    assert after.aside
+    assert SetAside() in effects
+    with pytest.raises(IllegalTransition):
+        step(after, ParkRequested(), POLICY, now=NOW)
 
 
 def test_a_kept_outcome_lets_the_message_go_and_is_found_as_a_duplicate_before() -> None:
@@ -194,7 +287,10 @@ def test_every_http_answer(status: int | None) -> None:
     event = event_of_answer(1, status, "words")
     if status is not None and 200 <= status < 300:
         assert event == AttemptSucceeded(1)
-    elif status in {408, 425, 429} or status is None or not 400 <= status < 500:
+    elif status is not None and 300 <= status < 400:
         assert isinstance(event, AttemptFailed)
+        assert "redirects are not followed" in event.reason
+    elif status in {408, 425, 429} or status is None or not 400 <= status < 500:
+        assert event == AttemptFailed(1, "words")
     else:
         assert event == AttemptRejected(1, "words")

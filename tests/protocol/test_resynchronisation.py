@@ -48,6 +48,7 @@ def test_a_restored_partner_is_sent_again_what_it_lost(flying: bool) -> None:
     made = plan(ours, LinkStatus(35, "m35"))
     assert (made.mend, made.last, made.lost) == (Mend.REWIND, Numbered(35, 1), "")
     assert f"Numbers 36 to {end} ({end - 35} in all) go again" in made.text
+    assert "lacks anything after number 35" in made.text
     assert made.doubled.startswith(f"numbers 36 to {end}, in the partner's")
 
 
@@ -104,6 +105,33 @@ def test_a_restored_sender_goes_on_where_the_partner_is() -> None:
     assert made.doubled
 
 
+@pytest.mark.parametrize(
+    "ours",
+    [
+        replace(OURS, after_anchor=(run(1, 41),), anchor=None),  # its last one is none of ours
+        replace(OURS, after_anchor=(run(1, 41),)),  # or has another number there
+    ],
+)
+def test_what_the_partner_may_have_is_never_sent_again_by_guess(ours: Sent) -> None:
+    made = plan(ours, LinkStatus(50, "other"))
+    assert (made.mend, made.next_number) == (Mend.ADOPT, 51)
+
+
+def test_a_partner_that_lost_everything_starts_at_1_if_nothing_is_stored() -> None:
+    made = plan(OURS, LinkStatus(None, ""))
+    assert (made.mend, made.next_number) == (Mend.ADOPT, 1)
+    assert made.lost
+
+
+def test_an_ack_that_was_lost_completes_beside_whatever_else_is_mended() -> None:
+    """The message in flight had the number 42, and our next is one that the partner cannot take."""
+    ours = replace(FLYING, next_number=45, anchor=Numbered(42, 1))
+    made = plan(ours, LinkStatus(42, "m42"))
+    assert (made.mend, made.next_number, made.completes) == (Mend.ADOPT, 43, True)
+    restarted = plan(replace(ours, next_number=1), LinkStatus(42, "m42"))
+    assert (restarted.mend, restarted.completes) == (Mend.NOTHING, True)
+
+
 def test_over_the_wrap_around_the_partner_is_still_ahead() -> None:
     made = plan(Sent(LAST - 1), LinkStatus(2, "forgotten"))
     assert (made.mend, made.next_number) == (Mend.ADOPT, 3)
@@ -157,7 +185,9 @@ def test_numbers_given_up_by_a_cancellation_are_adopted_back() -> None:
 )
 def test_what_arrives(expected: int, coming: int | None, has: bool, verdict: Arriving) -> None:
     status = LinkStatus(None, "", next_number=coming)
-    assert arriving(expected, status, has)[0] is verdict
+    told, text = arriving(expected, status, has)
+    assert told is verdict
+    assert text.endswith(".")
 
 
 def test_what_is_in_flight_to_us_comes_first() -> None:

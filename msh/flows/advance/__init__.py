@@ -2,6 +2,8 @@
 
 from msh.protocol.lane import OPERATOR
 
+from .actor import SYSTEM, Actor
+from .bulk import cancel_job, claim_item, end_jobs, item_ended, start_job
 from .cancel import cancel_queued
 from .delivery import Consumers, Handover
 from .events import due_events, event_claimed, event_failed, event_told, lock_event
@@ -16,12 +18,15 @@ from .forward import (
     way_onward,
 )
 from .inbound import Received, accept_at_once, note_unexpected, owe_error, receive_message
-from .incidents import note_stuck, resolve_incident
-from .lanes import SYSTEM, Actor, Lanes
-from .outbound import end_best_effort, submitted, submitted_together, use_outbound_link
-from .receiving import set_receiving
+from .incidents import add_note, assign_incident, note_stuck, resolve_incident
+from .lanes import Lanes
+from .notices import claim_notices, make_notices, notice_failed, notices_told
+from .outbound import corrected, end_best_effort, submitted, submitted_together, use_outbound_link
+from .receiving import hold_resets, set_receiving
 from .signals import SignalResult, signal_claim, signal_end
 from .start import start_link
+from .switches import Switch, set_switch
+from .traffic import count_traffic
 from .work import AT_ONCE, Work, find_work, no_more_work
 
 __all__ = [
@@ -36,30 +41,46 @@ __all__ = [
     "NoWayOnward",
     "Received",
     "SignalResult",
+    "Switch",
     "Work",
     "accept_at_once",
+    "add_note",
+    "assign_incident",
+    "cancel_job",
     "cancel_queued",
+    "claim_item",
+    "claim_notices",
+    "corrected",
+    "count_traffic",
     "due_events",
     "due_forwards",
     "end_best_effort",
+    "end_jobs",
     "event_claimed",
     "event_failed",
     "event_told",
     "find_work",
+    "hold_resets",
+    "item_ended",
     "list_in_feed",
     "lock_event",
     "lock_routed",
+    "make_notices",
     "no_more_work",
     "note_stuck",
     "note_unexpected",
+    "notice_failed",
+    "notices_told",
     "owe_error",
     "receive_message",
     "resolve_incident",
     "send_on_failed",
     "sent_on",
     "set_receiving",
+    "set_switch",
     "signal_claim",
     "signal_end",
+    "start_job",
     "start_link",
     "submitted",
     "submitted_together",

@@ -4,7 +4,8 @@ from msh.models import OutboundMessage, hot
 from msh.protocol.effects import PartyEventKind
 from msh.protocol.events import Verdict
 
-from .lanes import Actor, Lanes
+from .actor import Actor
+from .lanes import Lanes
 
 
 def cancel_queued(

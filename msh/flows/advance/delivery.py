@@ -17,16 +17,13 @@ from msh.protocol.delivery_events import (
 )
 from msh.protocol.effects import IncidentKind, Note, OpenIncident
 
-from .lanes import Actor
+from .actor import ITSELF, Actor
 
 # An incident, and the states of deliveries that keep it open.
 _CAUSES = {
     IncidentKind.DELIVERY_IN_DOUBT: (DeliveryState.IN_DOUBT,),
     IncidentKind.DELIVERY_FAILED: (DeliveryState.BLOCKED, DeliveryState.PARKED),
 }
-
-
-_MSH = Actor()
 
 
 @dataclass(slots=True)
@@ -83,7 +80,7 @@ class Handover:
         self.now += timedelta(seconds=seconds)
 
     def step(
-        self, event: DeliveryEvent, actor: Actor = _MSH, *, keep: bool = True
+        self, event: DeliveryEvent, actor: Actor = ITSELF, *, keep: bool = True
     ) -> tuple[do.DeliveryEffect, ...]:
         """Let `event` happen and write what it says. Raises IllegalTransition.
 

@@ -1,14 +1,14 @@
-"""Incidents that a person resolves, and those of links that are stuck."""
+"""Incidents that a person attends to, and those of links that are stuck."""
 
 from collections.abc import Mapping
 from datetime import datetime
 
 from django.db.models.functions import Now
 
-from msh.models import History, Incident, hot
+from msh.models import History, Incident, IncidentNote, hot
 from msh.protocol.effects import IncidentKind
 
-from .lanes import SYSTEM, Actor
+from .actor import SYSTEM, Actor
 
 
 def resolve_incident(incident: Incident, actor: Actor) -> bool:
@@ -17,15 +17,34 @@ def resolve_incident(incident: Incident, actor: Actor) -> bool:
         resolved_at=Now(), resolved_by=actor.name, resolution=actor.reason
     )
     if resolved:
-        History.objects.create(
-            actor=actor.name,
-            partner=incident.partner,
-            direction=incident.direction,
-            subject="link",
-            event="IncidentResolved",
-            detail=f"{incident.kind}; {actor.reason}",
-        )
+        _record(incident, actor, "IncidentResolved", f"{incident.kind}; {actor.reason}")
     return bool(resolved)
+
+
+def assign_incident(incident: Incident, to: str, actor: Actor) -> bool:
+    """Give an open incident to a user, or with "" to nobody. False if it is resolved."""
+    assigned = Incident.objects.filter(pk=incident.pk, resolved_at=None).update(assigned_to=to)
+    if assigned:
+        before = incident.assigned_to or "nobody"
+        told = f"{incident.kind}; {before} → {to or 'nobody'}; {actor.reason}"
+        _record(incident, actor, "IncidentAssigned", told)
+    return bool(assigned)
+
+
+def add_note(incident: Incident, actor: Actor) -> None:
+    """The actor's reason is the text. A resolved incident takes notes too."""
+    IncidentNote.objects.create(incident=incident, author=actor.name, text=actor.reason)
+
+
+def _record(incident: Incident, actor: Actor, event: str, detail: str) -> None:
+    History.objects.create(
+        actor=actor.name,
+        partner=incident.partner,
+        direction=incident.direction,
+        subject="link",
+        event=event,
+        detail=detail,
+    )
 
 
 def note_stuck(reasons: Mapping[int, str], now: datetime) -> None:

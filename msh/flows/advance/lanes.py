@@ -4,10 +4,9 @@ It holds the new state, its history and every effect that must not be lost: inci
 From-Party, due time. Only nudges follow the commit.
 """
 
-import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Self
 
@@ -19,40 +18,17 @@ from msh.models.link import LaneRow
 from msh.protocol import effects as do
 from msh.protocol import sender
 from msh.protocol.attempt import AttemptResult
-from msh.protocol.events import LaneLooked, SenderEvent, Verdict
+from msh.protocol.events import SenderEvent
 from msh.protocol.lane import OPERATOR, Lane, LaneState
 from partners.models import Partner
 
-from . import relay
+from .actor import ITSELF, SYSTEM, Actor
+from .lane_effects import EFFECTS, ORDER, Locked
 
 _BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
 
 FEW = 6
 """Rows of one write that are cheaper one by one: most often they are one statement."""
-SYSTEM = "msh"
-
-
-@dataclass(frozen=True, slots=True)
-class Actor:
-    """Who did it, and why: for the history."""
-
-    name: str = SYSTEM
-    reason: str = ""
-
-
-@dataclass(slots=True)
-class _Locked:
-    """A locked lane while this transaction steps it."""
-
-    row: LaneRow
-    lane: Lane
-    head: tuple[int, LaneLooked] | None
-    keys: dict[str, int]
-    """MessageId → row id, of every message that the steps may name."""
-    relays: dict[str, int] = field(default_factory=dict)
-    """MessageId → row id of the inbound message that is sent on as this one."""
-    changed: bool = False
-    suspended: tuple[datetime | None, str, str] = (None, "", "")
 
 
 @dataclass(slots=True)
@@ -60,7 +36,7 @@ class Lanes:
     """Lanes locked in this transaction, by partner id. `write` ends it."""
 
     now: datetime
-    _locked: dict[int, _Locked] = field(default_factory=dict)
+    _locked: dict[int, Locked] = field(default_factory=dict)
     _writes: defaultdict[str, list[Sequence[Any]]] = field(
         default_factory=lambda: defaultdict(list)
     )
@@ -134,7 +110,7 @@ class Lanes:
         locked = self._locked[partner_id]
         return locked.keys[locked.lane.flying.message_id]
 
-    def step(self, partner_id: int, event: SenderEvent, actor: Actor = Actor()) -> Lane:
+    def step(self, partner_id: int, event: SenderEvent, actor: Actor = ITSELF) -> Lane:
         """Let `event` happen. Raises IllegalTransition with nothing changed."""
         locked = self._locked[partner_id]
         before = locked.lane
@@ -146,7 +122,7 @@ class Lanes:
             self.record(partner_id, "", name, before.state, after.state, actor=actor)
         self._suspension(locked, before, after, effects, actor)
         for effect in effects:
-            _APPLY[type(effect)](self, locked, effect, event, actor)
+            EFFECTS[type(effect)](self, locked, effect, event, actor)
         return after
 
     def look(self, partner_id: int) -> None:
@@ -172,7 +148,7 @@ class Lanes:
         from_state: str = "",
         to_state: str = "",
         detail: str = "",
-        actor: Actor = Actor(),
+        actor: Actor = ITSELF,
     ) -> None:
         """One history row: of the message if one is named, else of the link."""
         subject = "message" if message_id else "link"
@@ -216,7 +192,7 @@ class Lanes:
         for locked in self._locked.values():
             if locked.changed:
                 self.add(hot.WRITE_LANE, _lane_parameters(locked))
-        ordered = sorted(self._writes, key=_ORDER.index)
+        ordered = sorted(self._writes, key=ORDER.index)
         rows = [(statement, row) for statement in ordered for row in self._writes[statement]]
         if len(rows) <= FEW:
             hot.run(*rows)
@@ -232,7 +208,7 @@ class Lanes:
         False, with nothing written, if it is not, or if more than what is usual is to be written.
         """
         locked = self._locked[partner_id]
-        steps = sorted(self._writes, key=_ORDER.index)
+        steps = sorted(self._writes, key=ORDER.index)
         statement = hot.IF_UNCHANGED.get(tuple(step for step in steps for _ in self._writes[step]))
         if statement is None:
             return False
@@ -243,7 +219,7 @@ class Lanes:
 
     def _suspension(
         self,
-        locked: _Locked,
+        locked: Locked,
         before: Lane,
         after: Lane,
         effects: tuple[do.SenderEffect, ...],
@@ -266,11 +242,11 @@ def _is_worth_telling(before: Lane, after: Lane) -> bool:
     )
 
 
-def _begin(row: LaneRow) -> _Locked:
+def _begin(row: LaneRow) -> Locked:
     flying = row.lane.in_flight
     keys = {flying.message_id: row.in_flight_id} if flying else {}
     relays = {flying.message_id: row.in_flight_relays} if flying and row.in_flight_relays else {}
-    return _Locked(row, row.lane, row.head, keys, relays, suspended=row.suspended)
+    return Locked(row, row.lane, row.head, keys, relays, suspended=row.suspended)
 
 
 def attempt_end(key: int, number: int, result: AttemptResult, now: datetime) -> Sequence[Any]:
@@ -279,7 +255,7 @@ def attempt_end(key: int, number: int, result: AttemptResult, now: datetime) -> 
     return (now, *what, key, number)
 
 
-def _lane_parameters(locked: _Locked) -> Sequence[Any]:
+def _lane_parameters(locked: Locked) -> Sequence[Any]:
     lane, flying = locked.lane, locked.lane.in_flight
     in_flight_id = locked.keys[flying.message_id] if flying else None
     counters = (
@@ -291,187 +267,3 @@ def _lane_parameters(locked: _Locked) -> Sequence[Any]:
         *(lane.state, lane.next_number, lane.epoch, in_flight_id, lane.due, lane.unsent),
         *(*counters, lane.late_ack, *locked.suspended, locked.row.id),
     )
-
-
-def _put_in_flight(
-    lanes: Lanes, locked: _Locked, effect: do.PutInFlight, event: SenderEvent, actor: Actor
-) -> None:
-    terms = json.dumps(asdict(effect.terms))
-    key = locked.keys[effect.message_id]
-    lanes.add(hot.PUT_IN_FLIGHT, (effect.sequence_number, effect.epoch, terms, key))
-    lanes.record(
-        locked.row.partner_id,
-        effect.message_id,
-        "PutInFlight",
-        "queued",
-        "in_flight",
-        f"number {effect.sequence_number}",
-    )
-
-
-def _transmit(lanes: Lanes, locked: _Locked, effect: Any, event: SenderEvent, actor: Actor) -> None:
-    lanes.transmits = True
-
-
-def _complete(
-    lanes: Lanes, locked: _Locked, effect: do.Complete, event: SenderEvent, actor: Actor
-) -> None:
-    message_id = effect.message_id
-    lanes.add(hot.COMPLETE_MESSAGE, ("acknowledged", lanes.now, locked.keys[message_id]))
-    name = type(event).__name__
-    lanes.record(locked.row.partner_id, message_id, name, "in_flight", "acknowledged")
-    _tell_origin(lanes, locked, message_id, relay.OWE_WITHHELD_ACK)
-
-
-def _tell_origin(
-    lanes: Lanes, locked: _Locked, message_id: str, statement: str, *detail: str
-) -> None:
-    """Owe the MSH that a message came from what it waits for, if it does (D20)."""
-    if message_id in locked.relays:
-        lanes.add(statement, (locked.relays[message_id], lanes.now, *detail))
-        lanes.transmits = True
-
-
-def _cancel(
-    lanes: Lanes, locked: _Locked, effect: do.Cancel, event: SenderEvent, actor: Actor
-) -> None:
-    key = locked.keys[effect.message_id]
-    lanes.add(hot.CANCEL_MESSAGE, (lanes.now, effect.verdict, effect.free_number, key))
-    partner_id = locked.row.partner_id
-    lanes.record(
-        partner_id,
-        effect.message_id,
-        "MessageCancelled",
-        "in_flight",
-        "cancelled",
-        f"outcome {effect.verdict}",
-        actor,
-    )
-    if effect.verdict is not Verdict.RECEIVED:
-        text = f"cancelled by the operator of the router, outcome {effect.verdict}"
-        _tell_origin(lanes, locked, effect.message_id, relay.OWE_DELIVERY_FAILURE, text)
-    else:
-        _tell_origin(lanes, locked, effect.message_id, relay.OWE_WITHHELD_ACK)
-
-
-def _requeue(
-    lanes: Lanes, locked: _Locked, effect: do.Requeue, event: SenderEvent, actor: Actor
-) -> None:
-    key, partner_id = locked.keys[effect.message_id], locked.row.partner_id
-    lanes.add(hot.REQUEUE_MESSAGE, (key,))
-    name = type(event).__name__
-    lanes.record(partner_id, effect.message_id, name, "in_flight", "queued", actor=actor)
-
-
-def _rewind(
-    lanes: Lanes, locked: _Locked, effect: do.Rewind, event: SenderEvent, actor: Actor
-) -> None:
-    after = (locked.row.id, effect.last.epoch, effect.last.sequence_number)
-    who = (lanes.now, actor.name, locked.row.partner_id, actor.reason)
-    lanes.add(hot.REWIND_MESSAGES, (*after, *who))
-
-
-def _late_verdict(
-    lanes: Lanes, locked: _Locked, effect: do.RecordLateVerdict, event: SenderEvent, actor: Actor
-) -> None:
-    partner_id, message_id = locked.row.partner_id, effect.message_id
-    lanes.add(hot.RECORD_LATE_VERDICT, (locked.keys[message_id],))
-    text = "acknowledged after it was cancelled: received"
-    lanes.add(hot.NOTE_ON_INCIDENTS, (f"; {text}", partner_id, message_id))
-    lanes.record(partner_id, message_id, type(event).__name__, "cancelled", detail=text)
-    _tell_origin(lanes, locked, effect.message_id, relay.OWE_WITHHELD_ACK)
-
-
-def _open_incident(
-    lanes: Lanes, locked: _Locked, effect: do.OpenIncident, event: SenderEvent, actor: Actor
-) -> None:
-    partner_id = locked.row.partner_id
-    what = (partner_id, "out", effect.kind, effect.message_id, effect.detail)
-    lanes.add(hot.OPEN_INCIDENT, (*what, lanes.now, lanes.now))
-    name = type(event).__name__
-    lanes.record(partner_id, effect.message_id, name, detail=f"{effect.kind}: {effect.detail}")
-    if effect.kind in relay.REFUSED_ONWARD:
-        _tell_origin(
-            lanes,
-            locked,
-            effect.message_id,
-            relay.OWE_DELIVERY_FAILURE,
-            f"refused: {effect.detail}",
-        )
-
-
-def _resolve(
-    lanes: Lanes, locked: _Locked, effect: do.ResolveIncidents, event: SenderEvent, actor: Actor
-) -> None:
-    who = (lanes.now, actor.name, actor.reason, locked.row.partner_id)
-    lanes.add(hot.RESOLVE_INCIDENTS, who)
-
-
-def _notify(
-    lanes: Lanes, locked: _Locked, effect: do.NotifyFromParty, event: SenderEvent, actor: Actor
-) -> None:
-    if effect.message_id in locked.relays:
-        return  # its From-Party is no application of ours
-    lanes.notifies = True
-    key = locked.keys[effect.message_id]
-    lanes.add(hot.NOTIFY_FROM_PARTY, (key, effect.kind, effect.detail, lanes.now, lanes.now))
-
-
-def _note(lanes: Lanes, locked: _Locked, effect: do.Note, event: SenderEvent, actor: Actor) -> None:
-    name = type(event).__name__
-    lanes.record(locked.row.partner_id, effect.message_id, name, detail=effect.detail)
-
-
-def _count_duplicate_ack(
-    lanes: Lanes, locked: _Locked, effect: do.CountDuplicateAck, event: SenderEvent, actor: Actor
-) -> None:
-    if effect.message_id in locked.keys:
-        lanes.add(hot.COUNT_DUPLICATE_ACK, (locked.keys[effect.message_id],))
-
-
-def _look(lanes: Lanes, locked: _Locked, effect: Any, event: SenderEvent, actor: Actor) -> None:
-    lanes.look(locked.row.partner_id)
-
-
-_APPLY: dict[type, Callable[[Lanes, _Locked, Any, SenderEvent, Actor], None]] = {
-    do.PutInFlight: _put_in_flight,
-    do.Transmit: _transmit,
-    do.Complete: _complete,
-    do.Cancel: _cancel,
-    do.Requeue: _requeue,
-    do.Rewind: _rewind,
-    do.RecordLateVerdict: _late_verdict,
-    do.OpenIncident: _open_incident,
-    do.ResolveIncidents: _resolve,
-    do.NotifyFromParty: _notify,
-    do.Note: _note,
-    do.CountDuplicateAck: _count_duplicate_ack,
-    do.LookAtLane: _look,
-}
-
-# A message must have its number before the lane may point at it, and messages come before events.
-_ORDER = [
-    hot.LEASE_BEST_EFFORT,
-    hot.COMPLETE_MESSAGE,
-    hot.CANCEL_MESSAGE,
-    hot.RECORD_LATE_VERDICT,
-    hot.NOTE_ON_INCIDENTS,
-    hot.COUNT_DUPLICATE_ACK,
-    hot.PUT_IN_FLIGHT,
-    hot.COMPOSE_MESSAGE,
-    hot.WRITE_LANE,
-    hot.REQUEUE_MESSAGE,
-    hot.REWIND_MESSAGES,
-    hot.CLAIM_ATTEMPT,
-    hot.END_ATTEMPT,
-    hot.OPEN_INCIDENT,
-    hot.RESOLVE_INCIDENTS,
-    hot.NOTIFY_FROM_PARTY,
-    hot.CLAIM_SIGNAL,
-    hot.SIGNAL_CARRIED,
-    hot.SIGNAL_FAILED,
-    hot.SIGNAL_REFUSED,
-    relay.OWE_WITHHELD_ACK,
-    relay.OWE_DELIVERY_FAILURE,
-    hot.WRITE_HISTORY,
-]

@@ -4,13 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from msh.models import NewMessage, OutboundLink, OutboundMessage, hot
+from msh.models import History, NewMessage, OutboundLink, OutboundMessage, hot
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.effects import PartyEventKind
 from msh.protocol.message import Payload
 from partners.models import Partner
 
-from .lanes import SYSTEM, attempt_end
+from .actor import SYSTEM, Actor
+from .lanes import attempt_end
 from .use import mark_in_use
 
 
@@ -59,6 +60,27 @@ def use_outbound_link(partner: Partner) -> OutboundLink:
     mark_in_use(partner)
     link, _ = OutboundLink.objects.get_or_create(partner=partner)
     return link
+
+
+def corrected(original: OutboundMessage, copy: OutboundMessage, actor: Actor) -> None:
+    """The copy was submitted instead of the original: each says so."""
+    OutboundMessage.objects.filter(pk=copy.pk).update(corrects=original)
+    told = (
+        (original, "CopySubmitted", f"{copy.message_id} was submitted instead"),
+        (copy, "SubmittedInstead", f"instead of {original.message_id}"),
+    )
+    for message, event, detail in told:
+        History.objects.create(
+            actor=actor.name,
+            partner_id=message.agreement.partner_id,
+            direction="out",
+            subject="message",
+            message_id=message.message_id,
+            event=event,
+            from_state=message.state,
+            to_state=message.state,
+            detail=f"{detail}; {actor.reason}",
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,10 @@ from django.db.models.functions import Now
 
 from msh.models import History, InboundLink, Incident
 from msh.protocol.effects import IncidentKind
-from msh.protocol.receiver import ReceivingLink
+from msh.protocol.receiver import OnUnexpectedFirst, ReceivingLink
+from partners.models import Agreement
 
-from .lanes import Actor
+from .actor import Actor
 
 MENDED = (
     IncidentKind.SEQUENCE_GAP,
@@ -38,3 +39,26 @@ def set_receiving(
         event=event,
         detail="; ".join(part for part in (detail, actor.reason) if part),
     )
+
+
+def hold_resets(link: InboundLink, actor: Actor) -> bool:
+    """Every agreement of the pair holds a number 1 out of turn, and a leave that was not used is
+    taken back. False, and nothing changed, if it is so already. Needs the link locked."""
+    others = Agreement.objects.filter(partner=link.partner_id).exclude(
+        on_unexpected_first=OnUnexpectedFirst.HOLD
+    )
+    before = ", ".join(f"{one.tpa_id} {one.on_unexpected_first}" for one in others)
+    if not before and not link.reset_allowed:
+        return False
+    others.update(on_unexpected_first=OnUnexpectedFirst.HOLD)
+    InboundLink.objects.filter(pk=link.pk).update(reset_allowed=False)
+    detail = f"on_unexpected_first was: {before}" if before else "an unused leave is taken back"
+    History.objects.create(
+        actor=actor.name,
+        partner_id=link.partner_id,
+        direction="in",
+        subject="link",
+        event="ResetsHeld",
+        detail="; ".join(part for part in (detail, actor.reason) if part),
+    )
+    return True

@@ -6,7 +6,7 @@ from datetime import datetime
 from msh.models import hot
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 
-from .lanes import SYSTEM
+from .actor import SYSTEM
 
 
 @dataclass(frozen=True, slots=True)

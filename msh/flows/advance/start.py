@@ -5,7 +5,7 @@ from msh.protocol import sequence
 from msh.protocol.lane import LaneState
 from partners.models import Partner
 
-from .lanes import Actor
+from .actor import Actor
 
 
 def start_link(partner: Partner, direction: str, last: int, actor: Actor) -> bool:

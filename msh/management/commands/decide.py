@@ -14,7 +14,7 @@ from msh.models.delivery import OPEN_TO_OPERATORS
 
 
 class Command(MshCommand):
-    help = "Decide what becomes of deliveries: run-again, mark-completed, ask-resolver, reject."
+    help = "Decide what becomes of deliveries: of those named, or of all in one state."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)

@@ -9,7 +9,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('msh', '0009_routes'),
+        ('msh', '0011_pages'),
         ('partners', '0003_routes'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]

@@ -1,0 +1,181 @@
+"""Rows for the console's benchmark, made by the database itself: what a busy month leaves behind.
+
+Half of the messages go out, half came in. On each link that has any, one message is in flight and
+the last ones are queued behind it; every twentieth link is suspended, with an incident.
+"""
+
+from django.db import connection
+from django.urls import reverse
+
+from msh.flows import advance
+from msh.models import InboundMessage, OutboundLink, OutboundMessage
+from partners.models import Agreement, Partner
+
+QUEUED = 9
+"""Messages of a link that wait behind the one in flight. It has at least twice as many."""
+
+_OUTBOUND = """
+    INSERT INTO msh_outboundmessage
+        (link_id, agreement_id, message_id, semantics, state, conversation_id, service_interface,
+         action, ref_to_message_id, submitted_at, content_digest, size, boundary, epoch,
+         sequence_number, terms, first_sent_at, completed_at)
+    SELECT link.id, agreement.id, 'out-' || number, 'OnceAndOnlyOnce', placed.state,
+           'conversation-' || number / 5, 'Orders', 'New', '', placed.at, '\\x00', 2048,
+           'boundary', CASE WHEN placed.state <> 'queued' THEN 1 END,
+           CASE WHEN placed.state <> 'queued' THEN ordinal END,
+           CASE WHEN placed.state <> 'queued' THEN %(terms)s::jsonb END,
+           CASE WHEN placed.state <> 'queued' THEN placed.at END,
+           CASE WHEN placed.state = 'acknowledged' THEN placed.at END
+    FROM generate_series(0, %(count)s - 1) number
+    CROSS JOIN LATERAL (SELECT number / %(partners)s + 1 AS ordinal,
+                               number %% %(partners)s AS place) ranked
+    JOIN bench_link link ON link.place = ranked.place
+    JOIN partners_agreement agreement ON agreement.partner_id = link.partner_id
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN left_over > %(queued)s THEN 'acknowledged'
+                    WHEN left_over = LEAST(%(queued)s, ordinals - 1) THEN 'in_flight'
+                    ELSE 'queued' END AS state,
+               now() - (%(count)s - number) * interval '30 days' / %(count)s AS at
+        FROM (SELECT ordinals, ordinals - ordinal AS left_over
+              FROM (SELECT (%(count)s - 1 - ranked.place) / %(partners)s + 1 AS ordinals) all_of
+             ) position) placed
+    ORDER BY number
+"""
+_INBOUND = """
+    INSERT INTO msh_inboundmessage
+        (link_id, agreement_id, message_id, semantics, state, epoch, sequence_number,
+         conversation_id, service_interface, action, ref_to_message_id, sent_at, received_at,
+         content_digest, header, delivered_at)
+    SELECT link.id, agreement.id, 'in-' || number, 'OnceAndOnlyOnce', 'delivered', 1,
+           number / %(partners)s + 1, 'conversation-' || number / 5, 'Orders', 'New', '',
+           placed.at, placed.at, '\\x00', '\\x00', placed.at
+    FROM generate_series(0, %(count)s - 1) number
+    JOIN bench_link out_link ON out_link.place = number %% %(partners)s
+    JOIN msh_inboundlink link ON link.partner_id = out_link.partner_id
+    JOIN partners_agreement agreement ON agreement.partner_id = link.partner_id
+    CROSS JOIN LATERAL (
+        SELECT now() - (%(count)s - number) * interval '30 days' / %(count)s AS at) placed
+    ORDER BY number
+"""
+_HISTORY = """
+    INSERT INTO msh_history (at, actor, partner_id, direction, subject, message_id, event,
+                             from_state, to_state, detail)
+    SELECT told.at, 'msh', link.partner_id, told.direction, 'message', told.message_id,
+           told.event, told.before, told.after, ''
+    FROM (
+        SELECT submitted_at AS at, link_id, 'out' AS direction, message_id,
+               'MessageSubmitted' AS event, '' AS before, 'queued' AS after
+        FROM msh_outboundmessage
+        UNION ALL
+        SELECT completed_at, link_id, 'out', message_id, 'AckReceived', 'in_flight', 'acknowledged'
+        FROM msh_outboundmessage WHERE completed_at IS NOT NULL) told
+    JOIN msh_outboundlink link ON link.id = told.link_id
+    UNION ALL
+    SELECT received_at, 'msh', link.partner_id, 'in', 'message', message_id, 'MessageArrived', '',
+           'accepted', ''
+    FROM msh_inboundmessage message JOIN msh_inboundlink link ON link.id = message.link_id
+    ORDER BY 1
+"""
+_ATTEMPTS = """
+    INSERT INTO msh_attempt (message_id, number, claimed_at, ended_at, outcome, status, detail)
+    SELECT id, 1, first_sent_at, first_sent_at, 'carried', 204, '204 No Content'
+    FROM msh_outboundmessage WHERE first_sent_at IS NOT NULL ORDER BY id
+"""
+_LINKS = """
+    UPDATE msh_outboundlink link
+    SET in_flight_id = flying.id, next_number = flying.sequence_number + 1, attempt = 1,
+        state = CASE WHEN bench.place %% 20 = 0 THEN 'suspended' ELSE 'waiting' END,
+        due = CASE WHEN bench.place %% 20 <> 0 THEN now() + interval '1 minute' END,
+        suspended_since = CASE WHEN bench.place %% 20 = 0 THEN now() END,
+        suspended_for = CASE WHEN bench.place %% 20 = 0 THEN 'retries_spent' ELSE '' END,
+        retries_spent = CASE WHEN bench.place %% 20 = 0 THEN 3 ELSE 0 END
+    FROM msh_outboundmessage flying, bench_link bench
+    WHERE flying.link_id = link.id AND flying.state = 'in_flight' AND bench.id = link.id
+"""
+_INCIDENTS = """
+    INSERT INTO msh_incident (partner_id, direction, kind, message_id, detail, count, opened_at,
+                              last_at)
+    SELECT partner_id, 'out', 'retries_spent', '', 'no Acknowledgement after 4 transmissions', 1,
+           now(), now()
+    FROM msh_outboundlink WHERE state = 'suspended'
+"""
+_TERMS = (
+    '{"timeout": 60, "retries": 3, "retry_interval": 60, "transient_count_limit": 10,'
+    ' "transient_time_limit": 3600, "transient_wait_limit": 600, "early_warning": 0}'
+)
+_EMPTY = """
+    TRUNCATE msh_history, msh_attempt, msh_incident, msh_traffic, msh_inboundmessage,
+             msh_outboundmessage, msh_outboundlink, msh_inboundlink RESTART IDENTITY CASCADE;
+    INSERT INTO msh_outboundlink (partner_id, state)
+        SELECT id, 'idle' FROM partners_partner ORDER BY id;
+    INSERT INTO msh_inboundlink (partner_id) SELECT id FROM partners_partner ORDER BY id;
+    DROP TABLE IF EXISTS bench_link;
+    CREATE TABLE bench_link AS
+        SELECT id, partner_id, row_number() OVER (ORDER BY id) - 1 AS place FROM msh_outboundlink;
+"""
+_MAINTAINED = ("outboundmessage", "inboundmessage", "history", "attempt", "outboundlink")
+
+
+def add_partners(count: int) -> None:
+    """Each with an agreement."""
+    partners = Partner.objects.bulk_create(
+        Partner(
+            name=f"partner-{n:04}",
+            uri=f"http://p{n}.example/",
+            uri_normalised=f"http://p{n}.example/",
+            in_use=True,
+        )
+        for n in range(count)
+    )
+    Agreement.objects.bulk_create(
+        Agreement(partner=p, tpa_id="tpa-1", our_party="111", their_party="222") for p in partners
+    )
+
+
+def fill(messages: int) -> None:
+    """Instead of what was there before."""
+    with connection.cursor() as cursor:
+        cursor.execute(_EMPTY)
+        cursor.execute("SELECT count(*) FROM bench_link")
+        (partners,) = cursor.fetchone()
+        given = {
+            "count": messages // 2,
+            "partners": min(partners, messages // 2 // (2 * QUEUED)),
+            "queued": QUEUED,
+            "terms": _TERMS,
+        }
+        for statement in (_OUTBOUND, _INBOUND, _HISTORY, _ATTEMPTS, _LINKS, _INCIDENTS):
+            cursor.execute(statement, given)
+        for name in _MAINTAINED:
+            cursor.execute(f"VACUUM ANALYZE msh_{name}")
+        cursor.execute("SELECT now()")
+        advance.count_traffic(cursor.fetchone()[0])
+
+
+def pages() -> dict[str, str]:
+    """What is measured: a name, an address."""
+    suspended = OutboundLink.objects.suspended().latest("pk")
+    sent = OutboundMessage.objects.filter(state="acknowledged").first()
+    flying = suspended.in_flight
+    received = InboundMessage.objects.earliest("pk")
+    out = reverse("admin:msh_outboundmessage_changelist")
+    back = reverse("admin:msh_inboundmessage_changelist")
+    assert flying is not None
+    return {
+        "dashboard": reverse("admin:index"),
+        "link list": reverse("admin:msh_outboundlink_changelist"),
+        "link list, suspended": reverse("admin:msh_outboundlink_changelist")
+        + "?state__exact=suspended",
+        "link page": reverse("admin:msh_outboundlink_change", args=[suspended.pk]),
+        "link page, inbound": reverse("admin:msh_inboundlink_change", args=[received.link_id]),
+        "messages": out,
+        "message search, MessageId": f"{out}?q={(sent or flying).message_id}",
+        "message search, ConversationId": f"{back}?q={received.conversation_id}",
+        "message search, state": f"{out}?state__exact=queued",
+        "message search, partner": f"{out}?link__partner__id__exact={suspended.partner_id}",
+        "message search, SequenceNumber": f"{out}?number={flying.sequence_number}",
+        "message search, since": f"{out}?since={flying.submitted_at:%Y-%m-%dT%H:%M:%S}",
+        "message search, no match": f"{back}?q=nobody-knows-it",
+        "message page": reverse("admin:msh_outboundmessage_change", args=[flying.pk]),
+        "incident list": reverse("admin:msh_incident_changelist"),
+    }

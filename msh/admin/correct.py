@@ -1,0 +1,107 @@
+"""Cancel a message and submit a corrected copy: a form with its payloads to replace."""
+
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.core.files.uploadedfile import UploadedFile
+from django.template.defaultfilters import filesizeformat
+from unfold.widgets import (
+    UnfoldAdminFileFieldWidget,  # a plain one has unfold's script write into other fields
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextInputWidget,
+)
+
+from msh.flows import correct
+from msh.flows.advance import Actor
+from msh.flows.correct import Correction
+from msh.models import OutboundMessage, OutboundState
+from msh.protocol.events import Verdict
+
+from . import cells
+from .dialog import ReasonForm, Verb
+from .mending import VERDICTS
+
+_PAYLOAD = "payload_"
+
+
+def _check_size(content: "UploadedFile[bytes]") -> None:
+    if (content.size or 0) > settings.MSH_MESSAGE_LIMIT:
+        limit = filesizeformat(settings.MSH_MESSAGE_LIMIT)
+        raise forms.ValidationError(f"It is larger than a message may be: {limit}.")
+
+
+class CorrectionForm(ReasonForm):
+    """What the copy is to have instead. Blank: as it is."""
+
+    service_interface = forms.CharField(
+        label="ServiceInterface", max_length=255, widget=UnfoldAdminTextInputWidget
+    )
+    action = forms.CharField(label="Action", max_length=255, widget=UnfoldAdminTextInputWidget)
+
+    def __init__(self, message: OutboundMessage, *data: Any, **options: Any) -> None:
+        purpose = {"service_interface": message.service_interface, "action": message.action}
+        options["initial"] = {**purpose, **options.get("initial", {})}
+        super().__init__(*data, **options)
+        if message.state == OutboundState.IN_FLIGHT:
+            self.fields["verdict"] = forms.ChoiceField(
+                label="What became of the message in flight",
+                choices=VERDICTS,
+                widget=UnfoldAdminSelectWidget(),
+            )
+        for part in message.payloads.defer("wire"):
+            self.fields[f"{_PAYLOAD}{part.position}"] = forms.FileField(
+                label=f"Instead of payload {part.position}, {cells.visible(str(part))}",
+                required=False,
+                validators=[_check_size],
+                help_text=f"Sent as {cells.visible(part.content_type)}. None: as it is.",
+                widget=UnfoldAdminFileFieldWidget(),
+            )
+
+
+class Correct(Verb):
+    """The message stays as it was submitted: the copy is another one, linked to it."""
+
+    name = "correct"
+    title = "Cancel and submit a corrected copy"
+    icon = "edit_document"
+    grave = True
+    permissions = (
+        "msh.view_outboundmessage",
+        "msh.cancel_outboundlink",
+        "msh.correct_outboundmessage",
+    )
+
+    def why_not(self, row: OutboundMessage) -> str:
+        return correct.why_not(row)
+
+    def consequence(self, row: OutboundMessage) -> str:
+        ends = {
+            OutboundState.QUEUED: "The message was never sent and will not be. ",
+            OutboundState.IN_FLIGHT: "The message is given up, with your verdict: if the partner"
+            " has it, or may have it, agree with it on what the copy is to it. ",
+        }.get(OutboundState(row.state), "The message is cancelled already. ")
+        return (
+            f"{ends}A copy with a MessageId of its own, the same ConversationId and what you give"
+            f" here joins the end of the queue to {row.link.partner}. Each page names the other."
+        )
+
+    def about(self, row: OutboundMessage) -> str:
+        return str(row.state)
+
+    def form_for(self, row: Any, *data: Any, **options: Any) -> ReasonForm:
+        return CorrectionForm(row, *data, **options)
+
+    def act(self, row: OutboundMessage, actor: Actor, **given: Any) -> str:
+        verdict = given.get("verdict")
+        correction = Correction(
+            given["service_interface"],
+            given["action"],
+            {
+                int(name.removeprefix(_PAYLOAD)): content.read()
+                for name, content in given.items()
+                if name.startswith(_PAYLOAD) and content
+            },
+        )
+        copy = correct.correct(row, correction, Verdict(verdict) if verdict else None, actor)
+        return f"Message {row} is cancelled. Instead of it {copy} is queued."

@@ -1,0 +1,139 @@
+"""The verbs that bring numbers together again: both sides and the verdict come first (D17, D43)."""
+
+from typing import Any
+
+from django import forms
+from django.http import QueryDict
+from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWidget
+
+from msh.flows import resynchronise
+from msh.flows.advance import Actor
+from msh.flows.operate import NotPossible
+from msh.flows.resynchronise import Comparison
+from msh.models import OutboundLink
+from msh.protocol import sequence
+from msh.protocol.events import Numbered, SequenceRewound
+from msh.protocol.resynchronisation import LinkStatus, Mend, Plan
+from partners.models import Partner
+
+from .dialog import ReasonForm
+from .verbs import LinkVerb
+
+
+class TheirsForm(forms.Form):
+    """What the partner's operator says, where its MSH cannot be asked."""
+
+    last = forms.IntegerField(
+        label="Last number it accepted",
+        min_value=0,
+        max_value=sequence.LAST,
+        widget=UnfoldAdminIntegerFieldWidget(),
+        help_text="0: it has accepted nothing of us.",
+    )
+    last_id = forms.CharField(
+        label="Its MessageId",
+        required=False,
+        widget=UnfoldAdminTextInputWidget(),
+        help_text="A number alone does not prove anything. Blank with 0 only.",
+    )
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        if cleaned.get("last") and not cleaned.get("last_id"):
+            self.add_error("last_id", "Give the MessageId that the partner accepted last.")
+        return cleaned
+
+    @property
+    def status(self) -> LinkStatus:
+        return LinkStatus(self.cleaned_data["last"] or None, self.cleaned_data["last_id"])
+
+
+class MendForm(ReasonForm):
+    """The reason, and what the dialog had compared: typed in, or else asked of the partner."""
+
+    last = forms.IntegerField(required=False, widget=forms.HiddenInput)
+    last_id = forms.CharField(required=False, widget=forms.HiddenInput)
+    agreed = forms.CharField(widget=forms.HiddenInput)
+
+
+class Resynchronise(LinkVerb):
+    name = "resynchronise"
+    title = "Resynchronise and resume"
+    done = "the numbers agree"
+    icon = "sync"
+    event = SequenceRewound(Numbered(0, 1))
+    form = MendForm
+    template = "admin/msh/outboundlink/resynchronise.html"
+
+    def consequence(self, row: OutboundLink) -> str:
+        return (
+            f"Our numbers and those of {row.partner} are brought together as shown here, then"
+            " sending resumes. What is sent again has the same bytes. The partner has to have"
+            " finished its own repairs, and must not reset anything meanwhile."
+        )
+
+    def mend(self, partner: Partner, theirs: LinkStatus, actor: Actor) -> None:
+        resynchronise.apply(partner, theirs, actor)
+
+    def helps(self, plan: Plan) -> bool:
+        """Whether the verb would do what the plan says."""
+        return plan.mend is not Mend.ASK
+
+    def context(self, row: OutboundLink, query: QueryDict) -> dict[str, Any]:
+        typed = TheirsForm(query if "last" in query else None)
+        try:
+            compared = resynchronise.compare(row.partner, _theirs(row.partner, typed))
+        except NotPossible as problem:
+            return {"typed": typed, "problem": str(problem)}
+        said = typed.cleaned_data if typed.is_bound else {}
+        initial = {**said, "agreed": _agreed(compared)}
+        helps = self.helps(compared.plan)
+        return {"typed": typed, "compared": compared, "helps": helps, "initial": initial}
+
+    def act(self, row: OutboundLink, actor: Actor, **given: Any) -> str:
+        typed = TheirsForm(given if given["last"] is not None else None)
+        theirs = _theirs(row.partner, typed)
+        if _agreed(resynchronise.compare(row.partner, theirs)) != given["agreed"]:
+            raise NotPossible("Nothing was done: the two sides are no longer as shown. Look again.")
+        self.mend(row.partner, theirs, actor)
+        row.refresh_from_db(fields=["state"])
+        return f"Partner {row.partner}: {self.done}. The link is {row.state} now."
+
+
+class Rewind(Resynchronise):
+    name = "rewind"
+    title = "Rewind and resume"
+    done = "what it lost goes again"
+    icon = "fast_rewind"
+    grave = True
+
+    def consequence(self, row: OutboundLink) -> str:
+        return (
+            f"For a partner that was restored from a backup: messages that {row.partner} had"
+            " acknowledged and lost go again, before the queue, with the same bytes and numbers."
+            " The partner has to say which message is the last that it still has."
+        )
+
+    def mend(self, partner: Partner, theirs: LinkStatus, actor: Actor) -> None:
+        resynchronise.rewind(partner, theirs, actor)
+
+    def helps(self, plan: Plan) -> bool:
+        return plan.mend is Mend.REWIND
+
+
+def _theirs(partner: Partner, typed: TheirsForm) -> LinkStatus:
+    """Typed in, or asked over the network: the dialog takes as long as that answers."""
+    if not typed.is_bound:
+        return resynchronise.ask(partner)
+    if not typed.is_valid():
+        raise NotPossible("Say what the partner has accepted last.")
+    return typed.status
+
+
+def _agreed(compared: Comparison) -> str:
+    """The verdict that the operator saw."""
+    made = compared.plan
+    return f"{made.mend}: {made.text} {made.lost} {made.doubled} {len(compared.received)}"
+
+
+VERBS = (Resynchronise(), Rewind())

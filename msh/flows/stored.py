@@ -1,0 +1,67 @@
+"""What is stored of a message, byte by byte: its header document, its payloads, the body as every
+copy of it went over the wire."""
+
+import hashlib
+from dataclasses import dataclass
+
+from msh import wire
+from msh.models import InboundMessage, InboundPayload, OutboundMessage, OutboundPayload
+
+Message = OutboundMessage | InboundMessage
+
+
+class BytesMissing(Exception):
+    """They are not here, or not as they were. `str()` is a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Exact bytes, and what they were called. `sha256` is in hexadecimal digits."""
+
+    name: str
+    content_type: str
+    content: bytes
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.content).hexdigest()
+
+
+def header_of(message: Message) -> Stored:
+    """The header document as it was sent, or as it came. Raises BytesMissing."""
+    if isinstance(message, InboundMessage):
+        document = bytes(message.header)
+    elif message.head is None:
+        raise BytesMissing("The header is composed when the message is first sent.")
+    else:
+        document = wire.part_content(bytes(message.head), message.boundary)
+    return Stored("header.xml", "application/xml", document)
+
+
+def payload_of(message: Message, position: int) -> Stored:
+    """One payload, decoded. Raises BytesMissing."""
+    part: InboundPayload | OutboundPayload | None
+    if isinstance(message, InboundMessage):
+        part = message.payloads.filter(position=position).first()
+    else:
+        part = message.payloads.filter(position=position).first()
+    if part is None:
+        raise BytesMissing(f"There is no payload {position}, or it was removed after its time.")
+    if isinstance(part, InboundPayload):
+        content = bytes(part.content)
+    else:
+        content = wire.part_content(bytes(part.wire), part.message.boundary)
+    return Stored(part.label, part.content_type, content)
+
+
+def body_of(message: OutboundMessage) -> Stored:
+    """The body of every copy that was sent. Raises BytesMissing."""
+    if message.head is None or message.body_sha256 is None:
+        raise BytesMissing("The body is composed when the message is first sent.")
+    parts = OutboundPayload.objects.filter(message=message).order_by("position")
+    body = b"".join(bytes(each) for each in (message.head, *parts.values_list("wire", flat=True)))
+    if hashlib.sha256(body).digest() != bytes(message.body_sha256):
+        gone = message.size > 0 and not parts.exists()
+        why = "its payloads were removed after their time" if gone else "they have changed"
+        raise BytesMissing(f"The bytes of message {message} are not as they were sent: {why}.")
+    return Stored("", wire.content_type(message.boundary), body)

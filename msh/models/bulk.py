@@ -1,0 +1,63 @@
+"""One verb for many rows: what was chosen, how far it is, what became of each."""
+
+from django.db import models
+from django.db.models import Q
+
+
+class BulkVerb(models.TextChoices):
+    RESUME = "resume", "Resume partners"
+    RUN_AGAIN = "run-again", "Run deliveries again"
+
+
+class BulkState(models.TextChoices):
+    RUNNING = "running", "running"
+    CANCELLED = "cancelled", "cancelled"
+    DONE = "done", "done"
+
+
+class BulkJob(models.Model):
+    """The rows are chosen when it is confirmed, and do not change: what came later is not in it."""
+
+    verb = models.CharField(max_length=10, choices=BulkVerb)
+    since = models.DateTimeField()
+    actor = models.CharField(max_length=150)
+    reason = models.TextField()
+    state = models.CharField(max_length=9, choices=BulkState, default=BulkState.RUNNING)
+    started_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True, blank=True)
+    total = models.PositiveIntegerField(default=0, db_default=0)
+    done = models.PositiveIntegerField(default=0, db_default=0)
+    refused = models.PositiveIntegerField(default=0, db_default=0)
+    cancelled_by = models.CharField(max_length=150, blank=True, default="")
+
+    class Meta:
+        ordering = ["-id"]
+        permissions = [("bulk_bulkjob", "Can act on many partners or deliveries at once")]
+        indexes = [
+            models.Index(fields=["id"], condition=Q(state="running"), name="bulk_job_running"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_verb_display()} since {self.since:%Y-%m-%d %H:%M:%S}"
+
+
+class BulkItem(models.Model):
+    """One row of a job: `key` is the partner's or the delivery's. `done` is null until its turn."""
+
+    job = models.ForeignKey(BulkJob, on_delete=models.CASCADE, related_name="items")
+    key = models.BigIntegerField()
+    label = models.TextField()
+    done = models.BooleanField(null=True, blank=True)
+    detail = models.TextField(blank=True, default="")
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(fields=["job", "key"], name="bulk_item_once"),
+        ]
+        indexes = [
+            models.Index(fields=["job", "id"], condition=Q(done=None), name="bulk_item_open"),
+        ]
+
+    def __str__(self) -> str:
+        return self.label

@@ -1,0 +1,81 @@
+"""The Sender's lanes: one row a pair, and the head of its queue."""
+
+from .partner import PARTNER_AS_READ
+
+LOCK_LANES = """
+    SELECT id FROM msh_outboundlink WHERE partner_id = ANY(%s) ORDER BY id FOR NO KEY UPDATE
+"""
+
+LOCK_DUE_LANES = """
+    SELECT partner_id FROM msh_outboundlink
+    WHERE state IN ('waiting', 'transient')
+      AND (due <= statement_timestamp() OR due > statement_timestamp() + interval '70 minutes')
+    ORDER BY due LIMIT %s
+    FOR NO KEY UPDATE SKIP LOCKED
+"""
+
+LOCK_IDLE_LANES_WITH_QUEUE = """
+    SELECT partner_id FROM msh_outboundlink link
+    WHERE state = 'idle' AND (
+        EXISTS (
+            SELECT FROM msh_outboundmessage
+            WHERE link_id = link.id AND state = 'queued' AND semantics = 'OnceAndOnlyOnce')
+        OR EXISTS (
+            SELECT FROM msh_outboundmessage WHERE link_id = link.id AND state = 'rewound'))
+    LIMIT %s
+    FOR NO KEY UPDATE SKIP LOCKED
+"""
+
+_LANE_COLUMNS = """
+           link.id, link.partner_id, link.state, link.next_number, link.epoch, link.due,
+           link.unsent, link.attempt, link.retries_spent, link.transients, link.transient_since,
+           link.late_ack, link.suspended_since, link.suspended_for, link.suspended_detail,
+           link.in_flight_id, flying.message_id, flying.sequence_number, flying.terms,
+           flying.relays_id,
+           head.id AS head_id, head.message_id AS head_message_id,
+           head.sequence_number AS head_sequence_number, head.epoch AS head_epoch,
+           head.earlier_attempts AS head_earlier_attempts,
+           agreement.timeout, agreement.retries, agreement.retry_interval,
+           agreement.transient_count_limit, agreement.transient_time_limit,
+           agreement.transient_wait_limit, agreement.early_warning,
+           clock_timestamp() AS now
+"""
+_LANE_TABLES = """
+    msh_outboundlink link
+    LEFT JOIN msh_outboundmessage flying ON flying.id = link.in_flight_id
+    LEFT JOIN LATERAL (
+        (SELECT id, message_id, agreement_id, sequence_number, epoch, earlier_attempts, 0 AS turn
+         FROM msh_outboundmessage WHERE link_id = link.id AND state = 'rewound'
+         ORDER BY epoch, sequence_number LIMIT 1)
+        UNION ALL
+        (SELECT id, message_id, agreement_id, sequence_number, epoch, earlier_attempts, 1
+         FROM msh_outboundmessage
+         WHERE link_id = link.id AND state = 'queued' AND semantics = 'OnceAndOnlyOnce'
+         ORDER BY id LIMIT 1)
+        ORDER BY turn LIMIT 1) head ON true
+    LEFT JOIN partners_agreement agreement ON agreement.id = head.agreement_id
+"""
+
+# A statement of its own, after the lock: it must see what the lock's holder committed. Rewound
+# messages go before the queue, in the order of their numbers.
+LOAD_LANES = f"""
+    SELECT {_LANE_COLUMNS} FROM {_LANE_TABLES}
+    WHERE link.partner_id = ANY(%s) ORDER BY link.id
+"""
+
+READ_LANE = f"""
+    SELECT {_LANE_COLUMNS}, link.xmin::text AS version, {PARTNER_AS_READ},
+           sent.state AS sent_state
+    FROM {_LANE_TABLES}
+    LEFT JOIN msh_outboundmessage sent ON sent.link_id = link.id AND sent.message_id = %s
+    WHERE link.partner_id = %s
+"""
+
+
+WRITE_LANE = """
+    UPDATE msh_outboundlink
+    SET state = %s, next_number = %s, epoch = %s, in_flight_id = %s, due = %s, unsent = %s,
+        attempt = %s, retries_spent = %s, transients = %s, transient_since = %s, late_ack = %s,
+        suspended_since = %s, suspended_for = %s, suspended_detail = %s
+    WHERE id = %s
+"""

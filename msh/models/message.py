@@ -1,0 +1,92 @@
+"""How messages are found among millions: each condition is one that an index answers.
+
+The indexes begin with the link, because that is what the hot path needs; a condition without a
+partner names every link, which costs one probe for each.
+"""
+
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, Self, TypeVar
+
+from django.db import connections, models
+
+from partners.models import Agreement
+
+Message = TypeVar("Message", bound=models.Model)
+
+CLOCK_STEP = timedelta(hours=1)
+"""Rows come in the order of their time, but for steps of the clock of at most this."""
+
+# Halves the ids until one is left: that of the first row later than a time.
+_FIRST_AFTER = """
+    WITH RECURSIVE halved (low, high) AS (
+        SELECT min(id), max(id) + 1 FROM {table}
+        UNION ALL
+        SELECT CASE WHEN at > %(time)s THEN low ELSE middle + 1 END,
+               CASE WHEN at > %(time)s THEN middle ELSE high END
+        FROM (
+            SELECT low, high, (low + high) / 2 AS middle,
+                   (SELECT {field} FROM {table} WHERE id >= (low + high) / 2
+                    ORDER BY id LIMIT 1) AS at
+            FROM halved WHERE low < high) probe)
+    SELECT low FROM halved WHERE low >= high
+"""
+
+
+class MessageQuerySet(models.QuerySet[Message, Message]):
+    """Of outbound or inbound messages. Values are whole: nothing is searched within them."""
+
+    time: ClassVar[str]
+    """The field in whose order the rows come."""
+
+    def of_partner(self, partner_id: int) -> Self:
+        return self.filter(link__in=self._links(partner_id=partner_id))
+
+    def with_message_id(self, message_id: str) -> Self:
+        return self.filter(link__in=self._links(), message_id=message_id)
+
+    def with_id(self, value: str) -> Self:
+        """Those whose MessageId or ConversationId it is."""
+        by_message_id = models.Q(link__in=self._links(), message_id=value)
+        return self.filter(by_message_id | models.Q(conversation_id=value))
+
+    def numbered(self, sequence_number: int) -> Self:
+        links = self._link_model().objects
+        last = links.aggregate(last=models.Max("epoch"))["last"] or 0
+        epochs = list(range(1, last + 1))
+        return self.filter(
+            link__in=self._links(), epoch__in=epochs, sequence_number=sequence_number
+        )
+
+    def under_tpa(self, tpa_id: str) -> Self:
+        agreements = dict(Agreement.objects.filter(tpa_id=tpa_id).values_list("pk", "partner_id"))
+        links = self._links(partner_id__in=agreements.values())
+        return self.filter(link__in=links, agreement__in=agreements)
+
+    def in_state(self, state: str) -> Self:
+        return self.filter(state=state)
+
+    def since(self, at: datetime) -> Self:
+        first = self._first_after(at - CLOCK_STEP)
+        return self.filter(pk__gte=first, **{f"{self.time}__gte": at})
+
+    def until(self, at: datetime) -> Self:
+        end = self._first_after(at + CLOCK_STEP)
+        return self.filter(pk__lt=end, **{f"{self.time}__lte": at})
+
+    def _first_after(self, at: datetime) -> int:
+        """The id of the first row later than `at`, or the one after the last row. The planner
+        cannot know that rows far back in time are far back among the ids too."""
+        table = self.model._meta.db_table  # noqa: SLF001  public
+        statement = _FIRST_AFTER.format(table=table, field=self.time)
+        with connections[self.db].cursor() as cursor:
+            cursor.execute(statement, {"time": at})
+            row = cursor.fetchone()
+        return row[0] if row and row[0] is not None else 0
+
+    def _links(self, **conditions: Any) -> list[int]:
+        """As a list: the planner then probes for each, whatever it thinks of the tables' sizes."""
+        links = self._link_model().objects.filter(**conditions)
+        return list(links.values_list("pk", flat=True))
+
+    def _link_model(self) -> Any:
+        return self.model._meta.get_field("link").related_model  # noqa: SLF001  public

@@ -1,0 +1,63 @@
+/* Shows the page of a verb as a dialog over the page that leads to it. Without this, or when the
+   page cannot be had that way, it is a page like any other. */
+"use strict";
+
+document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[data-dialog]");
+    const plain = event.button === 0 && !event.ctrlKey && !event.metaKey && !event.shiftKey;
+    if (!link || !plain) return;
+    event.preventDefault();
+    if (link.getAttribute("aria-busy") === "true") return;
+    link.setAttribute("aria-busy", "true");
+    open(link.href)
+        .catch(() => window.location.assign(link.href))
+        .finally(() => link.removeAttribute("aria-busy"));
+});
+
+async function open(address) {
+    const response = await fetch(address, { credentials: "same-origin" });
+    if (!response.ok || response.redirected) throw new Error(response.statusText);
+    const page = new DOMParser().parseFromString(await response.text(), "text/html");
+    const dialog = document.createElement("dialog");
+    dialog.className = "msh-modal";
+    dialog.setAttribute("aria-labelledby", "dialog-title");
+    dialog.append(document.adoptNode(page.getElementById("dialog")));
+    dialog.addEventListener("close", () => dialog.remove());
+    dialog.addEventListener("click", (event) => {
+        if (!event.target.closest("[data-close]")) return;
+        event.preventDefault();
+        dialog.close();
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+}
+
+/* The dashboard asks for itself anew. It says so when nobody answers, and leads to the log-in when
+   the answer is not the dashboard. */
+document.addEventListener("htmx:beforeSwap", (event) => {
+    if (event.detail.target.id !== "dashboard") return;
+    const answered = event.detail.xhr.status < 500;
+    stale(!answered);
+    if (answered && !event.detail.xhr.responseText.includes('id="dashboard"')) {
+        event.detail.shouldSwap = false;
+        window.location.reload();
+    }
+});
+document.addEventListener("htmx:sendError", () => stale(true));
+
+function stale(is) {
+    const warning = document.getElementById("dashboard-stale");
+    if (warning) warning.hidden = !is;
+}
+
+/* The retry horizon of an agreement, while its fields are edited. */
+document.addEventListener("input", (event) => {
+    const field = /^(.*-)(timeout|retries|retry_interval)$/.exec(event.target.name || "");
+    if (!field) return;
+    const [timeout, retries, interval] = ["timeout", "retries", "retry_interval"].map((name) =>
+        Number(document.getElementsByName(field[1] + name)[0].value),
+    );
+    const shown = event.target.closest(".inline-related, [id]:has([data-horizon])");
+    const horizon = shown && shown.querySelector("[data-horizon]");
+    if (horizon) horizon.textContent = `${timeout + retries * interval} s`;
+});

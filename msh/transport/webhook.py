@@ -1,0 +1,38 @@
+"""One POST of JSON to an address that an administrator has set: a call to operators."""
+
+import asyncio
+
+import aiohttp
+
+from msh.transport.http import one_line
+
+DETAIL_LIMIT = 300
+
+
+class WebhookFailed(Exception):
+    """`str()` says why, on one line."""
+
+
+def post(url: str, body: bytes, authorization: str, deadline: float) -> None:
+    """Waits at most `deadline` seconds for a 2xx. Raises WebhookFailed."""
+    asyncio.run(_post(url, body, authorization, deadline))
+
+
+async def _post(url: str, body: bytes, authorization: str, deadline: float) -> None:
+    headers = {"Content-Type": "application/json"}
+    if authorization:
+        headers["Authorization"] = authorization
+    timeout = aiohttp.ClientTimeout(total=deadline)
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as session,
+            session.post(url, data=body, headers=headers, allow_redirects=False) as response,
+        ):
+            if not 200 <= response.status < 300:
+                raise WebhookFailed(one_line(f"{response.status} {response.reason}", DETAIL_LIMIT))
+    except TimeoutError:
+        raise WebhookFailed(f"no answer within {deadline:g} s") from None
+    except aiohttp.InvalidURL:  # its text is the address, of which a part may be a secret
+        raise WebhookFailed("the webhook's address is not one") from None
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        raise WebhookFailed(one_line(f"{type(error).__name__}: {error}", DETAIL_LIMIT)) from None

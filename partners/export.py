@@ -1,0 +1,67 @@
+"""Partners, agreements and routes as the document that `setup.apply` takes, without secrets; and
+what such a document would change, before it does."""
+
+import difflib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Model
+
+from partners import setup
+from partners.models import Agreement, OwnIdentity, Partner, Route
+
+_SAME: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """`before` is the whole as it is, `diff` the lines of it that would be others."""
+
+    report: setup.Report
+    before: str
+    diff: tuple[str, ...]
+
+
+def exported() -> dict[str, Any]:
+    """All of it, by name."""
+    own = OwnIdentity.objects.first()
+    partners = Partner.objects.order_by("name").prefetch_related("agreements")
+    routes = Route.objects.select_related("partner").order_by("to_party", "to_party_context")
+    return {
+        **(_values(own, setup.OWN) if own else {}),
+        "partners": [
+            _values(partner, setup.PARTNER, setup.FIELDS)
+            | {"agreements": [_values(each, setup.AGREEMENT) for each in _sorted(partner)]}
+            for partner in partners
+        ],
+        "routes": [
+            _values(route, setup.ROUTE) | {"partner": route.partner.name} for route in routes
+        ],
+    }
+
+
+def as_text(document: Any) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False)
+
+
+def preview(document: Any) -> Preview:
+    """What it would change. Nothing is changed. Raises setup.SetupRefused."""
+    with transaction.atomic():
+        before = as_text(exported())
+        report = setup.apply(document)
+        after = as_text(exported())
+        transaction.set_rollback(True)
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), "now", "then", "", "", 3)
+    return Preview(report, before, tuple(line.rstrip("\n") for line in lines))
+
+
+def _sorted(partner: Partner) -> list[Agreement]:
+    return sorted(partner.agreements.all(), key=lambda agreement: agreement.tpa_id)
+
+
+def _values(row: Model, keys: Iterable[str], fields: Mapping[str, str] = _SAME) -> dict[str, Any]:
+    """What the row has in the fields that the document calls `keys`."""
+    return {key: getattr(row, fields.get(key, key)) for key in keys if key != "partner"}

@@ -1,0 +1,199 @@
+"""Cancel and submit a corrected copy: linked, never edited in place."""
+
+from typing import Any
+
+import pytest
+from django.contrib.messages import get_messages
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+from django.urls import reverse
+from pytest_django import Settings
+
+from msh.flows.stored import payload_of
+from msh.models import History, OutboundMessage, OutboundPayload
+from partners.models import Partner
+from tests.flows.world import LOST, World, make_world
+
+from .conftest import client_of, suspended_world
+
+pytestmark = pytest.mark.django_db
+
+RIGHTS = ("view_outboundmessage", "cancel_outboundlink", "correct_outboundmessage")
+
+
+@pytest.fixture
+def mender() -> Client:
+    return client_of("max", *RIGHTS)
+
+
+def address(message: OutboundMessage) -> str:
+    return reverse("admin:msh_outboundmessage_correct", args=[message.pk])
+
+
+def correct(client: Client, message: OutboundMessage, content: bytes = b"", **fields: Any) -> Any:
+    data = {
+        "reason": "wrong price",
+        "about": message.state,
+        "service_interface": message.service_interface,
+        "action": message.action,
+        **fields,
+    }
+    if content:
+        data["payload_1"] = SimpleUploadedFile("corrected.xml", content)
+    return client.post(address(message), data)
+
+
+def said(response: Any) -> str:
+    return " ".join(str(message) for message in get_messages(response.wsgi_request))
+
+
+def queued_world() -> tuple[World, OutboundMessage]:
+    world = suspended_world(queued=2)
+    return world, OutboundMessage.objects.filter(state="queued").order_by("pk")[0]
+
+
+def copy_of(message: OutboundMessage) -> OutboundMessage:
+    return OutboundMessage.objects.get(corrects=message)
+
+
+def test_a_queued_message_is_cancelled_and_its_copy_queued(mender: Client) -> None:
+    _, message = queued_world()
+
+    response = correct(mender, message, b"<order price='1'/>")
+
+    copy = copy_of(message)
+    assert f"Instead of it {copy} is queued." in said(response)
+    message.refresh_from_db()
+    assert (message.state, message.outcome) == ("cancelled", "not_received")
+    assert payload_of(message, 1).content == b"<order/>"
+    assert payload_of(copy, 1).content == b"<order price='1'/>"
+    assert payload_of(copy, 1).name == "order.xml"
+    same = ("conversation_id", "service_interface", "action", "semantics", "agreement_id")
+    assert all(getattr(copy, name) == getattr(message, name) for name in same)
+    assert copy.message_id != message.message_id
+    assert copy.state == "queued"
+
+
+def test_both_say_so_with_who_and_why(mender: Client) -> None:
+    _, message = queued_world()
+    correct(mender, message, b"<new/>")
+    copy = copy_of(message)
+
+    told = History.objects.filter(actor="max", event__in=["CopySubmitted", "SubmittedInstead"])
+    assert {(row.message_id, row.detail) for row in told} == {
+        (message.message_id, f"{copy.message_id} was submitted instead; wrong price"),
+        (copy.message_id, f"instead of {message.message_id}; wrong price"),
+    }
+    for one, other in ((message, copy), (copy, message)):
+        page = reverse("admin:msh_outboundmessage_change", args=[one.pk])
+        link = reverse("admin:msh_outboundmessage_change", args=[other.pk])
+        assert f'href="{link}"' in mender.get(page).content.decode()
+
+
+def test_the_one_in_flight_needs_a_verdict(mender: Client) -> None:
+    world = make_world()
+    message = world.submit()
+    (job,) = world.look()
+    world.end(job, LOST)
+    message.refresh_from_db()
+
+    refused = correct(mender, message, b"<new/>")
+    assert "verdict" in refused.context["form"].errors
+    correct(mender, message, b"<new/>", verdict="not_received")
+
+    message.refresh_from_db()
+    assert (message.state, message.outcome) == ("cancelled", "not_received")
+    (job,) = world.look()
+    assert b"<new/>" in job.body
+    assert world.link.in_flight == copy_of(message)
+    assert world.link.next_number == 2  # its number is used again
+
+
+def test_a_cancelled_message_is_corrected_once(mender: Client) -> None:
+    _, message = queued_world()
+    correct(mender, message, b"<new/>")
+    message.refresh_from_db()
+
+    again = correct(mender, message, b"<newer/>")
+
+    assert f"message {copy_of(message)} was submitted instead of it already" in said(again)
+    assert OutboundMessage.objects.filter(corrects=message).count() == 1
+
+
+def test_the_purpose_can_be_corrected_too(mender: Client) -> None:
+    _, message = queued_world()
+
+    correct(mender, message, action="Change")
+
+    assert (copy_of(message).action, message.action) == ("Change", "New")
+    assert payload_of(copy_of(message), 1).content == b"<order/>"
+
+
+def test_what_would_be_refused_changes_nothing(mender: Client, settings: Settings) -> None:
+    _, message = queued_world()
+    count = OutboundMessage.objects.count()
+
+    nothing = correct(mender, message)
+    assert "Nothing is corrected" in said(nothing)
+    settings.MSH_MESSAGE_LIMIT = 10
+    large = correct(mender, message, b"x" * 11)
+    assert "larger than a message may be" in str(large.context["form"].errors)
+    settings.MSH_MESSAGE_LIMIT = 1000
+    Partner.objects.update(accepts=False)
+    closed = correct(mender, message, b"<new/>")
+    assert "closed to applications" in said(closed)
+
+    message.refresh_from_db()
+    assert message.state == "queued"
+    assert OutboundMessage.objects.count() == count
+
+
+def test_a_dialog_that_stood_open_acts_no_more(mender: Client) -> None:
+    _, message = queued_world()
+
+    response = correct(mender, message, b"<new/>", about="in_flight")
+
+    assert "something else has happened" in said(response)
+    assert not OutboundMessage.objects.filter(corrects=message).exists()
+
+
+def test_what_was_acknowledged_is_not_offered(mender: Client) -> None:
+    world = make_world()
+    message = world.submit()
+    world.settle()
+    message.refresh_from_db()
+
+    page = reverse("admin:msh_outboundmessage_change", args=[message.pk])
+    assert address(message) not in mender.get(page).content.decode()
+    assert "Not possible now" in mender.get(address(message)).content.decode()
+    correct(mender, message, b"<new/>")
+    assert OutboundMessage.objects.count() == 1
+
+
+def test_removed_payloads_cannot_be_kept(mender: Client) -> None:
+    _, message = queued_world()
+    OutboundPayload.objects.filter(message=message).delete()
+
+    assert "payloads were removed" in said(correct(mender, message, action="Change"))
+
+
+@pytest.mark.parametrize("missing", RIGHTS)
+def test_it_takes_three_permissions(missing: str) -> None:
+    _, message = queued_world()
+    client = client_of("otto", *(right for right in RIGHTS if right != missing))
+
+    assert correct(client, message, b"<new/>").status_code == 403
+    assert client.get(address(message)).status_code == 403
+    assert not OutboundMessage.objects.filter(corrects=message).exists()
+
+
+def test_get_changes_nothing_and_a_post_needs_its_token(mender: Client) -> None:
+    _, message = queued_world()
+    strict = client_of("sue", *RIGHTS, enforce_csrf_checks=True)
+    count = OutboundMessage.objects.count()
+
+    page = mender.get(address(message))
+
+    assert 'enctype="multipart/form-data"' in page.content.decode()
+    assert correct(strict, message, b"<new/>").status_code == 403
+    assert OutboundMessage.objects.count() == count

@@ -1,0 +1,192 @@
+"""The dashboard: troubles first, figures that are true, processes that show signs of life."""
+
+import re
+import time
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from msh import health
+from msh.admin.chart import HEIGHT, WIDTH, chart
+from msh.flows import advance, operate
+from msh.flows.advance import Actor
+from msh.models import Traffic
+from msh.transport.job import Job
+from tests.flows.world import World, make_world
+
+from .conftest import client_of, suspended_world, waiting_world
+
+pytestmark = pytest.mark.django_db
+
+PAGE = reverse("admin:index")
+SEES = ("view_outboundlink", "view_outboundmessage", "view_incident")
+
+
+@pytest.fixture
+def onlooker() -> Client:
+    return client_of("olaf", *SEES)
+
+
+def figures(client: Client) -> dict[str, int]:
+    return {figure.name: figure.value for figure in client.get(PAGE).context["figures"]}
+
+
+def test_suspended_partners_come_first_with_the_cause_and_the_message(onlooker: Client) -> None:
+    world = suspended_world(queued=2)
+
+    page = onlooker.get(PAGE).content.decode()
+
+    message = reverse("admin:msh_outboundmessage_change", args=[world.link.in_flight_id])
+    assert page.index("Suspended partners") < page.index("Open incidents") < page.index(">Now<")
+    assert "The message was refused for good" in page
+    assert "no &lt;b&gt;thanks&lt;/b&gt;" in page
+    assert f'href="{message}"' in page
+    assert "2 queued." in page
+    assert reverse("admin:msh_outboundlink_resume", args=[world.link.pk]) not in page
+
+
+def test_what_an_operator_suspended_comes_after_what_needs_one(onlooker: Client) -> None:
+    moved = waiting_world()
+    operate.suspend(moved.there, Actor("ann", "they move"))
+    refused = suspended_world()
+
+    shown = onlooker.get(PAGE).context["suspended"]
+
+    assert [one["link"].partner for one in shown] == [refused.there, moved.there]
+
+
+def test_who_may_resume_is_offered_it_there() -> None:
+    world = suspended_world()
+
+    page = client_of("ann", *SEES, "resume_outboundlink").get(PAGE).content.decode()
+
+    assert reverse("admin:msh_outboundlink_resume", args=[world.link.pk]) in page
+
+
+def test_the_figures_count_what_is_under_way(onlooker: Client) -> None:
+    suspended_world(queued=2)
+    waiting_world()
+
+    assert figures(onlooker) == {
+        "Suspended partners": 1,
+        "Open incidents": 1,
+        "In flight": 2,
+        "Queued": 2,
+        "In doubt": 0,
+        "Parked": 0,
+        "Blocked": 0,
+    }
+
+
+def test_the_strip_has_every_partner_the_worst_first(onlooker: Client) -> None:
+    make_world()
+    waiting, suspended = waiting_world(), suspended_world()
+
+    strip = onlooker.get(PAGE).context["strip"]
+
+    assert [(one.name, one.state) for one in strip] == [
+        (suspended.there.name, "suspended"),
+        (waiting.there.name, "well"),
+    ]
+
+
+def test_traffic_is_counted_from_what_happened(onlooker: Client) -> None:
+    world = make_world()
+    for _ in range(3):
+        world.submit()
+    world.settle()
+
+    advance.count_traffic(timezone.now())
+    advance.count_traffic(timezone.now())  # counted once, however often
+
+    (minute,) = Traffic.objects.all()
+    assert (minute.sent, minute.received, minute.retries, minute.duplicates) == (3, 3, 0, 0)
+    messages, copies = onlooker.get(PAGE).context["charts"]
+    assert [line.total for line in messages.lines] == [3, 3]
+    assert [line.total for line in copies.lines] == [0, 0]
+
+
+def test_retries_and_duplicates_are_counted(onlooker: Client) -> None:
+    world = waiting_world()
+    world.hand_over(job := again(world))
+    world.hand_over(job)
+
+    advance.count_traffic(timezone.now())
+
+    assert list(Traffic.objects.values_list("retries", "duplicates")) == [(1, 1)]
+
+
+def again(world: World) -> Job:
+    operate.send_now(world.there, Actor("ann", "hurry"))
+    (job,) = world.look()
+    return job
+
+
+def test_old_traffic_is_removed() -> None:
+    old = timezone.now() - timedelta(days=9)
+    Traffic.objects.create(minute=old, sent=1)
+
+    advance.count_traffic(timezone.now())
+
+    assert not Traffic.objects.filter(minute=old).exists()
+
+
+def test_a_chart_fits_its_frame() -> None:
+    drawn = chart("Messages a minute", {"out": [0, 50, 100]}, 10, [(0, "a"), (2, "b")])
+
+    (line,) = drawn.lines
+    middle = f"{WIDTH / 2:.1f},{HEIGHT / 2:.1f}"
+    assert line.points == f"0.0,{HEIGHT:.1f} {middle} {WIDTH:.1f},0.0"
+    assert drawn.ticks == [(0, "a"), (WIDTH, "b")]
+    assert drawn.words == "Messages a minute: in all out 150. At most 10 a minute."
+
+
+def test_no_worker_and_no_beat_are_told_before_all_else(onlooker: Client) -> None:
+    redis = health._redis()
+    redis.delete(health._SWEPT, health._BEATEN)
+    assert "No sign of life from worker" in onlooker.get(PAGE).content.decode()
+
+    health.note_sweep()
+    redis.set(health._BEATEN, time.time() - 60)
+    page = onlooker.get(PAGE).content.decode()
+    assert "No sign of life from beat" in page
+    assert "No sign of life from worker" not in page
+
+    health.note_beat()
+    assert "No sign of life" not in onlooker.get(PAGE).content.decode()
+
+
+def test_without_the_rights_nothing_is_shown() -> None:
+    world = suspended_world()
+
+    page = client_of("nobody").get(PAGE).content.decode()
+
+    assert world.there.name not in page
+    assert "An administrator gives you a role" in page
+
+
+def test_it_asks_as_many_queries_for_many_partners_as_for_one(onlooker: Client) -> None:
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            assert onlooker.get(PAGE).status_code == 200
+        return len(captured)
+
+    suspended_world()
+    onlooker.get(PAGE)  # fills Django's own caches
+    of_one = queries()
+    for _ in range(3):
+        suspended_world()
+        waiting_world()
+
+    assert queries() == of_one
+
+
+def test_it_refreshes_itself_from_its_own_address(onlooker: Client) -> None:
+    page = onlooker.get(PAGE).content.decode()
+
+    assert re.search(rf'id="dashboard" hx-get="{PAGE}" hx-trigger="every 10s', page)

@@ -1,0 +1,199 @@
+"""Messages are found by what they are, and each search is answered by an index."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.contrib.messages import get_messages
+from django.db import connection
+from django.test import Client
+from django.urls import reverse
+
+from msh.models import Delivery, InboundMessage, OutboundMessage, Signal
+from msh.protocol.vocabulary import DeliverySemantics
+from tests.flows.world import World, make_world
+
+pytestmark = pytest.mark.django_db
+
+OUT = reverse("admin:msh_outboundmessage_changelist")
+IN = reverse("admin:msh_inboundmessage_changelist")
+MANY = 10_000
+BEGIN = datetime.now(UTC) + timedelta(days=1)
+
+_FILL = """
+    INSERT INTO msh_{0}message (
+        link_id, agreement_id, message_id, semantics, state, conversation_id, service_interface,
+        action, ref_to_message_id, content_digest, epoch, sequence_number, {1})
+    SELECT link.id, agreement.id, 'm-' || n, 'OnceAndOnlyOnce',
+           CASE WHEN n %% 1000 = 0 THEN %s ELSE %s END,
+           'c-' || n / 10, 'Orders', 'New', '', ''::bytea, 1, n, {2}
+    FROM generate_series(1, %s) n
+    JOIN msh_{0}link link ON link.partner_id = %s
+    JOIN partners_agreement agreement ON agreement.partner_id = link.partner_id
+    ORDER BY n
+"""
+_OUT = (
+    "size, boundary, terms, submitted_at",
+    "1, 'b', '{}', %s + n * interval '1 minute'",
+)
+_IN = ("header, sent_at, received_at", "''::bytea, now(), %s + n * interval '1 minute'")
+
+
+@pytest.fixture
+def world() -> World:
+    """Two partners, and some messages between them."""
+    world = make_world()
+    world.submit(message_id="a id with blanks", conversation_id="talk")
+    world.settle()
+    world.submit(message_id="m2", conversation_id="talk")
+    world.submit(message_id="m3", semantics=DeliverySemantics.BEST_EFFORT)
+    return world
+
+
+def found(client: Client, where: str = OUT, **query: Any) -> list[str]:
+    response = client.get(where, query)
+    return [message.message_id for message in response.context["cl"].result_list]
+
+
+def test_by_ids(administrator: Client, world: World) -> None:
+    assert found(administrator, q="a id with blanks") == ["a id with blanks"]
+    assert found(administrator, IN, q=" a id with blanks ") == ["a id with blanks"]
+    assert found(administrator, q="talk") == ["m2", "a id with blanks"]
+    assert found(administrator, q="blanks") == []
+    assert len(found(administrator, q="")) == 3
+
+
+def test_by_agreement_partner_and_number(administrator: Client, world: World) -> None:
+    other = make_world()
+    other.agreement.tpa_id = "tpa-2"
+    other.agreement.save()
+    other.submit(message_id="o1")
+    for job in other.look():
+        if job.partner_id == other.there.pk:
+            other.hand_over(job)
+
+    assert found(administrator, tpa_id="tpa-2") == ["o1"]
+    assert found(administrator, tpa_id="tpa") == []
+    assert found(administrator, link__partner__id__exact=other.there.pk) == ["o1"]
+    assert found(administrator, number="1") == ["o1", "a id with blanks"]
+    ours = world.there.pk
+    assert found(administrator, number="1", link__partner__id__exact=ours) == ["a id with blanks"]
+    assert found(administrator, IN, number="000000001") == ["a id with blanks"]
+
+
+def test_by_state(administrator: Client, world: World) -> None:
+    assert found(administrator, state__exact="queued") == ["m3", "m2"]
+    assert found(administrator, state__exact="acknowledged") == ["a id with blanks"]
+    world.look()
+    assert found(administrator, state__exact="in_flight") == ["m3", "m2"]
+    assert found(administrator, state__exact="sent") == []
+    OutboundMessage.objects.filter(message_id="m3").update(state="sent")
+    assert found(administrator, state__exact="sent") == ["m3"]
+    assert found(administrator, IN, state__exact="accepted") == ["a id with blanks"]
+
+
+def test_by_time(administrator: Client, world: World) -> None:
+    at = OutboundMessage.objects.get(message_id="m2").submitted_at
+    before = (at - timedelta(seconds=1)).replace(tzinfo=None).isoformat()
+    OutboundMessage.objects.filter(message_id="a id with blanks").update(
+        submitted_at=at - timedelta(minutes=1)
+    )
+
+    assert found(administrator, since=before) == ["m3", "m2"]
+    assert found(administrator, until=before) == ["a id with blanks"]
+    assert found(administrator, IN, since=before, until=before) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        ({"number": "x"}, "x is no SequenceNumber"),
+        ({"number": "-1"}, "-1 is no SequenceNumber"),
+        ({"number": "1" * 30}, "is no SequenceNumber"),
+        ({"since": "yesterday"}, "yesterday is no time"),
+        ({"link__partner__id__exact": "acme"}, "acme is no partner"),
+    ],
+)
+def test_what_cannot_be_searched_is_said(
+    administrator: Client, world: World, query: dict[str, str], why: str
+) -> None:
+    response = administrator.get(OUT, query)
+
+    assert list(response.context["cl"].result_list) == []
+    assert why in " ".join(str(one) for one in get_messages(response.wsgi_request))
+
+
+def test_deliveries_and_signals_are_found_by_the_message(world: World) -> None:
+    assert [one.ref_to_message_id for one in Signal.objects.with_ref("a id with blanks")] == [
+        "a id with blanks"
+    ]
+    assert list(Signal.objects.with_ref("m2")) == []
+    assert list(Delivery.objects.with_id("m2")) == []
+
+
+@pytest.fixture
+def many(world: World) -> World:
+    """Thousands more, a minute each, with what the planner wants to know of them."""
+    with connection.cursor() as cursor:
+        for kind, columns, partner, states in (
+            ("outbound", _OUT, world.there, ("cancelled", "acknowledged")),
+            ("inbound", _IN, world.here, ("parked", "delivered")),
+        ):
+            statement = _FILL.format(kind, *columns).replace("1, n,", "2, n,")
+            cursor.execute(statement, [*states, BEGIN, MANY, partner.pk])
+            cursor.execute(f"UPDATE msh_{kind}link SET epoch = 2")
+            cursor.execute(f"ANALYZE msh_{kind}message")
+    return world
+
+
+def looked_at(plan: dict[str, Any]) -> int:
+    """The most rows that any node of the plan took and threw away again, or gave."""
+    dropped = plan.get("Rows Removed by Filter", 0) * plan["Actual Loops"]
+    own = int(max(dropped, plan["Actual Rows"] * plan["Actual Loops"]))
+    return max([own, *(looked_at(child) for child in plan.get("Plans", ()))])
+
+
+@pytest.mark.parametrize("model", [OutboundMessage, InboundMessage])
+def test_no_search_reads_what_it_does_not_show(many: World, model: Any) -> None:
+    rows = model.objects
+    partner = many.there if model is OutboundMessage else many.here
+    middle = BEGIN + timedelta(minutes=MANY // 2)
+    unusual = "cancelled" if model is OutboundMessage else "parked"
+    rare = "sent" if model is OutboundMessage else "relayed"
+    searches = {
+        "MessageId": rows.with_id("m-77"),
+        "ConversationId": rows.with_id("c-77"),
+        "nothing": rows.with_id("no such id"),
+        "SequenceNumber": rows.numbered(5000),
+        "partner": rows.of_partner(partner.pk),
+        "TPAId": rows.under_tpa("tpa-1"),
+        "unusual state": rows.in_state(unusual),
+        "rare state": rows.in_state(rare),
+        "until": rows.until(middle),
+        "since": rows.since(middle),
+        "an hour": rows.since(middle).until(middle + timedelta(hours=1)),
+        "before all": rows.until(BEGIN - timedelta(days=100)),
+    }
+    read = {name: looked_at(_plan(found)) for name, found in searches.items()}
+    assert {name: count for name, count in read.items() if count > 500} == {}
+
+
+def _plan(found: Any) -> dict[str, Any]:
+    """Of the first page of the list."""
+    page = found.order_by("-pk").defer("head" if found.model is OutboundMessage else "header")[:51]
+    statement, parameters = page.query.sql_with_params()
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", parameters)
+        ((explained,),) = cursor.fetchall()
+    plan = json.loads(explained) if isinstance(explained, str) else explained
+    whole: dict[str, Any] = plan[0]["Plan"]
+    return whole
+
+
+def test_a_time_finds_the_same_rows_as_without_the_index(many: World) -> None:
+    rows = OutboundMessage.objects
+    for minutes in (-1, 0, 1, 59, 60, 7_345, MANY, MANY + 1, 10**6):
+        at = BEGIN + timedelta(minutes=minutes)
+        assert rows.until(at).count() == rows.filter(submitted_at__lte=at).count()
+        assert rows.since(at).count() == rows.filter(submitted_at__gte=at).count()

@@ -1,0 +1,101 @@
+"""One MSH and one browser for the tests of this folder: they all run in one pytest worker."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from playwright.sync_api import Browser
+from pytest_django import DjangoDbBlocker
+
+from tests.browser.console import BrowserMissing, Console, running_browser
+from tests.exchange.machine import Machine
+from tests.exchange.pair import Pair, PairFactory, new_pair
+from tests.peer.mailbox import Mailbox
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """`--dist loadgroup` keeps a group in one worker."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("browser"))
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    """Playwright runs an event loop in this thread, in which Django would refuse its database."""
+    before = os.environ.get("DJANGO_ALLOW_ASYNC_UNSAFE")
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+    try:
+        with running_browser() as started:
+            yield started
+    except BrowserMissing as missing:
+        pytest.fail(str(missing), pytrace=False)
+    finally:
+        if before is None:
+            del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
+
+
+@pytest.fixture(scope="package")
+def operators() -> Iterator[Mailbox]:
+    """Where operators get their mail."""
+    with Mailbox() as mailbox:
+        yield mailbox
+
+
+@pytest.fixture(scope="package")
+def running_msh(
+    browser: Browser,
+    operators: Mailbox,
+    tmp_path_factory: pytest.TempPathFactory,
+    django_db_blocker: DjangoDbBlocker,
+) -> Iterator[Machine]:
+    mail = {
+        "EMAIL_URL": f"smtp://127.0.0.1:{operators.port}",
+        "MSH_OPERATORS_EMAIL": "operators@example.net",
+    }
+    name = f"{settings.DATABASES['default']['NAME']}_browser"
+    machine = Machine(tmp_path_factory.mktemp("msh"), name, settings=mail)
+    with django_db_blocker.unblock():
+        machine.create()
+    try:
+        machine.start()
+        yield machine
+    finally:
+        with django_db_blocker.unblock():
+            machine.destroy()
+
+
+@pytest.fixture
+def msh(running_msh: Machine, django_db_blocker: DjangoDbBlocker) -> Iterator[Machine]:
+    """The MSH; this process looks into its database, without any transaction around the test."""
+    with django_db_blocker.unblock(), running_msh.database():
+        yield running_msh
+
+
+@pytest.fixture
+def console(msh: Machine, browser: Browser) -> Iterator[Console]:
+    """Its console: pages ask nobody outside, and no script of theirs fails."""
+    opened = Console(msh, browser)
+    yield opened
+    opened.close()
+    assert opened.outside == []
+    assert opened.problems == []
+
+
+@pytest.fixture
+def pair(msh: Machine) -> Iterator[PairFactory]:
+    """Make pairs: `pair(timeout=1, retries=2, retry_interval=1, acknowledges=False, ...)`."""
+    pairs: list[Pair] = []
+
+    def make(**options: object) -> Pair:
+        made = new_pair(msh, **options)  # type: ignore[arg-type]
+        pairs.append(made)
+        return made
+
+    yield make
+    for made in pairs:
+        made.close()

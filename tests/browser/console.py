@@ -1,0 +1,125 @@
+"""The console in a real browser, and the people who use it."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
+from django.contrib.auth.models import Group, User
+from django.contrib.sessions.backends.db import SessionStore
+from django.urls import reverse
+from playwright.sync_api import Browser, Page, Request, Route, expect, sync_playwright
+
+from tests.exchange.machine import Machine
+
+WAITS = 30_000  # milliseconds, on a busy machine
+DESK = {"width": 1280, "height": 900}
+expect.set_options(timeout=WAITS)
+
+NO_BROWSER = (
+    "tests/browser needs Debian's chromium, which is not there:"
+    " apt-get install chromium, or name another one by CHROMIUM=/path/to/chromium"
+)
+
+
+class BrowserMissing(Exception):
+    """`str()` names the cure on one line."""
+
+
+def chromium() -> str:
+    """Path of the browser that the machine has. Raises BrowserMissing."""
+    found = shutil.which(os.environ.get("CHROMIUM") or "chromium")
+    if found is None:
+        raise BrowserMissing(NO_BROWSER)
+    return found
+
+
+@contextmanager
+def running_browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=chromium(), args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@dataclass
+class Console:
+    """Opens pages as somebody. Whatever a page asks of another host is refused and noted."""
+
+    msh: Machine
+    browser: Browser
+    outside: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    _contexts: list[Any] = field(default_factory=list)
+
+    def open(self, role: str, where: str = "", **options: Any) -> Page:
+        """A page of a user with this role; `where` is an address below the console's."""
+        options = {"viewport": DESK, "reduced_motion": "reduce"} | options
+        context = self.browser.new_context(**options)
+        self._contexts.append(context)
+        context.set_default_timeout(WAITS)
+        context.route("**/*", self._only_the_console)
+        context.add_cookies(
+            [
+                {
+                    "name": settings.SESSION_COOKIE_NAME,
+                    "value": _session(user_with(role)),
+                    "url": self.msh.console,
+                }
+            ]
+        )
+        page = context.new_page()
+        page.on("pageerror", lambda error: self.problems.append(str(error)))
+        page.goto(self.msh.console + where)
+        return page
+
+    def at(self, name: str, *args: Any) -> str:
+        """The address of an admin page by its name, such as "msh_outboundlink_change"."""
+        return (
+            urlsplit(self.msh.console)._replace(path=reverse(f"admin:{name}", args=args)).geturl()
+        )
+
+    def picture(self, page: Page, name: str) -> None:
+        """Keep what the page looks like, where a folder for that is named: MSH_PICTURES."""
+        if folder := os.environ.get("MSH_PICTURES"):
+            page.screenshot(path=Path(folder) / f"{name}.png", animations="disabled")
+
+    def close(self) -> None:
+        for context in self._contexts:
+            context.close()
+
+    def _only_the_console(self, route: Route, request: Request) -> None:
+        if urlsplit(request.url).netloc == urlsplit(self.msh.console).netloc:
+            route.continue_()
+        else:
+            self.outside.append(request.url)
+            route.abort()
+
+
+def user_with(role: str) -> User:
+    """The one member of staff who has this role, and no other."""
+    user, made = User.objects.get_or_create(username=role.lower(), defaults={"is_staff": True})
+    if made:
+        user.set_unusable_password()
+        user.save(update_fields=["password"])
+        user.groups.set([Group.objects.get(name=role)])
+    return user
+
+
+def _session(user: User) -> str:
+    session = SessionStore()
+    session[SESSION_KEY] = str(user.pk)
+    session[BACKEND_SESSION_KEY] = "django.contrib.auth.backends.ModelBackend"
+    session[HASH_SESSION_KEY] = user.get_session_auth_hash()
+    session.create()
+    return str(session.session_key)

@@ -1,0 +1,82 @@
+"""The main incident, from the partner that is down to the queue that has run off in order."""
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from msh.models import History, OutboundMessage
+from msh.protocol.lane import LaneState
+from tests.browser.console import Console
+from tests.exchange.pair import Pair, PairFactory
+from tests.peer import status
+from tests.peer.mailbox import Mailbox
+from tests.waiting import wait_until
+
+PARTNER_MENDED = "their gateway is up again"
+
+
+@pytest.mark.requirement("000-030", "000-033")
+def test_a_partner_is_down_and_an_operator_mends_it_in_two_clicks(
+    console: Console, pair: PairFactory, operators: Mailbox
+) -> None:
+    partner = pair(retries=1)
+    partner.peer.always(status(503, reason="down for maintenance"))
+    messages = [partner.submit(f"<Order n='{number}'/>".encode()) for number in (1, 2, 3)]
+    before = partner.wait_for_copies(messages[0], 2)
+    partner.wait_for_link(LaneState.SUSPENDED)
+    wait_until(lambda: _called(operators, partner), what="a mail to the operators")
+
+    page = console.open("Operator")
+    _see_the_trouble_on_the_dashboard(page, partner, messages[0])
+    console.picture(page, "console-dashboard")
+    page.get_by_role("article").get_by_role("link", name=partner.partner.name).click()
+    _see_it_on_the_page_of_the_link(page, messages[0])
+    console.picture(page, "console-link")
+
+    partner.peer.always(status(204))
+    partner.peer.acknowledges = True
+    page.get_by_role("link", name="Resolve and resume").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Message 1 is sent to")
+    expect(dialog).to_contain_text("same bytes, number and MessageId")
+    dialog.get_by_label("Reason").fill(PARTNER_MENDED)
+    console.picture(page, "console-dialog")
+    dialog.get_by_role("button", name="Resolve and resume").click()
+    expect(page.get_by_text("resumed. The link is")).to_be_visible()
+
+    for message in messages:
+        partner.wait_for_state(message)
+    copies = partner.wait_for_copies(messages[0], 3)
+    assert {copy.body for copy in copies} == {before[0].body}
+    assert _order_of_arrival(partner, messages) == [message.message_id for message in messages]
+    assert partner.incidents() == []
+    act = History.objects.get(partner=partner.partner, event="OperatorResumed")
+    assert (act.actor, act.detail) == ("operator", PARTNER_MENDED)
+    page.goto(console.msh.console)
+    expect(page.get_by_role("article").filter(has_text=partner.partner.name)).to_have_count(0)
+
+
+def _called(operators: Mailbox, partner: Pair) -> bool:
+    """The mail names the partner and what has happened."""
+    mails = [transaction.mail.decode() for transaction in operators.transactions]
+    name = partner.partner.name
+    return any(name in mail and "retries spent" in mail for mail in mails)
+
+
+def _see_the_trouble_on_the_dashboard(page: Page, partner: Pair, first: OutboundMessage) -> None:
+    trouble = page.get_by_role("article").filter(has_text=partner.partner.name)
+    expect(trouble).to_contain_text("Every retry is spent")
+    expect(trouble).to_contain_text(f"Behind message 1, {first.message_id}; 2 queued.")
+
+
+def _see_it_on_the_page_of_the_link(page: Page, first: OutboundMessage) -> None:
+    expect(page.get_by_text("Message 1 blocks everything behind it.")).to_be_visible()
+    expect(page.get_by_text("2 attempts, 1 of 1 retries spent")).to_be_visible()
+    expect(page.get_by_text("down for maintenance").first).to_be_visible()
+    expect(page.get_by_role("link", name=first.message_id)).to_be_visible()
+
+
+def _order_of_arrival(partner: Pair, messages: list[OutboundMessage]) -> list[str]:
+    """MessageIds as they came to the peer, each where it came first."""
+    ours = {message.message_id for message in messages}
+    came = [one.message.message_id for one in partner.peer.received.normals()]
+    return [message_id for message_id in dict.fromkeys(came) if message_id in ours]

@@ -1,0 +1,118 @@
+"""Finding a message and what it holds, correcting it, and doing one verb to many."""
+
+from datetime import timedelta
+
+from django.utils import timezone
+from playwright.sync_api import Page, expect
+
+from msh.flows.stored import payload_of
+from msh.models import BulkJob, Incident, OutboundMessage
+from msh.protocol.lane import LaneState
+from msh.protocol.message import Payload
+from tests.browser.console import Console
+from tests.browser.test_verbs import page_of, suspended, use
+from tests.exchange.pair import WAITS, PairFactory
+from tests.waiting import wait_until
+
+SCRIPT = b"<html><script>document.title = 'run'; parent.document.title = 'run'</script></html>"
+
+
+def test_a_message_is_found_and_its_payload_shown_and_never_run(
+    console: Console, pair: PairFactory
+) -> None:
+    partner = pair()
+    name = "page\u202elmth.html"
+    payload = Payload(SCRIPT, content_type="text/html", label="page.html")
+    message = partner.submit(payloads=[payload], conversation_id="a talk")
+    message.payloads.update(label=name)
+
+    page = console.open("Operator", "msh/outboundmessage/")
+    page.get_by_placeholder("MessageId or ConversationId, whole").fill("a talk")
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name=message.message_id).click()
+    expect(page.get_by_text("page\\u202elmth.html")).to_be_visible()
+    expect(page.get_by_text("MessageSubmitted")).to_be_visible()
+    page.get_by_role("link", name="look", exact=True).click()
+    expect(page.get_by_label("Content", exact=True)).to_contain_text(
+        "<script>document.title = 'run'"
+    )
+    console.picture(page, "console-payload")
+    with page.expect_download() as downloading:
+        page.get_by_role("link", name="Download the exact bytes").click()
+
+    assert downloading.value.path().read_bytes() == SCRIPT
+    assert downloading.value.suggested_filename == "page_lmth.html"
+    assert page.title() != "run"
+
+
+def test_a_corrected_copy_takes_the_place_of_a_queued_message(
+    console: Console, pair: PairFactory
+) -> None:
+    partner, _ = suspended(pair, queued=1)
+    queued = OutboundMessage.objects.get(link=partner.link, state="queued")
+    page = page_of(console, "Supervisor", queued)
+
+    page.get_by_role("link", name="Cancel and submit a corrected copy").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Reason").fill("wrong price")
+    dialog.get_by_label("Instead of payload 1").set_input_files(
+        {"name": "order.xml", "mimeType": "text/xml", "buffer": b"<Order price='1'/>"}
+    )
+    console.picture(page, "console-correct")
+    dialog.get_by_role("button", name="Cancel and submit a corrected copy").click()
+
+    expect(page.get_by_text("Instead of it")).to_be_visible()
+    copy = OutboundMessage.objects.get(corrects=queued)
+    assert payload_of(copy, 1).content == b"<Order price='1'/>"
+    assert (copy.service_interface, copy.action) == (queued.service_interface, queued.action)
+    page.get_by_role("link", name=copy.message_id).click()
+    expect(page.get_by_role("link", name=queued.message_id)).to_be_visible()
+
+
+def test_all_suspended_since_are_resumed_at_once(console: Console, pair: PairFactory) -> None:
+    since = timezone.now() - timedelta(minutes=1)
+    partners = [suspended(pair, queued=0)[0] for _ in range(2)]
+    page = console.open("Supervisor", "msh/bulkjob/")
+
+    page.get_by_role("link", name="New bulk job").click()
+    page.get_by_label("Since").fill(since.strftime("%Y-%m-%dT%H:%M:%S"))
+    page.get_by_role("button", name="Count").click()
+    for one in partners:
+        expect(page.get_by_text(one.partner.name, exact=True)).to_be_visible()
+    console.picture(page, "console-bulk")
+    assert not BulkJob.objects.exists()
+    page.get_by_label("Reason").fill("their network is back")
+    page.get_by_role("button", name="Resume partners: these").click()
+
+    expect(page.get_by_text("rows are dealt with in the background")).to_be_visible()
+    wait_until(lambda: BulkJob.objects.get().state == "done", seconds=WAITS)
+    page.reload()
+    for one in partners:
+        row = page.get_by_role("row").filter(has_text=one.partner.name)
+        expect(row).to_contain_text("done")
+        assert one.link.state == LaneState.WAITING
+
+
+def test_an_incident_is_taken_and_written_about(console: Console, pair: PairFactory) -> None:
+    partner = pair(timeout=1, retries=0)
+    partner.submit()
+    partner.wait_for_link(LaneState.SUSPENDED)
+    page = console.open("Operator", "msh/incident/?is=open")
+
+    row = page.get_by_role("row").filter(has_text=partner.partner.name)
+    row.get_by_role("link", name="Every retry is spent").click()
+    use(page, "Take it", "You attend to this incident.")
+    use(page, "Write a note", "Your note is kept.", Reason="their certificate has expired")
+
+    expect(page.get_by_role("cell", name="their certificate has expired")).to_be_visible()
+    assert Incident.objects.get(partner=partner.partner).assigned_to == "operator"
+
+
+def test_the_horizon_follows_what_is_typed(console: Console, pair: PairFactory) -> None:
+    partner = pair(timeout=10, retries=4, retry_interval=5)
+    page: Page = page_of(console, "Administrator", partner.partner)
+
+    horizon = page.locator("output[data-horizon]").first
+    expect(horizon).to_have_text("30 s")
+    page.locator("[name=agreements-0-retries]").fill("10")
+    expect(horizon).to_have_text("60 s")

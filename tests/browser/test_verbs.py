@@ -1,0 +1,242 @@
+"""Each verb as an operator uses it, by its dialog; and a Viewer, who may not."""
+
+from typing import Any
+
+import pytest
+from django.db.models import Model
+from playwright.sync_api import Page, expect
+
+from msh.models import InboundLink, OutboundMessage
+from msh.protocol.lane import LaneState
+from tests.browser.console import Console
+from tests.exchange.pair import Pair, PairFactory
+
+LINK_VERBS = [
+    *("suspend", "resume", "send-now", "reset-retries", "cancel", "reset-sequence", "rewind"),
+    *("resynchronise", "stop-accepts", "start-accepts"),
+]
+LONG = {"timeout": 600, "retries": 3, "retry_interval": 600}
+"""Nothing happens by itself while the operator looks."""
+
+
+def page_of(console: Console, role: str, row: Model) -> Page:
+    meta = row._meta
+    return console.open(role, f"{meta.app_label}/{meta.model_name}/{row.pk}/change/")
+
+
+def use(page: Page, verb: str, said: str, **fields: str) -> None:
+    """Open the dialog of a verb, fill it in, send it, and see what was done."""
+    page.get_by_role("link", name=verb).first.click()
+    dialog = page.get_by_role("dialog")
+    for label, value in {"Reason": "agreed by telephone", **fields}.items():
+        field = dialog.get_by_label(label)
+        if field.evaluate("element => element.tagName") == "SELECT":
+            field.select_option(value)
+        else:
+            field.fill(value)
+    dialog.get_by_role("button", name=verb).click()
+    expect(page.get_by_text(said).first).to_be_visible()
+
+
+def waiting(pair: PairFactory) -> tuple[Pair, OutboundMessage]:
+    """A message that was sent and is not acknowledged."""
+    partner = pair(**LONG)
+    message = partner.submit()
+    partner.wait_for_attempts(message, 1)
+    return partner, message
+
+
+def suspended(pair: PairFactory, queued: int = 1) -> tuple[Pair, OutboundMessage]:
+    """The same, suspended, with others behind it."""
+    partner, message = waiting(pair)
+    for _ in range(queued):
+        partner.submit()
+    partner.suspend()
+    return partner, message
+
+
+def inbound(partner: Pair) -> InboundLink:
+    return InboundLink.objects.get(partner=partner.partner)
+
+
+def test_a_dialog_does_nothing_but_on_its_button(console: Console, pair: PairFactory) -> None:
+    partner = pair()
+    page = page_of(console, "Operator", partner.link)
+
+    page.get_by_role("link", name="Suspend").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_text("Nothing more is sent to")).to_be_visible()
+    dialog.get_by_role("button", name="Suspend").click()  # without a reason
+    expect(dialog.get_by_label("Reason")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    expect(page.get_by_role("link", name="Suspend")).to_be_focused()
+    assert partner.link.state == LaneState.IDLE
+
+
+def test_suspend_by_keyboard_alone(console: Console, pair: PairFactory) -> None:
+    partner = pair()
+    page = page_of(console, "Operator", partner.link)
+
+    page.get_by_role("link", name="Suspend").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog").get_by_label("Reason")).to_be_focused()
+    page.keyboard.type("their data centre moves")
+    for _ in range(2):
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+
+    expect(page.get_by_text("The link is suspended now.")).to_be_visible()
+    assert partner.link.suspended_detail == "their data centre moves"
+
+
+def test_send_now_and_reset_retries(console: Console, pair: PairFactory) -> None:
+    partner, message = waiting(pair)
+    page = page_of(console, "Operator", partner.link)
+
+    use(page, "Send now", "one more copy goes at once")
+    first, second = partner.wait_for_copies(message, 2)
+    assert first.body == second.body
+
+    use(page, "Reset retries", "retry counter at 0")
+    assert partner.link.retries_spent == 0
+
+
+def test_cancel_in_flight_with_a_verdict_and_queued_without(
+    console: Console, pair: PairFactory
+) -> None:
+    partner, message = suspended(pair, queued=1)
+    queued = OutboundMessage.objects.get(link=partner.link, state="queued")
+
+    page = page_of(console, "Supervisor", queued)
+    use(page, "Cancel", "is cancelled")
+    page = page_of(console, "Supervisor", partner.link)
+    use(page, "Cancel the message in flight", "the message is cancelled", Verdict="received")
+
+    assert partner.state_of(message) == partner.state_of(queued) == "cancelled"
+    message.refresh_from_db()
+    assert message.outcome == "received"
+
+
+def test_reset_the_sequence(console: Console, pair: PairFactory) -> None:
+    partner = pair(acknowledges=True)
+    partner.wait_for_state(partner.submit())
+    page = page_of(console, "Supervisor", partner.link)
+
+    use(page, "Reset the sequence", "the next message gets number 1")
+
+    assert partner.link.next_number == 1
+
+
+def test_resynchronise_with_what_the_partner_says(console: Console, pair: PairFactory) -> None:
+    """Its MSH is another product: the operator types in what was said on the telephone."""
+    partner, message = suspended(pair, queued=0)
+    page = page_of(console, "Supervisor", partner.link)
+
+    page.get_by_role("link", name="Resynchronise and resume").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("alert")).to_contain_text("does not say how its link is")
+    expect(dialog.get_by_label("Reason")).to_have_count(0)
+    dialog.get_by_label("Last number it accepted").fill("1")
+    dialog.get_by_label("Its MessageId").fill(message.message_id)
+    dialog.get_by_role("button", name="Compare").click()
+
+    expect(page.get_by_text("loses nothing, doubles nothing.")).to_be_visible()
+    console.picture(page, "console-resynchronise")
+    page.get_by_label("Reason").fill("agreed by telephone")
+    page.get_by_role("button", name="Resynchronise and resume").click()
+    expect(page.get_by_text("the numbers agree")).to_be_visible()
+    partner.wait_for_state(message)
+
+
+def test_rewind_for_a_partner_that_was_restored(console: Console, pair: PairFactory) -> None:
+    partner = pair(acknowledges=True)
+    first, second = partner.submit(), partner.submit()
+    partner.wait_for_state(second)
+    partner.suspend()
+    page = page_of(console, "Supervisor", partner.link)
+    page.goto(f"{page.url.removesuffix('change/')}rewind/?last=1&last_id={first.message_id}")
+
+    page.get_by_label("Reason").fill("their backup of this morning")
+    page.get_by_role("button", name="Rewind and resume").click()
+
+    expect(page.get_by_text("what it lost goes again")).to_be_visible()
+    again, earlier = partner.wait_for_copies(second, 2)
+    assert again.body == earlier.body
+
+
+def test_hold_and_release_resets_and_expect_a_number(console: Console, pair: PairFactory) -> None:
+    partner = pair()
+    partner.receive()
+    page = page_of(console, "Supervisor", inbound(partner))
+
+    use(page, "Hold resets", "are held")
+    use(page, "Release a reset", "next number 1 is accepted")
+    assert inbound(partner).reset_allowed
+    use(page, "Expect number", "Number 7 is taken next", Number="7")
+    assert inbound(partner).last_number == 6
+
+
+def test_two_switches(console: Console, pair: PairFactory) -> None:
+    partner = pair()
+    page = page_of(console, "Supervisor", partner.link)
+    use(page, "Refuse from applications", "refuse from applications is done")
+    expect(page.get_by_text("Closed to applications:")).to_be_visible()
+    use(page, "Accept from applications", "accept from applications is done")
+
+    page = page_of(console, "Supervisor", inbound(partner))
+    use(page, "Hold deliveries", "hold deliveries is done")
+    expect(page.get_by_text("Deliveries are held:")).to_be_visible()
+    use(page, "Deliver to consumers", "deliver to consumers is done")
+
+
+def test_a_viewer_sees_everything_and_no_verb(console: Console, pair: PairFactory) -> None:
+    partner, _ = suspended(pair)
+    queued = OutboundMessage.objects.get(link=partner.link, state="queued")
+
+    for row in (partner.link, inbound(partner), queued):
+        page = page_of(console, "Viewer", row)
+        expect(page.locator(".msh-verb")).to_have_count(0)
+    page = console.open("Viewer")
+    expect(page.get_by_role("article").first).to_be_visible()
+    expect(page.locator(".msh-verb")).to_have_count(0)
+
+
+def test_a_viewer_who_posts_all_the_same_is_answered_403(
+    console: Console, pair: PairFactory
+) -> None:
+    partner, _ = suspended(pair, queued=0)
+    page = page_of(console, "Viewer", partner.link)
+    before = partner.link.state, partner.link.in_flight_id, partner.link.next_number
+
+    answers = page.evaluate(
+        """async ([page, verbs]) => {
+            const token = document.querySelector("[name=csrfmiddlewaretoken]").value;
+            const fields = new URLSearchParams({csrfmiddlewaretoken: token, reason: "please"});
+            const post = (verb) => fetch(`${page}${verb}/`, {method: "POST", body: fields});
+            return (await Promise.all(verbs.map(post))).map((answer) => answer.status);
+        }""",
+        [page.url.removesuffix("change/"), LINK_VERBS],
+    )
+
+    assert dict(zip(LINK_VERBS, answers, strict=True)) == dict.fromkeys(LINK_VERBS, 403)
+    assert (partner.link.state, partner.link.in_flight_id, partner.link.next_number) == before
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_no_page_is_wider_than_the_screen(
+    console: Console, pair: PairFactory, width: int, scheme: str
+) -> None:
+    partner, message = suspended(pair)
+    options: dict[str, Any] = {"viewport": {"width": width, "height": 844}, "color_scheme": scheme}
+    page = console.open("Supervisor", **options)
+
+    for row in (partner.link, inbound(partner), message):
+        meta = row._meta
+        page.goto(console.at(f"{meta.app_label}_{meta.model_name}_change", row.pk))
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        console.picture(page, f"console-{meta.model_name}-{scheme}-{width}")
+    page.goto(console.msh.console)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    console.picture(page, f"console-dashboard-{scheme}-{width}")

@@ -1,0 +1,42 @@
+"""What workers and the carrier do, by hand: no process, no socket."""
+
+from django.db import transaction
+
+from msh.flows import advance, drain, receive, transmit
+from msh.flows.room import Room
+from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.transport.job import Job
+from partners.models import Partner
+
+CARRIED = AttemptResult(AttemptOutcome.CARRIED, status=204)
+
+
+def look() -> list[Job]:
+    """What the drain does in one look, without the carrier."""
+    with transaction.atomic():
+        work = advance.find_work((), (), 4)
+        jobs = drain.claim(work, Room(lambda partner_id: 4))
+        work.lanes.write()
+    return jobs
+
+
+def hand_over(job: Job, sender: Partner) -> receive.Answer:
+    """The bytes of a job reach the other side, where `sender` is who they come from."""
+    shown = f"Bearer {sender.name}"
+    known = Partner.objects.remembered(shown) or Partner.objects.by_credential(shown)
+    assert known is not None
+    answer = receive.receive_usual(known, job.content_type, job.body)
+    if answer is None:
+        known = Partner.objects.by_credential(shown)
+        assert known is not None
+        answer = receive.receive(known, job.content_type, job.body)
+    return answer
+
+
+def end(job: Job, result: AttemptResult = CARRIED) -> None:
+    """The job's attempt ended like this."""
+    with transaction.atomic():
+        ended = [(job.key, result)]
+        work = advance.no_more_work(transmit.partners_of(ended))
+        drain.record(work.lanes, ended)
+        work.lanes.write()

@@ -1,0 +1,286 @@
+"""Operators are called: over a real mail host and a real HTTP server, once for each cause."""
+
+import json
+import logging
+from collections.abc import Iterator
+from datetime import timedelta
+from email import message_from_bytes
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from pytest_django import Settings
+
+from msh.flows import operate, prune
+from msh.flows.advance import Actor
+from msh.flows.call_operators import TRIES, call_operators
+from msh.flows.watch import find_stuck
+from msh.models import Incident, OperatorNotice, OutboundLink, OutboundMessage
+from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from tests.admin.conftest import suspended_world
+from tests.flows.world import World, make_world
+from tests.peer import Peer, status
+from tests.peer.mailbox import Mailbox
+
+pytestmark = pytest.mark.django_db
+
+SECRET = "T0K3N-of-the-hook"
+
+
+@pytest.fixture
+def mailbox(settings: Settings) -> Iterator[Mailbox]:
+    with Mailbox(auth=False) as mailbox:
+        settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+        settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", mailbox.port
+        settings.EMAIL_HOST_USER = settings.EMAIL_HOST_PASSWORD = ""
+        settings.EMAIL_USE_TLS = settings.EMAIL_USE_SSL = False
+        settings.EMAIL_TIMEOUT = 1
+        settings.MSH_OPERATORS_EMAIL = ["night@ops.example", "day@ops.example"]
+        settings.MSH_CONSOLE_URL = "https://console.example/admin/"
+        yield mailbox
+
+
+@pytest.fixture
+def hook(settings: Settings) -> Iterator[Peer]:
+    with Peer(path=f"/{SECRET}") as peer:
+        settings.MSH_OPERATORS_WEBHOOK = peer.address
+        settings.MSH_OPERATORS_WEBHOOK_AUTHORIZATION = f"Bearer {SECRET}"
+        yield peer
+
+
+def posted(hook: Peer) -> list[list[dict[str, Any]]]:
+    """What came, the notices of each POST."""
+    return [json.loads(one.body)["notices"] for one in hook.received]
+
+
+def late_world(retries_spent: int, retries: int = 4, early_warning: int = 0) -> World:
+    """A message in flight that has spent retries."""
+    world = make_world(retries=retries)
+    world.agreement.early_warning = early_warning
+    world.agreement.save()
+    world.submit()
+    (job,) = world.look()
+    world.end(job)
+    OutboundLink.objects.filter(pk=world.link.pk).update(retries_spent=retries_spent)
+    return world
+
+
+def due_again() -> None:
+    OperatorNotice.objects.update(due=timezone.now() - timedelta(seconds=1))
+
+
+@pytest.mark.requirement("000-023", "000-032")
+def test_an_incident_is_told_by_mail_and_by_webhook(mailbox: Mailbox, hook: Peer) -> None:
+    world = suspended_world()
+    incident = Incident.objects.get()
+
+    assert call_operators() == 2
+
+    (transaction,) = mailbox.transactions
+    mail = message_from_bytes(transaction.mail)
+    body = mail.get_payload(decode=True).decode()  # type: ignore[union-attr]
+    page = f"https://console.example/admin/msh/incident/{incident.pk}/change/"
+    assert mail["Subject"] == f"[MSH] {world.there}: refused by peer"
+    assert mail["To"] == "night@ops.example, day@ops.example"
+    assert "detail: 415 Unsupported Media Type: no <b>thanks</b>" in body
+    assert f"message id: {incident.message_id}" in body
+    assert f"console: {page}" in body
+    (post,) = hook.received
+    assert post.headers["Authorization"] == f"Bearer {SECRET}"
+    assert post.headers["Content-Type"] == "application/json"
+    document = json.loads(post.body)
+    assert document["msh"] == "http://msh.example/ebxml/"
+    (told,) = document["notices"]
+    assert told["what"] == "refused_by_peer"
+    assert told["partner"] == world.there.name
+    assert told["console"] == page
+
+
+def test_a_cause_is_told_once(mailbox: Mailbox, hook: Peer) -> None:
+    suspended_world()
+    Incident.objects.update(count=7)
+
+    call_operators()
+    Incident.objects.update(count=8)
+
+    assert call_operators() == 0
+    assert len(mailbox.transactions) == len(hook.received) == 1
+
+
+def test_the_same_cause_is_told_again_when_it_comes_again(hook: Peer) -> None:
+    world = suspended_world()
+    call_operators()
+    operate.resume(world.there, Actor("ann", "back"))
+    (job,) = world.look()
+    world.end(job, AttemptResult(AttemptOutcome.REFUSED, status=400, detail="400 still not"))
+
+    assert call_operators() == 1
+    assert [one["detail"] for (one,) in posted(hook)][1] == "400 still not"
+
+
+def test_what_opens_at_once_is_one_call(mailbox: Mailbox, hook: Peer) -> None:
+    worlds = [suspended_world(), suspended_world(), suspended_world()]
+
+    assert call_operators() == 6
+
+    (transaction,) = mailbox.transactions
+    subject = message_from_bytes(transaction.mail)["Subject"]
+    assert subject == f"[MSH] {worlds[0].there}: refused by peer and 2 more"
+    ((*notices,),) = posted(hook)
+    assert [one["partner"] for one in notices] == [world.there.name for world in worlds]
+
+
+def test_a_link_that_is_stuck_is_told_without_any_error(hook: Peer, settings: Settings) -> None:
+    settings.MSH_STUCK_AFTER = 600
+    world = make_world()
+    world.submit()
+    OutboundMessage.objects.update(submitted_at=timezone.now() - timedelta(minutes=11))
+    find_stuck()
+
+    call_operators()
+
+    ((told,),) = posted(hook)
+    assert (told["what"], told["partner"]) == ("stuck", world.there.name)
+    assert "nothing has moved since" in told["detail"]
+
+
+@pytest.mark.parametrize(
+    ("spent", "retries", "early_warning", "warned"),
+    [
+        (0, 4, 0, False),
+        (1, 4, 0, False),
+        (2, 4, 0, True),
+        (2, 3, 0, True),
+        (2, 4, 3, False),
+        (3, 4, 3, True),
+        (1, 1, 0, True),
+        (2, 1, 0, False),  # a probe: the incident is open
+    ],
+)
+def test_a_late_message_is_an_early_warning(
+    hook: Peer, spent: int, retries: int, early_warning: int, warned: bool
+) -> None:
+    world = late_world(spent, retries, early_warning)
+
+    assert call_operators() == warned
+    assert call_operators() == 0  # once
+    if warned:
+        ((told,),) = posted(hook)
+        assert told["what"] == "early_warning"
+        assert told["message_id"] == OutboundMessage.objects.get().message_id
+        assert f"{spent} of {retries} retries spent" in told["detail"]
+        assert told["console"].endswith(f"/msh/outboundlink/{world.link.pk}/change/")
+    assert not Incident.objects.exists()
+
+
+def test_a_doubtful_answer_is_an_early_warning_at_once(hook: Peer) -> None:
+    world = make_world()
+    world.submit()
+    (job,) = world.look()
+    doubted = AttemptResult(AttemptOutcome.DOUBTED, status=403, detail="403 Forbidden")
+    world.end(job, doubted)
+
+    call_operators()
+
+    ((told,),) = posted(hook)
+    assert told["what"] == "early_warning"
+    assert "last answer: 403 Forbidden" in told["detail"]
+
+
+def test_what_was_not_told_is_told_later(mailbox: Mailbox, hook: Peer) -> None:
+    suspended_world()
+    mailbox.script("DATA", "451 come later")
+    hook.script(status(503, reason="closed"))
+
+    assert call_operators() == 0
+    assert call_operators() == 0  # not due yet
+    errors = OperatorNotice.objects.order_by("channel").values_list("error", flat=True)
+    assert "451" in errors[0]
+    assert errors[1] == "WebhookFailed: 503 closed"
+    due_again()
+
+    assert call_operators() == 2
+    assert set(OperatorNotice.objects.values_list("tries", "error")) == {(2, "")}
+
+
+def test_the_wait_grows_and_ends(hook: Peer) -> None:
+    suspended_world()
+    hook.always(status(500))
+    waits = []
+    for _ in range(3):
+        due_again()
+        call_operators()
+        notice = OperatorNotice.objects.get()
+        waits.append(round((notice.due - timezone.now()).total_seconds()))
+    assert waits == [30, 60, 120]
+    OperatorNotice.objects.update(tries=TRIES - 1)
+
+    due_again()
+    call_operators()
+    due_again()
+    call_operators()
+
+    assert OperatorNotice.objects.get().given_up
+    assert len(hook.received) == 4
+
+
+def test_a_dead_mail_host_does_not_keep_the_webhook_waiting(mailbox: Mailbox, hook: Peer) -> None:
+    suspended_world()
+    mailbox.script("", None)  # says nothing for ever
+
+    assert call_operators() == 1
+    assert len(hook.received) == 1
+
+
+def test_a_second_caller_returns_at_once(hook: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    suspended_world()
+    counted: list[int] = []
+    monkeypatch.setattr(
+        "msh.flows.call_operators.post", lambda *_: counted.append(call_operators())
+    )
+
+    assert call_operators() == 1
+    assert counted == [0]
+
+
+def test_nobody_is_called_where_nobody_is_named(settings: Settings) -> None:
+    suspended_world()
+
+    assert call_operators() == 0
+    assert not OperatorNotice.objects.exists()
+
+
+def test_no_secret_is_logged(
+    settings: Settings, hook: Peer, caplog: pytest.LogCaptureFixture
+) -> None:
+    suspended_world()
+    wrong = (status(401), status(302))
+    hook.script(*wrong)
+    with caplog.at_level(logging.DEBUG):
+        for address in (
+            hook.address,
+            hook.address,
+            f"http://[{SECRET}",
+            f"http://x:99999/{SECRET}",
+        ):
+            settings.MSH_OPERATORS_WEBHOOK = address
+            due_again()
+            assert call_operators() == 0
+
+    assert len([one for one in caplog.records if "did not reach" in one.getMessage()]) == 4
+    assert SECRET not in caplog.text
+    assert SECRET not in OperatorNotice.objects.get().error
+
+
+def test_calls_are_pruned_with_their_incident(hook: Peer) -> None:
+    late_world(2)
+    suspended_world()
+    call_operators()
+    long_ago = timezone.now() - timedelta(days=800)
+    Incident.objects.update(resolved_at=long_ago)
+    OperatorNotice.objects.update(at=long_ago)
+
+    removed = prune.prune_all()
+
+    assert (removed["incidents"], removed["early warnings"]) == (1, 1)
+    assert not OperatorNotice.objects.exists()

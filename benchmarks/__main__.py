@@ -8,6 +8,7 @@ import sys
 from rich.progress import Progress
 
 from . import report
+from .bulk import Bulk
 from .exchange import Exchange
 from .figure import Figure
 from .msh import ROOT
@@ -15,7 +16,7 @@ from .receive import Receive
 from .report import Series
 from .stage import EXCHANGING_PAIRS, Stage
 
-NAMES = ("receive_1", "receive_16", "exchange_1", "exchange_16")
+NAMES = ("receive_1", "receive_16", "exchange_1", "exchange_16", "bulk_1", "bulk_2")
 
 
 def main() -> int:
@@ -59,6 +60,8 @@ def _figures(stage: Stage, only: list[str]) -> list[Figure]:
             prototype_messages=150,
             minimum=0.20,
         ),
+        Bulk(stage, clients=1, requests=4),
+        Bulk(stage, clients=2, requests=4, minimum=0.35),
     ]
     return [figure for figure in figures if figure.name in only]
 

@@ -1,4 +1,5 @@
-"""Two complete MSHs, partners of each other by 16 pairs, and 64 more partners of the second."""
+"""Two complete MSHs, partners of each other by 16 pairs, and 64 more partners of the second; a
+third one that messages are only submitted to."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,6 +12,7 @@ from .wire import Pair
 
 RECEIVING_PAIRS = 64
 EXCHANGING_PAIRS = 16
+LOADED_PAIRS = 8
 # Long enough that no copy is ever sent again, also on a machine that is busy otherwise.
 _TERMS = {"timeout": 60, "retries": 3, "retry_interval": 60}
 
@@ -21,6 +23,8 @@ class Stage:
     def __init__(self, folder: Path) -> None:
         self.sender = Msh(folder / "sender")
         self.receiver = Msh(folder / "receiver")
+        self.loaded = Msh(folder / "loaded")
+        self.api_token = ""
         self.sink = AckSink()
         self.pairs = [self._pair(number) for number in range(RECEIVING_PAIRS)]
         self._stack = ExitStack()
@@ -28,7 +32,7 @@ class Stage:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             stack.callback(self.sink.close)
-            for msh in (self.sender, self.receiver):
+            for msh in (self.sender, self.receiver, self.loaded):
                 stack.callback(msh.stop)
                 msh.start()
             self.sender.set_up([self._exchanging("sender", n) for n in range(EXCHANGING_PAIRS)])
@@ -36,6 +40,8 @@ class Stage:
                 [self._exchanging("receiver", n) for n in range(EXCHANGING_PAIRS)]
                 + [self._loading(pair) for pair in self.pairs]
             )
+            self.loaded.set_up([self._loaded(n) for n in range(LOADED_PAIRS)])
+            self.api_token = self.loaded.manage("token", "benchmark", "--scopes", "send").strip()
             self._stack = stack.pop_all()
         return self
 
@@ -72,6 +78,16 @@ class Stage:
             ],
         }
 
+    def _loaded(self, number: int) -> dict[str, Any]:
+        """A partner that takes nothing: what is submitted to it stays where it is."""
+        name = loaded_name(number)
+        return {
+            "name": name,
+            "uri": f"http://{name}.invalid/ebxml/",
+            "address": "http://127.0.0.1:9/",
+            "agreements": [{"tpa_id": name, "our_party": "1", "their_party": "2", **_TERMS}],
+        }
+
     def _pair(self, number: int) -> Pair:
         name = f"load-{number:02d}"
         return Pair(
@@ -101,6 +117,11 @@ class Stage:
                 }
             ],
         }
+
+
+def loaded_name(number: int) -> str:
+    """Of the partner, and of its agreement."""
+    return f"loaded-{number % LOADED_PAIRS}"
 
 
 def _token(name: str, *, to: Msh) -> str:

@@ -1,5 +1,6 @@
 """Start-up checks: a wrong setting is one sentence now, not a surprise at the first message."""
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from django.db import DatabaseError, connection
 
 from msh.models import Consumer, Delivery
 
+_RATE = re.compile(r"[1-9][0-9]*/(second|minute|hour|day)")
+
 
 @register(Tags.security)
 def check_settings(
@@ -22,7 +25,7 @@ def check_settings(
     **kwargs: Any,
 ) -> list[CheckMessage]:
     uris = (*_uri("MSH_URI"), *_uri("MSH_ERROR_URI"))
-    return [*_database(), *uris, *_fernet_keys(), *_disk_path(), *_webhook()]
+    return [*_database(), *uris, *_fernet_keys(), *_disk_path(), *_webhook(), *_api_rate()]
 
 
 def _webhook() -> Iterator[CheckMessage]:
@@ -35,6 +38,16 @@ def _webhook() -> Iterator[CheckMessage]:
             "MSH_OPERATORS_WEBHOOK is not an address that can be POSTed to.",
             hint="Write https://HOST/PATH, or leave it empty: then nobody is called by webhook.",
             id="msh.E007",
+        )
+
+
+def _api_rate() -> Iterator[CheckMessage]:
+    if settings.MSH_API_RATE and not _RATE.fullmatch(settings.MSH_API_RATE):
+        yield Error(
+            f"MSH_API_RATE is {settings.MSH_API_RATE!r}, which is not a rate.",
+            hint="Set it to a number per second, minute, hour or day, as 200/second, or to"
+            " nothing.",
+            id="msh.E008",
         )
 
 

@@ -47,6 +47,9 @@ MSH_KEEP_MESSAGES = env.int("MSH_KEEP_MESSAGES", default=365)
 """Days that a message is kept after its end: its id as long as that (D39)."""
 MSH_KEEP_PAYLOADS = env.int("MSH_KEEP_PAYLOADS", default=90)
 """Days that its payloads are kept after its end."""
+MSH_API_RATE = env.str("MSH_API_RATE", default="200/second")
+"""Requests of one API token that each web process takes, per second, minute, hour or day. Empty:
+any number."""
 
 # --- mail: only for partners whose address is mailto: ---------------------------------------------
 _mail = env.email_url("EMAIL_URL", default="smtp://localhost:25")
@@ -85,6 +88,8 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
     "django_celery_beat",
     "axes",
 ]
@@ -130,6 +135,32 @@ UNFOLD = {
     "SCRIPTS": ["msh.admin.navigation.script"],
     "DASHBOARD_CALLBACK": "msh.admin.dashboard.context",
     "SIDEBAR": {"navigation": "msh.admin.navigation.sidebar"},
+}
+
+# --- the REST API -------------------------------------------------------------------------------
+REST_FRAMEWORK = {
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "MSH",
+    "DESCRIPTION": "Messages to partners and from them, once and only once, in order.",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_AUTHENTICATION": [],
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "COMPONENT_SPLIT_REQUEST": True,
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "msh.api.schema.close_requests",
+    ],
+    "ENUM_NAME_OVERRIDES": {
+        "OutboundState": "msh.models.OutboundState",
+        "InboundState": "msh.models.InboundState",
+        "DeliveryState": "msh.api.deliveries.STATES",
+        "LinkState": "msh.api.documents.LINK_STATES",
+    },
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
 }
 
 # --- PostgreSQL ---------------------------------------------------------------------------------

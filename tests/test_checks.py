@@ -31,6 +31,7 @@ def test_database_has_to_be_postgresql(monkeypatch: pytest.MonkeyPatch) -> None:
         ("MSH_FERNET_KEYS", [], "msh.E003"),
         ("MSH_FERNET_KEYS", ["too short"], "msh.E004"),
         ("MSH_DISK_PATH", "/no/such/folder", "msh.E005"),
+        ("MSH_API_RATE", "200 per second", "msh.E007"),
     ],
 )
 def test_wrong_setting_is_an_error(settings: Any, name: str, value: object, check: str) -> None:

@@ -2,6 +2,7 @@
 
 from . import (
     agreement,
+    api_token,
     bulk,
     consumer,
     delivery,
@@ -19,6 +20,7 @@ from . import (
 
 __all__ = [
     "agreement",
+    "api_token",
     "bulk",
     "consumer",
     "delivery",

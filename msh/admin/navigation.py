@@ -12,6 +12,7 @@ from django.urls import reverse
 from django_celery_beat.models import PeriodicTask
 
 from msh.models import (
+    ApiToken,
     BulkJob,
     Consumer,
     Delivery,
@@ -80,6 +81,7 @@ GROUPS = (
             Item("Agreements", "contract", Agreement),
             Item("Consumers", "apps", Consumer),
             Item("Routes", "alt_route", Route),
+            Item("API tokens", "key", ApiToken),
             Item("Schedules", "schedule", PeriodicTask),
         ),
     ),

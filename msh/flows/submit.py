@@ -3,7 +3,6 @@
 import hashlib
 import uuid
 from collections.abc import Sequence
-from dataclasses import replace
 
 from django.conf import settings
 from django.db import transaction
@@ -13,18 +12,29 @@ from msh import wire
 from msh.faults import CrashPoint, reach
 from msh.flows import advance
 from msh.flows.nudge import Nudge, nudge
-from msh.models import OutboundMessage
+from msh.models import NewMessage, OutboundMessage
 from msh.protocol.message import MESSAGE_ID_LIMIT, Payload
 from msh.protocol.vocabulary import DeliverySemantics
-from partners.models import Agreement
+from partners.models import Agreement, Partner
 
 
 class SubmitRefused(ValueError):
     """The message cannot be sent as it is. `str()` names the field and the cure."""
 
+    def __init__(self, reason: str, field: str = "") -> None:
+        super().__init__(reason)
+        self.field = field
+
 
 class PartnerClosed(SubmitRefused):
     """An operator has closed the partner to applications."""
+
+    def __init__(self, partner: Partner) -> None:
+        super().__init__(
+            f"partner {partner} is closed to applications: an operator has to switch 'accept from"
+            " applications' on",
+            "partner",
+        )
 
 
 class MessageIdReused(SubmitRefused):
@@ -48,31 +58,78 @@ def submit(
     time; with other content it raises MessageIdReused. Raises SubmitRefused for what cannot be
     sent. No number is consumed: that happens at the first transmission (D18).
     """
-    chosen = DeliverySemantics(semantics or agreement.semantics)
-    message_id = _checked(message_id or f"{uuid.uuid4()}", "message_id", MESSAGE_ID_LIMIT)
-    conversation_id = _checked(conversation_id or message_id, "conversation_id", 255)
-    header = {
-        "service_interface": _checked(service_interface, "service_interface", 255),
-        "action": _checked(action, "action", 255),
-        "conversation_id": conversation_id,
-        "ref_to_message_id": _checked(ref_to_message_id, "ref_to_message_id", 255, empty=True),
-        "semantics": chosen.value,
-    }
-    payloads = [_named(payload, message_id, n) for n, payload in enumerate(payloads, start=1)]
+    prepared = prepare(
+        agreement,
+        service_interface,
+        action,
+        payloads,
+        message_id=message_id,
+        conversation_id=conversation_id,
+        ref_to_message_id=ref_to_message_id,
+        semantics=semantics,
+    )
+    message, _ = keep(prepared)
+    return message
+
+
+def keep(new: NewMessage) -> tuple[OutboundMessage, bool]:
+    """Queue what was prepared; its row, and whether it is new. Raises MessageIdReused."""
     message = OutboundMessage(
+        agreement=new.agreement,
+        message_id=new.message_id,
+        semantics=new.semantics,
+        conversation_id=new.conversation_id,
+        service_interface=new.service_interface,
+        action=new.action,
+        ref_to_message_id=new.ref_to_message_id,
+        submitted_at=new.submitted_at,
+        content_digest=new.content_digest,
+        boundary=new.boundary,
+    )
+    reach(CrashPoint.SUBMIT_BEFORE_COMMIT)
+    stored = message
+    if not advance.submitted(message, new.payloads, new.parts):
+        stored = _first_or_known(message, new.payloads, new.parts)
+    transaction.on_commit(_after_commit)
+    return stored, stored is message
+
+
+def prepare(
+    agreement: Agreement,
+    service_interface: str,
+    action: str,
+    payloads: Sequence[Payload],
+    *,
+    message_id: str | None = None,
+    conversation_id: str | None = None,
+    ref_to_message_id: str = "",
+    semantics: str | None = None,
+) -> NewMessage:
+    """What is kept of these. Raises SubmitRefused."""
+    message_id = _checked(message_id or f"{uuid.uuid4()}", "message_id", MESSAGE_ID_LIMIT)
+    header = (
+        _checked(service_interface, "service_interface", 255),
+        _checked(action, "action", 255),
+        _checked(conversation_id or message_id, "conversation_id", 255),
+        _checked(ref_to_message_id, "ref_to_message_id", 255, empty=True),
+        DeliverySemantics(semantics or agreement.semantics).value,
+    )
+    payloads = [_named(payload, message_id, n) for n, payload in enumerate(payloads, start=1)]
+    boundary = wire.new_boundary()
+    return NewMessage(
         agreement=agreement,
         message_id=message_id,
+        service_interface=header[0],
+        action=header[1],
+        conversation_id=header[2],
+        ref_to_message_id=header[3],
+        semantics=header[4],
         submitted_at=timezone.now(),
         content_digest=_content_digest(agreement, header, payloads),
-        boundary=wire.new_boundary(),
-        **header,
+        boundary=boundary,
+        payloads=payloads,
+        parts=_parts(payloads, boundary),
     )
-    parts = _parts(payloads, message.boundary)
-    reach(CrashPoint.SUBMIT_BEFORE_COMMIT)
-    if not advance.submitted(message, payloads, parts):
-        message = _first_or_known(message, payloads, parts)
-    transaction.on_commit(_after_commit)
-    return message
 
 
 def _after_commit() -> None:
@@ -90,10 +147,7 @@ def _first_or_known(
             return message
         known = OutboundMessage.objects.filter(link=link, message_id=message.message_id).first()
         if known is None:
-            raise PartnerClosed(
-                f"partner {message.agreement.partner} is closed to applications: an operator has to"
-                " switch 'accept from applications' on"
-            )
+            raise PartnerClosed(message.agreement.partner)
         return _same(known, bytes(message.content_digest))
 
 
@@ -101,29 +155,37 @@ def _same(known: OutboundMessage, digest: bytes) -> OutboundMessage:
     if bytes(known.content_digest) != digest:
         raise MessageIdReused(
             f"MessageId {known.message_id} was submitted before with other content:"
-            " give the changed message a MessageId of its own"
+            " give the changed message a MessageId of its own",
+            "message_id",
         )
     return known
 
 
 def _checked(value: str, name: str, limit: int, *, empty: bool = False) -> str:
     if not value and not empty:
-        raise SubmitRefused(f"{name} is empty: give it a value")
+        raise SubmitRefused(f"{name} is empty: give it a value", name)
     if len(value) > limit:
-        raise SubmitRefused(f"{name} has {len(value)} characters: at most {limit} are allowed")
+        raise SubmitRefused(
+            f"{name} has {len(value)} characters: at most {limit} are allowed", name
+        )
     if value != value.strip() or not value.isprintable():
-        raise SubmitRefused(f"{name} {value!r} has white space at its ends or control characters")
+        raise SubmitRefused(
+            f"{name} {value!r} has white space at its ends or control characters", name
+        )
     return value
 
 
 def _named(payload: Payload, message_id: str, position: int) -> Payload:
-    what = f"payload {position}"
-    _checked(payload.label, f"the label of {what}", 255, empty=True)
-    _checked(payload.description, f"the description of {what}", 1000, empty=True)
+    where = f"payloads[{position}]"
+    _checked(payload.label, f"{where}.label", 255, empty=True)
+    _checked(payload.description, f"{where}.description", 1000, empty=True)
     if payload.content_id:
         return payload
     token = hashlib.sha256(message_id.encode()).hexdigest()[:32]
-    return replace(payload, content_id=f"payload-{position}-{token}@msh")
+    content_id = f"payload-{position}-{token}@msh"
+    return Payload(
+        payload.content, payload.content_type, content_id, payload.label, payload.description
+    )
 
 
 def _parts(payloads: Sequence[Payload], boundary: str) -> list[bytes]:
@@ -131,23 +193,29 @@ def _parts(payloads: Sequence[Payload], boundary: str) -> list[bytes]:
     if size > settings.MSH_MESSAGE_LIMIT:
         raise SubmitRefused(
             f"the payloads have {size} bytes: at most {settings.MSH_MESSAGE_LIMIT} are allowed"
-            " (MSH_MESSAGE_LIMIT)"
+            " (MSH_MESSAGE_LIMIT)",
+            "payloads",
         )
     try:
         return wire.compose_parts(payloads, boundary)
     except ValueError as problem:
-        raise SubmitRefused(str(problem)) from None
+        raise SubmitRefused(str(problem), "payloads") from None
 
 
 def _content_digest(
-    agreement: Agreement, header: dict[str, str], payloads: Sequence[Payload]
+    agreement: Agreement, header: Sequence[str], payloads: Sequence[Payload]
 ) -> bytes:
-    digest = hashlib.sha256()
-    for value in (str(agreement.pk), *header.values()):
-        digest.update(b"%d:" % len(value.encode()) + value.encode())
+    digest = hashlib.sha256(_delimited(str(agreement.pk), *header))
     for payload in payloads:
-        for text in (payload.content_type, payload.label, payload.description):
-            digest.update(b"%d:" % len(text.encode()) + text.encode())
+        digest.update(_delimited(payload.content_type, payload.label, payload.description))
         digest.update(b"%d:" % len(payload.content))
         digest.update(payload.content)
     return digest.digest()
+
+
+def _delimited(*texts: str) -> bytes:
+    joined = "".join([f"{len(text)}:{text}" for text in texts])
+    if joined.isascii():
+        return joined.encode()
+    values = [text.encode() for text in texts]
+    return b"".join([b"%d:%b" % (len(value), value) for value in values])

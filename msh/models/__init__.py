@@ -1,5 +1,6 @@
 """What we keep. Every durable thing is a row here; `flows.advance` alone writes state."""
 
+from .api_token import ApiToken, Scope
 from .bulk import BulkItem, BulkJob, BulkState, BulkVerb
 from .consumer import Consumer, ConsumerKind
 from .delivery import Delivery
@@ -7,6 +8,7 @@ from .history import History
 from .inbound import InboundMessage, InboundState
 from .incident import Direction, Incident, IncidentNote
 from .link import InboundLink, OutboundLink
+from .new_message import NewMessage
 from .notice import Channel, OperatorNotice
 from .outbound import Attempt, OutboundMessage, OutboundState
 from .party_event import PartyEvent
@@ -15,6 +17,7 @@ from .signal import Signal, SignalKind
 from .traffic import Traffic
 
 __all__ = [
+    "ApiToken",
     "Attempt",
     "BulkItem",
     "BulkJob",
@@ -32,12 +35,14 @@ __all__ = [
     "InboundState",
     "Incident",
     "IncidentNote",
+    "NewMessage",
     "OperatorNotice",
     "OutboundLink",
     "OutboundMessage",
     "OutboundPayload",
     "OutboundState",
     "PartyEvent",
+    "Scope",
     "Signal",
     "SignalKind",
     "Traffic",

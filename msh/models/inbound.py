@@ -60,6 +60,9 @@ class InboundMessage(models.Model):
     delivered_at = models.DateTimeField(null=True, blank=True)
     """When it left the order of its pair for good: delivered, rejected or sent on."""
 
+    feed_position = models.BigIntegerField(null=True, blank=True)
+    """Its place in the feed, None until the feed is read: see `flows.feed`."""
+
     forward_due = models.DateTimeField(null=True, blank=True)
     """When it is next tried to send it on, after that failed."""
     forward_failures = models.PositiveIntegerField(default=0, db_default=0)
@@ -93,6 +96,9 @@ class InboundMessage(models.Model):
                 condition=Q(state__in=["routed", "withheld"]),
                 name="inbound_to_send_on",
             ),
+            models.Index(
+                fields=["id"], condition=Q(feed_position=None), name="inbound_not_in_feed"
+            ),
         ]
         constraints = [
             models.UniqueConstraint(fields=["link", "message_id"], name="inbound_message_once"),
@@ -100,6 +106,11 @@ class InboundMessage(models.Model):
                 fields=["link", "epoch", "sequence_number"],
                 condition=Q(sequence_number__isnull=False),  # no index to look MessageIds up by
                 name="inbound_number_once",
+            ),
+            models.UniqueConstraint(
+                fields=["feed_position"],
+                condition=Q(feed_position__isnull=False),
+                name="inbound_feed_position_once",
             ),
             models.CheckConstraint(
                 condition=Q(semantics="BestEffort", sequence_number=None)

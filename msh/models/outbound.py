@@ -1,5 +1,7 @@
 """Messages we send, and every attempt to carry them."""
 
+from collections.abc import Mapping, Sequence
+
 from django.contrib.postgres.indexes import BrinIndex, HashIndex
 from django.db import models
 from django.db.models import Q
@@ -9,7 +11,9 @@ from msh.protocol.attempt import AttemptOutcome
 from msh.protocol.events import Verdict
 from msh.protocol.vocabulary import DeliverySemantics
 
+from . import copying
 from .message import MessageQuerySet
+from .new_message import NewMessage
 
 
 class OutboundState(models.TextChoices):
@@ -46,6 +50,14 @@ class OutboundMessageQuerySet(MessageQuerySet["OutboundMessage"]):
             case OutboundState.SENT:
                 return self.filter(best_effort, state=state)
         return super().in_state(state)
+
+    def copy_in(self, new: Sequence[NewMessage], links: Mapping[int, int]) -> None:
+        """Write new messages with their payloads and history, in this order, by COPY.
+
+        In the caller's transaction. `links`: partner id to link id. Raises IntegrityError if a
+        MessageId is known.
+        """
+        copying.copy_in(new, links)
 
 
 class OutboundMessage(models.Model):

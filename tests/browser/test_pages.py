@@ -33,7 +33,9 @@ def test_a_message_is_found_and_its_payload_shown_and_never_run(
     expect(page.get_by_text("page\\u202elmth.html")).to_be_visible()
     expect(page.get_by_text("MessageSubmitted")).to_be_visible()
     page.get_by_role("link", name="look", exact=True).click()
-    expect(page.get_by_label("Content", exact=True)).to_contain_text("<script>document.title = 'run'")
+    expect(page.get_by_label("Content", exact=True)).to_contain_text(
+        "<script>document.title = 'run'"
+    )
     console.picture(page, "console-payload")
     with page.expect_download() as downloading:
         page.get_by_role("link", name="Download the exact bytes").click()

@@ -7,6 +7,7 @@ from .bulk import cancel_job, claim_item, end_jobs, item_ended, start_job
 from .cancel import cancel_queued
 from .delivery import Consumers, Handover
 from .events import due_events, event_claimed, event_failed, event_told, lock_event
+from .feed import list_in_feed
 from .forward import (
     Due,
     NoWayOnward,
@@ -20,7 +21,13 @@ from .inbound import Received, accept_at_once, note_unexpected, owe_error, recei
 from .incidents import add_note, assign_incident, note_stuck, resolve_incident
 from .lanes import Lanes
 from .notices import claim_notices, make_notices, notice_failed, notices_told
-from .outbound import corrected, end_best_effort, submitted, use_outbound_link
+from .outbound import (
+    corrected,
+    end_best_effort,
+    submitted,
+    submitted_together,
+    use_outbound_link,
+)
 from .receiving import hold_resets, set_receiving
 from .signals import SignalResult, signal_claim, signal_end
 from .start import start_link
@@ -61,6 +68,7 @@ __all__ = [
     "find_work",
     "hold_resets",
     "item_ended",
+    "list_in_feed",
     "lock_event",
     "lock_routed",
     "make_notices",
@@ -81,6 +89,7 @@ __all__ = [
     "start_job",
     "start_link",
     "submitted",
+    "submitted_together",
     "use_outbound_link",
     "way_onward",
 ]

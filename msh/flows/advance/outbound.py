@@ -1,10 +1,10 @@
 """Messages outside the lane: submitted ones, and BestEffort from claim to end."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from msh.models import History, OutboundLink, OutboundMessage, hot
+from msh.models import History, NewMessage, OutboundLink, OutboundMessage, hot
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.effects import PartyEventKind
 from msh.protocol.message import Payload
@@ -44,6 +44,15 @@ def submitted(
     for written in rows:
         message.pk, message.link_id = written
     return bool(rows)
+
+
+def submitted_together(new: Sequence[NewMessage], links: Mapping[int, int]) -> None:
+    """Write new messages, in this order and in the caller's transaction. `links`: partner id to
+    link id.
+
+    Raises IntegrityError if a MessageId became known meanwhile: then the transaction is at its end.
+    """
+    OutboundMessage.objects.copy_in(new, links)
 
 
 def use_outbound_link(partner: Partner) -> OutboundLink:

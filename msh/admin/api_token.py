@@ -1,0 +1,60 @@
+"""Tokens of the REST API: made and revoked; the secret is shown once."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.auth.models import User
+from django.db.models import ForeignKey, Model
+from django.http import HttpRequest
+from unfold.admin import ModelAdmin
+from unfold.decorators import display
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
+
+from msh.models import ApiToken, Scope
+
+from . import cells
+
+
+class ApiTokenForm(forms.ModelForm):  # type: ignore[type-arg]
+    scopes = forms.MultipleChoiceField(
+        choices=Scope.choices, widget=UnfoldAdminCheckboxSelectMultipleWidget
+    )
+
+
+@admin.register(ApiToken)
+class ApiTokenAdmin(ModelAdmin):
+    """Delete one to revoke it. To change one, make another."""
+
+    form = ApiTokenForm
+    list_display = ("name", "user", "may", "made")
+    list_select_related = ("user",)
+    sortable_by = ()
+    fields = ("name", "user", "scopes")
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def formfield_for_foreignkey(
+        self, db_field: ForeignKey[Any, Any], request: HttpRequest, **kwargs: Any
+    ) -> Any:
+        """Nobody makes a token with which to do what only others may."""
+        if not request.user.is_superuser:
+            kwargs["queryset"] = User.objects.filter(username=request.user.get_username())
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+    def save_model(self, request: HttpRequest, obj: ApiToken, form: Any, change: bool) -> None:
+        secret = obj.generate()
+        super().save_model(request, obj, form, change)
+        messages.warning(
+            request,
+            f"Token {obj}: {secret} Give it to its holder now: it cannot be displayed again.",
+        )
+
+    @display(description="Scopes")
+    def may(self, token: ApiToken) -> str:
+        return ", ".join(token.scopes)
+
+    @display(description="Made")
+    def made(self, token: ApiToken) -> str:
+        return cells.time_of(token.created)

@@ -1,0 +1,1 @@
+"""Applications and Spark come in: REST, `/api/v1/`."""

@@ -1,0 +1,202 @@
+"""`POST messages/bulk`: thousands of messages as lines of JSON, kept by one transaction."""
+
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import IO, Any
+
+import orjson
+from django.db import IntegrityError, OperationalError
+from django.http import StreamingHttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.parsers import BaseParser
+from rest_framework.request import Request
+
+from msh.flows.submit import SubmitRefused
+from msh.flows.submit_many import Answer, Entry, Result, submit_all
+from msh.models import Scope
+
+from . import schema
+from .problems import NotNow, Refused, TooLarge, Unreadable
+from .room import require_room
+from .submission import Agreements, Values, of_json, prepared
+from .view import ApiView
+
+LINE_LIMIT = 5_000
+SIZE_LIMIT = 32 * 1024 * 1024
+"""Bytes of the lines, decompressed."""
+MEDIA_TYPE = "application/x-ndjson"
+
+_PIECE = 1 << 18  # bytes decompressed at a time
+_BLOCK_LINES = 500
+_BLOCK_SIZE = 2 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """The body as it came; iterated, its lines in blocks, as often as need be.
+
+    Never more than a block is unpacked at a time, however well it was compressed. Raises TooLarge
+    or Unreadable at the place that is.
+    """
+
+    body: bytes
+    gzip: bool
+
+    def __iter__(self) -> Iterator[list[bytes]]:
+        block: list[bytes] = []
+        count = size = 0
+        for line in self._lines():
+            block.append(line)
+            count, size = count + 1, size + len(line)
+            if count > LINE_LIMIT:
+                raise TooLarge("", f"A request has at most {LINE_LIMIT} lines: split it.")
+            if len(block) >= _BLOCK_LINES or size >= _BLOCK_SIZE:
+                yield block
+                block, size = [], 0
+        yield block
+
+    def _lines(self) -> Iterator[bytes]:
+        beginning: list[bytes] = []  # of a line that goes on in the next piece
+        for piece in self._limited():
+            first, *others = piece.split(b"\n")
+            beginning.append(first)
+            if others:
+                yield b"".join(beginning)
+                yield from others[:-1]
+                beginning = others[-1:]
+        if last := b"".join(beginning):
+            yield last
+
+    def _limited(self) -> Iterator[bytes]:
+        size = 0
+        for piece in self._unzipped() if self.gzip else (self.body,):
+            size += len(piece)
+            if size > SIZE_LIMIT:
+                raise TooLarge("", f"A request has at most {SIZE_LIMIT} bytes of lines: split it.")
+            yield piece
+
+    def _unzipped(self) -> Iterator[bytes]:
+        unzip = zlib.decompressobj(wbits=31)
+        try:
+            for start in range(0, len(self.body), _PIECE):
+                rest = self.body[start : start + _PIECE]
+                while rest and not unzip.eof:
+                    yield unzip.decompress(rest, _PIECE)
+                    rest = unzip.unconsumed_tail
+                if unzip.eof and (rest or unzip.unused_data):
+                    raise Unreadable("", "Something follows the gzip of the body: send one gzip.")
+        except zlib.error as problem:
+            raise Unreadable("", f"The body is not gzip: {problem}") from None
+        if not unzip.eof:
+            raise Unreadable("", "The gzip of the body ends in the middle: send all of it.")
+
+
+class LinesParser(BaseParser):
+    media_type = MEDIA_TYPE
+
+    def parse(  # type: ignore[override]
+        self, stream: IO[bytes], media_type: str | None = None, parser_context: Any = None
+    ) -> Lines:
+        encoding = parser_context["request"].headers.get("Content-Encoding", "identity").lower()
+        if encoding not in ("identity", "gzip"):
+            raise Unreadable("Content-Encoding", f"{encoding}: send gzip, or the lines as they are")
+        return Lines(stream.read(), gzip=encoding == "gzip")
+
+
+class AnyAnswer(BaseContentNegotiation):
+    """The answer is NDJSON, whatever was asked for; a refusal is a problem document."""
+
+    def select_parser(self, request: Request, parsers: Any) -> Any:
+        content_type = (request.content_type or "").partition(";")[0].strip().lower()
+        return next((parser for parser in parsers if parser.media_type == content_type), None)
+
+    def select_renderer(
+        self, request: Request, renderers: Any, format_suffix: str | None = None
+    ) -> Any:
+        return renderers[0], renderers[0].media_type
+
+
+class BulkView(ApiView):
+    scopes = {"POST": Scope.SEND}
+    parser_classes = [LinesParser]
+    content_negotiation_class = AnyAnswer
+
+    def body_limit(self) -> int:
+        return SIZE_LIMIT
+
+    @extend_schema(
+        operation_id="submit_messages_in_bulk",
+        parameters=[
+            OpenApiParameter(
+                "Content-Encoding",
+                location=OpenApiParameter.HEADER,
+                enum=["gzip", "identity"],
+            )
+        ],
+        request={MEDIA_TYPE: OpenApiTypes.BINARY},
+        responses={
+            (200, MEDIA_TYPE): OpenApiTypes.BINARY,
+            **schema.problems(400, 411, 413, 415),
+        },
+    )
+    def post(self, request: Request) -> StreamingHttpResponse:
+        """Submit up to 5,000 messages, one JSON object a line, at most 32 MiB, gzip welcome.
+
+        One answer a line: `{"line": 1, "message_id": "…", "result": "accepted"}`; `known` is the
+        same again, `refused` comes with a `reason` and is not to be sent again as it is. All that
+        are accepted are committed together. A line needs a `message_id`.
+        """
+        require_room()
+        lines: Any = request.data
+        if not isinstance(lines, Lines):
+            raise Unreadable("", "The body is empty: send a line for each message.")
+        try:
+            answers = submit_all(_Blocks(lines))
+        except (IntegrityError, OperationalError) as error:
+            raise NotNow("Others write the same: nothing was kept.", wait=1) from error
+        return StreamingHttpResponse(_told(answers), content_type=MEDIA_TYPE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Blocks:
+    """What the lines hold: a message, or why there is none."""
+
+    lines: Lines
+
+    def __iter__(self) -> Iterator[list[Entry]]:
+        agreements = Agreements()
+        for block in self.lines:
+            read = [_read(line) for line in block]
+            agreements.look_up(one.get("tpa_id") for one in read if not isinstance(one, Answer))
+            yield [one if isinstance(one, Answer) else _prepared(one, agreements) for one in read]
+
+
+def _read(line: bytes) -> Values | Answer:
+    try:
+        return of_json(line)
+    except Unreadable as refused:
+        return Answer("", Result.REFUSED, str(refused.detail))
+
+
+def _prepared(values: Values, agreements: Agreements) -> Entry:
+    try:
+        if not values.get("message_id"):
+            raise Refused("message_id", "message_id is missing: sent again, it would be doubled")
+        return prepared(values, agreements)
+    except Refused as refused:
+        reason = str(refused.detail)
+    except SubmitRefused as refused:
+        reason = str(refused)
+    message_id = values.get("message_id")
+    return Answer(message_id if isinstance(message_id, str) else "", Result.REFUSED, reason)
+
+
+def _told(answers: Iterable[Answer]) -> Iterator[bytes]:
+    for number, answer in enumerate(answers, start=1):
+        told = {"line": number, "message_id": answer.message_id, "result": answer.result}
+        if answer.reason:
+            told["reason"] = answer.reason
+        yield orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE)

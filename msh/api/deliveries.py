@@ -1,0 +1,117 @@
+"""`deliveries`: a pull consumer takes messages and settles them."""
+
+from django.http import Http404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.parsers import JSONParser
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from msh.flows import pull
+from msh.models import Consumer, Delivery, InboundMessage, Scope
+from msh.protocol.delivery_events import DeliveryState
+
+from . import schema
+from .documents import INBOUND, InboundDocument
+from .inbound import add_content, documents, fitting
+from .query import Form, told
+from .view import ApiView
+
+TAKE_LIMIT = 100
+STATES = [state.value for state in DeliveryState]
+
+
+class Take(Form):
+    consumer = serializers.SlugField(max_length=63)
+    limit = serializers.IntegerField(min_value=1, max_value=TAKE_LIMIT, default=10)
+
+
+class TakenDocument(InboundDocument):
+    delivery = serializers.IntegerField()
+    attempt = serializers.IntegerField()
+    lease_seconds = serializers.IntegerField(help_text="time to settle it")
+
+
+class TakenDocuments(Form):
+    results = TakenDocument(many=True)
+
+
+class Settle(Form):
+    attempt = serializers.IntegerField(min_value=1, max_value=2**31 - 1)
+    outcome = serializers.ChoiceField([outcome.value for outcome in pull.Outcome])
+    reason = serializers.CharField(max_length=1000, default="", allow_blank=True)
+    external_id = serializers.CharField(
+        max_length=1000, default="", allow_blank=True, help_text="What your system calls it."
+    )
+
+
+class SettledDocument(Form):
+    delivery = serializers.IntegerField()
+    attempt = serializers.IntegerField()
+    state = serializers.ChoiceField(STATES)
+
+
+class TakeView(ApiView):
+    scopes = {"POST": Scope.CONSUME}
+    parser_classes = [JSONParser]
+
+    @extend_schema(
+        operation_id="take_deliveries",
+        request=Take,
+        responses={200: TakenDocuments, **schema.problems(400, 404, 409, 411, 413, 415, 422)},
+    )
+    def post(self, request: Request) -> Response:
+        """Lease the next message of each pair to the caller, with its payloads: at most `limit`.
+
+        Settle each before its lease is over. A pair's next message is given after that. Content
+        beyond 32 MiB is left out: get it from `inbound/{id}/payloads/{number}`.
+        """
+        form = told(request, Take)
+        consumer = Consumer.objects.filter(name=form["consumer"]).first()
+        if consumer is None:
+            raise Http404(f"There is no consumer {form['consumer']}: manage.py consumer adds it.")
+        taken = {one.message.pk: one for one in pull.take(consumer, form["limit"])}
+        rows = InboundMessage.objects.filter(pk__in=taken).order_by("pk")
+        found = documents(rows.values_list(*INBOUND.values()))
+        add_content(fitting(found))
+        return Response(
+            {
+                "results": [
+                    {
+                        "delivery": taken[message["id"]].delivery,
+                        "attempt": taken[message["id"]].attempt,
+                        "lease_seconds": consumer.lease,
+                        **message,
+                    }
+                    for message in found
+                ]
+            }
+        )
+
+
+class SettleView(ApiView):
+    scopes = {"POST": Scope.CONSUME}
+    parser_classes = [JSONParser]
+
+    @extend_schema(
+        operation_id="settle_delivery",
+        request=Settle,
+        responses={200: SettledDocument, **schema.problems(400, 404, 409, 411, 413, 415, 422)},
+    )
+    def post(self, request: Request, id: int) -> Response:  # noqa: A002
+        """Say how an attempt ended. One that is not the latest any more changes nothing: `state`
+        says what it is now.
+        """
+        form = told(request, Settle)
+        delivery = Delivery.objects.select_related("consumer").filter(pk=id).first()
+        if delivery is None:
+            raise Http404(f"There is no delivery {id}: take it first.")
+        state = pull.settle(
+            delivery.consumer,
+            delivery.pk,
+            form["attempt"],
+            pull.Outcome(form["outcome"]),
+            reason=form["reason"],
+            external_id=form["external_id"],
+        )
+        return Response({"delivery": id, "attempt": form["attempt"], "state": state.value})

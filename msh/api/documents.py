@@ -1,0 +1,158 @@
+"""What the API tells of each thing: for its OpenAPI document, in the order it is told."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db.models import Count, F, Max, OuterRef, QuerySet, Subquery
+from django.db.models.functions import Coalesce
+from rest_framework import serializers
+
+from msh.models import (
+    Attempt,
+    InboundState,
+    Incident,
+    OutboundMessage,
+    OutboundState,
+)
+from msh.protocol.lane import LaneState
+from msh.protocol.vocabulary import DeliverySemantics
+
+LINK_STATES = [state.value for state in LaneState]
+
+Document = serializers.Serializer[Any]
+
+
+class MessageDocument(Document):
+    """What an outbound and an inbound message have in common."""
+
+    id = serializers.IntegerField()
+    message_id = serializers.CharField()
+    partner = serializers.CharField()
+    tpa_id = serializers.CharField()
+    semantics = serializers.ChoiceField([s.value for s in DeliverySemantics])
+    service_interface = serializers.CharField()
+    action = serializers.CharField()
+    conversation_id = serializers.CharField()
+    ref_to_message_id = serializers.CharField(allow_blank=True)
+    sequence_number = serializers.IntegerField(allow_null=True)
+    epoch = serializers.IntegerField(allow_null=True)
+    size = serializers.IntegerField(help_text="bytes of its payloads")
+
+
+_COMMON: Mapping[str, Any] = {
+    "id": F("pk"),
+    "message_id": F("message_id"),
+    "partner": F("link__partner__name"),
+    "tpa_id": F("agreement__tpa_id"),
+    "state": F("state"),
+    "semantics": F("semantics"),
+    "service_interface": F("service_interface"),
+    "action": F("action"),
+    "conversation_id": F("conversation_id"),
+    "ref_to_message_id": F("ref_to_message_id"),
+    "sequence_number": F("sequence_number"),
+    "epoch": F("epoch"),
+}
+
+
+class OutboundDocument(MessageDocument):
+    """A message that was submitted."""
+
+    state = serializers.ChoiceField(OutboundState.choices)
+    submitted_at = serializers.DateTimeField()
+    ended_at = serializers.DateTimeField(allow_null=True)
+    attempts = serializers.IntegerField()
+
+
+def _attempts() -> Coalesce:
+    made = Attempt.objects.filter(message=OuterRef("pk")).order_by()
+    last = made.values("message").annotate(last=Max("number")).values("last")
+    return Coalesce(Subquery(last), F("earlier_attempts"))
+
+
+OUTBOUND: Mapping[str, Any] = {
+    **_COMMON,
+    "size": F("size"),
+    "submitted_at": F("submitted_at"),
+    "ended_at": F("completed_at"),
+    "attempts": _attempts(),
+}
+
+
+class PayloadDocument(Document):
+    number = serializers.IntegerField(help_text="from 1")
+    content_type = serializers.CharField()
+    label = serializers.CharField(allow_blank=True)  # type: ignore[assignment]
+    description = serializers.CharField(allow_blank=True)
+    size = serializers.IntegerField(help_text="bytes")
+    content_base64 = serializers.CharField(required=False, help_text="where it was asked for")
+
+
+class InboundDocument(MessageDocument):
+    """A message that was accepted."""
+
+    position = serializers.IntegerField(help_text="its place in the feed")
+    state = serializers.ChoiceField(InboundState.choices)
+    received_at = serializers.DateTimeField()
+    payloads = PayloadDocument(many=True)
+
+
+INBOUND: Mapping[str, Any] = {
+    "position": F("feed_position"),
+    **_COMMON,
+    "received_at": F("received_at"),
+}
+
+
+class LinkDocument(Document):
+    """The lane to a partner."""
+
+    id = serializers.IntegerField()
+    partner = serializers.CharField()
+    state = serializers.ChoiceField(LINK_STATES)
+    next_number = serializers.IntegerField()
+    in_flight = serializers.CharField(allow_null=True, help_text="MessageId")
+    retries_spent = serializers.IntegerField()
+    due = serializers.DateTimeField(allow_null=True)
+    suspended_since = serializers.DateTimeField(allow_null=True)
+    suspended_for = serializers.CharField(allow_blank=True)
+    suspended_detail = serializers.CharField(allow_blank=True)
+    queued = serializers.IntegerField(help_text="messages that wait behind it")
+
+
+def _queued() -> Coalesce:
+    queue: QuerySet[OutboundMessage, Any] = OutboundMessage.objects.queued().order_by()
+    queue = queue.filter(link=OuterRef("pk"))
+    return Coalesce(Subquery(queue.values("link").annotate(n=Count("pk")).values("n")), 0)
+
+
+LINK: Mapping[str, Any] = {
+    "id": F("pk"),
+    "partner": F("partner__name"),
+    "state": F("state"),
+    "next_number": F("next_number"),
+    "in_flight": F("in_flight__message_id"),
+    "retries_spent": F("retries_spent"),
+    "due": F("due"),
+    "suspended_since": F("suspended_since"),
+    "suspended_for": F("suspended_for"),
+    "suspended_detail": F("suspended_detail"),
+    "queued": _queued(),
+}
+
+
+class IncidentDocument(serializers.ModelSerializer[Incident]):
+    partner = serializers.CharField(source="partner.name")
+
+    class Meta:
+        model = Incident
+        fields = [
+            *("id", "partner", "direction", "kind", "message_id", "detail", "count"),
+            *("opened_at", "last_at", "resolved_at", "resolved_by", "resolution"),
+        ]
+
+
+INCIDENT: Mapping[str, Any] = {
+    name: F("partner__name") if name == "partner" else F(name)
+    for name in IncidentDocument.Meta.fields
+}

@@ -1,0 +1,160 @@
+"""`links` and `incidents`: what an operator sees and does in the console, for programs."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.parsers import JSONParser
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from msh.flows import operate
+from msh.models import Incident, OutboundLink, Scope
+from msh.protocol.lane import LaneState
+
+from . import schema
+from .access import require_permissions
+from .documents import INCIDENT, LINK, LINK_STATES, IncidentDocument, LinkDocument
+from .query import Form, PageQuery, asked, page, told
+from .view import ApiView, actor
+
+REASON_LIMIT = 500
+
+
+class LinksQuery(PageQuery):
+    state = serializers.ChoiceField(LINK_STATES, required=False)
+
+
+class LinksPage(Form):
+    results = LinkDocument(many=True)
+    next = serializers.IntegerField(allow_null=True)
+
+
+class IncidentsQuery(PageQuery):
+    open = serializers.BooleanField(required=False, help_text="Only those that are, or are not.")
+
+
+class IncidentsPage(Form):
+    results = IncidentDocument(many=True)
+    next = serializers.IntegerField(allow_null=True)
+
+
+class Reason(Form):
+    reason = serializers.CharField(
+        max_length=REASON_LIMIT, help_text="Kept in the history with the user of the token."
+    )
+
+
+class LinkStateDocument(Form):
+    id = serializers.IntegerField()
+    partner = serializers.CharField()
+    state = serializers.ChoiceField(LINK_STATES)
+
+
+class LinksView(ApiView):
+    scopes = {"GET": Scope.OPERATE}
+
+    @extend_schema(
+        operation_id="list_links",
+        parameters=[LinksQuery],
+        responses={200: LinksPage, **schema.problems(400)},
+    )
+    def get(self, request: Request) -> Response:
+        """The lanes to our partners, by id."""
+        require_permissions(request, "msh.view_outboundlink")
+        query = asked(request, LinksQuery)
+        links = OutboundLink.objects.all()
+        if "state" in query:
+            links = links.filter(state=query["state"])
+        return Response(page(links, LINK, query))
+
+
+class VerbView(ApiView):
+    """A verb of the console on one link: its flow, and its permission."""
+
+    scopes = {"POST": Scope.OPERATE}
+    parser_classes = [JSONParser]
+    verb: ClassVar[str]
+    flow: ClassVar[Callable[..., LaneState]]
+
+    def act(self, request: Request, key: int) -> Response:
+        require_permissions(request, "msh.view_outboundlink", f"msh.{self.verb}_outboundlink")
+        reason = told(request, Reason)["reason"]
+        link = get_object_or_404(OutboundLink.objects.select_related("partner"), pk=key)
+        state = type(self).flow(link.partner, actor(request, reason))
+        return Response({"id": key, "partner": link.partner.name, "state": state.value})
+
+
+_VERB: dict[str, Any] = {
+    "request": Reason,
+    "responses": {200: LinkStateDocument, **schema.problems(400, 404, 409, 411, 413, 415, 422)},
+}
+
+
+class SuspendView(VerbView):
+    verb = "suspend"
+    flow = operate.suspend
+
+    @extend_schema(operation_id="suspend_link", **_VERB)
+    def post(self, request: Request, id: int) -> Response:  # noqa: A002
+        """Send nothing more to the partner. The message in flight stays in flight."""
+        return self.act(request, id)
+
+
+class ResumeView(VerbView):
+    verb = "resume"
+    flow = operate.resume
+
+    @extend_schema(operation_id="resume_link", **_VERB)
+    def post(self, request: Request, id: int) -> Response:  # noqa: A002
+        """Retry counter to zero, and the same bytes of the uncompleted message first."""
+        return self.act(request, id)
+
+
+class SendNowView(VerbView):
+    verb = "send_now"
+    flow = operate.send_now
+
+    @extend_schema(operation_id="send_link_now", **_VERB)
+    def post(self, request: Request, id: int) -> Response:  # noqa: A002
+        """Send the message in flight again at once. No retry is spent."""
+        return self.act(request, id)
+
+
+class IncidentsView(ApiView):
+    scopes = {"GET": Scope.OPERATE}
+
+    @extend_schema(
+        operation_id="list_incidents",
+        parameters=[IncidentsQuery],
+        responses={200: IncidentsPage, **schema.problems(400)},
+    )
+    def get(self, request: Request) -> Response:
+        """What an operator has to mend, or had to, by id."""
+        require_permissions(request, "msh.view_incident")
+        query = asked(request, IncidentsQuery)
+        incidents = Incident.objects.all()
+        if "open" in query:
+            incidents = incidents.filter(resolved_at__isnull=query["open"])
+        return Response(page(incidents, INCIDENT, query))
+
+
+class ResolveView(ApiView):
+    scopes = {"POST": Scope.OPERATE}
+    parser_classes = [JSONParser]
+
+    @extend_schema(
+        operation_id="resolve_incident",
+        request=Reason,
+        responses={200: IncidentDocument, **schema.problems(400, 404, 409, 411, 413, 415, 422)},
+    )
+    def post(self, request: Request, id: int) -> Response:  # noqa: A002
+        """Close an incident. Nothing is sent, accepted or changed by it."""
+        require_permissions(request, "msh.view_incident", "msh.resolve_incident")
+        reason = told(request, Reason)["reason"]
+        incident = get_object_or_404(Incident.objects.select_related("partner"), pk=id)
+        operate.resolve(incident, actor(request, reason))
+        incident.refresh_from_db()
+        return Response(IncidentDocument(incident).data)

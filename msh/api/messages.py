@@ -1,0 +1,231 @@
+"""`messages`: submit one; find those that were submitted, their history and payloads."""
+
+from typing import IO, Any
+
+from django.conf import settings
+from django.db.models import QuerySet
+from django.http import Http404, HttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.parsers import BaseParser, MultiPartParser
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from msh import wire
+from msh.flows import story
+from msh.flows.submit import keep
+from msh.models import OutboundLink, OutboundMessage, OutboundPayload, OutboundState, Scope
+
+from . import schema
+from .documents import OUTBOUND, OutboundDocument
+from .problems import Refused, Unreadable
+from .query import Form, PageQuery, asked, page, text
+from .room import require_room
+from .submission import Agreements, Submission, Values, of_form, of_json, prepared
+from .view import ApiView, attachment
+
+_OVERHEAD = 1 << 20  # bytes of a request that are not payloads
+
+
+class JsonMessageParser(BaseParser):
+    media_type = "application/json"
+
+    def parse(
+        self, stream: IO[bytes], media_type: str | None = None, parser_context: Any = None
+    ) -> Values:
+        return of_json(stream.read())
+
+
+class FormMessageParser(MultiPartParser):
+    def parse(self, *args: Any, **kwargs: Any) -> Values:  # type: ignore[override]
+        form = super().parse(*args, **kwargs)
+        return of_form(form.data, form.files)
+
+
+class MessageQuery(PageQuery):
+    partner = text()
+    tpa_id = text()
+    state = serializers.ChoiceField(OutboundState.choices, required=False)
+    conversation_id = text()
+    message_id = text()
+    sequence_number = serializers.IntegerField(min_value=1, max_value=2**31 - 1, required=False)
+    since = serializers.DateTimeField(required=False, help_text="Submitted then or later.")
+    until = serializers.DateTimeField(required=False, help_text="Submitted before then.")
+    order = serializers.ChoiceField(["id", "-id"], default="id")
+
+
+class WhichQuery(Form):
+    partner = text(help_text="Where several partners have a message of this MessageId.")
+
+
+class MessagesPage(Form):
+    results = OutboundDocument(many=True)
+    next = serializers.IntegerField(allow_null=True)
+
+
+class MomentDocument(Form):
+    at = serializers.DateTimeField()
+    direction = serializers.CharField()
+    partner = serializers.CharField()
+    event = serializers.CharField()
+    from_state = serializers.CharField(allow_blank=True)
+    to_state = serializers.CharField(allow_blank=True)
+    actor = serializers.CharField()
+    detail = serializers.CharField(allow_blank=True)
+
+
+class HistoryDocument(Form):
+    results = MomentDocument(many=True)
+
+
+_FILTERS = {
+    "partner": "link__partner__name",
+    "tpa_id": "agreement__tpa_id",
+    "state": "state",
+    "conversation_id": "conversation_id",
+    "message_id": "message_id",
+    "sequence_number": "sequence_number",
+    "since": "submitted_at__gte",
+    "until": "submitted_at__lt",
+}
+
+
+class MessagesView(ApiView):
+    scopes = {"GET": Scope.READ, "POST": Scope.SEND}
+    parser_classes = [JsonMessageParser, FormMessageParser]
+
+    def body_limit(self) -> int:
+        limit: int = settings.MSH_MESSAGE_LIMIT
+        return limit * 4 // 3 + _OVERHEAD  # as base64
+
+    @extend_schema(
+        operation_id="list_messages",
+        parameters=[MessageQuery],
+        responses={200: MessagesPage, **schema.problems(400)},
+    )
+    def get(self, request: Request) -> Response:
+        """Messages that were submitted, by id: a page goes on where the one before ended."""
+        query = asked(request, MessageQuery)
+        found = OutboundMessage.objects.all()
+        if "message_id" in query:
+            found = found.filter(link__in=_links())
+        found = found.filter(**{_FILTERS[name]: query[name] for name in _FILTERS if name in query})
+        return Response(page(found, OUTBOUND, query))
+
+    @extend_schema(
+        operation_id="submit_message",
+        parameters=[
+            OpenApiParameter(
+                "Idempotency-Key",
+                location=OpenApiParameter.HEADER,
+                description="The MessageId, where the body has none.",
+            )
+        ],
+        request={
+            "application/json": Submission,
+            "multipart/form-data": schema.FORM,
+        },
+        responses={
+            200: OutboundDocument,
+            201: OutboundDocument,
+            **schema.problems(400, 409, 411, 413, 415, 422),
+        },
+    )
+    def post(self, request: Request) -> Response:
+        """Submit one message. 201: it is kept. 200: it was kept before, and this is the same.
+
+        409: its MessageId was used for other content. 422: do not send it again as it is. 503, or
+        no answer: send the same again, with the same MessageId.
+        """
+        require_room()
+        data: Any = request.data
+        values = _named(data, request.headers.get("Idempotency-Key"))
+        agreements = Agreements()
+        agreements.look_up([values.get("tpa_id")])
+        stored, is_new = keep(prepared(values, agreements))
+        return Response(_document(stored), status=201 if is_new else 200)
+
+
+class MessageView(ApiView):
+    scopes = {"GET": Scope.READ}
+
+    @extend_schema(
+        operation_id="get_message",
+        parameters=[WhichQuery],
+        responses={200: OutboundDocument, **schema.problems(400, 404)},
+    )
+    def get(self, request: Request, message_id: str) -> Response:
+        """One message that was submitted."""
+        return Response(_document(_find(request, message_id)))
+
+
+class HistoryView(ApiView):
+    scopes = {"GET": Scope.READ}
+
+    @extend_schema(
+        operation_id="get_history",
+        parameters=[WhichQuery],
+        responses={200: HistoryDocument, **schema.problems(400, 404)},
+    )
+    def get(self, request: Request, message_id: str) -> Response:
+        """Everything that happened to messages of this MessageId, sent and received, by time."""
+        query = asked(request, WhichQuery)
+        moments = [
+            {name: getattr(moment, name) for name in moment.__slots__}
+            for moment in story.folded(story.story_of(message_id))
+            if query.get("partner") in (None, moment.partner)
+        ]
+        if not moments:
+            raise Http404(f"Nothing is known of {message_id!r}.")
+        return Response({"results": moments})
+
+
+class PayloadView(ApiView):
+    scopes = {"GET": Scope.READ_PAYLOAD}
+
+    @extend_schema(
+        operation_id="get_payload",
+        parameters=[WhichQuery],
+        responses={(200, "*/*"): OpenApiTypes.BINARY, **schema.problems(400, 404)},
+    )
+    def get(self, request: Request, message_id: str, number: int) -> HttpResponse:
+        """The bytes of a payload, as they were submitted. `number` from 1."""
+        message = _find(request, message_id)
+        part = OutboundPayload.objects.filter(message=message, position=number).first()
+        if part is None:
+            raise Http404(f"Message {message_id!r} has no payload {number}, or no longer.")
+        content = wire.part_content(bytes(part.wire), message.boundary)
+        return attachment(content, part.content_type, part.label)
+
+
+def _named(values: Values, key: str | None) -> Values:
+    """With the Idempotency-Key as its MessageId. Raises Refused if it has another."""
+    if key is None:
+        return values
+    if values.get("message_id", key) != key:
+        raise Refused("Idempotency-Key", "Idempotency-Key: it is not the message_id, leave it out")
+    return {**values, "message_id": key}
+
+
+def _links() -> QuerySet[OutboundLink, Any]:
+    """All of them: MessageIds are found by (link, MessageId)."""
+    return OutboundLink.objects.values("pk")
+
+
+def _find(request: Request, message_id: str) -> OutboundMessage:
+    query = asked(request, WhichQuery)
+    found = OutboundMessage.objects.filter(link__in=_links(), message_id=message_id)
+    if "partner" in query:
+        found = found.filter(link__partner__name=query["partner"])
+    match list(found.defer("head")[:2]):
+        case [message]:
+            return message
+        case []:
+            raise Http404(f"There is no message {message_id!r}.")
+    raise Unreadable("partner", "Several partners have such a message: add ?partner=NAME.")
+
+
+def _document(message: OutboundMessage) -> dict[str, Any]:
+    rows = OutboundMessage.objects.filter(pk=message.pk).values_list(*OUTBOUND.values())
+    return dict(zip(OUTBOUND, rows.get(), strict=True))

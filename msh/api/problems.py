@@ -1,0 +1,164 @@
+"""Errors as problem documents (RFC 9457): what is wrong, in which field, and the cure."""
+
+import logging
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import psycopg
+from django.core.exceptions import SuspiciousOperation
+from django.db import IntegrityError, InterfaceError, InternalError, OperationalError
+from django.http import Http404, HttpRequest, JsonResponse
+from django.views.decorators.csrf import csrf_exempt
+from rest_framework import exceptions, serializers, status
+from rest_framework.renderers import JSONRenderer
+from rest_framework.response import Response
+
+from msh.flows.operate import NotPossible
+from msh.flows.pull import SettleRefused
+from msh.flows.submit import MessageIdReused, PartnerClosed, SubmitRefused
+
+logger = logging.getLogger(__name__)
+
+RETRY_AFTER = 5  # seconds
+CLOSED_FOR = 60  # seconds after which an application may ask again whether a partner is open
+
+TITLES = {
+    400: "The request cannot be read",
+    401: "No token, or an unknown one",
+    403: "Not allowed",
+    404: "Not found",
+    405: "Not a method of this address",
+    406: "Nothing of that type is here",
+    409: "In conflict with what is kept",
+    411: "The length is missing",
+    413: "Too large",
+    415: "A body of that type is not taken",
+    422: "Refused: do not send it again as it is",
+    429: "Too many requests: wait, then try again",
+    500: "An error of ours",
+    503: "Not now: try again",
+}
+
+
+class ProblemRenderer(JSONRenderer):
+    media_type = "application/problem+json"
+
+
+class Problem(serializers.Serializer[Any]):
+    """A problem document. `field` names the field that is wrong, where it is one."""
+
+    type = serializers.CharField(help_text="about:blank: `status` says what kind it is")
+    title = serializers.CharField()
+    status = serializers.IntegerField()
+    detail = serializers.CharField(help_text="what is wrong, and the cure")
+    field = serializers.CharField(required=False)
+
+
+class Refused(exceptions.APIException):
+    """A field of the request is wrong."""
+
+    status_code: int = status.HTTP_422_UNPROCESSABLE_ENTITY
+
+    def __init__(self, field: str, detail: str) -> None:
+        super().__init__(detail)
+        self.field = field
+
+
+class Unreadable(Refused):
+    status_code = status.HTTP_400_BAD_REQUEST
+
+
+class TooLarge(Refused):
+    status_code = status.HTTP_413_REQUEST_ENTITY_TOO_LARGE
+
+
+class LengthRequired(exceptions.APIException):
+    status_code = status.HTTP_411_LENGTH_REQUIRED
+    default_detail = "Send the body with a Content-Length, not in chunks."
+
+
+class Conflict(exceptions.APIException):
+    status_code = status.HTTP_409_CONFLICT
+
+
+class NotNow(exceptions.APIException):
+    """Nothing was kept. `wait` in seconds."""
+
+    status_code = status.HTTP_503_SERVICE_UNAVAILABLE
+
+    def __init__(self, detail: str, wait: int = RETRY_AFTER) -> None:
+        super().__init__(detail)
+        self.wait = wait
+
+
+def handler(error: Exception, context: dict[str, Any]) -> Response:
+    """REST framework's exception handler: every answer that is not what was asked for."""
+    known = _as_api_exception(error)
+    headers = {}
+    if known.status_code == 401:
+        headers["WWW-Authenticate"] = 'Bearer realm="api"'
+    wait = getattr(known, "wait", None)
+    if wait is not None:
+        headers["Retry-After"] = str(math.ceil(wait))
+    document = _document(known.status_code, _text(known.detail), getattr(known, "field", ""))
+    request = context["request"]
+    request.accepted_renderer = ProblemRenderer()
+    request.accepted_media_type = ProblemRenderer.media_type
+    answer = Response(document, known.status_code, headers=headers)
+    answer.content_type = ProblemRenderer.media_type
+    return answer
+
+
+@csrf_exempt
+def not_found(request: HttpRequest) -> JsonResponse:
+    """An address that is none of ours, below `/api/`."""
+    text = f"{request.path} is no address of this API: see /api/docs"
+    return JsonResponse(_document(404, text), status=404, content_type=ProblemRenderer.media_type)
+
+
+_Translation = Callable[[Any], exceptions.APIException]
+
+
+def _store_fails(error: Exception) -> exceptions.APIException:
+    logger.warning("503 to an application, the store does not answer: %s", error)
+    return NotNow("The store is not available or busy, nothing was kept.")
+
+
+# The first that fits counts. What fits none is an error of ours.
+_TRANSLATIONS: Sequence[tuple[tuple[type[Exception], ...], _Translation]] = (
+    (
+        (exceptions.ParseError, RecursionError, SuspiciousOperation, OSError),
+        lambda error: Unreadable("", f"The body is not what its Content-Type says: {error}"),
+    ),
+    ((exceptions.APIException,), lambda error: error),
+    ((MessageIdReused, NotPossible, SettleRefused), lambda error: Conflict(str(error))),
+    ((PartnerClosed,), lambda error: NotNow(str(error), CLOSED_FOR)),
+    ((SubmitRefused,), lambda error: Refused(error.field, str(error))),
+    ((Http404,), lambda error: exceptions.NotFound(str(error))),
+    (
+        (OperationalError, InterfaceError, InternalError, IntegrityError, psycopg.OperationalError),
+        _store_fails,
+    ),
+)
+
+
+def _as_api_exception(error: Exception) -> exceptions.APIException:
+    for kinds, translate in _TRANSLATIONS:
+        if isinstance(error, kinds):
+            return translate(error)
+    logger.error("500 to an application", exc_info=error)
+    return exceptions.APIException("An error of ours: nothing was kept. It is in the log.")
+
+
+def _document(code: int, detail: str, field: str = "") -> dict[str, Any]:
+    document = {"type": "about:blank", "title": TITLES[code], "status": code, "detail": detail}
+    return document | ({"field": field} if field else {})
+
+
+def _text(detail: Any) -> str:
+    if isinstance(detail, dict):
+        return "; ".join(f"{field}: {_text(reason)}" for field, reason in detail.items())
+    if isinstance(detail, list):
+        return " ".join(map(_text, detail))
+    return str(detail)

@@ -1,0 +1,43 @@
+"""What the OpenAPI document says beyond what the views show by themselves."""
+
+from typing import Any
+
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+
+from .problems import Problem
+from .submission import TEXTS
+
+ALWAYS = (401, 403, 429, 503)
+
+
+def problems(*codes: int) -> dict[tuple[int, str], type[Problem]]:
+    """Responses that are problem documents: these, and those that every address has."""
+    return {(code, "application/problem+json"): Problem for code in sorted({*codes, *ALWAYS})}
+
+
+FORM: dict[str, Any] = {
+    "type": "object",
+    "additionalProperties": False,
+    "description": "As in JSON, a field each, and a file `payload` for each payload.",
+    "required": ["tpa_id", "service_interface", "action"],
+    "properties": {
+        **{name: {"type": "string"} for name in sorted(TEXTS)},
+        "payload": {"type": "array", "items": {"type": "string", "format": "binary"}},
+    },
+}
+
+
+def close_requests(result: Any, **_: Any) -> Any:
+    """Hook of drf-spectacular: a body with an unknown field is refused."""
+    for name, component in result["components"]["schemas"].items():
+        if name.endswith("Request"):
+            component["additionalProperties"] = False
+    return result
+
+
+class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    target_class = "msh.api.access.TokenAuthentication"
+    name = "token"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+        return {"type": "http", "scheme": "bearer", "description": "manage.py token NAME"}

@@ -1,0 +1,193 @@
+"""A message as an application writes it: JSON, a line of NDJSON, or multipart/form-data."""
+
+from base64 import b64decode
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import orjson
+from django.core.files.uploadedfile import UploadedFile
+from django.http import QueryDict
+from django.utils.datastructures import MultiValueDict
+from rest_framework import serializers
+
+from msh.flows.submit import prepare
+from msh.models import NewMessage
+from msh.protocol.message import Payload
+from msh.protocol.vocabulary import DeliverySemantics
+from partners.models import Agreement
+
+from .problems import Refused, Unreadable
+
+
+class PayloadSubmission(serializers.Serializer[Any]):
+    """Give either `content` or `content_base64`."""
+
+    content = serializers.CharField(required=False, help_text="text")
+    content_base64 = serializers.CharField(required=False)
+    content_type = serializers.CharField(default="application/xml")
+    label = serializers.CharField(required=False)  # type: ignore[assignment]
+    description = serializers.CharField(required=False)
+
+
+class Submission(serializers.Serializer[Any]):
+    """A message to send. Its MessageId says which one it is."""
+
+    tpa_id = serializers.CharField(help_text="TPAId of the agreement")
+    partner = serializers.CharField(
+        required=False, help_text="Its name, where several have an agreement of this TPAId."
+    )
+    service_interface = serializers.CharField()
+    action = serializers.CharField()
+    message_id = serializers.CharField(required=False)
+    conversation_id = serializers.CharField(required=False, help_text="Else the MessageId.")
+    ref_to_message_id = serializers.CharField(required=False)
+    semantics = serializers.ChoiceField(
+        [semantics.value for semantics in DeliverySemantics],
+        required=False,
+        help_text="Else the agreement's.",
+    )
+    payloads = PayloadSubmission(many=True, required=False)
+
+
+Values = Mapping[str, Any]
+"""A Submission as it was read, not checked yet."""
+
+_FIELDS: frozenset[str] = frozenset(Submission().fields)
+TEXTS = _FIELDS - {"payloads"}
+_REQUIRED = ("tpa_id", "service_interface", "action")
+_PAYLOAD_FIELDS = frozenset(PayloadSubmission().fields)
+_SEMANTICS = frozenset({None, *(semantics.value for semantics in DeliverySemantics)})
+_REPLACEMENT = "\ufffd"  # what Django puts for bytes of a form that are not UTF-8
+
+
+class Agreements:
+    """Those that messages name, looked up once a request."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, list[Agreement]] = {}
+
+    def look_up(self, tpa_ids: Iterable[Any]) -> None:
+        """Find the agreements of these, all at once."""
+        wanted = {one for one in tpa_ids if isinstance(one, str) and "\0" not in one}
+        missing = wanted - self._known.keys()
+        if missing:
+            self._known |= {tpa_id: [] for tpa_id in missing}
+            found = Agreement.objects.filter(tpa_id__in=missing).select_related("partner")
+            for agreement in found:
+                self._known[agreement.tpa_id].append(agreement)
+
+    def of(self, tpa_id: str, partner: str | None) -> Agreement:
+        """The one agreement that is meant, of those looked up. Raises Refused."""
+        found = self._known.get(tpa_id, [])
+        if partner is not None:
+            found = [agreement for agreement in found if agreement.partner.name == partner]
+        match found:
+            case [agreement]:
+                return agreement
+            case []:
+                whose = f" with partner {partner}" if partner else ""
+                text = f"tpa_id: there is no agreement {tpa_id}{whose}, add it"
+                raise Refused("tpa_id", text)
+        raise Refused("partner", f"partner: several have an agreement {tpa_id}, say which")
+
+
+def of_json(text: bytes) -> Values:
+    """From a JSON object. Raises Unreadable."""
+    try:
+        values = orjson.loads(text)
+    except ValueError as problem:
+        raise Unreadable("", f"this is not JSON in UTF-8: {problem}") from None
+    if not isinstance(values, dict):
+        raise Unreadable("", "a message is a JSON object")
+    return values
+
+
+def of_form(fields: QueryDict, files: "MultiValueDict[str, UploadedFile[bytes]]") -> Values:
+    """From multipart/form-data: a field each, and a file `payload` for each payload."""
+    _refuse_unknown(files, frozenset({"payload"}), "")
+    _refuse_unknown(fields, TEXTS, "")
+    for name, values in fields.lists():
+        if len(values) > 1:
+            raise Refused(name, f"{name}: it is given {len(values)} times")
+        if _REPLACEMENT in values[0]:
+            raise Refused(name, f"{name}: it is not UTF-8")
+    payloads = [
+        {
+            "content": file.read(),
+            "content_type": file.content_type or "application/octet-stream",
+            "label": file.name,
+        }
+        for file in files.getlist("payload")
+    ]
+    return {**fields.dict(), "payloads": payloads}
+
+
+def prepared(values: Values, agreements: Agreements) -> NewMessage:
+    """As it will be kept. Raises Refused or SubmitRefused."""
+    _refuse_unknown(values, _FIELDS, "")
+    for name, value in values.items():
+        if not isinstance(value, str) and name != "payloads":
+            raise Refused(name, f"{name}: it is text, not {_shown(value)}")
+    for name in _REQUIRED:
+        if not values.get(name):
+            raise Refused(name, f"{name} is missing: give it a value")
+    semantics = values.get("semantics")
+    if semantics not in _SEMANTICS:
+        names = ", ".join(semantics.value for semantics in DeliverySemantics)
+        raise Refused("semantics", f"semantics: it is one of {names}")
+    payloads = values.get("payloads", [])
+    if not isinstance(payloads, list):
+        raise Refused("payloads", f"payloads: it is a list, not {_shown(payloads)}")
+    return prepare(
+        agreements.of(values["tpa_id"], values.get("partner")),
+        values["service_interface"],
+        values["action"],
+        [_payload(one, n) for n, one in enumerate(payloads, start=1)],
+        message_id=values.get("message_id"),
+        conversation_id=values.get("conversation_id"),
+        ref_to_message_id=values.get("ref_to_message_id", ""),
+        semantics=semantics,
+    )
+
+
+def _payload(values: Any, position: int) -> Payload:
+    where = f"payloads[{position}]"
+    if not isinstance(values, dict):
+        raise Refused(where, f"{where}: it is an object, not {_shown(values)}")
+    _refuse_unknown(values, _PAYLOAD_FIELDS, f"{where}.")
+    for name in ("content_type", "label", "description"):
+        if not isinstance(values.get(name, ""), str):
+            raise Refused(f"{where}.{name}", f"{where}.{name}: it is text")
+    return Payload(
+        _content(values, where),
+        values.get("content_type", "application/xml"),
+        label=values.get("label", ""),
+        description=values.get("description", ""),
+    )
+
+
+def _content(values: Values, where: str) -> bytes:
+    match values.get("content"), values.get("content_base64"):
+        case str(text), None:
+            return text.encode()
+        case bytes(content), None:
+            return content
+        case None, str(encoded):
+            try:
+                return b64decode(encoded, validate=True)
+            except ValueError as problem:
+                name = f"{where}.content_base64"
+                raise Refused(name, f"{name}: this is not base64: {problem}") from None
+    name = f"{where}.content"
+    raise Refused(name, f"{name}: give either content, which is text, or content_base64")
+
+
+def _refuse_unknown(given: Iterable[Any], known: frozenset[str], where: str) -> None:
+    if not known.issuperset(given):
+        name = f"{where}{min(set(given) - known)}"[:100]
+        raise Refused(name, f"{name!r} is no field: there are {', '.join(sorted(known))}")
+
+
+def _shown(value: Any) -> str:
+    """A JSON value of the wrong kind, in the word for its kind."""
+    return "null" if value is None else type(value).__name__

@@ -1,0 +1,44 @@
+from django.urls import path, re_path, register_converter
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
+
+from . import deliveries, inbound, links, messages, problems
+from .bulk import BulkView
+
+
+class MessageIdConverter:
+    """A MessageId may hold a slash, and no NUL."""
+
+    regex = r"[^\0]+"
+
+    def to_python(self, value: str) -> str:
+        return value
+
+    def to_url(self, value: str) -> str:
+        return value
+
+
+register_converter(MessageIdConverter, "message_id")
+
+app_name = "api"
+urlpatterns = [
+    path("schema", SpectacularAPIView.as_view(), name="schema"),
+    path("docs", SpectacularSwaggerView.as_view(url_name="api:schema"), name="docs"),
+    path("v1/messages", messages.MessagesView.as_view()),
+    path("v1/messages/bulk", BulkView.as_view()),
+    path("v1/messages/<message_id:message_id>/history", messages.HistoryView.as_view()),
+    path(
+        "v1/messages/<message_id:message_id>/payloads/<int:number>", messages.PayloadView.as_view()
+    ),
+    path("v1/messages/<message_id:message_id>", messages.MessageView.as_view()),
+    path("v1/inbound", inbound.FeedView.as_view()),
+    path("v1/inbound/<int:id>/payloads/<int:number>", inbound.PayloadView.as_view()),
+    path("v1/deliveries/take", deliveries.TakeView.as_view()),
+    path("v1/deliveries/<int:id>/settle", deliveries.SettleView.as_view()),
+    path("v1/links", links.LinksView.as_view()),
+    path("v1/links/<int:id>/suspend", links.SuspendView.as_view()),
+    path("v1/links/<int:id>/resume", links.ResumeView.as_view()),
+    path("v1/links/<int:id>/send-now", links.SendNowView.as_view()),
+    path("v1/incidents", links.IncidentsView.as_view()),
+    path("v1/incidents/<int:id>/resolve", links.ResolveView.as_view()),
+    re_path("", problems.not_found),
+]

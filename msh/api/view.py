@@ -1,0 +1,56 @@
+"""What every view of the API shares."""
+
+from typing import Any
+from urllib.parse import quote
+
+from django.http import HttpResponse
+from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from msh.flows.advance import Actor
+from msh.models import Scope
+
+from .access import HasScope, TokenAuthentication, TokenThrottle
+from .problems import LengthRequired, ProblemRenderer, TooLarge, handler
+
+SMALL = 64 * 1024  # bytes
+
+
+class ApiView(APIView):
+    """`scopes`: what a token needs, by method."""
+
+    authentication_classes = [TokenAuthentication]
+    permission_classes = [HasScope]
+    throttle_classes = [TokenThrottle]
+    renderer_classes = [JSONRenderer, ProblemRenderer]
+    scopes: dict[str, Scope] = {}
+
+    def body_limit(self) -> int:
+        """Bytes of a request's body, at most."""
+        return SMALL
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        if "HTTP_TRANSFER_ENCODING" in request.META:
+            raise LengthRequired
+        if int(request.META.get("CONTENT_LENGTH") or 0) > self.body_limit():
+            raise TooLarge("", f"A request has at most {self.body_limit()} bytes here.")
+
+    def get_exception_handler(self) -> Any:
+        return handler
+
+
+def actor(request: Request, reason: str) -> Actor:
+    """Who acts, as the history has it: the token's user, and through which token."""
+    return Actor(request.user.get_username(), f"{reason} (API token {request.auth})")
+
+
+def attachment(content: bytes, content_type: str, name: str) -> HttpResponse:
+    """A partner's bytes: for a program, never to be shown by a browser."""
+    headers = {
+        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(name or 'payload', safe='')}",
+        "Content-Security-Policy": "sandbox",
+        "X-Content-Type-Options": "nosniff",
+    }
+    return HttpResponse(content, content_type, headers=headers)

@@ -1,0 +1,132 @@
+"""Application → MSH, by the thousand: what `submit` does to one message, in one transaction."""
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+import psycopg
+from django.db import Error as DatabaseError
+from django.db import IntegrityError, OperationalError, transaction
+
+from msh.faults import CrashPoint, reach
+from msh.flows import advance
+from msh.flows.nudge import Nudge, nudge
+from msh.flows.submit import PartnerClosed
+from msh.models import NewMessage, OutboundLink, hot
+from partners.models import Partner
+
+_PASSING = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
+
+_KNOWN = """
+    SELECT known.link_id, known.message_id, known.content_digest
+    FROM unnest(%s::bigint[], %s::text[]) AS asked (link_id, message_id)
+    JOIN msh_outboundmessage known USING (link_id, message_id)
+"""
+
+
+class Result(StrEnum):
+    ACCEPTED = "accepted"
+    KNOWN = "known"
+    REFUSED = "refused"
+
+
+class Answer(NamedTuple):
+    """What became of a message; why, if it was refused."""
+
+    message_id: str
+    result: Result
+    reason: str = ""
+
+
+_REUSED = "message_id: it was submitted before with other content, give the changed message another"
+
+Entry = NewMessage | Answer
+"""A message, or the answer to one that was refused before it got here."""
+
+
+def submit_all(blocks: Iterable[Sequence[Entry]]) -> list[Answer]:
+    """Keep all messages that are not known, in this order and together; an answer to each entry.
+
+    `blocks` is iterated again if the first try was in the way of others. Raises IntegrityError or
+    OperationalError, with nothing kept, if the second was too.
+    """
+    try:
+        answers = _together(blocks)
+    except (IntegrityError, OperationalError) as error:
+        if not _may_pass(error):
+            raise
+        answers = _together(blocks)
+    nudge(Nudge.CARRY)
+    return answers
+
+
+def _may_pass(error: DatabaseError) -> bool:
+    return isinstance(error, IntegrityError) or isinstance(error.__cause__, _PASSING)
+
+
+def _together(blocks: Iterable[Sequence[Entry]]) -> list[Answer]:
+    with transaction.atomic():
+        links = _Links()
+        answers = [answer for block in blocks for answer in _kept(block, links)]
+        reach(CrashPoint.SUBMIT_BEFORE_COMMIT)
+    reach(CrashPoint.SUBMIT_AFTER_COMMIT)
+    return answers
+
+
+def _kept(block: Sequence[Entry], links: "_Links") -> list[Answer]:
+    new = [entry for entry in block if isinstance(entry, NewMessage)]
+    links.look_up(one.agreement.partner for one in new)
+    digests = _known(new, links)
+    answers: list[Answer] = []
+    fresh: list[NewMessage] = []
+    for entry in block:
+        if isinstance(entry, Answer):
+            answers.append(entry)
+            continue
+        key = (links[entry.agreement.partner_id], entry.message_id)
+        digest = digests.get(key)
+        if digest is None and entry.agreement.partner_id in links.closed:
+            closed = str(PartnerClosed(entry.agreement.partner))
+            answers.append(Answer(entry.message_id, Result.REFUSED, closed))
+            continue
+        if digest is None:
+            digests[key] = entry.content_digest
+            fresh.append(entry)
+        answers.append(_answer(entry, digest))
+    if fresh:
+        advance.submitted_together(fresh, links)
+    return answers
+
+
+def _answer(new: NewMessage, digest: bytes | None) -> Answer:
+    """`digest`: that of the message which is known by its MessageId."""
+    if digest is None:
+        return Answer(new.message_id, Result.ACCEPTED)
+    if digest == new.content_digest:
+        return Answer(new.message_id, Result.KNOWN)
+    return Answer(new.message_id, Result.REFUSED, _REUSED)
+
+
+def _known(new: Sequence[NewMessage], links: "_Links") -> dict[tuple[int, str], bytes]:
+    asked = [links[one.agreement.partner_id] for one in new]
+    rows = hot.fetch(_KNOWN, (asked, [one.message_id for one in new]))
+    return {(row.link_id, row.message_id): row.content_digest for row in rows}
+
+
+class _Links(dict[int, int]):
+    """Link id by partner id. `closed`: partners that operators have closed to applications."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.closed: set[int] = set()
+
+    def look_up(self, partners: Iterable[Partner]) -> None:
+        """Find the links of these. What is made with the first message to a partner, is made."""
+        missing = {partner.pk: partner for partner in partners if partner.pk not in self}
+        used = OutboundLink.objects.filter(partner__in=list(missing), partner__in_use=True)
+        self.update(used.values_list("partner_id", "pk") if missing else ())
+        for key, partner in missing.items():
+            if key not in self:
+                self[key] = advance.use_outbound_link(partner).pk
+        closed = Partner.objects.filter(pk__in=list(missing), accepts=False)
+        self.closed.update(closed.values_list("pk", flat=True) if missing else ())

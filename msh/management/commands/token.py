@@ -1,0 +1,73 @@
+"""`manage.py token NAME --scopes send,read`: a token for the REST API."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.core.management.base import CommandError
+
+from msh.flows.tokens import TokenRefused, make, revoke
+from msh.management.cli import MshCommand
+from msh.models import ApiToken, Scope
+
+COLUMNS = ("name", "user", "scopes", "created")
+
+
+class Command(MshCommand):
+    help = "Make a token for the REST API and print its secret, which is shown only now."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("name", nargs="?", help="who will hold it; none: list the tokens")
+        parser.add_argument(
+            "--scopes", help=f"separated by commas, of {', '.join(Scope.values)} (send,read)"
+        )
+        parser.add_argument(
+            "--user", help="who is said to do what is done with it (one of the token's name)"
+        )
+        parser.add_argument("--revoke", action="store_true", help="end it")
+
+    def handle(self, *args: Any, name: str | None, **options: Any) -> None:
+        if name is None:
+            self._list(as_json=options["json"])
+        elif options["revoke"]:
+            self._revoke(name, as_json=options["json"])
+        else:
+            self._make(name, options)
+
+    def _list(self, *, as_json: bool) -> None:
+        tokens = ApiToken.objects.select_related("user")
+        rows = [
+            {
+                "name": token.name,
+                "user": token.user.get_username(),
+                "scopes": ",".join(token.scopes),
+                "created": token.created,
+            }
+            for token in tokens
+        ]
+        self.answer_rows(rows, COLUMNS, as_json=as_json)
+
+    def _revoke(self, name: str, *, as_json: bool) -> None:
+        try:
+            revoke(name)
+        except TokenRefused as refused:
+            raise CommandError(str(refused)) from None
+        self.answer({"token": name, "revoked": True}, f"Token {name} is revoked.", as_json=as_json)
+
+    def _make(self, name: str, options: dict[str, Any]) -> None:
+        scopes = (options["scopes"] or f"{Scope.SEND},{Scope.READ}").split(",")
+        try:
+            token, secret = make(name, scopes, self._user(options["user"]))
+        except TokenRefused as refused:
+            raise CommandError(str(refused)) from None
+        answer = {"token": name, "scopes": token.scopes, "secret": secret}
+        self.answer(answer, secret, as_json=options["json"])
+
+    def _user(self, name: str | None) -> Any:
+        if name is None:
+            return None
+        user = get_user_model().objects.filter(username=name).first()
+        if user is None:
+            raise CommandError(f"There is no user {name!r}: add it in the console.")
+        return user

@@ -1,0 +1,124 @@
+"""New messages by COPY: into every table that `hot.SUBMIT_MESSAGE` writes, what it writes."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from django.db import connection
+
+from . import hot
+from .new_message import NewMessage
+
+_KEYS = """
+    SELECT array_agg(nextval('msh_outboundmessage_id_seq')) AS keys FROM generate_series(1, %s)
+"""
+_COLUMNS: Mapping[str, Mapping[str, str]] = {
+    "msh_outboundmessage": {
+        "id": "int8",
+        "link_id": "int8",
+        "agreement_id": "int8",
+        "message_id": "text",
+        "semantics": "text",
+        "state": "text",
+        "conversation_id": "text",
+        "service_interface": "text",
+        "action": "text",
+        "ref_to_message_id": "text",
+        "submitted_at": "int8",
+        "content_digest": "bytea",
+        "size": "int4",
+        "boundary": "text",
+    },
+    "msh_outboundpayload": {
+        "message_id": "int8",
+        "position": "int2",
+        "content_type": "text",
+        "content_id": "text",
+        "label": "text",
+        "description": "text",
+        "wire": "bytea",
+    },
+    "msh_history": {
+        "at": "int8",
+        "partner_id": "int8",
+        "direction": "text",
+        "subject": "text",
+        "message_id": "text",
+        "event": "text",
+        "from_state": "text",
+        "to_state": "text",
+        "detail": "text",
+    },
+}
+"""Types as they are written; a time is an int8 in COPY's binary format: see `_time`."""
+
+_EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def copy_in(new: Sequence[NewMessage], links: Mapping[int, int]) -> None:
+    """Write them in this order, in the caller's transaction. `links`: partner id to link id.
+
+    Raises IntegrityError if a MessageId is known: then the transaction is at its end.
+    """
+    (row,) = hot.fetch(_KEYS, (len(new),))
+    messages = list(zip(row.keys, new, strict=True))
+    _copy("msh_outboundmessage", (_message(key, one, links) for key, one in messages))
+    _copy("msh_outboundpayload", (row for key, one in messages for row in _payloads(key, one)))
+    _copy("msh_history", map(_history, new))
+
+
+def _copy(table: str, rows: Iterable[Sequence[Any]]) -> None:
+    columns = _COLUMNS[table]
+    statement = f"COPY {table} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
+    with (
+        connection.cursor() as cursor,
+        connection.wrap_database_errors,
+        cursor.copy(statement) as copy,
+    ):
+        copy.set_types(list(columns.values()))
+        for row in rows:
+            copy.write_row(row)
+
+
+def _message(key: int, new: NewMessage, links: Mapping[int, int]) -> tuple[Any, ...]:
+    return (
+        key,
+        links[new.agreement.partner_id],
+        new.agreement.pk,
+        new.message_id,
+        new.semantics,
+        "queued",
+        new.conversation_id,
+        new.service_interface,
+        new.action,
+        new.ref_to_message_id,
+        _time(new.submitted_at),
+        new.content_digest,
+        new.size,
+        new.boundary,
+    )
+
+
+def _payloads(key: int, new: NewMessage) -> Iterator[tuple[Any, ...]]:
+    for position, (payload, part) in enumerate(zip(new.payloads, new.parts, strict=True), start=1):
+        yield (
+            key,
+            position,
+            payload.content_type,
+            payload.content_id,
+            payload.label,
+            payload.description,
+            part,
+        )
+
+
+def _history(new: NewMessage) -> tuple[Any, ...]:
+    at, partner_id = _time(new.submitted_at), new.agreement.partner_id
+    what = ("out", "message", new.message_id, "MessageSubmitted")
+    return (at, partner_id, *what, "", "queued", "")
+
+
+def _time(at: datetime) -> int:
+    """As PostgreSQL has it: microseconds since 2000."""
+    return (at - _EPOCH) // _MICROSECOND

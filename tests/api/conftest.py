@@ -1,0 +1,50 @@
+"""An application with a token, in front of the world of the flows."""
+
+from collections.abc import Callable
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+
+from msh.flows.tokens import make
+from msh.models import Scope
+from tests.api.application import Application
+from tests.flows.world import World, make_world
+
+Tokens = Callable[..., Application]
+
+
+@pytest.fixture
+def world(db: None) -> World:
+    return make_world()
+
+
+@pytest.fixture
+def token(db: None) -> Tokens:
+    """`token("send", "read", may=("suspend_outboundlink",))`: an application that holds one."""
+
+    def given(*scopes: str, may: tuple[str, ...] = ()) -> Application:
+        name = f"shop-{User.objects.count()}"
+        made, secret = make(name, scopes)
+        permissions = Permission.objects.filter(codename__in=may)
+        assert len(permissions) == len(may)
+        made.user.user_permissions.set(permissions)
+        return Application(secret, name)
+
+    return given
+
+
+@pytest.fixture
+def shop(token: Tokens) -> Application:
+    """May do all that an application may, and nothing in the console."""
+    return token(*(scope.value for scope in Scope if scope != Scope.OPERATE))
+
+
+@pytest.fixture
+def administrator(db: None) -> Client:
+    client = Client()
+    client.force_login(
+        User.objects.create_superuser("admin"),
+        backend="django.contrib.auth.backends.ModelBackend",
+    )
+    return client

@@ -1,0 +1,261 @@
+"""`POST messages/bulk`: an answer for each line, and all accepted ones kept together."""
+
+import gzip
+import json
+import zlib
+from typing import Any
+
+import pytest
+
+from msh.api import bulk
+from msh.models import History, OutboundMessage, OutboundPayload
+from partners.models import Partner
+from tests.api.application import Application, order, results
+from tests.api.test_access import assert_problem
+from tests.api.test_submit import WRONG
+from tests.flows.world import World, make_world
+
+pytestmark = pytest.mark.django_db
+
+
+def kept() -> list[str]:
+    """MessageIds in the order of sending."""
+    return list(OutboundMessage.objects.order_by("pk").values_list("message_id", flat=True))
+
+
+@pytest.mark.requirement("001-01", "001-02")
+def test_lines_are_kept_in_their_order_and_sent(world: World, shop: Application) -> None:
+    names = [f"m-{n}" for n in (3, 1, 2)]
+    answer = shop.bulk(order(world, name) for name in names)
+    assert (answer.status, answer.content_type) == (200, "application/x-ndjson")
+    assert answer.lines == [
+        {"line": n, "message_id": name, "result": "accepted"}
+        for n, name in enumerate(names, start=1)
+    ]
+    assert kept() == names
+    world.settle()
+    assert world.received() == names
+
+
+def row_of(model: Any, without: set[str], **key: Any) -> dict[str, Any]:
+    row = model.objects.filter(**key).values().get()
+    shown = {name: bytes(v) if isinstance(v, memoryview) else v for name, v in row.items()}
+    return {name: value for name, value in shown.items() if name not in without}
+
+
+@pytest.mark.parametrize("semantics", ["OnceAndOnlyOnce", "BestEffort"])
+def test_message_in_bulk_is_kept_as_one_alone_is(shop: Application, semantics: str) -> None:
+    """Column by column, in every table, but for ids, times and the boundary."""
+    alone, among = make_world(), make_world()
+    payload = {"content": "<ä/>", "label": "l", "description": "d", "content_type": "text/xml"}
+    fields: dict[str, Any] = {
+        "conversation_id": "c",
+        "ref_to_message_id": "r",
+        "semantics": semantics,
+        "payloads": [payload, {"content_base64": "AP8="}],
+    }
+    shop.post("messages", order(alone, "m", **fields))
+    shop.bulk([order(among, "m", **fields)])
+    boundaries = []
+    found = []
+    for one in (alone, among):
+        message = OutboundMessage.objects.get(link=one.link)
+        boundaries.append(message.boundary)
+        differing = {"id", "link_id", "agreement_id", "submitted_at", "content_digest", "boundary"}
+        parts = [
+            row_of(OutboundPayload, {"id", "message_id"}, message=message, position=n)
+            for n in (1, 2)
+        ]
+        for part in parts:
+            part["wire"] = part["wire"].replace(message.boundary.encode(), b"BOUNDARY")
+        history = row_of(History, {"id", "at", "partner_id"}, partner=one.there)
+        found.append([row_of(OutboundMessage, differing, pk=message.pk), parts, history])
+    assert found[0] == found[1]
+    assert boundaries[0] != boundaries[1]
+
+
+@pytest.mark.requirement("001-05", "001-18", "001-21")
+def test_known_lines_are_said_to_be_known(world: World, shop: Application) -> None:
+    shop.post("messages", order(world, "m-1"))
+    lines = [
+        order(world, "m-1"),
+        order(world, "m-2"),
+        order(world, "m-2"),
+        order(world, "m-2", action="Old"),
+        order(world, "m-1", action="Old"),
+    ]
+    answer = shop.bulk(lines)
+    assert results(answer) == ["known", "accepted", "known", "refused", "refused"]
+    assert "other content" in answer.lines[3]["reason"]
+    assert kept() == ["m-1", "m-2"]
+    assert results(shop.bulk(lines)) == ["known", "known", "known", "refused", "refused"]
+    assert OutboundPayload.objects.count() == History.objects.count() == 2
+
+
+def test_same_bulk_is_known_across_blocks(
+    world: World, shop: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "_BLOCK_LINES", 2)
+    lines = [order(world, f"m-{n % 5}") for n in range(10)]
+    assert results(shop.bulk(lines)) == ["accepted"] * 5 + ["known"] * 5
+    assert kept() == [f"m-{n}" for n in range(5)]
+
+
+BAD_LINES: list[tuple[bytes, str]] = [
+    (b"", "not JSON"),
+    (b"{", "not JSON"),
+    (b"[]", "JSON object"),
+    (b'{"message_id": "\xff"}', "not JSON in UTF-8"),
+    (b'{"message_id": "\\ud800"}', "not JSON in UTF-8"),
+    (b"[" * 5000, "not JSON"),
+    (b"\x00", "not JSON"),
+    (b'{"message_id": 5}', "text, not int"),
+    (b'{"message_id": ["m"], "tpa_id": {}}', "text, not list"),
+    (b'{"message_id": "m", "tpa_id": "tpa\\u0000"}', "service_interface is missing"),
+]
+
+
+@pytest.mark.requirement("001-04")
+@pytest.mark.parametrize(("line", "said"), BAD_LINES)
+def test_bad_line_is_refused_and_its_neighbours_are_kept(
+    world: World, shop: Application, line: bytes, said: str
+) -> None:
+    answer = shop.bulk([order(world, "m-1"), line, order(world, "m-3")])
+    assert results(answer) == ["accepted", "refused", "accepted"]
+    assert said in answer.lines[1]["reason"]
+    assert kept() == ["m-1", "m-3"]
+
+
+@pytest.mark.requirement("001-04")
+@pytest.mark.parametrize(("changed", "field", "said"), WRONG)
+def test_wrong_line_is_refused_for_what_one_alone_is(
+    world: World, shop: Application, changed: dict[str, Any], field: str, said: str
+) -> None:
+    wrong = {**order(world, "m-2"), **changed}
+    answer = shop.bulk([order(world, "m-1"), wrong, order(world, "m-3")])
+    assert results(answer) == ["accepted", "refused", "accepted"]
+    assert answer.lines[1]["message_id"] == wrong["message_id"]
+    assert said in answer.lines[1]["reason"]
+    assert kept() == ["m-1", "m-3"]
+
+
+def test_line_without_a_message_id(world: World, shop: Application) -> None:
+    answer = shop.bulk([order(world), order(world, "")])
+    assert results(answer) == ["refused", "refused"]
+    assert "message_id is missing" in answer.lines[0]["reason"]
+
+
+def test_payload_of_thirty_megabytes_is_refused_alone(world: World, shop: Application) -> None:
+    large = order(world, "m-2", payloads=[{"content": "x" * 30_000_000}])
+    answer = shop.bulk([order(world, "m-1"), large, order(world, "m-3")])
+    assert results(answer) == ["accepted", "refused", "accepted"]
+    assert "30000000 bytes" in answer.lines[1]["reason"]
+    assert kept() == ["m-1", "m-3"]
+
+
+def line(world: World, message_id: str) -> bytes:
+    return json.dumps(order(world, message_id)).encode()
+
+
+def test_lines_without_gzip_and_with_an_end(world: World, shop: Application) -> None:
+    body = line(world, "m-1") + b"\n" + line(world, "m-2") + b"\r\n"
+    assert results(shop.bulk_body(body)) == ["accepted", "accepted"]
+
+
+def test_lines_that_are_cut_anywhere(
+    world: World, shop: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "_PIECE", 7)
+    names = [f"m-{n}" for n in range(4)]
+    shop.bulk(order(world, name) for name in names)
+    assert kept() == names
+
+
+def test_most_lines(world: World, shop: Application) -> None:
+    body = b"{}\n" * 5_000
+    assert results(shop.bulk_body(body)) == ["refused"] * 5_000
+    answer = shop.bulk_body(line(world, "m-1") + b"\n" + body)
+    assert_problem(answer, 413, "at most 5000 lines")
+    assert kept() == []
+
+
+def test_gzip_bomb_is_stopped(world: World, shop: Application) -> None:
+    beginning = line(world, "m-1") + b"\n"
+    bomb = gzip.compress(beginning + b" " * (40 * 1024 * 1024))
+    assert len(bomb) < 100_000
+    assert_problem(shop.bulk_body(bomb, "gzip"), 413, "bytes of lines")
+    assert kept() == []
+
+
+def test_body_that_is_too_large(shop: Application) -> None:
+    assert_problem(shop.bulk_body(b" " * (32 * 1024 * 1024 + 1)), 413, "33554432 bytes")
+
+
+@pytest.mark.parametrize("cut", [1, 30])
+def test_gzip_that_ends_in_the_middle(world: World, shop: Application, cut: int) -> None:
+    whole = gzip.compress(b"\n".join(line(world, f"m-{n}") for n in range(9)))
+    assert_problem(shop.bulk_body(whole[:-cut], "gzip"), 400, "ends in the middle")
+    assert kept() == []
+
+
+@pytest.mark.parametrize("piece", [1, 1 << 18])
+def test_something_behind_the_gzip(
+    world: World, shop: Application, monkeypatch: pytest.MonkeyPatch, piece: int
+) -> None:
+    monkeypatch.setattr(bulk, "_PIECE", piece)
+    two = gzip.compress(line(world, "m-1") + b"\n") + gzip.compress(line(world, "m-2"))
+    assert_problem(shop.bulk_body(two, "gzip"), 400, "send one gzip")
+    assert kept() == []
+
+
+def test_gzip_that_is_broken(world: World, shop: Application) -> None:
+    whole = bytearray(gzip.compress(b"\n".join(line(world, f"m-{n}") for n in range(600))))
+    whole[-6] ^= 1  # of its checksum
+    assert_problem(shop.bulk_body(bytes(whole), "gzip"), 400, "not gzip")
+    assert kept() == []
+
+
+@pytest.mark.parametrize(
+    ("body", "encoding", "status"),
+    [
+        (b"", "gzip", 400),
+        (b"{}", "gzip", 400),
+        (zlib.compress(b"{}"), "gzip", 400),
+        (b"{}", "br", 400),
+    ],
+)
+def test_body_that_cannot_be_read(
+    shop: Application, body: bytes, encoding: str, status: int
+) -> None:
+    assert_problem(shop.bulk_body(body, encoding), status)
+
+
+def test_body_of_another_type(shop: Application) -> None:
+    assert_problem(shop.ask("POST", "messages/bulk", b"{}", "application/json"), 415)
+
+
+def test_first_messages_to_a_partner(world: World, shop: Application) -> None:
+    assert not world.there.in_use
+    assert results(shop.bulk([order(world, "m-1")])) == ["accepted"]
+    world.there.refresh_from_db()
+    assert world.there.in_use
+
+
+def test_partner_that_is_closed_to_applications(world: World, shop: Application) -> None:
+    other = make_world()
+    shop.bulk([order(world, "m-1")])
+    Partner.objects.filter(pk=world.there.pk).update(accepts=False)
+
+    answer = shop.bulk([order(world, "m-1"), order(world, "m-2"), order(other, "m-3")])
+
+    assert results(answer) == ["known", "refused", "accepted"]
+    assert "closed to applications" in answer.lines[1]["reason"]
+    assert kept() == ["m-1", "m-3"]
+
+
+def test_statements_do_not_grow_with_the_lines(
+    world: World, shop: Application, django_assert_max_num_queries: Any
+) -> None:
+    shop.bulk([order(world, "m-0")])
+    with django_assert_max_num_queries(12):
+        shop.bulk([order(world, f"m-{n}", tpa_id=f"tpa-{n % 50}") for n in range(400)])

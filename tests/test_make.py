@@ -74,6 +74,7 @@ def test_help_names_every_command(checkout: Path) -> None:
     assert status == 0
     targets = (
         "demo",
+        "audit",
         "up",
         "test",
         "check",

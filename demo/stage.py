@@ -1,0 +1,130 @@
+"""The stage: MSHs in a chain, partners of each other, and a bad link between them."""
+
+import asyncio
+import signal
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import psycopg
+from rich.console import Console
+
+from .application import TABLE
+from .faults import Schedule
+from .machines import DemoFailed, Machine
+from .pairs import Pair, Tokens, Transport, make_tokens, setup_of
+from .proxy import Proxy, Way
+from .rows import InboundTable
+from .smtp import SMTP
+from .web import HTTP
+
+FIRST_PORT = 8101
+
+
+class Stage:
+    """`names`: of the MSHs, each a neighbour of the next. `mode`: how routers acknowledge."""
+
+    def __init__(
+        self,
+        folder: Path,
+        names: Sequence[str],
+        pairs: Sequence[Pair],
+        schedule: Schedule,
+        transport: Transport = Transport.HTTP,
+        mode: str = "hop",
+    ) -> None:
+        self.folder = folder
+        self.pairs = pairs
+        self.schedule = schedule
+        self.by_mail = transport is Transport.SMTP
+        self.mode = mode
+        self.machines = [
+            Machine(
+                name,
+                folder / name,
+                _free_port(port),
+                smtp_port=_free_port(0) if self.by_mail else 0,
+                mail_host_port=_free_port(0) if self.by_mail else 0,
+            )
+            for port, name in enumerate(names, FIRST_PORT)
+        ]
+
+    @property
+    def log(self) -> Path:
+        """What the proxy saw and did."""
+        return self.folder / "proxy.log"
+
+    @asynccontextmanager
+    async def running(self, console: Console) -> AsyncIterator[Proxy]:
+        """Everything runs for the time of the block, and is gone after it."""
+        try:
+            await self._start_machines(console)
+            async with self._proxy() as proxy:
+                console.print("Setting up partners and agreements.")
+                tokens = make_tokens(self.pairs)
+                await asyncio.gather(*(self._set_up(one, proxy, tokens) for one in self.machines))
+                yield proxy
+        finally:
+            await asyncio.gather(*(asyncio.to_thread(one.stop) for one in self.machines))
+
+    async def _start_machines(self, console: Console) -> None:
+        several = "two MSHs" if len(self.machines) == 2 else f"{len(self.machines)} MSHs"
+        console.print(f"Starting {several}: database, broker, web, worker and beat each.")
+        for machine in self.machines:
+            machine.start()
+        await asyncio.gather(*(machine.ready() for machine in self.machines))
+        for machine in self.machines:
+            with psycopg.connect(machine.database_url) as connection:
+                connection.execute(TABLE)
+
+    @asynccontextmanager
+    async def _proxy(self) -> AsyncIterator[Proxy]:
+        tables = {machine.name: InboundTable(machine.database_url) for machine in self.machines}
+        ways = [
+            Way(
+                _way(here, there),
+                here.mail_host_port,  # 0, any, unless it is known before it listens
+                there.smtp_port or there.port,
+                tables[here.name],
+            )
+            for pair in pairwise(self.machines)
+            for here, there in (pair, pair[::-1])
+        ]
+        with self.log.open("w") as log:
+            async with Proxy(ways, self.schedule, log, SMTP if self.by_mail else HTTP) as proxy:
+                yield proxy
+        for table in tables.values():
+            await table.aclose()
+
+    async def _set_up(self, machine: Machine, proxy: Proxy, tokens: Tokens) -> None:
+        ports = {
+            other.name: proxy.ports[_way(machine, other)]
+            for other in self.machines
+            if _way(machine, other) in proxy.ports
+        }
+        await machine.set_up(setup_of(machine.name, self.pairs, ports, tokens, self.mode))
+
+
+def end_on_sigterm() -> None:
+    """End on SIGTERM as on Ctrl-C: nothing stays behind."""
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+
+
+def _way(here: Machine, there: Machine) -> str:
+    """What the proxy calls the direction from one MSH to its neighbour."""
+    return f"{here.name}>{there.name}"
+
+
+def _free_port(preferred: int) -> int:
+    for port in (preferred, 0):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise DemoFailed("No free port on 127.0.0.1.")

@@ -1,0 +1,178 @@
+"""The REST API of an MSH, as one task speaks to it: one connection, overload waited out."""
+
+import gzip
+import http.client
+import json
+import logging
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+from urllib.parse import quote, urlencode, urlsplit
+
+from spark_bridge.options import Server
+
+logger = logging.getLogger(__name__)
+
+SHORTEST_WAIT = 0.25  # seconds
+LONGEST_WAIT = 30.0
+NDJSON = "application/x-ndjson"
+
+
+class ApiRefused(Exception):
+    """The MSH will not do this, however often it is asked. Its text says why."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(status, text)
+        self.status = status
+
+    def __str__(self) -> str:
+        return str(self.args[1])
+
+
+class ApiUnavailable(Exception):
+    """The MSH was overloaded or not there for all of `retryTimeout`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    status: int
+    retry_after: float
+    body: bytes
+
+
+class Client:
+    """A `with` block over one keep-alive connection. Not for several threads."""
+
+    def __init__(self, server: Server, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._server = server
+        self._sleep = sleep
+        self._parts = urlsplit(server.url)
+        self._connection: http.client.HTTPConnection | None = None
+        self.repeated = 0
+        """Requests that were sent again."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._hang_up()
+
+    def get(self, path: str, **query: object) -> Any:
+        """What the JSON at `path` says. Raises ApiRefused or ApiUnavailable."""
+        return json.loads(self.get_bytes(path, **query))
+
+    def get_bytes(self, path: str, **query: object) -> bytes:
+        given = {name: value for name, value in query.items() if value not in (None, "")}
+        target = f"{quote(path)}?{urlencode(given)}" if given else quote(path)
+        return self._ask("GET", target, b"", {}, _whole)
+
+    def submit(self, lines: Sequence[bytes], *, compress: bool = False) -> list[dict[str, Any]]:
+        """Hand over messages, one JSON object each; one answer for each, in their order.
+
+        Nobody knows what became of a request whose answer was cut, so it is sent again as it was:
+        the MSH knows its messages by their ids.
+        """
+        body = b"\n".join(lines) + b"\n"
+        headers = {"Content-Type": NDJSON}
+        if compress:
+            body, headers["Content-Encoding"] = gzip.compress(body, compresslevel=1), "gzip"
+        answer = self._ask(
+            "POST", "messages/bulk", body, headers, lambda told: told.count(b"\n") == len(lines)
+        )
+        return [json.loads(line) for line in answer.splitlines()]
+
+    def _ask(
+        self,
+        method: str,
+        target: str,
+        body: bytes,
+        headers: dict[str, str],
+        complete: Callable[[bytes], bool],
+    ) -> bytes:
+        patience = _Patience(self._server.retry_timeout, self._sleep)
+        while True:
+            try:
+                answer = self._exchange(method, target, body, headers)
+                if answer.status == 200 and complete(answer.body):
+                    return answer.body
+                trouble, wait = f"answered {answer.status}", answer.retry_after
+            except (OSError, http.client.HTTPException) as error:
+                answer = None
+                trouble, wait = f"was lost: {error or type(error).__name__}", 0.0
+            if answer is not None and not _is_temporary(answer.status):
+                raise ApiRefused(
+                    answer.status, f"{self._server.url} {trouble}: {_reason(answer.body)}"
+                )
+            self._hang_up()
+            self.repeated += 1
+            patience.wait(wait, f"{self._server.url} {trouble}")
+
+    def _exchange(self, method: str, target: str, body: bytes, headers: dict[str, str]) -> _Answer:
+        connection = self._connect()
+        connection.request(
+            method,
+            f"{self._parts.path}/{target}",
+            body or None,
+            {"Authorization": f"Bearer {self._server.token.reveal()}", **headers},
+        )
+        response = connection.getresponse()
+        return _Answer(
+            response.status, _seconds(response.getheader("Retry-After")), response.read()
+        )
+
+    def _connect(self) -> http.client.HTTPConnection:
+        if self._connection is None:
+            secure = self._parts.scheme == "https"
+            kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+            self._connection = kind(self._parts.netloc, timeout=self._server.request_timeout)
+        return self._connection
+
+    def _hang_up(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+class _Patience:
+    """Waits twice as long each time, with jitter, and `limit` seconds in all."""
+
+    def __init__(self, limit: float, sleep: Callable[[float], None]) -> None:
+        self._left = limit
+        self._sleep = sleep
+        self._next = SHORTEST_WAIT
+
+    def wait(self, at_least: float, trouble: str) -> None:
+        """Raises ApiUnavailable when the wait would be longer than what is left."""
+        # Never before the server's time, and not all tasks at the same moment.
+        seconds = at_least + self._next * random.uniform(0.5, 1.0)
+        if seconds > self._left:
+            raise ApiUnavailable(f"{trouble}; option retryTimeout allows no further wait.")
+        logger.warning("%s: waiting %.1f s", trouble, seconds)
+        self._left -= seconds
+        self._next = min(2 * self._next, LONGEST_WAIT)
+        self._sleep(seconds)
+
+
+def _whole(_: bytes) -> bool:
+    """Of an answer with a length, http.client knows by itself."""
+    return True
+
+
+def _is_temporary(status: int) -> bool:
+    """200: an answer that was cut. 500: nobody knows what was kept, as after a lost connection."""
+    return status in (200, 408, 429) or status >= 500
+
+
+def _seconds(retry_after: str | None) -> float:
+    """0 for a date or nonsense: our own wait is long enough."""
+    return min(float(retry_after), 3600.0) if retry_after and retry_after.isdigit() else 0.0
+
+
+def _reason(body: bytes) -> str:
+    """The detail of a problem document, or the beginning of what came instead."""
+    try:
+        return str(json.loads(body)["detail"])
+    except (ValueError, KeyError, TypeError):
+        return body[:200].decode(errors="replace") or "without a word"

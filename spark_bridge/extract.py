@@ -1,0 +1,139 @@
+"""Extract: accepted messages to Parquet, payload XML to columns by XPath; run again, it goes on.
+
+    spark-submit spark_bridge/extract.py --url https://msh.example --token-file token \\
+        --output orders --columns orders.toml
+
+Each run adds a folder `positions=AFTER-UNTIL` of what has come since the last one. A payload that
+is no XML leaves its columns null, and says so in `payload_error`: exit status 1.
+"""
+
+import re
+import sys
+import tomllib
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import Element, ParseError, fromstring
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col, udf
+from pyspark.sql.types import StringType, StructField, StructType
+
+from spark_bridge.files import UNFINISHED, drop_unfinished, finish, names_in
+from spark_bridge.job import JobFailed, Summary, add_server, parser_of, run, server_options
+
+_FINISHED = re.compile(r"positions=\d+-(\d+)")
+ERROR = "payload_error"
+
+
+@dataclass(frozen=True, slots=True)
+class PayloadColumns:
+    """The file of --columns: from one payload of each message, a column for each path."""
+
+    paths: Mapping[str, str]
+    """Column → ElementTree's XPath from the document element; at its end `@name` may stand."""
+    namespaces: Mapping[str, str]
+    payload: int
+    """Its number, from 1."""
+
+    def values(self, payloads: list[Any]) -> dict[str, str | None]:
+        """Of a message; `payload_error` says why there are none."""
+        content = next((one["content"] for one in payloads if one["number"] == self.payload), None)
+        if content is None:
+            return {ERROR: f"there is no payload {self.payload}"}
+        try:
+            root = fromstring(bytes(content))  # noqa: S314 - expat expands no entities beyond bounds
+        except (ParseError, LookupError, ValueError) as error:
+            return {ERROR: f"no XML: {error}"}
+        return {name: self._value(root, path) for name, path in self.paths.items()}
+
+    def check(self) -> None:
+        """Raises SyntaxError for what is no path, KeyError for an unknown prefix."""
+        for path in self.paths.values():
+            self._value(Element("Document"), path)
+
+    def _value(self, root: Element, path: str) -> str | None:
+        elements, _, attribute = path.rpartition("@")
+        if attribute and path.startswith("@"):
+            return root.get(attribute)
+        if not elements:
+            return root.findtext(path, None, dict(self.namespaces))
+        found = root.find(elements.rstrip("/"), dict(self.namespaces))
+        return None if found is None else found.get(attribute)
+
+
+def main(words: list[str] | None = None) -> int:
+    return run(extract, _parser().parse_args(words), "MSH extract")
+
+
+def extract(spark: SparkSession, arguments: Namespace) -> Summary:
+    columns = read_columns(arguments.columns) if arguments.columns else None
+    after = last_position(arguments.output)
+    feed = (
+        spark.read.format("ebxml")
+        .options(**server_options(arguments), startingPosition=after)
+        .options(pageSize=arguments.page_size, numPartitions=arguments.partitions)
+        .load()
+    )
+    unfinished = f"{arguments.output}/{UNFINISHED}"
+    rows = feed if columns is None else _with_columns(feed, columns)
+    rows = rows.drop("payloads") if arguments.without_payloads else rows
+    rows.write.mode("overwrite").parquet(unfinished)
+    written = spark.read.schema(rows.schema).parquet(unfinished)
+    count, until = written.agg({"*": "count", "position": "max"}).first() or (0, None)
+    errors = 0 if columns is None else written.where(col(ERROR).isNotNull()).count()
+    if until is None:
+        drop_unfinished(arguments.output)
+    else:
+        finish(arguments.output, f"positions={after}-{until}")
+    counts = {"messages": count, "payload_errors": errors, "position": until or after}
+    return Summary(good=errors == 0, counts=counts)
+
+
+def last_position(output: str) -> int:
+    """Up to where earlier runs have come; 0 if there were none."""
+    matches = (_FINISHED.fullmatch(name) for name in names_in(output))
+    return max((int(match[1]) for match in matches if match), default=0)
+
+
+def _with_columns(feed: DataFrame, columns: PayloadColumns) -> DataFrame:
+    names = (*columns.paths, ERROR)
+    struct = StructType([StructField(name, StringType()) for name in names])
+    values = udf(columns.values, struct, useArrow=False)  # Arrow would need pandas
+    return feed.withColumn("_values", values("payloads")).select(*feed.columns, "_values.*")
+
+
+def read_columns(path: str) -> PayloadColumns:
+    """Raises JobFailed with what is wrong in the file."""
+    try:
+        document = tomllib.loads(Path(path).read_text())
+        columns = PayloadColumns(
+            paths=document["columns"],
+            namespaces=document.get("namespaces", {}),
+            payload=int(document.get("payload", 1)),
+        )
+        columns.check()
+    except OSError as error:
+        raise JobFailed(f"{path} cannot be read: {error.strerror}.") from None
+    except KeyError as error:
+        raise JobFailed(f"{path}: {error} is missing.") from None
+    except (SyntaxError, ValueError, TypeError, AttributeError) as error:
+        raise JobFailed(f"{path} is no file of columns: {error}.") from None
+    return columns
+
+
+def _parser() -> ArgumentParser:
+    parser = parser_of("extract", __doc__)
+    add_server(parser)
+    parser.add_argument("--output", required=True, metavar="FOLDER", help="of Parquet")
+    parser.add_argument("--columns", metavar="FILE", help="TOML: docs/spark.md")
+    parser.add_argument("--without-payloads", action="store_true", help="the columns only")
+    parser.add_argument("--partitions", type=int, default=8, help="tasks of the reading (8)")
+    parser.add_argument("--page-size", type=int, default=500, help="messages of a request (500)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

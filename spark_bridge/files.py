@@ -1,0 +1,36 @@
+"""Files beside the messages, on whatever file system Arrow knows: a path, file:, hdfs:, s3:, gs:"""
+
+from typing import Any
+
+UNFINISHED = "_unfinished"
+"""Folder of a job's output that nobody reads: it gets its name when all is in it."""
+
+
+def file_system(location: str) -> tuple[Any, str]:
+    """The pyarrow.fs.FileSystem of a path or URI, and the path in it."""
+    from pyarrow import fs  # noqa: PLC0415 - here only: not every task needs it
+
+    if "://" in location or location.startswith("file:"):
+        found, path = fs.FileSystem.from_uri(location)
+        return found, path
+    return fs.LocalFileSystem(), location
+
+
+def names_in(folder: str) -> list[str]:
+    """None, if it is not there."""
+    from pyarrow import fs  # noqa: PLC0415
+
+    files, root = file_system(folder)
+    found = files.get_file_info(fs.FileSelector(root, allow_not_found=True))
+    return [each.base_name for each in found]
+
+
+def finish(output: str, name: str) -> None:
+    """Give the unfinished folder of an output its name."""
+    files, root = file_system(output)
+    files.move(f"{root}/{UNFINISHED}", f"{root}/{name}")
+
+
+def drop_unfinished(output: str) -> None:
+    files, root = file_system(output)
+    files.delete_dir(f"{root}/{UNFINISHED}")

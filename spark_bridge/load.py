@@ -1,0 +1,113 @@
+"""Load: the rows of a source become messages, each once, however often the job is run.
+
+    spark-submit spark_bridge/load.py --url https://msh.example --token-file token \\
+        --source orders.csv --format csv --read header=true --mapping orders.toml --job-id monday
+
+Done with rejected rows set aside (--rejected): exit status 1.
+"""
+
+import sys
+import tempfile
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import element_at, split
+
+from spark_bridge.job import (
+    JobFailed,
+    Summary,
+    add_server,
+    parser_of,
+    read_json,
+    run,
+    server_options,
+)
+from spark_bridge.mapping import read_mapping
+from spark_bridge.order import ordered_by_pair
+
+FORMATS = ("csv", "json", "parquet", "jdbc", "documents")
+
+
+def main(words: list[str] | None = None) -> int:
+    return run(load, _parser().parse_args(words), "MSH load")
+
+
+def load(spark: SparkSession, arguments: Namespace) -> Summary:
+    mapping = read_mapping(arguments.mapping)
+    messages = mapping.messages(read_source(spark, arguments))
+    options = server_options(arguments) | dict(arguments.option)
+    if mapping.id_column:
+        options["idColumn"] = mapping.id_column
+    else:
+        options |= {"keyColumns": ",".join(mapping.key_columns), "jobId": arguments.job_id or ""}
+    if not arguments.job_id and not mapping.id_column:
+        raise JobFailed("--job-id is missing: with key_columns it makes the MessageIds.")
+    if mapping.order_column:
+        messages = ordered_by_pair(messages, mapping.order_column)
+        options["orderColumn"] = mapping.order_column
+    if arguments.rejected:
+        options["rejectedPath"] = arguments.rejected
+    with tempfile.TemporaryDirectory() as folder:
+        counted = str(Path(folder) / "counted.json")
+        writer = messages.write.format("ebxml").mode("append")
+        writer.options(**options, summaryPath=counted).save()
+        counts = read_json(counted)
+    rows = counts["accepted"] + counts["known"] + counts["rejected"]
+    return Summary(good=counts["rejected"] == 0, counts={"rows": rows, **counts})
+
+
+def read_source(spark: SparkSession, arguments: Namespace) -> DataFrame:
+    """As a DataFrame. A folder of documents has the columns path, name, content, length and
+    modificationTime."""
+    options = dict(arguments.read)
+    if arguments.format == "jdbc":
+        if "dbtable" not in options and "query" not in options:
+            raise JobFailed("A JDBC source needs --read dbtable=NAME or --read query=SELECT.")
+        return spark.read.format("jdbc").options(url=arguments.source, **options).load()
+    if arguments.format == "documents":
+        files = spark.read.format("binaryFile").options(**options).load(arguments.source)
+        return files.withColumn("name", element_at(split("path", "/"), -1))
+    return spark.read.format(arguments.format).options(**options).load(arguments.source)
+
+
+def add_source(parser: ArgumentParser, *, required: bool = True) -> None:
+    parser.add_argument("--source", required=required, help="path, or JDBC address, of the rows")
+    parser.add_argument("--format", choices=FORMATS, required=required)
+    parser.add_argument(
+        "--read",
+        action="append",
+        default=[],
+        type=_setting,
+        metavar="NAME=VALUE",
+        help="an option of Spark's reader, such as header=true",
+    )
+    parser.add_argument("--mapping", required=required, help="TOML or JSON: docs/spark.md")
+    parser.add_argument("--job-id", help="the same for a job that is run again")
+
+
+def _parser() -> ArgumentParser:
+    parser = parser_of("load", __doc__)
+    add_server(parser)
+    add_source(parser)
+    parser.add_argument("--rejected", metavar="FOLDER", help="refused rows go there, as JSON")
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        type=_setting,
+        metavar="NAME=VALUE",
+        help="an option of format ebxml, such as batchSize=500",
+    )
+    return parser
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise ValueError(text)
+    return name, value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,173 @@
+"""A row of a DataFrame as a line of `POST messages/bulk`, or the reason why it cannot be one."""
+
+import base64
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DateType,
+    DecimalType,
+    IntegralType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from spark_bridge.options import Ids
+from spark_bridge.order import PAIR_COLUMNS
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+
+REQUIRED = ("tpa_id", "service_interface", "action")
+TEXTS = (*REQUIRED, "partner", "conversation_id", "ref_to_message_id", "semantics")
+ABOUT_PAYLOAD = ("content_type", "label", "description")
+LINE_BYTES = 31 * 1024 * 1024
+"""The longest line that is sent: a request is at most 32 MiB."""
+_KEY_TYPES = (StringType, IntegralType, DecimalType, DateType, TimestampType, BinaryType)
+_CONTENT_TYPES = (StringType, BinaryType)
+
+
+class ColumnsRefused(ValueError):
+    """The DataFrame's columns are not those of messages. Its text names one and the cure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A row with its line, or with the reason why it is not sent."""
+
+    row: Mapping[str, Any]
+    message_id: str
+    text: bytes = b""
+    refused: str = ""
+
+
+class Layout:
+    """Which column is which field of a message. Raises ColumnsRefused."""
+
+    def __init__(self, schema: StructType, ids: Ids, order_column: str = "") -> None:
+        self._ids = ids
+        types = {field.name: field.dataType for field in schema.fields}
+        if len(types) < len(schema.fields):
+            raise ColumnsRefused("Two columns have the same name: rename one.")
+        self._check_ids(types)
+        self.texts = tuple(name for name in TEXTS if name in types)
+        self.about_payload = tuple(name for name in ABOUT_PAYLOAD if name in types)
+        self.several = "payloads" in types
+        self._needed = tuple(name for name in (*REQUIRED, "partner") if name in types)
+        self.pair = next((name for name in PAIR_COLUMNS if name in types), "")
+        for name in REQUIRED:
+            if name not in types:
+                raise ColumnsRefused(f"Column {name} is missing: every message has one.")
+        if order_column and order_column not in types:
+            raise ColumnsRefused(f"Column {order_column} of option orderColumn is missing.")
+        for name in (*self.texts, *self.about_payload):
+            _require(name, types[name], StringType)
+        _check_payloads(types)
+        used = {*self.texts, *self.about_payload, "payload", "payloads", order_column}
+        for name in types:
+            if name not in used | {ids.column, *ids.key_columns}:
+                raise ColumnsRefused(f"Column {name} is none of a message: rename or drop it.")
+
+    def _check_ids(self, types: Mapping[str, DataType]) -> None:
+        for name in (self._ids.column, *self._ids.key_columns):
+            if name and name not in types:
+                option = "idColumn" if self._ids.column else "keyColumns"
+                raise ColumnsRefused(f"Column {name} of option {option} is missing.")
+        if self._ids.column:
+            _require(self._ids.column, types[self._ids.column], StringType)
+        for name in self._ids.key_columns:
+            _require(name, types[name], *_KEY_TYPES)
+
+    def lines(self, batch: "RecordBatch") -> Iterator[Line]:
+        names = batch.schema.names
+        columns = [column.to_pylist() for column in batch.columns]
+        for values in zip(*columns, strict=True):
+            yield self._line(dict(zip(names, values, strict=True)))
+
+    def _line(self, row: dict[str, Any]) -> Line:
+        for name in (*self._needed, self._ids.column, *self._ids.key_columns):
+            if name and row[name] is None:
+                return Line(row, "", refused=f"{name} is null: give it a value")
+        message_id = message_id_of(row, self._ids)
+        payloads = row["payloads"] if self.several else [row]
+        content = "content" if self.several else "payload"
+        if payloads is None or any(one is None or one[content] is None for one in payloads):
+            return Line(row, message_id, refused="payload is null: give it a value")
+        text = json.dumps(
+            {
+                "message_id": message_id,
+                **{name: row[name] for name in self.texts if row[name] is not None},
+                "payloads": [_payload(one, content) for one in payloads],
+            },
+            ensure_ascii=False,
+        ).encode()
+        if len(text) > LINE_BYTES:
+            reason = f"its line has {len(text)} bytes, {LINE_BYTES} are the most"
+            return Line(row, message_id, refused=reason)
+        return Line(row, message_id, text)
+
+
+def message_id_of(row: Mapping[str, Any], ids: Ids) -> str:
+    """The column's value, or `JOB.DIGEST`: of the job id and the key columns' values as text.
+
+    Nothing of where or when a row is written goes into it: a task that is tried again may get its
+    rows in another order, and a partition may be cut otherwise.
+    """
+    if ids.column:
+        return str(row[ids.column])
+    values = [_key_text(row[name]) for name in ids.key_columns]
+    digest = sha256(json.dumps([ids.job_id, *values]).encode()).hexdigest()
+    return f"{ids.job_id}.{digest[:40]}"
+
+
+def _key_text(value: Any) -> str:
+    """The same text for the same value, whatever the session's time zone or the column's scale."""
+    match value:
+        case datetime():
+            return str(int(value.timestamp()) * 1_000_000 + value.microsecond)
+        case date():
+            return value.isoformat()
+        case Decimal():
+            return format(value.normalize(), "f")
+        case bytes():
+            return value.hex()
+    return str(value)
+
+
+def _payload(row: Mapping[str, Any], content: str) -> dict[str, Any]:
+    about = {name: row[name] for name in ABOUT_PAYLOAD if row.get(name) is not None}
+    if isinstance(row[content], bytes):
+        return {"content_base64": base64.b64encode(row[content]).decode(), **about}
+    return {"content": row[content], **about}
+
+
+def _check_payloads(types: Mapping[str, DataType]) -> None:
+    if ("payload" in types) == ("payloads" in types):
+        raise ColumnsRefused("Either column payload or column payloads is needed, not both.")
+    if "payload" in types:
+        _require("payload", types["payload"], *_CONTENT_TYPES)
+        return
+    payloads = types["payloads"]
+    element = payloads.elementType if isinstance(payloads, ArrayType) else None
+    if not isinstance(element, StructType) or "content" not in element.fieldNames():
+        raise ColumnsRefused("Column payloads is not an array of structs with a field content.")
+    for field in element.fields:
+        if field.name not in ("content", *ABOUT_PAYLOAD):
+            raise ColumnsRefused(f"Field {field.name} of payloads is none of a payload: drop it.")
+        kinds = _CONTENT_TYPES if field.name == "content" else (StringType,)
+        _require(f"payloads.{field.name}", field.dataType, *kinds)
+
+
+def _require(name: str, found: DataType, *kinds: type[DataType]) -> None:
+    if not isinstance(found, kinds):
+        wanted = " or ".join(kind.__name__.removesuffix("Type").lower() for kind in kinds)
+        raise ColumnsRefused(f"Column {name} is {found.simpleString()}: cast it to {wanted}.")

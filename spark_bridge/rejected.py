@@ -1,0 +1,71 @@
+"""Refused rows as JSON lines: `message_id`, `reason`, and the `row` as it came, bytes as base64,
+and of a value longer than LONGEST_VALUE its size only: Spark reads no line that is longer than
+20 MB.
+
+A task writes a hidden file; the commit of the job gives it its name, so that what a failed or
+doubled attempt wrote is never seen.
+"""
+
+import base64
+import json
+import uuid
+from typing import Any, Self
+
+from spark_bridge.files import file_system
+from spark_bridge.message import Line
+
+LONGEST_VALUE = 1024 * 1024
+"""Characters or bytes."""
+
+
+class RejectedRows:
+    """The file of one attempt of one task, made with the first row. A `with` block."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._stream: Any = None
+        self.file = ""
+        """Its hidden name in the folder; empty: there is none."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._stream is not None:
+            self._stream.close()
+
+    def add(self, line: Line, reason: str) -> None:
+        if self._stream is None:
+            files, folder = file_system(self._folder)
+            files.create_dir(folder, recursive=True)
+            self.file = f".{uuid.uuid4().hex}.tmp"
+            self._stream = files.open_output_stream(f"{folder}/{self.file}")
+        row = {name: _shown(value) for name, value in line.row.items()}
+        told = {"message_id": line.message_id, "reason": reason, "row": row}
+        self._stream.write(json.dumps(told, ensure_ascii=False, default=_as_text).encode() + b"\n")
+
+
+def publish(folder: str, file: str, name: str) -> None:
+    """Give a task's file the name by which it is found, in place of one of that name."""
+    files, root = file_system(folder)
+    files.move(f"{root}/{file}", f"{root}/{name}")
+
+
+def discard(folder: str, file: str) -> None:
+    files, root = file_system(folder)
+    files.delete_file(f"{root}/{file}")
+
+
+def _shown(value: object) -> object:
+    match value:
+        case str() | bytes() if len(value) > LONGEST_VALUE:
+            return f"({len(value)} {'bytes' if isinstance(value, bytes) else 'characters'})"
+        case dict():
+            return {name: _shown(each) for name, each in value.items()}
+        case list():
+            return [_shown(each) for each in value]
+    return value
+
+
+def _as_text(value: object) -> str:
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,61 @@
+"""A Spark session for the jobs: with Java that is new enough, and this Python for the tasks."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from spark_bridge.source import EbxmlDataSource
+
+OLDEST_JAVA = 17
+CURE = (
+    f"install it (Debian, Ubuntu: apt install openjdk-{OLDEST_JAVA}-jre-headless),"
+    " or name another one by JAVA_HOME"
+)
+
+
+class JavaMissing(Exception):
+    """Spark cannot run here: one line that says why, and the cure."""
+
+
+def open_session(name: str) -> SparkSession:
+    """The session of this process, with format `ebxml` registered. Raises JavaMissing.
+
+    Under spark-submit it has what was submitted; else it is local, as SPARK_MASTER says
+    (`local[*,4]`: a task may fail three times).
+    """
+    require_java()
+    # Spark would take python3 from the PATH, which need not have pyarrow.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(name)
+    if not _is_submitted():
+        builder = builder.master(os.environ.get("SPARK_MASTER", "local[*,4]"))
+    session = builder.getOrCreate()
+    session.dataSource.register(EbxmlDataSource)
+    return session
+
+
+def require_java() -> None:
+    """Raises JavaMissing unless there is a Java that Spark runs on."""
+    program = _java()
+    if program is None:
+        raise JavaMissing(f"Java {OLDEST_JAVA} or newer is missing, Spark needs it: {CURE}.")
+    told = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
+    version = re.search(r'version "(?:1\.)?(\d+)', told.stderr)
+    if version is None or int(version[1]) < OLDEST_JAVA:
+        found = f"Java {version[1]}" if version else "no Java"
+        raise JavaMissing(f"{program} is {found}, Spark needs {OLDEST_JAVA} or newer: {CURE}.")
+
+
+def _java() -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which(str(Path(home) / "bin" / "java") if home else "java")
+
+
+def _is_submitted() -> bool:
+    """spark-submit starts Python with a gateway to the Java that it has started."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ

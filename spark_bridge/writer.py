@@ -1,0 +1,234 @@
+"""What a task does with its rows, and the driver with what the tasks did: batch and stream."""
+
+import json
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from spark_bridge.client import Client
+from spark_bridge.files import file_system
+from spark_bridge.message import Layout, Line
+from spark_bridge.options import WriteOptions
+from spark_bridge.rejected import RejectedRows, discard, publish
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+
+REQUEST_BYTES = 4 * 1024 * 1024
+"""A request that has so much is sent, however few its lines: memory of a task is bounded."""
+REASONS_TOLD = 3
+
+
+class RowsRefused(Exception):
+    """Rows were refused, and option rejectedPath does not say where they should go."""
+
+
+class OrderLost(Exception):
+    """The rows of a pair did not come in the order of option orderColumn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written(WriterCommitMessage):
+    """What one task did with its rows."""
+
+    partition: int
+    accepted: int
+    known: int
+    """Already there, with the same content: from an earlier attempt, or an earlier job."""
+    rejected: int
+    requests: int
+    repeated: int
+    """Of the requests: sent again."""
+    pairs: frozenset[str]
+    """With option orderColumn: the pairs whose rows it had."""
+    rejected_file: str
+
+
+class _Writing:
+    """The two writers' common part. Pickled to the executors."""
+
+    def __init__(self, options: WriteOptions, layout: Layout) -> None:
+        self.options = options
+        self.layout = layout
+
+    def write(self, iterator: "Iterator[RecordBatch]") -> Written:
+        """Returns when every row is in the MSH, or among the rejected. Raises RowsRefused,
+        OrderLost, ApiRefused or ApiUnavailable."""
+        context = TaskContext.get()
+        with (
+            Client(self.options.server) as client,
+            RejectedRows(self.options.rejected_path) as rejected,
+        ):
+            task = _Task(self.options, client, rejected)
+            order = _Order(self.options.order_column, self.layout.pair)
+            for request in _requests(order.watched(self._lines(iterator)), self.options.batch_size):
+                task.send(request)
+            return task.written(context.partitionId() if context else 0, order.pairs)
+
+    def _lines(self, batches: "Iterator[RecordBatch]") -> Iterator[Line]:
+        return chain.from_iterable(map(self.layout.lines, batches))
+
+    def finish(self, messages: Iterable[WriterCommitMessage | None], run: str) -> list[Written]:
+        written = [each for each in messages if isinstance(each, Written)]
+        for each in written:
+            if each.rejected_file:
+                name = f"{run}-{each.partition:05d}.json"
+                publish(self.options.rejected_path, each.rejected_file, name)
+        _require_one_task_a_pair(written)
+        return written
+
+    def give_up(self, messages: Iterable[WriterCommitMessage | None]) -> None:
+        """What was accepted stays accepted: the next attempt finds it known."""
+        for each in messages:
+            if isinstance(each, Written) and each.rejected_file:
+                discard(self.options.rejected_path, each.rejected_file)
+
+
+class BatchWriter(_Writing, DataSourceArrowWriter):
+    def __init__(self, options: WriteOptions, layout: Layout) -> None:
+        super().__init__(options, layout)
+        self._run = uuid.uuid4().hex[:12]
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        written = self.finish(messages, self._run)
+        if self.options.summary_path:
+            _write_summary(self.options.summary_path, written)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        self.give_up(messages)
+
+
+class StreamWriter(_Writing, DataSourceStreamArrowWriter):
+    """A micro-batch that is run again writes the same ids: neither its number nor the query's
+    is part of them."""
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        self.finish(messages, f"batch-{batchId:06d}")
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        self.give_up(messages)
+
+
+class _Task:
+    """One attempt of one task: sends requests and counts."""
+
+    def __init__(self, options: WriteOptions, client: Client, rejected: RejectedRows) -> None:
+        self._options = options
+        self._client = client
+        self._rejected = rejected
+        self._counts = {"accepted": 0, "known": 0, "refused": 0}
+        self._requests = 0
+
+    def send(self, lines: list[Line]) -> None:
+        sound = [line for line in lines if not line.refused]
+        refused = [(line, line.refused) for line in lines if line.refused]
+        if sound:
+            self._requests += 1
+            texts = [line.text for line in sound]
+            answers = self._client.submit(texts, compress=self._options.gzip)
+            for line, answer in zip(sound, answers, strict=True):
+                self._counts[answer["result"]] += 1
+                if answer["result"] == "refused":
+                    refused.append((line, answer["reason"]))
+        self._set_aside(refused)
+        self._counts["refused"] += len(lines) - len(sound)
+
+    def _set_aside(self, refused: list[tuple[Line, str]]) -> None:
+        if refused and not self._options.rejected_path:
+            told = "; ".join(f"{_named(line)}: {reason}" for line, reason in refused[:REASONS_TOLD])
+            more = f" and {len(refused) - REASONS_TOLD} more" if len(refused) > REASONS_TOLD else ""
+            raise RowsRefused(
+                f"Rows refused: {told}{more}. Mend them, or set them aside by option rejectedPath."
+            )
+        for line, reason in refused:
+            self._rejected.add(line, reason)
+
+    def written(self, partition: int, pairs: frozenset[str]) -> Written:
+        return Written(
+            partition=partition,
+            accepted=self._counts["accepted"],
+            known=self._counts["known"],
+            rejected=self._counts["refused"],
+            requests=self._requests,
+            repeated=self._client.repeated,
+            pairs=pairs,
+            rejected_file=self._rejected.file,
+        )
+
+
+class _Order:
+    """Lets rows through as long as those of each pair come in order."""
+
+    def __init__(self, column: str, pair: str) -> None:
+        self._column = column
+        self._pair = pair
+        self._last: dict[str, Any] = {}
+
+    @property
+    def pairs(self) -> frozenset[str]:
+        return frozenset(self._last)
+
+    def watched(self, lines: Iterator[Line]) -> Iterator[Line]:
+        return map(self._look, lines) if self._column else lines
+
+    def _look(self, line: Line) -> Line:
+        place, pair = line.row[self._column], line.row[self._pair]
+        if line.refused:
+            return line
+        if place is None or (pair in self._last and place < self._last[pair]):
+            after = f" after {self._last[pair]!r}" if pair in self._last else ""
+            raise OrderLost(
+                f"{self._column} is {place!r}{after}, of {self._pair} {pair}: write what"
+                f" spark_bridge.ordered_by_pair(df, {self._column!r}) returns."
+            )
+        self._last[pair] = place
+        return line
+
+
+def _requests(lines: Iterator[Line], most: int) -> Iterator[list[Line]]:
+    """Of at most `most` lines, and of no more bytes than one line beyond REQUEST_BYTES."""
+    request: list[Line] = []
+    size = 0
+    for line in lines:
+        if request and size + len(line.text) > REQUEST_BYTES:
+            yield request
+            request, size = [], 0
+        request.append(line)
+        size += len(line.text)
+        if len(request) == most:
+            yield request
+            request, size = [], 0
+    if request:
+        yield request
+
+
+def _require_one_task_a_pair(written: list[Written]) -> None:
+    seen: set[str] = set()
+    for each in written:
+        if doubled := seen & each.pairs:
+            raise OrderLost(
+                f"Several tasks wrote rows of {min(doubled)}, at the same time: they may be out of"
+                " order. Write what spark_bridge.ordered_by_pair() returns."
+            )
+        seen |= each.pairs
+
+
+def _write_summary(path: str, written: list[Written]) -> None:
+    counted = ("accepted", "known", "rejected", "requests", "repeated")
+    summary = {name: sum(getattr(each, name) for each in written) for name in counted}
+    files, path = file_system(path)
+    with files.open_output_stream(path) as stream:
+        stream.write(json.dumps(summary).encode() + b"\n")
+
+
+def _named(line: Line) -> str:
+    return line.message_id[:300] or "a row without id"

@@ -1,0 +1,90 @@
+"""One Spark session and one real MSH for the folder; partners of its own for each test.
+
+tests/scheduling.py keeps the folder on one worker of pytest-xdist: only one starts a JVM.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from pyspark.sql import SparkSession
+from pytest_django import DjangoDbBlocker
+
+from spark_bridge.session import JavaMissing, open_session
+from tests.exchange.machine import Machine
+from tests.spark.office import Office
+
+
+@pytest.fixture(scope="package")
+def event_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where Spark writes what it does, plans included."""
+    folder: Path = tmp_path_factory.mktemp("events")
+    return folder
+
+
+@pytest.fixture(scope="package")
+def spark(event_log: Path) -> Iterator[SparkSession]:
+    """Two tasks at a time, each tried four times."""
+    os.environ["SPARK_MASTER"] = "local[2,4]"
+    os.environ["PYSPARK_SUBMIT_ARGS"] = (
+        " ".join(
+            f"--conf {name}={value}"
+            for name, value in {
+                "spark.ui.enabled": "false",
+                "spark.sql.shuffle.partitions": "4",
+                "spark.eventLog.enabled": "true",
+                "spark.eventLog.compress": "false",
+                "spark.eventLog.rolling.enabled": "false",
+                "spark.eventLog.dir": event_log.as_uri(),
+                "spark.driver.host": "127.0.0.1",
+                "spark.sql.session.timeZone": "UTC",
+            }.items()
+        )
+        + " pyspark-shell"
+    )
+    try:
+        session = open_session("tests")
+    except JavaMissing as missing:
+        pytest.fail(str(missing), pytrace=False)
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="package")
+def running_msh(
+    tmp_path_factory: pytest.TempPathFactory, django_db_blocker: DjangoDbBlocker
+) -> Iterator[Machine]:
+    folder: Path = tmp_path_factory.mktemp("msh")
+    machine = Machine(folder, f"{settings.DATABASES['default']['NAME']}_spark")
+    with django_db_blocker.unblock():
+        machine.create()
+    try:
+        machine.start()
+        yield machine
+    finally:
+        with django_db_blocker.unblock():
+            machine.destroy()
+
+
+@pytest.fixture(scope="package")
+def token(running_msh: Machine) -> str:
+    """Of an application that may do all that the bridge does."""
+    scopes = "send,read,read_payload"
+    process = running_msh.start_python("manage.py", "token", "spark", "--scopes", scopes)
+    output, _ = process.communicate()
+    assert process.returncode == 0
+    return output.decode().strip()
+
+
+@pytest.fixture
+def office(
+    running_msh: Machine, token: str, tmp_path: Path, django_db_blocker: DjangoDbBlocker
+) -> Iterator[Office]:
+    """The MSH as a Spark user has it; this process looks into its database."""
+    file = tmp_path / "token"
+    file.write_text(token + "\n")
+    with django_db_blocker.unblock(), running_msh.database(), Office(running_msh, file) as made:
+        yield made

@@ -1,0 +1,139 @@
+"""Overload, cut answers and refusals, as a real MSH cannot be made to show them at a wish."""
+
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from spark_bridge.client import LONGEST_WAIT, ApiRefused, ApiUnavailable, Client
+from spark_bridge.options import Secret, Server
+
+LINES = [b'{"message_id": "a"}', b'{"message_id": "b"}']
+CUT = "cut"
+HUNG_UP = "hung up"
+
+
+class Scripted(ThreadingHTTPServer):
+    """Answers each request as the script says, and after that accepts what comes."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.script: list[Any] = []
+        self.bodies: list[bytes] = []
+
+    def accepted(self, body: bytes) -> bytes:
+        ids = [json.loads(line)["message_id"] for line in body.splitlines()]
+        answers = [{"message_id": each, "result": "accepted"} for each in ids]
+        return b"".join(json.dumps(answer).encode() + b"\n" for answer in answers)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Scripted
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.bodies.append(body)
+        told = self.server.accepted(body)
+        match self.server.script.pop(0) if self.server.script else None:
+            case int(status), dict(headers):
+                self._answer(status, b'{"detail": "the script says so"}', headers)
+            case "cut":
+                self._answer(200, told[:30], {"Content-Length": str(len(told))})
+                self.close_connection = True
+            case "hung up":
+                self.close_connection = True
+            case _:
+                self._answer(200, told, {})
+
+    def _answer(self, status: int, body: bytes, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in ({"Content-Length": str(len(body))} | headers).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def api() -> Iterator[Scripted]:
+    with Scripted() as server:
+        thread = Thread(target=server.serve_forever, args=[0.01])
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def waits() -> list[float]:
+    """Seconds that the client under test has waited, each time."""
+    return []
+
+
+def client_of(port: int, waits: list[float], patience: float = 600.0) -> Client:
+    url = f"http://127.0.0.1:{port}/api/v1"
+    return Client(Server(url, Secret("t0ken"), 30, patience), sleep=waits.append)
+
+
+@pytest.mark.requirement("001-03", "001-05")
+def test_overload_is_waited_out(api: Scripted, waits: list[float]) -> None:
+    api.script = [(503, {"Retry-After": "7"}), (429, {"Retry-After": "2"}), (502, {}), CUT, HUNG_UP]
+    with client_of(api.server_port, waits) as client:
+        answers = client.submit(LINES)
+    assert [answer["message_id"] for answer in answers] == ["a", "b"]
+    assert api.bodies == [b"\n".join(LINES) + b"\n"] * 6
+    assert client.repeated == 5
+    assert 7 < waits[0] < 7.5
+    assert 2 < waits[1] < 3
+    assert all(0 < wait <= LONGEST_WAIT for wait in waits)
+
+
+def test_waits_grow_and_differ(api: Scripted, waits: list[float]) -> None:
+    api.script = [(503, {})] * 12
+    with client_of(api.server_port, waits) as client:
+        client.submit(LINES)
+    assert waits[-1] > 10 * waits[0]
+    assert max(waits) <= LONGEST_WAIT
+    assert len(set(waits)) == 12
+
+
+def test_patience_ends(api: Scripted, waits: list[float]) -> None:
+    api.script = [(503, {"Retry-After": "20"})] * 10
+    with (
+        client_of(api.server_port, waits, patience=60) as client,
+        pytest.raises(ApiUnavailable, match="answered 503; option retryTimeout allows no"),
+    ):
+        client.submit(LINES)
+    assert sum(waits) <= 60
+    assert len(waits) == 2
+
+
+def test_nobody_listens(waits: list[float]) -> None:
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with (
+        client_of(port, waits, patience=1) as client,
+        pytest.raises(ApiUnavailable, match=r"was lost: .*Connection refused"),
+    ):
+        client.submit(LINES)
+
+
+@pytest.mark.requirement("001-04")
+@pytest.mark.parametrize("status", [400, 401, 403, 409, 413, 415, 422])
+def test_refusal_is_not_tried_again(api: Scripted, waits: list[float], status: int) -> None:
+    api.script = [(status, {})]
+    with (
+        client_of(api.server_port, waits) as client,
+        pytest.raises(ApiRefused, match=f"answered {status}: the script says so"),
+    ):
+        client.submit(LINES)
+    assert (len(api.bodies), waits) == (1, [])

@@ -1,0 +1,201 @@
+"""The jobs, as a person starts them, against a real MSH."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from msh.models import InboundMessage
+from spark_bridge import archive, extract, load, reconcile
+from spark_bridge.archive import FIRST_DAY
+from tests.exchange.pair import Pair
+from tests.spark.office import Office, submitted
+from tests.spark.test_read import last_position, receive
+from tests.waiting import wait_until
+
+MAPPING = """
+key_columns = ["order_no"]
+order_column = "order_no"
+
+[message]
+tpa_id = {column = "agreement"}
+service_interface = {value = "Orders"}
+action = {value = "New"}
+payload = {sql = "concat('<Order no=\\"', order_no, '\\"/>')"}
+label = {column = "order_no"}
+"""
+
+
+def server(office: Office) -> list[str]:
+    return ["--url", office.url, "--token-file", str(office.token_file)]
+
+
+def source(folder: Path, pair: Pair, numbers: list[int]) -> list[str]:
+    """Orders as a CSV file with its mapping."""
+    rows = [f"{number:03d},{pair.agreement.tpa_id}" for number in numbers]
+    (folder / "orders.csv").write_text("\n".join(["order_no,agreement", *rows]))
+    (folder / "mapping.toml").write_text(MAPPING)
+    return [
+        *("--source", str(folder / "orders.csv"), "--format", "csv", "--read", "header=true"),
+        *("--mapping", str(folder / "mapping.toml"), "--job-id", pair.partner.name),
+    ]
+
+
+def told(folder: Path) -> dict[str, Any]:
+    """The summary of a job, without its seconds."""
+    summary: dict[str, Any] = json.loads((folder / "summary").read_text())
+    assert summary.pop("seconds") >= 0
+    return summary
+
+
+def test_load_and_reconcile(spark: SparkSession, office: Office, tmp_path: Path) -> None:
+    pair = office.pair()
+    words = [
+        *server(office),
+        *source(tmp_path, pair, [3, 1, 2]),
+        "--summary",
+        str(tmp_path / "summary"),
+    ]
+    assert load.main(words) == 0
+    assert (told(tmp_path)["rows"], told(tmp_path)["good"]) == (3, True)
+    wait_until(lambda: pair.acknowledged() == 3)
+    assert [m.payloads.get().label for m in submitted(pair)] == ["001", "002", "003"]
+    assert load.main(words) == 0
+    assert submitted(pair).count() == 3
+    source(tmp_path, pair, [1, 2, 3, 3, 4])
+    assert reconcile.main([*words, "--report", str(tmp_path / "report")]) == 1
+    report = json.loads((tmp_path / "report").read_text())
+    mine = [day for day in report["partners_and_days"] if day["partner"] == pair.partner.name]
+    assert [(day["acknowledged"], day["doubled"]) for day in mine] == [(3, 1)]
+    assert report["missing"] == 1
+
+
+def test_reconcile_two_msh(spark: SparkSession) -> None:
+    """Each violation, by rows as the two feeds would have them."""
+    sent = spark.createDataFrame(
+        [("t", f"m{n}", "acme", "acknowledged", None, n) for n in range(1, 7)]
+        + [("t", "m7", "acme", "queued", None, 7), ("t", "m8", "acme", "cancelled", None, 8)],
+        "tpa_id string, message_id string, partner string, state string, day date, id long",
+    )
+    arrived = ["m1", "m3", "m2", "m4", "m4", "m5", "stray"]
+    received = spark.createDataFrame(
+        [*(("t", key, at) for at, key in enumerate(arrived)), ("other", "foreign", 8)],
+        "tpa_id string, message_id string, position long",
+    )
+    judged = {row["message_id"]: row for row in reconcile.findings(None, sent, received).collect()}
+    found = {
+        name: sorted(key for key, row in judged.items() if row[name])
+        for name in (*reconcile.VIOLATIONS, "not_yet", "cancelled")
+    }
+    assert found == {
+        "missing": [],
+        "lost": ["m6"],
+        "doubled": ["m4"],
+        "out_of_order": ["m2"],
+        "unexpected": ["stray"],
+        "not_yet": ["m7"],
+        "cancelled": ["m8"],
+    }
+    by_column = spark.createDataFrame(
+        [("t", f"m{n}", 1, place) for n, place in enumerate([10, 30, 20, 40, 50, 60], start=1)],
+        "tpa_id string, message_id string, rows long, place long",
+    )
+    rows = reconcile.findings(by_column, sent, received).where("out_of_order > 0").collect()
+    assert rows == []  # m3 before m2 is the order of the column
+
+
+def test_extract_goes_on_where_it_stopped(
+    spark: SparkSession, office: Office, tmp_path: Path
+) -> None:
+    pair = office.pair()
+    output = tmp_path / "out"
+    (output / f"positions=0-{last_position(spark, office)}").mkdir(parents=True)
+    columns = tmp_path / "columns.toml"
+    columns.write_text('[columns]\nnumber = "@no"\nline = "Line/@position"\nbuyer = "Buyer"\n')
+    words = [*server(office), "--output", str(output), "--columns", str(columns)]
+    for first, last in ((1, 2), (3, 4)):
+        receive(pair, first, last)
+        assert extract.main([*words, "--summary", str(tmp_path / "summary")]) == 0
+        assert (told(tmp_path)["messages"], told(tmp_path)["payload_errors"]) == (2, 0)
+    assert extract.main(words) == 0  # nothing new
+    rows = spark.read.parquet(str(output)).orderBy("position").collect()
+    assert [row["number"] for row in rows] == ["1", "2", "3", "4"]
+    assert {(row["line"], row["buyer"], row["payload_error"]) for row in rows} == {
+        (None, None, None)
+    }
+    columns.write_text('payload = 2\n[columns]\nnumber = "@no"\n')
+    receive(pair, 5, 5)
+    assert extract.main(words) == 1  # two bytes that are no XML
+
+
+def test_archive(
+    spark: SparkSession, office: Office, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair = office.pair()
+    load.main([*server(office), *source(tmp_path, pair, [1, 2])])
+    receive(pair, 1, 2)
+    wait_until(lambda: pair.acknowledged() == 2)
+    yesterday = datetime.now(UTC) - timedelta(days=1)
+    submitted(pair).update(completed_at=yesterday)
+    InboundMessage.objects.filter(link__partner=pair.partner).update(received_at=yesterday)
+    words = [*server(office), "--output", str(tmp_path / "archive")]
+    today = datetime.now(UTC).date()
+    status = archive.main([*words, "--until", str(today), "--summary", str(tmp_path / "summary")])
+    assert status == 0, capsys.readouterr().err
+    assert told(tmp_path) == (
+        {"good": True, "sent": 2, "received": 2, "payloads_removed_before": 0}
+    )
+    kept = spark.read.parquet(str(tmp_path / "archive" / f"days={FIRST_DAY}_{today}"))
+    contents = kept.where("direction = 'outbound'").selectExpr("inline(payloads)").collect()
+    assert sorted(bytes(row["content"]) for row in contents) == [
+        b'<Order no="001"/>',
+        b'<Order no="002"/>',
+    ]
+    assert archive.main([*words, "--until", str(today)]) == 2
+    assert f"a day after {today}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("mapping", "said"),
+    [
+        ("colour = 1", "colour is unknown, there are message, id_column"),
+        ("key_columns = ['x']", "has no table [message]"),
+        (MAPPING.replace("action =", "actoin ="), "actoin is unknown, there are tpa_id"),
+        (MAPPING.replace('{value = "New"}', '"New"'), "action: it is one of column, value, sql"),
+        (MAPPING.replace('key_columns = ["order_no"]', ""), "give id_column, or key_columns"),
+        (MAPPING.replace('key_columns = ["order_no"]', 'key_columns = ["nr"]'), "has no column nr"),
+        ("=", "is not what its name says"),
+    ],
+)
+def test_mapping_that_is_wrong(
+    spark: SparkSession,
+    office: Office,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    mapping: str,
+    said: str,
+) -> None:
+    words = source(tmp_path, office.pair(), [1])
+    (tmp_path / "mapping.toml").write_text(mapping)
+    assert load.main([*server(office), *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_refusal_of_the_msh_is_the_last_line(
+    spark: SparkSession, office: Office, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair = office.silent_pair()
+    words = source(tmp_path, pair, [1])
+    (tmp_path / "mapping.toml").write_text(
+        MAPPING.replace('{column = "agreement"}', '{value = "x"}')
+    )
+    assert load.main([*server(office), *words]) == 2
+    last = capsys.readouterr().err.strip().splitlines()[-1]
+    assert last.startswith("Rows refused: ")
+    assert last.endswith("or set them aside by option rejectedPath.")
+    rejected = str(tmp_path / "rejected")
+    assert load.main([*server(office), *words, "--rejected", rejected]) == 1
+    assert spark.read.json(rejected).count() == 1

@@ -1,0 +1,244 @@
+"""Batch writes into a real MSH: every row once, whatever becomes of the tasks."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from msh.models import OutboundPayload
+from spark_bridge import ordered_by_pair
+from tests.exchange.pair import Pair
+from tests.spark.dying import DyingDataSource
+from tests.spark.office import Office, load, orders, submitted
+
+
+def order_numbers(pair: Pair) -> list[int]:
+    """Of what the MSH holds for a partner, in the order in which it will send."""
+    payloads = OutboundPayload.objects.filter(message__in=submitted(pair)).order_by("message_id")
+    return [int(payload.label) for payload in payloads]
+
+
+def summary_of(messages: DataFrame, office: Office, folder: Path, **options: Any) -> dict[str, int]:
+    """Load, and return what the job counted."""
+    load(messages, office, summaryPath=folder / "summary", **options)
+    counted: dict[str, int] = json.loads((folder / "summary").read_text())
+    return counted
+
+
+def test_rows_become_messages(spark: SparkSession, office: Office, tmp_path: Path) -> None:
+    pair = office.silent_pair()
+    counted = summary_of(orders(spark, [pair], 25), office, tmp_path, batchSize=10)
+    assert sorted(order_numbers(pair)) == list(range(25))
+    assert counted == {
+        "accepted": 25,
+        "known": 0,
+        "rejected": 0,
+        "requests": 4,  # two tasks with 12 and 13 rows
+        "repeated": 0,
+    }
+
+
+def test_every_field_has_its_column(spark: SparkSession, office: Office) -> None:
+    pair = office.silent_pair()
+    row = {
+        "id": "order-4711",
+        "tpa_id": pair.agreement.tpa_id,
+        "partner": pair.partner.name,
+        "service_interface": "Orders",
+        "action": "New",
+        "conversation_id": "c-1",
+        "ref_to_message_id": "quote-1",
+        "semantics": "BestEffort",
+        "payloads": [
+            {"content": b"\x00\xff", "content_type": "application/pdf", "label": "scan"},
+            {"content": "Łódź".encode(), "content_type": None, "label": None},
+        ],
+    }
+    schema = (
+        "id string, tpa_id string, partner string, service_interface string, action string,"
+        " conversation_id string, ref_to_message_id string, semantics string,"
+        " payloads array<struct<content: binary, content_type: string, label: string>>"
+    )
+    load(spark.createDataFrame([row], schema), office, idColumn="id", compression="gzip")
+    message = submitted(pair).get()
+    assert (message.message_id, message.service_interface, message.action) == (
+        "order-4711",
+        "Orders",
+        "New",
+    )
+    assert (message.conversation_id, message.ref_to_message_id) == ("c-1", "quote-1")
+    assert message.semantics == "BestEffort"
+    scan, text = message.payloads.all()
+    assert (scan.content_type, scan.label) == ("application/pdf", "scan")
+    assert text.content_type == "application/xml"
+    assert office.payload("order-4711", 1) == b"\x00\xff"
+    assert office.payload("order-4711", 2) == "Łódź".encode()
+
+
+@pytest.mark.requirement("001-05", "001-18")
+def test_job_that_is_run_again(spark: SparkSession, office: Office, tmp_path: Path) -> None:
+    pair = office.silent_pair()
+    rows = orders(spark, [pair], 60)
+    load(rows, office, jobId="monday")
+    again = summary_of(rows.repartition(5), office, tmp_path, jobId="monday")
+    assert (again["accepted"], again["known"]) == (0, 60)
+    assert submitted(pair).count() == 60
+    load(rows.limit(7), office, jobId="tuesday")
+    assert submitted(pair).count() == 67
+
+
+@pytest.mark.requirement("001-05", "001-18")
+def test_task_that_is_killed_after_a_part(
+    spark: SparkSession, office: Office, tmp_path: Path
+) -> None:
+    """The second attempt gets its rows in another order and meets those that are in already."""
+    spark.dataSource.register(DyingDataSource)
+    pair = office.silent_pair()
+    counted = summary_of(
+        orders(spark, [pair], 400), office, tmp_path, form="ebxml-dying", batchSize=20
+    )
+    assert counted["known"] == 200
+    assert counted["accepted"] == 200
+    assert sorted(order_numbers(pair)) == list(range(400))
+
+
+@pytest.mark.requirement("001-20")
+def test_two_attempts_at_once(spark: SparkSession, office: Office) -> None:
+    """As speculative execution does it: the same rows, by the same job, at the same moment."""
+    pair = office.silent_pair()
+
+    def attempt(_: int) -> None:
+        rows = ordered_by_pair(orders(spark, [pair], 300), "order_no")
+        load(rows, office, orderColumn="order_no", batchSize=10)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(attempt, range(2)))
+    assert order_numbers(pair) == list(range(300))
+
+
+def test_order_of_each_pair(spark: SparkSession, office: Office) -> None:
+    pairs = [office.silent_pair() for _ in range(3)]
+    shuffled = orders(spark, pairs, 120, partitions=4)
+    load(ordered_by_pair(shuffled, "order_no"), office, orderColumn="order_no", batchSize=7)
+    for n, pair in enumerate(pairs):
+        assert order_numbers(pair) == list(range(n, 120, 3))
+
+
+def test_order_that_was_lost(spark: SparkSession, office: Office) -> None:
+    pair = office.silent_pair()
+    descending = (
+        orders(spark, [pair], 20).coalesce(1).sortWithinPartitions("order_no", ascending=False)
+    )
+    with pytest.raises(PySparkException, match=r"order_no is 18 after 19.*ordered_by_pair"):
+        load(descending, office, orderColumn="order_no")
+    apart = orders(spark, [pair], 20).repartitionByRange(2, "order_no")
+    with pytest.raises(PySparkException, match="Several tasks wrote rows of tpa-"):
+        load(apart.sortWithinPartitions("order_no"), office, orderColumn="order_no")
+
+
+BAD: dict[str, tuple[str, str | bytes | None]] = {
+    "null partner": ("partner", None),
+    "unknown agreement": ("tpa_id", "tpa-nobody"),
+    "30 MB payload": ("payload", b"x" * 30_000_000),
+    "no payload": ("payload", None),
+    "300-character id": ("id", "i" * 300),
+    "null id": ("id", None),
+}
+
+
+def _with_bad_rows(spark: SparkSession, pair: Pair) -> DataFrame:
+    good: dict[str, str | bytes | None] = {
+        "tpa_id": pair.agreement.tpa_id,
+        "partner": pair.partner.name,
+        "service_interface": "Orders",
+        "action": "New",
+        "payload": b"<Order/>",
+    }
+    rows = [good | {"id": f"{pair.partner.name}-{n}"} for n in range(len(BAD) + 4)]
+    for row, (name, value) in zip(rows[2:], BAD.values(), strict=False):
+        row[name] = value
+    schema = (
+        "id string, tpa_id string, partner string, service_interface string, action string,"
+        " payload binary"
+    )
+    return spark.createDataFrame(rows, schema).coalesce(1)
+
+
+def test_bad_rows_are_set_aside_one_by_one(
+    spark: SparkSession, office: Office, tmp_path: Path
+) -> None:
+    pair = office.silent_pair()
+    rows = _with_bad_rows(spark, pair)
+    folder = tmp_path / "rejected"
+    counted = summary_of(rows, office, tmp_path, idColumn="id", rejectedPath=folder)
+    assert (counted["accepted"], counted["rejected"]) == (4, len(BAD))
+    assert submitted(pair).count() == 4
+    rejected = spark.read.json(str(folder)).select("message_id", "reason", "row.tpa_id").collect()
+    reasons = [row["reason"] for row in rejected]
+    for word in ("partner is null", "tpa-nobody", "id is null", "payload is null", "message_id"):
+        assert any(word in reason for reason in reasons), f"{word}: {reasons}"
+    assert len(reasons) == len(BAD)
+    summary_of(rows, office, tmp_path, idColumn="id", rejectedPath=folder)
+    assert submitted(pair).count() == 4
+
+
+def test_bad_rows_fail_the_job(spark: SparkSession, office: Office) -> None:
+    pair = office.silent_pair()
+    with pytest.raises(PySparkException, match=r"(?s)partner is null.*rejectedPath"):
+        load(_with_bad_rows(spark, pair), office, idColumn="id")
+    assert submitted(pair).count() == 4  # the good ones of the same request are in
+
+
+def test_options_and_columns_are_checked_before_anything_is_sent(
+    spark: SparkSession, office: Office
+) -> None:
+    pair = office.silent_pair()
+    rows = orders(spark, [pair], 5)
+    for said, options in {
+        "Option idcolum is unknown: do you mean idColumn": {"idColum": "order_no"},
+        "Option jobId is missing": {"keyColumns": "order_no"},
+        "Column order_no is bigint: cast it to string": {"idColumn": "order_no"},
+        "Column orderno of option keyColumns is missing": {"keyColumns": "orderno", "jobId": "j"},
+    }.items():
+        with pytest.raises(PySparkException, match=said):
+            load(rows, office, **options)
+    with pytest.raises(PySparkException, match="No MessageId: give idColumn, or keyColumns"):
+        rows.write.format("ebxml").mode("append").options(**office.options).save()
+    with pytest.raises(PySparkException, match="Column order_no is none of a message"):
+        load(rows.selectExpr("*", "'x' AS id"), office, idColumn="id")
+    with pytest.raises(PySparkException, match="Mode overwrite: messages that were sent"):
+        rows.write.format("ebxml").mode("overwrite").options(**office.options).save()
+    assert not submitted(pair).exists()
+
+
+def test_token_is_neither_in_plans_nor_in_logs(
+    spark: SparkSession,
+    office: Office,
+    event_log: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    token = office.token_file.read_text().strip()
+    given = {"url": office.url, "token": token}
+    spark.sparkContext.setLogLevel("INFO")
+    try:
+        rows = orders(spark, [office.silent_pair()], 3)
+        keyed = {"keyColumns": "order_no", "jobId": "secret"}
+        rows.write.format("ebxml").mode("append").options(**given, **keyed).save()
+        messages = spark.read.format("ebxml").options(**given).load()
+        messages.explain(mode="extended")
+        messages.collect()
+        with pytest.raises(PySparkException) as refused:
+            spark.read.format("ebxml").options(**given | {"url": "ftp://nowhere"}).load().collect()
+    finally:
+        spark.sparkContext.setLogLevel("ERROR")
+    assert token not in str(refused.value)
+    printed = capfd.readouterr()
+    assert "ebxml" in printed.out + printed.err
+    assert token not in printed.out + printed.err
+    events = "".join(file.read_text() for file in event_log.rglob("*") if file.is_file())
+    assert "ebxml" in events
+    assert token not in events

@@ -1,0 +1,110 @@
+"""Options are checked on the driver, and refused by name."""
+
+from pathlib import Path
+
+import pytest
+
+from spark_bridge.options import (
+    Ids,
+    OptionRefused,
+    Secret,
+    read_options,
+    write_options,
+)
+
+GIVEN = {"url": "http://127.0.0.1:8000", "token": "t0ken"}
+WRITE = GIVEN | {"idColumn": "id"}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"batchsize": "0"}, "Option batchSize is '0': a number from 1 to 5000"),
+        ({"batchSize": "many"}, "Option batchSize is 'many'"),
+        ({"batchSize": "٣"}, "Option batchSize is '٣'"),
+        ({"compression": "zip"}, "Option compression is 'zip': one of none, gzip"),
+        ({"rejectedPaths": "x"}, "Option rejectedpaths is unknown: do you mean rejectedPath?"),
+        ({"colour": "red"}, "Option colour is unknown: there are url, token, "),
+        ({"startingPosition": "1"}, "Option startingposition is unknown"),
+        ({"jobId": "monday"}, "Option jobId is for keyColumns"),
+        ({"keyColumns": "a,b", "jobId": "j"}, "Both idColumn and keyColumns are given"),
+        ({"rejectedPath": " "}, "Option rejectedPath is blank"),
+        ({"tokenEnv": "NAME"}, "Options token and tokenEnv are given: exactly one"),
+        ({"url": "ftp://host"}, "Option url is no address"),
+        ({"url": "http://host:port"}, "Option url is no address"),
+        ({"url": "http://me:pw@host"}, "Option url holds more than an address"),
+        ({"token": "to ken"}, "Option token: it holds no token"),
+    ],
+)
+def test_writing_is_refused(options: dict[str, str], said: str) -> None:
+    with pytest.raises(OptionRefused) as refused:
+        write_options(WRITE | options, stream=False)
+    assert str(refused.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"feed": "sideways"}, "Option feed is 'sideways': one of inbound, outbound"),
+        ({"state": "queued"}, "Option state is not for the feed inbound"),
+        ({"feed": "outbound", "payloads": "true"}, "Option payloads is not for the feed outbound"),
+        ({"feed": "outbound", "since": "monday"}, "Option since is 'monday': a time as 2026-"),
+        ({"feed": "outbound", "until": "2026-11-21T08:00:00"}, "Option until is '2026-11-21T0"),
+        ({"idColumn": "id"}, "Option idcolumn is unknown"),
+    ],
+)
+def test_reading_is_refused(options: dict[str, str], said: str) -> None:
+    with pytest.raises(OptionRefused) as refused:
+        read_options(GIVEN | options, stream=False)
+    assert str(refused.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "No MessageId: give idColumn, or keyColumns with jobId"),
+        ({"keyColumns": "a"}, "Option jobId is missing"),
+        ({"keyColumns": "a,,b", "jobId": "j"}, "Option keyColumns is 'a,,b': columns, each once"),
+        ({"keyColumns": "a,a", "jobId": "j"}, "Option keyColumns is 'a,a': columns, each once"),
+        ({"keyColumns": "a", "jobId": "j" * 101}, "Option jobId: up to 100"),
+    ],
+)
+def test_without_ids_that_stay_nothing_is_written(options: dict[str, str], said: str) -> None:
+    with pytest.raises(OptionRefused) as refused:
+        write_options(GIVEN | options, stream=True)
+    assert str(refused.value).startswith(said)
+
+
+def test_ids_from_keys() -> None:
+    options = write_options(GIVEN | {"keycolumns": "a, b", "JOBID": "j"}, stream=False)
+    assert options.ids == Ids(key_columns=("a", "b"), job_id="j")
+
+
+@pytest.mark.parametrize("given", ["http://host:1/", "http://host:1/api/v1", "http://host:1"])
+def test_address(given: str) -> None:
+    assert read_options(GIVEN | {"url": given}, stream=False).server.url == "http://host:1/api/v1"
+
+
+def test_token_from_environment_or_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    url = {"url": GIVEN["url"]}
+    monkeypatch.setenv("TOKEN_OF_TEST", "from-environment")
+    server = read_options(url | {"tokenEnv": "TOKEN_OF_TEST"}, stream=False).server
+    assert server.token.reveal() == "from-environment"
+    file = tmp_path / "token"
+    file.write_text("from-file\n")
+    server = read_options(url | {"tokenFile": str(file)}, stream=False).server
+    assert server.token.reveal() == "from-file"
+    monkeypatch.delenv("TOKEN_OF_TEST")
+    file.unlink()
+    with pytest.raises(OptionRefused, match="the environment variable TOKEN_OF_TEST holds no"):
+        read_options(url | {"tokenEnv": "TOKEN_OF_TEST"}, stream=False)
+    with pytest.raises(OptionRefused, match="token cannot be read: No such file"):
+        read_options(url | {"tokenFile": str(file)}, stream=False)
+    with pytest.raises(OptionRefused, match="No token is given"):
+        read_options(url, stream=False)
+
+
+def test_token_is_not_shown() -> None:
+    options = write_options(WRITE, stream=False)
+    assert "t0ken" not in repr(options)
+    assert "t0ken" not in f"{Secret('t0ken')}"

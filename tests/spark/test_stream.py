@@ -1,0 +1,100 @@
+"""Files dropped into a folder become messages; the driver is killed and started again."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.exchange.machine import ROOT
+from tests.exchange.pair import Pair
+from tests.spark.office import Office, submitted
+from tests.spark.streaming_driver import SCHEMA, stream
+from tests.waiting import descendants, wait_until
+
+
+def drop(folder: Path, pair: Pair, first: int, last: int) -> None:
+    """A file of orders, there at once as a whole."""
+    rows = [
+        {
+            "order_no": number,
+            "tpa_id": pair.agreement.tpa_id,
+            "service_interface": "Orders",
+            "action": "New",
+            "payload": f"<Order no='{number}'/>",
+        }
+        for number in range(first, last + 1)
+    ]
+    hidden = folder / f".{first}"
+    hidden.write_text("\n".join(json.dumps(row) for row in rows))
+    hidden.rename(folder / f"orders-{first:05d}.json")
+
+
+@contextmanager
+def driver(office: Office, folder: Path) -> Iterator[None]:
+    """A process of its own, with a JVM of its own; at the end of the block it is killed, with its
+    JVM and its Python workers."""
+    command = [sys.executable, "-m", "tests.spark.streaming_driver", str(folder)]
+    with (folder / "driver.log").open("wb") as log:
+        process = subprocess.Popen(
+            [*command, json.dumps(office.options)], cwd=ROOT, stdout=log, stderr=log
+        )
+    try:
+        yield
+    finally:
+        for pid in (*descendants(process.pid), process.pid):
+            os.kill(pid, signal.SIGKILL)
+        process.wait()
+
+
+@pytest.mark.requirement("001-05", "001-18")
+def test_driver_that_is_killed(spark: SparkSession, office: Office, tmp_path: Path) -> None:
+    pair = office.silent_pair()
+    incoming = tmp_path / "incoming"
+    incoming.mkdir()
+    for first in range(0, 300, 60):
+        drop(incoming, pair, first, first + 59)
+    with driver(office, tmp_path):
+        wait_until(lambda: submitted(pair).count() > 70, what=f"see {tmp_path}/driver.log")
+    assert submitted(pair).count() < 300, "the driver was killed too late"
+    drop(incoming, pair, 300, 319)
+    stream(spark, tmp_path, office.options).trigger(availableNow=True).start().awaitTermination()
+    labels = submitted(pair).values_list("payloads__label", flat=True)
+    assert sorted(map(int, labels)) == list(range(320))
+
+
+def test_micro_batch_that_is_run_again(spark: SparkSession, office: Office, tmp_path: Path) -> None:
+    """Its commit was lost: the same rows come again, and its refused rows replace the earlier."""
+    pair = office.silent_pair()
+    incoming = tmp_path / "incoming"
+    incoming.mkdir()
+    drop(incoming, pair, 1, 20)
+    bad = json.loads((incoming / "orders-00001.json").read_text().splitlines()[0])
+    (incoming / "bad.json").write_text(json.dumps(bad | {"order_no": 99, "tpa_id": "tpa-nobody"}))
+
+    def run() -> None:
+        orders = spark.readStream.schema(SCHEMA).json(str(incoming))
+        query = (
+            orders.writeStream.format("ebxml")
+            .options(**office.options, keyColumns="order_no", jobId=pair.partner.name)
+            .option("rejectedPath", str(tmp_path / "rejected"))
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+    run()
+    (tmp_path / "checkpoint" / "commits" / "0").unlink()
+    (tmp_path / "checkpoint" / "commits" / ".0.crc").unlink(missing_ok=True)
+    run()
+    assert submitted(pair).count() == 20
+    (refused,) = spark.read.json(str(tmp_path / "rejected")).collect()
+    assert "tpa-nobody" in refused["reason"]
+    assert refused["row"]["order_no"] == 99

@@ -102,7 +102,7 @@ def test_who_cannot_be_asked_is_named_with_the_cure(
     partner.address = address
     with pytest.raises(NoStatus, match=why) as problem:
         enquire(partner)
-    assert "give them: --last N --last-id ID" in str(problem.value)
+    assert "--last N --last-id ID" in str(problem.value)
 
 
 def test_a_partner_that_is_no_msh_of_this_product(partner: Partner) -> None:

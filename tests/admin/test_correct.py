@@ -148,6 +148,21 @@ def test_what_would_be_refused_changes_nothing(mender: Client, settings: Setting
     assert OutboundMessage.objects.count() == count
 
 
+def test_a_refused_copy_leaves_the_message_in_flight(mender: Client) -> None:
+    world = make_world()
+    message = world.submit()
+    (job,) = world.look()
+    world.end(job, LOST)
+    message.refresh_from_db()
+    Partner.objects.update(accepts=False)
+
+    response = correct(mender, message, b"<new/>", verdict="not_received")
+
+    assert "closed to applications" in said(response)
+    message.refresh_from_db()
+    assert message.state == "in_flight"
+
+
 def test_a_dialog_that_stood_open_acts_no_more(mender: Client) -> None:
     _, message = queued_world()
 

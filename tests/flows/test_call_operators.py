@@ -250,6 +250,16 @@ def test_nobody_is_called_where_nobody_is_named(settings: Settings) -> None:
     assert not OperatorNotice.objects.exists()
 
 
+def test_what_was_open_before_is_not_told(settings: Settings) -> None:
+    suspended_world()
+    call_operators()
+
+    with Peer() as hook:
+        settings.MSH_OPERATORS_WEBHOOK = hook.address
+        assert call_operators() == 0
+        assert list(hook.received) == []
+
+
 def test_no_secret_is_logged(
     settings: Settings, hook: Peer, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -28,16 +28,6 @@ def check_settings(
     return [*_database(), *uris, *_fernet_keys(), *_disk_path(), *_webhook(), *_api_rate()]
 
 
-def _api_rate() -> Iterator[CheckMessage]:
-    if settings.MSH_API_RATE and not _RATE.fullmatch(settings.MSH_API_RATE):
-        yield Error(
-            f"MSH_API_RATE is {settings.MSH_API_RATE!r}, which is not a rate.",
-            hint="Set it to a number per second, minute, hour or day, as 200/second, or to"
-            " nothing.",
-            id="msh.E008",
-        )
-
-
 def _webhook() -> Iterator[CheckMessage]:
     """Its address may hold a secret, so it is not repeated."""
     parts = urlsplit(settings.MSH_OPERATORS_WEBHOOK)
@@ -48,6 +38,16 @@ def _webhook() -> Iterator[CheckMessage]:
             "MSH_OPERATORS_WEBHOOK is not an address that can be POSTed to.",
             hint="Write https://HOST/PATH, or leave it empty: then nobody is called by webhook.",
             id="msh.E007",
+        )
+
+
+def _api_rate() -> Iterator[CheckMessage]:
+    if settings.MSH_API_RATE and not _RATE.fullmatch(settings.MSH_API_RATE):
+        yield Error(
+            f"MSH_API_RATE is {settings.MSH_API_RATE!r}, which is not a rate.",
+            hint="Set it to a number per second, minute, hour or day, as 200/second, or to"
+            " nothing.",
+            id="msh.E008",
         )
 
 

@@ -15,7 +15,7 @@ from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 
 from msh.flows.submit import SubmitRefused
-from msh.flows.submit_all import Answer, Entry, Result, submit_all
+from msh.flows.submit_many import Answer, Entry, Result, submit_all
 from msh.models import Scope
 
 from . import schema

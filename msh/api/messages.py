@@ -21,7 +21,7 @@ from msh.models.outbound import OutboundMessageQuerySet
 from . import schema
 from .documents import OUTBOUND, OutboundDocument
 from .problems import Refused, Unreadable
-from .query import Form, PageQuery, asked, page, text
+from .query import Form, PageQuery, asked, moment, page, text
 from .room import require_room
 from .submission import Agreements, Submission, Values, of_form, of_json, prepared
 from .view import ApiView, attachment
@@ -51,8 +51,8 @@ class MessageQuery(PageQuery):
     conversation_id = text()
     message_id = text()
     sequence_number = serializers.IntegerField(min_value=1, max_value=2**31 - 1, required=False)
-    since = serializers.DateTimeField(required=False, help_text="Submitted then or later.")
-    until = serializers.DateTimeField(required=False, help_text="Submitted then or earlier.")
+    since = moment("Submitted then or later.")
+    until = moment("Submitted then or earlier.")
     order = serializers.ChoiceField(["id", "-id"], default="id")
 
 
@@ -175,9 +175,9 @@ class HistoryView(ApiView):
         """Everything that happened to messages of this MessageId, sent and received, by time."""
         query = asked(request, WhichQuery)
         moments = [
-            {name: getattr(moment, name) for name in moment.__slots__}
-            for moment in story.folded(story.story_of(message_id))
-            if query.get("partner") in (None, moment.partner)
+            {name: getattr(one, name) for name in one.__slots__}
+            for one in story.folded(story.story_of(message_id))
+            if query.get("partner") in (None, one.partner)
         ]
         if not moments:
             raise Http404(f"Nothing is known of {message_id!r}.")

@@ -16,11 +16,12 @@ from rest_framework.response import Response
 
 from msh.flows.operate import NotPossible
 from msh.flows.pull import SettleRefused
-from msh.flows.submit import MessageIdReused, SubmitRefused
+from msh.flows.submit import MessageIdReused, PartnerClosed, SubmitRefused
 
 logger = logging.getLogger(__name__)
 
 RETRY_AFTER = 5  # seconds
+CLOSED_FOR = 60  # seconds after which an application may ask again whether a partner is open
 
 TITLES = {
     400: "The request cannot be read",
@@ -132,6 +133,7 @@ _TRANSLATIONS: Sequence[tuple[tuple[type[Exception], ...], _Translation]] = (
     ),
     ((exceptions.APIException,), lambda error: error),
     ((MessageIdReused, NotPossible, SettleRefused), lambda error: Conflict(str(error))),
+    ((PartnerClosed,), lambda error: NotNow(str(error), CLOSED_FOR)),
     ((SubmitRefused,), lambda error: Refused(error.field, str(error))),
     ((Http404,), lambda error: exceptions.NotFound(str(error))),
     (

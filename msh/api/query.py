@@ -1,8 +1,10 @@
 """What may stand behind the `?` of an address, and pages that neither repeat nor skip."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db.models import QuerySet
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -11,6 +13,8 @@ from .problems import Refused, Unreadable
 
 PAGE_LIMIT = 1000
 LARGEST_ID = 2**63 - 1
+
+_EARLIEST, _LATEST = datetime(1900, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 
 Form = serializers.Serializer[Any]
 ModelT = TypeVar("ModelT", bound=Any)
@@ -30,6 +34,15 @@ class PageQuery(Form):
 def text(**options: Any) -> serializers.CharField:
     """A text that is compared as it is, blanks included."""
     return serializers.CharField(required=False, trim_whitespace=False, **options)
+
+
+def moment(help_text: str) -> serializers.DateTimeField:
+    """A time that can still be reckoned with."""
+    return serializers.DateTimeField(
+        required=False,
+        validators=[MinValueValidator(_EARLIEST), MaxValueValidator(_LATEST)],
+        help_text=help_text,
+    )
 
 
 def asked(request: Request, query: type[Form]) -> dict[str, Any]:

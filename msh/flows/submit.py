@@ -15,7 +15,7 @@ from msh.flows.nudge import Nudge, nudge
 from msh.models import NewMessage, OutboundMessage
 from msh.protocol.message import MESSAGE_ID_LIMIT, Payload
 from msh.protocol.vocabulary import DeliverySemantics
-from partners.models import Agreement
+from partners.models import Agreement, Partner
 
 
 class SubmitRefused(ValueError):
@@ -28,6 +28,13 @@ class SubmitRefused(ValueError):
 
 class PartnerClosed(SubmitRefused):
     """An operator has closed the partner to applications."""
+
+    def __init__(self, partner: Partner) -> None:
+        super().__init__(
+            f"partner {partner} is closed to applications: an operator has to switch 'accept from"
+            " applications' on",
+            "partner",
+        )
 
 
 class MessageIdReused(SubmitRefused):
@@ -140,10 +147,7 @@ def _first_or_known(
             return message
         known = OutboundMessage.objects.filter(link=link, message_id=message.message_id).first()
         if known is None:
-            raise PartnerClosed(
-                f"partner {message.agreement.partner} is closed to applications: an operator has to"
-                " switch 'accept from applications' on"
-            )
+            raise PartnerClosed(message.agreement.partner)
         return _same(known, bytes(message.content_digest))
 
 

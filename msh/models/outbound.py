@@ -37,14 +37,6 @@ class OutboundMessageQuerySet(MessageQuerySet["OutboundMessage"]):
     def queued(self) -> "OutboundMessageQuerySet":
         return self.filter(state=OutboundState.QUEUED)
 
-    def copy_in(self, new: Sequence[NewMessage], links: Mapping[int, int]) -> None:
-        """Write new messages with their payloads and history, in this order, by COPY.
-
-        In the caller's transaction. `links`: partner id to link id. Raises IntegrityError if a
-        MessageId is known.
-        """
-        copying.copy_in(new, links)
-
     def in_state(self, state: str) -> "OutboundMessageQuerySet":
         """Written so that the partial indexes answer it: they know of one semantics each."""
         reliable, best_effort = Q(semantics="OnceAndOnlyOnce"), Q(semantics="BestEffort")
@@ -58,6 +50,14 @@ class OutboundMessageQuerySet(MessageQuerySet["OutboundMessage"]):
             case OutboundState.SENT:
                 return self.filter(best_effort, state=state)
         return super().in_state(state)
+
+    def copy_in(self, new: Sequence[NewMessage], links: Mapping[int, int]) -> None:
+        """Write new messages with their payloads and history, in this order, by COPY.
+
+        In the caller's transaction. `links`: partner id to link id. Raises IntegrityError if a
+        MessageId is known.
+        """
+        copying.copy_in(new, links)
 
 
 class OutboundMessage(models.Model):

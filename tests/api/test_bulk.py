@@ -9,6 +9,7 @@ import pytest
 
 from msh.api import bulk
 from msh.models import History, OutboundMessage, OutboundPayload
+from partners.models import Partner
 from tests.api.application import Application, order, results
 from tests.api.test_access import assert_problem
 from tests.api.test_submit import WRONG
@@ -238,6 +239,18 @@ def test_first_messages_to_a_partner(world: World, shop: Application) -> None:
     assert results(shop.bulk([order(world, "m-1")])) == ["accepted"]
     world.there.refresh_from_db()
     assert world.there.in_use
+
+
+def test_partner_that_is_closed_to_applications(world: World, shop: Application) -> None:
+    other = make_world()
+    shop.bulk([order(world, "m-1")])
+    Partner.objects.filter(pk=world.there.pk).update(accepts=False)
+
+    answer = shop.bulk([order(world, "m-1"), order(world, "m-2"), order(other, "m-3")])
+
+    assert results(answer) == ["known", "refused", "accepted"]
+    assert "closed to applications" in answer.lines[1]["reason"]
+    assert kept() == ["m-1", "m-3"]
 
 
 def test_statements_do_not_grow_with_the_lines(

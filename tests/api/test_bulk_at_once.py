@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from django.db import connection
 
-from msh.flows import submit_all
+from msh.flows import submit_many
 from msh.models import History, OutboundMessage, OutboundPayload
 from tests.api.application import Answer, Application, order, results
 from tests.api.conftest import Tokens
@@ -77,7 +77,10 @@ def keep(other: "psycopg.Connection[Any]", world: World, message_id: str) -> Non
 
 def waits_for_a_lock() -> bool:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'transactionid'")
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE wait_event = 'transactionid' AND datname = current_database()"
+        )
         return bool(cursor.fetchone()[0])
 
 
@@ -169,7 +172,7 @@ def test_failure_before_the_commit_leaves_nothing(
     def fail(_: object) -> None:
         raise psycopg.errors.DiskFull("no space left on device")
 
-    monkeypatch.setattr(submit_all, "reach", fail)
+    monkeypatch.setattr(submit_many, "reach", fail)
     lines = [order(world, f"m-{n}") for n in range(1200)]
     assert_problem(shop.bulk(lines), 503, "nothing was kept")
     assert kept(world) == []

@@ -113,6 +113,8 @@ def test_filter_by_time(world: World, shop: Application) -> None:
         ({"state": "lost"}, "state"),
         ({"stat": "queued"}, "stat"),
         ({"since": "yesterday"}, "since"),
+        ({"since": "0001-01-01T00:00:00Z"}, "since"),
+        ({"until": "9999-12-31T23:59:59Z"}, "until"),
         ({"order": "state"}, "order"),
         ({"state": ["queued", "sent"]}, "state"),
         ({"partner": "a\0b"}, "partner"),

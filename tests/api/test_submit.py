@@ -9,6 +9,7 @@ from django.db import OperationalError, connection
 from django.test import Client
 
 from msh.models import OutboundMessage, OutboundPayload
+from partners.models import Partner
 from tests.api.application import Application, order
 from tests.api.conftest import Tokens
 from tests.api.test_access import assert_problem
@@ -213,6 +214,14 @@ def test_store_that_is_full(world: World, shop: Application, settings: Any) -> N
     for answer in (shop.post("messages", order(world, "m-1")), shop.bulk([order(world, "m-1")])):
         assert_problem(answer, 503, "full")
         assert int(answer.headers["Retry-After"]) >= 1
+    assert not OutboundMessage.objects.exists()
+
+
+def test_partner_that_is_closed_to_applications(world: World, shop: Application) -> None:
+    Partner.objects.filter(pk=world.there.pk).update(accepts=False)
+    answer = shop.post("messages", order(world, "m-1"))
+    assert_problem(answer, 503, "closed to applications")
+    assert int(answer.headers["Retry-After"]) >= 1
     assert not OutboundMessage.objects.exists()
 
 

@@ -9,7 +9,7 @@ from django.db import transaction
 
 from msh import wire
 from msh.flows import operate
-from msh.flows.advance import Actor, Lanes, owe_error
+from msh.flows.advance import Actor, Lanes, Switch, owe_error
 from msh.models import (
     History,
     InboundMessage,
@@ -389,3 +389,13 @@ def chain_ack(chain: Chain) -> None:
         lanes = Lanes.lock([chain.at_a.pk])
         lanes.step(chain.at_a.pk, AckReceived(message.message_id))
         lanes.write()
+
+
+def test_a_partner_closed_to_applications_is_still_sent_what_comes_from_others() -> None:
+    chain = make_chain()
+    operate.switch(chain.at_r, Switch.ACCEPTS, on=False, actor=OPERATOR)
+    message = chain.submit()
+
+    chain.settle()
+
+    assert chain.stored_at(chain.from_r) == [message.message_id]

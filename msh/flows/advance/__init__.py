@@ -21,7 +21,13 @@ from .inbound import Received, accept_at_once, note_unexpected, owe_error, recei
 from .incidents import add_note, assign_incident, note_stuck, resolve_incident
 from .lanes import Lanes
 from .notices import claim_notices, make_notices, notice_failed, notices_told
-from .outbound import corrected, end_best_effort, submitted, submitted_together, use_outbound_link
+from .outbound import (
+    corrected,
+    end_best_effort,
+    submitted,
+    submitted_together,
+    use_outbound_link,
+)
 from .receiving import hold_resets, set_receiving
 from .signals import SignalResult, signal_claim, signal_end
 from .start import start_link

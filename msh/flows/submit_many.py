@@ -11,6 +11,7 @@ from django.db import IntegrityError, OperationalError, transaction
 from msh.faults import CrashPoint, reach
 from msh.flows import advance
 from msh.flows.nudge import Nudge, nudge
+from msh.flows.submit import PartnerClosed
 from msh.models import NewMessage, OutboundLink, hot
 from partners.models import Partner
 
@@ -84,6 +85,10 @@ def _kept(block: Sequence[Entry], links: "_Links") -> list[Answer]:
             continue
         key = (links[entry.agreement.partner_id], entry.message_id)
         digest = digests.get(key)
+        if digest is None and entry.agreement.partner_id in links.closed:
+            closed = str(PartnerClosed(entry.agreement.partner))
+            answers.append(Answer(entry.message_id, Result.REFUSED, closed))
+            continue
         if digest is None:
             digests[key] = entry.content_digest
             fresh.append(entry)
@@ -109,7 +114,11 @@ def _known(new: Sequence[NewMessage], links: "_Links") -> dict[tuple[int, str], 
 
 
 class _Links(dict[int, int]):
-    """Link id by partner id."""
+    """Link id by partner id. `closed`: partners that operators have closed to applications."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.closed: set[int] = set()
 
     def look_up(self, partners: Iterable[Partner]) -> None:
         """Find the links of these. What is made with the first message to a partner, is made."""
@@ -119,3 +128,5 @@ class _Links(dict[int, int]):
         for key, partner in missing.items():
             if key not in self:
                 self[key] = advance.use_outbound_link(partner).pk
+        closed = Partner.objects.filter(pk__in=list(missing), accepts=False)
+        self.closed.update(closed.values_list("pk", flat=True) if missing else ())

@@ -10,7 +10,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('msh', '0011_pages'),
-        ('partners', '0003_routes'),
+        ('partners', '0004_console'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

@@ -1,5 +1,4 @@
-"""pytest plugin: with `-n`, the tests of some folders go to one worker each, so that one JVM and one
-browser start.
+"""pytest plugin: with `-n`, the tests of some folders go to one worker each: one JVM, one browser.
 
 (pytest-xdist 3.8 sees no mark xdist_group under pytest 9.2, so `--dist loadgroup` is not enough.)
 """

@@ -38,10 +38,10 @@ up: $(VENV)/ready-to-run
 	$(PY) manage.py up --data var/msh --port 8000 $(ARGS)
 
 test: $(VENV)/ready-to-test browser
-	$(PY) -m pytest -n 3 --dist loadgroup $(ARGS)
+	$(PY) -m pytest -n 3 $(ARGS)
 
 conformance: $(VENV)/ready-to-test browser
-	$(PY) -m pytest -n 3 --dist loadgroup -q -m requirement --conformance var/conformance.json $(ARGS)
+	$(PY) -m pytest -n 3 -q -m requirement --conformance var/conformance.json $(ARGS)
 
 bench: $(VENV)/ready-to-run
 	$(PY) -m benchmarks $(ARGS)

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from django.conf import settings
@@ -14,15 +13,6 @@ from tests.exchange.machine import Machine
 from tests.exchange.pair import PairFactory
 from tests.exchange.running import making_pairs, running
 from tests.peer.mailbox import Mailbox
-
-HERE = Path(__file__).parent
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """`--dist loadgroup` keeps a group in one worker."""
-    for item in items:
-        if HERE in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("browser"))
 
 
 @pytest.fixture(scope="package")

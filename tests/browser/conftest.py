@@ -11,7 +11,8 @@ from pytest_django import DjangoDbBlocker
 
 from tests.browser.console import BrowserMissing, Console, running_browser
 from tests.exchange.machine import Machine
-from tests.exchange.pair import Pair, PairFactory, new_pair
+from tests.exchange.pair import PairFactory
+from tests.exchange.running import making_pairs, running
 from tests.peer.mailbox import Mailbox
 
 HERE = Path(__file__).parent
@@ -59,14 +60,8 @@ def running_msh(
     }
     name = f"{settings.DATABASES['default']['NAME']}_browser"
     machine = Machine(tmp_path_factory.mktemp("msh"), name, settings=mail)
-    with django_db_blocker.unblock():
-        machine.create()
-    try:
-        machine.start()
-        yield machine
-    finally:
-        with django_db_blocker.unblock():
-            machine.destroy()
+    with running(machine, django_db_blocker) as started:
+        yield started
 
 
 @pytest.fixture
@@ -89,13 +84,5 @@ def console(msh: Machine, browser: Browser) -> Iterator[Console]:
 @pytest.fixture
 def pair(msh: Machine) -> Iterator[PairFactory]:
     """Make pairs: `pair(timeout=1, retries=2, retry_interval=1, acknowledges=False, ...)`."""
-    pairs: list[Pair] = []
-
-    def make(**options: object) -> Pair:
-        made = new_pair(msh, **options)  # type: ignore[arg-type]
-        pairs.append(made)
-        return made
-
-    yield make
-    for made in pairs:
-        made.close()
+    with making_pairs(msh) as make:
+        yield make

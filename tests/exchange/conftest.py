@@ -3,14 +3,14 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from django.conf import settings
 from pytest_django import DjangoDbBlocker
 
 from tests.exchange.machine import Machine
-from tests.exchange.pair import Pair, PairFactory, new_pair
+from tests.exchange.pair import PairFactory
+from tests.exchange.running import making_pairs, running
 
 
 @pytest.fixture(scope="package")
@@ -21,14 +21,8 @@ def running_msh(
     worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
     folder: Path = tmp_path_factory.mktemp("msh")
     machine = Machine(folder, f"{settings.DATABASES['default']['NAME']}_exchange_{worker}")
-    with django_db_blocker.unblock():
-        machine.create()
-    try:
-        machine.start()
-        yield machine
-    finally:
-        with django_db_blocker.unblock():
-            machine.destroy()
+    with running(machine, django_db_blocker) as started:
+        yield started
 
 
 @pytest.fixture
@@ -41,13 +35,5 @@ def msh(running_msh: Machine, django_db_blocker: DjangoDbBlocker) -> Iterator[Ma
 @pytest.fixture
 def pair(msh: Machine) -> Iterator[PairFactory]:
     """Make pairs: `pair(timeout=1, retries=2, retry_interval=1, acknowledges=False, ...)`."""
-    pairs: list[Pair] = []
-
-    def make(**options: Any) -> Pair:
-        made = new_pair(msh, **options)
-        pairs.append(made)
-        return made
-
-    yield make
-    for made in pairs:
-        made.close()
+    with making_pairs(msh) as make:
+        yield make

@@ -74,22 +74,6 @@ def test_a_dialog_does_nothing_but_on_its_button(console: Console, pair: PairFac
     assert partner.link.state == LaneState.IDLE
 
 
-def test_suspend_by_keyboard_alone(console: Console, pair: PairFactory) -> None:
-    partner = pair()
-    page = page_of(console, "Operator", partner.link)
-
-    page.get_by_role("link", name="Suspend").focus()
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("dialog").get_by_label("Reason")).to_be_focused()
-    page.keyboard.type("their data centre moves")
-    for _ in range(2):
-        page.keyboard.press("Tab")
-    page.keyboard.press("Enter")
-
-    expect(page.get_by_text("The link is suspended now.")).to_be_visible()
-    assert partner.link.suspended_detail == "their data centre moves"
-
-
 def test_send_now_and_reset_retries(console: Console, pair: PairFactory) -> None:
     partner, message = waiting(pair)
     page = page_of(console, "Operator", partner.link)

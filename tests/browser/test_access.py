@@ -1,0 +1,81 @@
+"""Whoever does not see well, or has no mouse: labels, contrast, keyboard."""
+
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Locator, Page, expect
+
+from msh.protocol.lane import LaneState
+from tests.browser.console import Console
+from tests.browser.test_verbs import page_of, suspended
+from tests.exchange.pair import PairFactory
+
+GRAVE = {"serious", "critical"}
+
+
+def grave_violations(name: str, page: Page) -> list[str]:
+    """What axe-core holds against the page as it is shown now: a line for each element."""
+    response: dict[str, Any] = Axe().run(page).response
+    return [
+        f"{name}: {violation['id']}: {' '.join(map(str, node['target']))} {node['html'][:200]}"
+        f" {node['failureSummary']}"
+        for violation in response["violations"]
+        if violation["impact"] in GRAVE
+        for node in violation["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_labels_and_contrast(console: Console, pair: PairFactory, scheme: str) -> None:
+    partner, message = suspended(pair)
+    page = console.open("Administrator", color_scheme=scheme)
+    expect(page.locator("html.dark")).to_have_count(int(scheme == "dark"))
+    found = grave_violations("dashboard", page)
+
+    for name, row in {
+        "message": message,
+        "agreement": partner.agreement,
+        "agreements form": partner.partner,
+        "link": partner.link,
+    }.items():
+        meta = row._meta
+        page.goto(console.at(f"{meta.app_label}_{meta.model_name}_change", row.pk))
+        found += grave_violations(name, page)
+    page.get_by_role("link", name="Cancel the message in flight").click()
+    expect(page.get_by_role("dialog").get_by_label("Reason")).to_be_focused()
+    found += grave_violations("dialog", page)
+
+    assert not found, "\n".join(found)
+
+
+def test_suspend_and_resume_without_a_mouse(console: Console, pair: PairFactory) -> None:
+    partner = pair()
+    page = page_of(console, "Operator", partner.link)
+    dialog = page.get_by_role("dialog")
+
+    press(page, page.get_by_role("link", name="Suspend"))
+    expect(dialog.get_by_label("Reason")).to_be_focused()
+    page.keyboard.type("their data centre moves")
+    press(page, dialog.get_by_role("button", name="Suspend"))
+    expect(page.get_by_text("The link is suspended now.")).to_be_visible()
+    assert partner.link.suspended_detail == "their data centre moves"
+
+    press(page, page.get_by_role("link", name="Resolve and resume"))
+    expect(dialog.get_by_label("Reason")).to_be_focused()
+    page.keyboard.type("it has moved")
+    press(page, dialog.get_by_role("button", name="Resolve and resume"))
+    expect(page.get_by_text("resumed. The link is")).to_be_visible()
+    assert partner.link.state == LaneState.IDLE
+
+
+def press(page: Page, wanted: Locator) -> None:
+    """Go to it by the Tab key, see where one is on the way, and press Enter."""
+    element = wanted.element_handle()
+    for _ in range(200):
+        page.keyboard.press("Tab")
+        if page.evaluate("wanted => document.activeElement === wanted", element):
+            break
+    expect(wanted).to_be_focused()
+    assert page.evaluate("wanted => getComputedStyle(wanted).outlineStyle", element) != "none"
+    page.keyboard.press("Enter")

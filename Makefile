@@ -12,7 +12,7 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
 
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo audit up test check conformance bench bench-console browser lock clean
+.PHONY: help demo audit up test check conformance bench bench-console bench-spark browser lock clean
 
 help:
 	@echo 'make demo         two MSHs, a bad link between them, documents, a verdict, two consoles'
@@ -23,6 +23,7 @@ help:
 	@echo 'make conformance  requirement by requirement: which tests prove it, var/conformance.json'
 	@echo 'make bench        how fast, next to bare PostgreSQL, var/bench.json'
 	@echo 'make bench-console  pages of the console with a million messages, var/bench-console.json'
+	@echo 'make bench-spark  the load job next to the bulk endpoint, its memory, var/bench-spark.json'
 	@echo 'make lock         write constraints.txt anew from what pyproject.toml allows'
 	@echo 'make clean        remove .venv, var and caches'
 	@echo
@@ -48,6 +49,9 @@ bench: $(VENV)/ready-to-run
 
 bench-console: $(VENV)/ready-to-run
 	$(PY) -m benchmarks.console $(ARGS)
+
+bench-spark: $(VENV)/ready-to-spark
+	$(PY) -m benchmarks.spark $(ARGS)
 
 check: $(VENV)/ready-to-test
 	@status=0; run() { echo "$$*"; "$$@" || status=1; }; \

@@ -5,15 +5,13 @@ import shutil
 import signal
 import sys
 
-from rich.progress import Progress
-
 from . import report
 from .bulk import Bulk
 from .exchange import Exchange
 from .figure import Figure
 from .msh import ROOT
 from .receive import Receive
-from .report import Series
+from .report import Series, run_rounds
 from .stage import EXCHANGING_PAIRS, Stage
 
 NAMES = ("receive_1", "receive_16", "exchange_1", "exchange_16", "bulk_1", "bulk_2")
@@ -27,7 +25,7 @@ def main() -> int:
     with Stage(folder) as stage:
         facts = report.machine(stage.receiver)
         series = [Series(figure) for figure in _figures(stage, arguments.only)]
-        _run(series, arguments.rounds)
+        run_rounds(series, arguments.rounds)
     shutil.rmtree(folder)  # kept with its logs where a run failed
     report.show(series, facts)
     report.write(ROOT / "var" / "bench.json", series, facts)
@@ -60,22 +58,10 @@ def _figures(stage: Stage, only: list[str]) -> list[Figure]:
             prototype_messages=150,
             minimum=0.20,
         ),
-        Bulk(stage, clients=1, requests=4),
-        Bulk(stage, clients=2, requests=4, minimum=0.35),
+        Bulk(stage.loaded, stage.api_token, clients=1, requests=4),
+        Bulk(stage.loaded, stage.api_token, clients=2, requests=4, minimum=0.35),
     ]
     return [figure for figure in figures if figure.name in only]
-
-
-def _run(series: list[Series], rounds: int) -> None:
-    """Everything once to warm up, then the rounds: in each, every figure and its floor."""
-    for each in series:
-        each.figure.product()
-        each.figure.floor()
-    with Progress(transient=True) as progress:
-        for _ in progress.track(range(rounds), description="rounds"):
-            for each in series:
-                each.floor.append(each.figure.floor())
-                each.product.append(each.figure.product())
 
 
 if __name__ == "__main__":

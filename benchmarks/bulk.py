@@ -2,18 +2,17 @@
 
 import gzip
 import json
-import os
 import statistics
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
-from pathlib import Path
 from typing import Any
 
 import psycopg
 
-from .stage import Stage, loaded_name
+from .msh import Msh, megabytes
+from .stage import loaded_name
 from .wire import ORDER
 
 LINES = 5_000
@@ -30,11 +29,13 @@ class Bulk:
     indexes and as many rows before. Both commit once a request.
     """
 
-    def __init__(self, stage: Stage, clients: int, requests: int, minimum: float = 0) -> None:
+    def __init__(
+        self, msh: Msh, token: str, clients: int, requests: int, minimum: float = 0
+    ) -> None:
         self.name = f"bulk_{clients}"
         self.minimum = minimum
-        self._msh = stage.loaded
-        self._stage = stage
+        self._msh = msh
+        self._token = token
         self._clients = clients
         self._requests = requests
         self._round = 0
@@ -53,7 +54,7 @@ class Bulk:
             kept = [self._count(table) for table in _TABLES]
         if [accepted, *kept] != [expected] * 4:
             raise RuntimeError(f"{expected} sent, but accepted and kept are {accepted}, {kept}")
-        self._memory.append(max(map(_megabytes, self._web_processes())))
+        self._memory.append(max(map(megabytes, self._msh.web_processes())))
         return expected / seconds
 
     def floor(self) -> float:
@@ -91,7 +92,7 @@ class Bulk:
         """How many lines were accepted."""
         connection = HTTPConnection("127.0.0.1", self._msh.port)
         headers = {
-            "Authorization": f"Bearer {self._stage.api_token}",
+            "Authorization": f"Bearer {self._token}",
             "Content-Type": "application/x-ndjson",
             "Content-Encoding": "gzip",
         }
@@ -134,12 +135,6 @@ class Bulk:
         for statement in statements:
             connection.execute(statement.encode())
 
-    def _web_processes(self) -> list[Path]:
-        """The processes that serve: children of the one that was started."""
-        parent = (self._msh.folder / "run" / "web.pid").read_text().strip()
-        children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-        return [Path("/proc") / child for child in children]
-
 
 def _copy_in(connection: psycopg.Connection, table: str, data: bytes) -> None:
     statement = f"COPY floor.{table} FROM STDIN (FORMAT BINARY)"
@@ -155,9 +150,3 @@ def _message(message_id: str, number: int) -> dict[str, Any]:
         "message_id": message_id,
         "payloads": [{"content": ORDER, "label": "PurchaseOrder"}],
     }
-
-
-def _megabytes(process: Path) -> float:
-    """Its resident memory."""
-    pages = int((process / "statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6

@@ -26,6 +26,12 @@ _READY_WITHIN = 120.0  # seconds
 _GONE_WITHIN = 30.0
 
 
+def megabytes(pid: int) -> float:
+    """Its resident memory."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port: int = probe.getsockname()[1]
@@ -122,6 +128,12 @@ class Msh:
         finally:
             for pid in pids:
                 os.kill(pid, signal.SIGCONT)
+
+    def web_processes(self) -> list[int]:
+        """Those that serve: children of the one that was started."""
+        parent = int((self.folder / "run" / "web.pid").read_text())
+        children = Path(f"/proc/{parent}/task/{parent}/children").read_text()
+        return [int(child) for child in children.split()]
 
     def value(self, query: str) -> Any:
         """The one value that a query of this MSH's database returns."""

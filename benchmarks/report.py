@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.progress import Progress
 from rich.table import Table
 
 from .figure import Figure
@@ -51,6 +52,18 @@ class Series:
             "floor": {"median": statistics.median(self.floor), "rounds": self.floor},
             **self.figure.facts(),
         }
+
+
+def run_rounds(series: list[Series], rounds: int) -> None:
+    """Everything once to warm up, then the rounds: in each, every figure and its floor."""
+    for each in series:
+        each.figure.product()
+        each.figure.floor()
+    with Progress(transient=True) as progress:
+        for _ in progress.track(range(rounds), description="rounds"):
+            for each in series:
+                each.floor.append(each.figure.floor())
+                each.product.append(each.figure.product())
 
 
 def machine(msh: Msh) -> dict[str, Any]:

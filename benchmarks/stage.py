@@ -40,8 +40,7 @@ class Stage:
                 [self._exchanging("receiver", n) for n in range(EXCHANGING_PAIRS)]
                 + [self._loading(pair) for pair in self.pairs]
             )
-            self.loaded.set_up([self._loaded(n) for n in range(LOADED_PAIRS)])
-            self.api_token = self.loaded.manage("token", "benchmark", "--scopes", "send").strip()
+            self.api_token = set_up_loaded(self.loaded)
             self._stack = stack.pop_all()
         return self
 
@@ -78,16 +77,6 @@ class Stage:
             ],
         }
 
-    def _loaded(self, number: int) -> dict[str, Any]:
-        """A partner that takes nothing: what is submitted to it stays where it is."""
-        name = loaded_name(number)
-        return {
-            "name": name,
-            "uri": f"http://{name}.invalid/ebxml/",
-            "address": "http://127.0.0.1:9/",
-            "agreements": [{"tpa_id": name, "our_party": "1", "their_party": "2", **_TERMS}],
-        }
-
     def _pair(self, number: int) -> Pair:
         name = f"load-{number:02d}"
         return Pair(
@@ -117,6 +106,22 @@ class Stage:
                 }
             ],
         }
+
+
+def set_up_loaded(msh: Msh) -> str:
+    """Give it partners that take nothing: what is submitted to them stays where it is. A token for
+    its API."""
+    msh.set_up([_loaded(loaded_name(number)) for number in range(LOADED_PAIRS)])
+    return msh.manage("token", "benchmark", "--scopes", "send").strip()
+
+
+def _loaded(name: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "uri": f"http://{name}.invalid/ebxml/",
+        "address": "http://127.0.0.1:9/",
+        "agreements": [{"tpa_id": name, "our_party": "1", "their_party": "2", **_TERMS}],
+    }
 
 
 def loaded_name(number: int) -> str:

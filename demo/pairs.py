@@ -5,15 +5,13 @@ The pairs' directions alternate, so that both MSHs send and receive.
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from itertools import pairwise
 from typing import Any
 
 from .sighting import lane_name
 
-TIMING = {"timeout": 2, "retries": 5, "retry_interval": 1}
-"""Seconds and a count: short, so that a lost copy costs the viewer no patience."""
 ENDS = ("a", "b")
 ROUTERS = "cdefgh"
 
@@ -33,12 +31,23 @@ def chain_of(routers: int) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class Timing:
+    """An agreement's seconds and its count of retries: short, so that a lost copy costs the viewer
+    no patience."""
+
+    timeout: int = 2
+    retries: int = 5
+    retry_interval: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Pair:
     """One producer's way: the names of MSHs, from the sender by the routers to the receiver."""
 
     name: str
     path: tuple[str, ...]
     transport: Transport = Transport.HTTP
+    timing: Timing = Timing()
 
     @property
     def sender(self) -> str:
@@ -134,7 +143,7 @@ def _partner(
                 "tpa_id": pair.tpa_id,
                 "our_party": pair.party(our_end),
                 "their_party": pair.party(their_end),
-                **TIMING,
+                **asdict(pair.timing),
             }
         ],
     }

@@ -81,6 +81,7 @@ def test_help_names_every_command(checkout: Path) -> None:
         "conformance",
         "bench",
         "bench-console",
+        "bench-spark",
         "lock",
         "clean",
     )

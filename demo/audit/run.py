@@ -18,7 +18,7 @@ from demo.crew import Operator
 from demo.faults import Schedule
 from demo.machines import ROOT, DemoFailed, Machine
 from demo.orders import write_orders
-from demo.pairs import ENDS, Pair
+from demo.pairs import ENDS, Pair, Timing
 from demo.proxy import Proxy
 from demo.stage import Stage, end_on_sigterm
 from demo.watch import Glance, connections, glance
@@ -30,6 +30,8 @@ from .witness import ask
 ORDERS = 40
 LOOK_EVERY = 0.25
 TASKS = "local[2,4]"
+# Spark has the same cores: what is late is not lost, and 50 links need not be suspended for it.
+TIMING = Timing(timeout=5, retries=10)
 MAPPING = """\
 id_column = "order_id"
 order_column = "order_no"
@@ -59,7 +61,8 @@ class Audit:
         self.options = options
         self.console = console
         self.folder = options.folder
-        pairs = [Pair(f"pair-{number + 1}", ENDS) for number in range(options.partners)]
+        names = [f"pair-{number + 1}" for number in range(options.partners)]
+        pairs = [Pair(name, ENDS, timing=TIMING) for name in names]
         self.stage = Stage(self.folder, ENDS, pairs, Schedule(options.seed, options.rates))
         self.sender, self.receiver = self.stage.machines
         self.glances: dict[str, Glance] = {}

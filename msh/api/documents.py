@@ -36,7 +36,6 @@ class MessageDocument(Document):
     ref_to_message_id = serializers.CharField(allow_blank=True)
     sequence_number = serializers.IntegerField(allow_null=True)
     epoch = serializers.IntegerField(allow_null=True)
-    size = serializers.IntegerField(help_text="bytes of its payloads")
 
 
 _COMMON: Mapping[str, Any] = {
@@ -62,6 +61,9 @@ class OutboundDocument(MessageDocument):
     submitted_at = serializers.DateTimeField()
     ended_at = serializers.DateTimeField(allow_null=True)
     attempts = serializers.IntegerField()
+    size = serializers.IntegerField(
+        help_text="bytes of its payloads as they are sent: delimiters and part headers included"
+    )
 
 
 def _attempts() -> Coalesce:
@@ -94,6 +96,7 @@ class InboundDocument(MessageDocument):
     position = serializers.IntegerField(help_text="its place in the feed")
     state = serializers.ChoiceField(InboundState.choices)
     received_at = serializers.DateTimeField()
+    size = serializers.IntegerField(help_text="bytes of its payloads")
     payloads = PayloadDocument(many=True)
 
 

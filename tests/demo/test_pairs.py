@@ -1,4 +1,4 @@
-from demo.pairs import make_pairs, make_tokens, setup_of
+from demo.pairs import ENDS, Pair, Timing, make_pairs, make_tokens, setup_of
 
 
 def test_both_setups_describe_the_same_pairs_from_their_own_side() -> None:
@@ -23,6 +23,14 @@ def test_addresses_lead_through_the_proxy_and_identities_do_not() -> None:
     assert first["address"] == "http://127.0.0.1:9001/ebxml/pair-1/"
     assert second["address"] == "http://127.0.0.1:9001/ebxml/pair-2/"
     assert "9001" not in first["uri"] + first["our_uri"]
+
+
+def test_timing_is_in_the_agreements_of_both_sides() -> None:
+    pairs = [Pair("slow", ENDS, timing=Timing(timeout=5, retries=10))]
+    for here, there in (ENDS, ENDS[::-1]):
+        (partner,) = setup_of(here, pairs, {there: 9001}, make_tokens(pairs))["partners"]
+        (terms,) = partner["agreements"]
+        assert (terms["timeout"], terms["retries"], terms["retry_interval"]) == (5, 10, 1)
 
 
 def test_directions_alternate() -> None:

@@ -73,6 +73,52 @@ def test_load_and_reconcile(spark: SparkSession, office: Office, tmp_path: Path)
     assert report["missing"] == 1
 
 
+def test_load_documents_of_a_folder(spark: SparkSession, office: Office, tmp_path: Path) -> None:
+    pair = office.silent_pair()
+    folder = tmp_path / "documents"
+    folder.mkdir()
+    documents = {"b.xml": "<Order>Łódź</Order>".encode(), "a.pdf": b"%PDF\x00\xff"}
+    for name, content in documents.items():
+        (folder / name).write_bytes(content)
+    mapping = tmp_path / "mapping.toml"
+    mapping.write_text(f"""
+        key_columns = ["name"]
+        order_column = "name"
+        [message]
+        tpa_id = {{value = "{pair.agreement.tpa_id}"}}
+        service_interface = {{value = "Orders"}}
+        action = {{value = "New"}}
+        payload = {{column = "content"}}
+        label = {{column = "name"}}
+    """)
+    words = ["--source", str(folder), "--format", "documents", "--mapping", str(mapping)]
+    assert load.main([*server(office), *words, "--job-id", "folder"]) == 0
+    assert load.main([*server(office), *words, "--job-id", "folder"]) == 0  # each once
+    labels = [message.payloads.get().label for message in submitted(pair)]
+    assert labels == ["a.pdf", "b.xml"]
+    contents = [office.payload(message.message_id, 1) for message in submitted(pair)]
+    assert contents == [documents[label] for label in labels]
+
+
+def test_load_table_of_a_database(spark: SparkSession, office: Office, tmp_path: Path) -> None:
+    """Of Derby, whose driver is a part of Spark."""
+    system = spark.sparkContext._jvm.java.lang.System  # type: ignore[union-attr]
+    system.setProperty("derby.stream.error.file", str(tmp_path / "derby.log"))
+    pair = office.silent_pair()
+    database = "jdbc:derby:memory:orders;create=true"
+    rows = [(f"{number:03d}", pair.agreement.tpa_id) for number in (2, 1)]
+    table = spark.createDataFrame(rows, "order_no string, agreement string")
+    table.write.format("jdbc").options(url=database, dbtable="orders").save()
+    (tmp_path / "mapping.toml").write_text(MAPPING)
+    words = [
+        *(*server(office), "--source", database, "--format", "jdbc"),
+        *("--mapping", str(tmp_path / "mapping.toml"), "--job-id", pair.partner.name),
+    ]
+    assert load.main([*words, "--read", "dbtable=orders"]) == 0
+    assert [message.payloads.get().label for message in submitted(pair)] == ["001", "002"]
+    assert load.main(words) == 2  # no table is named
+
+
 def test_reconcile_two_msh(spark: SparkSession) -> None:
     """Each violation, by rows as the two feeds would have them."""
     sent = spark.createDataFrame(

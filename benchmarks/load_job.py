@@ -1,0 +1,182 @@
+"""The load job of the Spark bridge, against what the bulk endpoint takes from plain clients."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from demo.audit.spark_processes import descendants, program, tasks_of
+
+from .bulk import LINES, Bulk
+from .msh import ROOT, Msh
+from .stage import loaded_name
+from .wire import ORDER
+
+MAPPING = """\
+key_columns = ["order_no"]
+order_column = "order_no"
+
+[message]
+tpa_id = {column = "tpa_id"}
+service_interface = {value = "QuoteToCollect"}
+action = {value = "NewPurchaseOrder"}
+payload = {column = "document"}
+label = {value = "PurchaseOrder"}
+"""
+FILES = 8
+LOOK_EVERY = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One load."""
+
+    rows: int
+    seconds: float
+    """From the open session to the summary."""
+    megabytes: dict[str, float]
+    """The most that one process had: `web`; `task`, a Python process of Spark's that runs the
+    bridge; `jvm`, driver and executor in one."""
+
+
+class Loader:
+    """Loads rows by the job into an MSH, which has its worker stopped meanwhile."""
+
+    def __init__(self, msh: Msh, token: str, folder: Path) -> None:
+        self._msh = msh
+        self._folder = folder
+        self._runs = 0
+        folder.mkdir(parents=True)
+        (folder / "mapping.toml").write_text(MAPPING)
+        (folder / "token").write_text(token)
+
+    def load(self, rows: int) -> Run:
+        """RuntimeError, with the end of the log, unless every row was accepted."""
+        self._runs += 1
+        source = self._folder / f"rows-{rows}"
+        if not source.exists():
+            _write_rows(source, rows)
+        summary = self._folder / "summary.json"
+        with self._msh.worker_stopped(), _Peaks(self._msh.web_processes()) as peaks:
+            status = self._run(source, summary, peaks)
+        log = (self._folder / "log").read_text()[-3000:]
+        if status:
+            raise RuntimeError(f"the load ended with {status}:\n{log}")
+        told = json.loads(summary.read_text())
+        if told["accepted"] != rows:
+            raise RuntimeError(f"{rows} rows, but the load says {told}")
+        return Run(rows, told["seconds"], peaks.megabytes)
+
+    def _run(self, source: Path, summary: Path, peaks: "_Peaks") -> int:
+        words = [
+            *("--url", f"http://127.0.0.1:{self._msh.port}"),
+            *("--token-file", str(self._folder / "token")),
+            *("--source", str(source), "--format", "parquet"),
+            *("--mapping", str(self._folder / "mapping.toml"), "--job-id", f"run-{self._runs}"),
+            *("--summary", str(summary)),
+        ]
+        with (self._folder / "log").open("w") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "spark_bridge.load", *words],
+                cwd=ROOT,
+                env=os.environ | {"SPARK_MASTER": "local[2,4]"},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+            try:
+                peaks.driver = process.pid
+                return process.wait()
+            finally:
+                process.terminate()
+                process.wait()
+
+
+class LoadJob:
+    """Rows of a Parquet file, made messages in order; without the start of Spark.
+
+    Floor: as many messages that two clients send, who have them in memory as requests.
+    """
+
+    name = "load_job"
+    minimum = 0.25
+    _CLIENTS = 2
+    _REQUESTS = 4
+
+    def __init__(self, msh: Msh, token: str, loader: Loader) -> None:
+        self._loader = loader
+        self._bulk = Bulk(msh, token, self._CLIENTS, self._REQUESTS)
+
+    def product(self) -> float:
+        run = self._loader.load(self._CLIENTS * self._REQUESTS * LINES)
+        return run.rows / run.seconds
+
+    def floor(self) -> float:
+        return self._bulk.product()
+
+    def facts(self) -> dict[str, Any]:
+        return {"rows": self._CLIENTS * self._REQUESTS * LINES}
+
+
+class _Peaks:
+    """Watches the processes of one run, by the kernel's own record of the most they had."""
+
+    def __init__(self, web: list[int]) -> None:
+        self._web = web
+        self.driver = 0
+        self.megabytes = {"web": 0.0, "task": 0.0, "jvm": 0.0}
+        self._over = Event()
+        self._watcher = Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> "_Peaks":
+        for pid in self._web:
+            Path(f"/proc/{pid}/clear_refs").write_text("5")  # the record begins anew
+        self._watcher.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._watcher.join()
+
+    def _watch(self) -> None:
+        while not self._over.wait(LOOK_EVERY):
+            self._look("web", self._web)
+            if self.driver:
+                self._look("task", tasks_of(self.driver))
+                self._look("jvm", _jvms(self.driver))
+
+    def _look(self, kind: str, pids: Iterable[int]) -> None:
+        self.megabytes[kind] = max([self.megabytes[kind], *map(_most_megabytes, pids)])
+
+
+def _jvms(driver: int) -> Iterator[int]:
+    return (pid for pid in descendants(driver) if b"".join(program(pid)[:1]).endswith(b"/java"))
+
+
+def _most_megabytes(pid: int) -> float:
+    """Of resident memory, since the process began; 0 of one that is gone."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    return next((int(line.split()[1]) / 1e3 for line in lines if line.startswith("VmHWM")), 0.0)
+
+
+def _write_rows(folder: Path, rows: int) -> None:
+    """Orders in files that have nothing to do with their order."""
+    folder.mkdir()
+    for file in range(FILES):
+        numbers = list(range(file, rows, FILES))
+        columns = {
+            "order_no": numbers,
+            "tpa_id": [loaded_name(number // FILES) for number in numbers],
+            "document": [ORDER] * len(numbers),
+        }
+        pq.write_table(pa.table(columns), folder / f"{file}.parquet", row_group_size=10_000)

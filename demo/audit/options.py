@@ -55,7 +55,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--partners", type=int, default=50, help="over so many (50)")
     parser.add_argument("--documents", type=Path, help="folder of documents to multiply")
     parser.add_argument("--kills", type=int, default=3, help="tasks killed in the load (3)")
-    parser.add_argument("--disturbed", type=float, default=0.1, help="share of POSTs (0.1)")
+    usual = Rates().disturbed
+    parser.add_argument(
+        "--disturbed", type=float, default=usual, help=f"share of POSTs (the demo's {usual:.2f})"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of orders and faults (1)")
 
 

@@ -25,7 +25,7 @@ from demo.watch import Glance, connections, glance
 
 from .killer import TaskKiller
 from .options import Options
-from .witness import ask
+from .witness import Files, Witness, ask
 
 ORDERS = 40
 LOOK_EVERY = 0.25
@@ -203,20 +203,18 @@ class Audit:
         extracted: dict[str, Any],
         reconciled: dict[str, Any],
     ) -> dict[str, Any]:
-        witness = ask(self.receiver.database_url)
+        files = Files(self.folder / "orders", self.folder / "extracted")
+        witness = ask(self.receiver.database_url, files)
         rows = self.options.rows
         report = {
             "rows": rows,
-            "delivered": witness.delivered,
-            "lost": rows - witness.delivered,
-            "duplicated": witness.duplicated,
-            "out_of_order": witness.out_of_order,
+            **witness._asdict(),
             "partners": self.options.partners,
             "tasks_killed_when_so_many_were_in": self.killed,
             "first_load": first,
             "second_load": second,
-            "extracted": extracted,
-            "reconciled": reconciled,
+            "extract": extracted,
+            "reconcile": reconciled,
             "resumes": len(self.operator.resumes),
             "seconds": self.seconds,
             "rows_per_second": {
@@ -224,10 +222,11 @@ class Audit:
                 for step, seconds in self._steps(first, second).items()
             },
         }
-        clean = not any((report["lost"], witness.duplicated, witness.out_of_order))
+        exact = witness == Witness(rows, 0, 0, 0, 0, 0, rows)
         once = second["accepted"] == 0 and second["known"] == rows
         complete = extracted["messages"] == rows == reconciled["received"]
-        return {"good": clean and once and complete and reconciled["good"], **report}
+        killed = len(self.killed) == self.options.kills
+        return {"good": exact and once and complete and killed and reconciled["good"], **report}
 
     def _steps(self, first: dict[str, Any], second: dict[str, Any]) -> dict[str, float]:
         """Seconds of the loads without the start of Spark, and from the first row to the last."""
@@ -261,8 +260,10 @@ def _table(report: dict[str, Any]) -> Table:
     table = Table(title=title, title_style="bold green" if report["good"] else "bold red")
     table.add_column("")
     table.add_column("", justify="right")
-    for name in ("rows", "delivered", "lost", "duplicated", "out_of_order"):
-        table.add_row(name.replace("_", " "), str(report[name]))
+    for name in ("rows", *Witness._fields):
+        table.add_row(name.replace("_", " "), f"{report[name]:,}")
+    kills = report["tasks_killed_when_so_many_were_in"]
+    table.add_row("tasks killed", str(len(kills)))
     for step, seconds in report["seconds"].items():
         table.add_row(f"seconds: {step.replace('_', ' ')}", str(seconds))
     return table

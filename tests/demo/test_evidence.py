@@ -6,12 +6,9 @@ from hashlib import sha256
 from pathlib import Path
 
 import psycopg
-import pytest
-from django.db import connection
 from django.utils import timezone
-from psycopg.conninfo import make_conninfo
 
-from demo.application import TABLE, consume
+from demo.application import consume
 from demo.checker import silent_suspend, stuck
 from demo.evidence import Lane, Suspension, gather, read_database, read_proxy_log
 from demo.record import Copy, Record
@@ -32,17 +29,6 @@ from partners.models import Agreement, Partner
 from tests.demo.link import LANE, message, runs
 
 SECOND = timedelta(seconds=1)
-
-
-@pytest.fixture
-def database(transactional_db: None) -> str:
-    """The address of the test's database, for connections of the demo's own."""
-    with connection.cursor() as cursor:
-        cursor.execute(TABLE)
-        cursor.execute("TRUNCATE demo_received")
-    values = connection.get_connection_params()
-    wanted = ("host", "port", "user", "password", "dbname")
-    return make_conninfo(**{name: values[name] for name in wanted if values.get(name)})
 
 
 def agreement(name: str = "pair-1") -> Agreement:

@@ -19,11 +19,11 @@ from rest_framework import exceptions
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from msh.flows.link_status import status_for
 from msh.flows.receive import receive, receive_usual
 from msh.protocol.errors import Unreadable
+from msh.views import BriefView
 from msh.wire import link_status
 from partners.models import Partner
 
@@ -117,7 +117,7 @@ def _read(stream: IO[bytes], limit: int) -> bytes:
     return b"".join(pieces)
 
 
-class Endpoint(APIView):
+class Endpoint(BriefView):
     """`/ebxml/` and `/ebxml/<name>/`: the name only tells our own addresses apart."""
 
     http_method_names = ["post"]

@@ -6,10 +6,10 @@ from urllib.parse import quote
 from django.http import HttpResponse
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from msh.flows.advance import Actor
 from msh.models import Scope
+from msh.views import BriefView
 
 from .access import HasScope, TokenAuthentication, TokenThrottle
 from .problems import LengthRequired, ProblemRenderer, TooLarge, handler
@@ -17,7 +17,7 @@ from .problems import LengthRequired, ProblemRenderer, TooLarge, handler
 SMALL = 64 * 1024  # bytes
 
 
-class ApiView(APIView):
+class ApiView(BriefView):
     """`scopes`: what a token needs, by method."""
 
     authentication_classes = [TokenAuthentication]

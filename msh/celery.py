@@ -7,7 +7,7 @@ from celery import Celery
 from celery.signals import after_task_publish, beat_init, task_postrun, worker_ready
 from kombu import Connection
 
-from msh.processes import settle_memory
+from msh import memory
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "msh.settings")
 
@@ -24,7 +24,7 @@ class NudgingCelery(Celery):
 
 @worker_ready.connect
 def _settle(**_: Any) -> None:
-    settle_memory()
+    memory.settle()
 
 
 app = NudgingCelery("msh")

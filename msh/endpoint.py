@@ -19,11 +19,12 @@ from rest_framework import exceptions
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
+from rest_framework.views import APIView
 
+from msh import memory
 from msh.flows.link_status import status_for
 from msh.flows.receive import receive, receive_usual
 from msh.protocol.errors import Unreadable
-from msh.views import BriefView
 from msh.wire import link_status
 from partners.models import Partner
 
@@ -117,7 +118,7 @@ def _read(stream: IO[bytes], limit: int) -> bytes:
     return b"".join(pieces)
 
 
-class Endpoint(BriefView):
+class Endpoint(APIView):
     """`/ebxml/` and `/ebxml/<name>/`: the name only tells our own addresses apart."""
 
     http_method_names = ["post"]
@@ -129,6 +130,7 @@ class Endpoint(BriefView):
 
     def post(self, request: Request) -> HttpResponse:
         body = self._body(request)
+        memory.take(len(body))
         content_type = request.META.get("CONTENT_TYPE", "")
         partner: Partner = request.user  # type: ignore[assignment]
         answer = _on_a_connection_that_works(lambda: receive_usual(partner, content_type, body))

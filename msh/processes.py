@@ -5,7 +5,6 @@ ending. On Linux the kernel ends a child whose parent was killed; elsewhere only
 """
 
 import ctypes
-import gc
 import os
 import signal
 import subprocess
@@ -67,16 +66,6 @@ def spawn(
             preexec_fn=lambda: die_with_parent(parent, death_signal),  # noqa: PLW1509
             **_identity(user),
         )
-
-
-def settle_memory() -> None:
-    """What is loaded stays: the collector need not look at it again, nor so often at the rest.
-
-    Call it in a process that serves, once all is imported.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(10_000, 20, 50)
 
 
 def stop(

@@ -6,7 +6,8 @@ from django.core.checks import ERROR, run_checks
 from django.core.exceptions import ImproperlyConfigured
 from django.core.wsgi import get_wsgi_application
 
-from msh.processes import die_with_parent, settle_memory
+from msh import memory
+from msh.processes import die_with_parent
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "msh.settings")
 
@@ -23,4 +24,4 @@ _errors = [message for message in run_checks() if message.level >= ERROR]
 if _errors:
     raise ImproperlyConfigured("\n".join(str(message) for message in _errors))
 
-settle_memory()
+memory.settle()

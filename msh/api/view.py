@@ -6,10 +6,11 @@ from urllib.parse import quote
 from django.http import HttpResponse
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
+from rest_framework.views import APIView
 
+from msh import memory
 from msh.flows.advance import Actor
 from msh.models import Scope
-from msh.views import BriefView
 
 from .access import HasScope, TokenAuthentication, TokenThrottle
 from .problems import LengthRequired, ProblemRenderer, TooLarge, handler
@@ -17,7 +18,7 @@ from .problems import LengthRequired, ProblemRenderer, TooLarge, handler
 SMALL = 64 * 1024  # bytes
 
 
-class ApiView(BriefView):
+class ApiView(APIView):
     """`scopes`: what a token needs, by method."""
 
     authentication_classes = [TokenAuthentication]
@@ -34,8 +35,10 @@ class ApiView(BriefView):
         super().initial(request, *args, **kwargs)
         if "HTTP_TRANSFER_ENCODING" in request.META:
             raise LengthRequired
-        if int(request.META.get("CONTENT_LENGTH") or 0) > self.body_limit():
+        length = int(request.META.get("CONTENT_LENGTH") or 0)
+        if length > self.body_limit():
             raise TooLarge("", f"A request has at most {self.body_limit()} bytes here.")
+        memory.take(length)
 
     def get_exception_handler(self) -> Any:
         return handler

@@ -1,0 +1,30 @@
+"""When Python's collector of cycles comes: it counts objects, and what we carry is bytes."""
+
+import gc
+
+BYTES_A_COLLECTION = 16 * 1024 * 1024
+
+_taken = 0
+
+
+def settle() -> None:
+    """What is loaded stays: the collector need not look at it again, nor so often at the rest.
+
+    Call it in a process that serves, once all is imported.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 50)
+
+
+def take(size: int) -> None:
+    """Say that a body of so many bytes was taken in; now and then, collect those done with.
+
+    Django's requests, REST framework's and the database's errors are in cycles, and keep what they
+    carried until they are collected. By their number that would be after gigabytes.
+    """
+    global _taken
+    _taken += size  # two threads may lose one: it is no account, only a measure
+    if _taken >= BYTES_A_COLLECTION:
+        _taken = 0
+        gc.collect()

@@ -62,11 +62,12 @@ check: $(VENV)/ready-to-test
 	run $(PY) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run --skip-checks; \
 	exit $$status
 
-# For tests/browser. Where it cannot be installed, those tests say what is missing.
+# For tests/browser: chromium, and what Playwright's own node needs (most machines have it). Where it
+# cannot be installed, those tests say what is missing.
 browser:
 	@command -v chromium >/dev/null || [ -n "$$CHROMIUM" ] || [ "$$(id -u)" != 0 ] || \
 	! command -v apt-get >/dev/null || \
-	{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } || true
+	{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium libatomic1; } || true
 
 lock:
 	rm -rf var/lock && $(PYTHON) -m venv var/lock

@@ -23,7 +23,7 @@ from .msh import ROOT, Msh
 from .report import Series, run_rounds
 from .stage import set_up_loaded
 
-SIZES = (10_000, 100_000)
+SIZES = (10_000, 1_000_000)
 GROWTH = 1.25
 """Of memory, from the fewest rows to the most: more is not flat."""
 
@@ -54,7 +54,7 @@ def _arguments() -> argparse.Namespace:
         type=int,
         nargs="+",
         default=SIZES,
-        help="loads whose memory is compared (10000 100000)",
+        help="loads whose memory is compared (10000 1000000)",
     )
     return parser.parse_args()
 

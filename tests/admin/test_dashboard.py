@@ -15,7 +15,8 @@ from msh import health
 from msh.admin.chart import HEIGHT, WIDTH, chart
 from msh.flows import advance, operate
 from msh.flows.advance import Actor
-from msh.models import Traffic
+from msh.models import OutboundLink, Traffic
+from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.transport.job import Job
 from tests.flows.world import World, make_world
 
@@ -48,6 +49,26 @@ def test_suspended_partners_come_first_with_the_cause_and_the_message(onlooker: 
     assert f'href="{message}"' in page
     assert "2 queued." in page
     assert reverse("admin:msh_outboundlink_resume", args=[world.link.pk]) not in page
+
+
+def test_a_suspended_partner_is_shown_with_its_last_answer(onlooker: Client) -> None:
+    world = make_world(retries=0)
+    world.submit()
+    (job,) = world.look()
+    world.end(job, AttemptResult(AttemptOutcome.FAILED, status=503, detail="503 <down>"))
+    OutboundLink.objects.filter(pk=world.link.pk).update(due=timezone.now())
+    world.look()
+
+    page = onlooker.get(PAGE).content.decode()
+
+    assert "no Acknowledgement after 1 transmissions" in page
+    assert 'Last answer: <bdi class="msh-verbatim">503 &lt;down&gt;</bdi>' in page
+
+
+def test_an_answer_that_is_the_cause_is_shown_once(onlooker: Client) -> None:
+    suspended_world()
+
+    assert "Last answer" not in onlooker.get(PAGE).content.decode()
 
 
 def test_what_an_operator_suspended_comes_after_what_needs_one(onlooker: Client) -> None:

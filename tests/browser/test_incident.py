@@ -56,15 +56,16 @@ def test_a_partner_is_down_and_an_operator_mends_it_in_two_clicks(
 
 
 def _called(operators: Mailbox, partner: Pair) -> bool:
-    """The mail names the partner and what has happened."""
+    """The mail names the partner, what has happened and what the partner says."""
     mails = [transaction.mail.decode() for transaction in operators.transactions]
-    name = partner.partner.name
-    return any(name in mail and "retries spent" in mail for mail in mails)
+    words = (partner.partner.name, "retries spent", "down for maintenance")
+    return any(all(word in mail for word in words) for mail in mails)
 
 
 def _see_the_trouble_on_the_dashboard(page: Page, partner: Pair, first: OutboundMessage) -> None:
     trouble = page.get_by_role("article").filter(has_text=partner.partner.name)
     expect(trouble).to_contain_text("Every retry is spent")
+    expect(trouble).to_contain_text("down for maintenance")
     expect(trouble).to_contain_text(f"Behind message 1, {first.message_id}; 2 queued.")
 
 

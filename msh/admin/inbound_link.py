@@ -8,11 +8,12 @@ from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse
 from unfold.decorators import display
 
-from msh.models import Direction, InboundLink, InboundMessage, InboundState, Incident
+from msh.models import Delivery, Direction, InboundLink, InboundMessage, InboundState, Incident
 from msh.protocol import sequence
 
 from . import cells, inbound_verbs, switches
 from .base import ReadOnlyAdmin
+from .dialog import Offer
 from .history import history_of_link
 from .sides import counters, receiving
 from .tables import Table
@@ -81,6 +82,7 @@ class InboundLinkAdmin(ReadOnlyAdmin):
     ) -> HttpResponse:
         link = context["original"]
         blocking = _blocking(link)
+        delivery = blocking and blocking.deliveries.select_related("consumer", "message").first()
         context |= {
             "link": link,
             "sentence": receiving(link),
@@ -89,7 +91,9 @@ class InboundLinkAdmin(ReadOnlyAdmin):
             "undelivered": self.undelivered(link),
             "oldest": cells.age_of(blocking.received_at) if blocking else "",
             "blocking": cells.link_to(blocking) if blocking else "",
-            "delivery": blocking and blocking.deliveries.select_related("consumer").first(),
+            "delivery": delivery,
+            "delivery_page": cells.link_to(delivery, delivery.consumer) if delivery else "",
+            "delivery_offers": _offered(request, delivery) if delivery else [],
             "counters": counters(link.partner_id),
         }
         return super().render_change_form(request, context, *args, **kwargs)
@@ -102,6 +106,13 @@ def _blocking(link: InboundLink) -> InboundMessage | None:
     """The head of what consumers have not got yet."""
     waiting = InboundMessage.objects.filter(link=link, state=InboundState.ACCEPTED)
     return waiting.order_by("pk").defer("header").first()
+
+
+def _offered(request: HttpRequest, delivery: Delivery) -> list[Offer]:
+    """What this user may decide on it now."""
+    deliveries: Any = admin.site.get_model_admin(Delivery)
+    offered: list[Offer] = deliveries.offered(request, delivery)
+    return offered
 
 
 def _incidents(link: InboundLink) -> list[tuple[str, str, str]]:

@@ -38,13 +38,14 @@ def counters(partner_id: int) -> str:
 
 
 def growth(partner_id: int) -> str:
-    """How the queue to a partner has changed lately."""
+    """How the queue to a partner has changed lately: the message in flight has left it, and what
+    is BestEffort is noted when its one attempt has ended."""
     story = History.objects.filter(
         at__gte=Now() - LATELY, partner=partner_id, direction=Direction.OUT, subject="message"
     )
     counted = story.aggregate(
-        came=Count("pk", filter=Q(event="MessageSubmitted")),
-        went=Count("pk", filter=Q(to_state__in=["acknowledged", "cancelled", "sent", "failed"])),
+        came=Count("pk", filter=Q(to_state="queued")),
+        went=Count("pk", filter=Q(from_state="queued") | Q(to_state__in=["sent", "failed"])),
     )
     minutes = int(LATELY.total_seconds() // 60)
     change = counted["came"] - counted["went"]

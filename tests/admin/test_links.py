@@ -146,7 +146,7 @@ def test_the_page_tells_growth_and_both_counters(viewer: Client) -> None:
 
     page = page_of(viewer, world)
 
-    assert "+3 in 10 min: 3 came, 0 went" in page
+    assert "+2 in 10 min: 3 came, 1 went" in page
     assert "out: number 1 in flight, then 2" in page
     assert "in: last accepted 41, expects 42" in page
 

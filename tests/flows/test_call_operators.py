@@ -179,7 +179,9 @@ def test_a_link_that_is_stuck_is_told_without_any_error(hook: Peer, settings: Se
         (2, 3, 0, True),
         (2, 4, 3, False),
         (3, 4, 3, True),
-        (1, 1, 0, True),
+        (1, 2, 0, True),
+        (1, 1, 0, False),  # none remains: the incident comes next
+        (3, 3, 3, False),
         (2, 1, 0, False),  # a probe: the incident is open
     ],
 )

@@ -39,8 +39,9 @@ _ANNOUNCE = """
     CROSS JOIN unnest(%s::text[]) channel
     ON CONFLICT (cause, channel) DO NOTHING
 """
-# A message is late when it has spent the retry that its agreement names, without one half of them;
-# and at the first answer that says that the same bytes will hardly be taken (D35).
+# A message is late while retries remain: when it has spent the retry that its agreement names,
+# without one half of them; and at the first answer that says that the same bytes will hardly be
+# taken (D35).
 _WARN = """
     INSERT INTO msh_operatornotice
         (cause, channel, partner_id, kind, message_id, detail, at, due)
@@ -56,7 +57,7 @@ _WARN = """
         WHERE message_id = flying.id AND ended_at IS NOT NULL
         ORDER BY number DESC LIMIT 1) answer ON true
     CROSS JOIN unnest(%s::text[]) channel
-    WHERE link.state = ANY(%s) AND link.retries_spent <= (flying.terms->>'retries')::int
+    WHERE link.state = ANY(%s) AND link.retries_spent < (flying.terms->>'retries')::int
       AND (answer.outcome = %s
            OR (link.retries_spent > 0
                AND link.retries_spent >= COALESCE(NULLIF((flying.terms->>'early_warning')::int, 0),

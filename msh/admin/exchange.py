@@ -13,6 +13,7 @@ from django.views.decorators.http import require_safe
 from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminFileFieldWidget
 
+from msh.flows.operate import open_missing_links
 from partners import export, setup
 
 EXPORT = ("partners.view_partner", "partners.view_agreement", "partners.view_route")
@@ -120,6 +121,7 @@ class ExchangePages(ModelAdmin):
             report = setup.apply(document)
         except setup.SetupRefused as refused:
             return self._ask(request, form, problems=refused.problems)
+        open_missing_links()
         messages.success(request, "; ".join(str(one) for one in report.changes))
         return HttpResponseRedirect(reverse("admin:partners_agreement_changelist"))
 

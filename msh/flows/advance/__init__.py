@@ -30,7 +30,7 @@ from .outbound import (
 )
 from .receiving import hold_resets, set_receiving
 from .signals import SignalResult, signal_claim, signal_end
-from .start import start_link
+from .start import open_missing_links, start_link
 from .switches import Switch, set_switch
 from .traffic import count_traffic
 from .work import AT_ONCE, Work, find_work, no_more_work
@@ -77,6 +77,7 @@ __all__ = [
     "note_unexpected",
     "notice_failed",
     "notices_told",
+    "open_missing_links",
     "owe_error",
     "receive_message",
     "resolve_incident",

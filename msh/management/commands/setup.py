@@ -7,6 +7,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from msh.flows.operate import open_missing_links
 from msh.management.cli import MshCommand
 from partners.setup import SetupRefused, apply
 
@@ -23,6 +24,7 @@ class Command(MshCommand):
             report = apply(_document(file))
         except SetupRefused as refused:
             raise CommandError(f"{file} was not applied:\n{refused}") from None
+        open_missing_links()
         self.answer(report.as_json(), str(report), as_json=options["json"])
 
 

@@ -8,14 +8,22 @@ from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse
 from unfold.decorators import display
 
-from msh.models import Delivery, Direction, InboundLink, InboundMessage, InboundState, Incident
+from msh.models import (
+    Delivery,
+    Direction,
+    InboundLink,
+    InboundMessage,
+    InboundState,
+    Incident,
+    Signal,
+)
 from msh.protocol import sequence
 
 from . import cells, inbound_verbs, switches
 from .base import ReadOnlyAdmin
 from .dialog import Offer
 from .history import history_of_link
-from .sides import counters, receiving
+from .sides import arrivals, counters, receiving
 from .tables import Table
 from .words import CAUSES
 
@@ -94,12 +102,18 @@ class InboundLinkAdmin(ReadOnlyAdmin):
             "delivery": delivery,
             "delivery_page": cells.link_to(delivery, delivery.consumer) if delivery else "",
             "delivery_offers": _offered(request, delivery) if delivery else [],
+            "arrivals": arrivals(link.pk),
+            "owed": _owed(link).count(),
             "counters": counters(link.partner_id),
         }
         return super().render_change_form(request, context, *args, **kwargs)
 
     def tables(self, request: HttpRequest, row: InboundLink) -> list[Table]:
-        return [_last_messages(row), history_of_link(row.partner_id, Direction.IN)]
+        return [
+            _last_messages(row),
+            _signals_owed(row),
+            history_of_link(row.partner_id, Direction.IN),
+        ]
 
 
 def _blocking(link: InboundLink) -> InboundMessage | None:
@@ -121,6 +135,30 @@ def _incidents(link: InboundLink) -> list[tuple[str, str, str]]:
         partner=link.partner_id, direction=Direction.IN, resolved_at=None
     )
     return [(cells.page_url(one), CAUSES[one.kind].what, one.detail) for one in opened]
+
+
+def _owed(link: InboundLink) -> QuerySet[Signal]:
+    return Signal.objects.filter(link=link, owed__gt=0)
+
+
+def _signals_owed(link: InboundLink) -> Table:
+    """What the partner has not taken of us: while an Ack is owed, it sends its message again."""
+    rows = [
+        (
+            cells.link_to(signal, signal.kind),
+            cells.story_of(signal.ref_to_message_id),
+            signal.code or cells.DASH,
+            signal.owed,
+            signal.tries,
+            cells.time_of(signal.due),
+            cells.verbatim(signal.last_detail),
+        )
+        for signal in _owed(link).defer("body").order_by("due")[:FIRST_ROWS]
+    ]
+    headers = ("Kind", "RefToMessageId", "Code", "Owed", "Tries", "Next try", "Last answer")
+    more = cells.list_url(Signal, link__partner__id__exact=link.partner_id, **{"is": "owed"})
+    title = "Acknowledgements and Errors owed, the next to be tried first"
+    return Table(title, headers, rows, "None is owed.", more)
 
 
 def _last_messages(link: InboundLink) -> Table:

@@ -1,6 +1,5 @@
 """The dashboard: troubles first, figures that are true, processes that show signs of life."""
 
-import time
 from datetime import timedelta
 
 import pytest
@@ -175,7 +174,7 @@ def test_no_worker_and_no_beat_are_told_before_all_else(onlooker: Client) -> Non
     assert "No sign of life from worker" in onlooker.get(PAGE).content.decode()
 
     health.note_sweep()
-    redis.set(health._BEATEN, time.time() - 60)
+    redis.set(health._BEATEN, 1, ex=health._REMEMBERED - 60)
     page = onlooker.get(PAGE).content.decode()
     assert "No sign of life from beat" in page
     assert "No sign of life from worker" not in page

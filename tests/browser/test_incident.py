@@ -18,7 +18,8 @@ PARTNER_MENDED = "their gateway is up again"
 def test_a_partner_is_down_and_an_operator_mends_it_in_two_clicks(
     console: Console, pair: PairFactory, operators: Mailbox
 ) -> None:
-    partner = pair(retries=1)
+    traffic(pair(acknowledges=True, name="globex"), 12)
+    partner = pair(retries=1, name="acme")
     partner.peer.always(status(503, reason="down for maintenance"))
     messages = [partner.submit(f"<Order n='{number}'/>".encode()) for number in (1, 2, 3)]
     before = partner.wait_for_copies(messages[0], 2)
@@ -27,7 +28,7 @@ def test_a_partner_is_down_and_an_operator_mends_it_in_two_clicks(
 
     page = console.open("Operator")
     _see_the_trouble_on_the_dashboard(page, partner, messages[0])
-    console.picture(page, "console-dashboard")
+    console.picture(page, "console-dashboard", whole=True)
     page.get_by_role("article").get_by_role("link", name=partner.partner.name).click()
     _see_it_on_the_page_of_the_link(page, messages[0])
     console.picture(page, "console-link")
@@ -53,6 +54,12 @@ def test_a_partner_is_down_and_an_operator_mends_it_in_two_clicks(
     assert (act.actor, act.detail) == ("operator", PARTNER_MENDED)
     page.goto(console.msh.console)
     expect(page.get_by_role("article").filter(has_text=partner.partner.name)).to_have_count(0)
+
+
+def traffic(partner: Pair, count: int) -> None:
+    """Messages of another partner go through, so that the dashboard is not empty."""
+    messages = [partner.submit() for _ in range(count)]
+    partner.wait_for_state(messages[-1])
 
 
 def _called(operators: Mailbox, partner: Pair) -> bool:

@@ -180,7 +180,8 @@ def test_an_inbound_page_says_what_waits_behind_what(administrator: Client) -> N
 
 
 def table_of(client: Client, page: str, title: str) -> Table:
-    (table,) = [one for one in client.get(page).context["tables"] if title in one.title]
+    tables: list[Table] = client.get(page).context["tables"]
+    (table,) = [one for one in tables if title in one.title]
     return table
 
 

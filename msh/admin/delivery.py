@@ -114,7 +114,7 @@ class BulkForm(forms.Form):
 
 @admin.register(Delivery)
 class DeliveryAdmin(EndlessAdmin):
-    list_display = ("message_id", "consumer", "status", "attempt", "started", "ended", "error")
+    list_display = ("identity", "consumer", "status", "attempt", "started", "ended", "error")
     list_filter = (
         ("state", ChoicesDropdownFilter),
         ("consumer", RelatedDropdownFilter),
@@ -163,6 +163,11 @@ class DeliveryAdmin(EndlessAdmin):
     def search(self, rows: Any, term: str) -> QuerySet[Any]:
         found: QuerySet[Any] = rows.with_id(term)
         return found
+
+    @display(description="MessageId")
+    def identity(self, delivery: Delivery) -> str:
+        """In the list, where it leads to the delivery itself: a link in a link is none."""
+        return cells.foreign(delivery.message.message_id)
 
     @display(description="MessageId")
     def message_id(self, delivery: Delivery) -> str:

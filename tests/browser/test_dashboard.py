@@ -70,7 +70,11 @@ def test_it_says_so_when_nobody_answers_and_when_it_is_true_again(console: Conso
 def test_it_says_so_when_the_answer_does_not_come(console: Console) -> None:
     page = left_open(console)
     held: list[Route] = []
-    page.route(console.msh.console, held.append)
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route(console.msh.console, hold)
 
     page.clock.fast_forward(REFRESH)
     page.clock.fast_forward(3 * REFRESH)

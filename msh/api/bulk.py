@@ -29,7 +29,7 @@ SIZE_LIMIT = 32 * 1024 * 1024
 """Bytes of the lines, decompressed."""
 MEDIA_TYPE = "application/x-ndjson"
 
-_PIECE = 1 << 18  # bytes decompressed at a time
+_PIECE = 1 << 18  # bytes cut into lines at a time
 _BLOCK_LINES = 500
 _BLOCK_SIZE = 2 * 1024 * 1024
 
@@ -38,8 +38,8 @@ _BLOCK_SIZE = 2 * 1024 * 1024
 class Lines:
     """The body as it came; iterated, its lines in blocks, as often as need be.
 
-    Never more than a block is unpacked at a time, however well it was compressed. Raises TooLarge
-    or Unreadable at the place that is.
+    Never more than a block is unpacked or cut at a time, however well it was compressed and
+    however short its lines are. Raises TooLarge or Unreadable at the place that is.
     """
 
     body: bytes
@@ -72,17 +72,21 @@ class Lines:
 
     def _limited(self) -> Iterator[bytes]:
         size = 0
-        for piece in self._unzipped() if self.gzip else (self.body,):
+        for piece in self._unzipped() if self.gzip else self._pieces():
             size += len(piece)
             if size > SIZE_LIMIT:
                 raise TooLarge("", f"A request has at most {SIZE_LIMIT} bytes of lines: split it.")
             yield piece
 
+    def _pieces(self) -> Iterator[bytes]:
+        for start in range(0, len(self.body), _PIECE):
+            yield self.body[start : start + _PIECE]
+
     def _unzipped(self) -> Iterator[bytes]:
         unzip = zlib.decompressobj(wbits=31)
         try:
-            for start in range(0, len(self.body), _PIECE):
-                rest = self.body[start : start + _PIECE]
+            for piece in self._pieces():
+                rest = piece
                 while rest and not unzip.eof:
                     yield unzip.decompress(rest, _PIECE)
                     rest = unzip.unconsumed_tail

@@ -2,12 +2,14 @@
 
 import gzip
 import json
+import tracemalloc
 import zlib
 from typing import Any
 
 import pytest
 
 from msh.api import bulk
+from msh.api.problems import TooLarge
 from msh.models import History, OutboundMessage, OutboundPayload
 from partners.models import Partner
 from tests.api.application import Application, order, results
@@ -189,6 +191,21 @@ def test_gzip_bomb_is_stopped(world: World, shop: Application) -> None:
 
 def test_body_that_is_too_large(shop: Application) -> None:
     assert_problem(shop.bulk_body(b" " * (32 * 1024 * 1024 + 1)), 413, "33554432 bytes")
+
+
+@pytest.mark.parametrize("gzipped", [False, True])
+def test_millions_of_lines_take_little_memory(gzipped: bool) -> None:
+    body = b"xx\n" * 4_000_000
+    lines = bulk.Lines(gzip.compress(body) if gzipped else body, gzipped)
+    del body
+    tracemalloc.start()
+    try:
+        with pytest.raises(TooLarge, match="at most 5000 lines"):
+            list(lines)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 16 * 1024 * 1024
 
 
 @pytest.mark.parametrize("cut", [1, 30])

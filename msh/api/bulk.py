@@ -150,8 +150,10 @@ class BulkView(ApiView):
         """Submit up to 5,000 messages, one JSON object a line, at most 32 MiB, gzip welcome.
 
         One answer a line: `{"line": 1, "message_id": "…", "result": "accepted"}`; `known` is the
-        same again, `refused` comes with a `reason` and is not to be sent again as it is. All that
-        are accepted are committed together. A line needs a `message_id`.
+        same again, `refused` comes with a `reason` and is not to be sent again as it is; `not_now`
+        (with a `reason`) is to be sent again later, for its partner is closed to applications, to
+        all lines of this request. All that are accepted are committed together. A line needs a
+        `message_id`.
         """
         require_room()
         lines: Any = request.data

@@ -28,10 +28,12 @@ class Result(StrEnum):
     ACCEPTED = "accepted"
     KNOWN = "known"
     REFUSED = "refused"
+    NOT_NOW = "not_now"
+    """Its partner is closed to applications for now, to all lines that are not known."""
 
 
 class Answer(NamedTuple):
-    """What became of a message; why, if it was refused."""
+    """What became of a message; why, if it was not kept."""
 
     message_id: str
     result: Result
@@ -87,7 +89,7 @@ def _kept(block: Sequence[Entry], links: "_Links") -> list[Answer]:
         digest = digests.get(key)
         if digest is None and entry.agreement.partner_id in links.closed:
             closed = str(PartnerClosed(entry.agreement.partner))
-            answers.append(Answer(entry.message_id, Result.REFUSED, closed))
+            answers.append(Answer(entry.message_id, Result.NOT_NOW, closed))
             continue
         if digest is None:
             digests[key] = entry.content_digest

@@ -263,11 +263,34 @@ def test_partner_that_is_closed_to_applications(world: World, shop: Application)
     shop.bulk([order(world, "m-1")])
     Partner.objects.filter(pk=world.there.pk).update(accepts=False)
 
-    answer = shop.bulk([order(world, "m-1"), order(world, "m-2"), order(other, "m-3")])
+    lines = [order(world, "m-1"), order(world, "m-2"), order(other, "m-3"), order(world, "m-4")]
+    answer = shop.bulk(lines)
 
-    assert results(answer) == ["known", "refused", "accepted"]
+    assert results(answer) == ["known", "not_now", "accepted", "not_now"]
     assert "closed to applications" in answer.lines[1]["reason"]
     assert kept() == ["m-1", "m-3"]
+    Partner.objects.filter(pk=world.there.pk).update(accepts=True)
+    assert results(shop.bulk(lines)) == ["known", "accepted", "known", "accepted"]
+    assert kept() == ["m-1", "m-3", "m-2", "m-4"]
+
+
+def test_partner_that_is_opened_meanwhile_stays_closed_to_the_request(
+    world: World, shop: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a line would overtake the one that was put off."""
+    Partner.objects.filter(pk=world.there.pk).update(accepts=False)
+    read = bulk._read
+
+    def read_and_open(line: bytes) -> Any:
+        if b"m-2" in line:
+            assert Partner.objects.filter(pk=world.there.pk).update(accepts=True)
+        return read(line)
+
+    monkeypatch.setattr(bulk, "_BLOCK_LINES", 1)
+    monkeypatch.setattr(bulk, "_read", read_and_open)
+    lines = [order(world, "m-1"), order(world, "m-2")]
+    assert results(shop.bulk(lines)) == ["not_now", "not_now"]
+    assert results(shop.bulk(lines)) == ["accepted", "accepted"]
 
 
 def test_statements_do_not_grow_with_the_lines(

@@ -19,9 +19,10 @@ from msh.flows.submit_many import Answer, Entry, Result, submit_all
 from msh.models import Scope
 
 from . import schema
+from .parsers import of_json
 from .problems import NotNow, Refused, TooLarge, Unreadable
 from .room import require_room
-from .submission import Agreements, Values, of_json, prepared
+from .submission import Agreements, Values, prepared
 from .view import ApiView
 
 LINE_LIMIT = 5_000

@@ -3,7 +3,6 @@
 from django.http import Http404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.parsers import JSONParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -14,6 +13,7 @@ from msh.protocol.delivery_events import DeliveryState
 from . import schema
 from .documents import INBOUND, InboundDocument
 from .inbound import add_content, documents, fitting
+from .parsers import JsonParser
 from .query import Form, told
 from .view import ApiView
 
@@ -53,7 +53,7 @@ class SettledDocument(Form):
 
 class TakeView(ApiView):
     scopes = {"POST": Scope.CONSUME}
-    parser_classes = [JSONParser]
+    parser_classes = [JsonParser]
 
     @extend_schema(
         operation_id="take_deliveries",
@@ -91,7 +91,7 @@ class TakeView(ApiView):
 
 class SettleView(ApiView):
     scopes = {"POST": Scope.CONSUME}
-    parser_classes = [JSONParser]
+    parser_classes = [JsonParser]
 
     @extend_schema(
         operation_id="settle_delivery",

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 from django.core.exceptions import SuspiciousOperation
 from django.db import IntegrityError, InterfaceError, InternalError, OperationalError
-from django.http import Http404, HttpRequest, JsonResponse
+from django.http import Http404, HttpRequest, JsonResponse, UnreadablePostError
 from django.views.decorators.csrf import csrf_exempt
 from rest_framework import exceptions, serializers, status
 from rest_framework.renderers import JSONRenderer
@@ -121,14 +121,14 @@ _Translation = Callable[[Any], exceptions.APIException]
 
 
 def _store_fails(error: Exception) -> exceptions.APIException:
-    logger.warning("503 to an application, the store does not answer: %s", error)
+    logger.warning("503 to an application, the store fails: %s: %s", type(error).__name__, error)
     return NotNow("The store is not available or busy, nothing was kept.")
 
 
 # The first that fits counts. What fits none is an error of ours.
 _TRANSLATIONS: Sequence[tuple[tuple[type[Exception], ...], _Translation]] = (
     (
-        (exceptions.ParseError, RecursionError, SuspiciousOperation, OSError),
+        (exceptions.ParseError, SuspiciousOperation, UnreadablePostError),
         lambda error: Unreadable("", f"The body is not what its Content-Type says: {error}"),
     ),
     ((exceptions.APIException,), lambda error: error),
@@ -137,7 +137,10 @@ _TRANSLATIONS: Sequence[tuple[tuple[type[Exception], ...], _Translation]] = (
     ((SubmitRefused,), lambda error: Refused(error.field, str(error))),
     ((Http404,), lambda error: exceptions.NotFound(str(error))),
     (
-        (OperationalError, InterfaceError, InternalError, IntegrityError, psycopg.OperationalError),
+        (
+            *(OperationalError, InterfaceError, InternalError, IntegrityError),
+            *(psycopg.OperationalError, OSError),
+        ),
         _store_fails,
     ),
 )

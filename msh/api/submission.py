@@ -4,7 +4,6 @@ from base64 import b64decode
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import orjson
 from django.core.files.uploadedfile import UploadedFile
 from django.http import QueryDict
 from django.utils.datastructures import MultiValueDict
@@ -16,7 +15,7 @@ from msh.protocol.message import Payload
 from msh.protocol.vocabulary import DeliverySemantics
 from partners.models import Agreement
 
-from .problems import Refused, Unreadable
+from .problems import Refused
 
 
 class PayloadSubmission(serializers.Serializer[Any]):
@@ -89,17 +88,6 @@ class Agreements:
                 text = f"tpa_id: there is no agreement {tpa_id}{whose}, add it"
                 raise Refused("tpa_id", text)
         raise Refused("partner", f"partner: several have an agreement {tpa_id}, say which")
-
-
-def of_json(text: bytes) -> Values:
-    """From a JSON object. Raises Unreadable."""
-    try:
-        values = orjson.loads(text)
-    except ValueError as problem:
-        raise Unreadable("", f"this is not JSON in UTF-8: {problem}") from None
-    if not isinstance(values, dict):
-        raise Unreadable("", "a message is a JSON object")
-    return values
 
 
 def of_form(fields: QueryDict, files: "MultiValueDict[str, UploadedFile[bytes]]") -> Values:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 import orjson
-from django.db import IntegrityError, OperationalError
 from django.http import StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -15,7 +14,7 @@ from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 
 from msh.flows.submit import SubmitRefused
-from msh.flows.submit_many import Answer, Entry, Result, submit_all
+from msh.flows.submit_many import Answer, Entry, InTheWay, Result, submit_all
 from msh.models import Scope
 
 from . import schema
@@ -162,7 +161,7 @@ class BulkView(ApiView):
             raise Unreadable("", "The body is empty: send a line for each message.")
         try:
             answers = submit_all(_Blocks(lines))
-        except (IntegrityError, OperationalError) as error:
+        except InTheWay as error:
             raise NotNow("Others write the same: nothing was kept.", wait=1) from error
         return StreamingHttpResponse(_told(answers), content_type=MEDIA_TYPE)
 

@@ -83,7 +83,7 @@ class Conflict(exceptions.APIException):
 
 
 class NotNow(exceptions.APIException):
-    """Nothing was kept. `wait` in seconds."""
+    """The same may be asked again in `wait` seconds."""
 
     status_code = status.HTTP_503_SERVICE_UNAVAILABLE
 
@@ -121,8 +121,9 @@ _Translation = Callable[[Any], exceptions.APIException]
 
 
 def _store_fails(error: Exception) -> exceptions.APIException:
+    """Nobody knows what was kept: a connection may be lost at a commit, or after it."""
     logger.warning("503 to an application, the store fails: %s: %s", type(error).__name__, error)
-    return NotNow("The store is not available or busy, nothing was kept.")
+    return NotNow("The store is not available or busy: send the same again.")
 
 
 # The first that fits counts. What fits none is an error of ours.
@@ -151,7 +152,7 @@ def _as_api_exception(error: Exception) -> exceptions.APIException:
         if isinstance(error, kinds):
             return translate(error)
     logger.error("500 to an application", exc_info=error)
-    return exceptions.APIException("An error of ours: nothing was kept. It is in the log.")
+    return exceptions.APIException("An error of ours: it is in the log.")
 
 
 def _document(code: int, detail: str, field: str = "") -> dict[str, Any]:

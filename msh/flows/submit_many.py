@@ -5,7 +5,6 @@ from enum import StrEnum
 from typing import NamedTuple
 
 import psycopg
-from django.db import Error as DatabaseError
 from django.db import IntegrityError, OperationalError, transaction
 
 from msh.faults import CrashPoint, reach
@@ -15,13 +14,17 @@ from msh.flows.submit import PartnerClosed
 from msh.models import NewMessage, OutboundLink, hot
 from partners.models import Partner
 
-_PASSING = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
+_UNDONE = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
 
 _KNOWN = """
     SELECT known.link_id, known.message_id, known.content_digest
     FROM unnest(%s::bigint[], %s::text[]) AS asked (link_id, message_id)
     JOIN msh_outboundmessage known USING (link_id, message_id)
 """
+
+
+class InTheWay(Exception):
+    """Others write the same. Nothing was kept."""
 
 
 class Result(StrEnum):
@@ -49,28 +52,27 @@ Entry = NewMessage | Answer
 def submit_all(blocks: Iterable[Sequence[Entry]]) -> list[Answer]:
     """Keep all messages that are not known, in this order and together; an answer to each entry.
 
-    `blocks` is iterated again if the first try was in the way of others. Raises IntegrityError or
-    OperationalError, with nothing kept, if the second was too.
+    `blocks` is iterated again if the first try was in the way of others. Raises InTheWay if the
+    second was too; any other error of the database as it is, and then nobody knows what was kept.
     """
     try:
         answers = _together(blocks)
-    except (IntegrityError, OperationalError) as error:
-        if not _may_pass(error):
-            raise
+    except InTheWay:
         answers = _together(blocks)
     nudge(Nudge.CARRY)
     return answers
 
 
-def _may_pass(error: DatabaseError) -> bool:
-    return isinstance(error, IntegrityError) or isinstance(error.__cause__, _PASSING)
-
-
 def _together(blocks: Iterable[Sequence[Entry]]) -> list[Answer]:
-    with transaction.atomic():
-        links = _Links()
-        answers = [answer for block in blocks for answer in _kept(block, links)]
-        reach(CrashPoint.SUBMIT_BEFORE_COMMIT)
+    try:
+        with transaction.atomic():
+            links = _Links()
+            answers = [answer for block in blocks for answer in _kept(block, links)]
+            reach(CrashPoint.SUBMIT_BEFORE_COMMIT)
+    except (IntegrityError, OperationalError) as error:
+        if isinstance(error, IntegrityError) or isinstance(error.__cause__, _UNDONE):
+            raise InTheWay from error
+        raise
     reach(CrashPoint.SUBMIT_AFTER_COMMIT)
     return answers
 

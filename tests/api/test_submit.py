@@ -243,7 +243,7 @@ def test_store_that_does_not_answer(
 
     monkeypatch.setattr("msh.flows.advance.submitted", cut)
     answer = shop.post("messages", order(world, "m-1"))
-    assert_problem(answer, 503, "nothing was kept")
+    assert_problem(answer, 503, "send the same again")
     assert int(answer.headers["Retry-After"]) >= 1
     monkeypatch.undo()
     assert shop.post("messages", order(world, "m-1")).status == 201

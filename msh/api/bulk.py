@@ -9,7 +9,6 @@ import orjson
 from django.http import StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 
@@ -110,23 +109,9 @@ class LinesParser(BaseParser):
         return Lines(stream.read(), gzip=encoding == "gzip")
 
 
-class AnyAnswer(BaseContentNegotiation):
-    """The answer is NDJSON, whatever was asked for; a refusal is a problem document."""
-
-    def select_parser(self, request: Request, parsers: Any) -> Any:
-        content_type = (request.content_type or "").partition(";")[0].strip().lower()
-        return next((parser for parser in parsers if parser.media_type == content_type), None)
-
-    def select_renderer(
-        self, request: Request, renderers: Any, format_suffix: str | None = None
-    ) -> Any:
-        return renderers[0], renderers[0].media_type
-
-
 class BulkView(ApiView):
     scopes = {"POST": Scope.SEND}
     parser_classes = [LinesParser]
-    content_negotiation_class = AnyAnswer
 
     def body_limit(self) -> int:
         return SIZE_LIMIT

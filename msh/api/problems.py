@@ -29,7 +29,6 @@ TITLES = {
     403: "Not allowed",
     404: "Not found",
     405: "Not a method of this address",
-    406: "Nothing of that type is here",
     409: "In conflict with what is kept",
     411: "The length is missing",
     413: "Too large",

@@ -15,12 +15,13 @@ from rest_framework.request import Request
 from msh.flows.submit import SubmitRefused
 from msh.flows.submit_many import Answer, Entry, InTheWay, Result, submit_all
 from msh.models import Scope
+from msh.protocol.message import MESSAGE_ID_LIMIT
 
 from . import schema
 from .parsers import of_json
 from .problems import NotNow, Refused, TooLarge, Unreadable
 from .room import require_room
-from .submission import Agreements, Values, prepared
+from .submission import Agreements, Values, cut, prepared
 from .view import ApiView
 
 LINE_LIMIT = 5_000
@@ -182,7 +183,8 @@ def _prepared(values: Values, agreements: Agreements) -> Entry:
     except SubmitRefused as refused:
         reason = str(refused)
     message_id = values.get("message_id")
-    return Answer(message_id if isinstance(message_id, str) else "", Result.REFUSED, reason)
+    named = cut(message_id, MESSAGE_ID_LIMIT) if isinstance(message_id, str) else ""
+    return Answer(named, Result.REFUSED, reason)
 
 
 def _told(answers: Iterable[Answer]) -> Iterator[bytes]:

@@ -84,8 +84,8 @@ class Agreements:
             case [agreement]:
                 return agreement
             case []:
-                whose = f" with partner {partner}" if partner else ""
-                text = f"tpa_id: there is no agreement {tpa_id}{whose}, add it"
+                whose = f" with partner {cut(partner)}" if partner else ""
+                text = f"tpa_id: there is no agreement {cut(tpa_id)}{whose}, add it"
                 raise Refused("tpa_id", text)
         raise Refused("partner", f"partner: several have an agreement {tpa_id}, say which")
 
@@ -172,8 +172,13 @@ def _content(values: Values, where: str) -> bytes:
 
 def _refuse_unknown(given: Iterable[Any], known: frozenset[str], where: str) -> None:
     if not known.issuperset(given):
-        name = f"{where}{min(set(given) - known)}"[:100]
+        name = cut(f"{where}{min(set(given) - known)}")
         raise Refused(name, f"{name!r} is no field: there are {', '.join(sorted(known))}")
+
+
+def cut(text: str, limit: int = 100) -> str:
+    """What an answer repeats of a text that may be as large as a request."""
+    return text if len(text) <= limit else f"{text[:limit]}…"
 
 
 def _shown(value: Any) -> str:

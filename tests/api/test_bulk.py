@@ -136,9 +136,32 @@ def test_wrong_line_is_refused_for_what_one_alone_is(
     wrong = {**order(world, "m-2"), **changed}
     answer = shop.bulk([order(world, "m-1"), wrong, order(world, "m-3")])
     assert results(answer) == ["accepted", "refused", "accepted"]
-    assert answer.lines[1]["message_id"] == wrong["message_id"]
+    assert answer.lines[1]["message_id"][:255] == wrong["message_id"][:255]
     assert said in answer.lines[1]["reason"]
     assert kept() == ["m-1", "m-3"]
+
+
+@pytest.mark.parametrize(
+    "field", ["tpa_id", "partner", "message_id", "action", "semantics", "x" * 1000, "content_type"]
+)
+def test_reason_does_not_repeat_what_is_large(world: World, shop: Application, field: str) -> None:
+    large = "€" * 100_000
+    changed = {"payloads": [{"content": "", field: large}]} if "_type" in field else {field: large}
+    wrong = {**order(world, "m-1"), **changed}
+    answer = shop.bulk([wrong])
+    assert results(answer) == ["refused"]
+    assert len(answer.content) < 3000
+    alone = shop.post("messages", wrong)
+    assert alone.status == 422
+    assert len(alone.content) < 3000
+
+
+def test_refused_line_names_its_message(world: World, shop: Application) -> None:
+    names = ["m" * 255, "m" * 256]
+    told = [
+        line["message_id"] for line in shop.bulk(order(world, n, action="") for n in names).lines
+    ]
+    assert told == ["m" * 255, "m" * 255 + "…"]
 
 
 def test_line_without_a_message_id(world: World, shop: Application) -> None:

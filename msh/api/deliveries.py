@@ -64,7 +64,8 @@ class TakeView(ApiView):
         """Lease the next message of each pair to the caller, with its payloads: at most `limit`.
 
         Settle each before its lease is over. A pair's next message is given after that. Content
-        beyond 32 MiB is left out: get it from `inbound/{id}/payloads/{number}`.
+        beyond 32 MiB is left out, but never that of the first message: get it from
+        `inbound/{id}/payloads/{number}` (scope `read_payload`), or take with `limit` 1.
         """
         form = told(request, Take)
         consumer = Consumer.objects.filter(name=form["consumer"]).first()

@@ -27,6 +27,9 @@ class Take(Form):
 
 
 class TakenDocument(InboundDocument):
+    position = serializers.IntegerField(
+        allow_null=True, help_text="its place in the feed; null: it has none yet"
+    )
     delivery = serializers.IntegerField()
     attempt = serializers.IntegerField()
     lease_seconds = serializers.IntegerField(help_text="time to settle it")

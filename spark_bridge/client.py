@@ -18,6 +18,7 @@ logger = logging.getLogger(__name__)
 SHORTEST_WAIT = 0.25  # seconds
 LONGEST_WAIT = 30.0
 NDJSON = "application/x-ndjson"
+NOT_NOW = "not_now"  # the answer to a line that may be accepted later
 
 
 class ApiRefused(Exception):
@@ -71,8 +72,23 @@ class Client:
     def submit(self, lines: Sequence[bytes], *, compress: bool = False) -> list[dict[str, Any]]:
         """Hand over messages, one JSON object each; one answer for each, in their order.
 
-        Nobody knows what became of a request whose answer was cut, so it is sent again as it was:
-        the MSH knows its messages by their ids.
+        Those to a partner that is closed for now are sent again, until it is open: their order is
+        kept, for the MSH accepts none of that partner meanwhile. Raises ApiRefused, and
+        ApiUnavailable also where a partner stays closed.
+        """
+        answers = self._submit(lines, compress)
+        patience = _Patience(self._server.retry_timeout, self._sleep)
+        while later := [n for n, told in enumerate(answers) if told["result"] == NOT_NOW]:
+            self.repeated += 1
+            patience.wait(0.0, f"{self._server.url}: {answers[later[0]]['reason']}")
+            again = self._submit([lines[n] for n in later], compress)
+            for n, told in zip(later, again, strict=True):
+                answers[n] = told
+        return answers
+
+    def _submit(self, lines: Sequence[bytes], compress: bool) -> list[dict[str, Any]]:
+        """One request. Nobody knows what became of one whose answer was cut, so it is sent again
+        as it was: the MSH knows its messages by their ids.
         """
         body = b"\n".join(lines) + b"\n"
         headers = {"Content-Type": NDJSON}

@@ -12,7 +12,8 @@ from msh.models import ApiToken
 from tests.admin.conftest import client_of
 from tests.api.application import Answer, Application, order
 from tests.api.conftest import Tokens
-from tests.flows.world import World
+from tests.delivery.desk import receive
+from tests.flows.world import World, make_world
 
 pytestmark = pytest.mark.django_db
 
@@ -97,6 +98,25 @@ def test_address_that_is_none(shop: Application) -> None:
 
 def test_method_that_is_none(shop: Application) -> None:
     assert_problem(shop.ask("DELETE", "messages"), 405, "DELETE")
+
+
+@pytest.mark.parametrize(
+    "accept", ["application/xml", "application/pdf;q=0.5", "text/*", "nonsense"]
+)
+def test_answer_comes_in_the_one_type_there_is(
+    world: World, shop: Application, accept: str
+) -> None:
+    payload = {"content": "<a/>", "content_type": "application/xml"}
+    shop.post("messages", order(world, "m-1", payloads=[payload]))
+    (received,) = receive(make_world())
+    for path, content_type in {
+        "messages": "application/json",
+        "messages/m-1/payloads/1": "application/xml",
+        f"inbound/{received.pk}/payloads/1": "application/xml",
+        "messages/m-2": "application/problem+json",
+    }.items():
+        answer = shop.ask("GET", path, headers={"Accept": accept})
+        assert (answer.content_type, answer.status) in {(content_type, 200), (content_type, 404)}
 
 
 def test_body_in_chunks_is_refused(shop: Application) -> None:

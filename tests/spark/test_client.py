@@ -26,9 +26,14 @@ class Scripted(ThreadingHTTPServer):
         self.script: list[Any] = []
         self.bodies: list[bytes] = []
 
-    def accepted(self, body: bytes) -> bytes:
+    def answers(self, body: bytes, put_off: frozenset[str] = frozenset()) -> bytes:
         ids = [json.loads(line)["message_id"] for line in body.splitlines()]
-        answers = [{"message_id": each, "result": "accepted"} for each in ids]
+        answers = [
+            {"message_id": each, "result": "not_now", "reason": "partner acme is closed"}
+            if each in put_off
+            else {"message_id": each, "result": "accepted"}
+            for each in ids
+        ]
         return b"".join(json.dumps(answer).encode() + b"\n" for answer in answers)
 
 
@@ -39,13 +44,15 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.bodies.append(body)
-        told = self.server.accepted(body)
+        told = self.server.answers(body)
         match self.server.script.pop(0) if self.server.script else None:
             case int(status), dict(headers):
                 self._answer(status, b'{"detail": "the script says so"}', headers)
             case "cut":
                 self._answer(200, told[:30], {"Content-Length": str(len(told))})
                 self.close_connection = True
+            case frozenset() as put_off:
+                self._answer(200, self.server.answers(body, put_off), {})
             case "hung up":
                 self.close_connection = True
             case _:
@@ -137,3 +144,28 @@ def test_refusal_is_not_tried_again(api: Scripted, waits: list[float], status: i
     ):
         client.submit(LINES)
     assert (len(api.bodies), waits) == (1, [])
+
+
+@pytest.mark.requirement("001-02", "001-05")
+def test_partner_that_is_closed_is_waited_for(api: Scripted, waits: list[float]) -> None:
+    lines = [b'{"message_id": "%s"}' % name for name in (b"a", b"b", b"c")]
+    api.script = [frozenset("ac"), CUT, frozenset("c")]
+    with client_of(api.server_port, waits) as client:
+        answers = client.submit(lines)
+    assert [(told["message_id"], told["result"]) for told in answers] == [
+        *[("a", "accepted"), ("b", "accepted"), ("c", "accepted")],
+    ]
+    later = b"\n".join((lines[0], lines[2])) + b"\n"
+    assert api.bodies == [b"\n".join(lines) + b"\n", later, later, lines[2] + b"\n"]
+    assert client.repeated == 3
+    assert len(waits) == 3
+
+
+def test_partner_that_stays_closed(api: Scripted, waits: list[float]) -> None:
+    api.script = [frozenset("b")] * 100
+    with (
+        client_of(api.server_port, waits, patience=60) as client,
+        pytest.raises(ApiUnavailable, match="acme is closed; option retryTimeout allows no"),
+    ):
+        client.submit(LINES)
+    assert 30 < sum(waits) <= 60

@@ -140,8 +140,10 @@ def _why_not(message: OutboundMessage) -> str:
 
 def _why_no_verdict(verdict: Verdict, message: OutboundMessage, status: LinkStatus | None) -> str:
     number = f"Message {message.message_id}, number {message.sequence_number},"
-    if status is not None and status.has(message.message_id):
+    if status is not None and status.acknowledges(message.message_id):
         return f"{number} was received, the partner says: cancel it with the verdict received."
+    if status is not None and message.message_id in status.withheld:
+        return f"{number} is with the partner, who sends it on and acknowledges when that is done."
     if verdict is Verdict.NOT_RECEIVED:
         return (
             f"{number} was on its way, and nobody proves that it was not received: an attempt has"

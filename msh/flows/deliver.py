@@ -65,7 +65,7 @@ class Deliveries(Dispatch):
     def look(self) -> bool:
         self._alarm()
         consumers = Consumers()
-        room = Room(self.carrier.free)
+        room = Room(self.carrier)
         worked = self._look_at_due(consumers, room)
         full = self.carrier.busy()
         busy_links = [key for kind, key in self.calls if kind == "pair"]

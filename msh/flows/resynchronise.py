@@ -165,7 +165,7 @@ def _runs(link: OutboundLink, anchor: Numbered | None) -> tuple[Run, ...]:
 
 
 def _received(link: OutboundLink, theirs: LinkStatus) -> tuple[str, ...]:
-    has = [message_id for message_id, known in theirs.known.items() if known]
+    has = [message_id for message_id in theirs.known if theirs.acknowledges(message_id)]
     queued = OutboundMessage.objects.queued().filter(link=link, message_id__in=has)
     return tuple(queued.order_by("pk").values_list("message_id", flat=True))
 

@@ -1,9 +1,12 @@
 """Cancel, reset, rewind, adopt: the rows they leave, in a world of one database."""
 
+from collections.abc import Callable
+from urllib.parse import parse_qs, urlsplit
+
 import pytest
 from django.core.management import CommandError, call_command
 
-from msh.flows import cancel, operate, resynchronise
+from msh.flows import cancel, link_status, operate, resynchronise
 from msh.flows.advance import Actor, Lanes
 from msh.flows.operate import NotPossible
 from msh.models import (
@@ -19,6 +22,8 @@ from msh.models import (
 from msh.protocol.events import AckReceived, Verdict
 from msh.protocol.resynchronisation import LinkStatus, Mend
 from msh.protocol.vocabulary import DeliverySemantics
+from msh.transport import enquiry
+from msh.wire.link_status import write
 from partners.models import Partner
 
 from .byhand import CARRIED
@@ -116,6 +121,76 @@ def test_not_received_is_refused_where_a_byte_has_left_us_or_may_have() -> None:
         with pytest.raises(NotPossible, match="nobody proves that it was not received"):
             cancel.cancel(message, Verdict.NOT_RECEIVED, ANN)
         assert numbers(world) == [("in_flight", 1)]
+
+
+def answering(
+    world: World, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object] = lambda: None
+) -> None:
+    """Let the partner answer enquiries; `meanwhile` happens when it has looked into its store."""
+
+    def ask(url: str, authorization: str, deadline: float) -> bytes:
+        asked = parse_qs(urlsplit(url).query).get("message_id", [])
+        answer = write(link_status.status_for(world.here, asked))
+        if not asked:  # the last question of an enquiry
+            meanwhile()
+        return answer
+
+    monkeypatch.setattr(enquiry, "ask", ask)
+
+
+@pytest.mark.requirement("000-097")
+def test_not_received_is_taken_where_the_partner_says_that_it_lacks_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """D18."""
+    world = make_world()
+    message = in_flight(world)
+    answering(world, monkeypatch)
+
+    cancel.cancel(message, Verdict.NOT_RECEIVED, ANN)
+    after = world.submit()
+    world.settle()
+
+    assert numbers(world) == [("cancelled", None), ("acknowledged", 1)]
+    assert world.received() == [after.message_id]
+
+
+def test_not_received_is_refused_where_the_partner_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = make_world()
+    message = world.submit()
+    (job,) = world.look()
+    world.hand_over(job)
+    world.end(job)
+    answering(world, monkeypatch)
+    with pytest.raises(NotPossible, match="was received, the partner says"):
+        cancel.cancel(message, Verdict.NOT_RECEIVED, ANN)
+    assert numbers(world) == [("in_flight", 1)]
+
+
+@pytest.mark.parametrize("under_way", ["when asked", "since"])
+def test_not_received_is_not_proven_by_an_answer_that_a_copy_overtakes(
+    monkeypatch: pytest.MonkeyPatch, under_way: str
+) -> None:
+    """The copy is stored and ends after the partner has said that it lacks the message."""
+    world = make_world()
+    if under_way == "when asked":
+        message = world.submit()
+        jobs = world.look()
+    else:
+        message = in_flight(world)
+        jobs = []
+
+    def arrives() -> None:
+        if under_way == "since":
+            operate.send_now(world.there, ANN)
+            jobs.extend(world.look())
+        world.hand_over(jobs[0])
+        world.end(jobs[0])
+
+    answering(world, monkeypatch, arrives)
+    with pytest.raises(NotPossible, match="nobody proves that it was not received"):
+        cancel.cancel(message, Verdict.NOT_RECEIVED, ANN)
+    assert numbers(world) == [("in_flight", 1)]
 
 
 def test_not_received_is_never_proven_of_mail() -> None:

@@ -52,7 +52,8 @@ def told(folder: Path) -> dict[str, Any]:
 
 
 def test_load_and_reconcile(spark: SparkSession, office: Office, tmp_path: Path) -> None:
-    pair = office.pair()
+    pair, other = office.pair(), office.pair()
+    other.wait_for_state(other.submit())
     words = [
         *server(office),
         *source(tmp_path, pair, [3, 1, 2]),
@@ -66,11 +67,31 @@ def test_load_and_reconcile(spark: SparkSession, office: Office, tmp_path: Path)
     assert load.main(words) == 0
     assert submitted(pair).count() == 3
     source(tmp_path, pair, [1, 2, 3, 3, 4])
-    assert reconcile.main([*words, "--report", str(tmp_path / "report")]) == 1
+    words += ["--tpa-id", pair.agreement.tpa_id, "--report", str(tmp_path / "report")]
+    assert reconcile.main(words) == 1
     report = json.loads((tmp_path / "report").read_text())
-    mine = [day for day in report["partners_and_days"] if day["partner"] == pair.partner.name]
-    assert [(day["acknowledged"], day["doubled"]) for day in mine] == [(3, 1)]
-    assert report["missing"] == 1
+    counted = {name: report[name] for name in ("messages", "acknowledged", "doubled", "missing")}
+    assert counted == {"messages": 4, "acknowledged": 3, "doubled": 1, "missing": 1}
+    days = report["partners_and_days"]
+    assert {day["partner"] for day in days} == {pair.partner.name}
+    assert [day["missing"] for day in days] == [1, 0]  # never submitted: of no day
+
+
+def test_reconcile_by_time_and_partner(
+    spark: SparkSession, office: Office, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair = office.pair()
+    pair.wait_for_state(pair.submit())
+    words = [*server(office), "--partner", pair.partner.name]
+    hour_ago = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
+    for times, messages in (([], 1), (["--since", hour_ago], 1), (["--until", hour_ago], 0)):
+        assert reconcile.main([*words, *times, "--summary", str(tmp_path / "summary")]) == 0
+        assert told(tmp_path)["messages"] == messages
+    orders = source(tmp_path, pair, [1])
+    assert reconcile.main([*words, *orders, "--since", hour_ago]) == 2
+    assert "A source has no times" in capsys.readouterr().err
+    assert reconcile.main([*words, *orders]) == 2
+    assert "the mapping has no field partner" in capsys.readouterr().err
 
 
 def test_load_documents_of_a_folder(spark: SparkSession, office: Office, tmp_path: Path) -> None:
@@ -117,40 +138,6 @@ def test_load_table_of_a_database(spark: SparkSession, office: Office, tmp_path:
     assert load.main([*words, "--read", "dbtable=orders"]) == 0
     assert [message.payloads.get().label for message in submitted(pair)] == ["001", "002"]
     assert load.main(words) == 2  # no table is named
-
-
-def test_reconcile_two_msh(spark: SparkSession) -> None:
-    """Each violation, by rows as the two feeds would have them."""
-    sent = spark.createDataFrame(
-        [("t", f"m{n}", "acme", "acknowledged", None, n) for n in range(1, 7)]
-        + [("t", "m7", "acme", "queued", None, 7), ("t", "m8", "acme", "cancelled", None, 8)],
-        "tpa_id string, message_id string, partner string, state string, day date, id long",
-    )
-    arrived = ["m1", "m3", "m2", "m4", "m4", "m5", "stray"]
-    received = spark.createDataFrame(
-        [*(("t", key, at) for at, key in enumerate(arrived)), ("other", "foreign", 8)],
-        "tpa_id string, message_id string, position long",
-    )
-    judged = {row["message_id"]: row for row in reconcile.findings(None, sent, received).collect()}
-    found = {
-        name: sorted(key for key, row in judged.items() if row[name])
-        for name in (*reconcile.VIOLATIONS, "not_yet", "cancelled")
-    }
-    assert found == {
-        "missing": [],
-        "lost": ["m6"],
-        "doubled": ["m4"],
-        "out_of_order": ["m2"],
-        "unexpected": ["stray"],
-        "not_yet": ["m7"],
-        "cancelled": ["m8"],
-    }
-    by_column = spark.createDataFrame(
-        [("t", f"m{n}", 1, place) for n, place in enumerate([10, 30, 20, 40, 50, 60], start=1)],
-        "tpa_id string, message_id string, rows long, place long",
-    )
-    rows = reconcile.findings(by_column, sent, received).where("out_of_order > 0").collect()
-    assert rows == []  # m3 before m2 is the order of the column
 
 
 def test_extract_goes_on_where_it_stopped(

@@ -4,7 +4,7 @@ import base64
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,7 @@ TEXTS = (*REQUIRED, "partner", "conversation_id", "ref_to_message_id", "semantic
 ABOUT_PAYLOAD = ("content_type", "label", "description")
 LINE_BYTES = 31 * 1024 * 1024
 """The longest line that is sent: a request is at most 32 MiB."""
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _KEY_TYPES = (StringType, IntegralType, DecimalType, DateType, TimestampType, BinaryType)
 _CONTENT_TYPES = (StringType, BinaryType)
 
@@ -130,14 +131,16 @@ def message_id_of(row: Mapping[str, Any], ids: Ids) -> str:
 
 
 def _key_text(value: Any) -> str:
-    """The same text for the same value, whatever the session's time zone or the column's scale."""
+    """The same text for the same value, whatever the session's time zone or the column's scale;
+    another for every other value of the column's type."""
     match value:
         case datetime():
-            return str(int(value.timestamp()) * 1_000_000 + value.microsecond)
+            return str((value.astimezone(UTC) - EPOCH) // timedelta(microseconds=1))
         case date():
             return value.isoformat()
         case Decimal():
-            return format(value.normalize(), "f")
+            text = format(value, "f")
+            return text.rstrip("0").rstrip(".") if "." in text else text
         case bytes():
             return value.hex()
     return str(value)

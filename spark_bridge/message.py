@@ -63,7 +63,9 @@ class Layout:
         self.texts = tuple(name for name in TEXTS if name in types)
         self.about_payload = tuple(name for name in ABOUT_PAYLOAD if name in types)
         self.several = "payloads" in types
-        self._needed = tuple(name for name in (*REQUIRED, "partner") if name in types)
+        ids_and_order = (ids.column, *ids.key_columns, order_column)
+        needed = [name for name in (*REQUIRED, "partner") if name in types]
+        self._needed = (*needed, *filter(None, ids_and_order))
         self.pair = next((name for name in PAIR_COLUMNS if name in types), "")
         for name in REQUIRED:
             if name not in types:
@@ -73,9 +75,9 @@ class Layout:
         for name in (*self.texts, *self.about_payload):
             _require(name, types[name], StringType)
         _check_payloads(types)
-        used = {*self.texts, *self.about_payload, "payload", "payloads", order_column}
+        used = {*self.texts, *self.about_payload, "payload", "payloads", *ids_and_order}
         for name in types:
-            if name not in used | {ids.column, *ids.key_columns}:
+            if name not in used:
                 raise ColumnsRefused(f"Column {name} is none of a message: rename or drop it.")
 
     def _check_ids(self, types: Mapping[str, DataType]) -> None:
@@ -95,8 +97,8 @@ class Layout:
             yield self._line(dict(zip(names, values, strict=True)))
 
     def _line(self, row: dict[str, Any]) -> Line:
-        for name in (*self._needed, self._ids.column, *self._ids.key_columns):
-            if name and row[name] is None:
+        for name in self._needed:
+            if row[name] is None:
                 return Line(row, "", refused=f"{name} is null: give it a value")
         message_id = message_id_of(row, self._ids)
         payloads = row["payloads"] if self.several else [row]
@@ -112,7 +114,10 @@ class Layout:
             ensure_ascii=False,
         ).encode()
         if len(text) > LINE_BYTES:
-            reason = f"its line has {len(text)} bytes, {LINE_BYTES} are the most"
+            reason = (
+                f"its line has {len(text)} bytes, {LINE_BYTES} are the most (binary payloads as"
+                " base64): send it by POST messages as multipart/form-data"
+            )
             return Line(row, message_id, refused=reason)
         return Line(row, message_id, text)
 

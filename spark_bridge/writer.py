@@ -166,7 +166,8 @@ class _Task:
 
 
 class _Order:
-    """Lets rows through as long as those of each pair come in order."""
+    """Lets rows through as long as those of each pair come in order. Those that are equal in the
+    column have none: they may change places from one attempt to the next."""
 
     def __init__(self, column: str, pair: str) -> None:
         self._column = column
@@ -184,11 +185,10 @@ class _Order:
         place, pair = line.row[self._column], line.row[self._pair]
         if line.refused:
             return line
-        if place is None or (pair in self._last and place < self._last[pair]):
-            after = f" after {self._last[pair]!r}" if pair in self._last else ""
+        if pair in self._last and place < self._last[pair]:
             raise OrderLost(
-                f"{self._column} is {place!r}{after}, of {self._pair} {pair}: write what"
-                f" spark_bridge.ordered_by_pair(df, {self._column!r}) returns."
+                f"{self._column} is {place!r} after {self._last[pair]!r}, of {self._pair} {pair}:"
+                f" write what spark_bridge.ordered_by_pair(df, {self._column!r}) returns."
             )
         self._last[pair] = place
         return line

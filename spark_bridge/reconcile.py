@@ -23,7 +23,7 @@ from spark_bridge.job import (
     server_options,
     write_json,
 )
-from spark_bridge.load import add_source, read_source
+from spark_bridge.load import add_source, read_messages
 from spark_bridge.mapping import MessageMapping, read_mapping
 from spark_bridge.message import message_id_of
 from spark_bridge.options import Ids
@@ -173,7 +173,7 @@ def _expected(spark: SparkSession, arguments: Namespace) -> DataFrame | None:
     if not arguments.mapping or not arguments.format:
         raise JobFailed("A --source needs --format and --mapping, those of the load job.")
     mapping = read_mapping(arguments.mapping)
-    messages = mapping.messages(read_source(spark, arguments))
+    messages = read_messages(spark, arguments, mapping)
     if arguments.tpa_id:
         messages = messages.where(f.col("tpa_id") == arguments.tpa_id)
     key = [name for name in KEY if name in (*mapping.fields, "message_id")]

@@ -18,7 +18,7 @@ from tests.waiting import wait_until
 
 MAPPING = """
 key_columns = ["order_no"]
-order_column = "order_no"
+order_column = {sql = "cast(order_no AS bigint)"}
 
 [message]
 tpa_id = {column = "agreement"}
@@ -35,7 +35,7 @@ def server(office: Office) -> list[str]:
 
 def source(folder: Path, pair: Pair, numbers: list[int]) -> list[str]:
     """Orders as a CSV file with its mapping."""
-    rows = [f"{number:03d},{pair.agreement.tpa_id}" for number in numbers]
+    rows = [f"{number},{pair.agreement.tpa_id}" for number in numbers]
     (folder / "orders.csv").write_text("\n".join(["order_no,agreement", *rows]))
     (folder / "mapping.toml").write_text(MAPPING)
     return [
@@ -56,22 +56,22 @@ def test_load_and_reconcile(spark: SparkSession, office: Office, tmp_path: Path)
     other.wait_for_state(other.submit())
     words = [
         *server(office),
-        *source(tmp_path, pair, [3, 1, 2]),
+        *source(tmp_path, pair, [12, 3, 10, 1, 2, *range(4, 10), 11]),
         "--summary",
         str(tmp_path / "summary"),
     ]
     assert load.main(words) == 0
-    assert (told(tmp_path)["rows"], told(tmp_path)["good"]) == (3, True)
-    wait_until(lambda: pair.acknowledged() == 3)
-    assert [m.payloads.get().label for m in submitted(pair)] == ["001", "002", "003"]
+    assert (told(tmp_path)["rows"], told(tmp_path)["good"]) == (12, True)
+    wait_until(lambda: pair.acknowledged() == 12)
+    assert [m.payloads.get().label for m in submitted(pair)] == [f"{n}" for n in range(1, 13)]
     assert load.main(words) == 0
-    assert submitted(pair).count() == 3
-    source(tmp_path, pair, [1, 2, 3, 3, 4])
+    assert submitted(pair).count() == 12
+    source(tmp_path, pair, [*range(1, 13), 3, 13])
     words += ["--tpa-id", pair.agreement.tpa_id, "--report", str(tmp_path / "report")]
     assert reconcile.main(words) == 1
     report = json.loads((tmp_path / "report").read_text())
     counted = {name: report[name] for name in ("messages", "acknowledged", "doubled", "missing")}
-    assert counted == {"messages": 4, "acknowledged": 3, "doubled": 1, "missing": 1}
+    assert counted == {"messages": 13, "acknowledged": 12, "doubled": 1, "missing": 1}
     days = report["partners_and_days"]
     assert {day["partner"] for day in days} == {pair.partner.name}
     assert [day["missing"] for day in days] == [1, 0]  # never submitted: of no day
@@ -127,7 +127,7 @@ def test_load_table_of_a_database(spark: SparkSession, office: Office, tmp_path:
     system.setProperty("derby.stream.error.file", str(tmp_path / "derby.log"))
     pair = office.silent_pair()
     database = "jdbc:derby:memory:orders;create=true"
-    rows = [(f"{number:03d}", pair.agreement.tpa_id) for number in (2, 1)]
+    rows = [(f"{number}", pair.agreement.tpa_id) for number in (2, 1)]
     table = spark.createDataFrame(rows, "order_no string, agreement string")
     table.write.format("jdbc").options(url=database, dbtable="orders").save()
     (tmp_path / "mapping.toml").write_text(MAPPING)
@@ -136,7 +136,7 @@ def test_load_table_of_a_database(spark: SparkSession, office: Office, tmp_path:
         *("--mapping", str(tmp_path / "mapping.toml"), "--job-id", pair.partner.name),
     ]
     assert load.main([*words, "--read", "dbtable=orders"]) == 0
-    assert [message.payloads.get().label for message in submitted(pair)] == ["001", "002"]
+    assert [message.payloads.get().label for message in submitted(pair)] == ["1", "2"]
     assert load.main(words) == 2  # no table is named
 
 
@@ -184,8 +184,8 @@ def test_archive(
     kept = spark.read.parquet(str(tmp_path / "archive" / f"days={FIRST_DAY}_{today}"))
     contents = kept.where("direction = 'outbound'").selectExpr("inline(payloads)").collect()
     assert sorted(bytes(row["content"]) for row in contents) == [
-        b'<Order no="001"/>',
-        b'<Order no="002"/>',
+        b'<Order no="1"/>',
+        b'<Order no="2"/>',
     ]
     assert archive.main([*words, "--until", str(today)]) == 2
     assert f"a day after {today}" in capsys.readouterr().err
@@ -200,6 +200,12 @@ def test_archive(
         (MAPPING.replace('{value = "New"}', '"New"'), "action: it is one of column, value, sql"),
         (MAPPING.replace('key_columns = ["order_no"]', ""), "give id_column, or key_columns"),
         (MAPPING.replace('key_columns = ["order_no"]', 'key_columns = ["nr"]'), "has no column nr"),
+        (MAPPING.replace('["order_no"]', '"order_no"'), "key_columns is a list"),
+        (MAPPING.replace("{sql", "{value", 1), "order_column: it is the name of a column, or {sql"),
+        (
+            MAPPING.replace('{sql = "cast(order_no AS bigint)"}', '"order_no"'),
+            "order_column order_no is text in CSV, and in the order of text 10 comes before 2",
+        ),
         ("=", "is not what its name says"),
     ],
 )

@@ -192,6 +192,8 @@ def test_bad_rows_are_set_aside_one_by_one(
     assert len(reasons) == len(BAD)
     summary_of(rows, office, tmp_path, idColumn="id", rejectedPath=folder)
     assert submitted(pair).count() == 4
+    (file,) = folder.iterdir()  # the same rows once more make the same file
+    assert len(file.read_text().splitlines()) == len(BAD)
 
 
 def test_row_without_a_place_in_the_order(

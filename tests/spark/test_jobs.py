@@ -238,3 +238,14 @@ def test_refusal_of_the_msh_is_the_last_line(
     rejected = str(tmp_path / "rejected")
     assert load.main([*server(office), *words, "--rejected", rejected]) == 1
     assert spark.read.json(rejected).count() == 1
+
+
+def test_whatever_fails_is_not_done(
+    spark: SparkSession, office: Office, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Status 1 would say that the job was done."""
+    words = [*server(office), "--partner", "nobody", "--summary", str(tmp_path)]
+    assert reconcile.main(words) == 2
+    told = capsys.readouterr().err
+    assert "Traceback" in told
+    assert "directory" in told.strip().splitlines()[-1]

@@ -23,8 +23,12 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_bridge.files import UNFINISHED, drop_unfinished, finish, names_in
 from spark_bridge.job import JobFailed, Summary, add_server, parser_of, run, server_options
+from spark_bridge.reader import INBOUND
 
 _FINISHED = re.compile(r"positions=\d+-(\d+)")
+_ATTRIBUTE = re.compile(r"(.*?)/?@([\w.-]+:)?([\w.-]+)")
+"""`elements/@name` or `@prefix:name`; what stands in a predicate is none."""
+_XML = "http://www.w3.org/XML/1998/namespace"
 ERROR = "payload_error"
 
 
@@ -33,7 +37,7 @@ class PayloadColumns:
     """The file of --columns: from one payload of each message, a column for each path."""
 
     paths: Mapping[str, str]
-    """Column → ElementTree's XPath from the document element; at its end `@name` may stand."""
+    """Column → ElementTree's XPath from the document element; at its end `/@name` may stand."""
     namespaces: Mapping[str, str]
     payload: int
     """Its number, from 1."""
@@ -50,18 +54,25 @@ class PayloadColumns:
         return {name: self._value(root, path) for name, path in self.paths.items()}
 
     def check(self) -> None:
-        """Raises SyntaxError for what is no path, KeyError for an unknown prefix."""
+        """Raises SyntaxError for what is no path, KeyError for an unknown prefix, ValueError for a
+        name that a column of the feed has: Spark tells names in another case not apart."""
+        taken = {*INBOUND.fieldNames(), ERROR}
+        for name in self.paths:
+            if name.lower() in taken:
+                raise ValueError(f"a column {name} is there already, name it otherwise")
+            taken.add(name.lower())
         for path in self.paths.values():
             self._value(Element("Document"), path)
 
     def _value(self, root: Element, path: str) -> str | None:
-        elements, _, attribute = path.rpartition("@")
-        if attribute and path.startswith("@"):
-            return root.get(attribute)
-        if not elements:
-            return root.findtext(path, None, dict(self.namespaces))
-        found = root.find(elements.rstrip("/"), dict(self.namespaces))
-        return None if found is None else found.get(attribute)
+        namespaces = {"xml": _XML, **self.namespaces}
+        attribute = _ATTRIBUTE.fullmatch(path)
+        if not attribute:
+            return root.findtext(path, None, namespaces)
+        elements, prefix, name = attribute.groups()
+        found = root.find(elements, namespaces) if elements else root
+        qualified = f"{{{namespaces[prefix[:-1]]}}}{name}" if prefix else name
+        return None if found is None else found.get(qualified)
 
 
 def main(words: list[str] | None = None) -> int:

@@ -21,8 +21,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, udf
 from pyspark.sql.types import StringType, StructField, StructType
 
-from spark_bridge.files import UNFINISHED, drop_unfinished, finish, names_in
 from spark_bridge.job import JobFailed, Summary, add_server, parser_of, run, server_options
+from spark_bridge.output import Output
 from spark_bridge.reader import INBOUND
 
 _FINISHED = re.compile(r"positions=\d+-(\d+)")
@@ -81,31 +81,31 @@ def main(words: list[str] | None = None) -> int:
 
 def extract(spark: SparkSession, arguments: Namespace) -> Summary:
     columns = read_columns(arguments.columns) if arguments.columns else None
-    after = last_position(arguments.output)
+    output = Output(spark, arguments.output)
+    after = last_position(output)
     feed = (
         spark.read.format("ebxml")
         .options(**server_options(arguments), startingPosition=after)
         .options(pageSize=arguments.page_size, numPartitions=arguments.partitions)
         .load()
     )
-    unfinished = f"{arguments.output}/{UNFINISHED}"
     rows = feed if columns is None else _with_columns(feed, columns)
     rows = rows.drop("payloads") if arguments.without_payloads else rows
-    rows.write.mode("overwrite").parquet(unfinished)
-    written = spark.read.schema(rows.schema).parquet(unfinished)
+    rows.write.mode("overwrite").parquet(output.unfinished)
+    written = spark.read.schema(rows.schema).parquet(output.unfinished)
     count, until = written.agg({"*": "count", "position": "max"}).first() or (0, None)
     errors = 0 if columns is None else written.where(col(ERROR).isNotNull()).count()
     if until is None:
-        drop_unfinished(arguments.output)
+        output.drop_unfinished()
     else:
-        finish(arguments.output, f"positions={after}-{until}")
+        output.finish(f"positions={after}-{until}")
     counts = {"messages": count, "payload_errors": errors, "position": until or after}
     return Summary(good=errors == 0, counts=counts)
 
 
-def last_position(output: str) -> int:
+def last_position(output: Output) -> int:
     """Up to where earlier runs have come; 0 if there were none."""
-    matches = (_FINISHED.fullmatch(name) for name in names_in(output))
+    matches = map(_FINISHED.fullmatch, output.names())
     return max((int(match[1]) for match in matches if match), default=0)
 
 

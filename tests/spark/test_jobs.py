@@ -1,7 +1,8 @@
 """The jobs, as a person starts them, against a real MSH."""
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,14 @@ from pyspark.sql import SparkSession
 
 from msh.models import InboundMessage
 from spark_bridge import archive, extract, load, reconcile
-from spark_bridge.archive import FIRST_DAY
+from spark_bridge.archive import Reached, reached
+from spark_bridge.output import Output
 from tests.exchange.pair import Pair
 from tests.spark.office import Office, submitted
 from tests.spark.test_read import last_position, receive
 from tests.waiting import wait_until
 
+NOON_BEFORE_YESTERDAY = datetime.now(UTC).replace(hour=12) - timedelta(days=2)
 MAPPING = """
 key_columns = ["order_no"]
 order_column = {sql = "cast(order_no AS bigint)"}
@@ -143,18 +146,25 @@ def test_load_table_of_a_database(spark: SparkSession, office: Office, tmp_path:
 def test_extract_goes_on_where_it_stopped(
     spark: SparkSession, office: Office, tmp_path: Path
 ) -> None:
+    """On a file system that only Hadoop knows."""
+    mounts = spark.sparkContext._jsc.hadoopConfiguration()
+    mounts.set("fs.viewfs.mounttable.msh.link./data", tmp_path.as_uri())
     pair = office.pair()
-    output = tmp_path / "out"
-    (output / f"positions=0-{last_position(spark, office)}").mkdir(parents=True)
+    before = last_position(spark, office)
+    (tmp_path / "out" / f"positions=0-{before}").mkdir(parents=True)
+    output = "viewfs://msh/data/out"
     columns = tmp_path / "columns.toml"
     columns.write_text('[columns]\nnumber = "@no"\nline = "Line/@position"\nbuyer = "Buyer"\n')
-    words = [*server(office), "--output", str(output), "--columns", str(columns)]
+    words = [*server(office), "--output", output, "--columns", str(columns)]
     for first, last in ((1, 2), (3, 4)):
         receive(pair, first, last)
         assert extract.main([*words, "--summary", str(tmp_path / "summary")]) == 0
         assert (told(tmp_path)["messages"], told(tmp_path)["payload_errors"]) == (2, 0)
     assert extract.main(words) == 0  # nothing new
-    rows = spark.read.parquet(str(output)).orderBy("position").collect()
+    folders = sorted(folder.name for folder in (tmp_path / "out").iterdir())
+    ends = [int(name.rpartition("-")[2]) for name in folders]
+    assert folders == [f"positions={a}-{b}" for a, b in pairwise([0, *ends])]
+    rows = spark.read.parquet(output).orderBy("position").collect()
     assert [row["number"] for row in rows] == ["1", "2", "3", "4"]
     assert {(row["line"], row["buyer"], row["payload_error"]) for row in rows} == {
         (None, None, None)
@@ -167,28 +177,42 @@ def test_extract_goes_on_where_it_stopped(
 def test_archive(
     spark: SparkSession, office: Office, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """A received message that is not final yet comes later, and what came after it once."""
     pair = office.pair()
     load.main([*server(office), *source(tmp_path, pair, [1, 2])])
-    receive(pair, 1, 2)
+    receive(pair, 1, 3)
     wait_until(lambda: pair.acknowledged() == 2)
-    yesterday = datetime.now(UTC) - timedelta(days=1)
-    submitted(pair).update(completed_at=yesterday)
-    InboundMessage.objects.filter(link__partner=pair.partner).update(received_at=yesterday)
-    words = [*server(office), "--output", str(tmp_path / "archive")]
     today = datetime.now(UTC).date()
-    status = archive.main([*words, "--until", str(today), "--summary", str(tmp_path / "summary")])
-    assert status == 0, capsys.readouterr().err
-    assert told(tmp_path) == (
-        {"good": True, "sent": 2, "received": 2, "payloads_removed_before": 0}
-    )
-    kept = spark.read.parquet(str(tmp_path / "archive" / f"days={FIRST_DAY}_{today}"))
-    contents = kept.where("direction = 'outbound'").selectExpr("inline(payloads)").collect()
-    assert sorted(bytes(row["content"]) for row in contents) == [
-        b'<Order no="1"/>',
-        b'<Order no="2"/>',
+    submitted(pair).update(completed_at=NOON_BEFORE_YESTERDAY)
+    inbound = InboundMessage.objects.filter(link__partner=pair.partner)
+    inbound.update(received_at=NOON_BEFORE_YESTERDAY, state="delivered")
+    inbound.filter(sequence_number=2).update(state="parked")
+    output = tmp_path / "archive"
+    words = [*server(office), "--output", str(output), "--summary", str(tmp_path / "summary")]
+    counted = []
+    for until in (today - timedelta(days=1), today):
+        assert archive.main([*words, "--until", str(until)]) == 0, capsys.readouterr().err
+        counted.append(told(tmp_path))
+        inbound.update(state="delivered")
+    removed = {"good": True, "payloads_removed_before": 0}
+    assert counted == [
+        {"sent": 2, "received": 2, **removed},
+        {"sent": 0, "received": 1, **removed},
     ]
     assert archive.main([*words, "--until", str(today)]) == 2
     assert f"a day after {today}" in capsys.readouterr().err
+    contents = spark.read.parquet(str(output)).selectExpr("direction", "inline(payloads)")
+    kept = [bytes(row["content"]) for row in contents.where("number = 1").collect()]
+    received = [f"<Order no='{number}'/>".encode() for number in (1, 2, 3)]
+    assert sorted(kept) == sorted([b'<Order no="1"/>', b'<Order no="2"/>', *received])
+
+
+def test_how_far_the_archive_has_come(spark: SparkSession, tmp_path: Path) -> None:
+    output = Output(spark, str(tmp_path))
+    assert reached(output) == Reached(date(1970, 1, 1), 0)
+    for name in ("days=1970-01-01_2026-11-01_9", "days=2026-11-01_2026-11-08_40", "_unfinished"):
+        (tmp_path / name).mkdir()
+    assert reached(output) == Reached(date(2026, 11, 8), 40)
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,8 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en-gb"
 FORMAT_MODULE_PATH = ["msh.formats"]
+DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024
+"""Bytes of a form without its files: a document of agreements (`msh.admin.exchange.LIMIT`) fits."""
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 INSTALLED_APPS = [

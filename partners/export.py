@@ -5,9 +5,10 @@ import difflib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Model
 
 from partners import setup
@@ -18,11 +19,15 @@ _SAME: Mapping[str, str] = {}
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """`before` is the whole as it is, `diff` the lines of it that would be others."""
+    """`seen` stands for the whole as it is, `diff` are the lines of it that would be others."""
 
     report: setup.Report
-    before: str
+    seen: str
     diff: tuple[str, ...]
+
+
+class ChangedMeanwhile(Exception):
+    """What is set up is no longer as the preview found it. Nothing was changed."""
 
 
 def exported() -> dict[str, Any]:
@@ -55,7 +60,31 @@ def preview(document: Any) -> Preview:
         after = as_text(exported())
         transaction.set_rollback(True)
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), "now", "then", "", "", 3)
-    return Preview(report, before, tuple(line.rstrip("\n") for line in lines))
+    return Preview(report, _digest_of(before), tuple(line.rstrip("\n") for line in lines))
+
+
+def apply_as_seen(document: Any, seen: str) -> setup.Report:
+    """Apply what a preview has shown; nobody else changes anything between look and act.
+
+    Raises ChangedMeanwhile if all that is set up is not what it was for `seen`, and
+    setup.SetupRefused.
+    """
+    with transaction.atomic():
+        _keep_others_from_writing()
+        if _digest_of(as_text(exported())) != seen:
+            raise ChangedMeanwhile
+        return setup.apply(document)
+
+
+def _digest_of(text: str) -> str:
+    return sha256(text.encode()).hexdigest()
+
+
+def _keep_others_from_writing() -> None:
+    """Until the transaction ends. Reading, and rows that refer to these, go on."""
+    tables = ", ".join(model._meta.db_table for model in (Partner, Agreement, Route, OwnIdentity))  # noqa: SLF001  public
+    with connection.cursor() as cursor:
+        cursor.execute(f"LOCK TABLE {tables} IN SHARE ROW EXCLUSIVE MODE")
 
 
 def _sorted(partner: Partner) -> list[Agreement]:

@@ -26,10 +26,6 @@ class Preview:
     diff: tuple[str, ...]
 
 
-class ChangedMeanwhile(Exception):
-    """What is set up is no longer as the preview found it. Nothing was changed."""
-
-
 def exported() -> dict[str, Any]:
     """All of it, by name."""
     own = OwnIdentity.objects.first()
@@ -63,28 +59,20 @@ def preview(document: Any) -> Preview:
     return Preview(report, _digest_of(before), tuple(line.rstrip("\n") for line in lines))
 
 
-def apply_as_seen(document: Any, seen: str) -> setup.Report:
-    """Apply what a preview has shown; nobody else changes anything between look and act.
-
-    Raises ChangedMeanwhile if all that is set up is not what it was for `seen`, and
-    setup.SetupRefused.
-    """
-    with transaction.atomic():
-        _keep_others_from_writing()
-        if _digest_of(as_text(exported())) != seen:
-            raise ChangedMeanwhile
-        return setup.apply(document)
+def digest() -> str:
+    """What is set up now, as `Preview.seen` says it."""
+    return _digest_of(as_text(exported()))
 
 
-def _digest_of(text: str) -> str:
-    return sha256(text.encode()).hexdigest()
-
-
-def _keep_others_from_writing() -> None:
+def keep_others_from_writing() -> None:
     """Until the transaction ends. Reading, and rows that refer to these, go on."""
     tables = ", ".join(model._meta.db_table for model in (Partner, Agreement, Route, OwnIdentity))  # noqa: SLF001  public
     with connection.cursor() as cursor:
         cursor.execute(f"LOCK TABLE {tables} IN SHARE ROW EXCLUSIVE MODE")
+
+
+def _digest_of(text: str) -> str:
+    return sha256(text.encode()).hexdigest()
 
 
 def _sorted(partner: Partner) -> list[Agreement]:

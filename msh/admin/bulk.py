@@ -98,6 +98,7 @@ class BulkJobAdmin(ReadOnlyAdmin):
         ("actor", "started_at"),
         "reason",
         ("ended_at", "cancelled_by"),
+        "cancel_reason",
     )
     verbs = (CancelJob(),)
 

@@ -13,7 +13,11 @@ from django.views.decorators.http import require_safe
 from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminFileFieldWidget
 
+from msh.flows import configure
+from msh.flows.advance import Actor
 from partners import export, setup
+
+from .dialog import REASON_LIMIT
 
 EXPORT = ("partners.view_partner", "partners.view_agreement", "partners.view_route")
 IMPORT = (
@@ -39,6 +43,7 @@ class DocumentForm(forms.Form):
     )
     text = forms.CharField(required=False, widget=forms.HiddenInput)
     seen = forms.CharField(required=False, widget=forms.HiddenInput)
+    reason = forms.CharField(required=False, max_length=REASON_LIMIT)
 
     def clean(self) -> dict[str, Any]:
         """`document` is what was read."""
@@ -123,17 +128,18 @@ class ExchangePages(ModelAdmin):
         if form is None or not form.is_valid():
             return self._ask(request, form or DocumentForm())
         try:
-            return self._show_or_apply(
-                request, form.cleaned_data["document"], form.cleaned_data["seen"]
-            )
+            return self._show_or_apply(request, form.cleaned_data)
         except setup.SetupRefused as refused:
             return self._ask(request, form, problems=refused.problems)
 
-    def _show_or_apply(self, request: HttpRequest, document: Any, seen: str) -> HttpResponse:
-        if seen:
+    def _show_or_apply(self, request: HttpRequest, given: dict[str, Any]) -> HttpResponse:
+        document, seen, reason = given["document"], given["seen"], given["reason"]
+        if seen and not reason:
+            messages.error(request, "Nothing was changed: say why it is to be.")
+        elif seen:
             try:
-                report = export.apply_as_seen(document, seen)
-            except export.ChangedMeanwhile:
+                report = configure.apply(document, Actor(request.user.get_username(), reason), seen)
+            except configure.ChangedMeanwhile:
                 messages.error(request, "Meanwhile something has changed: look again.")
             else:
                 messages.success(request, _told(report))
@@ -156,5 +162,6 @@ class ExchangePages(ModelAdmin):
             "preview": preview,
             "text": json.dumps(document, ensure_ascii=False, separators=(",", ":")),
             "problems": problems,
+            "reason_limit": REASON_LIMIT,
         }
         return TemplateResponse(request, "admin/partners/agreement/import.html", context)

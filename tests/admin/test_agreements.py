@@ -16,10 +16,12 @@ from django.urls import reverse
 from pytest_django import Settings
 
 from msh.admin.exchange import IMPORT, LIMIT
+from msh.flows import configure
+from msh.flows.advance import Actor
 from msh.flows.connection import check
-from msh.models import Attempt, History
+from msh.models import Attempt, History, SettingChange
 from partners import setup
-from partners.export import apply_as_seen, exported, preview
+from partners.export import exported, preview
 from partners.models import Agreement, OwnIdentity, Partner, Route
 from partners.models.partner import OutgoingKind
 from tests.certificates import write_certificate
@@ -154,11 +156,12 @@ def offer(client: Client, document: Any, **fields: str) -> Any:
     return client.post(IMPORT_PAGE, {"file": SimpleUploadedFile("x.json", content), **fields})
 
 
-def confirm(client: Client, shown: Any) -> Any:
+def confirm(client: Client, shown: Any, reason: str = "agreed on Monday") -> Any:
     """Send what the page holds, in the form's own encoding."""
     assert shown.content.decode().count('enctype="multipart/form-data"') == 2
     seen = shown.context["preview"].seen
-    return client.post(IMPORT_PAGE, {"text": shown.context["text"], "seen": seen})
+    sent = {"text": shown.context["text"], "seen": seen, "reason": reason}
+    return client.post(IMPORT_PAGE, sent)
 
 
 def with_timeout(seconds: int) -> dict[str, Any]:
@@ -212,6 +215,21 @@ def test_an_import_is_a_diff_before_it_is_applied(importer: Client) -> None:
     assert applied.status_code == 302
     assert Agreement.objects.filter(timeout=7).count() == 1
     assert "updated (timeout)" in " ".join(str(m) for m in get_messages(applied.wsgi_request))
+    change = SettingChange.objects.get()
+    assert (change.actor, change.before, change.after, change.reason) == (
+        "ada", {"timeout": 60}, {"timeout": 7}, "agreed on Monday",
+    )  # fmt: skip
+
+
+def test_an_import_takes_a_reason(importer: Client) -> None:
+    configured()
+    shown = offer(importer, with_timeout(7))
+
+    again = confirm(importer, shown, reason=" ")
+
+    assert "say why" in again.content.decode()
+    assert not Agreement.objects.filter(timeout=7).exists()
+    assert confirm(importer, again).status_code == 302
 
 
 def test_what_has_changed_meanwhile_is_shown_again(importer: Client) -> None:
@@ -243,7 +261,7 @@ def test_nobody_changes_what_was_seen_before_it_is_applied() -> None:
     shown = preview(document)
 
     with CaptureQueriesContext(connection) as queries:
-        apply_as_seen(document, shown.seen)
+        configure.apply(document, Actor("ada", "agreed"), shown.seen)
 
     statements = [query["sql"] for query in queries]
     (lock,) = [n for n, sql in enumerate(statements) if sql.startswith("LOCK TABLE")]

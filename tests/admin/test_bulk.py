@@ -154,6 +154,7 @@ def test_a_cancelled_job_begins_no_more(supervisor: Client, suspended: list[Worl
     assert states(suspended) == ["suspended"] * 4
     job.refresh_from_db()
     assert (job.state, job.cancelled_by) == ("cancelled", "sue")
+    assert job.cancel_reason == "agreed by telephone"
     page = supervisor.get(reverse("admin:msh_bulkjob_change", args=[job.pk]))
     assert "not begun" in page.content.decode()
     again = submit(supervisor, reverse("admin:msh_bulkjob_cancel", args=[job.pk]))

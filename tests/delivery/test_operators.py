@@ -123,6 +123,7 @@ def test_a_consumer_is_made_in_the_console(admin_client: Client) -> None:
         "on_failure": "park",
         "history": "on",
         "authorization": "Bearer secret",
+        "reason": "the shop takes them",
     }
     answer = admin_client.post(reverse("admin:msh_consumer_add"), form)
     assert answer.status_code == 302, answer.content.decode()

@@ -29,6 +29,7 @@ from .outbound import (
     use_outbound_link,
 )
 from .receiving import hold_resets, set_receiving
+from .settings_changed import Snapshot, record_changes, snapshot
 from .signals import SignalResult, signal_claim, signal_end
 from .start import start_link
 from .switches import Switch, set_switch
@@ -47,6 +48,7 @@ __all__ = [
     "NoWayOnward",
     "Received",
     "SignalResult",
+    "Snapshot",
     "Switch",
     "Work",
     "accept_at_once",
@@ -79,6 +81,7 @@ __all__ = [
     "notices_told",
     "owe_error",
     "receive_message",
+    "record_changes",
     "resolve_incident",
     "send_on_failed",
     "sent_on",
@@ -86,6 +89,7 @@ __all__ = [
     "set_switch",
     "signal_claim",
     "signal_end",
+    "snapshot",
     "start_job",
     "start_link",
     "submitted",

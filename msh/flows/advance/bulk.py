@@ -43,4 +43,10 @@ def end_jobs() -> None:
 def cancel_job(job: BulkJob, actor: Actor) -> bool:
     """Items that nobody has begun stay as they are. False if it had ended."""
     running = BulkJob.objects.filter(pk=job.pk, state=BulkState.RUNNING)
-    return bool(running.update(state=BulkState.CANCELLED, ended_at=Now(), cancelled_by=actor.name))
+    cancelled = running.update(
+        state=BulkState.CANCELLED,
+        ended_at=Now(),
+        cancelled_by=actor.name,
+        cancel_reason=actor.reason,
+    )
+    return bool(cancelled)

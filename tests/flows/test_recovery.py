@@ -188,7 +188,7 @@ def test_the_sequence_is_reset_with_who_and_why_and_only_when_nothing_is_in_doub
 
     assert (world.link.next_number, world.link.epoch) == (1, 2)
     act = History.objects.get(event="SequenceReset")
-    assert (act.actor, act.detail) == ("ann", "because")
+    assert (act.actor, act.detail) == ("ann", "next number 2 → 1, epoch 1 → 2; because")
 
 
 @pytest.mark.requirement("000-046", "000-047")
@@ -228,6 +228,8 @@ def test_a_reset_that_is_held_or_refused_is_let_in_by_an_operator(setting: str) 
     assert len(world.received()) == 2
 
     resynchronise.allow_reset(world.here, ANN)
+    act = History.objects.get(event="ResetAllowed")
+    assert act.detail == "last accepted 2, number 1 let in: no → yes; because"
     with pytest.raises(NotPossible, match="it is allowed already"):
         resynchronise.allow_reset(world.here, ANN)
     if setting == "refuse":

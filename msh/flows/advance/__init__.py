@@ -3,7 +3,7 @@
 from msh.protocol.lane import OPERATOR
 
 from .actor import SYSTEM, Actor
-from .bulk import cancel_job, claim_item, end_jobs, item_ended, start_job
+from .bulk import cancel_job, claim_item, end_jobs, item_ended, item_passed_over, start_job
 from .cancel import cancel_queued
 from .delivery import Consumers, Handover
 from .events import due_events, event_claimed, event_failed, event_told, lock_event
@@ -70,6 +70,7 @@ __all__ = [
     "find_work",
     "hold_resets",
     "item_ended",
+    "item_passed_over",
     "list_in_feed",
     "lock_event",
     "lock_routed",

@@ -27,6 +27,11 @@ def claim_item(passed_over: Collection[int]) -> BulkItem | None:
     return free.select_for_update(skip_locked=True, no_key=True, of=("self",)).first()
 
 
+def item_passed_over(item: BulkItem, why: str) -> None:
+    """It stays open, and says what keeps it."""
+    BulkItem.objects.filter(pk=item.pk).update(detail=why)
+
+
 def item_ended(item: BulkItem, refused: str) -> None:
     """It was done, or why it was not."""
     BulkItem.objects.filter(pk=item.pk).update(done=not refused, detail=refused)

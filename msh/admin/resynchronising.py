@@ -15,6 +15,7 @@ from msh.protocol.events import Numbered, SequenceRewound
 from msh.protocol.resynchronisation import LinkStatus, Mend, Plan
 from partners.models import Partner
 
+from . import cells
 from .dialog import ReasonForm
 from .verbs import LinkVerb
 
@@ -87,7 +88,10 @@ class Resynchronise(LinkVerb):
         said = typed.cleaned_data if typed.is_bound else {}
         initial = {**said, "agreed": compared.agreed}
         helps = self.helps(compared.plan)
-        return {"typed": typed, "compared": compared, "helps": helps, "initial": initial}
+        ids = compared.ours.in_flight_message_id, compared.theirs.accepted_message_id
+        named = {"flying": cells.foreign(ids[0]), "accepted": cells.foreign(ids[1])}
+        shown = {"typed": typed, "compared": compared, "helps": helps, **named}
+        return {**shown, "initial": initial}
 
     def act(self, row: OutboundLink, actor: Actor, **given: Any) -> str:
         typed = TheirsForm(given if given["last"] is not None else None)

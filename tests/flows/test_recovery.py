@@ -311,6 +311,10 @@ def test_a_restored_partner_gets_again_what_it_lost_same_bytes_same_numbers(
     carried = world.settle()
 
     assert compared.plan.mend is Mend.REWIND
+    told = History.objects.get(event="Resynchronised")
+    assert told.actor == "ann"
+    assert told.detail.startswith(f"the partner accepted {kept or 'nothing'}, our next is")
+    assert f"Verdict: {compared.plan.verdict}; because" in told.detail
     again = ids[kept:] + [message.message_id for message in late]
     assert world.received() == ids[:kept] + again
     assert carried >= 2 * len(again)
@@ -464,6 +468,30 @@ def test_a_message_that_the_partner_proves_to_have_is_completed() -> None:
     assert message.state == "acknowledged"
     assert events(message) == [("acknowledged", "")]
     assert world.link.state == "idle"
+
+
+def test_nothing_else_is_done_than_what_was_agreed_to() -> None:
+    """What has happened since the look is found under the lock."""
+    world = make_world()
+    for _ in range(3):
+        world.submit()
+    world.settle()
+    forget_after(world, 2)
+    suspend(world)
+    agreed = resynchronise.compare(world.there, said_by_partner(world)).agreed
+    forget_after(world, 1)
+
+    with pytest.raises(NotPossible, match="no longer as shown"):
+        resynchronise.apply(world.there, said_by_partner(world), ANN, agreed=agreed)
+    with pytest.raises(NotPossible, match="nothing to rewind"):
+        resynchronise.rewind(world.there, LinkStatus(3, last_id(world)), ANN)
+
+    assert world.link.state == "suspended"
+    assert not OutboundMessage.objects.filter(state="rewound").exists()
+
+
+def last_id(world: World) -> str:
+    return OutboundMessage.objects.filter(link=world.link).latest("pk").message_id
 
 
 def test_a_running_link_or_a_copy_under_way_is_not_resynchronised() -> None:

@@ -50,13 +50,14 @@ def _setting(row: Model) -> Setting:
     told = [field for field in meta.concrete_fields if field.editable or field.name in _SECRETS]
     values = {field.name: _value(row, field) for field in told}
     many = {field.name: _names(getattr(row, field.name)) for field in meta.many_to_many}
-    return Setting(capfirst(meta.verbose_name), _name_of(row), values | many)
+    return Setting(capfirst(str(meta.verbose_name)), _name_of(row), values | many)
 
 
 def _name_of(row: Model) -> str:
     """Agreements and credentials are called the same at several partners."""
-    owned = isinstance(row, Agreement | Credential)
-    return f"{row} of {row.partner}" if owned else str(row)
+    if isinstance(row, Agreement | Credential):
+        return f"{row} of {row.partner}"
+    return str(row)
 
 
 def _value(row: Model, field: Any) -> Any:

@@ -111,6 +111,9 @@ class Decide(Verb):
         return f"{self.title}: done."
 
 
+_DECISIONS = {name: Decide(name) for name in _WORDS}
+
+
 def _is_parked(row: Delivery) -> bool:
     """It has left the order of its pair."""
     return bool(row.message.state == InboundState.PARKED)
@@ -161,7 +164,7 @@ class DeliveryAdmin(EndlessAdmin):
         "error",
     )
     actions = ("decide_in_bulk",)
-    verbs = tuple(Decide(verb) for verb in _WORDS)
+    verbs = tuple(_DECISIONS.values())
 
     @admin.action(description="Decide", permissions=["decide"])
     def decide_in_bulk(
@@ -222,9 +225,6 @@ class DeliveryAdmin(EndlessAdmin):
     @display(description="Last error")
     def error(self, delivery: Delivery) -> str:
         return cells.verbatim(delivery.detail)
-
-
-_DECISIONS = {verb.verb: verb for verb in DeliveryAdmin.verbs}
 
 
 def _possible(rows: Sequence[Delivery]) -> dict[str, int]:

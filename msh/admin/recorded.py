@@ -33,8 +33,8 @@ class RecordedAdmin(ModelAdmin):
     """Name its `fields` or `fieldsets`: the reason comes last. Rows are removed one by one, each
     with a reason of its own."""
 
-    form = ReasonedForm
-    delete_confirmation_template = "admin/msh/delete.html"
+    form: Any = ReasonedForm
+    delete_confirmation_template: Any = "admin/msh/delete.html"
 
     def recorded(self, key: int | None) -> list[QuerySet[Any]]:
         """The rows that the page of the row with this id changes."""

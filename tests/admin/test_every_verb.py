@@ -2,6 +2,7 @@
 and only a POST with the CSRF token of somebody who may acts."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -47,7 +48,7 @@ def a_row_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
         consumer=consumer(ConsumerKind.PULL), message=message, state="parked", attempt=1,
         started_at=now, ended_at=now,
     )  # fmt: skip
-    since = world.link.suspended_since
+    since = timezone.now() - timedelta(hours=1)
     bulk.start("resume", since, bulk.seen("resume", since), Actor("ann", "they are back"))
 
 

@@ -71,6 +71,7 @@ def test_only_the_message_that_the_dialog_named_is_cancelled() -> None:
     world = waiting_world()
     world.submit()
     seen = OutboundLink.objects.select_related("partner", "in_flight").get(pk=world.link.pk)
+    assert seen.in_flight is not None
     acknowledge(world, seen.in_flight.message_id)
     assert world.link.in_flight not in (None, seen.in_flight)
 

@@ -301,9 +301,10 @@ def test_words_of_others_turn_nothing_around_them(administrator: Client) -> None
     """Names in the header and descriptions of Errors, on the pages of links and in dialogs."""
     turned = "gpj\u202eexe"
     world = suspended_world(queued=0)
-    world.submit(message_id=f"id-{turned}")
+    world.submit()
     OutboundMessage.objects.filter(state="in_flight").update(action=turned)
-    OutboundMessage.objects.filter(state="queued").update(service_interface=turned)
+    waiting = OutboundMessage.objects.filter(state="queued")
+    waiting.update(service_interface=turned, message_id=f"id-{turned}")
     OutboundLink.objects.update(suspended_detail=f"ERROR: {turned}")
     operate.open_links(world.here)
     inbound = InboundLink.objects.get(partner=world.here)

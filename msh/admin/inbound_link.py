@@ -81,6 +81,7 @@ class InboundLinkAdmin(ReadOnlyAdmin):
     ) -> HttpResponse:
         link = context["original"]
         blocking = _blocking(link)
+        delivery = blocking.deliveries.select_related("consumer").first() if blocking else None
         context |= {
             "link": link,
             "sentence": receiving(link),
@@ -89,7 +90,8 @@ class InboundLinkAdmin(ReadOnlyAdmin):
             "undelivered": self.undelivered(link),
             "oldest": cells.age_of(blocking.received_at) if blocking else "",
             "blocking": cells.link_to(blocking) if blocking else "",
-            "delivery": blocking and blocking.deliveries.select_related("consumer").first(),
+            "delivery": delivery,
+            "delivery_detail": cells.verbatim(delivery.detail) if delivery else "",
             "counters": counters(link.partner_id),
         }
         return super().render_change_form(request, context, *args, **kwargs)
@@ -109,7 +111,10 @@ def _incidents(link: InboundLink) -> list[tuple[str, str, str]]:
     opened = Incident.objects.filter(
         partner=link.partner_id, direction=Direction.IN, resolved_at=None
     )
-    return [(cells.page_url(one), CAUSES[one.kind].what, one.detail) for one in opened]
+    return [
+        (cells.page_url(one), CAUSES[one.kind].what, one.detail and cells.verbatim(one.detail))
+        for one in opened
+    ]
 
 
 def _last_messages(link: InboundLink) -> Table:
@@ -119,7 +124,7 @@ def _last_messages(link: InboundLink) -> Table:
             cells.link_to(message),
             message.sequence_number or cells.DASH,
             cells.state_badge(message),
-            f"{message.service_interface} / {message.action}",
+            cells.kind_of(message),
             cells.time_of(message.received_at),
         )
         for message in messages[:FIRST_ROWS]

@@ -105,13 +105,13 @@ class IncidentAdmin(ReadOnlyAdmin):
         name = "outbound_link" if incident.direction == Direction.OUT else "inbound_link"
         return cells.link_to(getattr(incident.partner, name))
 
-    @display(description="MessageId")
+    @display(description="Last MessageId")
     def message(self, incident: Incident) -> str:
         if incident.direction == Direction.OUT:
             return cells.find_message(incident.message_id, incident.direction)
         return cells.story_of(incident.message_id)  # it may be one that was refused
 
-    @display(description="Detail")
+    @display(description="Last detail")
     def words(self, incident: Incident) -> str:
         return cells.verbatim(incident.detail)
 

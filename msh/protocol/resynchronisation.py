@@ -110,6 +110,13 @@ class Plan:
         """True if there is something to be done on our side."""
         return self.mend in (Mend.REWIND, Mend.ADOPT) or self.completes
 
+    @property
+    def verdict(self) -> str:
+        """What may come of it, in a few words."""
+        risks = [("may lose", self.lost), ("may double", self.doubled)]
+        told = ", ".join(f"{what} {whom}" for what, whom in risks if whom)
+        return told or "loses nothing, doubles nothing"
+
 
 def plan(ours: Sent, theirs: LinkStatus) -> Plan:
     """What has become of the numbers from us to the partner."""

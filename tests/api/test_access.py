@@ -175,6 +175,7 @@ def test_name_is_given_once() -> None:
 
 
 def made_in_console(client: Client, **values: Any) -> str:
+    values["reason"] = "the test says so"
     response = client.post("/admin/msh/apitoken/add/", values, follow=True)
     return str(response.content.decode())
 
@@ -188,7 +189,7 @@ def test_console_shows_the_secret_once(administrator: Client) -> None:
     again = administrator.get("/admin/msh/apitoken/").content.decode()
     assert "shop" in again
     assert rest.split()[0] not in again
-    administrator.post(f"/admin/msh/apitoken/{token.pk}/delete/", {"post": "yes"})
+    administrator.post(f"/admin/msh/apitoken/{token.pk}/delete/", {"post": "yes", "reason": "lost"})
     assert Application(rest.split()[0]).get("messages").status == 401
 
 

@@ -263,7 +263,7 @@ def test_the_sequence_is_reset_with_who_and_why_and_only_when_nothing_is_in_doub
 
     assert (world.link.next_number, world.link.epoch) == (1, 2)
     act = History.objects.get(event="SequenceReset")
-    assert (act.actor, act.detail) == ("ann", "because")
+    assert (act.actor, act.detail) == ("ann", "next number 2 → 1, epoch 1 → 2; because")
 
 
 @pytest.mark.requirement("000-046", "000-047")
@@ -303,6 +303,8 @@ def test_a_reset_that_is_held_or_refused_is_let_in_by_an_operator(setting: str) 
     assert len(world.received()) == 2
 
     resynchronise.allow_reset(world.here, ANN)
+    act = History.objects.get(event="ResetAllowed")
+    assert act.detail == "last accepted 2, number 1 let in: no → yes; because"
     with pytest.raises(NotPossible, match="it is allowed already"):
         resynchronise.allow_reset(world.here, ANN)
     if setting == "refuse":
@@ -384,6 +386,10 @@ def test_a_restored_partner_gets_again_what_it_lost_same_bytes_same_numbers(
     carried = world.settle()
 
     assert compared.plan.mend is Mend.REWIND
+    told = History.objects.get(event="Resynchronised")
+    assert told.actor == "ann"
+    assert told.detail.startswith(f"the partner accepted {kept or 'nothing'}, our next is")
+    assert f"Verdict: {compared.plan.verdict}; because" in told.detail
     again = ids[kept:] + [message.message_id for message in late]
     assert world.received() == ids[:kept] + again
     assert carried >= 2 * len(again)
@@ -537,6 +543,30 @@ def test_a_message_that_the_partner_proves_to_have_is_completed() -> None:
     assert message.state == "acknowledged"
     assert events(message) == [("acknowledged", "")]
     assert world.link.state == "idle"
+
+
+def test_nothing_else_is_done_than_what_was_agreed_to() -> None:
+    """What has happened since the look is found under the lock."""
+    world = make_world()
+    for _ in range(3):
+        world.submit()
+    world.settle()
+    forget_after(world, 2)
+    suspend(world)
+    agreed = resynchronise.compare(world.there, said_by_partner(world)).agreed
+    forget_after(world, 1)
+
+    with pytest.raises(NotPossible, match="no longer as shown"):
+        resynchronise.apply(world.there, said_by_partner(world), ANN, agreed=agreed)
+    with pytest.raises(NotPossible, match="nothing to rewind"):
+        resynchronise.rewind(world.there, LinkStatus(3, last_id(world)), ANN)
+
+    assert world.link.state == "suspended"
+    assert not OutboundMessage.objects.filter(state="rewound").exists()
+
+
+def last_id(world: World) -> str:
+    return OutboundMessage.objects.filter(link=world.link).latest("pk").message_id
 
 
 def test_a_running_link_or_a_copy_under_way_is_not_resynchronised() -> None:

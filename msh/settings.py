@@ -74,6 +74,9 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en-gb"
 FORMAT_MODULE_PATH = ["msh.formats"]
+DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024
+"""Bytes of a form without its files: a document of agreements (`msh.admin.exchange.LIMIT`) fits."""
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 11_000  # ticked deliveries: `msh.admin.delivery.BULK_LIMIT`
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 INSTALLED_APPS = [

@@ -11,16 +11,17 @@ from django.core.exceptions import ValidationError
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
-from unfold.admin import ModelAdmin, StackedInline, TabularInline
+from unfold.admin import StackedInline, TabularInline
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget
 
+from msh.admin.recorded import ReasonedForm, RecordedAdmin
 from msh.flows import operate
 from msh.models import InboundLink, OutboundLink
 from partners.models import Agreement, Credential, OwnIdentity, Partner, Route
 from partners.models.partner import OutgoingKind
 
 
-class PartnerForm(forms.ModelForm):  # type: ignore[type-arg]
+class PartnerForm(ReasonedForm):
     secret = forms.CharField(
         label="Token, or user:password",
         required=False,
@@ -119,7 +120,7 @@ class CredentialInline(TabularInline):
 
 
 @admin.register(Partner)
-class PartnerAdmin(ModelAdmin):
+class PartnerAdmin(RecordedAdmin):
     form = PartnerForm
     list_display = ("name", "uri", "destination", "tpa_ids")
     search_fields = ("name", "uri", "address", "agreements__tpa_id")
@@ -136,6 +137,10 @@ class PartnerAdmin(ModelAdmin):
             {"fields": ("rate_limit", "undelivered_limit", "undelivered_bytes_limit")},
         ),
     )
+
+    def recorded(self, key: int | None) -> list[QuerySet[Any]]:
+        agreements = Agreement.objects.filter(partner=key)
+        return [*super().recorded(key), agreements, Credential.objects.filter(partner=key)]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Partner]:
         partners: QuerySet[Partner] = super().get_queryset(request)
@@ -172,18 +177,20 @@ class PartnerAdmin(ModelAdmin):
 
 
 @admin.register(Route)
-class RouteAdmin(ModelAdmin):
+class RouteAdmin(RecordedAdmin):
     """Parties whose messages are sent on to another MSH."""
 
+    fields = ("to_party", "to_party_context", "partner", "mode")
     list_display = ("to_party", "to_party_context", "partner", "mode")
     list_select_related = ("partner",)
     search_fields = ("to_party", "partner__name")
 
 
 @admin.register(OwnIdentity)
-class OwnIdentityAdmin(ModelAdmin):
+class OwnIdentityAdmin(RecordedAdmin):
     """Who we are, where it is not what the settings say."""
 
+    fields = ("msh_uri", "error_uri")
     list_display = ("__str__", "error_uri")
 
     def has_add_permission(self, request: HttpRequest) -> bool:

@@ -5,9 +5,10 @@ import difflib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Model
 
 from partners import setup
@@ -18,10 +19,10 @@ _SAME: Mapping[str, str] = {}
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """`before` is the whole as it is, `diff` the lines of it that would be others."""
+    """`seen` stands for the whole as it is, `diff` are the lines of it that would be others."""
 
     report: setup.Report
-    before: str
+    seen: str
     diff: tuple[str, ...]
 
 
@@ -55,7 +56,23 @@ def preview(document: Any) -> Preview:
         after = as_text(exported())
         transaction.set_rollback(True)
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), "now", "then", "", "", 3)
-    return Preview(report, before, tuple(line.rstrip("\n") for line in lines))
+    return Preview(report, _digest_of(before), tuple(line.rstrip("\n") for line in lines))
+
+
+def digest() -> str:
+    """What is set up now, as `Preview.seen` says it."""
+    return _digest_of(as_text(exported()))
+
+
+def keep_others_from_writing() -> None:
+    """Until the transaction ends. Reading, and rows that refer to these, go on."""
+    tables = ", ".join(model._meta.db_table for model in (Partner, Agreement, Route, OwnIdentity))  # noqa: SLF001  public
+    with connection.cursor() as cursor:
+        cursor.execute(f"LOCK TABLE {tables} IN SHARE ROW EXCLUSIVE MODE")
+
+
+def _digest_of(text: str) -> str:
+    return sha256(text.encode()).hexdigest()
 
 
 def _sorted(partner: Partner) -> list[Agreement]:

@@ -3,9 +3,12 @@
     spark-submit spark_bridge/archive.py --url https://msh.example --token-file token \\
         --output /data/archive --until 2026-11-01
 
-Sent messages that ended, and received ones that came, before that day (UTC) and since the last
-run. What was written is read back and compared with the MSH, by count and hash, before its folder
-`days=SINCE_UNTIL` gets its name.
+Messages of before that day (UTC) which are final, and which no earlier run has: sent ones by their
+end, received ones by their receipt. One that was not final yet comes with a later run. What was
+written is read back before its folder `days=SINCE_UNTIL_POSITION` gets its name: counts and a hash
+of the headers against the MSH, asked a second time; payloads against a hash that was taken of what
+the MSH gave, before it was written; those of received messages also against the size that the MSH
+says.
 """
 
 import re
@@ -13,21 +16,23 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
+from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from spark_bridge.client import ApiRefused, Client
-from spark_bridge.files import UNFINISHED, finish, names_in
 from spark_bridge.job import JobFailed, Summary, add_server, parser_of, run, server_options
 from spark_bridge.options import Server, read_options
+from spark_bridge.output import Output
 from spark_bridge.reader import INBOUND
 
 ENDED = ("acknowledged", "sent", "failed", "cancelled")
-FIRST_DAY = date(1970, 1, 1)
+FINAL = ("delivered", "rejected", "relayed")
+"""Of received messages: nothing happens to them any more. Retention removes no others."""
 FETCHING_TASKS = 8
-_FINISHED = re.compile(r"days=[\d-]+_(\d{4}-\d\d-\d\d)")
+_FINISHED = re.compile(r"days=[\d-]+_(\d{4}-\d\d-\d\d)_(\d+)")
 _KEY = ("direction", "date", "partner", "tpa_id", "message_id", "sequence_number", "epoch", "size")
 _NOT_FOUND = 404
 
@@ -36,52 +41,89 @@ def main(words: list[str] | None = None) -> int:
     return run(archive, _parser().parse_args(words), "MSH archive")
 
 
+class Reached(NamedTuple):
+    """How far the runs have come."""
+
+    day: date = date(1970, 1, 1)
+    """Sent messages that ended before it are in the archive."""
+    position: int = 0
+    """Received messages up to it are; of those behind it, the ones that the archive has."""
+
+
 def archive(spark: SparkSession, arguments: Namespace) -> Summary:
-    since, until = last_day(arguments.output), arguments.until
-    if not since < until <= datetime.now(UTC).date():
-        raise JobFailed(f"--until {until}: a day after {since}, where the archive ends, to today.")
+    output, until = Output(spark, arguments.output), arguments.until
+    earlier = reached(output)
+    if not earlier.day < until <= datetime.now(UTC).date():
+        raise JobFailed(
+            f"--until {until}: a day after {earlier.day}, where the archive ends, to today."
+        )
     options = server_options(arguments)
-    sent = _between(_sent(spark, options), since, until)
-    received = _between(_received(spark, options), since, until)
+    sent = _sent(spark, options, earlier.day, until)
+    behind = _received(spark, options, earlier.position)
+    if earlier != Reached():
+        behind = behind.join(_archived(spark, arguments.output), "position", "left_anti")
+    # Messages become final at any time: from here on it is decided which of them are meant.
+    is_meant = f.col("state").isin(*FINAL) & (f.col("date") < until)
+    behind = behind.withColumn("meant", is_meant).localCheckpoint()
+    meant = behind.where("meant")
+    received = _content(spark, options, meant)
     server = read_options(options, stream=False).server
     messages = _with_payloads(sent, server).unionByName(received, allowMissingColumns=True)
     messages = messages.withColumn("payloads_sha256", _payloads_sha256())
-    unfinished = f"{arguments.output}/{UNFINISHED}"
-    messages.write.mode("overwrite").partitionBy("direction", "date").parquet(unfinished)
-    kept = spark.read.schema(messages.schema).parquet(unfinished)
-    headers = sent.select(*_KEY).union(
-        _between(_received(spark, options, payloads=False), since, until).select(*_KEY)
-    )
-    counts = _compare(kept, headers)
-    finish(arguments.output, f"days={since}_{until}")
+    messages.write.mode("overwrite").partitionBy("direction", "date").parquet(output.unfinished)
+    kept = spark.read.schema(messages.schema).parquet(output.unfinished)
+    counts = _compare(kept, sent.select(*_KEY).union(meant.select(*_KEY)))
+    output.finish(f"days={earlier.day}_{until}_{_last_of_all(behind, earlier.position)}")
     return Summary(good=True, counts=counts)
 
 
-def last_day(output: str) -> date:
-    """Up to which earlier runs have come."""
-    matches = (_FINISHED.fullmatch(name) for name in names_in(output))
-    return max((date.fromisoformat(match[1]) for match in matches if match), default=FIRST_DAY)
+def reached(output: Output) -> Reached:
+    matches = map(_FINISHED.fullmatch, output.names())
+    runs = (Reached(date.fromisoformat(match[1]), int(match[2])) for match in matches if match)
+    return max(runs, default=Reached())
 
 
-def _sent(spark: SparkSession, options: dict[str, str]) -> DataFrame:
+def _sent(spark: SparkSession, options: dict[str, str], since: date, until: date) -> DataFrame:
     statuses = spark.read.format("ebxml").options(**options, feed="outbound").load()
     ended = statuses.where(f.col("state").isin(*ENDED) & f.col("ended_at").isNotNull())
-    return ended.select(f.lit("outbound").alias("direction"), _day("ended_at"), "*")
+    dated = ended.select(f.lit("outbound").alias("direction"), _day("ended_at"), "*")
+    return dated.where((f.col("date") >= since) & (f.col("date") < until))
 
 
-def _received(spark: SparkSession, options: dict[str, str], *, payloads: bool = True) -> DataFrame:
-    asked = options | {"payloads": str(payloads).lower()}
+def _received(
+    spark: SparkSession, options: dict[str, str], position: int, *, payloads: bool = False
+) -> DataFrame:
+    asked = options | {"payloads": str(payloads).lower(), "startingPosition": str(position)}
     feed = spark.read.format("ebxml").options(**asked).load()
     return feed.select(f.lit("inbound").alias("direction"), _day("received_at"), "*")
+
+
+def _archived(spark: SparkSession, output: str) -> DataFrame:
+    """Positions of the received messages that earlier runs have written."""
+    files = spark.read.schema("direction string, position long").parquet(output)
+    return files.where("direction = 'inbound'").select("position")
+
+
+def _content(spark: SparkSession, options: dict[str, str], meant: DataFrame) -> DataFrame:
+    """The messages that are meant, with their payloads."""
+    (first,) = meant.agg(f.min("position")).first() or (None,)
+    if first is None:
+        return meant.drop("meant")
+    feed = _received(spark, options, first - 1, payloads=True)
+    return feed.join(meant.select("position"), "position", "left_semi")
+
+
+def _last_of_all(behind: DataFrame, position: int) -> int:
+    """The position up to which every received message is in the archive."""
+    left, last = behind.agg(
+        f.min(f.when(~f.col("meant"), f.col("position"))), f.max("position")
+    ).first() or (None, None)
+    return left - 1 if left is not None else max(last or 0, position)
 
 
 def _day(column: str) -> Column:
     """In UTC, whatever the session's time zone."""
     return f.to_date(f.timestamp_seconds(f.unix_timestamp(column))).alias("date")
-
-
-def _between(messages: DataFrame, since: date, until: date) -> DataFrame:
-    return messages.where((f.col("date") >= f.lit(since)) & (f.col("date") < f.lit(until)))
 
 
 def _with_payloads(sent: DataFrame, server: Server) -> DataFrame:
@@ -113,7 +155,7 @@ def _payloads(client: Client, message_id: str, partner: str) -> Iterator[dict[st
 
 
 def _compare(kept: DataFrame, headers: DataFrame) -> dict[str, int]:
-    """What the Parquet files hold with what the MSH says, asked once more. Raises JobFailed."""
+    """What the Parquet files hold with what the MSH said. Raises JobFailed."""
     there, said = _digest(kept), _digest(headers)
     for direction in sorted(there.keys() | said.keys()):
         if there.get(direction) != said.get(direction):

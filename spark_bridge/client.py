@@ -8,7 +8,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Protocol, Self
 from urllib.parse import quote, urlencode, urlsplit
 
 from spark_bridge.options import Server
@@ -18,6 +18,7 @@ logger = logging.getLogger(__name__)
 SHORTEST_WAIT = 0.25  # seconds
 LONGEST_WAIT = 30.0
 NDJSON = "application/x-ndjson"
+NOT_NOW = "not_now"  # the answer to a line that may be accepted later
 
 
 class ApiRefused(Exception):
@@ -35,6 +36,14 @@ class ApiUnavailable(Exception):
     """The MSH was overloaded or not there for all of `retryTimeout`."""
 
 
+class Clock(Protocol):
+    """What is needed of the module `time`."""
+
+    def monotonic(self) -> float: ...
+
+    def sleep(self, seconds: float, /) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class _Answer:
     status: int
@@ -45,9 +54,9 @@ class _Answer:
 class Client:
     """A `with` block over one keep-alive connection. Not for several threads."""
 
-    def __init__(self, server: Server, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(self, server: Server, clock: Clock = time) -> None:
         self._server = server
-        self._sleep = sleep
+        self._clock = clock
         self._parts = urlsplit(server.url)
         self._connection: http.client.HTTPConnection | None = None
         self.repeated = 0
@@ -61,7 +70,12 @@ class Client:
 
     def get(self, path: str, **query: object) -> Any:
         """What the JSON at `path` says. Raises ApiRefused or ApiUnavailable."""
-        return json.loads(self.get_bytes(path, **query))
+        body = self.get_bytes(path, **query)
+        try:
+            return json.loads(body)
+        except ValueError:
+            reason = f"{self._server.url} answered no JSON: is it the address of an MSH?"
+            raise ApiRefused(http.HTTPStatus.OK, reason) from None
 
     def get_bytes(self, path: str, **query: object) -> bytes:
         given = {name: value for name, value in query.items() if value not in (None, "")}
@@ -71,8 +85,23 @@ class Client:
     def submit(self, lines: Sequence[bytes], *, compress: bool = False) -> list[dict[str, Any]]:
         """Hand over messages, one JSON object each; one answer for each, in their order.
 
-        Nobody knows what became of a request whose answer was cut, so it is sent again as it was:
-        the MSH knows its messages by their ids.
+        Those to a partner that is closed for now are sent again, until it is open: their order is
+        kept, for the MSH accepts none of that partner meanwhile. Raises ApiRefused, and
+        ApiUnavailable also where a partner stays closed.
+        """
+        answers = self._submit(lines, compress)
+        patience = _Patience(self._server.retry_timeout, self._clock)
+        while later := [n for n, told in enumerate(answers) if told["result"] == NOT_NOW]:
+            self.repeated += 1
+            patience.wait(0.0, f"{self._server.url}: {answers[later[0]]['reason']}")
+            again = self._submit([lines[n] for n in later], compress)
+            for n, told in zip(later, again, strict=True):
+                answers[n] = told
+        return answers
+
+    def _submit(self, lines: Sequence[bytes], compress: bool) -> list[dict[str, Any]]:
+        """One request. Nobody knows what became of one whose answer was cut, so it is sent again
+        as it was: the MSH knows its messages by their ids.
         """
         body = b"\n".join(lines) + b"\n"
         headers = {"Content-Type": NDJSON}
@@ -91,7 +120,7 @@ class Client:
         headers: dict[str, str],
         complete: Callable[[bytes], bool],
     ) -> bytes:
-        patience = _Patience(self._server.retry_timeout, self._sleep)
+        patience = _Patience(self._server.retry_timeout, self._clock)
         while True:
             try:
                 answer = self._exchange(method, target, body, headers)
@@ -136,23 +165,22 @@ class Client:
 
 
 class _Patience:
-    """Waits twice as long each time, with jitter, and `limit` seconds in all."""
+    """Waits twice as long each time, with jitter, up to `limit` seconds after the beginning."""
 
-    def __init__(self, limit: float, sleep: Callable[[float], None]) -> None:
-        self._left = limit
-        self._sleep = sleep
+    def __init__(self, limit: float, clock: Clock) -> None:
+        self._end = clock.monotonic() + limit
+        self._clock = clock
         self._next = SHORTEST_WAIT
 
     def wait(self, at_least: float, trouble: str) -> None:
-        """Raises ApiUnavailable when the wait would be longer than what is left."""
+        """Raises ApiUnavailable when the wait would end after the limit."""
         # Never before the server's time, and not all tasks at the same moment.
         seconds = at_least + self._next * random.uniform(0.5, 1.0)
-        if seconds > self._left:
+        if self._clock.monotonic() + seconds > self._end:
             raise ApiUnavailable(f"{trouble}; option retryTimeout allows no further wait.")
         logger.warning("%s: waiting %.1f s", trouble, seconds)
-        self._left -= seconds
         self._next = min(2 * self._next, LONGEST_WAIT)
-        self._sleep(seconds)
+        self._clock.sleep(seconds)
 
 
 def _whole(_: bytes) -> bool:

@@ -21,10 +21,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, udf
 from pyspark.sql.types import StringType, StructField, StructType
 
-from spark_bridge.files import UNFINISHED, drop_unfinished, finish, names_in
 from spark_bridge.job import JobFailed, Summary, add_server, parser_of, run, server_options
+from spark_bridge.output import Output
+from spark_bridge.reader import INBOUND
 
 _FINISHED = re.compile(r"positions=\d+-(\d+)")
+_ATTRIBUTE = re.compile(r"(.*?)/?@([\w.-]+:)?([\w.-]+)")
+"""`elements/@name` or `@prefix:name`; what stands in a predicate is none."""
+_XML = "http://www.w3.org/XML/1998/namespace"
 ERROR = "payload_error"
 
 
@@ -33,7 +37,7 @@ class PayloadColumns:
     """The file of --columns: from one payload of each message, a column for each path."""
 
     paths: Mapping[str, str]
-    """Column → ElementTree's XPath from the document element; at its end `@name` may stand."""
+    """Column → ElementTree's XPath from the document element; at its end `/@name` may stand."""
     namespaces: Mapping[str, str]
     payload: int
     """Its number, from 1."""
@@ -50,18 +54,25 @@ class PayloadColumns:
         return {name: self._value(root, path) for name, path in self.paths.items()}
 
     def check(self) -> None:
-        """Raises SyntaxError for what is no path, KeyError for an unknown prefix."""
+        """Raises SyntaxError for what is no path, KeyError for an unknown prefix, ValueError for a
+        name that a column of the feed has: Spark tells names in another case not apart."""
+        taken = {*INBOUND.fieldNames(), ERROR}
+        for name in self.paths:
+            if name.lower() in taken:
+                raise ValueError(f"a column {name} is there already, name it otherwise")
+            taken.add(name.lower())
         for path in self.paths.values():
             self._value(Element("Document"), path)
 
     def _value(self, root: Element, path: str) -> str | None:
-        elements, _, attribute = path.rpartition("@")
-        if attribute and path.startswith("@"):
-            return root.get(attribute)
-        if not elements:
-            return root.findtext(path, None, dict(self.namespaces))
-        found = root.find(elements.rstrip("/"), dict(self.namespaces))
-        return None if found is None else found.get(attribute)
+        namespaces = {"xml": _XML, **self.namespaces}
+        attribute = _ATTRIBUTE.fullmatch(path)
+        if not attribute:
+            return root.findtext(path, None, namespaces)
+        elements, prefix, name = attribute.groups()
+        found = root.find(elements, namespaces) if elements else root
+        qualified = f"{{{namespaces[prefix[:-1]]}}}{name}" if prefix else name
+        return None if found is None else found.get(qualified)
 
 
 def main(words: list[str] | None = None) -> int:
@@ -70,31 +81,31 @@ def main(words: list[str] | None = None) -> int:
 
 def extract(spark: SparkSession, arguments: Namespace) -> Summary:
     columns = read_columns(arguments.columns) if arguments.columns else None
-    after = last_position(arguments.output)
+    output = Output(spark, arguments.output)
+    after = last_position(output)
     feed = (
         spark.read.format("ebxml")
         .options(**server_options(arguments), startingPosition=after)
         .options(pageSize=arguments.page_size, numPartitions=arguments.partitions)
         .load()
     )
-    unfinished = f"{arguments.output}/{UNFINISHED}"
     rows = feed if columns is None else _with_columns(feed, columns)
     rows = rows.drop("payloads") if arguments.without_payloads else rows
-    rows.write.mode("overwrite").parquet(unfinished)
-    written = spark.read.schema(rows.schema).parquet(unfinished)
+    rows.write.mode("overwrite").parquet(output.unfinished)
+    written = spark.read.schema(rows.schema).parquet(output.unfinished)
     count, until = written.agg({"*": "count", "position": "max"}).first() or (0, None)
     errors = 0 if columns is None else written.where(col(ERROR).isNotNull()).count()
     if until is None:
-        drop_unfinished(arguments.output)
+        output.drop_unfinished()
     else:
-        finish(arguments.output, f"positions={after}-{until}")
+        output.finish(f"positions={after}-{until}")
     counts = {"messages": count, "payload_errors": errors, "position": until or after}
     return Summary(good=errors == 0, counts=counts)
 
 
-def last_position(output: str) -> int:
+def last_position(output: Output) -> int:
     """Up to where earlier runs have come; 0 if there were none."""
-    matches = (_FINISHED.fullmatch(name) for name in names_in(output))
+    matches = map(_FINISHED.fullmatch, output.names())
     return max((int(match[1]) for match in matches if match), default=0)
 
 

@@ -2,9 +2,6 @@
 
 from typing import Any
 
-UNFINISHED = "_unfinished"
-"""Folder of a job's output that nobody reads: it gets its name when all is in it."""
-
 
 def file_system(location: str) -> tuple[Any, str]:
     """The pyarrow.fs.FileSystem of a path or URI, and the path in it."""
@@ -23,14 +20,3 @@ def names_in(folder: str) -> list[str]:
     files, root = file_system(folder)
     found = files.get_file_info(fs.FileSelector(root, allow_not_found=True))
     return [each.base_name for each in found]
-
-
-def finish(output: str, name: str) -> None:
-    """Give the unfinished folder of an output its name."""
-    files, root = file_system(output)
-    files.move(f"{root}/{UNFINISHED}", f"{root}/{name}")
-
-
-def drop_unfinished(output: str) -> None:
-    files, root = file_system(output)
-    files.delete_dir(f"{root}/{UNFINISHED}")

@@ -9,6 +9,7 @@ import json
 import re
 import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -89,6 +90,9 @@ def run(job: Job, arguments: argparse.Namespace, name: str) -> int:
         return _fail(str(error))
     except (PySparkException, Py4JJavaError) as error:
         return _fail(_reason(str(error)))
+    except Exception as error:  # noqa: BLE001 - status 1 would say that the job was done
+        traceback.print_exc()
+        return _fail(f"{type(error).__name__}: {error}")
     return 0 if summary.good else 1
 
 

@@ -8,7 +8,7 @@ Done with rejected rows set aside (--rejected): exit status 1.
 
 import sys
 import tempfile
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -23,7 +23,7 @@ from spark_bridge.job import (
     run,
     server_options,
 )
-from spark_bridge.mapping import read_mapping
+from spark_bridge.mapping import MessageMapping, read_mapping
 from spark_bridge.order import ordered_by_pair
 
 FORMATS = ("csv", "json", "parquet", "jdbc", "documents")
@@ -35,7 +35,7 @@ def main(words: list[str] | None = None) -> int:
 
 def load(spark: SparkSession, arguments: Namespace) -> Summary:
     mapping = read_mapping(arguments.mapping)
-    messages = mapping.messages(read_source(spark, arguments))
+    messages = read_messages(spark, arguments, mapping)
     options = server_options(arguments) | dict(arguments.option)
     if mapping.id_column:
         options["idColumn"] = mapping.id_column
@@ -55,6 +55,15 @@ def load(spark: SparkSession, arguments: Namespace) -> Summary:
         counts = read_json(counted)
     rows = counts["accepted"] + counts["known"] + counts["rejected"]
     return Summary(good=counts["rejected"] == 0, counts={"rows": rows, **counts})
+
+
+def read_messages(spark: SparkSession, arguments: Namespace, mapping: MessageMapping) -> DataFrame:
+    """The rows of the source as messages. Raises JobFailed where they do not fit the mapping."""
+    source = read_source(spark, arguments)
+    messages = mapping.messages(source)
+    if arguments.format == "csv":
+        mapping.require_order(source)
+    return messages
 
 
 def read_source(spark: SparkSession, arguments: Namespace) -> DataFrame:
@@ -105,7 +114,7 @@ def _parser() -> ArgumentParser:
 def _setting(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise ValueError(text)
+        raise ArgumentTypeError(f"{text!r} is no NAME=VALUE")
     return name, value
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import col, expr, lit
+from pyspark.sql.types import StringType
 
 from spark_bridge.job import JobFailed
 from spark_bridge.message import ABOUT_PAYLOAD, REQUIRED, TEXTS
@@ -19,23 +20,36 @@ _WAYS = ("column", "value", "sql")
 
 @dataclass(frozen=True, slots=True)
 class MessageMapping:
-    """`fields`: name of a message's field → its column."""
+    """`fields`: name of a message's field → its column. The id, the keys and the order are named:
+    columns of the source, or of `expressions`."""
 
     fields: dict[str, Column]
     id_column: str
     key_columns: tuple[str, ...]
     order_column: str
+    expressions: dict[str, Column]
 
     def messages(self, source: DataFrame) -> DataFrame:
         """The rows of a source as format `ebxml` writes them."""
         kept = [name for name in (self.id_column, *self.key_columns, self.order_column) if name]
         for name in kept:
-            if name not in source.columns:
+            if name not in source.columns and name not in self.expressions:
                 there = ", ".join(source.columns)
                 raise JobFailed(f"The source has no column {name}: there are {there}.")
         beside = [name for name in dict.fromkeys(kept) if name not in self.fields]
         named = [column.alias(name) for name, column in self.fields.items()]
-        return source.select(*named, *map(col, beside))
+        made = [self.expressions.get(name, col(name)).alias(name) for name in beside]
+        return source.select(*named, *made)
+
+    def require_order(self, source: DataFrame) -> None:
+        """For a source where everything is text. Raises JobFailed if rows would be sorted by it."""
+        name = self.order_column
+        if name and name not in self.expressions and source.schema[name].dataType == StringType():
+            raise JobFailed(
+                f"order_column {name} is text in CSV, and in the order of text 10 comes before 2."
+                f' Write order_column = {{sql = "cast({name} AS bigint)"}}, or {{sql = "{name}"}}'
+                " if that order is meant."
+            )
 
 
 def read_mapping(path: str) -> MessageMapping:
@@ -51,11 +65,23 @@ def read_mapping(path: str) -> MessageMapping:
             raise JobFailed(f"{path}, [message]: {name} is missing, every message has one.")
     if not {"id_column", "key_columns"} & document.keys():
         raise JobFailed(f"{path}: give id_column, or key_columns: MessageIds come from there.")
+    keys = document.get("key_columns", [])
+    if not isinstance(keys, list):
+        raise JobFailed(f'{path}: key_columns is a list, as ["order_no"].')
+    own = {f"key_column_{number}": key for number, key in enumerate(keys, start=1)}
+    own |= {name: document.get(name, "") for name in ("id_column", "order_column")}
+    expressions = {
+        name: _expression(path, name, source)
+        for name, source in own.items()
+        if not isinstance(source, str)
+    }
+    names = own | {name: name for name in expressions}
     return MessageMapping(
         fields={name: _column(path, name, source) for name, source in fields.items()},
-        id_column=str(document.get("id_column", "")),
-        key_columns=tuple(document.get("key_columns", ())),
-        order_column=str(document.get("order_column", "")),
+        id_column=names.pop("id_column"),
+        order_column=names.pop("order_column"),
+        key_columns=tuple(names.values()),
+        expressions=expressions,
     )
 
 
@@ -80,6 +106,12 @@ def _column(path: str, name: str, source: Any) -> Column:
         if way in makers and isinstance(text, str):
             return makers[way](text)
     raise JobFailed(f'{path}, {name}: it is one of {", ".join(_WAYS)}, as {{column = "name"}}.')
+
+
+def _expression(path: str, name: str, source: Any) -> Column:
+    if isinstance(source, dict) and source.keys() == {"sql"}:
+        return _column(path, name, source)
+    raise JobFailed(f'{path}, {name}: it is the name of a column, or {{sql = "EXPRESSION"}}.')
 
 
 def _refuse_unknown(where: str, given: Mapping[str, Any], known: tuple[str, ...]) -> None:

@@ -4,7 +4,7 @@ import base64
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,7 @@ TEXTS = (*REQUIRED, "partner", "conversation_id", "ref_to_message_id", "semantic
 ABOUT_PAYLOAD = ("content_type", "label", "description")
 LINE_BYTES = 31 * 1024 * 1024
 """The longest line that is sent: a request is at most 32 MiB."""
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _KEY_TYPES = (StringType, IntegralType, DecimalType, DateType, TimestampType, BinaryType)
 _CONTENT_TYPES = (StringType, BinaryType)
 
@@ -62,7 +63,9 @@ class Layout:
         self.texts = tuple(name for name in TEXTS if name in types)
         self.about_payload = tuple(name for name in ABOUT_PAYLOAD if name in types)
         self.several = "payloads" in types
-        self._needed = tuple(name for name in (*REQUIRED, "partner") if name in types)
+        ids_and_order = (ids.column, *ids.key_columns, order_column)
+        needed = [name for name in (*REQUIRED, "partner") if name in types]
+        self._needed = (*needed, *filter(None, ids_and_order))
         self.pair = next((name for name in PAIR_COLUMNS if name in types), "")
         for name in REQUIRED:
             if name not in types:
@@ -72,9 +75,9 @@ class Layout:
         for name in (*self.texts, *self.about_payload):
             _require(name, types[name], StringType)
         _check_payloads(types)
-        used = {*self.texts, *self.about_payload, "payload", "payloads", order_column}
+        used = {*self.texts, *self.about_payload, "payload", "payloads", *ids_and_order}
         for name in types:
-            if name not in used | {ids.column, *ids.key_columns}:
+            if name not in used:
                 raise ColumnsRefused(f"Column {name} is none of a message: rename or drop it.")
 
     def _check_ids(self, types: Mapping[str, DataType]) -> None:
@@ -94,8 +97,8 @@ class Layout:
             yield self._line(dict(zip(names, values, strict=True)))
 
     def _line(self, row: dict[str, Any]) -> Line:
-        for name in (*self._needed, self._ids.column, *self._ids.key_columns):
-            if name and row[name] is None:
+        for name in self._needed:
+            if row[name] is None:
                 return Line(row, "", refused=f"{name} is null: give it a value")
         message_id = message_id_of(row, self._ids)
         payloads = row["payloads"] if self.several else [row]
@@ -111,7 +114,10 @@ class Layout:
             ensure_ascii=False,
         ).encode()
         if len(text) > LINE_BYTES:
-            reason = f"its line has {len(text)} bytes, {LINE_BYTES} are the most"
+            reason = (
+                f"its line has {len(text)} bytes, {LINE_BYTES} are the most (binary payloads as"
+                " base64): send it by POST messages as multipart/form-data"
+            )
             return Line(row, message_id, refused=reason)
         return Line(row, message_id, text)
 
@@ -130,14 +136,16 @@ def message_id_of(row: Mapping[str, Any], ids: Ids) -> str:
 
 
 def _key_text(value: Any) -> str:
-    """The same text for the same value, whatever the session's time zone or the column's scale."""
+    """The same text for the same value, whatever the session's time zone or the column's scale;
+    another for every other value of the column's type."""
     match value:
         case datetime():
-            return str(int(value.timestamp()) * 1_000_000 + value.microsecond)
+            return str((value.astimezone(UTC) - EPOCH) // timedelta(microseconds=1))
         case date():
             return value.isoformat()
         case Decimal():
-            return format(value.normalize(), "f")
+            text = format(value, "f")
+            return text.rstrip("0").rstrip(".") if "." in text else text
         case bytes():
             return value.hex()
     return str(value)

@@ -52,7 +52,8 @@ class Server:
     request_timeout: float = 120.0
     """Without a byte of an answer for so long, a connection counts as lost."""
     retry_timeout: float = 600.0
-    """Overload and lost connections of one request are waited out for so long in all."""
+    """Overload and lost connections of one request are waited out for so long after its beginning;
+    a try that begins within it may end up to `request_timeout` later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,10 +218,11 @@ def _token(options: Options) -> Secret:
         said = "Options " + " and ".join(given) + " are given" if given else "No token is given"
         raise OptionRefused(f"{said}: exactly one of token, tokenEnv, tokenFile.")
     name, value = given[0], options.text(given[0])
+    # A reason does not show the value: it could be a token that was given to the wrong option.
     if name == "tokenEnv":
-        origin, token = f"the environment variable {value}", os.environ.get(value, "")
+        origin, token = "the environment variable that it names", os.environ.get(value, "")
     elif name == "tokenFile":
-        origin, token = f"the file {value}", _first_line(value)
+        origin, token = "the first line of the file that it names", _first_line(value)
     else:
         origin, token = "it", value
     if not token.isascii() or not token.isprintable() or not token or " " in token:
@@ -230,10 +232,12 @@ def _token(options: Options) -> Secret:
 
 def _first_line(path: str) -> str:
     try:
-        return Path(path).read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
+        return Path(path).read_text().partition("\n")[0].strip()
+    except (OSError, ValueError) as error:  # a file that is no text, a name that is none
         reason = getattr(error, "strerror", None) or "not text"
-        raise OptionRefused(f"Option tokenFile: {path} cannot be read: {reason}.") from None
+        raise OptionRefused(
+            f"Option tokenFile: the file that it names cannot be read: {reason}."
+        ) from None
 
 
 def _ids(options: Options) -> Ids:

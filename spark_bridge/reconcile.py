@@ -23,18 +23,25 @@ from spark_bridge.job import (
     server_options,
     write_json,
 )
-from spark_bridge.load import add_source, read_source
+from spark_bridge.load import add_source, read_messages
 from spark_bridge.mapping import MessageMapping, read_mapping
 from spark_bridge.message import message_id_of
 from spark_bridge.options import Ids
 
-KEY = ["tpa_id", "message_id"]
+KEY = ["partner", "tpa_id", "message_id"]
+"""A MessageId is unique for a partner, and several partners may have an agreement of one name."""
 VIOLATIONS = ("missing", "lost", "doubled", "out_of_order", "unexpected")
-COUNTS = ("messages", "acknowledged", "received", "not_yet", "cancelled", *VIOLATIONS)
+COUNTS = (
+    *("messages", "acknowledged", "received", "not_yet", "cancelled", "failed"),
+    *("not_received", "elsewhere", *VIOLATIONS),
+)
 """missing: in the source, not in the sending MSH. lost: acknowledged, not in the receiving MSH.
 doubled: copies in the receiving MSH beyond the first, rows of the source that have an id which
 another has. out_of_order: received after one of its pair that comes later. unexpected: received,
-of these agreements, and never sent. not_yet: neither acknowledged nor received."""
+of these agreements, and never sent. not_yet: neither acknowledged nor received. failed, and
+not_received although sent: BestEffort, which promises nothing. elsewhere: acknowledged under an
+agreement of which the receiving MSH has no message: taken for another partner's, unless the
+arguments name it."""
 
 
 def main(words: list[str] | None = None) -> int:
@@ -42,8 +49,17 @@ def main(words: list[str] | None = None) -> int:
 
 
 def reconcile(spark: SparkSession, arguments: Namespace) -> Summary:
+    if arguments.source and (arguments.since or arguments.until):
+        raise JobFailed("A source has no times: leave --since and --until out, or --source.")
+    expected, sent = _expected(spark, arguments), _sent(spark, arguments)
+    received = _received(spark, arguments)
+    require_one_partner(sent, expected, received)
     judged = findings(
-        _expected(spark, arguments), _sent(spark, arguments), _received(spark, arguments)
+        expected,
+        sent,
+        received,
+        named=bool(arguments.partner or arguments.tpa_id),
+        all_times=not (arguments.since or arguments.until),
     ).cache()
     per_day = judged.groupBy("partner", "day").agg(*map(_total, COUNTS)).orderBy("partner", "day")
     days = [row.asDict() for row in per_day.collect()]
@@ -53,54 +69,99 @@ def reconcile(spark: SparkSession, arguments: Namespace) -> Summary:
     if arguments.details:
         wrong = " OR ".join(f"{name} > 0" for name in VIOLATIONS)
         judged.where(wrong).write.mode("overwrite").json(arguments.details)
+    for cached in (sent, received, judged):
+        if cached is not None:
+            cached.unpersist()  # what this session asks next, it asks the MSH
     return Summary(good=not any(counts[name] for name in VIOLATIONS), counts=counts)
 
 
-def findings(expected: DataFrame | None, sent: DataFrame, received: DataFrame | None) -> DataFrame:
+def findings(
+    expected: DataFrame | None,
+    sent: DataFrame,
+    received: DataFrame | None,
+    *,
+    named: bool = False,
+    all_times: bool = True,
+) -> DataFrame:
     """A row for each message, with a number for each of COUNTS.
 
-    `expected`: KEY, rows, place. `sent`: KEY, partner, state, day, id. `received`: KEY, position;
-    a row for each copy.
+    `expected`: KEY (perhaps without partner), rows, place. `sent`: KEY, state, day, id.
+    `received`: tpa_id, message_id, position, day; a row for each copy. `named`: all of `sent` is
+    for the receiving MSH. Unless `all_times` are in `sent`, nothing received is unexpected.
     """
-    known = sent if expected is None else sent.join(expected, KEY, "full_outer")
+    partners = sent.groupBy("tpa_id").agg(f.min("partner").alias("partner"))
     if expected is None:
-        known = known.withColumn("rows", f.lit(1)).withColumn("place", f.col("id"))
-    if received is None:
-        none = f.lit(None).cast("long")
-        copies = known.withColumn("copies", f.lit(0)).withColumn("position", none)
+        known = sent.withColumn("rows", f.lit(1)).withColumn("place", f.col("id"))
     else:
-        ours = received.join(sent.select("tpa_id").distinct(), "tpa_id", "left_semi")
-        first = ours.groupBy(*KEY).agg(
-            f.count("*").alias("copies"), f.min("position").alias("position")
-        )
-        copies = known.join(first, KEY, "full_outer").fillna(0, ["copies"])
-    return _judged(copies, believed=received is None)
+        known = sent.join(_with_partner(expected, partners), KEY, "full_outer")
+    if received is None:
+        none = f.lit(None)
+        columns = {"copies": f.lit(0), "position": none.cast("long")}
+        return _judged(known.withColumns(columns | {"there": none.cast("boolean")}))
+    first = (
+        received.join(partners, "tpa_id")
+        .groupBy(*KEY)
+        .agg(f.count("*").alias("copies"), f.min("position").alias("position"), f.min("day"))
+    )
+    copies = known.join(first, KEY, "full_outer" if all_times else "left")
+    copies = copies.withColumn("day", f.coalesce("day", "min(day)")).fillna(0, ["copies"])
+    if named:
+        return _judged(copies.withColumn("there", f.lit(True)))
+    there = received.select("tpa_id", f.lit(True).alias("there")).distinct()
+    return _judged(copies.join(there, "tpa_id", "left").fillna(False, ["there"]))
 
 
-def _judged(known: DataFrame, *, believed: bool) -> DataFrame:
+def _with_partner(expected: DataFrame, partners: DataFrame) -> DataFrame:
+    """Where the rows of the source do not name it: the one that has the agreement."""
+    return expected if "partner" in expected.columns else expected.join(partners, "tpa_id", "left")
+
+
+def require_one_partner(
+    sent: DataFrame, expected: DataFrame | None, received: DataFrame | None
+) -> None:
+    """Raises JobFailed if nothing says which partner's agreement a row means."""
+    partners = f.sort_array(f.collect_set("partner")).alias("partners")
+    agreements = sent.groupBy("tpa_id").agg(partners).where(f.size("partners") > 1).collect()
+    shared = {row["tpa_id"]: row["partners"] for row in agreements}
+    for rows in (expected, received) if shared else ():
+        if rows is None or "partner" in rows.columns:
+            continue
+        meant = rows.where(f.col("tpa_id").isin(*shared)).first()
+        if meant:
+            tpa_id = meant["tpa_id"]
+            raise JobFailed(
+                f"Agreement {tpa_id} is one of {' and '.join(shared[tpa_id])}: name one of them by"
+                " --partner, and in the mapping of a source."
+            )
+
+
+def _judged(known: DataFrame) -> DataFrame:
+    """`there`: whether the receiving MSH should have it; null: there is no receiving MSH."""
     acknowledged, arrived = f.col("state") == "acknowledged", f.col("copies") > 0
     in_msh, in_source = f.col("state").isNotNull(), f.col("rows").isNotNull()
     before = (
         Window.partitionBy("partner").orderBy("position").rowsBetween(Window.unboundedPreceding, -1)
     )
     late = arrived & (f.max(f.when(arrived, f.col("place"))).over(before) > f.col("place"))
-    ended = f.col("state").isin("cancelled", "failed")
     open_yet = f.col("state").isin("queued", "in_flight", "rewound")
     flags = {
         "messages": in_msh | in_source,
         "acknowledged": acknowledged,
         "received": arrived,
         "not_yet": open_yet & ~arrived,
-        "cancelled": ended,
+        "cancelled": f.col("state") == "cancelled",
+        "failed": f.col("state") == "failed",
+        "not_received": (f.col("state") == "sent") & ~arrived & f.col("there"),
+        "elsewhere": acknowledged & ~arrived & ~f.col("there"),
         "missing": ~in_msh & in_source,
-        "lost": acknowledged & ~arrived & f.lit(not believed),
+        "lost": acknowledged & ~arrived & f.col("there"),
         "out_of_order": late,
         "unexpected": ~in_msh & arrived,
     }
     extra = f.greatest(f.col("copies") - 1, f.lit(0)) + f.greatest(f.col("rows") - 1, f.lit(0))
     return known.select(
         *KEY,
-        *("partner", "day", "state", "place", "position"),
+        *("day", "state", "place", "position"),
         *(f.coalesce(flag, f.lit(False)).cast("int").alias(name) for name, flag in flags.items()),
         f.coalesce(extra, f.lit(0)).alias("doubled"),
     )
@@ -112,10 +173,18 @@ def _expected(spark: SparkSession, arguments: Namespace) -> DataFrame | None:
     if not arguments.mapping or not arguments.format:
         raise JobFailed("A --source needs --format and --mapping, those of the load job.")
     mapping = read_mapping(arguments.mapping)
-    messages = mapping.messages(read_source(spark, arguments))
+    messages = read_messages(spark, arguments, mapping)
+    if arguments.tpa_id:
+        messages = messages.where(f.col("tpa_id") == arguments.tpa_id)
+    key = [name for name in KEY if name in (*mapping.fields, "message_id")]
+    if arguments.partner:
+        if "partner" not in key:
+            raise JobFailed("--partner: the mapping has no field partner; name a --tpa-id instead.")
+        messages = messages.where(f.col("partner") == arguments.partner)
     place = f.col(mapping.order_column) if mapping.order_column else f.lit(None)
-    named = messages.select("tpa_id", _message_id(mapping, arguments.job_id), place.alias("place"))
-    return named.groupBy(*KEY).agg(f.count("*").alias("rows"), f.min("place").alias("place"))
+    message_id = _message_id(mapping, arguments.job_id)
+    named = messages.select(*key[:-1], message_id, place.alias("place"))
+    return named.groupBy(*key).agg(f.count("*").alias("rows"), f.min("place").alias("place"))
 
 
 def _message_id(mapping: MessageMapping, job_id: str | None) -> Column:
@@ -130,11 +199,15 @@ def _message_id(mapping: MessageMapping, job_id: str | None) -> Column:
 
 
 def _sent(spark: SparkSession, arguments: Namespace) -> DataFrame:
-    statuses = (
-        spark.read.format("ebxml").options(**server_options(arguments), feed="outbound").load()
-    )
-    day = f.to_date("submitted_at").alias("day")
-    return statuses.select(*KEY, "partner", "state", day, "id")
+    wanted = {
+        "partner": arguments.partner,
+        "tpaId": arguments.tpa_id,
+        "since": arguments.since,
+        "until": arguments.until,
+    }
+    options = server_options(arguments) | {name: text for name, text in wanted.items() if text}
+    statuses = spark.read.format("ebxml").options(**options, feed="outbound").load()
+    return statuses.select(*KEY, "state", f.to_date("submitted_at").alias("day"), "id").cache()
 
 
 def _received(spark: SparkSession, arguments: Namespace) -> DataFrame | None:
@@ -142,7 +215,8 @@ def _received(spark: SparkSession, arguments: Namespace) -> DataFrame | None:
         return None
     options = server_options(arguments, "receiver_")
     feed = spark.read.format("ebxml").options(**options, payloads="false").load()
-    return feed.select(*KEY, "position")
+    day = f.to_date("received_at").alias("day")
+    return feed.select("tpa_id", "message_id", "position", day).cache()
 
 
 def _total(name: str) -> Column:
@@ -154,6 +228,10 @@ def _parser() -> ArgumentParser:
     add_server(parser, whose="the sending MSH")
     add_source(parser, required=False)
     add_server(parser, "receiver-", whose="the receiving MSH", required=False)
+    parser.add_argument("--partner", metavar="NAME", help="only what is sent to this partner")
+    parser.add_argument("--tpa-id", metavar="ID", help="only what is sent under this agreement")
+    for name, when in (("since", "then or later"), ("until", "then or earlier")):
+        parser.add_argument(f"--{name}", metavar="TIME", help=f"only what was submitted {when}")
     parser.add_argument("--report", metavar="FILE", help="per partner and day, as JSON")
     parser.add_argument("--details", metavar="FOLDER", help="the messages it is about, as JSON")
     return parser

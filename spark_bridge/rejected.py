@@ -3,15 +3,16 @@ and of a value longer than LONGEST_VALUE its size only: Spark reads no line that
 20 MB.
 
 A task writes a hidden file; the commit of the job gives it its name, so that what a failed or
-doubled attempt wrote is never seen.
+doubled attempt wrote is never seen, and removes those of attempts that were killed.
 """
 
 import base64
 import json
 import uuid
+from hashlib import sha256
 from typing import Any, Self
 
-from spark_bridge.files import file_system
+from spark_bridge.files import file_system, names_in
 from spark_bridge.message import Line
 
 LONGEST_VALUE = 1024 * 1024
@@ -19,13 +20,20 @@ LONGEST_VALUE = 1024 * 1024
 
 
 class RejectedRows:
-    """The file of one attempt of one task, made with the first row. A `with` block."""
+    """The file of one attempt of one task of a `run`, made with the first row. A `with` block."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, run: str) -> None:
         self._folder = folder
+        self._run = run
         self._stream: Any = None
+        self._digests = 0
         self.file = ""
         """Its hidden name in the folder; empty: there is none."""
+
+    @property
+    def digest(self) -> str:
+        """Of its rows, in whatever order: 32 hexadecimal digits."""
+        return f"{self._digests % 2**128:032x}"
 
     def __enter__(self) -> Self:
         return self
@@ -38,11 +46,13 @@ class RejectedRows:
         if self._stream is None:
             files, folder = file_system(self._folder)
             files.create_dir(folder, recursive=True)
-            self.file = f".{uuid.uuid4().hex}.tmp"
+            self.file = f"{_hidden(self._run)}{uuid.uuid4().hex}.tmp"
             self._stream = files.open_output_stream(f"{folder}/{self.file}")
         row = {name: _shown(value) for name, value in line.row.items()}
         told = {"message_id": line.message_id, "reason": reason, "row": row}
-        self._stream.write(json.dumps(told, ensure_ascii=False, default=_as_text).encode() + b"\n")
+        text = json.dumps(told, ensure_ascii=False, default=_as_text).encode()
+        self._digests += int.from_bytes(sha256(text).digest())
+        self._stream.write(text + b"\n")
 
 
 def publish(folder: str, file: str, name: str) -> None:
@@ -51,9 +61,16 @@ def publish(folder: str, file: str, name: str) -> None:
     files.move(f"{root}/{file}", f"{root}/{name}")
 
 
-def discard(folder: str, file: str) -> None:
+def sweep(folder: str, run: str) -> None:
+    """Remove what the tasks of a run have left, those that were killed too."""
     files, root = file_system(folder)
-    files.delete_file(f"{root}/{file}")
+    for name in names_in(folder):
+        if name.startswith(_hidden(run)):
+            files.delete_file(f"{root}/{name}")
+
+
+def _hidden(run: str) -> str:
+    return f".{run}-"
 
 
 def _shown(value: object) -> object:

@@ -7,11 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from spark_bridge.source import EbxmlDataSource
 
 OLDEST_JAVA = 17
+PROGRESS = "spark.ui.showConsoleProgress"
 CURE = (
     f"install it (Debian, Ubuntu: apt install openjdk-{OLDEST_JAVA}-jre-headless),"
     " or name another one by JAVA_HOME"
@@ -32,11 +34,19 @@ def open_session(name: str) -> SparkSession:
     # Spark would take python3 from the PATH, which need not have pyarrow.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
+    if not is_configured(PROGRESS):  # spark-submit shows it of itself in its shells only
+        builder = builder.config(PROGRESS, "true")
     if not _is_submitted():
         builder = builder.master(os.environ.get("SPARK_MASTER", "local[*,4]"))
     session = builder.getOrCreate()
     session.dataSource.register(EbxmlDataSource)
     return session
+
+
+def is_configured(name: str) -> bool:
+    """Whether spark-submit or a file of its configuration sets it."""
+    SparkContext._ensure_initialized()  # noqa: SLF001 - before there is a JVM, SparkConf is empty
+    return SparkConf().contains(name)
 
 
 def require_java() -> None:

@@ -18,7 +18,7 @@ from spark_bridge.client import Client
 from spark_bridge.files import file_system
 from spark_bridge.message import Layout, Line
 from spark_bridge.options import WriteOptions
-from spark_bridge.rejected import RejectedRows, discard, publish
+from spark_bridge.rejected import RejectedRows, publish, sweep
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 REQUEST_BYTES = 4 * 1024 * 1024
 """A request that has so much is sent, however few its lines: memory of a task is bounded."""
 REASONS_TOLD = 3
+_MICRO_BATCH = ("sql.streaming.queryId", "streaming.sql.batchId")
+"""Properties of a task. The id of a query is that of its checkpoint: a restart keeps it."""
 
 
 class RowsRefused(Exception):
@@ -51,6 +53,8 @@ class Written(WriterCommitMessage):
     pairs: frozenset[str]
     """With option orderColumn: the pairs whose rows it had."""
     rejected_file: str
+    """Hidden, and the name that the commit gives it. Empty: there is none."""
+    rejected_name: str
 
 
 class _Writing:
@@ -59,63 +63,78 @@ class _Writing:
     def __init__(self, options: WriteOptions, layout: Layout) -> None:
         self.options = options
         self.layout = layout
+        self._run = uuid.uuid4().hex
+        """The same for all attempts of all tasks."""
 
     def write(self, iterator: "Iterator[RecordBatch]") -> Written:
         """Returns when every row is in the MSH, or among the rejected. Raises RowsRefused,
         OrderLost, ApiRefused or ApiUnavailable."""
         context = TaskContext.get()
+        part = self._part()
         with (
             Client(self.options.server) as client,
-            RejectedRows(self.options.rejected_path) as rejected,
+            RejectedRows(self.options.rejected_path, self._run) as rejected,
         ):
             task = _Task(self.options, client, rejected)
             order = _Order(self.options.order_column, self.layout.pair)
             for request in _requests(order.watched(self._lines(iterator)), self.options.batch_size):
                 task.send(request)
-            return task.written(context.partitionId() if context else 0, order.pairs)
+            partition = context.partitionId() if context else 0
+            name = f"{part or rejected.digest}-{partition:05d}.json"
+            return task.written(partition, order.pairs, name)
+
+    def _part(self) -> str:
+        """Of a stream: what the names of its files of refused rows begin with. Those of a batch
+        begin with a digest of the rows: a job that is run again writes the same files."""
+        return ""
 
     def _lines(self, batches: "Iterator[RecordBatch]") -> Iterator[Line]:
         return chain.from_iterable(map(self.layout.lines, batches))
 
-    def finish(self, messages: Iterable[WriterCommitMessage | None], run: str) -> list[Written]:
+    def finish(self, messages: Iterable[WriterCommitMessage | None]) -> list[Written]:
         written = [each for each in messages if isinstance(each, Written)]
+        _require_one_task_a_pair(written)
         for each in written:
             if each.rejected_file:
-                name = f"{run}-{each.partition:05d}.json"
-                publish(self.options.rejected_path, each.rejected_file, name)
-        _require_one_task_a_pair(written)
+                publish(self.options.rejected_path, each.rejected_file, each.rejected_name)
+        self.tidy()
         return written
 
-    def give_up(self, messages: Iterable[WriterCommitMessage | None]) -> None:
-        """What was accepted stays accepted: the next attempt finds it known."""
-        for each in messages:
-            if isinstance(each, Written) and each.rejected_file:
-                discard(self.options.rejected_path, each.rejected_file)
+    def tidy(self) -> None:
+        """Remove what attempts that were killed, or not needed, have refused. What they have handed
+        over stays: the next attempt finds it known."""
+        if self.options.rejected_path:
+            sweep(self.options.rejected_path, self._run)
 
 
 class BatchWriter(_Writing, DataSourceArrowWriter):
-    def __init__(self, options: WriteOptions, layout: Layout) -> None:
-        super().__init__(options, layout)
-        self._run = uuid.uuid4().hex[:12]
-
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        written = self.finish(messages, self._run)
+        written = self.finish(messages)
         if self.options.summary_path:
             _write_summary(self.options.summary_path, written)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        self.give_up(messages)
+        self.tidy()
 
 
 class StreamWriter(_Writing, DataSourceStreamArrowWriter):
     """A micro-batch that is run again writes the same ids: neither its number nor the query's
-    is part of them."""
+    is part of them. Its file of refused rows replaces the earlier one, and no other's."""
+
+    def _part(self) -> str:
+        context = TaskContext.get()
+        told = [context and context.getLocalProperty(name) for name in _MICRO_BATCH]
+        if not all(told):
+            raise RuntimeError(
+                f"Spark does not tell a task of a stream {' and '.join(_MICRO_BATCH)}."
+            )
+        return "-".join(map(str, told))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        self.finish(messages, f"batch-{batchId:06d}")
+        self.finish(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        self.give_up(messages)
+        self.tidy()
 
 
 class _Task:
@@ -152,7 +171,7 @@ class _Task:
         for line, reason in refused:
             self._rejected.add(line, reason)
 
-    def written(self, partition: int, pairs: frozenset[str]) -> Written:
+    def written(self, partition: int, pairs: frozenset[str], rejected_name: str) -> Written:
         return Written(
             partition=partition,
             accepted=self._counts["accepted"],
@@ -162,11 +181,13 @@ class _Task:
             repeated=self._client.repeated,
             pairs=pairs,
             rejected_file=self._rejected.file,
+            rejected_name=rejected_name,
         )
 
 
 class _Order:
-    """Lets rows through as long as those of each pair come in order."""
+    """Lets rows through as long as those of each pair come in order. Those that are equal in the
+    column have none: they may change places from one attempt to the next."""
 
     def __init__(self, column: str, pair: str) -> None:
         self._column = column
@@ -184,11 +205,10 @@ class _Order:
         place, pair = line.row[self._column], line.row[self._pair]
         if line.refused:
             return line
-        if place is None or (pair in self._last and place < self._last[pair]):
-            after = f" after {self._last[pair]!r}" if pair in self._last else ""
+        if pair in self._last and place < self._last[pair]:
             raise OrderLost(
-                f"{self._column} is {place!r}{after}, of {self._pair} {pair}: write what"
-                f" spark_bridge.ordered_by_pair(df, {self._column!r}) returns."
+                f"{self._column} is {place!r} after {self._last[pair]!r}, of {self._pair} {pair}:"
+                f" write what spark_bridge.ordered_by_pair(df, {self._column!r}) returns."
             )
         self._last[pair] = place
         return line

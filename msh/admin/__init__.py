@@ -14,6 +14,7 @@ from . import (
     outbound_link,
     outbound_message,
     schedules,
+    setting_change,
     signal,
     users,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "outbound_link",
     "outbound_message",
     "schedules",
+    "setting_change",
     "signal",
     "users",
 ]

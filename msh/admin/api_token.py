@@ -7,23 +7,23 @@ from django.contrib import admin, messages
 from django.contrib.auth.models import User
 from django.db.models import ForeignKey, Model
 from django.http import HttpRequest
-from unfold.admin import ModelAdmin
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from msh.models import ApiToken, Scope
 
 from . import cells
+from .recorded import ReasonedForm, RecordedAdmin
 
 
-class ApiTokenForm(forms.ModelForm):  # type: ignore[type-arg]
+class ApiTokenForm(ReasonedForm):
     scopes = forms.MultipleChoiceField(
         choices=Scope.choices, widget=UnfoldAdminCheckboxSelectMultipleWidget
     )
 
 
 @admin.register(ApiToken)
-class ApiTokenAdmin(ModelAdmin):
+class ApiTokenAdmin(RecordedAdmin):
     """Delete one to revoke it. To change one, make another."""
 
     form = ApiTokenForm

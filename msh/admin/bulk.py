@@ -36,8 +36,8 @@ CONSEQUENCES = {
     " Partners whose numbers have parted are suspended again: mend those one by one.",
     BulkVerb.RUN_AGAIN: "Every delivery that was parked or blocked since then, and still is, is"
     " given to its consumer again, one by one, with fresh retries. If the consumer has it already,"
-    " only the Idempotency-Key keeps it from being taken twice. Deliveries in doubt are not among"
-    " them.",
+    " only the Idempotency-Key keeps it from being taken twice. What waits behind a parked message"
+    " has gone on: it comes after that, out of order. Deliveries in doubt are not among them.",
 }
 NAMED = 20
 """Rows of a preview that are named."""
@@ -60,9 +60,9 @@ class ChoiceForm(forms.Form):
 
 
 class ConfirmationForm(ChoiceForm):
-    """The same, and how many the operator has seen."""
+    """The same, and which rows the operator has seen."""
 
-    counted = forms.IntegerField(min_value=1)
+    seen = forms.CharField()
     reason = forms.CharField(max_length=REASON_LIMIT)
 
 
@@ -92,12 +92,13 @@ class BulkJobAdmin(ReadOnlyAdmin):
     list_before_template = "admin/msh/bulkjob/new_link.html"
     change_form_outer_before_template = "admin/msh/bulkjob/progress.html"
     sortable_by = ()
+    change_form_outer_after_template = "admin/msh/bulkjob/results.html"
     fields = (
-        ("what", "status"),
-        ("progress", "refused"),
-        ("actor", "started_at"),
+        ("what", "actor"),
+        "started_at",
         "reason",
         ("ended_at", "cancelled_by"),
+        "cancel_reason",
     )
     verbs = (CancelJob(),)
 
@@ -124,12 +125,14 @@ class BulkJobAdmin(ReadOnlyAdmin):
     def _start(self, request: HttpRequest) -> HttpResponse:
         form = ConfirmationForm(request.POST)
         if not form.is_valid():
-            return self._ask(request, form)
+            if "reason" in form.errors:
+                messages.error(request, "Nothing has begun: say why it is to.")
+            return self._ask(request, ChoiceForm(request.POST))
         given = form.cleaned_data
         _check_permitted(request, given["verb"])
         actor = Actor(request.user.get_username(), given["reason"])
         try:
-            job = bulk.start(given["verb"], given["since"], given["counted"], actor)
+            job = bulk.start(given["verb"], given["since"], given["seen"], actor)
         except NotPossible as refused:
             messages.error(request, str(refused))
             return self._ask(request, ChoiceForm(request.POST))
@@ -151,8 +154,11 @@ class BulkJobAdmin(ReadOnlyAdmin):
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
         job = context["original"]
-        context["dealt_with"] = job.done + job.refused
-        return super().render_change_form(request, context, *args, **kwargs)
+        context |= {"dealt_with": job.done + job.refused, "status": self.status(job)}
+        response = super().render_change_form(request, context, *args, **kwargs)
+        if "HX-Request" in request.headers and job.state != BulkState.RUNNING:
+            response["HX-Refresh"] = "true"  # the whole page once more: nothing changes any more
+        return response
 
     def tables(self, request: HttpRequest, row: BulkJob) -> list[Table]:
         items = BulkItem.objects.filter(job=row).order_by("done", "pk")[:LISTED]
@@ -198,6 +204,7 @@ def _preview(request: HttpRequest, form: ChoiceForm) -> dict[str, Any]:
     named = [cells.foreign(label) for label in bulk.first(verb, since, NAMED)]
     return {
         "counted": counted,
+        "seen": bulk.seen(verb, since),
         "named": named,
         "others": counted - len(named),
         "consequence": CONSEQUENCES[BulkVerb(verb)],

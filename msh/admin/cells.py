@@ -55,6 +55,12 @@ def foreign(text: str) -> SafeString | str:
     return format_html('<bdi class="msh-id">{}</bdi>', visible(text)) if text else DASH
 
 
+def kind_of(message: OutboundMessage | InboundMessage) -> SafeString:
+    """What it is for, as its sender calls it."""
+    names = foreign(message.service_interface), foreign(message.action)
+    return format_html("{} / {}", *names)
+
+
 def badge(text: str, variant: str = "") -> SafeString:
     """A label that says a state."""
     return render_to_string("unfold/helpers/label.html", {"text": text, "variant": variant})

@@ -5,14 +5,15 @@ from typing import Any
 from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
-from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from msh.flows.nudge import Nudge, nudge
 from msh.models import Consumer
 
+from .recorded import ReasonedForm, RecordedAdmin
 
-class ConsumerForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no generic one
+
+class ConsumerForm(ReasonedForm):
     """`authorization` is kept encrypted and never shown."""
 
     authorization = forms.CharField(
@@ -31,7 +32,7 @@ class ConsumerForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no 
 
 
 @admin.register(Consumer)
-class ConsumerAdmin(ModelAdmin):
+class ConsumerAdmin(RecordedAdmin):
     form = ConsumerForm
     list_display = ("name", "enabled", "partner", "service_interface", "action", "kind", "place")
     list_select_related = ("partner",)

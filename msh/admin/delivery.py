@@ -1,5 +1,6 @@
 """Deliveries: what waits for a decision first; decided one by one or in bulk."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
@@ -22,41 +23,49 @@ from msh.protocol.errors import IllegalTransition
 
 from . import cells
 from .base import EndlessAdmin
-from .dialog import Verb
+from .dialog import REASON_LIMIT, Verb
 
 BULK_LIMIT = 10_000
 """Deliveries that one decision covers at most."""
+
+_ACKNOWLEDGED = "The partner has nothing to do: it has its Acknowledgement."
+_LEFT = "What waited behind it has gone on: it is delivered after that, out of order."
 
 _WORDS = {
     "run-again": (
         "Run again",
         "replay",
-        "The message is given to its consumer again, as a new attempt with fresh retries. If the \
-consumer has it already, only the Idempotency-Key keeps it from being taken twice.",
+        (
+            "It is given to its consumer again, as a new attempt with fresh retries. If the"
+            " consumer has it already, only the Idempotency-Key keeps it from being taken twice."
+        ),
     ),
     "mark-completed": (
         "Mark completed",
         "done_all",
-        "You say that the consumer has the message. It is not given to it again; what waits \
-behind it goes on.",
+        (
+            "You say that the consumer has it. It is not given to it again; what waits behind it"
+            " goes on."
+        ),
     ),
     "ask-resolver": (
         "Ask the resolver",
         "help",
-        "The consumer's resolver is asked what became of the message, and is believed.",
+        "The consumer's resolver is asked what became of it, and is believed.",
     ),
     "park": (
         "Park",
         "inventory_2",
-        "What waits behind the message goes on without it. It is not given to its consumer until \
-you decide again: run again, mark completed or reject. If its outcome is in doubt, it stays so. \
-The partner has nothing to do.",
+        (
+            "What waits behind it goes on without it. It is not given to its consumer until you"
+            " decide again: run again, mark completed or reject. If its outcome is in doubt, it"
+            " stays so."
+        ),
     ),
     "reject": (
         "Reject",
         "block",
-        "The message is not given to its consumer any more. It is kept; what waits behind it \
-goes on. The partner is not told: it has its Acknowledgement.",
+        "It is not given to its consumer any more. It is kept; what waits behind it goes on.",
     ),
 }
 
@@ -72,8 +81,9 @@ class Decide(Verb):
         self.title, self.icon, self._consequence = _WORDS[verb]
 
     def why_not(self, row: Delivery) -> str:
-        aside = row.message.state == InboundState.PARKED
-        before = Value(DeliveryState(row.state), row.attempt, row.failures, row.due, aside)
+        before = Value(
+            DeliveryState(row.state), row.attempt, row.failures, row.due, _is_parked(row)
+        )
         try:
             step(before, VERBS[self.verb], row.consumer.policy, now=timezone.now())
         except IllegalTransition:
@@ -83,7 +93,13 @@ class Decide(Verb):
         return ""
 
     def consequence(self, row: Delivery) -> str:
-        return self._consequence
+        message = row.message
+        number = f"Message {message.sequence_number or ''}".strip()
+        which = f"{number} of {message.link.partner}, {cells.visible(message.message_id)}"
+        late = [_LEFT] if self.verb == "run-again" and _is_parked(row) else []
+        tries = f"attempt {row.attempt}: {row.get_state_display()}"
+        about = f"{which}, to consumer {row.consumer} ({tries})."
+        return " ".join((about, self._consequence, *late, _ACKNOWLEDGED))
 
     def about(self, row: Delivery) -> str:
         return f"attempt {row.attempt}"
@@ -93,6 +109,14 @@ class Decide(Verb):
         if decided.refused:
             raise NotPossible(decided.refused[0])
         return f"{self.title}: done."
+
+
+_DECISIONS = {name: Decide(name) for name in _WORDS}
+
+
+def _is_parked(row: Delivery) -> bool:
+    """It has left the order of its pair."""
+    return bool(row.message.state == InboundState.PARKED)
 
 
 def _decide(request: HttpRequest, keys: list[int], verb: str, reason: str) -> None:
@@ -108,8 +132,16 @@ def _decide(request: HttpRequest, keys: list[int], verb: str, reason: str) -> No
 class BulkForm(forms.Form):
     """What stands above the list: one decision with its reason, for the rows that are ticked."""
 
-    verb = forms.ChoiceField(choices=[(verb, words[0]) for verb, words in _WORDS.items()])
-    reason = forms.CharField(max_length=500)
+    reason = forms.CharField(max_length=REASON_LIMIT)
+
+    field_order = ("verb", "reason")
+
+    def __init__(self, possible: Mapping[str, int], *data: Any, **options: Any) -> None:
+        """`possible`: for how many of the rows a verb is."""
+        super().__init__(*data, **options)
+        choices = [(verb, f"{_WORDS[verb][0]} ({count})") for verb, count in possible.items()]
+        self.fields["verb"] = forms.ChoiceField(choices=choices)
+        self.order_fields(self.field_order)
 
 
 @admin.register(Delivery)
@@ -122,7 +154,7 @@ class DeliveryAdmin(EndlessAdmin):
     )
     search_fields = ("message__message_id", "external_id")
     search_help_text = "MessageId or external id, whole"
-    list_select_related = ("message", "consumer")
+    list_select_related = ("message__link__partner", "consumer")
     fields = (
         ("message_id", "status"),
         ("consumer", "external_id"),
@@ -132,27 +164,37 @@ class DeliveryAdmin(EndlessAdmin):
         "error",
     )
     actions = ("decide_in_bulk",)
-    verbs = tuple(Decide(verb) for verb in _WORDS)
+    verbs = tuple(_DECISIONS.values())
 
     @admin.action(description="Decide", permissions=["decide"])
     def decide_in_bulk(
         self, request: HttpRequest, queryset: QuerySet[Delivery]
     ) -> HttpResponse | None:
         """The first POST shows the form; the one with a reason decides."""
-        keys = list(queryset.order_by("pk").values_list("pk", flat=True)[:BULK_LIMIT])
-        form = BulkForm(request.POST if "reason" in request.POST else None)
+        rows = list(queryset.defer("message__header").order_by("pk")[:BULK_LIMIT])
+        possible = _possible(rows)
+        if not possible:
+            messages.error(request, "None of these waits for a decision.")
+            return None
+        form = BulkForm(possible, request.POST if "reason" in request.POST else None)
+        keys = [row.pk for row in rows]
         if form.is_valid():
             _decide(request, keys, form.cleaned_data["verb"], form.cleaned_data["reason"])
             return None
-        return self._ask(request, form, keys)
+        if queryset.count() > BULK_LIMIT:
+            messages.warning(request, f"These are the first {BULK_LIMIT} of them.")
+        return self._ask(request, form, keys, possible)
 
-    def _ask(self, request: HttpRequest, form: BulkForm, keys: list[int]) -> HttpResponse:
+    def _ask(
+        self, request: HttpRequest, form: BulkForm, keys: list[int], possible: Mapping[str, int]
+    ) -> HttpResponse:
         context = {
             **self.admin_site.each_context(request),
             "title": f"Decide on {len(keys)} deliveries",
             "form": form,
             "keys": keys,
-            "verbs": [(words[0], words[2]) for words in _WORDS.values()],
+            "verbs": [(_WORDS[verb][0], _consequence_of_many(verb)) for verb in possible],
+            "acknowledged": _ACKNOWLEDGED,
             "opts": self.opts,
         }
         return TemplateResponse(request, "admin/msh/delivery/decide.html", context)
@@ -188,3 +230,14 @@ class DeliveryAdmin(EndlessAdmin):
     @display(description="Last error")
     def error(self, delivery: Delivery) -> str:
         return cells.verbatim(delivery.detail)
+
+
+def _possible(rows: Sequence[Delivery]) -> dict[str, int]:
+    """For how many of the rows each verb is possible, where it is for any."""
+    counts = {name: sum(not verb.why_not(row) for row in rows) for name, verb in _DECISIONS.items()}
+    return {name: count for name, count in counts.items() if count}
+
+
+def _consequence_of_many(verb: str) -> str:
+    late = f" Of a parked one: {_LEFT[0].lower()}{_LEFT[1:]}" if verb == "run-again" else ""
+    return f"{_WORDS[verb][2]}{late}"

@@ -149,10 +149,10 @@ class VerbsAdmin(ModelAdmin):
         initial = {"about": verb.about(row), **details.pop("initial", {})}
         context = {
             **self.admin_site.each_context(request),
-            "title": f"{verb.title}: {row}",
+            "title": f"{verb.title}: {cells.visible(str(row))}",
             "opts": self.opts,
             "verb": verb,
-            "row": row,
+            "row": cells.foreign(str(row)),
             "why_not": why_not,
             "consequence": "" if why_not else verb.consequence(row),
             "form": refused or verb.form_for(row, initial=initial),

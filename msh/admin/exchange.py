@@ -13,8 +13,11 @@ from django.views.decorators.http import require_safe
 from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminFileFieldWidget
 
-from msh.flows.operate import open_missing_links
+from msh.flows import configure
+from msh.flows.advance import Actor
 from partners import export, setup
+
+from .dialog import REASON_LIMIT
 
 EXPORT = ("partners.view_partner", "partners.view_agreement", "partners.view_route")
 IMPORT = (
@@ -28,14 +31,19 @@ IMPORT = (
 LIMIT = 5 * 1024 * 1024  # bytes of a document
 
 
+TOLD = 20
+"""Changes that are named after an import."""
+
+
 class DocumentForm(forms.Form):
-    """A document as a file, or with `seen` as the text that was shown before."""
+    """A document as a file, or as text with what the preview of it had `seen`."""
 
     file = forms.FileField(
         label="JSON document", required=False, widget=UnfoldAdminFileFieldWidget()
     )
     text = forms.CharField(required=False, widget=forms.HiddenInput)
-    seen = forms.CharField(required=False, strip=False, widget=forms.HiddenInput)
+    seen = forms.CharField(required=False, widget=forms.HiddenInput)
+    reason = forms.CharField(required=False, max_length=REASON_LIMIT)
 
     def clean(self) -> dict[str, Any]:
         """`document` is what was read."""
@@ -56,6 +64,14 @@ class DocumentForm(forms.Form):
                 " manage.py setup. Take them out."
             )
         return given
+
+
+def _told(report: setup.Report) -> str:
+    """What was changed, in one message."""
+    changes = [str(change) for change in report.changes if change.what != "unchanged"]
+    others = len(changes) - TOLD
+    more = [f"and {others} more"] if others > 0 else []
+    return "; ".join((*changes[:TOLD], *more)) or "Everything was so already."
 
 
 def _secrets_of(document: Any) -> list[str]:
@@ -111,19 +127,24 @@ class ExchangePages(ModelAdmin):
         form = DocumentForm(request.POST, request.FILES) if request.method == "POST" else None
         if form is None or not form.is_valid():
             return self._ask(request, form or DocumentForm())
-        document, seen = form.cleaned_data["document"], form.cleaned_data["seen"]
         try:
-            preview = export.preview(document)
-            if not seen or seen.replace("\r\n", "\n") != preview.before:
-                if seen:
-                    messages.error(request, "Meanwhile something has changed: look again.")
-                return self._ask(request, DocumentForm(), preview, document)
-            report = setup.apply(document)
+            return self._show_or_apply(request, form.cleaned_data)
         except setup.SetupRefused as refused:
             return self._ask(request, form, problems=refused.problems)
-        open_missing_links()
-        messages.success(request, "; ".join(str(one) for one in report.changes))
-        return HttpResponseRedirect(reverse("admin:partners_agreement_changelist"))
+
+    def _show_or_apply(self, request: HttpRequest, given: dict[str, Any]) -> HttpResponse:
+        document, seen, reason = given["document"], given["seen"], given["reason"]
+        if seen and not reason:
+            messages.error(request, "Nothing was changed: say why it is to be.")
+        elif seen:
+            try:
+                report = configure.apply(document, Actor(request.user.get_username(), reason), seen)
+            except configure.ChangedMeanwhile:
+                messages.error(request, "Meanwhile something has changed: look again.")
+            else:
+                messages.success(request, _told(report))
+                return HttpResponseRedirect(reverse("admin:partners_agreement_changelist"))
+        return self._ask(request, DocumentForm(), export.preview(document), document)
 
     def _ask(
         self,
@@ -139,7 +160,8 @@ class ExchangePages(ModelAdmin):
             "opts": self.opts,
             "form": form,
             "preview": preview,
-            "text": export.as_text(document),
+            "text": json.dumps(document, ensure_ascii=False, separators=(",", ":")),
             "problems": problems,
+            "reason_limit": REASON_LIMIT,
         }
         return TemplateResponse(request, "admin/partners/agreement/import.html", context)

@@ -3,7 +3,14 @@
 from typing import Any
 
 from django.contrib import admin
-from unfold.contrib.filters.admin import ChoicesDropdownFilter, RelatedDropdownFilter
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from unfold.contrib.filters.admin import (
+    ChoicesDropdownFilter,
+    DropdownFilter,
+    RelatedDropdownFilter,
+    TextFilter,
+)
 from unfold.decorators import display
 
 from msh.models import Direction, History
@@ -13,6 +20,30 @@ from .base import EndlessAdmin
 from .tables import Table
 
 FIRST_ROWS = 10
+
+
+class ByFilter(DropdownFilter):
+    """What operators did would drown in what the MSH does."""
+
+    title = "by whom"
+    parameter_name = "by"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("person", "A person")]
+
+    def queryset(self, request: HttpRequest, queryset: Any) -> QuerySet[History]:
+        found: QuerySet[History] = queryset.by_persons() if self.value() else queryset
+        return found
+
+
+class ActorFilter(TextFilter):
+    title = "user name"
+    parameter_name = "actor"
+
+    def queryset(self, request: HttpRequest, queryset: Any) -> QuerySet[History]:
+        name = (self.value() or "").strip()
+        found: QuerySet[History] = queryset.by_persons(name) if name else queryset
+        return found
 
 
 def history_of_link(partner_id: int, direction: Direction) -> Table:
@@ -58,6 +89,8 @@ class HistoryAdmin(EndlessAdmin):
         "words",
     )
     list_filter = (
+        ByFilter,
+        ActorFilter,
         ("partner", RelatedDropdownFilter),
         ("direction", ChoicesDropdownFilter),
         ("subject", ChoicesDropdownFilter),

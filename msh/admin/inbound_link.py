@@ -90,7 +90,9 @@ class InboundLinkAdmin(ReadOnlyAdmin):
     ) -> HttpResponse:
         link = context["original"]
         blocking = _blocking(link)
-        delivery = blocking and blocking.deliveries.select_related("consumer", "message").first()
+        delivery = (
+            blocking.deliveries.select_related("consumer", "message").first() if blocking else None
+        )
         context |= {
             "link": link,
             "sentence": receiving(link),
@@ -104,6 +106,7 @@ class InboundLinkAdmin(ReadOnlyAdmin):
             "delivery_offers": _offered(request, delivery) if delivery else [],
             "arrivals": arrivals(link.pk),
             "owed": _owed(link).count(),
+            "delivery_detail": cells.verbatim(delivery.detail) if delivery else "",
             "counters": counters(link.partner_id),
         }
         return super().render_change_form(request, context, *args, **kwargs)
@@ -134,7 +137,10 @@ def _incidents(link: InboundLink) -> list[tuple[str, str, str]]:
     opened = Incident.objects.filter(
         partner=link.partner_id, direction=Direction.IN, resolved_at=None
     )
-    return [(cells.page_url(one), CAUSES[one.kind].what, one.detail) for one in opened]
+    return [
+        (cells.page_url(one), CAUSES[one.kind].what, one.detail and cells.verbatim(one.detail))
+        for one in opened
+    ]
 
 
 def _owed(link: InboundLink) -> QuerySet[Signal]:
@@ -168,7 +174,7 @@ def _last_messages(link: InboundLink) -> Table:
             cells.link_to(message),
             message.sequence_number or cells.DASH,
             cells.state_badge(message),
-            f"{message.service_interface} / {message.action}",
+            cells.kind_of(message),
             cells.time_of(message.received_at),
         )
         for message in messages[:FIRST_ROWS]

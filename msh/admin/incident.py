@@ -119,7 +119,7 @@ class IncidentAdmin(ReadOnlyAdmin):
         name = "outbound_link" if incident.direction == Direction.OUT else "inbound_link"
         return cells.link_to(getattr(incident.partner, name))
 
-    @display(description="MessageId")
+    @display(description="Last MessageId")
     def message(self, incident: Incident) -> str:
         if incident.direction == Direction.OUT:
             return cells.find_message(incident.message_id, incident.direction)
@@ -133,7 +133,7 @@ class IncidentAdmin(ReadOnlyAdmin):
         link = '<a href="{}" class="text-link">{} deliveries of this partner</a>'
         return format_html_join(", ", link, lists)
 
-    @display(description="Detail")
+    @display(description="Last detail")
     def words(self, incident: Incident) -> str:
         return cells.verbatim(incident.detail)
 

@@ -1,5 +1,7 @@
 """The verbs on a link that cannot be taken back: cancel with a verdict, reset (D17, D18)."""
 
+from typing import Any
+
 from django import forms
 from unfold.widgets import UnfoldAdminSelectWidget
 
@@ -8,8 +10,6 @@ from msh.flows.advance import Actor
 from msh.flows.operate import NotPossible
 from msh.models import OutboundLink
 from msh.protocol.events import MessageCancelled, SequenceReset, Verdict
-from msh.protocol.lane import LaneState
-from partners.models import Partner
 
 from .dialog import ReasonForm
 from .verbs import LinkVerb
@@ -27,15 +27,6 @@ class VerdictForm(ReasonForm):
     verdict = forms.ChoiceField(choices=VERDICTS, widget=UnfoldAdminSelectWidget())
 
 
-def _cancel_in_flight(partner: Partner, actor: Actor, verdict: str) -> LaneState:
-    link = OutboundLink.objects.select_related("in_flight").get(partner=partner)
-    if link.in_flight is None:
-        raise NotPossible(f"Nothing is in flight to {partner.name}.")
-    cancel.cancel(cancel.find(link.in_flight.message_id, partner), Verdict(verdict), actor)
-    link.refresh_from_db()
-    return LaneState(link.state)
-
-
 class Cancel(LinkVerb):
     name = "cancel"
     title = "Cancel the message in flight"
@@ -43,7 +34,6 @@ class Cancel(LinkVerb):
     icon = "block"
     grave = True
     event = MessageCancelled(Verdict.RECEIVED)
-    flow = _cancel_in_flight
     form = VerdictForm
 
     def consequence(self, row: OutboundLink) -> str:
@@ -56,6 +46,14 @@ class Cancel(LinkVerb):
             " number 1; a copy that is still on its way may arrive all the same. The partner has"
             " to say which of them is true, and with unknown to take number 1 as a reset."
         )
+
+    def act(self, row: OutboundLink, actor: Actor, **given: Any) -> str:
+        """Cancel the message that the dialog named, not whatever is in flight by now."""
+        if row.in_flight is None:
+            raise NotPossible(f"Nothing is in flight to {row.partner}.")
+        cancel.cancel(row.in_flight, Verdict(given["verdict"]), actor)
+        row.refresh_from_db(fields=["state"])
+        return f"Partner {row.partner}: {self.done}. The link is {row.state} now."
 
 
 class ResetSequence(LinkVerb):

@@ -23,6 +23,7 @@ from msh.models import (
     OperatorNotice,
     OutboundLink,
     OutboundMessage,
+    SettingChange,
     Signal,
 )
 from partners.models import Agreement, Partner, Route, our_identity
@@ -83,6 +84,7 @@ GROUPS = (
             Item("Routes", "alt_route", Route),
             Item("API tokens", "key", ApiToken),
             Item("Schedules", "schedule", PeriodicTask),
+            Item("Changes", "manage_history", SettingChange),
         ),
     ),
 )

@@ -147,6 +147,7 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
         link = context["original"]
         context |= _situation(link) | {
             "message": link.in_flight,
+            "kind": cells.kind_of(link.in_flight) if link.in_flight else "",
             "tries": self.tries(link),
             "queue": self.queue(link),
             "last_error": self.last_error(link),
@@ -166,11 +167,13 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
 
 def _situation(link: Any) -> dict[str, Any]:
     detail = link.suspended_detail
+    if link.last_answer and detail == link.last_answer["detail"]:
+        detail = ""  # it stands under Last error
     return {
         "link": link,
         "variant": cells.STATE_VARIANTS.get(link.state, ""),
         "cause": CAUSES.get(link.suspended_for),
-        "detail": "" if link.last_answer and detail == link.last_answer["detail"] else detail,
+        "detail": cells.verbatim(detail) if detail else "",
         "since": cells.time_of(link.suspended_since),
         "age": cells.age_of(link.suspended_since),
         "sentence": situation(link.lane, timezone.now()),
@@ -235,7 +238,7 @@ def _first_of_queue(link: OutboundLink) -> Table:
         (
             cells.link_to(message),
             message.semantics,
-            f"{message.service_interface} / {message.action}",
+            cells.kind_of(message),
             cells.time_of(message.submitted_at),
             cells.age_of(message.submitted_at),
         )

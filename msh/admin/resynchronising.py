@@ -9,13 +9,13 @@ from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWi
 from msh.flows import resynchronise
 from msh.flows.advance import Actor
 from msh.flows.operate import NotPossible
-from msh.flows.resynchronise import Comparison
 from msh.models import OutboundLink
 from msh.protocol import sequence
 from msh.protocol.events import Numbered, SequenceRewound
 from msh.protocol.resynchronisation import LinkStatus, Mend, Plan
 from partners.models import Partner
 
+from . import cells
 from .dialog import ReasonForm
 from .verbs import LinkVerb
 
@@ -72,8 +72,8 @@ class Resynchronise(LinkVerb):
             " finished its own repairs, and must not reset anything meanwhile."
         )
 
-    def mend(self, partner: Partner, theirs: LinkStatus, actor: Actor) -> None:
-        resynchronise.apply(partner, theirs, actor)
+    def mend(self, partner: Partner, theirs: LinkStatus, actor: Actor, agreed: str) -> None:
+        resynchronise.apply(partner, theirs, actor, agreed=agreed)
 
     def helps(self, plan: Plan) -> bool:
         """Whether the verb would do what the plan says."""
@@ -86,16 +86,17 @@ class Resynchronise(LinkVerb):
         except NotPossible as problem:
             return {"typed": typed, "problem": str(problem)}
         said = typed.cleaned_data if typed.is_bound else {}
-        initial = {**said, "agreed": _agreed(compared)}
+        initial = {**said, "agreed": compared.agreed}
         helps = self.helps(compared.plan)
-        return {"typed": typed, "compared": compared, "helps": helps, "initial": initial}
+        ids = compared.ours.in_flight_message_id, compared.theirs.accepted_message_id
+        named = {"flying": cells.foreign(ids[0]), "accepted": cells.foreign(ids[1])}
+        shown = {"typed": typed, "compared": compared, "helps": helps, **named}
+        return {**shown, "initial": initial}
 
     def act(self, row: OutboundLink, actor: Actor, **given: Any) -> str:
         typed = TheirsForm(given if given["last"] is not None else None)
         theirs = _theirs(row.partner, typed)
-        if _agreed(resynchronise.compare(row.partner, theirs)) != given["agreed"]:
-            raise NotPossible("Nothing was done: the two sides are no longer as shown. Look again.")
-        self.mend(row.partner, theirs, actor)
+        self.mend(row.partner, theirs, actor, given["agreed"])
         row.refresh_from_db(fields=["state"])
         return f"Partner {row.partner}: {self.done}. The link is {row.state} now."
 
@@ -114,8 +115,8 @@ class Rewind(Resynchronise):
             " The partner has to say which message is the last that it still has."
         )
 
-    def mend(self, partner: Partner, theirs: LinkStatus, actor: Actor) -> None:
-        resynchronise.rewind(partner, theirs, actor)
+    def mend(self, partner: Partner, theirs: LinkStatus, actor: Actor, agreed: str) -> None:
+        resynchronise.rewind(partner, theirs, actor, agreed=agreed)
 
     def helps(self, plan: Plan) -> bool:
         return plan.mend is Mend.REWIND
@@ -128,12 +129,6 @@ def _theirs(partner: Partner, typed: TheirsForm) -> LinkStatus:
     if not typed.is_valid():
         raise NotPossible("Say what the partner has accepted last.")
     return typed.status
-
-
-def _agreed(compared: Comparison) -> str:
-    """The verdict that the operator saw."""
-    made = compared.plan
-    return f"{made.mend}: {made.text} {made.lost} {made.doubled} {len(compared.received)}"
 
 
 VERBS = (Resynchronise(), Rewind())

@@ -6,22 +6,22 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 import orjson
-from django.db import IntegrityError, OperationalError
 from django.http import StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 
 from msh.flows.submit import SubmitRefused
-from msh.flows.submit_many import Answer, Entry, Result, submit_all
+from msh.flows.submit_many import Answer, Entry, InTheWay, Result, submit_all
 from msh.models import Scope
+from msh.protocol.message import MESSAGE_ID_LIMIT
 
 from . import schema
+from .parsers import of_json
 from .problems import NotNow, Refused, TooLarge, Unreadable
 from .room import require_room
-from .submission import Agreements, Values, of_json, prepared
+from .submission import Agreements, Values, cut, prepared
 from .view import ApiView
 
 LINE_LIMIT = 5_000
@@ -29,7 +29,7 @@ SIZE_LIMIT = 32 * 1024 * 1024
 """Bytes of the lines, decompressed."""
 MEDIA_TYPE = "application/x-ndjson"
 
-_PIECE = 1 << 18  # bytes decompressed at a time
+_PIECE = 1 << 18  # bytes cut into lines at a time
 _BLOCK_LINES = 500
 _BLOCK_SIZE = 2 * 1024 * 1024
 
@@ -38,8 +38,8 @@ _BLOCK_SIZE = 2 * 1024 * 1024
 class Lines:
     """The body as it came; iterated, its lines in blocks, as often as need be.
 
-    Never more than a block is unpacked at a time, however well it was compressed. Raises TooLarge
-    or Unreadable at the place that is.
+    Never more than a block is unpacked or cut at a time, however well it was compressed and
+    however short its lines are. Raises TooLarge or Unreadable at the place that is.
     """
 
     body: bytes
@@ -72,17 +72,21 @@ class Lines:
 
     def _limited(self) -> Iterator[bytes]:
         size = 0
-        for piece in self._unzipped() if self.gzip else (self.body,):
+        for piece in self._unzipped() if self.gzip else self._pieces():
             size += len(piece)
             if size > SIZE_LIMIT:
                 raise TooLarge("", f"A request has at most {SIZE_LIMIT} bytes of lines: split it.")
             yield piece
 
+    def _pieces(self) -> Iterator[bytes]:
+        for start in range(0, len(self.body), _PIECE):
+            yield self.body[start : start + _PIECE]
+
     def _unzipped(self) -> Iterator[bytes]:
         unzip = zlib.decompressobj(wbits=31)
         try:
-            for start in range(0, len(self.body), _PIECE):
-                rest = self.body[start : start + _PIECE]
+            for piece in self._pieces():
+                rest = piece
                 while rest and not unzip.eof:
                     yield unzip.decompress(rest, _PIECE)
                     rest = unzip.unconsumed_tail
@@ -106,23 +110,9 @@ class LinesParser(BaseParser):
         return Lines(stream.read(), gzip=encoding == "gzip")
 
 
-class AnyAnswer(BaseContentNegotiation):
-    """The answer is NDJSON, whatever was asked for; a refusal is a problem document."""
-
-    def select_parser(self, request: Request, parsers: Any) -> Any:
-        content_type = (request.content_type or "").partition(";")[0].strip().lower()
-        return next((parser for parser in parsers if parser.media_type == content_type), None)
-
-    def select_renderer(
-        self, request: Request, renderers: Any, format_suffix: str | None = None
-    ) -> Any:
-        return renderers[0], renderers[0].media_type
-
-
 class BulkView(ApiView):
     scopes = {"POST": Scope.SEND}
     parser_classes = [LinesParser]
-    content_negotiation_class = AnyAnswer
 
     def body_limit(self) -> int:
         return SIZE_LIMIT
@@ -146,8 +136,10 @@ class BulkView(ApiView):
         """Submit up to 5,000 messages, one JSON object a line, at most 32 MiB, gzip welcome.
 
         One answer a line: `{"line": 1, "message_id": "…", "result": "accepted"}`; `known` is the
-        same again, `refused` comes with a `reason` and is not to be sent again as it is. All that
-        are accepted are committed together. A line needs a `message_id`.
+        same again, `refused` comes with a `reason` and is not to be sent again as it is; `not_now`
+        (with a `reason`) is to be sent again later, for its partner is closed to applications, to
+        all lines of this request. All that are accepted are committed together. A line needs a
+        `message_id`.
         """
         require_room()
         lines: Any = request.data
@@ -155,7 +147,7 @@ class BulkView(ApiView):
             raise Unreadable("", "The body is empty: send a line for each message.")
         try:
             answers = submit_all(_Blocks(lines))
-        except (IntegrityError, OperationalError) as error:
+        except InTheWay as error:
             raise NotNow("Others write the same: nothing was kept.", wait=1) from error
         return StreamingHttpResponse(_told(answers), content_type=MEDIA_TYPE)
 
@@ -191,7 +183,8 @@ def _prepared(values: Values, agreements: Agreements) -> Entry:
     except SubmitRefused as refused:
         reason = str(refused)
     message_id = values.get("message_id")
-    return Answer(message_id if isinstance(message_id, str) else "", Result.REFUSED, reason)
+    named = cut(message_id, MESSAGE_ID_LIMIT) if isinstance(message_id, str) else ""
+    return Answer(named, Result.REFUSED, reason)
 
 
 def _told(answers: Iterable[Answer]) -> Iterator[bytes]:

@@ -3,7 +3,6 @@
 from django.http import Http404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.parsers import JSONParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -14,6 +13,7 @@ from msh.protocol.delivery_events import DeliveryState
 from . import schema
 from .documents import INBOUND, InboundDocument
 from .inbound import add_content, documents, fitting
+from .parsers import JsonParser
 from .query import Form, told
 from .view import ApiView
 
@@ -27,6 +27,9 @@ class Take(Form):
 
 
 class TakenDocument(InboundDocument):
+    position = serializers.IntegerField(
+        allow_null=True, help_text="its place in the feed; null: it has none yet"
+    )
     delivery = serializers.IntegerField()
     attempt = serializers.IntegerField()
     lease_seconds = serializers.IntegerField(help_text="time to settle it")
@@ -53,7 +56,7 @@ class SettledDocument(Form):
 
 class TakeView(ApiView):
     scopes = {"POST": Scope.CONSUME}
-    parser_classes = [JSONParser]
+    parser_classes = [JsonParser]
 
     @extend_schema(
         operation_id="take_deliveries",
@@ -64,7 +67,8 @@ class TakeView(ApiView):
         """Lease the next message of each pair to the caller, with its payloads: at most `limit`.
 
         Settle each before its lease is over. A pair's next message is given after that. Content
-        beyond 32 MiB is left out: get it from `inbound/{id}/payloads/{number}`.
+        beyond 32 MiB is left out, but never that of the first message: get it from
+        `inbound/{id}/payloads/{number}` (scope `read_payload`), or take with `limit` 1.
         """
         form = told(request, Take)
         consumer = Consumer.objects.filter(name=form["consumer"]).first()
@@ -91,7 +95,7 @@ class TakeView(ApiView):
 
 class SettleView(ApiView):
     scopes = {"POST": Scope.CONSUME}
-    parser_classes = [JSONParser]
+    parser_classes = [JsonParser]
 
     @extend_schema(
         operation_id="settle_delivery",

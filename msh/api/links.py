@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.parsers import JSONParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -17,6 +16,7 @@ from msh.protocol.lane import LaneState
 from . import schema
 from .access import require_permissions
 from .documents import INCIDENT, LINK, LINK_STATES, IncidentDocument, LinkDocument
+from .parsers import JsonParser
 from .query import Form, PageQuery, asked, page, told
 from .view import ApiView, actor
 
@@ -75,7 +75,7 @@ class VerbView(ApiView):
     """A verb of the console on one link: its flow, and its permission."""
 
     scopes = {"POST": Scope.OPERATE}
-    parser_classes = [JSONParser]
+    parser_classes = [JsonParser]
     verb: ClassVar[str]
     flow: ClassVar[Callable[..., LaneState]]
 
@@ -143,7 +143,7 @@ class IncidentsView(ApiView):
 
 class ResolveView(ApiView):
     scopes = {"POST": Scope.OPERATE}
-    parser_classes = [JSONParser]
+    parser_classes = [JsonParser]
 
     @extend_schema(
         operation_id="resolve_incident",

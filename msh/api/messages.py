@@ -1,14 +1,15 @@
 """`messages`: submit one; find those that were submitted, their history and payloads."""
 
 from collections.abc import Callable, Mapping
-from typing import IO, Any
+from itertools import chain
+from typing import Any
 
 from django.conf import settings
 from django.http import Http404, HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
-from rest_framework.parsers import BaseParser, MultiPartParser
+from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -20,28 +21,24 @@ from msh.models.outbound import OutboundMessageQuerySet
 
 from . import schema
 from .documents import OUTBOUND, OutboundDocument
+from .parsers import JsonParser
 from .problems import Refused, Unreadable
 from .query import Form, PageQuery, asked, moment, page, text
 from .room import require_room
-from .submission import Agreements, Submission, Values, of_form, of_json, prepared
+from .submission import Agreements, Submission, Values, of_form, prepared
 from .view import ApiView, attachment
 
 _OVERHEAD = 1 << 20  # bytes of a request that are not payloads
 
 
-class JsonMessageParser(BaseParser):
-    media_type = "application/json"
-
-    def parse(
-        self, stream: IO[bytes], media_type: str | None = None, parser_context: Any = None
-    ) -> Values:
-        return of_json(stream.read())
-
-
 class FormMessageParser(MultiPartParser):
     def parse(self, *args: Any, **kwargs: Any) -> Values:  # type: ignore[override]
         form = super().parse(*args, **kwargs)
-        return of_form(form.data, form.files)
+        try:
+            return of_form(form.data, form.files)
+        finally:
+            for file in chain.from_iterable(files for _, files in form.files.lists()):
+                file.close()  # what is spooled, is not kept until the garbage is collected
 
 
 class MessageQuery(PageQuery):
@@ -96,7 +93,7 @@ _FILTERS: Mapping[str, Callable[[Rows, Any], Rows]] = {
 
 class MessagesView(ApiView):
     scopes = {"GET": Scope.READ, "POST": Scope.SEND}
-    parser_classes = [JsonMessageParser, FormMessageParser]
+    parser_classes = [JsonParser, FormMessageParser]
 
     def body_limit(self) -> int:
         limit: int = settings.MSH_MESSAGE_LIMIT

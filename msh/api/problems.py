@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 from django.core.exceptions import SuspiciousOperation
 from django.db import IntegrityError, InterfaceError, InternalError, OperationalError
-from django.http import Http404, HttpRequest, JsonResponse
+from django.http import Http404, HttpRequest, JsonResponse, UnreadablePostError
 from django.views.decorators.csrf import csrf_exempt
 from rest_framework import exceptions, serializers, status
 from rest_framework.renderers import JSONRenderer
@@ -29,7 +29,6 @@ TITLES = {
     403: "Not allowed",
     404: "Not found",
     405: "Not a method of this address",
-    406: "Nothing of that type is here",
     409: "In conflict with what is kept",
     411: "The length is missing",
     413: "Too large",
@@ -83,7 +82,7 @@ class Conflict(exceptions.APIException):
 
 
 class NotNow(exceptions.APIException):
-    """Nothing was kept. `wait` in seconds."""
+    """The same may be asked again in `wait` seconds."""
 
     status_code = status.HTTP_503_SERVICE_UNAVAILABLE
 
@@ -121,14 +120,15 @@ _Translation = Callable[[Any], exceptions.APIException]
 
 
 def _store_fails(error: Exception) -> exceptions.APIException:
-    logger.warning("503 to an application, the store does not answer: %s", error)
-    return NotNow("The store is not available or busy, nothing was kept.")
+    """Nobody knows what was kept: a connection may be lost at a commit, or after it."""
+    logger.warning("503 to an application, the store fails: %s: %s", type(error).__name__, error)
+    return NotNow("The store is not available or busy: send the same again.")
 
 
 # The first that fits counts. What fits none is an error of ours.
 _TRANSLATIONS: Sequence[tuple[tuple[type[Exception], ...], _Translation]] = (
     (
-        (exceptions.ParseError, RecursionError, SuspiciousOperation, OSError),
+        (exceptions.ParseError, SuspiciousOperation, UnreadablePostError),
         lambda error: Unreadable("", f"The body is not what its Content-Type says: {error}"),
     ),
     ((exceptions.APIException,), lambda error: error),
@@ -137,7 +137,10 @@ _TRANSLATIONS: Sequence[tuple[tuple[type[Exception], ...], _Translation]] = (
     ((SubmitRefused,), lambda error: Refused(error.field, str(error))),
     ((Http404,), lambda error: exceptions.NotFound(str(error))),
     (
-        (OperationalError, InterfaceError, InternalError, IntegrityError, psycopg.OperationalError),
+        (
+            *(OperationalError, InterfaceError, InternalError, IntegrityError),
+            *(psycopg.OperationalError, OSError),
+        ),
         _store_fails,
     ),
 )
@@ -148,7 +151,7 @@ def _as_api_exception(error: Exception) -> exceptions.APIException:
         if isinstance(error, kinds):
             return translate(error)
     logger.error("500 to an application", exc_info=error)
-    return exceptions.APIException("An error of ours: nothing was kept. It is in the log.")
+    return exceptions.APIException("An error of ours: it is in the log.")
 
 
 def _document(code: int, detail: str, field: str = "") -> dict[str, Any]:

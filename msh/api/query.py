@@ -60,7 +60,7 @@ def asked(request: Request, query: type[Form]) -> dict[str, Any]:
 
 def told(request: Request, form: type[Form]) -> dict[str, Any]:
     """The JSON object of the body, checked. Raises Refused."""
-    unknown = set(request.data) - set(form().fields) if isinstance(request.data, dict) else set()
+    unknown = set(request.data) - set(form().fields)
     if unknown:
         name, known = min(unknown)[:100], ", ".join(form().fields)
         raise Refused(name, f"{name!r} is no field: there are {known}")

@@ -4,7 +4,6 @@ from base64 import b64decode
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import orjson
 from django.core.files.uploadedfile import UploadedFile
 from django.http import QueryDict
 from django.utils.datastructures import MultiValueDict
@@ -16,7 +15,7 @@ from msh.protocol.message import Payload
 from msh.protocol.vocabulary import DeliverySemantics
 from partners.models import Agreement
 
-from .problems import Refused, Unreadable
+from .problems import Refused
 
 
 class PayloadSubmission(serializers.Serializer[Any]):
@@ -85,21 +84,10 @@ class Agreements:
             case [agreement]:
                 return agreement
             case []:
-                whose = f" with partner {partner}" if partner else ""
-                text = f"tpa_id: there is no agreement {tpa_id}{whose}, add it"
+                whose = f" with partner {cut(partner)}" if partner else ""
+                text = f"tpa_id: there is no agreement {cut(tpa_id)}{whose}, add it"
                 raise Refused("tpa_id", text)
         raise Refused("partner", f"partner: several have an agreement {tpa_id}, say which")
-
-
-def of_json(text: bytes) -> Values:
-    """From a JSON object. Raises Unreadable."""
-    try:
-        values = orjson.loads(text)
-    except ValueError as problem:
-        raise Unreadable("", f"this is not JSON in UTF-8: {problem}") from None
-    if not isinstance(values, dict):
-        raise Unreadable("", "a message is a JSON object")
-    return values
 
 
 def of_form(fields: QueryDict, files: "MultiValueDict[str, UploadedFile[bytes]]") -> Values:
@@ -184,8 +172,13 @@ def _content(values: Values, where: str) -> bytes:
 
 def _refuse_unknown(given: Iterable[Any], known: frozenset[str], where: str) -> None:
     if not known.issuperset(given):
-        name = f"{where}{min(set(given) - known)}"[:100]
+        name = cut(f"{where}{min(set(given) - known)}")
         raise Refused(name, f"{name!r} is no field: there are {', '.join(sorted(known))}")
+
+
+def cut(text: str, limit: int = 100) -> str:
+    """What an answer repeats of a text that may be as large as a request."""
+    return text if len(text) <= limit else f"{text[:limit]}…"
 
 
 def _shown(value: Any) -> str:

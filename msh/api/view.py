@@ -13,7 +13,8 @@ from msh.flows.advance import Actor
 from msh.models import Scope
 
 from .access import HasScope, TokenAuthentication, TokenThrottle
-from .problems import LengthRequired, ProblemRenderer, TooLarge, handler
+from .negotiation import OneAnswer
+from .problems import LengthRequired, TooLarge, handler
 
 SMALL = 64 * 1024  # bytes
 
@@ -24,7 +25,8 @@ class ApiView(APIView):
     authentication_classes = [TokenAuthentication]
     permission_classes = [HasScope]
     throttle_classes = [TokenThrottle]
-    renderer_classes = [JSONRenderer, ProblemRenderer]
+    content_negotiation_class = OneAnswer
+    renderer_classes = [JSONRenderer]
     scopes: dict[str, Scope] = {}
 
     def body_limit(self) -> int:

@@ -7,9 +7,10 @@ no row half done, and the next one goes on where it was.
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import sha256
 from typing import Any
 
 from django.db import DatabaseError, transaction
@@ -77,16 +78,22 @@ def count(verb: str, since: datetime) -> int:
     return CHOICES[verb].rows(since).count()
 
 
+def seen(verb: str, since: datetime) -> str:
+    """Stands for these very rows: a job begins only if they are still the same."""
+    choice = CHOICES[verb]
+    return _digest_of(choice.rows(since).values_list(choice.key, flat=True)[: LIMIT + 1])
+
+
 def first(verb: str, since: datetime, limit: int) -> list[str]:
     """How the first of them are called."""
     choice = CHOICES[verb]
     return [choice.label(row) for row in choice.rows(since)[:limit]]
 
 
-def start(verb: str, since: datetime, counted: int, actor: Actor) -> BulkJob:
+def start(verb: str, since: datetime, agreed: str, actor: Actor) -> BulkJob:
     """Choose the rows and begin. What comes later is not in it.
 
-    `counted` is how many the operator has seen. Raises NotPossible if they are others now.
+    `agreed` is what `seen` said to the operator. Raises NotPossible if the rows are others now.
     """
     choice = CHOICES[verb]
     with transaction.atomic():
@@ -94,13 +101,17 @@ def start(verb: str, since: datetime, counted: int, actor: Actor) -> BulkJob:
         rows = [(getattr(row, choice.key), choice.label(row)) for row in found]
         if len(rows) > LIMIT:
             raise NotPossible(f"These are more than {LIMIT}: choose a later time first.")
-        if not rows or len(rows) != counted:
-            raise NotPossible(f"There were {counted}, now there are {len(rows)}: look again.")
+        if not rows or _digest_of(key for key, _ in rows) != agreed:
+            raise NotPossible(f"These are not the rows that you saw, but {len(rows)}: look again.")
         job = BulkJob(
             verb=verb, since=since, actor=actor.name, reason=actor.reason, total=len(rows)
         )
         advance.start_job(job, rows)
     return job
+
+
+def _digest_of(keys: Iterable[int]) -> str:
+    return sha256(" ".join(map(str, sorted(keys))).encode()).hexdigest()
 
 
 def cancel(job: BulkJob, actor: Actor) -> None:
@@ -149,6 +160,7 @@ def _deal_with(item: BulkItem) -> bool:
         refused = "The partner is gone."
     except DatabaseError as error:
         logger.warning("bulk job %s passes over %s: %s", item.job_id, item.label, error)
+        advance.item_passed_over(item, f"It is tried again. The database said: {error}")
         return False
     advance.item_ended(item, refused)
     return True

@@ -1,5 +1,6 @@
 """An operator ends a message that is not done: queued, or in flight with a verdict (D18)."""
 
+from dataclasses import dataclass
 from datetime import timedelta
 
 from django.conf import settings
@@ -18,6 +19,14 @@ from msh.protocol.errors import IllegalTransition
 from msh.protocol.events import MessageCancelled, Verdict
 from msh.protocol.resynchronisation import LinkStatus
 from partners.models import Partner
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What the partner said after this attempt had ended, and before there was a later one."""
+
+    status: LinkStatus
+    attempt: int
 
 
 def find(message_id: str, partner: Partner | None = None) -> OutboundMessage:
@@ -41,9 +50,9 @@ def cancel(message: OutboundMessage, verdict: Verdict | None, actor: Actor) -> L
     NotPossible, with nothing changed, for what makes no sense or is not proven.
     """
     partner = message.link.partner
-    status = None
+    answer = None
     if verdict is Verdict.NOT_RECEIVED and not _nothing_sent(message):
-        status = _ask(partner, message.message_id)
+        answer = _ask(message)
     with transaction.atomic():
         lanes = Lanes.lock([partner.pk])
         locked = OutboundMessage.objects.select_for_update(no_key=True).get(pk=message.pk)
@@ -52,12 +61,12 @@ def cancel(message: OutboundMessage, verdict: Verdict | None, actor: Actor) -> L
                 never_sent = Verdict.NOT_RECEIVED
                 advance.cancel_queued(lanes, locked, partner.pk, never_sent, actor)
             case OutboundState.IN_FLIGHT if lanes.lane(partner.pk).in_flight is not None:
-                _cancel_in_flight(lanes, partner, locked, verdict, status, actor)
+                _cancel_in_flight(lanes, partner, locked, verdict, answer, actor)
             case _:
                 raise NotPossible(_why_not(locked))
         lanes.write()
     nudge(Nudge.CARRY, *lanes.nudges())
-    return status
+    return answer.status if answer else None
 
 
 def _cancel_in_flight(
@@ -65,7 +74,7 @@ def _cancel_in_flight(
     partner: Partner,
     message: OutboundMessage,
     verdict: Verdict | None,
-    status: LinkStatus | None,
+    answer: _Answer | None,
     actor: Actor,
 ) -> None:
     flying = lanes.lane(partner.pk).in_flight
@@ -76,10 +85,11 @@ def _cancel_in_flight(
             f"Message {message.message_id} is in flight: did the partner receive it? Give the"
             " verdict received, not_received or unknown."
         )
-    proven = _nothing_sent(message) or _partner_lacks(message, status)
+    proven = _nothing_sent(message) or _partner_lacks(message, flying.attempt, answer)
     try:
         lanes.step(partner.pk, MessageCancelled(verdict, nothing_sent=proven), actor)
     except IllegalTransition:
+        status = answer.status if answer else None
         raise NotPossible(_why_no_verdict(verdict, message, status)) from None
 
 
@@ -92,11 +102,13 @@ def _nothing_sent(message: OutboundMessage) -> bool:
     return nothing_was_sent(traces, by_mail=by_mail)
 
 
-def _partner_lacks(message: OutboundMessage, status: LinkStatus | None) -> bool:
-    """Proven by the partner's word, while no copy is under way."""
+def _partner_lacks(message: OutboundMessage, attempt: int, answer: _Answer | None) -> bool:
+    """Proven by the partner's word (D18): every copy had ended when it was asked, and this
+    attempt, the latest, is none that it had not seen then."""
+    if answer is None or answer.attempt != attempt:
+        return False
     by_mail = message.link.partner.destination.startswith("mailto:")
-    lacks = status is not None and status.has(message.message_id) is False
-    return lacks and not by_mail and not under_way(message.link)
+    return answer.status.has(message.message_id) is False and not by_mail
 
 
 def under_way(link: OutboundLink) -> bool:
@@ -106,9 +118,13 @@ def under_way(link: OutboundLink) -> bool:
     return open_attempts.filter(claimed_at__gt=Now() - limit).exists()
 
 
-def _ask(partner: Partner, message_id: str) -> LinkStatus | None:
+def _ask(message: OutboundMessage) -> _Answer | None:
+    """None if the answer would prove nothing, as a copy is under way, or if there is none."""
+    link = OutboundLink.objects.select_related("partner").get(pk=message.link_id)
+    if under_way(link):
+        return None
     try:
-        return enquire(partner, [message_id])
+        return _Answer(enquire(link.partner, [message.message_id]), link.attempt)
     except NoStatus:
         return None
 
@@ -124,12 +140,15 @@ def _why_not(message: OutboundMessage) -> str:
 
 def _why_no_verdict(verdict: Verdict, message: OutboundMessage, status: LinkStatus | None) -> str:
     number = f"Message {message.message_id}, number {message.sequence_number},"
-    if status is not None and status.has(message.message_id):
+    if status is not None and status.acknowledges(message.message_id):
         return f"{number} was received, the partner says: cancel it with the verdict received."
+    if status is not None and message.message_id in status.withheld:
+        return f"{number} is with the partner, who sends it on and acknowledges when that is done."
     if verdict is Verdict.NOT_RECEIVED:
         return (
             f"{number} was on its way, and nobody proves that it was not received: an attempt has"
-            " begun to send it, and the partner's MSH does not say that it lacks it. Suspend the"
-            " link, wait for the attempt's end and try again, or take the verdict unknown."
+            " begun to send it, and the partner's MSH has not said since its end that it lacks it."
+            " Suspend the link, wait for the attempt's end and try again, or take the verdict"
+            " unknown."
         )
     return f"{number} is sent again after a rewind: only the verdict received leaves no gap."

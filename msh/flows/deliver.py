@@ -8,15 +8,16 @@ its outcome before the message leaves the order of its pair (004-02).
 import logging
 import time
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from msh.faults import CrashPoint, reach
 from msh.flows import consumer_http
 from msh.flows.advance import Consumers, Handover
 from msh.flows.advance import delivery as deliveries
-from msh.flows.dispatch import Dispatch
+from msh.flows.dispatch import Dispatch, allow_idle
 from msh.flows.nudge import Nudge
 from msh.flows.resolve import ask
 from msh.flows.room import Room
@@ -64,7 +65,7 @@ class Deliveries(Dispatch):
     def look(self) -> bool:
         self._alarm()
         consumers = Consumers()
-        room = Room(self.carrier.free)
+        room = Room(self.carrier)
         worked = self._look_at_due(consumers, room)
         full = self.carrier.busy()
         busy_links = [key for kind, key in self.calls if kind == "pair"]
@@ -219,7 +220,7 @@ def _consume(handover: Handover) -> bool:
     began = time.monotonic()
     try:
         with transaction.atomic():
-            _allow_idle(consumer.lease)
+            allow_idle(timedelta(seconds=consumer.lease))
             message = InboundMessage.objects.get(pk=handover.message_key)
             consumer.function()(message)
     except Reject as refusal:
@@ -240,11 +241,3 @@ def _consume(handover: Handover) -> bool:
     # Without a history, a message that went well at once leaves no row but its own.
     handover.step(OutcomeKept(), keep=consumer.history or handover.key > 0)
     return True
-
-
-def _allow_idle(seconds: int) -> None:
-    """The consumer may take its whole lease without a word to the database."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT set_config('idle_in_transaction_session_timeout', %s, true)", [f"{seconds}s"]
-        )

@@ -12,6 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import timedelta
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -146,6 +147,17 @@ class Dispatch(ABC):
             except DatabaseError as error:
                 logger.warning("outcomes of %d POSTs not written yet: %s", len(ended), error)
                 self._unrecorded = ended
+
+
+def allow_idle(time_allowed: timedelta) -> None:
+    """Until its end, the transaction may go so long without a word to the database: a function of
+    the application works in it."""
+    milliseconds = int(time_allowed.total_seconds() * 1000)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT set_config('idle_in_transaction_session_timeout', %s, true)",
+            [f"{milliseconds}ms"],
+        )
 
 
 def _call(function: Callable[..., object], *arguments: Any) -> None:

@@ -173,14 +173,15 @@ class Drain:
         jobs: list[Job] = []
         if looking:
             self._looked_at = time.monotonic()
-            work = advance.find_work(partners, self._carrier.busy(), AT_ONCE_PER_PARTNER)
+            busy, places = self._carrier.busy(), self._carrier.free_in_all()
+            work = advance.find_work(partners, busy, AT_ONCE_PER_PARTNER, places)
         else:
             work = advance.no_more_work(partners)
         record(work.lanes, results)
         if looking:
-            room = Room(self._carrier.free)
+            room = Room(self._carrier)
             jobs = claim(work, room)
-            self._more = room.refused or len(jobs) >= advance.AT_ONCE
+            self._more = room.refused or len(jobs) >= min(advance.AT_ONCE, places)
             self._end_leases()
         work.lanes.write()
         if ended:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from msh.flows.operate import NotPossible
 from msh.models import InboundLink, InboundMessage, OutboundLink
+from msh.models.inbound import UNACKNOWLEDGED
 from msh.protocol import sequence
 from msh.protocol.errors import Unreadable
 from msh.protocol.resynchronisation import LinkStatus
@@ -27,15 +28,17 @@ def status_for(partner: Partner, message_ids: Iterable[str]) -> LinkStatus:
     sent = OutboundLink.objects.select_related("in_flight").filter(partner=partner).first()
     flying = sent.in_flight if sent else None
     asked = list(dict.fromkeys(message_ids))[:ASKED_AT_ONCE]
-    known = InboundMessage.objects.filter(link__partner=partner, message_id__in=asked)
-    has = set(known.values_list("message_id", flat=True))
+    last = received.last_message_id if received else ""
+    known = InboundMessage.objects.filter(link__partner=partner, message_id__in=[*asked, last])
+    states = dict(known.order_by("pk").values_list("message_id", "state"))
     return LinkStatus(
         accepted_number=received.last_number if received else None,
-        accepted_message_id=received.last_message_id if received else "",
+        accepted_message_id=last,
         next_number=sent.next_number if sent else sequence.FIRST,
         in_flight_number=flying.sequence_number if flying else None,
         in_flight_message_id=flying.message_id if flying else "",
-        known={message_id: message_id in has for message_id in asked},
+        known={message_id: message_id in states for message_id in asked},
+        withheld=tuple(name for name, state in states.items() if state in UNACKNOWLEDGED),
     )
 
 
@@ -48,6 +51,7 @@ def enquire(partner: Partner, message_ids: Sequence[str] = ()) -> LinkStatus:
     answers = [_ask(partner, message_ids[start : start + ASKED_AT_ONCE]) for start in starts]
     answers.append(_ask(partner, ()))  # the last word is the newest
     known = {name: has for answer in answers for name, has in answer.known.items()}
+    withheld = tuple(dict.fromkeys(name for answer in answers for name in answer.withheld))
     last = answers[-1]
     return LinkStatus(
         last.accepted_number,
@@ -56,6 +60,7 @@ def enquire(partner: Partner, message_ids: Sequence[str] = ()) -> LinkStatus:
         last.in_flight_number,
         last.in_flight_message_id,
         known,
+        withheld,
     )
 
 

@@ -2,7 +2,8 @@
 
 MSH_FROM_PARTY_HANDLER is a dotted path, called with the event in the transaction that marks it
 told; or an address, to which the event is POSTed as JSON. Each event is told at least once, with
-its event id, and after the earlier ones of the same message. Without a handler they wait.
+its event id, and after the earlier ones of the same message. Without a handler they wait, as long
+as their message is kept.
 """
 
 import json
@@ -18,7 +19,7 @@ from django.utils.module_loading import import_string
 
 from msh.faults import CrashPoint, reach
 from msh.flows import advance
-from msh.flows.dispatch import Dispatch
+from msh.flows.dispatch import Dispatch, allow_idle
 from msh.flows.nudge import Nudge
 from msh.models import PartyEvent
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
@@ -28,6 +29,8 @@ from msh.transport.job import CONSUMER_CRASH_POINTS, Job
 logger = logging.getLogger(__name__)
 
 BATCH = 50
+APPLICATION = 0
+"""In place of a partner, where POSTs are counted."""
 RETRY_IN = timedelta(seconds=30)
 POST_DEADLINE = 30.0  # seconds
 LEASE = timedelta(seconds=40)
@@ -51,12 +54,14 @@ class Notices(Dispatch):
 
     def look(self) -> bool:
         handler = settings.MSH_FROM_PARTY_HANDLER
-        if not handler or self.is_busy():
+        if not handler or self.calls:
             return False
+        if is_address(handler):  # what is claimed has to be written to its socket at once
+            jobs = _claim(advance.due_events(self.carrier.free(APPLICATION)), handler)
+            self.carrier.submit(jobs)
+            return bool(jobs)
         keys = advance.due_events(BATCH)
-        if keys and is_address(handler):
-            self.carrier.submit(_claim(keys, handler))
-        elif keys:
+        if keys:
             self.call("events", tell, keys, handler)
         return bool(keys)
 
@@ -73,26 +78,35 @@ def is_address(handler: str) -> bool:
 
 
 def tell(keys: list[int], handler: str) -> int:
-    """Call the handler with each of these events, in order; how many were told."""
-    told = 0
-    for key in keys:
-        with transaction.atomic():
-            event = advance.lock_event(key)
-            told += event is not None and _tell(event, handler)
-            reach(CrashPoint.NOTIFY_BEFORE_COMMIT)
-        reach(CrashPoint.NOTIFY_AFTER_COMMIT)
-    return told
+    """Call the handler with each of these events, in order; how many were told. Each call may take
+    as long as LEASE."""
+    return sum(_tell(key, handler) for key in keys)
 
 
-def _tell(event: PartyEvent, handler: str) -> bool:
+def _tell(key: int, handler: str) -> bool:
     try:
         with transaction.atomic():
+            event = advance.lock_event(key)
+            if event is None:
+                return False
+            allow_idle(LEASE)
             import_string(handler)(event)
+            advance.event_told(event)
+            reach(CrashPoint.NOTIFY_BEFORE_COMMIT)
     except Exception as error:  # noqa: BLE001  an application may raise anything
-        _failed(event, f"{type(error).__name__}: {error}")
+        _note_failure(key, f"{type(error).__name__}: {error}")
         return False
-    advance.event_told(event)
+    reach(CrashPoint.NOTIFY_AFTER_COMMIT)
     return True
+
+
+def _note_failure(key: int, why: str) -> None:
+    """In a transaction of its own: the handler may have spoilt the one it was called in, or lost
+    its connection."""
+    with transaction.atomic():
+        event = advance.lock_event(key)
+        if event is not None:
+            _failed(event, why)
 
 
 def _claim(keys: list[int], address: str) -> list[Job]:
@@ -110,7 +124,7 @@ def _claim(keys: list[int], address: str) -> list[Job]:
 def _job(event: PartyEvent, address: str) -> Job:
     return Job(
         key=Told(event.pk),
-        partner_id=0,
+        partner_id=APPLICATION,
         url=address,
         content_type="application/json",
         body=json.dumps(document_of(event)).encode(),

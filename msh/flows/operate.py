@@ -29,12 +29,6 @@ def open_links(partner: Partner) -> None:
     InboundLink.objects.get_or_create(partner=partner)
 
 
-def open_missing_links() -> None:
-    """The same for every partner that has none, such as after a document was applied."""
-    with transaction.atomic():
-        advance.open_missing_links()
-
-
 def suspend(partner: Partner, actor: Actor) -> LaneState:
     """Send nothing more to the partner. The message in flight stays in flight."""
     return _act(partner, OperatorSuspended(), actor, "suspended", "it is suspended already")

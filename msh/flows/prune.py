@@ -4,6 +4,7 @@ Only what has ended is removed, payloads first. The id of an inbound message out
 of it that may still come (D39), and the last number and id of a pair are never removed.
 """
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 from django.conf import settings
@@ -11,7 +12,7 @@ from django.db import transaction
 
 from msh.flows.advance import removal
 from msh.flows.advance.removal import Retention
-from msh.models.retention import KINDS, Removal
+from msh.models.retention import Removal, kinds
 from partners.models import Agreement
 
 BATCH = 1000
@@ -49,7 +50,7 @@ def prune_all() -> dict[str, int]:
     """Remove all that may go; how many of each kind went."""
     kept = retention()
     removed: dict[str, int] = {}
-    for kind, remove in KINDS.items():
+    for kind, remove in _kinds().items():
         removed[kind] = 0
         while count := _batch(remove, kept):
             removed[kind] += count
@@ -59,7 +60,11 @@ def prune_all() -> dict[str, int]:
 def prunable() -> dict[str, int]:
     """How many of each kind would go now."""
     kept = retention()
-    return {kind: removal.count(statement, kept) for kind, statement in KINDS.items()}
+    return {kind: removal.count(statement, kept) for kind, statement in _kinds().items()}
+
+
+def _kinds() -> Mapping[str, Removal]:
+    return kinds(heard=bool(settings.MSH_FROM_PARTY_HANDLER))
 
 
 def _batch(statement: Removal, kept: Retention) -> int:

@@ -56,6 +56,12 @@ class Comparison:
     arriving: Arriving
     arriving_text: str
 
+    @property
+    def agreed(self) -> str:
+        """What an operator agrees to who has seen it: the same words, the same that is done."""
+        made = self.plan
+        return f"{made.mend}: {made.text} {made.lost} {made.doubled} {len(self.received)}"
+
 
 def ask(partner: Partner) -> LinkStatus:
     """What the partner's MSH says, of the messages too that we are not sure of. Over the network.
@@ -80,9 +86,20 @@ def compare(partner: Partner, theirs: LinkStatus) -> Comparison:
     return Comparison(ours, theirs, plan(ours, theirs), _received(link, theirs), verdict, text)
 
 
-def apply(partner: Partner, theirs: LinkStatus, actor: Actor) -> Comparison:
+def apply(
+    partner: Partner,
+    theirs: LinkStatus,
+    actor: Actor,
+    *,
+    agreed: str = "",
+    only: Mend | None = None,
+) -> Comparison:
     """Do what the plan says, then resume. Raises NotPossible, with nothing changed, if the plan
-    asks a person, the link is not suspended, or a copy is still under way."""
+    asks a person, the link is not suspended, or a copy is still under way.
+
+    `agreed`: what the operator has seen (`Comparison.agreed`), `only`: what helps; if under the
+    lock it is another, nothing is done.
+    """
     with transaction.atomic():
         lanes = Lanes.lock([partner.pk])
         if partner.pk not in lanes or lanes.lane(partner.pk).state is not LaneState.SUSPENDED:
@@ -91,8 +108,7 @@ def apply(partner: Partner, theirs: LinkStatus, actor: Actor) -> Comparison:
                 " is sent meanwhile."
             )
         comparison = compare(partner, theirs)
-        if comparison.plan.mend is Mend.ASK:
-            raise NotPossible(comparison.plan.text)
+        _check_agreed(comparison, agreed, only)
         if under_way(_link(partner)):
             raise NotPossible(
                 "A copy of the message in flight is still under way: try again in a moment."
@@ -106,9 +122,23 @@ def apply(partner: Partner, theirs: LinkStatus, actor: Actor) -> Comparison:
     return comparison
 
 
+def _check_agreed(comparison: Comparison, agreed: str, only: Mend | None) -> None:
+    made = comparison.plan
+    if agreed and comparison.agreed != agreed:
+        raise NotPossible("Nothing was done: the two sides are no longer as shown. Look again.")
+    if only is Mend.REWIND and made.mend is not only:
+        raise NotPossible(f"There is nothing to rewind. {made.text}")
+    if made.mend is Mend.ASK:
+        raise NotPossible(made.text)
+
+
 def _mend(lanes: Lanes, partner: Partner, comparison: Comparison, actor: Actor) -> None:
     made, theirs = comparison.plan, comparison.theirs
     flying = comparison.ours.in_flight_message_id
+    accepted = theirs.accepted_number or "nothing"
+    sides = f"the partner accepted {accepted}, our next is {comparison.ours.coming}"
+    told = f"{sides}; {made.mend}: {made.text} Verdict: {made.verdict}"
+    lanes.record(partner.pk, "", "Resynchronised", detail=told, actor=actor)
     if made.completes:
         lanes.step(partner.pk, AckReceived(flying), actor)  # its word is as good as an Ack
     match made.mend:
@@ -165,17 +195,14 @@ def _runs(link: OutboundLink, anchor: Numbered | None) -> tuple[Run, ...]:
 
 
 def _received(link: OutboundLink, theirs: LinkStatus) -> tuple[str, ...]:
-    has = [message_id for message_id, known in theirs.known.items() if known]
+    has = [message_id for message_id in theirs.known if theirs.acknowledges(message_id)]
     queued = OutboundMessage.objects.queued().filter(link=link, message_id__in=has)
     return tuple(queued.order_by("pk").values_list("message_id", flat=True))
 
 
-def rewind(partner: Partner, theirs: LinkStatus, actor: Actor) -> Comparison:
+def rewind(partner: Partner, theirs: LinkStatus, actor: Actor, *, agreed: str = "") -> Comparison:
     """`apply`, if what helps is to send acknowledged messages again."""
-    made = compare(partner, theirs).plan
-    if made.mend is not Mend.REWIND:
-        raise NotPossible(f"There is nothing to rewind. {made.text}")
-    return apply(partner, theirs, actor)
+    return apply(partner, theirs, actor, agreed=agreed, only=Mend.REWIND)
 
 
 def _arriving(partner: Partner, theirs: LinkStatus) -> tuple[Arriving, str]:
@@ -224,7 +251,8 @@ def allow_reset(partner: Partner, actor: Actor) -> None:
         except IllegalTransition:
             why = "it is allowed already" if link.reset_allowed else "it has not sent anything yet"
             raise NotPossible(f"Partner {partner.name} needs no leave to reset: {why}.") from None
-        advance.set_receiving(link, after, "ResetAllowed", "", actor)
+        text = f"last accepted {link.last_number}, number 1 let in: no → yes"
+        advance.set_receiving(link, after, "ResetAllowed", text, actor)
 
 
 def hold_resets(partner: Partner, actor: Actor) -> None:

@@ -5,7 +5,6 @@ from enum import StrEnum
 from typing import NamedTuple
 
 import psycopg
-from django.db import Error as DatabaseError
 from django.db import IntegrityError, OperationalError, transaction
 
 from msh.faults import CrashPoint, reach
@@ -15,7 +14,7 @@ from msh.flows.submit import PartnerClosed
 from msh.models import NewMessage, OutboundLink, hot
 from partners.models import Partner
 
-_PASSING = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
+_UNDONE = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
 
 _KNOWN = """
     SELECT known.link_id, known.message_id, known.content_digest
@@ -24,14 +23,20 @@ _KNOWN = """
 """
 
 
+class InTheWay(Exception):
+    """Others write the same. Nothing was kept."""
+
+
 class Result(StrEnum):
     ACCEPTED = "accepted"
     KNOWN = "known"
     REFUSED = "refused"
+    NOT_NOW = "not_now"
+    """Its partner is closed to applications for now, to all lines that are not known."""
 
 
 class Answer(NamedTuple):
-    """What became of a message; why, if it was refused."""
+    """What became of a message; why, if it was not kept."""
 
     message_id: str
     result: Result
@@ -47,28 +52,27 @@ Entry = NewMessage | Answer
 def submit_all(blocks: Iterable[Sequence[Entry]]) -> list[Answer]:
     """Keep all messages that are not known, in this order and together; an answer to each entry.
 
-    `blocks` is iterated again if the first try was in the way of others. Raises IntegrityError or
-    OperationalError, with nothing kept, if the second was too.
+    `blocks` is iterated again if the first try was in the way of others. Raises InTheWay if the
+    second was too; any other error of the database as it is, and then nobody knows what was kept.
     """
     try:
         answers = _together(blocks)
-    except (IntegrityError, OperationalError) as error:
-        if not _may_pass(error):
-            raise
+    except InTheWay:
         answers = _together(blocks)
     nudge(Nudge.CARRY)
     return answers
 
 
-def _may_pass(error: DatabaseError) -> bool:
-    return isinstance(error, IntegrityError) or isinstance(error.__cause__, _PASSING)
-
-
 def _together(blocks: Iterable[Sequence[Entry]]) -> list[Answer]:
-    with transaction.atomic():
-        links = _Links()
-        answers = [answer for block in blocks for answer in _kept(block, links)]
-        reach(CrashPoint.SUBMIT_BEFORE_COMMIT)
+    try:
+        with transaction.atomic():
+            links = _Links()
+            answers = [answer for block in blocks for answer in _kept(block, links)]
+            reach(CrashPoint.SUBMIT_BEFORE_COMMIT)
+    except (IntegrityError, OperationalError) as error:
+        if isinstance(error, IntegrityError) or isinstance(error.__cause__, _UNDONE):
+            raise InTheWay from error
+        raise
     reach(CrashPoint.SUBMIT_AFTER_COMMIT)
     return answers
 
@@ -87,7 +91,7 @@ def _kept(block: Sequence[Entry], links: "_Links") -> list[Answer]:
         digest = digests.get(key)
         if digest is None and entry.agreement.partner_id in links.closed:
             closed = str(PartnerClosed(entry.agreement.partner))
-            answers.append(Answer(entry.message_id, Result.REFUSED, closed))
+            answers.append(Answer(entry.message_id, Result.NOT_NOW, closed))
             continue
         if digest is None:
             digests[key] = entry.content_digest

@@ -13,6 +13,7 @@ from .notice import Channel, OperatorNotice
 from .outbound import Attempt, OutboundMessage, OutboundState
 from .party_event import PartyEvent
 from .payload import InboundPayload, OutboundPayload
+from .setting_change import SettingChange
 from .signal import Signal, SignalKind
 from .traffic import Traffic
 
@@ -43,6 +44,7 @@ __all__ = [
     "OutboundState",
     "PartyEvent",
     "Scope",
+    "SettingChange",
     "Signal",
     "SignalKind",
     "Traffic",

@@ -29,6 +29,7 @@ class BulkJob(models.Model):
     done = models.PositiveIntegerField(default=0, db_default=0)
     refused = models.PositiveIntegerField(default=0, db_default=0)
     cancelled_by = models.CharField(max_length=150, blank=True, default="")
+    cancel_reason = models.TextField(blank=True, default="", db_default="")
 
     class Meta:
         ordering = ["-id"]

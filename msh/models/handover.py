@@ -55,7 +55,8 @@ FIND_DUE_OF_CONSUMER = """
     JOIN msh_inboundmessage message ON message.id = delivery.message_id
     JOIN msh_inboundlink link ON link.id = message.link_id
     JOIN partners_partner partner ON partner.id = link.partner_id AND partner.delivers
-    WHERE delivery.consumer_id = %s AND delivery.state = 'failed'
+    JOIN msh_consumer consumer ON consumer.id = delivery.consumer_id AND consumer.enabled
+    WHERE consumer.id = %s AND delivery.state = 'failed'
       AND delivery.due <= statement_timestamp()
     ORDER BY delivery.message_id LIMIT %s
 """
@@ -98,6 +99,13 @@ UPDATE = """
 """
 LEAVE = "UPDATE msh_inboundmessage SET state = %s, delivered_at = %s WHERE id = %s"
 SET_ASIDE = "UPDATE msh_inboundmessage SET state = 'parked' WHERE id = %s"
+# First the lock, then RESOLVE_IF_LAST with a snapshot of its own: it must see the deliveries of who
+# held the incident before.
+LOCK_INCIDENT = """
+    SELECT id FROM msh_incident
+    WHERE partner_id = %s AND direction = 'in' AND kind = %s AND resolved_at IS NULL
+    FOR NO KEY UPDATE
+"""
 RESOLVE_IF_LAST = """
     UPDATE msh_incident SET resolved_at = %s, resolved_by = %s, resolution = %s
     WHERE partner_id = %s AND direction = 'in' AND kind = %s AND resolved_at IS NULL

@@ -6,6 +6,16 @@ from django.db.models.functions import Now
 
 from .incident import Direction
 
+SYSTEM = "msh"
+"""The actor of what the MSH does by itself."""
+
+
+class HistoryQuerySet(models.QuerySet["History"]):
+    def by_persons(self, name: str = "") -> "HistoryQuerySet":
+        """What operators did, all of them or the one of this name: an index has these rows only."""
+        acts = self.exclude(actor=SYSTEM)
+        return acts.filter(actor=name) if name else acts
+
 
 class History(models.Model):
     """One row per transition of a message or a lane, and per act of an operator.
@@ -18,7 +28,7 @@ class History(models.Model):
         LINK = "link"
 
     at = models.DateTimeField(db_default=Now())
-    actor = models.CharField(max_length=150, db_default="msh")
+    actor = models.CharField(max_length=150, db_default=SYSTEM)
     partner = models.ForeignKey(
         "partners.Partner", on_delete=models.PROTECT, db_constraint=False, db_index=False
     )
@@ -29,6 +39,8 @@ class History(models.Model):
     from_state = models.CharField(max_length=16, blank=True)
     to_state = models.CharField(max_length=16, blank=True)
     detail = models.TextField(blank=True)
+
+    objects = HistoryQuerySet.as_manager()
 
     class Meta:
         verbose_name_plural = "history"
@@ -41,6 +53,12 @@ class History(models.Model):
                 fields=["partner", "direction", "id"],
                 condition=models.Q(subject="link"),
                 name="history_of_link",
+            ),
+            models.Index(
+                fields=["id"], condition=~models.Q(actor=SYSTEM), name="history_by_persons"
+            ),
+            models.Index(
+                fields=["actor", "id"], condition=~models.Q(actor=SYSTEM), name="history_by_person"
             ),
         ]
 

@@ -23,6 +23,10 @@ class InboundState(models.TextChoices):
     RELAYED = "relayed", "relayed: sent on and acknowledged"
 
 
+UNACKNOWLEDGED = (InboundState.WITHHELD, InboundState.RELAYING)
+"""Stored, and not acknowledged before the next MSH has acknowledged (D20)."""
+
+
 class InboundMessageQuerySet(MessageQuerySet["InboundMessage"]):
     time = "received_at"
 

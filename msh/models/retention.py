@@ -1,7 +1,7 @@
 """What retention removes: which rows of each kind, and the statements for it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 # The id of a message accepted with number 1 stays, and the last one. After a reset the ids of the
 # earlier run stay until the last number has passed their highest: a late copy of one of them would
@@ -28,12 +28,14 @@ _ID_MAY_GO = """
 _MESSAGE_MAY_GO = """
     AND link.in_flight_id IS DISTINCT FROM message.id
     AND NOT EXISTS (SELECT FROM msh_outboundmessage WHERE corrects_id = message.id)
-    AND NOT EXISTS (
-        SELECT FROM msh_partyevent WHERE message_id = message.id AND delivered_at IS NULL)
     AND (message.sequence_number IS NULL OR EXISTS (
         SELECT FROM msh_outboundmessage later
         WHERE later.link_id = message.link_id
           AND (later.epoch, later.sequence_number) > (message.epoch, message.sequence_number)))
+"""
+_TOLD = """
+    AND NOT EXISTS (
+        SELECT FROM msh_partyevent WHERE message_id = message.id AND delivered_at IS NULL)
 """
 _STORY = """
     msh_history story
@@ -55,7 +57,17 @@ class Removal:
     payload: bool = False
 
 
-KINDS: Mapping[str, Removal] = {
+_OUTBOUND_MESSAGES = Removal(
+    "msh_outboundmessage",
+    "message.id",
+    f"{_MESSAGE.format('outbound')} {_OUTBOUND_ENDED} {_MESSAGE_MAY_GO}",
+    (
+        ("msh_outboundpayload", "message_id"),
+        ("msh_attempt", "message_id"),
+        ("msh_partyevent", "message_id"),
+    ),
+)
+_KINDS = {
     "inbound payloads": Removal(
         "msh_inboundpayload",
         "part.id",
@@ -74,16 +86,7 @@ KINDS: Mapping[str, Removal] = {
         f"{_MESSAGE.format('inbound')} {_INBOUND_ENDED} {_ID_MAY_GO}",
         (("msh_inboundpayload", "message_id"), ("msh_delivery", "message_id")),
     ),
-    "outbound messages": Removal(
-        "msh_outboundmessage",
-        "message.id",
-        f"{_MESSAGE.format('outbound')} {_OUTBOUND_ENDED} {_MESSAGE_MAY_GO}",
-        (
-            ("msh_outboundpayload", "message_id"),
-            ("msh_attempt", "message_id"),
-            ("msh_partyevent", "message_id"),
-        ),
-    ),
+    "outbound messages": _OUTBOUND_MESSAGES,
     "signals": Removal(
         "msh_signal",
         "signal.id",
@@ -109,7 +112,16 @@ KINDS: Mapping[str, Removal] = {
     ),
     "history": Removal("msh_history", "story.id", _STORY),
 }
-"""In the order in which they are removed: the history of a message goes after the message."""
+
+
+def kinds(*, heard: bool) -> Mapping[str, Removal]:
+    """What may be removed, by its name, in the order in which it is: the history of a message goes
+    after the message. `heard`: somebody is told of events, so that one not told yet keeps its
+    message."""
+    if not heard:
+        return _KINDS
+    told = replace(_OUTBOUND_MESSAGES, rows=_OUTBOUND_MESSAGES.rows + _TOLD)
+    return _KINDS | {"outbound messages": told}
 
 
 def count_of(removal: Removal) -> str:

@@ -137,7 +137,7 @@ def _doubted(before: Delivery, reason: str, policy: Policy) -> Step:
 def _resolved(before: Delivery, event: ResolverAnswered, policy: Policy, now: datetime) -> Step:
     match event.verdict:
         case ResolverVerdict.NEW:
-            return _failed(before, "the resolver says that the consumer has it not", policy, now)
+            return replace(before, state=DeliveryState.FAILED, due=now), ()  # it was never tried
         case ResolverVerdict.DUPLICATE:
             return replace(before, state=DeliveryState.COMPLETED, due=now), ()
         case ResolverVerdict.IN_DOUBT:

@@ -19,6 +19,7 @@ class LinkStatus:
     `accepted_*` is the last reliable message it accepted from the asker, None and empty before the
     first. `next_number` is that of its next message to the asker, `in_flight_*` the one that
     waits for the asker's Acknowledgement. `known`: of the MessageIds asked about, which it has.
+    `withheld`: of those it has, which it does not acknowledge before the next MSH does (D20).
     """
 
     accepted_number: int | None
@@ -27,6 +28,7 @@ class LinkStatus:
     in_flight_number: int | None = None
     in_flight_message_id: str = ""
     known: Mapping[str, bool] = field(default_factory=dict)
+    withheld: tuple[str, ...] = ()
 
     @property
     def expected(self) -> int:
@@ -45,6 +47,10 @@ class LinkStatus:
         if message_id == self.accepted_message_id:
             return True
         return self.known.get(message_id)
+
+    def acknowledges(self, message_id: str) -> bool:
+        """Whether it proves by its word what an Acknowledgement of this message would."""
+        return self.has(message_id) is True and message_id not in self.withheld
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +110,20 @@ class Plan:
         """True if there is something to be done on our side."""
         return self.mend in (Mend.REWIND, Mend.ADOPT) or self.completes
 
+    @property
+    def verdict(self) -> str:
+        """What may come of it, in a few words."""
+        risks = [("may lose", self.lost), ("may double", self.doubled)]
+        told = ", ".join(f"{what} {whom}" for what, whom in risks if whom)
+        return told or "loses nothing, doubles nothing"
+
 
 def plan(ours: Sent, theirs: LinkStatus) -> Plan:
     """What has become of the numbers from us to the partner."""
     flying = ours.in_flight_message_id
-    completes = bool(flying) and theirs.has(flying) is True
+    if flying in theirs.withheld:
+        return Plan(Mend.NOTHING, _held_back(ours))
+    completes = bool(flying) and theirs.acknowledges(flying)
     coming = ours.next_number if completes else ours.coming
     if coming == theirs.expected:
         return Plan(Mend.NOTHING, _agreed(ours, completes, coming), completes=completes)
@@ -117,6 +132,13 @@ def plan(ours: Sent, theirs: LinkStatus) -> Plan:
     if theirs.accepted_number is None and ours.after_anchor:
         return _rewind(ours.after_anchor, None)
     return _adopt(ours, theirs, completes)
+
+
+def _held_back(ours: Sent) -> str:
+    return (
+        f"The partner has number {ours.in_flight_number} and sends it on: it acknowledges when the"
+        " MSH behind it has. Wait for that; its operator sees what holds it up."
+    )
 
 
 def _agreed(ours: Sent, completes: bool, coming: int) -> str:

@@ -294,7 +294,9 @@ def _probed(lane: Lane, event: on.ProbeDue, now: datetime) -> Outcome:
 def _retries_reset(lane: Lane, event: on.RetriesReset, now: datetime) -> Outcome:
     if lane.in_flight is None:
         raise _illegal(lane, event)
-    return replace(lane, in_flight=replace(lane.in_flight, retries_spent=0)), ()
+    after = replace(lane, in_flight=replace(lane.in_flight, retries_spent=0))
+    # With retries left it is no probe any more: the operator has resumed it (D41).
+    return after, (do.ResolveIncidents(),) if lane.in_flight.probing else ()
 
 
 def _sent_now(lane: Lane, event: on.SendNowRequested, now: datetime) -> Outcome:

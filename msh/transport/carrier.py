@@ -37,7 +37,7 @@ class Carrier:
     """Carries jobs and puts each one, finished, into `results`.
 
     The thread starts with the first `submit` of a process, so a carrier made before a fork is
-    usable after it. `submit`, `free`, `busy` and `close` may be called from any thread.
+    usable after it. Its methods may be called from any thread.
     """
 
     def __init__(
@@ -66,10 +66,16 @@ class Carrier:
     def free(self, partner_id: int) -> int:
         """How many more jobs of this partner would start at once."""
         with self._lock:
-            return max(0, self._at_once_per_partner - self._under_way[partner_id])
+            left = self._at_once_per_partner - self._under_way[partner_id]
+            return max(0, min(left, self._at_once - self._under_way.total()))
+
+    def free_in_all(self) -> int:
+        """How many more jobs of all partners together would start at once."""
+        with self._lock:
+            return max(0, self._at_once - self._under_way.total())
 
     def busy(self) -> set[int]:
-        """The partners without a free place."""
+        """The partners without a place of their own left."""
         with self._lock:
             return {
                 partner_id

@@ -25,7 +25,9 @@ def write(status: LinkStatus) -> bytes:
                 "in_flight_message_id": status.in_flight_message_id,
             },
             "known": dict(status.known),
-        }
+            "withheld": list(status.withheld),
+        },
+        ensure_ascii=False,
     ).encode()
 
 
@@ -45,7 +47,16 @@ def read(document: bytes) -> LinkStatus:
         in_flight_number=_number(sending, "in_flight_number"),
         in_flight_message_id=_text(sending, "in_flight_message_id"),
         known={str(name): has is True for name, has in known.items()},
+        withheld=_withheld(whole),
     )
+
+
+def _withheld(whole: dict[str, Any]) -> tuple[str, ...]:
+    """Absent where the MSH that answers routes nothing."""
+    names = whole.get("withheld", [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise Unreadable("the link status has a withheld that is no list of MessageIds")
+    return tuple(names)
 
 
 def _object(whole: Any, name: str) -> dict[str, Any]:

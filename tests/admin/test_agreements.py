@@ -9,13 +9,17 @@ from typing import Any
 import pytest
 from django.contrib.messages import get_messages
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from pytest_django import Settings
 
-from msh.admin.exchange import IMPORT
+from msh.admin.exchange import IMPORT, LIMIT
+from msh.flows import configure
+from msh.flows.advance import Actor
 from msh.flows.connection import check
-from msh.models import Attempt, History
+from msh.models import Attempt, History, SettingChange
 from partners import setup
 from partners.export import exported, preview
 from partners.models import Agreement, OwnIdentity, Partner, Route
@@ -152,10 +156,12 @@ def offer(client: Client, document: Any, **fields: str) -> Any:
     return client.post(IMPORT_PAGE, {"file": SimpleUploadedFile("x.json", content), **fields})
 
 
-def confirm(client: Client, shown: Any) -> Any:
-    """Send what the page holds, line breaks as a browser does."""
-    seen = shown.context["preview"].before.replace("\n", "\r\n")
-    return client.post(IMPORT_PAGE, {"text": shown.context["text"], "seen": seen})
+def confirm(client: Client, shown: Any, reason: str = "agreed on Monday") -> Any:
+    """Send what the page holds, in the form's own encoding."""
+    assert shown.content.decode().count('enctype="multipart/form-data"') == 2
+    seen = shown.context["preview"].seen
+    sent = {"text": shown.context["text"], "seen": seen, "reason": reason}
+    return client.post(IMPORT_PAGE, sent)
 
 
 def with_timeout(seconds: int) -> dict[str, Any]:
@@ -210,6 +216,21 @@ def test_an_import_is_a_diff_before_it_is_applied(importer: Client) -> None:
     assert Agreement.objects.filter(timeout=7).count() == 1
     assert not Partner.objects.filter(outbound_link=None).exists()
     assert "updated (timeout)" in " ".join(str(m) for m in get_messages(applied.wsgi_request))
+    change = SettingChange.objects.get()
+    assert (change.actor, change.before, change.after, change.reason) == (
+        "ada", {"timeout": 60}, {"timeout": 7}, "agreed on Monday",
+    )  # fmt: skip
+
+
+def test_an_import_takes_a_reason(importer: Client) -> None:
+    configured()
+    shown = offer(importer, with_timeout(7))
+
+    again = confirm(importer, shown, reason=" ")
+
+    assert "say why" in again.content.decode()
+    assert not Agreement.objects.filter(timeout=7).exists()
+    assert confirm(importer, again).status_code == 302
 
 
 def test_what_has_changed_meanwhile_is_shown_again(importer: Client) -> None:
@@ -221,6 +242,31 @@ def test_what_has_changed_meanwhile_is_shown_again(importer: Client) -> None:
 
     assert "Meanwhile something has changed" in again.content.decode()
     assert not Agreement.objects.filter(timeout=7).exists()
+
+
+def test_a_document_larger_than_a_usual_form_is_applied(importer: Client) -> None:
+    configured()
+    document = with_timeout(7)
+    document["partners"][0]["allowed_networks"] = "192.0.2.0/24" + " " * (LIMIT // 2 + 100_000)
+
+    applied = confirm(importer, offer(importer, document))
+
+    assert applied.status_code == 302
+    assert Agreement.objects.filter(timeout=7).count() == 1
+
+
+def test_nobody_changes_what_was_seen_before_it_is_applied() -> None:
+    """The comparison and the act are one transaction that keeps other writers out."""
+    configured()
+    document = with_timeout(7)
+    shown = preview(document)
+
+    with CaptureQueriesContext(connection) as queries:
+        configure.apply(document, Actor("ada", "agreed"), shown.seen)
+
+    statements = [query["sql"] for query in queries]
+    (lock,) = [n for n, sql in enumerate(statements) if sql.startswith("LOCK TABLE")]
+    assert not [sql for sql in statements[:lock] if sql.startswith(("SELECT", "UPDATE"))]
 
 
 def test_nothing_to_change_offers_no_button(importer: Client) -> None:

@@ -57,9 +57,15 @@ def written(at: datetime) -> str:
     return timezone.localtime(at).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def confirm(client: Client, verb: str = "resume", counted: int = 3, **fields: Any) -> Any:
-    data = {"verb": verb, "since": written(an_hour_ago()), "counted": counted, "reason": "back"}
-    return client.post(NEW, {**data, **fields})
+def confirm(client: Client, verb: str = "resume", **fields: Any) -> Any:
+    since = an_hour_ago().replace(microsecond=0)
+    data = {"verb": verb, "since": written(since), "seen": bulk.seen(verb, since)}
+    return client.post(NEW, {**data, "reason": "back", **fields})
+
+
+def start() -> None:
+    since = an_hour_ago()
+    bulk.start(BulkVerb.RESUME, since, bulk.seen(BulkVerb.RESUME, since), ANN)
 
 
 def said(response: Any) -> str:
@@ -113,7 +119,7 @@ def test_what_was_parked_since_is_run_again(supervisor: Client) -> None:
             ended_at=timezone.now(),
         )
 
-    confirm(supervisor, verb="run-again", counted=2)
+    confirm(supervisor, verb="run-again")
     assert bulk.run() == 2
 
     left = Delivery.objects.order_by("message__pk").values_list("state", flat=True)
@@ -136,12 +142,56 @@ def test_what_is_not_possible_is_listed_with_its_reason(
     assert "it is not suspended" in str(results.rows[0][2])
 
 
-def test_what_came_meanwhile_is_not_done_unseen(supervisor: Client, suspended: list[World]) -> None:
-    response = confirm(supervisor, counted=2)
+def test_other_rows_than_those_seen_are_not_touched(
+    supervisor: Client, suspended: list[World]
+) -> None:
+    """As many, but another partner."""
+    seen = bulk.seen("resume", an_hour_ago())
+    operate.resume(suspended[0].there, ANN)
+    OutboundLink.objects.filter(pk=suspended[3].link.pk).update(suspended_since=timezone.now())
 
-    assert "There were 2, now there are 3: look again." in said(response)
+    response = confirm(supervisor, seen=seen)
+
+    assert "These are not the rows that you saw, but 3: look again." in said(response)
     assert response.context["counted"] == 3
     assert not BulkJob.objects.exists()
+
+
+def test_a_preview_is_confirmed_as_it_is_sent(supervisor: Client, suspended: list[World]) -> None:
+    query = {"verb": "resume", "since": written(an_hour_ago())}
+    page = supervisor.get(NEW, query)
+    hidden = f'<input type="hidden" name="seen" value="{page.context["seen"]}">'
+    assert hidden in page.content.decode()
+
+    supervisor.post(NEW, {**query, "seen": page.context["seen"], "reason": "back"})
+
+    assert BulkJob.objects.get().total == 3
+
+
+def test_blanks_are_no_reason_and_the_preview_stays(
+    supervisor: Client, suspended: list[World]
+) -> None:
+    response = confirm(supervisor, reason="  ")
+
+    assert "say why" in said(response)
+    assert response.context["counted"] == 3
+
+
+def test_the_page_of_a_job_that_has_ended_is_shown_as_a_whole(
+    supervisor: Client, suspended: list[World]
+) -> None:
+    confirm(supervisor)
+    page = reverse("admin:msh_bulkjob_change", args=[BulkJob.objects.get().pk])
+    polled = {"HX-Request": "true"}
+    running = supervisor.get(page, headers=polled)
+    assert "HX-Refresh" not in running
+    assert 'hx-trigger="every 3s"' in running.content.decode()
+
+    bulk.run()
+
+    ended = supervisor.get(page, headers=polled)
+    assert ended["HX-Refresh"] == "true"
+    assert "every 3s" not in ended.content.decode()
 
 
 def test_a_cancelled_job_begins_no_more(supervisor: Client, suspended: list[World]) -> None:
@@ -154,6 +204,7 @@ def test_a_cancelled_job_begins_no_more(supervisor: Client, suspended: list[Worl
     assert states(suspended) == ["suspended"] * 4
     job.refresh_from_db()
     assert (job.state, job.cancelled_by) == ("cancelled", "sue")
+    assert job.cancel_reason == "wrong hour"
     page = supervisor.get(reverse("admin:msh_bulkjob_change", args=[job.pk]))
     assert "not begun" in page.content.decode()
     again = submit(supervisor, reverse("admin:msh_bulkjob_cancel", args=[job.pk]))
@@ -163,7 +214,7 @@ def test_a_cancelled_job_begins_no_more(supervisor: Client, suspended: list[Worl
 def test_it_goes_on_where_it_was_left(
     suspended: list[World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bulk.start(BulkVerb.RESUME, an_hour_ago(), 3, ANN)
+    start()
     monkeypatch.setattr(bulk, "SLICE", -1.0)
     assert bulk.run() == 0
     monkeypatch.setattr(bulk, "SLICE", 10.0)
@@ -188,13 +239,17 @@ def test_a_row_that_the_database_refuses_waits_and_stops_no_other(
             raise OperationalError("canceling statement due to lock timeout")
         return resume(partner, actor)
 
-    bulk.start(BulkVerb.RESUME, an_hour_ago(), 3, ANN)
+    start()
     monkeypatch.setattr(operate, "resume", locked)
     assert bulk.run() == 2
     assert BulkJob.objects.get().state == "running"
+    waits = BulkItem.objects.get(done=None)
+    assert waits.detail.endswith("canceling statement due to lock timeout")
 
     monkeypatch.setattr(operate, "resume", resume)
     assert bulk.run() == 1
+    waits.refresh_from_db()
+    assert (waits.done, waits.detail) == (True, "")
     assert BulkJob.objects.get().state == "done"
 
 

@@ -10,12 +10,22 @@ from django.urls import reverse
 from django.utils import timezone
 
 from msh.admin.content import SHOWN, file_name
+from msh.flows import operate
 from msh.flows.submit import submit
-from msh.models import Attempt, History, InboundMessage, OutboundMessage, OutboundPayload
+from msh.models import (
+    Attempt,
+    History,
+    InboundLink,
+    InboundMessage,
+    Incident,
+    OutboundLink,
+    OutboundMessage,
+    OutboundPayload,
+)
 from msh.protocol.message import Payload
 from tests.flows.world import LOST, World, make_world
 
-from .conftest import client_of
+from .conftest import client_of, suspended_world
 
 pytestmark = pytest.mark.django_db
 
@@ -285,3 +295,33 @@ def test_duplicates_are_counted(reader: Client) -> None:
     assert received.duplicates == 1
     (timeline, *_) = change.context["tables"]
     assert "DuplicateArrived" in [row[1] for row in timeline.rows]
+
+
+def test_words_of_others_turn_nothing_around_them(administrator: Client) -> None:
+    """Names in the header and descriptions of Errors, on the pages of links and in dialogs."""
+    turned = "gpj\u202eexe"
+    world = suspended_world(queued=0)
+    world.submit()
+    OutboundMessage.objects.filter(state="in_flight").update(action=turned)
+    waiting = OutboundMessage.objects.filter(state="queued")
+    waiting.update(service_interface=turned, message_id=f"id-{turned}")
+    OutboundLink.objects.update(suspended_detail=f"ERROR: {turned}")
+    operate.open_links(world.here)
+    inbound = InboundLink.objects.get(partner=world.here)
+    now = timezone.now()
+    Incident.objects.create(
+        partner=world.here, direction="in", kind="sequence_gap", detail=turned,
+        opened_at=now, last_at=now,
+    )  # fmt: skip
+    queued = OutboundMessage.objects.get(state="queued")
+    pages = {
+        "link": reverse("admin:msh_outboundlink_change", args=[world.link.pk]),
+        "links": reverse("admin:msh_outboundlink_changelist"),
+        "inbound link": reverse("admin:msh_inboundlink_change", args=[inbound.pk]),
+        "dialog": reverse("admin:msh_outboundmessage_cancel", args=[queued.pk]),
+    }
+
+    texts = {name: administrator.get(where).content.decode() for name, where in pages.items()}
+
+    assert [name for name, text in texts.items() if "\u202e" in text] == []
+    assert [name for name, text in texts.items() if "gpj\\u202eexe" not in text] == []

@@ -106,7 +106,7 @@ def test_the_strip_has_every_partner_the_worst_first(onlooker: Client) -> None:
     """Also those that have exchanged nothing yet."""
     unused = make_world()
     suspended = suspended_world()
-    operate.open_missing_links()
+    advance.open_missing_links()
 
     strip = onlooker.get(PAGE).context["strip"]
 

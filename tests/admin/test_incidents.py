@@ -8,7 +8,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from msh.models import History, Incident
+from msh.models import History, Incident, hot
 from tests.flows.world import make_world
 
 from .conftest import client_of, suspended_world
@@ -35,6 +35,17 @@ def resolve(client: Client, incident: Incident, reason: str = "they resent it") 
 
 def said(response: Any) -> str:
     return " ".join(str(message) for message in get_messages(response.wsgi_request))
+
+
+def test_an_open_incident_names_the_message_of_its_last_detail() -> None:
+    partner, now = make_world().here, timezone.now()
+    for number in (5, 6):
+        what = (partner.pk, "in", "sequence_gap", f"m-{number}", f"number {number} out of turn")
+        hot.run((hot.OPEN_INCIDENT, (*what, now, now)))
+
+    incident = Incident.objects.get()
+    assert (incident.count, incident.message_id) == (2, "m-6")
+    assert incident.detail == "number 6 out of turn"
 
 
 def test_resolve_keeps_who_and_why(keeper: Client) -> None:

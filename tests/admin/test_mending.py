@@ -4,14 +4,19 @@ from typing import Any
 
 import pytest
 from django.contrib.messages import get_messages
+from django.db import transaction
 from django.test import Client
 from django.urls import reverse
 
+from msh.admin.mending import Cancel
 from msh.flows import resynchronise
+from msh.flows.advance import Actor, Lanes
 from msh.flows.link_status import NoStatus
+from msh.flows.operate import NotPossible
 from msh.models import History, InboundLink, OutboundLink, OutboundMessage
+from msh.protocol.events import AckReceived
 from msh.protocol.resynchronisation import LinkStatus
-from tests.flows.world import make_world
+from tests.flows.world import World, make_world
 
 from . import conftest
 from .conftest import client_of, suspended_world, waiting_world
@@ -59,6 +64,21 @@ def test_a_verdict_is_required_and_one_that_is_not_proven_refused(mender: Client
     response = submit(mender, "cancel", world.link, verdict="not_received")
     assert "nobody proves that it was not received" in said(response)
     assert OutboundMessage.objects.get().state == "in_flight"
+
+
+def test_only_the_message_that_the_dialog_named_is_cancelled() -> None:
+    """It is acknowledged, and the next one put in flight, between the look and the act."""
+    world = waiting_world()
+    world.submit()
+    seen = OutboundLink.objects.select_related("partner", "in_flight").get(pk=world.link.pk)
+    assert seen.in_flight is not None
+    acknowledge(world, seen.in_flight.message_id)
+    assert world.link.in_flight not in (None, seen.in_flight)
+
+    with pytest.raises(NotPossible, match="is Acknowledged"):
+        Cancel().act(seen, Actor("max", "agreed by telephone"), verdict="received")
+
+    assert not OutboundMessage.objects.filter(state="cancelled").exists()
 
 
 def test_the_sequence_is_reset_when_nothing_is_in_flight(mender: Client) -> None:
@@ -128,6 +148,13 @@ def test_a_queued_message_is_cancelled_on_its_page(mender: Client) -> None:
     assert world.link.in_flight == flying
     viewer = client_of("vera", "view_outboundmessage")
     assert submit(viewer, "cancel", queued).status_code == 403
+
+
+def acknowledge(world: World, message_id: str) -> None:
+    with transaction.atomic():
+        lanes = Lanes.lock([world.there.pk])
+        lanes.step(world.there.pk, AckReceived(message_id))
+        lanes.write()
 
 
 def page_of(client: Client, message: OutboundMessage) -> str:

@@ -269,7 +269,7 @@ def test_the_sidebar_shows_only_what_the_user_may_see() -> None:
 
 
 def test_users_are_managed_in_the_same_clothes(administrator: Client) -> None:
-    fields = {"username": "newcomer", "usable_password": "false"}
+    fields = {"username": "newcomer", "usable_password": "false", "reason": "new here"}
     add = reverse("admin:auth_user_add")
     assert administrator.get(add).status_code == 200
 

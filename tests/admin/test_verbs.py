@@ -85,6 +85,8 @@ def test_reset_retries_keeps_the_deadline(operator: Client) -> None:
     submit(operator, "reset_retries", world.link)
 
     assert (world.link.retries_spent, world.link.due) == (0, due)
+    act = History.objects.get(event="RetriesReset")
+    assert act.detail == "retries spent 3 → 0; partner is back"
 
 
 def test_send_now_sends_another_copy_and_spends_nothing(operator: Client) -> None:

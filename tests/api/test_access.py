@@ -12,7 +12,8 @@ from msh.models import ApiToken
 from tests.admin.conftest import client_of
 from tests.api.application import Answer, Application, order
 from tests.api.conftest import Tokens
-from tests.flows.world import World
+from tests.delivery.desk import receive
+from tests.flows.world import World, make_world
 
 pytestmark = pytest.mark.django_db
 
@@ -99,6 +100,25 @@ def test_method_that_is_none(shop: Application) -> None:
     assert_problem(shop.ask("DELETE", "messages"), 405, "DELETE")
 
 
+@pytest.mark.parametrize(
+    "accept", ["application/xml", "application/pdf;q=0.5", "text/*", "nonsense"]
+)
+def test_answer_comes_in_the_one_type_there_is(
+    world: World, shop: Application, accept: str
+) -> None:
+    payload = {"content": "<a/>", "content_type": "application/xml"}
+    shop.post("messages", order(world, "m-1", payloads=[payload]))
+    (received,) = receive(make_world())
+    for path, content_type in {
+        "messages": "application/json",
+        "messages/m-1/payloads/1": "application/xml",
+        f"inbound/{received.pk}/payloads/1": "application/xml",
+        "messages/m-2": "application/problem+json",
+    }.items():
+        answer = shop.ask("GET", path, headers={"Accept": accept})
+        assert (answer.content_type, answer.status) in {(content_type, 200), (content_type, 404)}
+
+
 def test_body_in_chunks_is_refused(shop: Application) -> None:
     headers = {"Transfer-Encoding": "chunked"}
     answer = shop.ask("POST", "messages", b"{}", "application/json", headers=headers)
@@ -155,6 +175,7 @@ def test_name_is_given_once() -> None:
 
 
 def made_in_console(client: Client, **values: Any) -> str:
+    values["reason"] = "the test says so"
     response = client.post("/admin/msh/apitoken/add/", values, follow=True)
     return str(response.content.decode())
 
@@ -168,7 +189,7 @@ def test_console_shows_the_secret_once(administrator: Client) -> None:
     again = administrator.get("/admin/msh/apitoken/").content.decode()
     assert "shop" in again
     assert rest.split()[0] not in again
-    administrator.post(f"/admin/msh/apitoken/{token.pk}/delete/", {"post": "yes"})
+    administrator.post(f"/admin/msh/apitoken/{token.pk}/delete/", {"post": "yes", "reason": "lost"})
     assert Application(rest.split()[0]).get("messages").status == 401
 
 

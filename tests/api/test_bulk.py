@@ -2,12 +2,14 @@
 
 import gzip
 import json
+import tracemalloc
 import zlib
 from typing import Any
 
 import pytest
 
 from msh.api import bulk
+from msh.api.problems import TooLarge
 from msh.models import History, OutboundMessage, OutboundPayload
 from partners.models import Partner
 from tests.api.application import Application, order, results
@@ -134,9 +136,32 @@ def test_wrong_line_is_refused_for_what_one_alone_is(
     wrong = {**order(world, "m-2"), **changed}
     answer = shop.bulk([order(world, "m-1"), wrong, order(world, "m-3")])
     assert results(answer) == ["accepted", "refused", "accepted"]
-    assert answer.lines[1]["message_id"] == wrong["message_id"]
+    assert answer.lines[1]["message_id"][:255] == wrong["message_id"][:255]
     assert said in answer.lines[1]["reason"]
     assert kept() == ["m-1", "m-3"]
+
+
+@pytest.mark.parametrize(
+    "field", ["tpa_id", "partner", "message_id", "action", "semantics", "x" * 1000, "content_type"]
+)
+def test_reason_does_not_repeat_what_is_large(world: World, shop: Application, field: str) -> None:
+    large = "€" * 100_000
+    changed = {"payloads": [{"content": "", field: large}]} if "_type" in field else {field: large}
+    wrong = {**order(world, "m-1"), **changed}
+    answer = shop.bulk([wrong])
+    assert results(answer) == ["refused"]
+    assert len(answer.content) < 3000
+    alone = shop.post("messages", wrong)
+    assert alone.status == 422
+    assert len(alone.content) < 3000
+
+
+def test_refused_line_names_its_message(world: World, shop: Application) -> None:
+    names = ["m" * 255, "m" * 256]
+    told = [
+        line["message_id"] for line in shop.bulk(order(world, n, action="") for n in names).lines
+    ]
+    assert told == ["m" * 255, "m" * 255 + "…"]
 
 
 def test_line_without_a_message_id(world: World, shop: Application) -> None:
@@ -189,6 +214,21 @@ def test_gzip_bomb_is_stopped(world: World, shop: Application) -> None:
 
 def test_body_that_is_too_large(shop: Application) -> None:
     assert_problem(shop.bulk_body(b" " * (32 * 1024 * 1024 + 1)), 413, "33554432 bytes")
+
+
+@pytest.mark.parametrize("gzipped", [False, True])
+def test_millions_of_lines_take_little_memory(gzipped: bool) -> None:
+    body = b"xx\n" * 4_000_000
+    lines = bulk.Lines(gzip.compress(body) if gzipped else body, gzipped)
+    del body
+    tracemalloc.start()
+    try:
+        with pytest.raises(TooLarge, match="at most 5000 lines"):
+            list(lines)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 16 * 1024 * 1024
 
 
 @pytest.mark.parametrize("cut", [1, 30])
@@ -246,11 +286,34 @@ def test_partner_that_is_closed_to_applications(world: World, shop: Application)
     shop.bulk([order(world, "m-1")])
     Partner.objects.filter(pk=world.there.pk).update(accepts=False)
 
-    answer = shop.bulk([order(world, "m-1"), order(world, "m-2"), order(other, "m-3")])
+    lines = [order(world, "m-1"), order(world, "m-2"), order(other, "m-3"), order(world, "m-4")]
+    answer = shop.bulk(lines)
 
-    assert results(answer) == ["known", "refused", "accepted"]
+    assert results(answer) == ["known", "not_now", "accepted", "not_now"]
     assert "closed to applications" in answer.lines[1]["reason"]
     assert kept() == ["m-1", "m-3"]
+    Partner.objects.filter(pk=world.there.pk).update(accepts=True)
+    assert results(shop.bulk(lines)) == ["known", "accepted", "known", "accepted"]
+    assert kept() == ["m-1", "m-3", "m-2", "m-4"]
+
+
+def test_partner_that_is_opened_meanwhile_stays_closed_to_the_request(
+    world: World, shop: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a line would overtake the one that was put off."""
+    Partner.objects.filter(pk=world.there.pk).update(accepts=False)
+    read = bulk._read
+
+    def read_and_open(line: bytes) -> Any:
+        if b"m-2" in line:
+            assert Partner.objects.filter(pk=world.there.pk).update(accepts=True)
+        return read(line)
+
+    monkeypatch.setattr(bulk, "_BLOCK_LINES", 1)
+    monkeypatch.setattr(bulk, "_read", read_and_open)
+    lines = [order(world, "m-1"), order(world, "m-2")]
+    assert results(shop.bulk(lines)) == ["not_now", "not_now"]
+    assert results(shop.bulk(lines)) == ["accepted", "accepted"]
 
 
 def test_statements_do_not_grow_with_the_lines(

@@ -1,5 +1,6 @@
 """Bulk requests in each other's way: nothing doubled, nothing halved, tried once more, then 503."""
 
+import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -7,7 +8,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 
 from msh.flows import submit_many
 from msh.models import History, OutboundMessage, OutboundPayload
@@ -148,7 +149,7 @@ def test_second_time_in_the_way_is_not_now(
         wait_until(waits_for_a_lock, what="the second try")
         other.commit()
         refused = answer.result()
-    assert_problem(refused, 503, "nothing was kept")
+    assert_problem(refused, 503, "Others write the same: nothing was kept")
     assert int(refused.headers["Retry-After"]) >= 1
     assert sorted(kept(world)) == ["m-1", "m-2"], "those of the other only"
     assert results(shop.bulk([order(world, "m-3")])) == ["accepted"]
@@ -161,7 +162,7 @@ def test_lock_that_is_held_for_long(
         keep(other, world, "m-2")
         refused = ask(threads, shop, [order(world, f"m-{n}") for n in (1, 2)]).result()
         other.rollback()
-    assert_problem(refused, 503, "nothing was kept")
+    assert_problem(refused, 503, "send the same again")
     assert kept(world) == []
 
 
@@ -174,9 +175,39 @@ def test_failure_before_the_commit_leaves_nothing(
 
     monkeypatch.setattr(submit_many, "reach", fail)
     lines = [order(world, f"m-{n}") for n in range(1200)]
-    assert_problem(shop.bulk(lines), 503, "nothing was kept")
+    assert_problem(shop.bulk(lines), 503, "send the same again")
     assert kept(world) == []
     assert OutboundPayload.objects.count() == History.objects.count() == 1
+
+
+@pytest.mark.requirement("001-14", "001-15")
+@pytest.mark.parametrize("address", ["messages", "messages/bulk"])
+def test_connection_that_is_lost_after_the_commit(
+    world: World,
+    shop: Application,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    address: str,
+) -> None:
+    """It was kept, so nobody may say that it was not."""
+
+    def lost(*_: object) -> None:
+        raise OperationalError("server closed the connection unexpectedly")
+
+    in_bulk = address == "messages/bulk"
+    broken = "msh.flows.submit_many.nudge" if in_bulk else "msh.api.messages._document"
+    monkeypatch.setattr(broken, lost)
+    body = json.dumps(order(world, "m-1")).encode()
+    content_type = "application/x-ndjson" if in_bulk else "application/json"
+    answer = shop.ask("POST", address, body, content_type)
+    assert_problem(answer, 503, "send the same again")
+    assert "kept" not in answer.json["detail"]
+    assert kept(world) == ["m-1"]
+    assert "server closed the connection" in caplog.text
+    monkeypatch.undo()
+    again = shop.ask("POST", address, body, content_type)
+    assert again.status == 200
+    assert kept(world) == ["m-1"]
 
 
 def test_submit_is_in_nobodys_way(

@@ -2,6 +2,7 @@
 
 import base64
 from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
 from typing import Any
 
 import pytest
@@ -124,6 +125,45 @@ def test_form_that_is_wrong(
     assert (answer.status_code, answer.json()["field"]) == (422, field)
 
 
+@pytest.mark.requirement("001-04")
+def test_disk_that_takes_no_file_is_not_the_applications_fault(
+    world: World, shop: Application, settings: Any, tmp_path: Any
+) -> None:
+    settings.FILE_UPLOAD_MAX_MEMORY_SIZE = 0
+    settings.FILE_UPLOAD_TEMP_DIR = tmp_path / "none"
+    values = {key: value for key, value in order(world, "m-1").items() if key != "payloads"}
+    answer = form(shop, **values, payload=BytesIO(b"<order/>"))
+    assert (answer.status_code, answer.json()["status"]) == (503, 503)
+    assert int(answer.headers["Retry-After"]) >= 1
+    settings.FILE_UPLOAD_TEMP_DIR = tmp_path
+    assert form(shop, **values, payload=BytesIO(b"<order/>")).status_code == 201
+    assert form(shop, **values, document=BytesIO(b"<order/>")).status_code == 422
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("address", ["messages", "messages/bulk", "deliveries/take"])
+def test_body_that_ends_in_the_middle(
+    shop: Application, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    def hung_up(*_: object) -> bytes:
+        raise ConnectionResetError("connection reset by peer")
+
+    monkeypatch.setattr("django.test.client.FakePayload.read", hung_up)
+    content_type = "application/x-ndjson" if address.endswith("bulk") else "application/json"
+    answer = shop.ask("POST", address, b"{}", content_type)
+    assert_problem(answer, 400, "connection reset")
+
+
+def test_error_of_ours_is_not_the_applications_fault(
+    world: World, shop: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def endless(*_: object) -> None:
+        raise RecursionError("maximum recursion depth exceeded")
+
+    monkeypatch.setattr("msh.api.messages.prepared", endless)
+    assert_problem(shop.post("messages", order(world, "m-1")), 500)
+
+
 WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"tpa_id": "tpa-9"}, "tpa_id", "no agreement tpa-9"),
     ({"tpa_id": None}, "tpa_id", "text, not null"),
@@ -203,7 +243,7 @@ def test_store_that_does_not_answer(
 
     monkeypatch.setattr("msh.flows.advance.submitted", cut)
     answer = shop.post("messages", order(world, "m-1"))
-    assert_problem(answer, 503, "nothing was kept")
+    assert_problem(answer, 503, "send the same again")
     assert int(answer.headers["Retry-After"]) >= 1
     monkeypatch.undo()
     assert shop.post("messages", order(world, "m-1")).status == 201

@@ -11,6 +11,7 @@ from msh.models import BulkJob, Incident, OutboundMessage
 from msh.protocol.lane import LaneState
 from msh.protocol.message import Payload
 from tests.browser.console import Console, user_with
+from tests.browser.test_access import grave_violations
 from tests.browser.test_verbs import page_of, suspended, use
 from tests.exchange.pair import WAITS, PairFactory
 from tests.waiting import wait_until
@@ -92,6 +93,46 @@ def test_all_suspended_since_are_resumed_at_once(console: Console, pair: PairFac
         row = page.get_by_role("row").filter(has_text=one.partner.name)
         expect(row).to_contain_text("done")
         assert one.link.state == LaneState.WAITING
+
+
+def test_a_running_job_is_cancelled_at_leisure(console: Console) -> None:
+    """The page is brought up to date under the open dialog, which stays as it is. The job has no
+    row that a worker could begin."""
+    job = BulkJob.objects.create(
+        verb="resume", since=timezone.now(), started_at=timezone.now(), actor="ann", reason="back",
+        total=9, done=1,
+    )  # fmt: skip
+    page = page_of(console, "Supervisor", job)
+    expect(page.get_by_text("1 of 9 dealt with")).to_be_visible()
+    assert grave_violations("bulk job", page) == []
+
+    page.get_by_role("link", name="Cancel the job").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Reason").fill("the wrong ")
+    BulkJob.objects.filter(pk=job.pk).update(done=2)
+    expect(page.get_by_text("2 of 9 dealt with")).to_be_attached()
+    expect(dialog.get_by_label("Reason")).to_be_focused()
+    page.keyboard.type("partners")
+    dialog.get_by_role("button", name="Cancel the job").click()
+
+    expect(page.get_by_text("The job is cancelled")).to_be_visible()
+    job.refresh_from_db()
+    assert (job.state, job.cancel_reason) == ("cancelled", "the wrong partners")
+
+
+def test_a_job_that_ends_shows_its_results(console: Console) -> None:
+    job = BulkJob.objects.create(
+        verb="resume", since=timezone.now(), started_at=timezone.now(), actor="ann", reason="back",
+        total=1,
+    )  # fmt: skip
+    page = page_of(console, "Supervisor", job)
+    expect(page.get_by_text("0 of 1 dealt with")).to_be_visible()
+
+    job.items.create(key=1, label="acme", done=False, detail="it is not suspended")
+    BulkJob.objects.filter(pk=job.pk).update(refused=1, state="done", ended_at=timezone.now())
+
+    expect(page.get_by_role("cell", name="it is not suspended")).to_be_visible()
+    expect(page.get_by_role("link", name="Cancel the job")).to_have_count(0)
 
 
 def test_an_incident_is_taken_and_written_about(console: Console, pair: PairFactory) -> None:

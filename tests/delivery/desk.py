@@ -30,6 +30,9 @@ class Carried:
     def free(self, key: int) -> int:
         return self.places - sum(job.partner_id == key for job in self.jobs)
 
+    def free_in_all(self) -> int:
+        return 256 - len(self.jobs)
+
     def under_way(self) -> int:
         return len(self.jobs)
 

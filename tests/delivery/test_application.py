@@ -209,6 +209,26 @@ def test_an_address_is_told_by_post_at_least_once(settings: Settings) -> None:
     assert not office.look()
 
 
+def test_no_more_events_are_claimed_than_can_be_posted_at_once(settings: Settings) -> None:
+    settings.MSH_FROM_PARTY_HANDLER = "http://127.0.0.1:9/events"
+    world = make_world()
+    for _ in range(3):
+        world.submit()
+    world.settle()
+    office = Office()
+    office.carried.places = 2
+    assert office.look()
+    assert len(office.carried.jobs) == 2
+    assert not office.look()
+
+    (slow, quick), office.carried.jobs = office.carried.jobs, []
+    office.carried.submit([slow])
+    office.record([Finished(quick, AttemptResult(outcome_of(204), 204))])
+    assert office.look(), "a slow answer holds one place only"
+    assert len(office.carried.jobs) == 2
+    assert PartyEvent.objects.filter(tries=0, delivered_at=None).count() == 2
+
+
 def test_what_was_claimed_by_a_worker_that_died_is_told_again(settings: Settings) -> None:
     settings.MSH_FROM_PARTY_HANDLER = "http://127.0.0.1:9/events"
     world = make_world()

@@ -13,6 +13,7 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
+from msh.admin.delivery import BULK_LIMIT
 from msh.flows import operate
 from msh.flows.advance import Actor
 from msh.flows.pull import Outcome, settle, take
@@ -141,6 +142,52 @@ def test_one_is_decided_in_its_dialog(operator: Client) -> None:
     ]
 
 
+def test_the_dialog_speaks_of_this_message(operator: Client) -> None:
+    first, second = parked(2)
+    run_again = reverse("admin:msh_delivery_run_again", args=[delivery_of(first).pk])
+    dialog = operator.get(run_again).content.decode()
+    number = f"Message {first.sequence_number} of {first.link.partner}, {first.message_id}"
+    assert number in dialog
+    assert "The partner has nothing to do" in dialog
+    assert "out of order" in dialog
+
+    Delivery.objects.filter(message=second).update(state="blocked")
+    InboundMessage.objects.filter(pk=second.pk).update(state="accepted")
+    blocked = reverse("admin:msh_delivery_run_again", args=[delivery_of(second).pk])
+    assert "out of order" not in operator.get(blocked).content.decode()
+
+
+def test_for_ticked_rows_only_what_is_possible_is_offered(
+    operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    messages = parked(3)
+    keys = [delivery_of(message).pk for message in messages]
+    decide_one(operator, messages[0], "mark_completed")
+    data = {"action": "decide_in_bulk", "_selected_action": keys}
+
+    asked = operator.post(LIST, data)
+    offered = dict(asked.context["form"].fields["verb"].choices)
+    assert offered == {
+        "run-again": "Run again (2)",
+        "mark-completed": "Mark completed (2)",
+        "reject": "Reject (2)",
+    }
+
+    monkeypatch.setattr("msh.admin.delivery.BULK_LIMIT", 2)
+    cut = operator.post(LIST, data).content.decode()
+    assert "These are the first 2 of them." in cut
+
+
+def test_as_many_rows_as_may_be_decided_fit_into_a_form(operator: Client) -> None:
+    (message,) = parked(1)
+    keys = [delivery_of(message).pk, *range(-BULK_LIMIT + 1, 0)]
+    data = {"action": "decide_in_bulk", "verb": "mark-completed", "reason": "they have it"}
+
+    operator.post(LIST, {**data, "_selected_action": keys})
+
+    assert state_of(message) == ("delivered", "completed")
+
+
 def test_a_viewer_decides_nothing() -> None:
     viewer = client_of("vera", "view_delivery")
     (message,) = parked(1)
@@ -184,6 +231,7 @@ def test_a_consumer_is_made_in_the_console(admin_client: Client) -> None:
         "on_failure": "park",
         "history": "on",
         "authorization": "Bearer secret",
+        "reason": "the shop takes them",
     }
     answer = admin_client.post(reverse("admin:msh_consumer_add"), form)
     assert answer.status_code == 302, answer.content.decode()

@@ -32,7 +32,7 @@ YEARS_AGO = timezone.now() - timedelta(days=800)
 
 
 def old_world(count: int = 4) -> World:
-    """That many messages, delivered and acknowledged years ago, all told."""
+    """That many messages, delivered and acknowledged years ago. Nobody is told of it."""
     world = make_world()
     consumer(ConsumerKind.IN_PROCESS)
     receive(world, count)
@@ -44,7 +44,6 @@ def old_world(count: int = 4) -> World:
 def age() -> None:
     InboundMessage.objects.filter(delivered_at__isnull=False).update(delivered_at=YEARS_AGO)
     OutboundMessage.objects.filter(completed_at__isnull=False).update(completed_at=YEARS_AGO)
-    PartyEvent.objects.update(delivered_at=YEARS_AGO)
     Signal.objects.update(expires_at=YEARS_AGO)
 
 
@@ -99,12 +98,19 @@ def test_payloads_go_before_their_headers(settings: Settings) -> None:
     assert (removed["outbound payloads"], removed["outbound messages"]) == (4, 0)
 
 
-def test_an_untold_event_keeps_its_message() -> None:
+def test_an_untold_event_keeps_its_message_where_somebody_is_to_be_told(
+    settings: Settings,
+) -> None:
+    settings.MSH_FROM_PARTY_HANDLER = "http://127.0.0.1:9/events"
     old_world()
     first = OutboundMessage.objects.order_by("pk")[0]
-    PartyEvent.objects.filter(message=first).update(delivered_at=None)
+    PartyEvent.objects.exclude(message=first).update(delivered_at=YEARS_AGO)
+    assert prunable()["outbound messages"] == 2
     prune_all()
     assert numbers()[0] == [1, 4]
+    settings.MSH_FROM_PARTY_HANDLER = ""
+    prune_all()
+    assert numbers()[0] == [4]
 
 
 def test_ids_of_the_run_before_a_reset_stay_until_their_numbers_have_passed() -> None:

@@ -47,6 +47,20 @@ def test_a_failed_one_is_taken_again_and_a_rejected_one_is_not() -> None:
     assert Incident.objects.get().count == 1
 
 
+def test_a_consumer_that_is_off_is_given_nothing() -> None:
+    made = consumer(PULL, retry_interval=0)
+    receive(make_world())
+    (one,) = take(made, 1)
+    settle(made, one.delivery, 1, Outcome.FAILED, reason="disk full")
+    receive(make_world())
+    made.enabled = False
+    made.save(update_fields=["enabled"])
+    assert take(made, 10) == []
+    made.enabled = True
+    made.save(update_fields=["enabled"])
+    assert len(take(made, 10)) == 2
+
+
 @pytest.mark.requirement("002-09")
 def test_a_taker_that_vanishes_leaves_a_doubt() -> None:
     made = consumer(PULL)

@@ -62,7 +62,7 @@ def test_many_messages_are_asked_about_in_several_enquiries(itself: Partner) -> 
 def test_it_stands_beside_every_name_of_the_endpoint(peer: Peer, path: str) -> None:
     response = ask(peer, path)
     assert response.status == 200
-    assert set(json.loads(response.body)) == {"accepted", "sending", "known"}
+    assert set(json.loads(response.body)) == {"accepted", "sending", "known", "withheld"}
 
 
 def test_a_stranger_is_told_nothing(peer: Peer) -> None:

@@ -21,7 +21,9 @@ def test_a_worker_dies_in_the_middle_of_a_job(pair: PairFactory, msh: Machine) -
     msh.crash_file.write_text(CrashPoint.BULK_BEFORE_COMMIT)
 
     counted = bulk.count(BulkVerb.RESUME, since)
-    job = bulk.start(BulkVerb.RESUME, since, counted, Actor("ann", "they are back"))
+    job = bulk.start(
+        BulkVerb.RESUME, since, bulk.seen(BulkVerb.RESUME, since), Actor("ann", "they are back")
+    )
 
     wait_until(lambda: not msh.crash_file.exists(), seconds=WAITS, what="the worker's death")
 

@@ -1,5 +1,7 @@
 """What workers and the carrier do, by hand: no process, no socket."""
 
+from dataclasses import dataclass
+
 from django.db import transaction
 
 from msh.flows import advance, drain, receive, transmit
@@ -11,11 +13,28 @@ from partners.models import Partner
 CARRIED = AttemptResult(AttemptOutcome.CARRIED, status=204)
 
 
-def look() -> list[Job]:
+@dataclass(frozen=True)
+class Carrying:
+    """What a carrier has left: so many places in all, and none for the busy partners."""
+
+    left: int = 100
+    busy: frozenset[int] = frozenset()
+
+    def free_in_all(self) -> int:
+        return self.left
+
+    def free(self, partner_id: int) -> int:
+        return 0 if partner_id in self.busy else min(4, self.left)
+
+
+PLENTY = Carrying()
+
+
+def look(carrying: Carrying = PLENTY) -> list[Job]:
     """What the drain does in one look, without the carrier."""
     with transaction.atomic():
-        work = advance.find_work((), (), 4)
-        jobs = drain.claim(work, Room(lambda partner_id: 4))
+        work = advance.find_work((), carrying.busy, 4, carrying.left)
+        jobs = drain.claim(work, Room(carrying))
         work.lanes.write()
     return jobs
 

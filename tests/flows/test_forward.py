@@ -8,8 +8,9 @@ import pytest
 from django.db import transaction
 
 from msh import wire
-from msh.flows import operate
+from msh.flows import operate, resynchronise
 from msh.flows.advance import Actor, Lanes, Switch, owe_error
+from msh.flows.link_status import status_for
 from msh.models import (
     History,
     InboundMessage,
@@ -28,6 +29,7 @@ from msh.transport.job import Job
 from partners.models import Agreement, Partner, Route
 
 from .chain import Chain, make_chain
+from .world import LOST
 
 pytestmark = pytest.mark.django_db
 
@@ -195,6 +197,38 @@ def test_end_to_end_waits_as_long_as_b_asked_the_router_to() -> None:
     assert again.message_id not in chain.stored_at(chain.from_a)
     (error,) = Signal.objects.filter(link__partner=chain.from_a, code="TransientError")
     assert 60 < (error.min_retry_secs or 0) <= 120
+
+
+@pytest.mark.requirement("000-078")
+@pytest.mark.parametrize("sent_on", [False, True])
+def test_end_to_end_the_router_does_not_say_that_it_acknowledges_before_b_has(
+    sent_on: bool,
+) -> None:
+    """B is dead and A's operator resynchronises: what R has stored proves nothing of B."""
+    chain = make_chain(RouteMode.END_TO_END)
+    copy = sent_to_router(chain)
+    message = OutboundMessage.objects.get(link__partner=chain.at_a)
+    if sent_on:
+        chain.end(one(chain.look()), LOST)
+    operate.suspend(chain.at_a, OPERATOR)
+    theirs = status_for(chain.from_a, [message.message_id])
+
+    compared = resynchronise.apply(chain.at_a, theirs, OPERATOR)
+
+    assert theirs.has(message.message_id) is True
+    assert "sends it on" in compared.plan.text
+    message.refresh_from_db()
+    assert (message.state, chain.link(chain.at_a).state) == ("in_flight", "waiting")
+    assert not PartyEvent.objects.exists()
+
+    if sent_on:
+        operate.send_now(chain.at_r, OPERATOR)
+    chain.settle()
+    chain.hand_over(copy)
+    chain.settle()
+    message.refresh_from_db()
+    assert message.state == "acknowledged"
+    assert status_for(chain.from_a, [message.message_id]).acknowledges(message.message_id)
 
 
 @pytest.mark.parametrize("told", ["refused", "cancelled"])

@@ -1,9 +1,12 @@
 """Cancel, reset, rewind, adopt: the rows they leave, in a world of one database."""
 
+from collections.abc import Callable
+from urllib.parse import parse_qs, urlsplit
+
 import pytest
 from django.core.management import CommandError, call_command
 
-from msh.flows import cancel, operate, resynchronise
+from msh.flows import cancel, link_status, operate, resynchronise
 from msh.flows.advance import Actor, Lanes
 from msh.flows.operate import NotPossible
 from msh.models import (
@@ -19,6 +22,8 @@ from msh.models import (
 from msh.protocol.events import AckReceived, Verdict
 from msh.protocol.resynchronisation import LinkStatus, Mend
 from msh.protocol.vocabulary import DeliverySemantics
+from msh.transport import enquiry
+from msh.wire.link_status import write
 from partners.models import Partner
 
 from .byhand import CARRIED
@@ -118,6 +123,76 @@ def test_not_received_is_refused_where_a_byte_has_left_us_or_may_have() -> None:
         assert numbers(world) == [("in_flight", 1)]
 
 
+def answering(
+    world: World, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object] = lambda: None
+) -> None:
+    """Let the partner answer enquiries; `meanwhile` happens when it has looked into its store."""
+
+    def ask(url: str, authorization: str, deadline: float) -> bytes:
+        asked = parse_qs(urlsplit(url).query).get("message_id", [])
+        answer = write(link_status.status_for(world.here, asked))
+        if not asked:  # the last question of an enquiry
+            meanwhile()
+        return answer
+
+    monkeypatch.setattr(enquiry, "ask", ask)
+
+
+@pytest.mark.requirement("000-097")
+def test_not_received_is_taken_where_the_partner_says_that_it_lacks_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """D18."""
+    world = make_world()
+    message = in_flight(world)
+    answering(world, monkeypatch)
+
+    cancel.cancel(message, Verdict.NOT_RECEIVED, ANN)
+    after = world.submit()
+    world.settle()
+
+    assert numbers(world) == [("cancelled", None), ("acknowledged", 1)]
+    assert world.received() == [after.message_id]
+
+
+def test_not_received_is_refused_where_the_partner_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = make_world()
+    message = world.submit()
+    (job,) = world.look()
+    world.hand_over(job)
+    world.end(job)
+    answering(world, monkeypatch)
+    with pytest.raises(NotPossible, match="was received, the partner says"):
+        cancel.cancel(message, Verdict.NOT_RECEIVED, ANN)
+    assert numbers(world) == [("in_flight", 1)]
+
+
+@pytest.mark.parametrize("under_way", ["when asked", "since"])
+def test_not_received_is_not_proven_by_an_answer_that_a_copy_overtakes(
+    monkeypatch: pytest.MonkeyPatch, under_way: str
+) -> None:
+    """The copy is stored and ends after the partner has said that it lacks the message."""
+    world = make_world()
+    if under_way == "when asked":
+        message = world.submit()
+        jobs = world.look()
+    else:
+        message = in_flight(world)
+        jobs = []
+
+    def arrives() -> None:
+        if under_way == "since":
+            operate.send_now(world.there, ANN)
+            jobs.extend(world.look())
+        world.hand_over(jobs[0])
+        world.end(jobs[0])
+
+    answering(world, monkeypatch, arrives)
+    with pytest.raises(NotPossible, match="nobody proves that it was not received"):
+        cancel.cancel(message, Verdict.NOT_RECEIVED, ANN)
+    assert numbers(world) == [("in_flight", 1)]
+
+
 def test_not_received_is_never_proven_of_mail() -> None:
     world = make_world()
     message = in_flight(world, LOST)
@@ -188,7 +263,7 @@ def test_the_sequence_is_reset_with_who_and_why_and_only_when_nothing_is_in_doub
 
     assert (world.link.next_number, world.link.epoch) == (1, 2)
     act = History.objects.get(event="SequenceReset")
-    assert (act.actor, act.detail) == ("ann", "because")
+    assert (act.actor, act.detail) == ("ann", "next number 2 → 1, epoch 1 → 2; because")
 
 
 @pytest.mark.requirement("000-046", "000-047")
@@ -228,6 +303,8 @@ def test_a_reset_that_is_held_or_refused_is_let_in_by_an_operator(setting: str) 
     assert len(world.received()) == 2
 
     resynchronise.allow_reset(world.here, ANN)
+    act = History.objects.get(event="ResetAllowed")
+    assert act.detail == "last accepted 2, number 1 let in: no → yes; because"
     with pytest.raises(NotPossible, match="it is allowed already"):
         resynchronise.allow_reset(world.here, ANN)
     if setting == "refuse":
@@ -309,6 +386,10 @@ def test_a_restored_partner_gets_again_what_it_lost_same_bytes_same_numbers(
     carried = world.settle()
 
     assert compared.plan.mend is Mend.REWIND
+    told = History.objects.get(event="Resynchronised")
+    assert told.actor == "ann"
+    assert told.detail.startswith(f"the partner accepted {kept or 'nothing'}, our next is")
+    assert f"Verdict: {compared.plan.verdict}; because" in told.detail
     again = ids[kept:] + [message.message_id for message in late]
     assert world.received() == ids[:kept] + again
     assert carried >= 2 * len(again)
@@ -462,6 +543,30 @@ def test_a_message_that_the_partner_proves_to_have_is_completed() -> None:
     assert message.state == "acknowledged"
     assert events(message) == [("acknowledged", "")]
     assert world.link.state == "idle"
+
+
+def test_nothing_else_is_done_than_what_was_agreed_to() -> None:
+    """What has happened since the look is found under the lock."""
+    world = make_world()
+    for _ in range(3):
+        world.submit()
+    world.settle()
+    forget_after(world, 2)
+    suspend(world)
+    agreed = resynchronise.compare(world.there, said_by_partner(world)).agreed
+    forget_after(world, 1)
+
+    with pytest.raises(NotPossible, match="no longer as shown"):
+        resynchronise.apply(world.there, said_by_partner(world), ANN, agreed=agreed)
+    with pytest.raises(NotPossible, match="nothing to rewind"):
+        resynchronise.rewind(world.there, LinkStatus(3, last_id(world)), ANN)
+
+    assert world.link.state == "suspended"
+    assert not OutboundMessage.objects.filter(state="rewound").exists()
+
+
+def last_id(world: World) -> str:
+    return OutboundMessage.objects.filter(link=world.link).latest("pk").message_id
 
 
 def test_a_running_link_or_a_copy_under_way_is_not_resynchronised() -> None:

@@ -103,6 +103,34 @@ def test_a_probe_that_is_acknowledged_resumes() -> None:
     assert Incident.objects.get().resolved_by == "msh"
 
 
+def test_a_probe_lets_no_best_effort_message_pass() -> None:
+    """D15: each has one attempt, and the partner is silent."""
+    world, _, first = silent(probe_interval=60)
+    best = world.submit(semantics=DeliverySemantics.BEST_EFFORT)
+    let_age(world)
+    watch.probe()
+    (copy,) = world.look()
+    assert copy.body == first.body
+    best.refresh_from_db()
+    assert best.state == "queued"
+
+    world.hand_over(copy)
+    world.end(copy)
+    world.settle()
+    best.refresh_from_db()
+    assert best.state == "sent"
+
+
+def test_an_operator_who_resets_the_retries_of_a_probe_has_resumed() -> None:
+    world, message, _ = silent(probe_interval=60)
+    let_age(world)
+    watch.probe()
+    operate.reset_retries(world.there, ANN)
+    world.settle()
+    assert told(message) == ["suspended", "acknowledged"]
+    assert not Incident.objects.filter(resolved_at=None).exists()
+
+
 def test_what_an_operator_suspended_is_not_probed() -> None:
     world = make_world()
     world.there.probe_interval = 1

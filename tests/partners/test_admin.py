@@ -47,6 +47,7 @@ def form(**fields: Any) -> dict[str, Any]:
         "undelivered_bytes_limit": 0,
         "outgoing_kind": "none",
         "secret": "",
+        "reason": "the test says so",
         **fields,
     }
     for prefix, rows in (("agreements", agreements), ("credentials", credentials)):
@@ -117,7 +118,7 @@ def test_a_partner_is_deleted_unless_something_went_through(
         at = timezone.now()
         link.signals.create(kind="Error", first_at=at, due=at, expires_at=at)
 
-    admin_client.post(f"{LIST}{partner.pk}/delete/", {"post": "yes"})
+    admin_client.post(f"{LIST}{partner.pk}/delete/", {"post": "yes", "reason": "never used"})
 
     assert Partner.objects.exists() is used
     assert OutboundLink.objects.exists() is used
@@ -229,13 +230,14 @@ def test_the_list_costs_the_same_for_one_and_three(admin_client: Client, partner
 
 def test_our_identity_is_one_row(admin_client: Client) -> None:
     add = "/admin/partners/ownidentity/add/"
-    data = {"msh_uri": "http://us.example/", "error_uri": ""}
+    data = {"msh_uri": "http://us.example/", "error_uri": "", "reason": "we have moved"}
     assert admin_client.post(add, data).status_code == 302
     assert admin_client.get(add).status_code == 403
 
 
 def test_a_party_has_one_route(admin_client: Client, partner: Partner) -> None:
     route = {"to_party": "333", "to_party_context": "", "partner": partner.pk, "mode": "hop"}
+    route["reason"] = "they are behind it"
     assert admin_client.post("/admin/partners/route/add/", route).status_code == 302
     assert "another route" in errors_of(admin_client.post("/admin/partners/route/add/", route))
     assert "333" in admin_client.get("/admin/partners/route/").content.decode()

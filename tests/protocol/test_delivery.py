@@ -130,7 +130,7 @@ TABLE: dict[DeliveryState, dict[str, Cell]] = {
         "looked": Cell({"due": LEASED}, (AskResolver(1),)),
         **_KNOWN,
         "failed": _becomes(S.FAILED, due=LATER, failures=2),
-        "new": _becomes(S.FAILED, due=NOW, failures=2),
+        "new": _becomes(S.FAILED, due=NOW),
         "duplicate": _COMPLETED,
         "unsure": _becomes(S.IN_DOUBT, _DOUBT, due=None),
     },
@@ -248,6 +248,14 @@ def test_a_doubt_says_what_the_resolver_said() -> None:
     answer = ResolverAnswered(1, V.IN_DOUBT, "they are being restored")
     _, effects = step(before, answer, POLICY, now=NOW)
     assert effects == (_incident(IncidentKind.DELIVERY_IN_DOUBT, "they are being restored"),)
+
+
+def test_what_the_resolver_calls_new_is_run_though_no_attempt_is_left() -> None:
+    policy = replace(POLICY, attempts=1)
+    lost = Delivery(S.PROCESSING, 1, due=PAST)
+    new, _ = step(lost, ResolverAnswered(1, V.NEW), policy, now=NOW)
+    _, effects = step(new, DeliveryLooked(), policy, now=NOW)
+    assert effects == (Run(2),)
 
 
 def test_an_earlier_attempt_changes_nothing() -> None:

@@ -48,9 +48,11 @@ class Exchange(RuleBasedStateMachine):
     @initialize(
         first=st.sampled_from([1, 999_999_997, 999_999_999]),
         setting=st.sampled_from([OnUnexpectedFirst.ACCEPT, OnUnexpectedFirst.HOLD]),
+        resumes=st.booleans(),
     )
-    def begin(self, first: int, setting: OnUnexpectedFirst) -> None:
+    def begin(self, first: int, setting: OnUnexpectedFirst, resumes: bool) -> None:
         self.world = World(first, setting, *self.steps)
+        self.world.sender.resumes = resumes
 
     # --- the Sender -----------------------------------------------------------------------
 
@@ -77,6 +79,11 @@ class Exchange(RuleBasedStateMachine):
     @rule(index=ANY, ending=st.sampled_from(ENDINGS))
     def an_attempt_ends(self, index: int, ending: type[on.AttemptEvent]) -> None:
         self.world.attempt_ends(index % len(self.world.sender.attempts), ending)
+
+    @precondition(lambda self: self.world.is_silent())
+    @rule()
+    def a_probe_is_due(self) -> None:
+        self.world.sender.happens(on.ProbeDue(), self.world.now)
 
     @rule()
     def the_sender_crashes(self) -> None:

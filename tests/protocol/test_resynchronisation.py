@@ -41,6 +41,14 @@ def test_a_message_whose_ack_was_lost_is_completed() -> None:
     assert made.text == "The partner has number 42, its Acknowledgement was lost; next is 43."
 
 
+def test_a_message_whose_ack_is_withheld_is_waited_for() -> None:
+    """D20: the partner has it, but not the MSH behind the partner."""
+    ours = replace(FLYING, anchor=Numbered(42, 1))
+    made = plan(ours, LinkStatus(42, "m42", withheld=("m42",)))
+    assert (made.mend, made.completes, made.changes) == (Mend.NOTHING, False, False)
+    assert "acknowledges when the MSH behind it has" in made.text
+
+
 @pytest.mark.parametrize("flying", [False, True])
 def test_a_restored_partner_is_sent_again_what_it_lost(flying: bool) -> None:
     end = 42 if flying else 41

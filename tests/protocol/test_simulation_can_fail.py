@@ -97,6 +97,15 @@ def retries_without_end(lane: Lane, event: on.SenderEvent, now: datetime) -> sen
     return after, effects
 
 
+def resumes_and_leaves_the_incident(
+    lane: Lane, event: on.SenderEvent, now: datetime
+) -> sender.Outcome:
+    after, effects = pure_sender(lane, event, now)
+    if isinstance(event, on.AckReceived):
+        effects = tuple(e for e in effects if not isinstance(e, do.ResolveIncidents))
+    return after, effects
+
+
 # --- faulty Receivers -----------------------------------------------------------------------
 
 
@@ -139,6 +148,7 @@ FAULTY_SENDERS = [
     does_not_wrap,
     leaves_a_gap_after_a_cancel,
     retries_without_end,
+    resumes_and_leaves_the_incident,
 ]
 FAULTY_RECEIVERS = [
     asks_the_number_before_the_id,

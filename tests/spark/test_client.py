@@ -18,6 +18,22 @@ CUT = "cut"
 HUNG_UP = "hung up"
 
 
+class Clock:
+    """Time passes only by waiting, and where the script lets it."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.waits: list[float] = []
+        """Seconds that the client under test has waited, each time."""
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.now += seconds
+
+
 class Scripted(ThreadingHTTPServer):
     """Answers each request as the script says, and after that accepts what comes."""
 
@@ -26,9 +42,14 @@ class Scripted(ThreadingHTTPServer):
         self.script: list[Any] = []
         self.bodies: list[bytes] = []
 
-    def accepted(self, body: bytes) -> bytes:
+    def answers(self, body: bytes, put_off: frozenset[str] = frozenset()) -> bytes:
         ids = [json.loads(line)["message_id"] for line in body.splitlines()]
-        answers = [{"message_id": each, "result": "accepted"} for each in ids]
+        answers = [
+            {"message_id": each, "result": "not_now", "reason": "partner acme is closed"}
+            if each in put_off
+            else {"message_id": each, "result": "accepted"}
+            for each in ids
+        ]
         return b"".join(json.dumps(answer).encode() + b"\n" for answer in answers)
 
 
@@ -36,17 +57,25 @@ class _Handler(BaseHTTPRequestHandler):
     server: Scripted
     protocol_version = "HTTP/1.1"
 
+    def do_GET(self) -> None:
+        self._answer(200, b"<html>Somebody else</html>", {})
+
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.bodies.append(body)
-        told = self.server.accepted(body)
+        told = self.server.answers(body)
         match self.server.script.pop(0) if self.server.script else None:
             case int(status), dict(headers):
                 self._answer(status, b'{"detail": "the script says so"}', headers)
             case "cut":
                 self._answer(200, told[:30], {"Content-Length": str(len(told))})
                 self.close_connection = True
+            case frozenset() as put_off:
+                self._answer(200, self.server.answers(body, put_off), {})
             case "hung up":
+                self.close_connection = True
+            case hang if callable(hang):
+                hang()
                 self.close_connection = True
             case _:
                 self._answer(200, told, {})
@@ -73,55 +102,77 @@ def api() -> Iterator[Scripted]:
 
 
 @pytest.fixture
-def waits() -> list[float]:
-    """Seconds that the client under test has waited, each time."""
-    return []
+def clock() -> Clock:
+    return Clock()
 
 
-def client_of(port: int, waits: list[float], patience: float = 600.0) -> Client:
+def client_of(port: int, clock: Clock, patience: float = 600.0) -> Client:
     url = f"http://127.0.0.1:{port}/api/v1"
-    return Client(Server(url, Secret("t0ken"), 30, patience), sleep=waits.append)
+    return Client(Server(url, Secret("t0ken"), 30, patience), clock)
 
 
 @pytest.mark.requirement("001-03", "001-05")
-def test_overload_is_waited_out(api: Scripted, waits: list[float]) -> None:
+def test_overload_is_waited_out(api: Scripted, clock: Clock) -> None:
     api.script = [(503, {"Retry-After": "7"}), (429, {"Retry-After": "2"}), (502, {}), CUT, HUNG_UP]
-    with client_of(api.server_port, waits) as client:
+    with client_of(api.server_port, clock) as client:
         answers = client.submit(LINES)
     assert [answer["message_id"] for answer in answers] == ["a", "b"]
     assert api.bodies == [b"\n".join(LINES) + b"\n"] * 6
     assert client.repeated == 5
-    assert 7 < waits[0] < 7.5
-    assert 2 < waits[1] < 3
-    assert all(0 < wait <= LONGEST_WAIT for wait in waits)
+    assert 7 < clock.waits[0] < 7.5
+    assert 2 < clock.waits[1] < 3
+    assert all(0 < wait <= LONGEST_WAIT for wait in clock.waits)
 
 
-def test_waits_grow_and_differ(api: Scripted, waits: list[float]) -> None:
+def test_waits_grow_and_differ(api: Scripted, clock: Clock) -> None:
     api.script = [(503, {})] * 12
-    with client_of(api.server_port, waits) as client:
+    with client_of(api.server_port, clock) as client:
         client.submit(LINES)
-    assert waits[-1] > 10 * waits[0]
-    assert max(waits) <= LONGEST_WAIT
-    assert len(set(waits)) == 12
+    assert clock.waits[-1] > 10 * clock.waits[0]
+    assert max(clock.waits) <= LONGEST_WAIT
+    assert len(set(clock.waits)) == 12
 
 
-def test_patience_ends(api: Scripted, waits: list[float]) -> None:
+def test_patience_ends(api: Scripted, clock: Clock) -> None:
     api.script = [(503, {"Retry-After": "20"})] * 10
     with (
-        client_of(api.server_port, waits, patience=60) as client,
+        client_of(api.server_port, clock, patience=60) as client,
         pytest.raises(ApiUnavailable, match="answered 503; option retryTimeout allows no"),
     ):
         client.submit(LINES)
-    assert sum(waits) <= 60
-    assert len(waits) == 2
+    assert sum(clock.waits) <= 60
+    assert len(clock.waits) == 2
 
 
-def test_nobody_listens(waits: list[float]) -> None:
+def test_patience_counts_the_time_of_the_tries(api: Scripted, clock: Clock) -> None:
+    """Each hangs until its connection counts as lost."""
+
+    def hang() -> None:
+        clock.now += 30
+
+    api.script = [hang] * 10
+    with (
+        client_of(api.server_port, clock, patience=60) as client,
+        pytest.raises(ApiUnavailable, match="retryTimeout allows no further wait"),
+    ):
+        client.submit(LINES)
+    assert len(api.bodies) == 2
+
+
+def test_address_of_something_else(api: Scripted, clock: Clock) -> None:
+    with (
+        client_of(api.server_port, clock) as client,
+        pytest.raises(ApiRefused, match="answered no JSON: is it the address of an MSH"),
+    ):
+        client.get("inbound")
+
+
+def test_nobody_listens(clock: Clock) -> None:
     with closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     with (
-        client_of(port, waits, patience=1) as client,
+        client_of(port, clock, patience=1) as client,
         pytest.raises(ApiUnavailable, match=r"was lost: .*Connection refused"),
     ):
         client.submit(LINES)
@@ -129,11 +180,36 @@ def test_nobody_listens(waits: list[float]) -> None:
 
 @pytest.mark.requirement("001-04")
 @pytest.mark.parametrize("status", [400, 401, 403, 409, 413, 415, 422])
-def test_refusal_is_not_tried_again(api: Scripted, waits: list[float], status: int) -> None:
+def test_refusal_is_not_tried_again(api: Scripted, clock: Clock, status: int) -> None:
     api.script = [(status, {})]
     with (
-        client_of(api.server_port, waits) as client,
+        client_of(api.server_port, clock) as client,
         pytest.raises(ApiRefused, match=f"answered {status}: the script says so"),
     ):
         client.submit(LINES)
-    assert (len(api.bodies), waits) == (1, [])
+    assert (len(api.bodies), clock.waits) == (1, [])
+
+
+@pytest.mark.requirement("001-02", "001-05")
+def test_partner_that_is_closed_is_waited_for(api: Scripted, clock: Clock) -> None:
+    lines = [b'{"message_id": "%s"}' % name for name in (b"a", b"b", b"c")]
+    api.script = [frozenset("ac"), CUT, frozenset("c")]
+    with client_of(api.server_port, clock) as client:
+        answers = client.submit(lines)
+    assert [(told["message_id"], told["result"]) for told in answers] == [
+        *[("a", "accepted"), ("b", "accepted"), ("c", "accepted")],
+    ]
+    later = b"\n".join((lines[0], lines[2])) + b"\n"
+    assert api.bodies == [b"\n".join(lines) + b"\n", later, later, lines[2] + b"\n"]
+    assert client.repeated == 3
+    assert len(clock.waits) == 3
+
+
+def test_partner_that_stays_closed(api: Scripted, clock: Clock) -> None:
+    api.script = [frozenset("b")] * 100
+    with (
+        client_of(api.server_port, clock, patience=60) as client,
+        pytest.raises(ApiUnavailable, match="acme is closed; option retryTimeout allows no"),
+    ):
+        client.submit(LINES)
+    assert 30 < sum(clock.waits) <= 60

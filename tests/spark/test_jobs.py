@@ -1,7 +1,8 @@
 """The jobs, as a person starts them, against a real MSH."""
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,17 @@ from pyspark.sql import SparkSession
 
 from msh.models import InboundMessage
 from spark_bridge import archive, extract, load, reconcile
-from spark_bridge.archive import FIRST_DAY
+from spark_bridge.archive import Reached, reached
+from spark_bridge.output import Output
 from tests.exchange.pair import Pair
 from tests.spark.office import Office, submitted
 from tests.spark.test_read import last_position, receive
 from tests.waiting import wait_until
 
+NOON_BEFORE_YESTERDAY = datetime.now(UTC).replace(hour=12) - timedelta(days=2)
 MAPPING = """
 key_columns = ["order_no"]
-order_column = "order_no"
+order_column = {sql = "cast(order_no AS bigint)"}
 
 [message]
 tpa_id = {column = "agreement"}
@@ -35,7 +38,7 @@ def server(office: Office) -> list[str]:
 
 def source(folder: Path, pair: Pair, numbers: list[int]) -> list[str]:
     """Orders as a CSV file with its mapping."""
-    rows = [f"{number:03d},{pair.agreement.tpa_id}" for number in numbers]
+    rows = [f"{number},{pair.agreement.tpa_id}" for number in numbers]
     (folder / "orders.csv").write_text("\n".join(["order_no,agreement", *rows]))
     (folder / "mapping.toml").write_text(MAPPING)
     return [
@@ -52,25 +55,46 @@ def told(folder: Path) -> dict[str, Any]:
 
 
 def test_load_and_reconcile(spark: SparkSession, office: Office, tmp_path: Path) -> None:
-    pair = office.pair()
+    pair, other = office.pair(), office.pair()
+    other.wait_for_state(other.submit())
     words = [
         *server(office),
-        *source(tmp_path, pair, [3, 1, 2]),
+        *source(tmp_path, pair, [12, 3, 10, 1, 2, *range(4, 10), 11]),
         "--summary",
         str(tmp_path / "summary"),
     ]
     assert load.main(words) == 0
-    assert (told(tmp_path)["rows"], told(tmp_path)["good"]) == (3, True)
-    wait_until(lambda: pair.acknowledged() == 3)
-    assert [m.payloads.get().label for m in submitted(pair)] == ["001", "002", "003"]
+    assert (told(tmp_path)["rows"], told(tmp_path)["good"]) == (12, True)
+    wait_until(lambda: pair.acknowledged() == 12)
+    assert [m.payloads.get().label for m in submitted(pair)] == [f"{n}" for n in range(1, 13)]
     assert load.main(words) == 0
-    assert submitted(pair).count() == 3
-    source(tmp_path, pair, [1, 2, 3, 3, 4])
-    assert reconcile.main([*words, "--report", str(tmp_path / "report")]) == 1
+    assert submitted(pair).count() == 12
+    source(tmp_path, pair, [*range(1, 13), 3, 13])
+    words += ["--tpa-id", pair.agreement.tpa_id, "--report", str(tmp_path / "report")]
+    assert reconcile.main(words) == 1
     report = json.loads((tmp_path / "report").read_text())
-    mine = [day for day in report["partners_and_days"] if day["partner"] == pair.partner.name]
-    assert [(day["acknowledged"], day["doubled"]) for day in mine] == [(3, 1)]
-    assert report["missing"] == 1
+    counted = {name: report[name] for name in ("messages", "acknowledged", "doubled", "missing")}
+    assert counted == {"messages": 13, "acknowledged": 12, "doubled": 1, "missing": 1}
+    days = report["partners_and_days"]
+    assert {day["partner"] for day in days} == {pair.partner.name}
+    assert [day["missing"] for day in days] == [1, 0]  # never submitted: of no day
+
+
+def test_reconcile_by_time_and_partner(
+    spark: SparkSession, office: Office, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair = office.pair()
+    pair.wait_for_state(pair.submit())
+    words = [*server(office), "--partner", pair.partner.name]
+    hour_ago = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
+    for times, messages in (([], 1), (["--since", hour_ago], 1), (["--until", hour_ago], 0)):
+        assert reconcile.main([*words, *times, "--summary", str(tmp_path / "summary")]) == 0
+        assert told(tmp_path)["messages"] == messages
+    orders = source(tmp_path, pair, [1])
+    assert reconcile.main([*words, *orders, "--since", hour_ago]) == 2
+    assert "A source has no times" in capsys.readouterr().err
+    assert reconcile.main([*words, *orders]) == 2
+    assert "the mapping has no field partner" in capsys.readouterr().err
 
 
 def test_load_documents_of_a_folder(spark: SparkSession, office: Office, tmp_path: Path) -> None:
@@ -106,7 +130,7 @@ def test_load_table_of_a_database(spark: SparkSession, office: Office, tmp_path:
     system.setProperty("derby.stream.error.file", str(tmp_path / "derby.log"))
     pair = office.silent_pair()
     database = "jdbc:derby:memory:orders;create=true"
-    rows = [(f"{number:03d}", pair.agreement.tpa_id) for number in (2, 1)]
+    rows = [(f"{number}", pair.agreement.tpa_id) for number in (2, 1)]
     table = spark.createDataFrame(rows, "order_no string, agreement string")
     table.write.format("jdbc").options(url=database, dbtable="orders").save()
     (tmp_path / "mapping.toml").write_text(MAPPING)
@@ -115,59 +139,32 @@ def test_load_table_of_a_database(spark: SparkSession, office: Office, tmp_path:
         *("--mapping", str(tmp_path / "mapping.toml"), "--job-id", pair.partner.name),
     ]
     assert load.main([*words, "--read", "dbtable=orders"]) == 0
-    assert [message.payloads.get().label for message in submitted(pair)] == ["001", "002"]
+    assert [message.payloads.get().label for message in submitted(pair)] == ["1", "2"]
     assert load.main(words) == 2  # no table is named
-
-
-def test_reconcile_two_msh(spark: SparkSession) -> None:
-    """Each violation, by rows as the two feeds would have them."""
-    sent = spark.createDataFrame(
-        [("t", f"m{n}", "acme", "acknowledged", None, n) for n in range(1, 7)]
-        + [("t", "m7", "acme", "queued", None, 7), ("t", "m8", "acme", "cancelled", None, 8)],
-        "tpa_id string, message_id string, partner string, state string, day date, id long",
-    )
-    arrived = ["m1", "m3", "m2", "m4", "m4", "m5", "stray"]
-    received = spark.createDataFrame(
-        [*(("t", key, at) for at, key in enumerate(arrived)), ("other", "foreign", 8)],
-        "tpa_id string, message_id string, position long",
-    )
-    judged = {row["message_id"]: row for row in reconcile.findings(None, sent, received).collect()}
-    found = {
-        name: sorted(key for key, row in judged.items() if row[name])
-        for name in (*reconcile.VIOLATIONS, "not_yet", "cancelled")
-    }
-    assert found == {
-        "missing": [],
-        "lost": ["m6"],
-        "doubled": ["m4"],
-        "out_of_order": ["m2"],
-        "unexpected": ["stray"],
-        "not_yet": ["m7"],
-        "cancelled": ["m8"],
-    }
-    by_column = spark.createDataFrame(
-        [("t", f"m{n}", 1, place) for n, place in enumerate([10, 30, 20, 40, 50, 60], start=1)],
-        "tpa_id string, message_id string, rows long, place long",
-    )
-    rows = reconcile.findings(by_column, sent, received).where("out_of_order > 0").collect()
-    assert rows == []  # m3 before m2 is the order of the column
 
 
 def test_extract_goes_on_where_it_stopped(
     spark: SparkSession, office: Office, tmp_path: Path
 ) -> None:
+    """On a file system that only Hadoop knows."""
+    mounts = spark.sparkContext._jsc.hadoopConfiguration()
+    mounts.set("fs.viewfs.mounttable.msh.link./data", tmp_path.as_uri())
     pair = office.pair()
-    output = tmp_path / "out"
-    (output / f"positions=0-{last_position(spark, office)}").mkdir(parents=True)
+    before = last_position(spark, office)
+    (tmp_path / "out" / f"positions=0-{before}").mkdir(parents=True)
+    output = "viewfs://msh/data/out"
     columns = tmp_path / "columns.toml"
     columns.write_text('[columns]\nnumber = "@no"\nline = "Line/@position"\nbuyer = "Buyer"\n')
-    words = [*server(office), "--output", str(output), "--columns", str(columns)]
+    words = [*server(office), "--output", output, "--columns", str(columns)]
     for first, last in ((1, 2), (3, 4)):
         receive(pair, first, last)
         assert extract.main([*words, "--summary", str(tmp_path / "summary")]) == 0
         assert (told(tmp_path)["messages"], told(tmp_path)["payload_errors"]) == (2, 0)
     assert extract.main(words) == 0  # nothing new
-    rows = spark.read.parquet(str(output)).orderBy("position").collect()
+    folders = sorted(folder.name for folder in (tmp_path / "out").iterdir())
+    ends = [int(name.rpartition("-")[2]) for name in folders]
+    assert folders == [f"positions={a}-{b}" for a, b in pairwise([0, *ends])]
+    rows = spark.read.parquet(output).orderBy("position").collect()
     assert [row["number"] for row in rows] == ["1", "2", "3", "4"]
     assert {(row["line"], row["buyer"], row["payload_error"]) for row in rows} == {
         (None, None, None)
@@ -180,28 +177,42 @@ def test_extract_goes_on_where_it_stopped(
 def test_archive(
     spark: SparkSession, office: Office, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """A received message that is not final yet comes later, and what came after it once."""
     pair = office.pair()
     load.main([*server(office), *source(tmp_path, pair, [1, 2])])
-    receive(pair, 1, 2)
+    receive(pair, 1, 3)
     wait_until(lambda: pair.acknowledged() == 2)
-    yesterday = datetime.now(UTC) - timedelta(days=1)
-    submitted(pair).update(completed_at=yesterday)
-    InboundMessage.objects.filter(link__partner=pair.partner).update(received_at=yesterday)
-    words = [*server(office), "--output", str(tmp_path / "archive")]
     today = datetime.now(UTC).date()
-    status = archive.main([*words, "--until", str(today), "--summary", str(tmp_path / "summary")])
-    assert status == 0, capsys.readouterr().err
-    assert told(tmp_path) == (
-        {"good": True, "sent": 2, "received": 2, "payloads_removed_before": 0}
-    )
-    kept = spark.read.parquet(str(tmp_path / "archive" / f"days={FIRST_DAY}_{today}"))
-    contents = kept.where("direction = 'outbound'").selectExpr("inline(payloads)").collect()
-    assert sorted(bytes(row["content"]) for row in contents) == [
-        b'<Order no="001"/>',
-        b'<Order no="002"/>',
+    submitted(pair).update(completed_at=NOON_BEFORE_YESTERDAY)
+    inbound = InboundMessage.objects.filter(link__partner=pair.partner)
+    inbound.update(received_at=NOON_BEFORE_YESTERDAY, state="delivered")
+    inbound.filter(sequence_number=2).update(state="parked")
+    output = tmp_path / "archive"
+    words = [*server(office), "--output", str(output), "--summary", str(tmp_path / "summary")]
+    counted = []
+    for until in (today - timedelta(days=1), today):
+        assert archive.main([*words, "--until", str(until)]) == 0, capsys.readouterr().err
+        counted.append(told(tmp_path))
+        inbound.update(state="delivered")
+    removed = {"good": True, "payloads_removed_before": 0}
+    assert counted == [
+        {"sent": 2, "received": 2, **removed},
+        {"sent": 0, "received": 1, **removed},
     ]
     assert archive.main([*words, "--until", str(today)]) == 2
     assert f"a day after {today}" in capsys.readouterr().err
+    contents = spark.read.parquet(str(output)).selectExpr("direction", "inline(payloads)")
+    kept = [bytes(row["content"]) for row in contents.where("number = 1").collect()]
+    received = [f"<Order no='{number}'/>".encode() for number in (1, 2, 3)]
+    assert sorted(kept) == sorted([b'<Order no="1"/>', b'<Order no="2"/>', *received])
+
+
+def test_how_far_the_archive_has_come(spark: SparkSession, tmp_path: Path) -> None:
+    output = Output(spark, str(tmp_path))
+    assert reached(output) == Reached(date(1970, 1, 1), 0)
+    for name in ("days=1970-01-01_2026-11-01_9", "days=2026-11-01_2026-11-08_40", "_unfinished"):
+        (tmp_path / name).mkdir()
+    assert reached(output) == Reached(date(2026, 11, 8), 40)
 
 
 @pytest.mark.parametrize(
@@ -213,6 +224,12 @@ def test_archive(
         (MAPPING.replace('{value = "New"}', '"New"'), "action: it is one of column, value, sql"),
         (MAPPING.replace('key_columns = ["order_no"]', ""), "give id_column, or key_columns"),
         (MAPPING.replace('key_columns = ["order_no"]', 'key_columns = ["nr"]'), "has no column nr"),
+        (MAPPING.replace('["order_no"]', '"order_no"'), "key_columns is a list"),
+        (MAPPING.replace("{sql", "{value", 1), "order_column: it is the name of a column, or {sql"),
+        (
+            MAPPING.replace('{sql = "cast(order_no AS bigint)"}', '"order_no"'),
+            "order_column order_no is text in CSV, and in the order of text 10 comes before 2",
+        ),
         ("=", "is not what its name says"),
     ],
 )
@@ -245,3 +262,14 @@ def test_refusal_of_the_msh_is_the_last_line(
     rejected = str(tmp_path / "rejected")
     assert load.main([*server(office), *words, "--rejected", rejected]) == 1
     assert spark.read.json(rejected).count() == 1
+
+
+def test_whatever_fails_is_not_done(
+    spark: SparkSession, office: Office, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Status 1 would say that the job was done."""
+    words = [*server(office), "--partner", "nobody", "--summary", str(tmp_path)]
+    assert reconcile.main(words) == 2
+    told = capsys.readouterr().err
+    assert "Traceback" in told
+    assert "directory" in told.strip().splitlines()[-1]

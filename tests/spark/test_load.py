@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import lit, nullif
 
 from msh.models import OutboundPayload
 from spark_bridge import ordered_by_pair
@@ -179,11 +180,32 @@ def test_bad_rows_are_set_aside_one_by_one(
     assert submitted(pair).count() == 4
     rejected = spark.read.json(str(folder)).select("message_id", "reason", "row.tpa_id").collect()
     reasons = [row["reason"] for row in rejected]
-    for word in ("partner is null", "tpa-nobody", "id is null", "payload is null", "message_id"):
+    for word in (
+        "partner is null",
+        "tpa-nobody",
+        "id is null",
+        "payload is null",
+        "message_id",
+        "multipart",
+    ):
         assert any(word in reason for reason in reasons), f"{word}: {reasons}"
     assert len(reasons) == len(BAD)
     summary_of(rows, office, tmp_path, idColumn="id", rejectedPath=folder)
     assert submitted(pair).count() == 4
+    (file,) = folder.iterdir()  # the same rows once more make the same file
+    assert len(file.read_text().splitlines()) == len(BAD)
+
+
+def test_row_without_a_place_in_the_order(
+    spark: SparkSession, office: Office, tmp_path: Path
+) -> None:
+    pair = office.silent_pair()
+    rows = orders(spark, [pair], 3).withColumn("place", nullif("order_no", lit(1)))
+    options = {"keyColumns": "order_no", "jobId": "job", "orderColumn": "place"}
+    load(rows.coalesce(1), office, rejectedPath=tmp_path / "rejected", **options)
+    assert order_numbers(pair) == [0, 2]
+    (rejected,) = spark.read.json(str(tmp_path / "rejected")).collect()
+    assert rejected["reason"] == "place is null: give it a value"
 
 
 def test_bad_rows_fail_the_job(spark: SparkSession, office: Office) -> None:

@@ -91,17 +91,25 @@ def test_token_from_environment_or_file(monkeypatch: pytest.MonkeyPatch, tmp_pat
     server = read_options(url | {"tokenEnv": "TOKEN_OF_TEST"}, stream=False).server
     assert server.token.reveal() == "from-environment"
     file = tmp_path / "token"
-    file.write_text("from-file\n")
+    file.write_text("from-file\nof Monday\n")
     server = read_options(url | {"tokenFile": str(file)}, stream=False).server
     assert server.token.reveal() == "from-file"
     monkeypatch.delenv("TOKEN_OF_TEST")
     file.unlink()
-    with pytest.raises(OptionRefused, match="the environment variable TOKEN_OF_TEST holds no"):
+    with pytest.raises(OptionRefused, match="tokenEnv: the environment variable that it names"):
         read_options(url | {"tokenEnv": "TOKEN_OF_TEST"}, stream=False)
-    with pytest.raises(OptionRefused, match="token cannot be read: No such file"):
+    with pytest.raises(OptionRefused, match="the file that it names cannot be read: No such file"):
         read_options(url | {"tokenFile": str(file)}, stream=False)
     with pytest.raises(OptionRefused, match="No token is given"):
         read_options(url, stream=False)
+
+
+@pytest.mark.parametrize("option", ["tokenEnv", "tokenFile"])
+def test_token_in_the_wrong_option_is_not_shown(option: str) -> None:
+    with pytest.raises(OptionRefused) as refused:
+        read_options({"url": GIVEN["url"], option: "s3cret"}, stream=False)
+    assert str(refused.value).startswith(f"Option {option}: the ")
+    assert "s3cret" not in str(refused.value)
 
 
 def test_token_is_not_shown() -> None:

@@ -7,6 +7,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from msh.models import InboundMessage
+from spark_bridge.options import read_options
+from spark_bridge.reader import FeedReader
 from tests.exchange.pair import Pair
 from tests.peer import Payload, normal
 from tests.spark.office import Office, load, orders
@@ -53,16 +55,22 @@ def test_inbound_feed(spark: SparkSession, office: Office) -> None:
     assert [row["payloads"][0]["content"] for row in bare] == [None]
 
 
-def test_feed_in_several_stretches(
-    spark: SparkSession, office: Office, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_feed_in_several_stretches(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every row is in one of them, whatever their number."""
-    before = last_position(spark, office)
-    receive(office.pair(), 1, 9)
-    stretches = spark.read.format("ebxml").options(**office.options, startingPosition=str(before))
-    for number in (1, 2, 3):
-        rows = stretches.option("numPartitions", number).load().select("sequence_number").collect()
-        assert sorted(row[0] for row in rows) == list(range(1, 10))
+    monkeypatch.setattr("spark_bridge.reader.MARK_EVERY", 2)
+    pair = office.pair()
+    before = FeedReader(read_options(office.options, stream=False)).partitions()[-1].until
+    receive(pair, 1, 9)
+    given = office.options | {"startingPosition": str(before), "pageSize": "3"}
+    for most, stretches in ((1, 1), (2, 2), (3, 3), (100, 5)):
+        reader = FeedReader(read_options(given | {"numPartitions": str(most)}, stream=False))
+        read = [
+            [row["sequence_number"] for batch in reader.read(each) for row in batch.to_pylist()]
+            for each in reader.partitions()
+        ]
+        assert len(read) == stretches
+        assert all(read)
+        assert [number for numbers in read for number in numbers] == list(range(1, 10))
 
 
 def test_outbound_statuses(spark: SparkSession, office: Office) -> None:

@@ -70,7 +70,8 @@ def test_driver_that_is_killed(spark: SparkSession, office: Office, tmp_path: Pa
 
 
 def test_micro_batch_that_is_run_again(spark: SparkSession, office: Office, tmp_path: Path) -> None:
-    """Its commit was lost: the same rows come again, and its refused rows replace the earlier."""
+    """Its commit was lost: the same rows come again, and its refused rows replace the earlier. A
+    query of its own, whose micro-batches have the same numbers, keeps its refused rows beside."""
     pair = office.silent_pair()
     incoming = tmp_path / "incoming"
     incoming.mkdir()
@@ -78,23 +79,25 @@ def test_micro_batch_that_is_run_again(spark: SparkSession, office: Office, tmp_
     bad = json.loads((incoming / "orders-00001.json").read_text().splitlines()[0])
     (incoming / "bad.json").write_text(json.dumps(bad | {"order_no": 99, "tpa_id": "tpa-nobody"}))
 
-    def run() -> None:
+    def run(checkpoint: str) -> None:
         orders = spark.readStream.schema(SCHEMA).json(str(incoming))
         query = (
             orders.writeStream.format("ebxml")
             .options(**office.options, keyColumns="order_no", jobId=pair.partner.name)
             .option("rejectedPath", str(tmp_path / "rejected"))
-            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .option("checkpointLocation", str(tmp_path / checkpoint))
             .trigger(availableNow=True)
             .start()
         )
         query.awaitTermination()
 
-    run()
+    run("checkpoint")
     (tmp_path / "checkpoint" / "commits" / "0").unlink()
     (tmp_path / "checkpoint" / "commits" / ".0.crc").unlink(missing_ok=True)
-    run()
+    run("checkpoint")
     assert submitted(pair).count() == 20
     (refused,) = spark.read.json(str(tmp_path / "rejected")).collect()
     assert "tpa-nobody" in refused["reason"]
     assert refused["row"]["order_no"] == 99
+    run("another")
+    assert spark.read.json(str(tmp_path / "rejected")).count() == 2

@@ -69,6 +69,20 @@ def test_all_partners_together_are_bounded(results: Results, job: MakeJob, peer:
     carrier.close()
 
 
+def test_without_a_place_among_all_no_partner_has_one(
+    results: Results, job: MakeJob, peer: Peer
+) -> None:
+    carrier = Carrier(results, at_once=2)
+    peer.script(silence(), silence())
+    carrier.submit([job(partner_id=1)])
+    assert (carrier.free_in_all(), carrier.free(1), carrier.free(2)) == (1, 1, 1)
+    carrier.submit([job(partner_id=1)])
+    assert (carrier.free_in_all(), carrier.free(2), carrier.busy()) == (0, 0, set())
+    peer.received.wait_for(lambda r: len(r) == 2)
+    peer.release()
+    carrier.close(grace=10)
+
+
 def test_an_address_without_a_transport_fails_with_the_cure(
     carrier: Carrier, results: Results, job: MakeJob
 ) -> None:

@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
+from msh.flows.link_status import ASKED_AT_ONCE
 from msh.protocol.errors import Unreadable
 from msh.protocol.resynchronisation import LinkStatus
+from msh.transport.enquiry import ANSWER_LIMIT
 from msh.wire import link_status
 
-WHOLE = LinkStatus(41, "m41", 7, 6, "t6", {"m41": True, "ü": False})
+WHOLE = LinkStatus(41, "m41", 7, 6, "t6", {"m41": True, "ü": False}, withheld=("m41",))
 
 
 @pytest.mark.parametrize("status", [WHOLE, LinkStatus(None, "")])
@@ -35,6 +37,8 @@ def bent(**changes: Any) -> bytes:
         (b"\xff", "not JSON"),
         (b"[]", "no object 'accepted'"),
         (bent(known=[]), "no object 'known'"),
+        (bent(withheld={}), "withheld that is no list"),
+        (bent(withheld=[41]), "withheld that is no list"),
         (bent(accepted__sequence_number=0), "sequence_number that is no"),
         (bent(accepted__sequence_number=1_000_000_000), "sequence_number that is no"),
         (bent(accepted__sequence_number=True), "sequence_number that is no"),
@@ -50,3 +54,15 @@ def test_what_cannot_be_used_is_refused_by_name(document: bytes, what: str) -> N
 
 def test_only_true_says_that_a_message_is_there() -> None:
     assert link_status.read(bent(known={"m": "yes"})).known == {"m": False}
+
+
+def test_an_msh_that_routes_nothing_need_not_say_what_it_withholds() -> None:
+    whole = json.loads(link_status.write(WHOLE))
+    del whole["withheld"]
+    assert link_status.read(json.dumps(whole).encode()).withheld == ()
+
+
+def test_the_longest_answer_is_taken_by_the_enquiry() -> None:
+    ids = [f"{number:03}" + "\N{GRINNING FACE}" * 252 for number in range(ASKED_AT_ONCE)]
+    status = LinkStatus(1, ids[0], known=dict.fromkeys(ids, True), withheld=tuple(ids))
+    assert len(link_status.write(status)) < ANSWER_LIMIT

@@ -3,7 +3,7 @@
 from msh.protocol.lane import OPERATOR
 
 from .actor import SYSTEM, Actor
-from .bulk import cancel_job, claim_item, end_jobs, item_ended, start_job
+from .bulk import cancel_job, claim_item, end_jobs, item_ended, item_passed_over, start_job
 from .cancel import cancel_queued
 from .delivery import Consumers, Handover
 from .events import due_events, event_claimed, event_failed, event_told, lock_event
@@ -29,6 +29,7 @@ from .outbound import (
     use_outbound_link,
 )
 from .receiving import hold_resets, set_receiving
+from .settings_changed import Snapshot, record_changes, snapshot
 from .signals import SignalResult, signal_claim, signal_end
 from .start import open_missing_links, start_link
 from .switches import Switch, set_switch
@@ -47,6 +48,7 @@ __all__ = [
     "NoWayOnward",
     "Received",
     "SignalResult",
+    "Snapshot",
     "Switch",
     "Work",
     "accept_at_once",
@@ -68,6 +70,7 @@ __all__ = [
     "find_work",
     "hold_resets",
     "item_ended",
+    "item_passed_over",
     "list_in_feed",
     "lock_event",
     "lock_routed",
@@ -80,6 +83,7 @@ __all__ = [
     "open_missing_links",
     "owe_error",
     "receive_message",
+    "record_changes",
     "resolve_incident",
     "send_on_failed",
     "sent_on",
@@ -87,6 +91,7 @@ __all__ = [
     "set_switch",
     "signal_claim",
     "signal_end",
+    "snapshot",
     "start_job",
     "start_link",
     "submitted",

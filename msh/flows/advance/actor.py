@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
-SYSTEM = "msh"
+from msh.models.history import SYSTEM
+
+__all__ = ["ITSELF", "SYSTEM", "Actor"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,11 @@ def claim_item(passed_over: Collection[int]) -> BulkItem | None:
     return free.select_for_update(skip_locked=True, no_key=True, of=("self",)).first()
 
 
+def item_passed_over(item: BulkItem, why: str) -> None:
+    """It stays open, and says what keeps it."""
+    BulkItem.objects.filter(pk=item.pk).update(detail=why)
+
+
 def item_ended(item: BulkItem, refused: str) -> None:
     """It was done, or why it was not."""
     BulkItem.objects.filter(pk=item.pk).update(done=not refused, detail=refused)
@@ -43,4 +48,10 @@ def end_jobs() -> None:
 def cancel_job(job: BulkJob, actor: Actor) -> bool:
     """Items that nobody has begun stay as they are. False if it had ended."""
     running = BulkJob.objects.filter(pk=job.pk, state=BulkState.RUNNING)
-    return bool(running.update(state=BulkState.CANCELLED, ended_at=Now(), cancelled_by=actor.name))
+    cancelled = running.update(
+        state=BulkState.CANCELLED,
+        ended_at=Now(),
+        cancelled_by=actor.name,
+        cancel_reason=actor.reason,
+    )
+    return bool(cancelled)

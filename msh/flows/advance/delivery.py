@@ -178,10 +178,18 @@ class Handover:
     def _resolutions(self, before: do.Delivery, actor: Actor) -> list[hot.Statement]:
         """The incident is over with the last delivery that it was opened for."""
         who = (self.now, actor.name, actor.reason, self.partner_id)
-        return [
-            (handover.RESOLVE_IF_LAST, (*who, kind, self.partner_id, list(states)))
+        over = [
+            (kind, list(states))
             for kind, states in _CAUSES.items()
             if before.state in states and self.value.state not in states
+        ]
+        return [
+            statement
+            for kind, states in over
+            for statement in (
+                (handover.LOCK_INCIDENT, (self.partner_id, kind)),
+                (handover.RESOLVE_IF_LAST, (*who, kind, self.partner_id, states)),
+            )
         ]
 
 

@@ -8,7 +8,8 @@ from django.db import IntegrityError, transaction
 
 from msh.faults import CrashPoint, reach
 from msh.flows import store
-from msh.models import InboundLink, InboundState, SignalKind, hot
+from msh.models import InboundLink, SignalKind, hot
+from msh.models.inbound import UNACKNOWLEDGED
 from msh.models.usage import usage_of
 from msh.protocol import effects as do
 from msh.protocol import receiver, routing
@@ -22,8 +23,6 @@ from partners.models import Partner
 from .forward import onward_of, send_on
 from .relay import failure_onward
 from .use import mark_in_use
-
-_UNACKNOWLEDGED = (InboundState.WITHHELD, InboundState.RELAYING)
 
 SIGNAL_HORIZON = 60
 """Seconds for which a signal is tried at least, however short the agreement's horizon is."""
@@ -173,7 +172,7 @@ def _known(row: Any, message: ReceivedMessage) -> Known:
         return Known.NO
     if bytes(row.known_digest) != message.content_digest:
         return Known.OTHER
-    return Known.WITHHELD if row.known_state in _UNACKNOWLEDGED else Known.SAME
+    return Known.WITHHELD if row.known_state in UNACKNOWLEDGED else Known.SAME
 
 
 def _postponed(partner: Partner, pair: _Pair) -> Postponed | None:

@@ -119,7 +119,8 @@ class Lanes:
         locked.changed = locked.changed or after != before
         if _is_worth_telling(before, after) or actor.name != SYSTEM:
             name = type(event).__name__
-            self.record(partner_id, "", name, before.state, after.state, actor=actor)
+            states = (before.state, after.state)
+            self.record(partner_id, "", name, *states, _numbers_told(before, after), actor)
         self._suspension(locked, before, after, effects, actor)
         for effect in effects:
             EFFECTS[type(effect)](self, locked, effect, event, actor)
@@ -240,6 +241,18 @@ def _is_worth_telling(before: Lane, after: Lane) -> bool:
     return before.state is not after.state and not (
         before.state in ordinary and after.state in ordinary
     )
+
+
+def _numbers_told(before: Lane, after: Lane) -> str:
+    """Which numbers of a lane are others now, from what to what."""
+    numbers = [
+        ("next number", before.next_number, after.next_number),
+        ("epoch", before.epoch, after.epoch),
+    ]
+    was, now = before.in_flight, after.in_flight
+    if was and now and was.message_id == now.message_id:
+        numbers.append(("retries spent", was.retries_spent, now.retries_spent))
+    return ", ".join(f"{name} {old} → {new}" for name, old, new in numbers if old != new)
 
 
 def _begin(row: LaneRow) -> Locked:

@@ -23,19 +23,21 @@ class Work:
     signals: list[Any]
 
 
-def find_work(ended: Iterable[int], busy: Iterable[int], free: int) -> Work:
+def find_work(ended: Iterable[int], busy: Iterable[int], free: int, places: int) -> Work:
     """Lanes that are due or idle with a queue, beside those of the `ended` partners; and, at most
-    `free` of a partner and none of the `busy` ones, BestEffort messages and owed signals.
+    `free` of a partner and none of the `busy` ones, BestEffort messages and owed signals. Of each
+    no more than there are `places`.
 
     The lanes of `ended` are waited for, the rest passed over if others hold it.
     """
-    asked, full = list(ended), list(busy)
+    asked, full, limit = list(ended), list(busy), min(AT_ONCE, places)
+    crowd = full if len(full) >= limit else []  # fewer cannot fill the look
     _, due, idle, best_effort, signals, clock = hot.run(
         (hot.LOCK_LANES, (asked,)),
-        (hot.LOCK_DUE_LANES, (AT_ONCE,)),
-        (hot.LOCK_IDLE_LANES_WITH_QUEUE, (AT_ONCE,)),
-        (hot.LOCK_BEST_EFFORT, (full, free, AT_ONCE)),
-        (hot.LOCK_OWED_SIGNALS, (full, free, AT_ONCE)),
+        (hot.LOCK_DUE_LANES, (crowd, limit)),
+        (hot.LOCK_IDLE_LANES_WITH_QUEUE, (limit,)),
+        (hot.LOCK_BEST_EFFORT, (full, free, limit)),
+        (hot.LOCK_OWED_SIGNALS, (full, free, limit)),
         (hot.CLOCK, ()),
     )
     found = {*asked, *(row.partner_id for row in (*due, *idle))}

@@ -7,6 +7,7 @@ from django.core.management.base import CommandError
 
 from msh.flows import link_status
 from msh.management.cli import NameCommand
+from msh.protocol.resynchronisation import LinkStatus
 
 
 class Command(NameCommand):
@@ -23,10 +24,7 @@ class Command(NameCommand):
             if last is not None
             else f"{name} has accepted nothing of ours yet.",
             f"Its next number to us is {status.coming}.",
-            *(
-                f"{message_id}: {'accepted' if has else 'not accepted'}"
-                for message_id, has in status.known.items()
-            ),
+            *(f"{message_id}: {_standing(status, message_id)}" for message_id in status.known),
         ]
         answer = {"partner": name, **asdict(status)}
         self.answer(answer, "\n".join(lines), as_json=options["json"])
@@ -36,3 +34,9 @@ class Command(NameCommand):
         parser.add_argument(
             "--message-id", action="append", default=[], help="does it have this message?"
         )
+
+
+def _standing(status: LinkStatus, message_id: str) -> str:
+    if message_id in status.withheld:
+        return "accepted, to be sent on, not acknowledged yet"
+    return "accepted" if status.has(message_id) else "not accepted"

@@ -1,5 +1,6 @@
 """`manage.py setup FILE.json`: partners and agreements from a document."""
 
+import getpass
 import json
 from argparse import ArgumentParser
 from pathlib import Path
@@ -7,9 +8,10 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from msh.flows.operate import open_missing_links
+from msh.flows import configure
+from msh.flows.advance import Actor
 from msh.management.cli import MshCommand
-from partners.setup import SetupRefused, apply
+from partners.setup import SetupRefused
 
 
 class Command(MshCommand):
@@ -21,10 +23,10 @@ class Command(MshCommand):
 
     def handle(self, *args: Any, file: Path, **options: Any) -> None:
         try:
-            report = apply(_document(file))
+            actor = Actor(getpass.getuser(), f"manage.py setup {file.name}")
+            report = configure.apply(_document(file), actor)
         except SetupRefused as refused:
             raise CommandError(f"{file} was not applied:\n{refused}") from None
-        open_missing_links()
         self.answer(report.as_json(), str(report), as_json=options["json"])
 
 

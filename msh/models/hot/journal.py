@@ -11,7 +11,7 @@ OPEN_INCIDENT = """
     VALUES (%s, %s, %s, %s, %s, %s, %s)
     ON CONFLICT (partner_id, direction, kind) WHERE resolved_at IS NULL
     DO UPDATE SET count = msh_incident.count + 1, last_at = EXCLUDED.last_at,
-                  detail = EXCLUDED.detail
+                  detail = EXCLUDED.detail, message_id = EXCLUDED.message_id
 """
 
 RESOLVE_INCIDENTS = """

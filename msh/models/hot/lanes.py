@@ -6,9 +6,10 @@ LOCK_LANES = """
     SELECT id FROM msh_outboundlink WHERE partner_id = ANY(%s) ORDER BY id FOR NO KEY UPDATE
 """
 
+# But for copies that wait for a place of one of these partners.
 LOCK_DUE_LANES = """
     SELECT partner_id FROM msh_outboundlink
-    WHERE state IN ('waiting', 'transient')
+    WHERE state IN ('waiting', 'transient') AND NOT (unsent AND partner_id = ANY(%s))
       AND (due <= statement_timestamp() OR due > statement_timestamp() + interval '70 minutes')
     ORDER BY due LIMIT %s
     FOR NO KEY UPDATE SKIP LOCKED

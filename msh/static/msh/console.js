@@ -71,3 +71,12 @@ document.addEventListener("input", (event) => {
     const horizon = shown && shown.querySelector("[data-horizon]");
     if (horizon) horizon.textContent = `${timeout + retries * interval} s`;
 });
+
+/* So does the progress of a bulk job; without it in the answer, one has been logged out. */
+document.addEventListener("htmx:beforeSwap", (event) => {
+    if (event.detail.target.id !== "progress") return;
+    const { status, responseText } = event.detail.xhr;
+    if (status >= 500 || responseText.includes('id="progress"')) return;
+    event.detail.shouldSwap = false;
+    window.location.reload();
+});

@@ -9,6 +9,7 @@ from msh.protocol.lane import OPERATOR, LaneState
 from .lanes import (
     ILLEGAL,
     LANDS_IDLE,
+    TERMS,
     TRANSMITS,
     Expected,
     Row,
@@ -61,6 +62,16 @@ OPERATORS = (
             unsent=becomes(in_flight=flying(retries_spent=0)),
             transient=becomes(in_flight=flying(retries_spent=0)),
         ),
+    ),
+    Row(
+        "operator: reset retries of a probe",
+        on.RetriesReset(),
+        only(
+            waiting=becomes(do.ResolveIncidents(), in_flight=flying(retries_spent=0)),
+            unsent=becomes(do.ResolveIncidents(), in_flight=flying(retries_spent=0)),
+            transient=becomes(do.ResolveIncidents(), in_flight=flying(retries_spent=0)),
+        ),
+        flying=flying(retries_spent=TERMS.retries + 1),
     ),
     Row(
         "operator: send now",

@@ -7,12 +7,12 @@ from functools import partial
 
 from msh.protocol import events as on
 from msh.protocol import receiver
+from msh.protocol.effects import SILENCE
 from msh.protocol.lane import LaneState
 from msh.protocol.receiver import OnUnexpectedFirst
 from tests.protocol.sender_table.lanes import NOW
 
 from .hosts import (
-    TERMS,
     Copy,
     ReceiverStep,
     ReceivingHost,
@@ -126,6 +126,11 @@ class World:
         acts += [partial(self.operator, event) for event in events]
         return acts + [partial(self.operator_cancels, v) for v in self.true_verdicts()]
 
+    def is_silent(self) -> bool:
+        """Whether one more copy may be tried, although sending is suspended (D41)."""
+        lane = self.sender.lane
+        return lane.in_flight is not None and lane.suspended_for in SILENCE
+
     def operator(self, event: on.SenderEvent) -> None:
         self.sender.happens(event, self.now)
 
@@ -160,9 +165,16 @@ class World:
     def check(self) -> None:
         self._check_exit()
         self._check_delivered()
-        flying = self.sender.lane.in_flight
-        if flying is not None and flying.retries_spent > TERMS.retries:
+        self._check_budget()
+
+    def _check_budget(self) -> None:
+        """A probe is the one copy beyond the retries, while an operator is called (D41)."""
+        lane = self.sender.lane
+        probing = lane.in_flight is not None and lane.in_flight.probing
+        if probing and not self.sender.incident:
             raise Violation("more retries than agreed")
+        if self.sender.incident and lane.state is not LaneState.SUSPENDED and not probing:
+            raise Violation(f"an incident of a lane that runs by itself: {lane}")
 
     def _check_overlap(self, copy: Copy) -> None:
         for message_id, state in self.sender.messages.items():

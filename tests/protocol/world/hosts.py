@@ -77,6 +77,8 @@ class SendingHost:
         self.messages: dict[str, State] = {}
         self.incident = False
         self.stopped_by_operator = False
+        self.resumes = False
+        """The partner was given that a late Ack ends the suspension by itself (D12)."""
         self.attempts: list[Attempt] = []
         self._step = step
 
@@ -131,19 +133,18 @@ class SendingHost:
     def _read(self, signal: Signal) -> on.SenderEvent:
         state = self.messages.get(signal.ref_to_message_id)
         if signal.code is None:
-            return _read_ack(signal.ref_to_message_id, state)
+            return self._read_ack(signal.ref_to_message_id, state)
         return _read_error(signal, signal.code, state is State.IN_FLIGHT)
+
+    def _read_ack(self, message_id: str, state: State | None) -> on.SenderEvent:
+        if state is State.IN_FLIGHT:
+            return on.AckReceived(message_id, self.resumes)
+        if state is None:
+            return on.AckOfUnknownReceived(message_id)
+        return on.AckOfOtherReceived(message_id, cancelled=state is State.CANCELLED)
 
     def crashes(self) -> None:
         self.attempts.clear()
-
-
-def _read_ack(message_id: str, state: State | None) -> on.SenderEvent:
-    if state is State.IN_FLIGHT:
-        return on.AckReceived(message_id)
-    if state is None:
-        return on.AckOfUnknownReceived(message_id)
-    return on.AckOfOtherReceived(message_id, cancelled=state is State.CANCELLED)
 
 
 def _read_error(signal: Signal, code: ErrorCode, in_flight: bool) -> on.SenderEvent:

@@ -16,7 +16,7 @@ def open_links(apps, schema_editor):
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('msh', '0012_api'),
+        ('msh', '0013_audit2'),
         ('partners', '0004_console'),
     ]
 

@@ -1,0 +1,37 @@
+"""Partners, agreements and routes from a document, with a record of what it changed."""
+
+from typing import Any
+
+from django.db import transaction
+
+from msh.flows import advance
+from msh.flows.advance import Actor
+from partners import export, setup
+from partners.models import Agreement, Credential, OwnIdentity, Partner, Route
+
+_SET_UP = (Partner, Agreement, Credential, Route, OwnIdentity)
+
+
+class ChangedMeanwhile(Exception):
+    """What is set up is no longer as the preview found it. Nothing was changed."""
+
+
+def apply(document: Any, actor: Actor, seen: str = "") -> setup.Report:
+    """Apply a document, and record every row that it changes.
+
+    `seen` is that of a preview (`partners.export`): nothing else than what was shown is done.
+    Raises ChangedMeanwhile, and setup.SetupRefused.
+    """
+    with transaction.atomic():
+        export.keep_others_from_writing()
+        if seen and export.digest() != seen:
+            raise ChangedMeanwhile
+        before = _snapshot()
+        report = setup.apply(document)
+        advance.record_changes(before, _snapshot(), actor)
+        advance.open_missing_links()
+    return report
+
+
+def _snapshot() -> advance.Snapshot:
+    return advance.snapshot(*(model._default_manager.all() for model in _SET_UP))  # noqa: SLF001  public

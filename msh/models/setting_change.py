@@ -1,0 +1,35 @@
+"""What people changed of what is set up. Append-only, as the history is; a trigger refuses."""
+
+from django.core.serializers.json import DjangoJSONEncoder
+from django.db import models
+from django.db.models.functions import Now
+
+
+class SettingChange(models.Model):
+    """One row that was added, changed or removed: partner, agreement, consumer, user and so on.
+
+    `before` and `after` are values by field: of an added row `before` is empty, of a removed one
+    `after`, of a changed one both have what is different. Of secrets they say only that they are.
+    """
+
+    class What(models.TextChoices):
+        ADDED = "added"
+        CHANGED = "changed"
+        REMOVED = "removed"
+
+    at = models.DateTimeField(db_default=Now())
+    actor = models.CharField(max_length=150)
+    what = models.CharField(max_length=7, choices=What)
+    kind = models.CharField(max_length=100)
+    name = models.CharField(max_length=500)
+    before = models.JSONField(encoder=DjangoJSONEncoder)
+    after = models.JSONField(encoder=DjangoJSONEncoder)
+    reason = models.TextField()
+
+    class Meta:
+        verbose_name = "change of settings"
+        verbose_name_plural = "changes of settings"
+        ordering = ["id"]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}: {self.what}"

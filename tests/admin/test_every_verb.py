@@ -1,0 +1,122 @@
+"""What holds for every verb of every page, those of tomorrow among them: a look changes nothing,
+and only a POST with the CSRF token of somebody who may acts."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.contrib import admin
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from msh.admin.dialog import Verb, VerbsAdmin
+from msh.flows import bulk, operate, resynchronise
+from msh.flows.advance import Actor
+from msh.flows.link_status import NoStatus
+from msh.models import ConsumerKind, Delivery
+from tests.delivery.desk import consumer, receive
+from tests.flows.world import make_world
+
+from .conftest import client_of, suspended_world
+
+pytestmark = pytest.mark.django_db
+
+VERBS = [
+    (model, verb)
+    for model, page in admin.site._registry.items()
+    if isinstance(page, VerbsAdmin)
+    for verb in page.verbs
+]
+
+
+@pytest.fixture(autouse=True)
+def a_row_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A suspended link with a queue, an incident, a parked delivery, a job."""
+
+    def silent(*_: object) -> None:
+        raise NoStatus("It does not say how its link is.")
+
+    monkeypatch.setattr(resynchronise, "enquire", silent)
+    world = suspended_world()
+    operate.open_links(world.there)
+    (message,) = receive(make_world(), 1)
+    now = timezone.now()
+    Delivery.objects.create(
+        consumer=consumer(ConsumerKind.PULL), message=message, state="parked", attempt=1,
+        started_at=now, ended_at=now,
+    )  # fmt: skip
+    since = timezone.now() - timedelta(hours=1)
+    bulk.start("resume", since, bulk.seen("resume", since), Actor("ann", "they are back"))
+
+
+def addresses() -> Iterator[tuple[str, Verb, str]]:
+    """Name, verb and address of each dialog, on a row."""
+    for model, verb in VERBS:
+        meta, row = model._meta, model._default_manager.latest("pk")
+        where = reverse(f"admin:{meta.app_label}_{meta.model_name}_{verb.name}", args=[row.pk])
+        yield f"{meta.model_name} {verb.name}", verb, where
+
+
+def everything() -> dict[str, list[Any]]:
+    """All rows of ours."""
+    return {
+        model.__name__: list(model._default_manager.order_by("pk").values())
+        for app in ("msh", "partners")
+        for model in apps.get_app_config(app).get_models()
+    }
+
+
+FILLED_IN = {"reason": "agreed by telephone", "verdict": "unknown", "number": "7", "about": ""}
+
+
+def test_there_are_verbs_on_every_kind_of_row() -> None:
+    names = {model.__name__ for model, _ in VERBS}
+    assert names == {
+        "OutboundLink", "InboundLink", "OutboundMessage", "Delivery", "Incident", "BulkJob",
+    }  # fmt: skip
+    assert len(VERBS) > 25
+
+
+def test_a_look_changes_nothing(administrator: Client) -> None:
+    before = everything()
+
+    answers = {name: administrator.get(where).status_code for name, _, where in addresses()}
+
+    assert {name: status for name, status in answers.items() if status != 200} == {}
+    assert everything() == before
+
+
+def test_without_the_csrf_token_nothing_is_done(administrator: Client) -> None:
+    administrator.handler.enforce_csrf_checks = True
+    before = everything()
+
+    answers = {
+        name: administrator.post(where, FILLED_IN).status_code for name, _, where in addresses()
+    }
+
+    assert {name: status for name, status in answers.items() if status != 403} == {}
+    assert everything() == before
+
+
+def test_each_verb_takes_every_one_of_its_permissions() -> None:
+    """Somebody has all of the others."""
+    before = everything()
+    asked = [
+        (name, where, missing) for name, verb, where in addresses() for missing in verb.permissions
+    ]
+    granted = {one.partition(".")[2] for _, verb, _ in addresses() for one in verb.permissions}
+    clients: dict[str, Client] = {}
+    answers = {}
+    for name, where, missing in asked:
+        codename = missing.partition(".")[2]
+        if codename not in clients:
+            clients[codename] = client_of(f"no-{codename}"[:150], *(granted - {codename}))
+        client = clients[codename]
+        seen = client.get(where).status_code, client.post(where, FILLED_IN).status_code
+        answers[f"{name} without {missing}"] = seen
+
+    assert {name: seen for name, seen in answers.items() if seen != (403, 403)} == {}
+    assert everything() == before

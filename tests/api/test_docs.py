@@ -1,0 +1,96 @@
+"""docs/api.md, by copy and paste: each of its curls, in their order, with the ids of the test."""
+
+import gzip
+import json
+import re
+import shlex
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test.client import BOUNDARY, MULTIPART_CONTENT, encode_multipart
+
+from msh.models import ConsumerKind, Delivery, Incident, OutboundMessage
+from partners.models import Agreement
+from tests.admin.conftest import suspended_world
+from tests.api.application import Answer, Application
+from tests.api.conftest import Tokens
+from tests.delivery.desk import Desk, consumer, receive
+from tests.exchange.machine import ROOT
+from tests.flows.world import make_world
+
+pytestmark = pytest.mark.django_db
+
+
+def curls(text: str) -> Iterator[Namespace]:
+    curl = ArgumentParser()
+    curl.add_argument("-H", dest="headers", action="append")
+    curl.add_argument("-F", dest="form", action="append")
+    curl.add_argument("-d", dest="body")
+    curl.add_argument("--data-binary", dest="piped")
+    curl.add_argument("url")
+    for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL):
+        command: list[str] = []
+        for word in [*shlex.split(block.replace("\\\n", " "), comments=True), "curl"]:
+            if word == "curl" and command[:1] == ["curl"]:
+                yield curl.parse_args(command[1:])
+            command = [word] if word == "curl" else [*command, word]
+
+
+def form(fields: list[str]) -> bytes:
+    """The names of files are those of the document, what is in them is not."""
+    sent: dict[str, list[object]] = {}
+    for field in fields:
+        name, _, value = field.partition("=")
+        file = SimpleUploadedFile(value[1:], b"<order/>") if value.startswith("@") else value
+        sent.setdefault(name, []).append(file)
+    return encode_multipart(BOUNDARY, sent)
+
+
+def ask(application: Application, curl: Namespace, orders: list[bytes]) -> Answer:
+    assert curl.headers[0] == "$AUTH"
+    headers = dict(header.split(": ") for header in curl.headers[1:])
+    content_type = headers.pop("Content-Type", "")
+    path, _, query = curl.url.removeprefix("$MSH/").partition("?")
+    given = dict(part.split("=") for part in query.split("&") if part)
+    if curl.form:
+        return application.ask("POST", path, form(curl.form), MULTIPART_CONTENT)
+    body = gzip.compress(b"\n".join(orders)) if curl.piped else (curl.body or "").encode()
+    method = "POST" if body else "GET"
+    return application.ask(method, path, body, content_type, query=given, headers=headers)
+
+
+def test_curls_work(token: Tokens) -> None:
+    Agreement.objects.filter(partner=make_world().there).update(tpa_id="tpa-4711")
+    receive(make_world())
+    Desk().settle()  # nobody takes it: an incident
+    incident = Incident.objects.get()
+    consumer(ConsumerKind.PULL)
+    (message,) = receive(make_world())
+    link = suspended_world().link
+    application = token(
+        *("send", "read", "read_payload", "consume", "operate"),
+        may=(*("view_outboundlink", "resume_outboundlink", "view_incident", "resolve_incident"),),
+    )
+    fields = {"tpa_id": "tpa-4711", "service_interface": "Orders", "action": "New"}
+    orders = [json.dumps(fields | {"message_id": f"order-{n}"}).encode() for n in (3, 4)]
+    answers: dict[str, Answer] = {}
+    for curl in curls((ROOT / "docs/api.md").read_text()):
+        delivery = Delivery.objects.filter(message=message).first()
+        for shown, meant in {
+            "inbound/17/": f"inbound/{message.pk}/",
+            "deliveries/5/": f"deliveries/{delivery and delivery.pk}/",
+            "links/3/": f"links/{link.pk}/",
+            "incidents/9/": f"incidents/{incident.pk}/",
+        }.items():
+            curl.url = curl.url.replace(shown, meant)
+        answer = ask(application, curl, orders)
+        assert answer.status in (200, 201), (curl, answer.content)
+        answers[curl.url] = answer
+    assert len(answers) >= 14
+    kept = OutboundMessage.objects.filter(agreement__tpa_id="tpa-4711").order_by("pk")
+    assert [one.message_id for one in kept] == ["order-1", "order-2", "order-3", "order-4"]
+    assert [one["result"] for one in answers["$MSH/messages/bulk"].lines] == ["accepted"] * 2
+    assert answers["$MSH/messages/order-1/payloads/1"].content == b"<order/>"
+    assert Delivery.objects.get(message=message).state == "completed"

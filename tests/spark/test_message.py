@@ -1,0 +1,72 @@
+"""MessageIds of key columns: the same for the same values, and only for them."""
+
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_bridge.message import message_id_of
+from spark_bridge.options import Ids
+
+IDS = Ids(key_columns=("key",), job_id="job")
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "decimal(38,18)": st.integers(-(10**38) + 1, 10**38 - 1).map(
+        lambda unscaled: Decimal(unscaled).scaleb(-18)
+    ),
+    "timestamp": st.datetimes(timezones=st.just(UTC)),
+    "date": st.dates(),
+    "bigint": st.integers(-(2**63), 2**63 - 1),
+    "binary": st.binary(),
+    "string": st.text(),
+}
+
+
+def message_id(value: Any) -> str:
+    return message_id_of({"key": value}, IDS)
+
+
+@pytest.mark.requirement("001-05")
+@given(pair=st.one_of(*(st.tuples(values, values) for values in VALUES.values())))
+def test_only_the_same_values_have_the_same_id(pair: tuple[Any, Any]) -> None:
+    assert (message_id(pair[0]) == message_id(pair[1])) == (pair[0] == pair[1])
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Decimal("1" * 29 + ".1"), Decimal("1" * 29 + ".2")),
+        (Decimal(10), Decimal(1)),
+        (
+            datetime(1970, 1, 1, 0, 0, 0, 500_000, UTC),
+            datetime(1969, 12, 31, 23, 59, 59, 500_000, UTC),
+        ),
+    ],
+)
+def test_neighbours(one: Any, other: Any) -> None:
+    assert message_id(one) != message_id(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Decimal("1.00"), Decimal(1)),
+        (Decimal(100), Decimal("1E+2")),
+        (Decimal(1), "1"),
+        (1, "1"),
+        (date(2026, 11, 21), "2026-11-21"),
+        (
+            datetime(2026, 11, 21, 8, tzinfo=UTC),
+            datetime(2026, 11, 21, 10, tzinfo=timezone(timedelta(hours=2))),
+        ),
+        # As a function of Spark's gets it: in the time zone of the machine.
+        (
+            datetime(2026, 11, 21, 8, tzinfo=UTC),
+            datetime(2026, 11, 21, 8, tzinfo=UTC).astimezone().replace(tzinfo=None),
+        ),
+    ],
+)
+def test_same_value(one: Any, other: Any) -> None:
+    assert message_id(one) == message_id(other)

@@ -1,0 +1,97 @@
+"""Each violation, by rows as the two MSHs would tell them."""
+
+from datetime import date
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_bridge import reconcile
+from spark_bridge.job import JobFailed
+
+DAY = date(2026, 11, 21)
+SENT = "partner string, tpa_id string, message_id string, state string, day date, id long"
+RECEIVED = "tpa_id string, message_id string, position long, day date"
+
+
+def sent(spark: SparkSession, *rows: tuple[str, str, str, str]) -> DataFrame:
+    """Of (partner, agreement, MessageId, state), in the order of submission."""
+    return spark.createDataFrame([(*row, DAY, n) for n, row in enumerate(rows, start=1)], SENT)
+
+
+def received(spark: SparkSession, *rows: tuple[str, str]) -> DataFrame:
+    """Of (agreement, MessageId), in the order of acceptance."""
+    return spark.createDataFrame([(*row, n, DAY) for n, row in enumerate(rows)], RECEIVED)
+
+
+def found(judged: DataFrame, *more: str) -> dict[str, list[str]]:
+    """MessageIds, with their partner's name before them, by violation."""
+    rows = judged.collect()
+    return {
+        name: sorted(f"{row['partner']} {row['message_id']}" for row in rows if row[name])
+        for name in (*reconcile.VIOLATIONS, *more)
+    }
+
+
+NOTHING: dict[str, Any] = {name: [] for name in reconcile.VIOLATIONS}
+
+
+def test_each_violation(spark: SparkSession) -> None:
+    acknowledged = [("acme", "t", f"m{n}", "acknowledged") for n in range(1, 7)]
+    states = [("acme", "t", f"m-{state}", state) for state in ("queued", "cancelled", "failed")]
+    ours = sent(spark, *acknowledged, *states, ("acme", "t", "m-sent", "sent"))
+    arrived = ["m1", "m3", "m2", "m4", "m4", "m5", "stray"]
+    theirs = received(spark, *(("t", key) for key in arrived), ("other", "foreign"))
+    judged = reconcile.findings(None, ours, theirs)
+    assert found(judged, "not_yet", "cancelled", "failed", "not_received", "elsewhere") == {
+        "missing": [],
+        "lost": ["acme m6"],
+        "doubled": ["acme m4"],
+        "out_of_order": ["acme m2"],
+        "unexpected": ["acme stray"],
+        "not_yet": ["acme m-queued"],
+        "cancelled": ["acme m-cancelled"],
+        "failed": ["acme m-failed"],
+        "not_received": ["acme m-sent"],
+        "elsewhere": [],
+    }
+    assert [row["day"] for row in judged.where("unexpected > 0").collect()] == [DAY]
+    by_column = spark.createDataFrame(
+        [("t", f"m{n}", 1, place) for n, place in enumerate([10, 30, 20, 40, 50, 60, 70], start=1)],
+        "tpa_id string, message_id string, rows long, place long",
+    )
+    judged = reconcile.findings(by_column, ours, theirs)
+    of_source = found(judged)
+    assert of_source["out_of_order"] == []  # m3 before m2 is the order of the column
+    assert of_source["missing"] == ["acme m7"]
+
+
+def test_receiver_that_is_one_of_the_partners(spark: SparkSession) -> None:
+    ours = sent(spark, *((to, f"t-{to}", "m1", "acknowledged") for to in ("acme", "bolt")))
+    theirs = received(spark, ("t-acme", "m1"))
+    judged = reconcile.findings(None, ours, theirs)
+    assert found(judged, "elsewhere") == NOTHING | {"elsewhere": ["bolt m1"]}
+    named = reconcile.findings(None, ours.where("partner = 'bolt'"), theirs, named=True)
+    assert found(named, "elsewhere") == NOTHING | {"lost": ["bolt m1"], "elsewhere": []}
+
+
+def test_partners_that_share_an_agreement_and_an_id(spark: SparkSession) -> None:
+    ours = sent(spark, *((to, "t", "m1", "acknowledged") for to in ("acme", "bolt")))
+    orders = [("acme", "t", "m1", 1, 1), ("bolt", "t", "m1", 1, 1), ("bolt", "t", "m2", 1, 2)]
+    schema = "partner string, tpa_id string, message_id string, rows long, place long"
+    expected = spark.createDataFrame(orders, schema)
+    judged = reconcile.findings(expected, ours, None)
+    assert found(judged) == NOTHING | {"missing": ["bolt m2"]}
+    theirs = received(spark, ("t", "m1"))
+    for rows in ((None, theirs), (expected.drop("partner"), None)):
+        with pytest.raises(JobFailed, match="Agreement t is one of acme and bolt: name one"):
+            reconcile.require_one_partner(ours, *rows)
+    reconcile.require_one_partner(ours, expected, None)
+
+
+def test_times_on_one_side(spark: SparkSession) -> None:
+    """What was received of earlier messages says nothing about those that were asked for."""
+    ours = sent(spark, ("acme", "t", "m2", "acknowledged"), ("acme", "t", "m3", "acknowledged"))
+    theirs = received(spark, ("t", "m1"), ("t", "m2"))
+    judged = reconcile.findings(None, ours, theirs, all_times=False)
+    assert found(judged) == NOTHING | {"lost": ["acme m3"]}

@@ -4,7 +4,6 @@ Ready = messages can be taken: the database answers and its migrations are appli
 reported and never refused over: with the broker or the worker down, accepting goes on.
 """
 
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +17,9 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 _SWEPT = "msh:swept"
 _BEATEN = "msh:beaten"
 _OVERDUE = 5.0  # seconds without what happens every second
+_REMEMBERED = 86_400  # seconds
+"""A sign of life lasts so long in Redis. What is left of that says how old it is by the clock of
+Redis alone: the machines of worker and web need not agree on the time."""
 
 
 def live(request: HttpRequest) -> HttpResponse:
@@ -33,13 +35,13 @@ def ready(request: HttpRequest) -> HttpResponse:
 def note_sweep() -> None:
     """Say that a worker has just done a task."""
     with suppress(redis.RedisError):
-        _redis().set(_SWEPT, time.time())
+        _redis().set(_SWEPT, 1, ex=_REMEMBERED)
 
 
 def note_beat() -> None:
     """Say that beat has just sent a task."""
     with suppress(redis.RedisError):
-        _redis().set(_BEATEN, time.time())
+        _redis().set(_BEATEN, 1, ex=_REMEMBERED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class Process:
 def processes() -> list[Process]:
     """Beat and worker, by what they did last. Without the broker nobody knows."""
     try:
-        beaten, swept = _redis().mget(_BEATEN, _SWEPT)
+        beaten, swept = _age(_BEATEN), _age(_SWEPT)
     except redis.RedisError as error:
         unknown = f"unknown: Redis does not answer ({type(error).__name__})"
         return [Process(name, alive=False, words=unknown) for name in ("beat", "worker")]
@@ -64,10 +66,15 @@ def processes() -> list[Process]:
     ]
 
 
-def _process(name: str, last: bytes | str | None, did: str, then: str) -> Process:
-    if last is None:
-        return Process(name, alive=False, words=f"has never run: {then}")
-    ago = max(time.time() - float(last), 0.0)
+def _age(sign: str) -> float | None:
+    """Seconds since this sign of life, None without one in the last day."""
+    left = _redis().pttl(sign)
+    return None if left < 0 else _REMEMBERED - left / 1000
+
+
+def _process(name: str, ago: float | None, did: str, then: str) -> Process:
+    if ago is None:
+        return Process(name, alive=False, words=f"has not run for a day: {then}")
     alive = ago <= _OVERDUE
     words = f"{did} {ago:.0f} s ago"
     return Process(name, alive, words if alive else f"{words}: {then}")
@@ -98,10 +105,10 @@ def _migration_state() -> str:
 
 def _nudge_states() -> dict[str, str]:
     try:
-        swept = _redis().get(_SWEPT)
+        swept = _age(_SWEPT)
     except redis.RedisError:
         return {"broker": "unreachable", "sweep": "unknown"}
-    late = swept is None or time.time() - float(swept) > _OVERDUE
+    late = swept is None or swept > _OVERDUE
     return {"broker": "ok", "sweep": "late" if late else "ok"}
 
 

@@ -15,6 +15,8 @@ from unfold.admin import StackedInline, TabularInline
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget
 
 from msh.admin.recorded import ReasonedForm, RecordedAdmin
+from msh.flows import operate
+from msh.models import InboundLink, OutboundLink
 from partners.models import Agreement, Credential, OwnIdentity, Partner, Route
 from partners.models.partner import OutgoingKind
 
@@ -147,6 +149,17 @@ class PartnerAdmin(RecordedAdmin):
     @admin.display(description="agreements")
     def tpa_ids(self, partner: Partner) -> str:
         return ", ".join(agreement.tpa_id for agreement in partner.agreements.all())
+
+    def save_model(self, request: HttpRequest, obj: Partner, form: Any, change: bool) -> None:
+        """With its links, so that it can be suspended or held before its first message (O19)."""
+        super().save_model(request, obj, form, change)
+        operate.open_links(obj)
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> tuple[Any, ...]:
+        """Links that nothing went through go with their partner, though nobody may delete one."""
+        deleted, counts, needed, protected = super().get_deleted_objects(objs, request)
+        links = {str(model._meta.verbose_name) for model in (OutboundLink, InboundLink)}  # noqa: SLF001
+        return deleted, counts, needed - links, protected
 
     def save_formset(self, request: HttpRequest, form: Any, formset: Any, change: bool) -> None:
         if formset.model is Credential:

@@ -35,6 +35,13 @@ def test_ready_when_migrated_whether_swept_or_not() -> None:
     assert answer() == (http.HTTPStatus.OK, expected | {"sweep": "ok"})
 
 
+def test_a_sign_of_life_grows_old_by_the_clock_of_redis() -> None:
+    """That of the machine that gave it, or of the one that asks, may be wrong."""
+    health.note_sweep()
+    health._redis().expire(health._SWEPT, health._REMEMBERED - 6)
+    assert answer()[1]["sweep"] == "late"
+
+
 def test_broker_that_is_down_leaves_it_ready(settings: Any) -> None:
     settings.CELERY_BROKER_URL = "redis://127.0.0.1:1/0"
     health._redis.cache_clear()

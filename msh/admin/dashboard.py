@@ -83,6 +83,7 @@ def _suspended(request: HttpRequest) -> Sequence[dict[str, Any]]:
             "url": cells.page_url(link),
             "cause": _cause(link.suspended_for),
             "detail": cells.verbatim(link.suspended_detail),
+            "last_answer": cells.answer(link.last_answer),
             "since": cells.since(link.suspended_since),
             "message": link.in_flight,
             "message_url": cells.page_url(link.in_flight) if link.in_flight else "",

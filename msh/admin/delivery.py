@@ -146,7 +146,7 @@ class BulkForm(forms.Form):
 
 @admin.register(Delivery)
 class DeliveryAdmin(EndlessAdmin):
-    list_display = ("message_id", "consumer", "status", "attempt", "started", "ended", "error")
+    list_display = ("identity", "consumer", "status", "attempt", "started", "ended", "error")
     list_filter = (
         ("state", ChoicesDropdownFilter),
         ("consumer", RelatedDropdownFilter),
@@ -205,6 +205,11 @@ class DeliveryAdmin(EndlessAdmin):
     def search(self, rows: Any, term: str) -> QuerySet[Any]:
         found: QuerySet[Any] = rows.with_id(term)
         return found
+
+    @display(description="MessageId")
+    def identity(self, delivery: Delivery) -> str:
+        """In the list, where it leads to the delivery itself: a link in a link is none."""
+        return cells.foreign(delivery.message.message_id)
 
     @display(description="MessageId")
     def message_id(self, delivery: Delivery) -> str:

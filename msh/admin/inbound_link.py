@@ -8,13 +8,22 @@ from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse
 from unfold.decorators import display
 
-from msh.models import Direction, InboundLink, InboundMessage, InboundState, Incident
+from msh.models import (
+    Delivery,
+    Direction,
+    InboundLink,
+    InboundMessage,
+    InboundState,
+    Incident,
+    Signal,
+)
 from msh.protocol import sequence
 
 from . import cells, inbound_verbs, switches
 from .base import ReadOnlyAdmin
+from .dialog import Offer
 from .history import history_of_link
-from .sides import counters, receiving
+from .sides import arrivals, counters, receiving
 from .tables import Table
 from .words import CAUSES
 
@@ -81,7 +90,9 @@ class InboundLinkAdmin(ReadOnlyAdmin):
     ) -> HttpResponse:
         link = context["original"]
         blocking = _blocking(link)
-        delivery = blocking.deliveries.select_related("consumer").first() if blocking else None
+        delivery = (
+            blocking.deliveries.select_related("consumer", "message").first() if blocking else None
+        )
         context |= {
             "link": link,
             "sentence": receiving(link),
@@ -91,19 +102,34 @@ class InboundLinkAdmin(ReadOnlyAdmin):
             "oldest": cells.age_of(blocking.received_at) if blocking else "",
             "blocking": cells.link_to(blocking) if blocking else "",
             "delivery": delivery,
+            "delivery_page": cells.link_to(delivery, delivery.consumer) if delivery else "",
+            "delivery_offers": _offered(request, delivery) if delivery else [],
+            "arrivals": arrivals(link.pk),
+            "owed": _owed(link).count(),
             "delivery_detail": cells.verbatim(delivery.detail) if delivery else "",
             "counters": counters(link.partner_id),
         }
         return super().render_change_form(request, context, *args, **kwargs)
 
     def tables(self, request: HttpRequest, row: InboundLink) -> list[Table]:
-        return [_last_messages(row), history_of_link(row.partner_id, Direction.IN)]
+        return [
+            _last_messages(row),
+            _signals_owed(row),
+            history_of_link(row.partner_id, Direction.IN),
+        ]
 
 
 def _blocking(link: InboundLink) -> InboundMessage | None:
     """The head of what consumers have not got yet."""
     waiting = InboundMessage.objects.filter(link=link, state=InboundState.ACCEPTED)
     return waiting.order_by("pk").defer("header").first()
+
+
+def _offered(request: HttpRequest, delivery: Delivery) -> list[Offer]:
+    """What this user may decide on it now."""
+    deliveries: Any = admin.site.get_model_admin(Delivery)
+    offered: list[Offer] = deliveries.offered(request, delivery)
+    return offered
 
 
 def _incidents(link: InboundLink) -> list[tuple[str, str, str]]:
@@ -115,6 +141,30 @@ def _incidents(link: InboundLink) -> list[tuple[str, str, str]]:
         (cells.page_url(one), CAUSES[one.kind].what, one.detail and cells.verbatim(one.detail))
         for one in opened
     ]
+
+
+def _owed(link: InboundLink) -> QuerySet[Signal]:
+    return Signal.objects.filter(link=link, owed__gt=0)
+
+
+def _signals_owed(link: InboundLink) -> Table:
+    """What the partner has not taken of us: while an Ack is owed, it sends its message again."""
+    rows = [
+        (
+            cells.link_to(signal, signal.kind),
+            cells.story_of(signal.ref_to_message_id),
+            signal.code or cells.DASH,
+            signal.owed,
+            signal.tries,
+            cells.time_of(signal.due),
+            cells.verbatim(signal.last_detail),
+        )
+        for signal in _owed(link).defer("body").order_by("due")[:FIRST_ROWS]
+    ]
+    headers = ("Kind", "RefToMessageId", "Code", "Owed", "Tries", "Next try", "Last answer")
+    more = cells.list_url(Signal, link__partner__id__exact=link.partner_id, **{"is": "owed"})
+    title = "Acknowledgements and Errors owed, the next to be tried first"
+    return Table(title, headers, rows, "None is owed.", more)
 
 
 def _last_messages(link: InboundLink) -> Table:

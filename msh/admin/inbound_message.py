@@ -1,5 +1,7 @@
 """Messages we accepted: whether the application has them, and everything that happened."""
 
+from typing import Any
+
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.db.models.functions import Length
@@ -10,6 +12,7 @@ from msh.models import InboundMessage, InboundPayload
 
 from . import cells
 from .message import MessageAdmin
+from .tables import Table
 
 
 @admin.register(InboundMessage)
@@ -44,6 +47,9 @@ class InboundMessageAdmin(MessageAdmin):
         parts = InboundPayload.objects.filter(message=message).defer("content")
         return parts.annotate(size=Length("content"))
 
+    def tables(self, request: HttpRequest, row: Any) -> list[Table]:
+        return [_deliveries(row), *super().tables(request, row)]
+
     @display(description="Received")
     def received(self, message: InboundMessage) -> str:
         return cells.time_of(message.received_at)
@@ -51,3 +57,22 @@ class InboundMessageAdmin(MessageAdmin):
     @display(description="Delivered")
     def delivered(self, message: InboundMessage) -> str:
         return cells.time_of(message.delivered_at)
+
+
+def _deliveries(message: InboundMessage) -> Table:
+    """Each with the way to its page, where an operator decides what becomes of it."""
+    deliveries = message.deliveries.select_related("consumer")
+    rows = [
+        (
+            cells.link_to(one, one.consumer),
+            cells.state_badge(one),
+            one.attempt,
+            cells.time_of(one.started_at),
+            cells.time_of(one.ended_at),
+            cells.foreign(one.external_id),
+            cells.verbatim(one.detail),
+        )
+        for one in deliveries
+    ]
+    headers = ("Consumer", "State", "Attempt", "Started", "Ended", "External id", "Last error")
+    return Table("Deliveries", headers, rows, "No consumer has been given it yet.")

@@ -1,10 +1,12 @@
 """Incidents: what an operator has to mend. Resuming resolves a link's; others have a button."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin
 from django.db.models import F, QuerySet
 from django.http import HttpRequest
+from django.utils.html import format_html_join
 from unfold.contrib.filters.admin import (
     ChoicesDropdownFilter,
     DropdownFilter,
@@ -12,7 +14,9 @@ from unfold.contrib.filters.admin import (
 )
 from unfold.decorators import display
 
-from msh.models import Direction, Incident
+from msh.models import Delivery, Direction, Incident
+from msh.protocol.delivery_events import DeliveryState
+from msh.protocol.effects import IncidentKind
 
 from . import attend, cells
 from .base import ReadOnlyAdmin
@@ -22,6 +26,13 @@ from .words import CAUSES
 
 NOTES = 100
 """Notes that are shown of one incident."""
+
+_DELIVERIES: dict[str, Sequence[DeliveryState]] = {
+    IncidentKind.DELIVERY_FAILED: (DeliveryState.BLOCKED, DeliveryState.PARKED),
+    IncidentKind.DELIVERY_IN_DOUBT: (DeliveryState.IN_DOUBT,),
+    IncidentKind.DELIVERY_REJECTED: (DeliveryState.REJECTED,),
+}
+"""The states of deliveries in which an incident of this kind leaves them."""
 
 
 class OpenFilter(DropdownFilter):
@@ -81,6 +92,9 @@ class IncidentAdmin(ReadOnlyAdmin):
     def tables(self, request: HttpRequest, row: Incident) -> list[Table]:
         return [_notes(row), calls_about(row)]
 
+    def get_fields(self, request: HttpRequest, obj: Incident | None = None) -> tuple[Any, ...]:
+        return (*self.fields, "deliveries") if obj and obj.kind in _DELIVERIES else self.fields
+
     def get_ordering(self, request: HttpRequest) -> list[Any]:
         return [F("resolved_at").desc(nulls_first=True), "-opened_at"]
 
@@ -111,6 +125,14 @@ class IncidentAdmin(ReadOnlyAdmin):
             return cells.find_message(incident.message_id, incident.direction)
         return cells.story_of(incident.message_id)  # it may be one that was refused
 
+    @display(description="Deliveries")
+    def deliveries(self, incident: Incident) -> str:
+        """The lists of what is to be decided, whatever became of the message that is named."""
+        states = _DELIVERIES[incident.kind]
+        lists = [(_deliveries_url(incident, state), state.replace("_", " ")) for state in states]
+        link = '<a href="{}" class="text-link">{} deliveries of this partner</a>'
+        return format_html_join(", ", link, lists)
+
     @display(description="Last detail")
     def words(self, incident: Incident) -> str:
         return cells.verbatim(incident.detail)
@@ -122,6 +144,11 @@ class IncidentAdmin(ReadOnlyAdmin):
     @display(description="Resolved")
     def resolved(self, incident: Incident) -> str:
         return cells.time_of(incident.resolved_at)
+
+
+def _deliveries_url(incident: Incident, state: DeliveryState) -> str:
+    partner = {"message__link__partner__id__exact": incident.partner_id}
+    return cells.list_url(Delivery, state__exact=state, **partner)
 
 
 def _notes(incident: Incident) -> Table:

@@ -8,6 +8,7 @@ from django.db.models import Case, Count, F, IntegerField, OuterRef, QuerySet, S
 from django.db.models.functions import Coalesce, JSONObject
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
@@ -16,9 +17,11 @@ from unfold.decorators import display
 from msh.models import Attempt, Direction, OutboundLink, OutboundMessage
 from msh.protocol.lane import LaneState
 from msh.protocol.vocabulary import DeliverySemantics
+from partners.models import Agreement
 
 from . import cells, mending, resynchronising, switches, verbs
 from .base import ReadOnlyAdmin
+from .connection import TEST
 from .history import history_of_link
 from .sides import counters, growth
 from .tables import Table
@@ -111,7 +114,7 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
     def terms_in_force(self, link: OutboundLink) -> str:
         flying = link.lane.in_flight
         if flying is None:
-            return "those of the next message's agreement"
+            return "those of the next message's agreement, see below"
         terms = flying.terms
         return (
             f"Timeout {seconds(terms.timeout)}, Retries {terms.retries}, RetryInterval"
@@ -157,6 +160,7 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
         return [
             _attempts(link),
             _first_of_queue(link),
+            _agreements(link, may_test=request.user.has_perms(TEST)),
             history_of_link(link.partner_id, Direction.OUT),
         ]
 
@@ -203,6 +207,29 @@ def _attempts(link: OutboundLink) -> Table:
         "Nothing was sent." if link.in_flight_id else "Nothing is in flight.",
         cells.page_url(link.in_flight) if link.in_flight else "",
     )
+
+
+def _agreements(link: OutboundLink, *, may_test: bool) -> Table:
+    """The settings of the messages to come, each under its own agreement."""
+    rows = [
+        (
+            cells.link_to(one, one.tpa_id),
+            one.semantics,
+            seconds(one.timeout),
+            one.retries,
+            seconds(one.retry_interval),
+            seconds(one.terms().retry_horizon),
+            _connection(one) if may_test else cells.DASH,
+        )
+        for one in link.partner.agreements.order_by("tpa_id")
+    ]
+    headers = ("TPAId", "Semantics", "Timeout", "Retries", "RetryInterval", "Suspends after")
+    return Table("Agreements", (*headers, "Connection"), rows, "Nothing was agreed.")
+
+
+def _connection(agreement: Agreement) -> str:
+    url = reverse("admin:partners_agreement_connection", args=[agreement.pk])
+    return format_html('<a href="{}" class="text-link">test the connection</a>', url)
 
 
 def _first_of_queue(link: OutboundLink) -> Table:

@@ -6,7 +6,14 @@ from django.db.models import Count, Q
 from django.db.models.functions import Now
 from django.utils.html import format_html
 
-from msh.models import Direction, History, InboundLink, OutboundLink
+from msh.models import (
+    Direction,
+    History,
+    InboundLink,
+    InboundMessage,
+    InboundState,
+    OutboundLink,
+)
 from msh.protocol import sequence
 
 from . import cells
@@ -38,14 +45,25 @@ def counters(partner_id: int) -> str:
 
 
 def growth(partner_id: int) -> str:
-    """How the queue to a partner has changed lately."""
+    """How the queue to a partner has changed lately: the message in flight has left it, and what
+    is BestEffort is noted when its one attempt has ended."""
     story = History.objects.filter(
         at__gte=Now() - LATELY, partner=partner_id, direction=Direction.OUT, subject="message"
     )
     counted = story.aggregate(
-        came=Count("pk", filter=Q(event="MessageSubmitted")),
-        went=Count("pk", filter=Q(to_state__in=["acknowledged", "cancelled", "sent", "failed"])),
+        came=Count("pk", filter=Q(to_state="queued")),
+        went=Count("pk", filter=Q(from_state="queued") | Q(to_state__in=["sent", "failed"])),
     )
     minutes = int(LATELY.total_seconds() // 60)
     change = counted["came"] - counted["went"]
     return f"{change:+d} in {minutes} min: {counted['came']} came, {counted['went']} went"
+
+
+def arrivals(link_id: int) -> str:
+    """What has come from a partner lately, and how much of that its consumers have not got."""
+    lately = InboundMessage.objects.filter(link=link_id, received_at__gte=Now() - LATELY)
+    counted = lately.aggregate(
+        came=Count("pk"), waiting=Count("pk", filter=Q(state=InboundState.ACCEPTED))
+    )
+    minutes = int(LATELY.total_seconds() // 60)
+    return f"{counted['came']} in {minutes} min, {counted['waiting']} of them not delivered yet"

@@ -80,7 +80,9 @@ CAUSES: dict[str, Cause] = {
     ),
     IncidentKind.STUCK: Cause(
         "Nothing moves on this link, although there is work",
-        "See whether worker and beat run. It is resolved by itself when something moves.",
+        "What the detail names is mended there: resume the link, deliver again, switch the consumer"
+        " on or start it. Else see whether worker and beat run. It is resolved by itself when"
+        " something moves; resolved by you, it is told again if nothing does.",
     ),
     IncidentKind.DELIVERY_FAILED: Cause(
         "The application does not take a message",

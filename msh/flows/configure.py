@@ -29,6 +29,7 @@ def apply(document: Any, actor: Actor, seen: str = "") -> setup.Report:
         before = _snapshot()
         report = setup.apply(document)
         advance.record_changes(before, _snapshot(), actor)
+        advance.open_missing_links()
     return report
 
 

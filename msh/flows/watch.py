@@ -1,6 +1,7 @@
 """The clock's slower share: silent partners are probed (D41), and an operator is called for links
 that say nothing and make no way."""
 
+from collections import defaultdict
 from datetime import timedelta
 
 from django.conf import settings
@@ -9,8 +10,8 @@ from django.db import transaction
 from msh.flows import advance
 from msh.flows.advance import Lanes
 from msh.flows.nudge import Nudge, nudge
-from msh.models import hot
-from msh.models.watched import lock_probes, unmoved
+from msh.models import Direction, hot
+from msh.models.watched import lock_probes, owed, undelivered, unmoved
 from msh.protocol.events import ProbeDue
 from msh.protocol.stuck import why_stuck
 
@@ -41,12 +42,28 @@ def find_stuck() -> int:
     longer; how many are stuck."""
     limit = timedelta(seconds=settings.MSH_STUCK_AFTER)
     with transaction.atomic():
-        moved_at = {one.partner_id: one.at for one in unmoved(limit, STUCK)}
-        lanes = Lanes.lock(moved_at)
-        reasons = {
-            partner_id: why_stuck(lanes.lane(partner_id), moved_at[partner_id], lanes.now, limit)
-            for partner_id in lanes
-        }
-        stuck = {partner_id: why for partner_id, why in reasons.items() if why}
-        advance.note_stuck(stuck, lanes.now)
+        return _find_stuck_to_partners(limit) + _find_stuck_from_partners(limit)
+
+
+def _find_stuck_to_partners(limit: timedelta) -> int:
+    moved_at = {one.partner_id: one.at for one in unmoved(limit, STUCK)}
+    lanes = Lanes.lock(moved_at)
+    reasons = {
+        partner_id: why_stuck(lanes.lane(partner_id), moved_at[partner_id], lanes.now, limit)
+        for partner_id in lanes
+    }
+    stuck = {partner_id: why for partner_id, why in reasons.items() if why}
+    advance.note_stuck(Direction.OUT, stuck, lanes.now)
+    return len(stuck)
+
+
+def _find_stuck_from_partners(limit: timedelta) -> int:
+    """Consumers that take nothing, and partners that do not take what we owe them."""
+    now = hot.run((hot.CLOCK, ()))[0][0].now
+    reasons: defaultdict[int, list[str]] = defaultdict(list)
+    for found in (undelivered(limit, STUCK), owed(limit, STUCK)):
+        for partner_id, one in found.items():
+            reasons[partner_id].append(one.why())
+    stuck = {partner_id: "; ".join(why) for partner_id, why in reasons.items()}
+    advance.note_stuck(Direction.IN, stuck, now)
     return len(stuck)

@@ -2,7 +2,7 @@
 
 from msh.protocol.effects import IncidentKind
 
-_CONSUMER_OF_HEAD = """
+CONSUMER_OF_HEAD = """
     SELECT id, kind, enabled FROM msh_consumer
     WHERE (partner_id = link.partner_id OR partner_id IS NULL)
       AND service_interface IN ('', head.service_interface) AND action IN ('', head.action)
@@ -18,7 +18,7 @@ _HEADS = f"""
     CROSS JOIN LATERAL (
         SELECT id, service_interface, action FROM msh_inboundmessage
         WHERE link_id = link.id AND state = 'accepted' ORDER BY id LIMIT 1) head
-    LEFT JOIN LATERAL ({_CONSUMER_OF_HEAD}) consumer ON true
+    LEFT JOIN LATERAL ({CONSUMER_OF_HEAD}) consumer ON true
 """
 _IS_NEW = "NOT EXISTS (SELECT FROM msh_delivery WHERE message_id = head.id)"
 

@@ -27,8 +27,10 @@ class OutboundLink(models.Model):
     """The lane of a pair, as the Sender keeps it. `lane` is its frozen value."""
 
     partner = models.OneToOneField(
-        "partners.Partner", on_delete=models.PROTECT, related_name="outbound_link"
+        "partners.Partner", on_delete=models.CASCADE, related_name="outbound_link"
     )
+    """Messages, signals and the history protect a link that was used, and so its partner."""
+
     state = models.CharField(
         max_length=9,
         choices=[(s.value, s.name) for s in LaneState],
@@ -189,7 +191,7 @@ class InboundLink(models.Model):
     """The pair as the Receiver keeps it. `last_number` is L, None before the first message."""
 
     partner = models.OneToOneField(
-        "partners.Partner", on_delete=models.PROTECT, related_name="inbound_link"
+        "partners.Partner", on_delete=models.CASCADE, related_name="inbound_link"
     )
     last_number = models.PositiveIntegerField(null=True, blank=True)
     last_message_id = models.CharField(max_length=255, blank=True, default="", db_default="")

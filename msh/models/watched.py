@@ -1,11 +1,17 @@
 """Links that somebody should look after: silent partners to be probed, work that makes no way."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from msh.protocol.effects import SILENCE
+from msh.protocol.delivery_events import DeliveryState
+from msh.protocol.effects import SILENCE, IncidentKind
+from msh.protocol.lane import OPERATOR
+from msh.protocol.stuck import Owed, Undelivered
 
 from . import hot
+from .handover import CONSUMER_OF_HEAD
+from .incident import Direction
 
 _PROBES = """
     SELECT link.partner_id
@@ -18,9 +24,16 @@ _PROBES = """
     FOR NO KEY UPDATE OF link SKIP LOCKED
 """
 
+# What happened last to the link itself, such as a resume or an operator's resolution.
+_EVENT = """LEFT JOIN LATERAL (
+        SELECT at FROM msh_history
+        WHERE partner_id = link.partner_id AND direction = '{}' AND subject = 'link'
+        ORDER BY id DESC LIMIT 1) event ON true"""
+
 # What has moved last: the message was submitted, the one before it was acknowledged, or something
-# happened to the link itself, such as a resume.
-_UNMOVED = """
+# happened to the link. BestEffort messages are sent in the order of their
+# ids: while the oldest is in flight they move. Whatever else suspended a link has its incident.
+_UNMOVED = f"""
     SELECT link.partner_id, moved.at
     FROM msh_outboundlink link
     LEFT JOIN msh_outboundmessage flying ON flying.id = link.in_flight_id
@@ -28,20 +41,72 @@ _UNMOVED = """
         SELECT submitted_at FROM msh_outboundmessage
         WHERE link_id = link.id AND state = 'queued' AND semantics = 'OnceAndOnlyOnce'
         ORDER BY id LIMIT 1) queued ON true
+    LEFT JOIN LATERAL (
+        SELECT CASE state WHEN 'queued' THEN submitted_at END AS submitted_at
+        FROM msh_outboundmessage
+        WHERE link_id = link.id AND state IN ('queued', 'in_flight') AND semantics = 'BestEffort'
+        ORDER BY id LIMIT 1) best_effort ON true
     LEFT JOIN msh_outboundmessage before
            ON before.link_id = link.id AND before.epoch = COALESCE(flying.epoch, link.epoch)
           AND before.sequence_number = COALESCE(flying.sequence_number, link.next_number) - 1
-    LEFT JOIN LATERAL (
-        SELECT at FROM msh_history
-        WHERE partner_id = link.partner_id AND direction = 'out' AND subject = 'link'
-        ORDER BY id DESC LIMIT 1) event ON true
+    {_EVENT.format(Direction.OUT)}
     CROSS JOIN LATERAL (
-        SELECT GREATEST(COALESCE(flying.submitted_at, queued.submitted_at),
-                        before.completed_at, event.at) AS at) moved
-    WHERE link.state <> 'suspended'
-      AND (flying.id IS NOT NULL OR queued.submitted_at IS NOT NULL)
+        SELECT COALESCE(flying.submitted_at, queued.submitted_at, best_effort.submitted_at) AS since
+        ) work
+    CROSS JOIN LATERAL (SELECT GREATEST(work.since, before.completed_at, event.at) AS at) moved
+    WHERE (link.state <> 'suspended' OR link.suspended_for = '{OPERATOR}')
+      AND work.since IS NOT NULL
       AND moved.at < statement_timestamp() - %s * interval '1 second'
     ORDER BY moved.at LIMIT %s
+"""
+
+# What has moved last of what consumers have not got: the first was received or tried, the one
+# before it left, or something happened to the link. An attempt under way moves until its
+# lease is over. What waits for an operator, or for a consumer to be made, has its incident.
+_UNDELIVERED = f"""
+    SELECT link.partner_id, moved.at, NOT partner.delivers AS held,
+           COALESCE(consumer.name, '') AS consumer, COALESCE(consumer.enabled, true) AS enabled,
+           COALESCE(delivery.state, '{DeliveryState.NEW}') AS delivery
+    FROM msh_inboundlink link JOIN partners_partner partner ON partner.id = link.partner_id
+    CROSS JOIN LATERAL (
+        SELECT id, epoch, sequence_number, received_at, service_interface, action
+        FROM msh_inboundmessage
+        WHERE link_id = link.id AND state = 'accepted' ORDER BY id LIMIT 1) head
+    LEFT JOIN msh_inboundmessage before
+           ON before.link_id = link.id AND before.epoch = head.epoch
+          AND before.sequence_number = head.sequence_number - 1
+    LEFT JOIN LATERAL (
+        SELECT consumer_id, state, started_at, due FROM msh_delivery
+        WHERE message_id = head.id ORDER BY id DESC LIMIT 1) delivery ON true
+    LEFT JOIN LATERAL ({CONSUMER_OF_HEAD}) fits ON true
+    LEFT JOIN msh_consumer consumer ON consumer.id = COALESCE(delivery.consumer_id, fits.id)
+    {_EVENT.format(Direction.IN)}
+    CROSS JOIN LATERAL (
+        SELECT GREATEST(head.received_at, before.delivered_at, delivery.started_at, event.at) AS at
+        ) moved
+    WHERE moved.at < statement_timestamp() - %s * interval '1 second'
+      AND (consumer.id IS NOT NULL OR NOT partner.delivers)
+      AND NOT COALESCE(delivery.state = 'processing' AND delivery.due > statement_timestamp(),
+                       false)
+      AND NOT (COALESCE(delivery.state IN ('blocked', 'in_doubt'), false) AND EXISTS (
+        SELECT FROM msh_incident incident
+        WHERE incident.partner_id = link.partner_id AND incident.direction = 'in'
+          AND incident.kind IN ('{IncidentKind.DELIVERY_FAILED}',
+                                '{IncidentKind.DELIVERY_IN_DOUBT}')
+          AND incident.resolved_at IS NULL))
+    ORDER BY moved.at LIMIT %s
+"""
+
+# Tries are a minute apart at most. They count from the last that was carried, and `first_at` does
+# not: a copy that comes late owes an old Ack again.
+_OWED = f"""
+    SELECT DISTINCT ON (link.partner_id)
+           link.partner_id, signal.kind, signal.tries, signal.first_at, signal.last_detail
+    FROM msh_signal signal JOIN msh_inboundlink link ON link.id = signal.link_id
+    {_EVENT.format(Direction.IN)}
+    WHERE signal.owed > 0 AND signal.tries * 60 >= %s
+      AND GREATEST(signal.first_at, event.at) < statement_timestamp() - %s * interval '1 second'
+    ORDER BY link.partner_id, signal.first_at LIMIT %s
 """
 
 
@@ -63,3 +128,23 @@ def unmoved(age: timedelta, limit: int) -> list[Unmoved]:
     """Links with work on which nothing has moved for `age`, the longest first."""
     (rows,) = hot.run((_UNMOVED, (age.total_seconds(), limit)))
     return [Unmoved(row.partner_id, row.at) for row in rows]
+
+
+def undelivered(age: timedelta, limit: int) -> Mapping[int, Undelivered]:
+    """Partner ids from which something waits for its consumer, where nothing has moved for `age`,
+    the longest first."""
+    (rows,) = hot.run((_UNDELIVERED, (age.total_seconds(), limit)))
+    return {
+        row.partner_id: Undelivered(
+            row.at, row.held, row.consumer, row.enabled, DeliveryState(row.delivery)
+        )
+        for row in rows
+    }
+
+
+def owed(age: timedelta, limit: int) -> Mapping[int, Owed]:
+    """Partner ids to which no Acknowledgement or Error can be carried for `age`: the oldest."""
+    (rows,) = hot.run((_OWED, (age.total_seconds(), age.total_seconds(), limit)))
+    return {
+        row.partner_id: Owed(row.kind, row.first_at, row.tries, row.last_detail) for row in rows
+    }

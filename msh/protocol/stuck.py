@@ -1,19 +1,23 @@
-"""Is a lane stuck? Not in a trouble that it has told of, but making no way although it has work."""
+"""Is a link stuck? Not in a trouble that it has told of, but making no way although it has work."""
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from .lane import Lane, LaneState
+from .delivery_events import DeliveryState
+from .lane import OPERATOR, Lane, LaneState
 
 
 def why_stuck(lane: Lane, moved_at: datetime | None, now: datetime, limit: timedelta) -> str:
     """A sentence, or "" if the lane is not stuck.
 
     `moved_at`: when something moved last on a lane that has work, None if it has none. A suspended
-    lane is not stuck: its incident is open.
+    lane is not stuck, its incident is open; one that an operator has suspended has none.
     """
-    if moved_at is None or lane.state is LaneState.SUSPENDED or now - moved_at <= limit:
+    if moved_at is None or now - moved_at <= limit:
         return ""
-    since = f"nothing has moved since {moved_at:%Y-%m-%d %H:%M:%S} UTC"
+    since = _since(moved_at)
+    if lane.state is LaneState.SUSPENDED:
+        return f"{since}: suspended by an operator" if lane.suspended_for == OPERATOR else ""
     if lane.in_flight is None:
         what = (
             "asked to wait" if lane.state is LaneState.TRANSIENT else "a queue, nothing in flight"
@@ -24,3 +28,49 @@ def why_stuck(lane: Lane, moved_at: datetime | None, now: datetime, limit: timed
         f"{since}: number {flying.sequence_number} is in flight after {flying.attempt} attempts"
         f" and {flying.transients} TransientErrors"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Undelivered:
+    """Where the first message waits that its consumer has not got.
+
+    `moved_at`: when something moved last. `held`: an operator holds the partner's deliveries.
+    `consumer` is a name, empty if none fits, and `enabled` whether it is switched on.
+    """
+
+    moved_at: datetime
+    held: bool
+    consumer: str
+    enabled: bool
+    delivery: DeliveryState
+
+    def why(self) -> str:
+        """A sentence on what stands in the way."""
+        since = _since(self.moved_at)
+        if self.held:
+            return f"{since}: deliveries are held by an operator"
+        if not self.enabled:
+            return f"{since}: consumer {self.consumer} is switched off"
+        if self.delivery is DeliveryState.NEW:
+            return f"{since}: consumer {self.consumer} has not got the first message yet"
+        state = self.delivery.replace("_", " ")
+        return f"{since}: the delivery to consumer {self.consumer} is {state}"
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """The oldest Acknowledgement or Error that cannot be carried. `answer` is the last one."""
+
+    kind: str
+    since: datetime
+    tries: int
+    answer: str
+
+    def why(self) -> str:
+        """A sentence on what the partner does not take."""
+        since = f"{self.since:%Y-%m-%d %H:%M:%S} UTC"
+        return f"an {self.kind} is owed since {since}, tried {self.tries} times: {self.answer}"
+
+
+def _since(moved_at: datetime) -> str:
+    return f"nothing has moved since {moved_at:%Y-%m-%d %H:%M:%S} UTC"

@@ -90,7 +90,8 @@ class Agreement(models.Model):
     early_warning = _bounded(
         "early_warning",
         0,
-        "Retry with which the sending application is told that its message is late. 0: never.",
+        "Retry with which the sending application is told that its message is late, and operators"
+        " if retries remain after it. 0: the application never, operators with half of them.",
     )
     on_unexpected_first = models.CharField(
         "on unexpected first",

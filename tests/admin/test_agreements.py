@@ -214,6 +214,7 @@ def test_an_import_is_a_diff_before_it_is_applied(importer: Client) -> None:
 
     assert applied.status_code == 302
     assert Agreement.objects.filter(timeout=7).count() == 1
+    assert not Partner.objects.filter(outbound_link=None).exists()
     assert "updated (timeout)" in " ".join(str(m) for m in get_messages(applied.wsgi_request))
     change = SettingChange.objects.get()
     assert (change.actor, change.before, change.after, change.reason) == (

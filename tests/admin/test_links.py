@@ -7,6 +7,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from msh.admin.tables import Table
 from msh.flows import operate
 from msh.flows.advance import Actor
 from msh.models import InboundLink, InboundMessage, OutboundLink
@@ -146,7 +147,7 @@ def test_the_page_tells_growth_and_both_counters(viewer: Client) -> None:
 
     page = page_of(viewer, world)
 
-    assert "+3 in 10 min: 3 came, 0 went" in page
+    assert "+2 in 10 min: 3 came, 1 went" in page
     assert "out: number 1 in flight, then 2" in page
     assert "in: last accepted 41, expects 42" in page
 
@@ -176,3 +177,46 @@ def test_an_inbound_page_says_what_waits_behind_what(administrator: Client) -> N
     waits = InboundMessage.objects.get(message_id=first.message_id)
     assert reverse("admin:msh_inboundmessage_change", args=[waits.pk]) in page
     assert "tpa-1: accept" in page.lower()
+
+
+def table_of(client: Client, page: str, title: str) -> Table:
+    tables: list[Table] = client.get(page).context["tables"]
+    (table,) = [one for one in tables if title in one.title]
+    return table
+
+
+def test_an_inbound_page_says_what_comes_and_what_is_owed(administrator: Client) -> None:
+    world = make_world()
+    first, _ = world.submit(), world.submit()
+    world.settle()
+    link = InboundLink.objects.get(partner=world.here)
+    where = reverse("admin:msh_inboundlink_change", args=[link.pk])
+    InboundMessage.objects.filter(message_id=first.message_id).update(state="delivered")
+    assert table_of(administrator, where, "owed").rows == []
+    owed = link.signals.filter(ref_to_message_id=first.message_id)
+    owed.update(owed=2, tries=7, last_detail="503 <closed>")
+
+    page = administrator.get(where).content.decode()
+
+    assert "2 in 10 min, 1 of them not delivered yet" in page
+    assert "<dt>Acknowledgements and Errors owed</dt><dd>1</dd>" in page
+    (row,) = table_of(administrator, where, "owed").rows
+    assert row[3:5] == (2, 7)
+    assert first.message_id in row[1]
+    assert "503 &lt;closed&gt;" in row[6]
+
+
+def test_the_page_lists_the_agreements_and_tests_the_connection_for_who_may(
+    administrator: Client, viewer: Client
+) -> None:
+    world = make_world(timeout=90, retries=2, retry_interval=60)
+    operate.open_links(world.there)
+    where = reverse("admin:msh_outboundlink_change", args=[world.link.pk])
+
+    (row,) = table_of(administrator, where, "Agreements").rows
+    (shown,) = table_of(viewer, where, "Agreements").rows
+
+    assert reverse("admin:partners_agreement_change", args=[world.agreement.pk]) in row[0]
+    assert row[1:6] == ("OnceAndOnlyOnce", "90 s", 2, "60 s", "210 s")
+    assert reverse("admin:partners_agreement_connection", args=[world.agreement.pk]) in row[6]
+    assert shown == (*row[:6], "-")

@@ -93,10 +93,12 @@ class Console:
             urlsplit(self.msh.console)._replace(path=reverse(f"admin:{name}", args=args)).geturl()
         )
 
-    def picture(self, page: Page, name: str) -> None:
-        """Keep what the page looks like, where a folder for that is named: MSH_PICTURES."""
+    def picture(self, page: Page, name: str, *, whole: bool = False) -> None:
+        """Keep what the page looks like, where a folder for that is named: MSH_PICTURES. `whole`:
+        also what is below the window."""
         if folder := os.environ.get("MSH_PICTURES"):
-            page.screenshot(path=Path(folder) / f"{name}.png", animations="disabled")
+            path = Path(folder) / f"{name}.png"
+            page.screenshot(path=path, animations="disabled", full_page=whole)
 
     def close(self) -> None:
         for context in self._contexts:

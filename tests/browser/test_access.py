@@ -4,12 +4,14 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from django.utils import timezone
 from playwright.sync_api import Locator, Page, expect
 
+from msh.models import Consumer, Delivery, InboundMessage, Incident, OutboundMessage
 from msh.protocol.lane import LaneState
 from tests.browser.console import Console
 from tests.browser.test_verbs import page_of, suspended
-from tests.exchange.pair import PairFactory
+from tests.exchange.pair import Pair, PairFactory
 
 GRAVE = {"serious", "critical"}
 
@@ -24,6 +26,34 @@ def grave_violations(name: str, page: Page) -> list[str]:
         if violation["impact"] in GRAVE
         for node in violation["nodes"]
     ]
+
+
+def other_pages(console: Console, partner: Pair, message: OutboundMessage) -> dict[str, str]:
+    """Addresses of one page of each other kind: what is to be decided, forms, contents, lists."""
+    partner.receive()
+    received = InboundMessage.objects.get(link__partner=partner.partner)
+    now = timezone.now()
+    consumer = Consumer.objects.create(
+        name=partner.partner.name, partner=partner.partner, kind="pull", enabled=False
+    )
+    delivery = Delivery.objects.create(
+        consumer=consumer, message=received, state="blocked", attempt=1, started_at=now, detail="no"
+    )
+    incident = Incident.objects.create(
+        partner=partner.partner, direction="in", kind="delivery_failed", opened_at=now, last_at=now
+    )
+    lists = ("outboundlink", "outboundmessage", "delivery", "incident", "history")
+    return {
+        "inbound link": console.at("msh_inboundlink_change", received.link_id),
+        "inbound message": console.at("msh_inboundmessage_change", received.pk),
+        "delivery": console.at("msh_delivery_change", delivery.pk),
+        "incident": console.at("msh_incident_change", incident.pk),
+        "header": console.at("msh_inboundmessage_header", received.pk),
+        "payload": console.at("msh_outboundmessage_payload", message.pk, 1),
+        "new bulk job": console.at("msh_bulkjob_new"),
+        "import": console.at("partners_agreement_import"),
+        **{f"list of {name}": console.at(f"msh_{name}_changelist") for name in lists},
+    }
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -42,9 +72,13 @@ def test_labels_and_contrast(console: Console, pair: PairFactory, scheme: str) -
         meta = row._meta
         page.goto(console.at(f"{meta.app_label}_{meta.model_name}_change", row.pk))
         found += grave_violations(name, page)
+    page.goto(console.at("msh_outboundlink_change", partner.link.pk))
     page.get_by_role("link", name="Cancel the message in flight").click()
     expect(page.get_by_role("dialog").get_by_label("Reason")).to_be_focused()
     found += grave_violations("dialog", page)
+    for name, address in other_pages(console, partner, message).items():
+        page.goto(address)
+        found += grave_violations(name, page)
 
     assert not found, "\n".join(found)
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 import pytest
+from django.utils import timezone
 from playwright.sync_api import expect
 
 from msh.flows.pull import take
@@ -79,6 +80,29 @@ def test_park_mark_completed_reject_and_run_again(
     use(page_of(console, "Operator", first), "Run again", "Run again: done.")
     wait_for_deliveries(orders, "completed", "completed", "rejected")
     assert dict(outside.committed) == {first.message.message_id: 1}
+
+
+def test_all_parked_since_are_run_again_at_once(
+    console: Console, pair: PairFactory, consumer: ConsumerFactory, outside: Outside
+) -> None:
+    since = timezone.now()
+    outside.status = 500
+    partner = pair()
+    orders = consumer(partner, kind="http", url=outside.url, on_failure="park")
+    partner.receive()
+    (parked,) = wait_for_deliveries(orders, "parked")
+    outside.status = 201
+    page = console.open("Supervisor", "msh/bulkjob/")
+
+    page.get_by_role("link", name="New bulk job").click()
+    page.get_by_label("Verb").select_option("run-again")
+    page.get_by_label("Since").fill(since.strftime("%Y-%m-%dT%H:%M:%S"))
+    page.get_by_role("button", name="Count").click()
+    page.get_by_label("Reason").fill("their disk has room again")
+    page.get_by_role("button", name="Run deliveries again: these").click()
+
+    wait_for_deliveries(orders, "completed")
+    assert dict(outside.committed) == {parked.message.message_id: 1}
 
 
 def test_ask_the_resolver(console: Console, pair: PairFactory, consumer: ConsumerFactory) -> None:

@@ -1,5 +1,6 @@
 """Finding a message and what it holds, correcting it, and doing one verb to many."""
 
+import json
 from datetime import timedelta
 
 from django.utils import timezone
@@ -9,7 +10,7 @@ from msh.flows.stored import payload_of
 from msh.models import BulkJob, Incident, OutboundMessage
 from msh.protocol.lane import LaneState
 from msh.protocol.message import Payload
-from tests.browser.console import Console
+from tests.browser.console import Console, user_with
 from tests.browser.test_access import grave_violations
 from tests.browser.test_verbs import page_of, suspended, use
 from tests.exchange.pair import WAITS, PairFactory
@@ -147,6 +148,60 @@ def test_an_incident_is_taken_and_written_about(console: Console, pair: PairFact
 
     expect(page.get_by_role("cell", name="their certificate has expired")).to_be_visible()
     assert Incident.objects.get(partner=partner.partner).assigned_to == "operator"
+
+
+def test_an_incident_is_assigned_and_resolved(console: Console, pair: PairFactory) -> None:
+    now = timezone.now()
+    incident = Incident.objects.create(
+        partner=pair().partner, direction="in", kind="sequence_gap", opened_at=now, last_at=now
+    )
+    user_with("Supervisor")
+    page = page_of(console, "Operator", incident)
+
+    use(page, "Assign", "supervisor attends to this incident.", To="supervisor")
+    use(page, "Resolve", "The incident is resolved.")
+
+    expect(page.locator(".msh-verb").filter(has_text="Resolve")).to_have_count(0)
+    incident.refresh_from_db()
+    assert (incident.assigned_to, incident.resolved_by) == ("supervisor", "operator")
+    assert incident.resolution == "agreed by telephone"
+
+
+def test_a_connection_is_tested_from_the_page_of_the_link(
+    console: Console, pair: PairFactory
+) -> None:
+    partner = pair()
+    page = page_of(console, "Operator", partner.link)
+
+    page.get_by_role("link", name="test the connection").click()
+    page.get_by_role("button", name="Test the connection").click()
+
+    expect(page.get_by_role("row").filter(has_text="TCP")).to_contain_text("open")
+    assert partner.peer.received.normals() == []
+
+
+def test_an_import_is_a_diff_before_it_is_applied(console: Console, pair: PairFactory) -> None:
+    partner = pair(timeout=10)
+    agreement = {"tpa_id": partner.agreement.tpa_id, "timeout": 7}
+    document = {"partners": [{"name": partner.partner.name, "agreements": [agreement]}]}
+    page = console.open("Administrator", "partners/agreement/import/")
+
+    page.locator("input[type=file]").set_input_files(
+        {
+            "name": "partners.json",
+            "mimeType": "application/json",
+            "buffer": json.dumps(document).encode(),
+        }
+    )
+    page.get_by_role("button", name="Show what it would change").click()
+    expect(page.get_by_label("Difference")).to_contain_text('"timeout": 7')
+    partner.agreement.refresh_from_db()
+    assert partner.agreement.timeout == 10
+    page.get_by_role("button", name="Apply these changes").click()
+
+    expect(page.get_by_text("updated (timeout)")).to_be_visible()
+    partner.agreement.refresh_from_db()
+    assert partner.agreement.timeout == 7
 
 
 def test_the_horizon_follows_what_is_typed(console: Console, pair: PairFactory) -> None:

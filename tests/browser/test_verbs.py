@@ -221,6 +221,9 @@ def test_no_page_is_wider_than_the_screen(
         page.goto(console.at(f"{meta.app_label}_{meta.model_name}_change", row.pk))
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         console.picture(page, f"console-{meta.model_name}-{scheme}-{width}")
+    for model in ("outboundlink", "outboundmessage", "delivery", "incident"):
+        page.goto(console.at(f"msh_{model}_changelist"))
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, model
     page.goto(console.msh.console)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     console.picture(page, f"console-dashboard-{scheme}-{width}")

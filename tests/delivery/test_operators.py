@@ -1,7 +1,9 @@
 """What operators see and do: console pages, commands, the story, the logs, the checks."""
 
+import html
 import json
 import logging
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -14,8 +16,9 @@ from django.urls import reverse
 from msh.admin.delivery import BULK_LIMIT
 from msh.flows import operate
 from msh.flows.advance import Actor
+from msh.flows.pull import Outcome, settle, take
 from msh.flows.story import story_of, waypoints
-from msh.models import Consumer, ConsumerKind, Delivery, History, InboundMessage
+from msh.models import Consumer, ConsumerKind, Delivery, History, InboundMessage, Incident
 from tests.admin.conftest import client_of, submit
 from tests.delivery import application
 from tests.delivery.desk import Desk, consumer, delivery_of, receive, state_of
@@ -64,7 +67,65 @@ def test_the_pages_show_what_waits_and_escape_it(operator: Client) -> None:
     assert all(message.message_id in page for message in messages)
     assert "no &lt;b&gt;stock&lt;/b&gt;" in page
     url = reverse("admin:msh_delivery_change", args=[delivery_of(messages[0]).pk])
+    assert re.search(rf'<a href="{url}[^>]*><bdi[^>]*>{messages[0].message_id}<', page)
     assert operator.get(url).status_code == 200
+
+
+def blocked() -> InboundMessage:
+    """The application does not take it, and its pair waits behind it."""
+    orders = consumer(ConsumerKind.PULL, attempts=1, on_failure="block")
+    message, _ = receive(make_world(), 2)
+    (taken,) = take(orders, 1)
+    settle(orders, taken.delivery, 1, Outcome.FAILED, reason="disk full")
+    return message
+
+
+def test_the_page_of_a_message_leads_to_its_delivery() -> None:
+    message = blocked()
+    client = client_of("vera", "view_inboundmessage")
+
+    page = client.get(reverse("admin:msh_inboundmessage_change", args=[message.pk]))
+
+    table = page.context["tables"][0]
+    assert table.title == "Deliveries"
+    ((name, state, *_),) = table.rows
+    where = reverse("admin:msh_delivery_change", args=[delivery_of(message).pk])
+    assert f'href="{where}"' in name
+    assert "blocked" in state
+
+
+def test_the_page_of_the_link_offers_what_helps_to_who_may() -> None:
+    message = blocked()
+    delivery = delivery_of(message)
+    run_again = reverse("admin:msh_delivery_run_again", args=[delivery.pk])
+    page = reverse("admin:msh_inboundlink_change", args=[message.link_id])
+
+    sees = ("view_inboundlink", "view_delivery")
+    offered = client_of("ann", *sees, "decide_delivery").get(page).content.decode()
+    shown = client_of("vera", *sees).get(page).content.decode()
+
+    where = reverse("admin:msh_delivery_change", args=[delivery.pk])
+    assert f'href="{where}"' in offered
+    assert f'href="{where}"' in shown
+    assert run_again in offered
+    assert run_again not in shown
+
+
+def test_an_incident_leads_to_the_deliveries_it_is_about(admin_client: Client) -> None:
+    message = blocked()
+    incident = Incident.objects.get(kind="delivery_failed")
+
+    page = admin_client.get(reverse("admin:msh_incident_change", args=[incident.pk]))
+
+    links = re.findall(r'href="([^"]+)" class="text-link">(\w+) deliveries', page.content.decode())
+    found = {
+        state: admin_client.get(html.unescape(link)).context["cl"].result_list
+        for link, state in links
+    }
+    assert {state: list(rows) for state, rows in found.items()} == {
+        "blocked": [delivery_of(message)],
+        "parked": [],
+    }
 
 
 def test_one_is_decided_in_its_dialog(operator: Client) -> None:

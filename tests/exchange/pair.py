@@ -151,11 +151,12 @@ def new_pair(
     retries: int = 2,
     retry_interval: int = 1,
     acknowledges: bool = False,
+    name: str = "",
     **terms: Any,
 ) -> Pair:
     """A partner that nobody else has, played by a fresh peer. `terms` are other ones of the
-    agreement. Times in seconds."""
-    name = f"partner-{uuid.uuid4().hex[:12]}"
+    agreement. Times in seconds. `name` must be new."""
+    name = name or f"partner-{uuid.uuid4().hex[:12]}"
     identity = f"http://{name}.example/ebxml/"
     partner = Partner(name=name, uri=identity)
     agreement = Agreement(

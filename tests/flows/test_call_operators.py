@@ -17,13 +17,14 @@ from msh.flows.call_operators import TRIES, call_operators
 from msh.flows.watch import find_stuck
 from msh.models import Incident, OperatorNotice, OutboundLink, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
-from tests.admin.conftest import suspended_world
+from tests.admin.conftest import REFUSED, suspended_world
 from tests.flows.world import World, make_world
 from tests.peer import Peer, status
 from tests.peer.mailbox import Mailbox
 
 pytestmark = pytest.mark.django_db
 
+DOWN = AttemptResult(AttemptOutcome.FAILED, status=503, detail="503 down for maintenance")
 SECRET = "T0K3N-of-the-hook"
 
 
@@ -96,6 +97,31 @@ def test_an_incident_is_told_by_mail_and_by_webhook(mailbox: Mailbox, hook: Peer
     assert told["console"] == page
 
 
+def test_silence_is_told_with_the_last_answer(mailbox: Mailbox, hook: Peer) -> None:
+    world = make_world(retries=0)
+    world.submit()
+    (job,) = world.look()
+    world.end(job, DOWN)
+    OutboundLink.objects.filter(pk=world.link.pk).update(due=timezone.now())
+    world.look()
+
+    assert call_operators() == 2
+
+    words = "no Acknowledgement after 1 transmissions; last answer: 503 down for maintenance"
+    ((told,),) = posted(hook)
+    assert (told["what"], told["detail"]) == ("retries_spent", words)
+    assert words in mailbox.transactions[0].mail.decode()
+
+
+def test_an_answer_that_is_the_incident_is_told_once(hook: Peer) -> None:
+    suspended_world()
+
+    call_operators()
+
+    ((told,),) = posted(hook)
+    assert told["detail"] == REFUSED.detail
+
+
 def test_a_cause_is_told_once(mailbox: Mailbox, hook: Peer) -> None:
     suspended_world()
     Incident.objects.update(count=7)
@@ -153,7 +179,9 @@ def test_a_link_that_is_stuck_is_told_without_any_error(hook: Peer, settings: Se
         (2, 3, 0, True),
         (2, 4, 3, False),
         (3, 4, 3, True),
-        (1, 1, 0, True),
+        (1, 2, 0, True),
+        (1, 1, 0, False),  # none remains: the incident comes next
+        (3, 3, 3, False),
         (2, 1, 0, False),  # a probe: the incident is open
     ],
 )

@@ -3,14 +3,26 @@
 from datetime import timedelta
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from msh.flows import operate, watch
-from msh.flows.advance import Actor
-from msh.models import Incident, OutboundLink, OutboundMessage, PartyEvent
+from msh.flows.advance import Actor, Switch
+from msh.flows.pull import Outcome, settle, take
+from msh.models import (
+    ConsumerKind,
+    Delivery,
+    InboundMessage,
+    Incident,
+    OutboundLink,
+    OutboundMessage,
+    PartyEvent,
+    Signal,
+)
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.transport.job import Job
+from tests.delivery.desk import consumer, receive
 
 from .world import LOST, World, make_world
 
@@ -200,3 +212,151 @@ def test_an_idle_link_with_an_old_queue_is_stuck(settings: Settings) -> None:
     OutboundMessage.objects.update(submitted_at=timezone.now() - LONG_AGO)
     assert watch.find_stuck() == 1
     assert "a queue, nothing in flight" in Incident.objects.get().detail
+
+
+def test_a_link_that_an_operator_suspended_and_forgot_is_stuck(settings: Settings) -> None:
+    """The resolution of an operator, as every act on the link, starts the time again."""
+    settings.MSH_STUCK_AFTER = 3600
+    world = make_world()
+    world.submit()
+    world.look()
+    operate.suspend(world.there, ANN)
+    OutboundMessage.objects.update(submitted_at=timezone.now() - LONG_AGO)
+    assert watch.find_stuck() == 0
+    age_history(world)
+
+    assert watch.find_stuck() == 1
+
+    incident = Incident.objects.get()
+    assert incident.detail.endswith("suspended by an operator")
+    operate.resolve(incident, ANN)
+    assert watch.find_stuck() == 0
+
+
+def test_a_suspended_link_without_work_is_not_stuck(settings: Settings) -> None:
+    settings.MSH_STUCK_AFTER = 3600
+    world = make_world()
+    operate.suspend(world.there, ANN)
+    age_history(world)
+    assert watch.find_stuck() == 0
+
+
+def test_an_old_best_effort_queue_is_stuck_unless_its_oldest_is_under_way(
+    settings: Settings,
+) -> None:
+    settings.MSH_STUCK_AFTER = 3600
+    world = make_world()
+    for _ in range(2):
+        world.submit(semantics=DeliverySemantics.BEST_EFFORT)
+    OutboundMessage.objects.update(submitted_at=timezone.now() - LONG_AGO)
+    assert watch.find_stuck() == 1
+
+    first = OutboundMessage.objects.order_by("pk")[0]
+    OutboundMessage.objects.filter(pk=first.pk).update(state="in_flight", due=timezone.now())
+    assert watch.find_stuck() == 0
+
+
+def age_history(world: World) -> None:
+    """What happened to its links, happened long ago. The history itself refuses to be changed."""
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE msh_history DISABLE TRIGGER USER")
+        cursor.execute("UPDATE msh_history SET at = %s", [timezone.now() - LONG_AGO])
+        cursor.execute("ALTER TABLE msh_history ENABLE TRIGGER USER")
+
+
+# --- from partners ------------------------------------------------------------------------------
+
+
+def arrived(*, long_ago: bool = True) -> tuple[World, InboundMessage]:
+    """One message came and no consumer has it."""
+    world = make_world()
+    (message,) = receive(world)
+    if long_ago:
+        InboundMessage.objects.update(received_at=timezone.now() - LONG_AGO)
+        age_history(world)
+    return world, message
+
+
+def stuck_detail(world: World) -> str:
+    incident = Incident.objects.get(kind="stuck", resolved_at=None)
+    assert (incident.partner, incident.direction) == (world.here, "in")
+    return incident.detail
+
+
+def test_a_pull_consumer_that_stopped_is_told_once_and_resolved(settings: Settings) -> None:
+    settings.MSH_STUCK_AFTER = 3600
+    orders = consumer(ConsumerKind.PULL)
+    world, _ = arrived()
+
+    assert [watch.find_stuck() for _ in range(2)] == [1, 1]
+
+    assert stuck_detail(world).endswith("consumer orders has not got the first message yet")
+    (taken,) = take(orders, 1)
+    assert watch.find_stuck() == 0
+    assert Incident.objects.get().resolution == "it moves again"
+    settle(orders, taken.delivery, 1, Outcome.COMPLETED)
+    assert watch.find_stuck() == 0
+
+
+def test_a_consumer_that_works_on_an_old_backlog_is_not_stuck(settings: Settings) -> None:
+    settings.MSH_STUCK_AFTER = 3600
+    orders = consumer(ConsumerKind.PULL)
+    receive(make_world(), 2)
+    InboundMessage.objects.update(received_at=timezone.now() - LONG_AGO)
+    (taken,) = take(orders, 1)
+    settle(orders, taken.delivery, 1, Outcome.COMPLETED)
+    assert watch.find_stuck() == 0
+
+
+def test_deliveries_that_are_held_and_forgotten_are_stuck(settings: Settings) -> None:
+    settings.MSH_STUCK_AFTER = 3600
+    world, _ = arrived(long_ago=False)
+    operate.switch(world.here, Switch.DELIVERS, on=False, actor=ANN)
+    InboundMessage.objects.update(received_at=timezone.now() - LONG_AGO)
+    assert watch.find_stuck() == 0
+    age_history(world)
+    assert watch.find_stuck() == 1
+    assert stuck_detail(world).endswith("deliveries are held by an operator")
+
+
+def test_a_consumer_that_is_switched_off_is_stuck(settings: Settings) -> None:
+    settings.MSH_STUCK_AFTER = 3600
+    consumer(ConsumerKind.PULL, enabled=False)
+    world, _ = arrived()
+    assert watch.find_stuck() == 1
+    assert stuck_detail(world).endswith("consumer orders is switched off")
+
+
+@pytest.mark.parametrize("resolved", [False, True])
+def test_a_blocked_delivery_has_its_incident_as_long_as_that_is_open(
+    settings: Settings, resolved: bool
+) -> None:
+    settings.MSH_STUCK_AFTER = 3600
+    orders = consumer(ConsumerKind.PULL, attempts=1, on_failure="block")
+    world, _ = arrived()
+    (taken,) = take(orders, 1)
+    settle(orders, taken.delivery, 1, Outcome.FAILED, reason="disk full")
+    Delivery.objects.update(started_at=timezone.now() - LONG_AGO)
+    if resolved:
+        operate.resolve(Incident.objects.get(), ANN)
+        age_history(world)
+    assert watch.find_stuck() == resolved
+
+
+def test_an_ack_that_cannot_be_delivered_is_stuck(settings: Settings) -> None:
+    settings.MSH_STUCK_AFTER = 3600
+    world = make_world()
+    world.submit()
+    (job,) = world.look()
+    world.hand_over(job)
+    owed = Signal.objects.filter(link__partner=world.here)
+    owed.update(first_at=timezone.now() - LONG_AGO, tries=59, last_detail="503 closed")
+    assert watch.find_stuck() == 0  # tried too seldom: an old Ack that is owed again
+    owed.update(tries=60)
+
+    assert watch.find_stuck() == 1
+
+    assert "an Acknowledgement is owed since" in stuck_detail(world)
+    assert stuck_detail(world).endswith("tried 60 times: 503 closed")
+    owed.update(owed=0)
+    assert watch.find_stuck() == 0

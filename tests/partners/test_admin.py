@@ -8,7 +8,11 @@ from django.contrib.auth.models import Permission, User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
 
+from msh.flows.operate import open_links
+from msh.models import InboundLink, OutboundLink
 from partners.models import Agreement, Credential, Partner, digest_of
 from partners.models.partner import OutgoingKind
 
@@ -88,6 +92,36 @@ def test_a_partner_is_added_and_its_token_shown_once(admin_client: Client) -> No
     assert Partner.objects.by_credential(f"Bearer {shown[1]}") == partner
     for again in (LIST, page_of(partner)):
         assert shown[1] not in admin_client.get(again).content.decode()
+
+
+def test_a_new_partner_is_suspended_before_its_first_message(admin_client: Client) -> None:
+    admin_client.post(ADD, form())
+    link = OutboundLink.objects.get(partner__name="acme")
+    assert InboundLink.objects.get().partner == link.partner
+
+    suspend = reverse("admin:msh_outboundlink_suspend", args=[link.pk])
+    admin_client.post(suspend, {"reason": "starts on Monday"})
+
+    link.refresh_from_db()
+    assert link.state == "suspended"
+    admin_client.post(page_of(link.partner), form(address="http://moved/"))
+    assert OutboundLink.objects.get().state == "suspended"
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_a_partner_is_deleted_unless_something_went_through(
+    admin_client: Client, partner: Partner, used: bool
+) -> None:
+    open_links(partner)
+    if used:
+        link = InboundLink.objects.get(partner=partner)
+        at = timezone.now()
+        link.signals.create(kind="Error", first_at=at, due=at, expires_at=at)
+
+    admin_client.post(f"{LIST}{partner.pk}/delete/", {"post": "yes", "reason": "never used"})
+
+    assert Partner.objects.exists() is used
+    assert OutboundLink.objects.exists() is used
 
 
 def test_two_credentials_rotate(admin_client: Client, partner: Partner) -> None:

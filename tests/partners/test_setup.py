@@ -218,6 +218,8 @@ def test_the_command_answers_people_and_scripts(tmp_path: Path) -> None:
         "what": "unchanged",
         "fields": [],
     }
+    partner = Partner.objects.get(name="acme")
+    assert (partner.outbound_link.state, partner.inbound_link.last_number) == ("idle", None)
 
 
 @pytest.mark.parametrize(

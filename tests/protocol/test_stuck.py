@@ -1,15 +1,19 @@
 """When a lane that says nothing is stuck."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from msh.protocol.stuck import why_stuck
+from msh.protocol.delivery_events import DeliveryState
+from msh.protocol.lane import OPERATOR
+from msh.protocol.stuck import Owed, Undelivered, why_stuck
 
 from .sender_table.lanes import NOW, after, lane_in
 
 LIMIT = timedelta(hours=1)
 LONG_AGO = after(-3601)
+SINCE = "nothing has moved since 2026-03-01 10:59:59 UTC: "
 
 
 @pytest.mark.parametrize(
@@ -22,8 +26,7 @@ LONG_AGO = after(-3601)
     ],
 )
 def test_work_that_waits_too_long(column: str, why: str) -> None:
-    since = "nothing has moved since 2026-03-01 10:59:59 UTC: "
-    assert why_stuck(lane_in(column), LONG_AGO, NOW, LIMIT) == since + why
+    assert why_stuck(lane_in(column), LONG_AGO, NOW, LIMIT) == SINCE + why
 
 
 def test_no_work_young_work_or_a_suspended_lane_is_not_stuck() -> None:
@@ -31,3 +34,32 @@ def test_no_work_young_work_or_a_suspended_lane_is_not_stuck() -> None:
     assert why_stuck(lane, None, NOW, LIMIT) == ""
     assert why_stuck(lane, after(-3600), NOW, LIMIT) == ""
     assert why_stuck(lane_in("suspended"), LONG_AGO, NOW, LIMIT) == ""
+
+
+def test_what_an_operator_suspended_and_forgot_is_stuck() -> None:
+    lane = replace(lane_in("suspended"), suspended_for=OPERATOR)
+    assert why_stuck(lane, LONG_AGO, NOW, LIMIT) == SINCE + "suspended by an operator"
+    assert why_stuck(lane, after(-3600), NOW, LIMIT) == ""
+
+
+@pytest.mark.parametrize(
+    ("held", "enabled", "delivery", "why"),
+    [
+        (True, False, "failed", "deliveries are held by an operator"),
+        (False, False, "failed", "consumer orders is switched off"),
+        (False, True, "new", "consumer orders has not got the first message yet"),
+        (False, True, "in_doubt", "the delivery to consumer orders is in doubt"),
+    ],
+)
+def test_what_stands_between_a_message_and_its_consumer(
+    held: bool, enabled: bool, delivery: str, why: str
+) -> None:
+    one = Undelivered(LONG_AGO, held, "orders", enabled, DeliveryState(delivery))
+    assert one.why() == SINCE + why
+
+
+def test_what_a_partner_does_not_take() -> None:
+    owed = Owed("Acknowledgement", LONG_AGO, 61, "503 closed")
+    assert owed.why() == (
+        "an Acknowledgement is owed since 2026-03-01 10:59:59 UTC, tried 61 times: 503 closed"
+    )

@@ -31,7 +31,7 @@ from .outbound import (
 from .receiving import hold_resets, set_receiving
 from .settings_changed import Snapshot, record_changes, snapshot
 from .signals import SignalResult, signal_claim, signal_end
-from .start import start_link
+from .start import open_missing_links, start_link
 from .switches import Switch, set_switch
 from .traffic import count_traffic
 from .work import AT_ONCE, Work, find_work, no_more_work
@@ -80,6 +80,7 @@ __all__ = [
     "note_unexpected",
     "notice_failed",
     "notices_told",
+    "open_missing_links",
     "owe_error",
     "receive_message",
     "record_changes",

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from django.db.models.functions import Now
 
-from msh.models import History, Incident, IncidentNote, hot
+from msh.models import Direction, History, Incident, IncidentNote, hot
 from msh.protocol.effects import IncidentKind
 
 from .actor import SYSTEM, Actor
@@ -47,14 +47,15 @@ def _record(incident: Incident, actor: Actor, event: str, detail: str) -> None:
     )
 
 
-def note_stuck(reasons: Mapping[int, str], now: datetime) -> None:
-    """Call an operator once for each partner id whose link is stuck; resolve what is so no more."""
-    opened = Incident.objects.filter(kind=IncidentKind.STUCK, resolved_at=None)
+def note_stuck(direction: Direction, reasons: Mapping[int, str], now: datetime) -> None:
+    """Call an operator once for each partner id whose link in this direction is stuck; resolve
+    what is so no more."""
+    opened = Incident.objects.filter(kind=IncidentKind.STUCK, direction=direction, resolved_at=None)
     opened.exclude(partner_id__in=reasons).update(
         resolved_at=now, resolved_by=SYSTEM, resolution="it moves again"
     )
     known = set(opened.values_list("partner_id", flat=True))
     for partner_id, why in reasons.items():
         if partner_id not in known:
-            what = (partner_id, "out", IncidentKind.STUCK, "", why)
+            what = (partner_id, direction, IncidentKind.STUCK, "", why)
             hot.run((hot.OPEN_INCIDENT, (*what, now, now)))

@@ -13,23 +13,35 @@ from msh.protocol.lane import LaneState
 EARLY_WARNING = "early_warning"
 """The kind of a notice that no incident stands behind: retries remain."""
 
-# An incident that somebody is writing is announced the next time: nobody waits for this.
+# An incident that somebody is writing is announced the next time: nobody waits for this. What the
+# partner answered last is said with it, unless the incident's detail is just that.
 _ANNOUNCE = """
     WITH fresh AS (
         SELECT id FROM msh_incident WHERE NOT announced
         ORDER BY id LIMIT 1000 FOR NO KEY UPDATE SKIP LOCKED),
     opened AS (
         UPDATE msh_incident incident SET announced = true FROM fresh WHERE incident.id = fresh.id
-        RETURNING incident.id, partner_id, kind, message_id, detail, opened_at)
+        RETURNING incident.id, partner_id, direction, kind, message_id, detail, opened_at)
     INSERT INTO msh_operatornotice
         (cause, channel, partner_id, incident_id, kind, message_id, detail, at, due)
-    SELECT 'incident:' || id, channel, partner_id, id, kind, message_id, detail, opened_at,
-           statement_timestamp()
-    FROM opened CROSS JOIN unnest(%s::text[]) channel
+    SELECT 'incident:' || opened.id, channel, opened.partner_id, opened.id, opened.kind,
+           opened.message_id, concat_ws('; last answer: ', opened.detail, answer.detail),
+           opened.opened_at, statement_timestamp()
+    FROM opened
+    LEFT JOIN LATERAL (
+        SELECT NULLIF(NULLIF(attempt.detail, ''), opened.detail) AS detail
+        FROM msh_outboundlink link
+        JOIN msh_outboundmessage flying ON flying.id = link.in_flight_id
+        JOIN msh_attempt attempt ON attempt.message_id = flying.id
+        WHERE link.partner_id = opened.partner_id AND opened.direction = 'out'
+          AND flying.message_id = opened.message_id AND attempt.ended_at IS NOT NULL
+        ORDER BY attempt.number DESC LIMIT 1) answer ON true
+    CROSS JOIN unnest(%s::text[]) channel
     ON CONFLICT (cause, channel) DO NOTHING
 """
-# A message is late when it has spent the retry that its agreement names, without one half of them;
-# and at the first answer that says that the same bytes will hardly be taken (D35).
+# A message is late while retries remain: when it has spent the retry that its agreement names,
+# without one half of them; and at the first answer that says that the same bytes will hardly be
+# taken (D35).
 _WARN = """
     INSERT INTO msh_operatornotice
         (cause, channel, partner_id, kind, message_id, detail, at, due)
@@ -45,7 +57,7 @@ _WARN = """
         WHERE message_id = flying.id AND ended_at IS NOT NULL
         ORDER BY number DESC LIMIT 1) answer ON true
     CROSS JOIN unnest(%s::text[]) channel
-    WHERE link.state = ANY(%s) AND link.retries_spent <= (flying.terms->>'retries')::int
+    WHERE link.state = ANY(%s) AND link.retries_spent < (flying.terms->>'retries')::int
       AND (answer.outcome = %s
            OR (link.retries_spent > 0
                AND link.retries_spent >= COALESCE(NULLIF((flying.terms->>'early_warning')::int, 0),

@@ -1,4 +1,5 @@
-"""The first number of a link that takes over from another MSH (D50)."""
+"""Links before their first message: that they are there (O19), and the first number of one that
+takes over from another MSH (D50)."""
 
 from msh.models import History, InboundLink, OutboundLink, OutboundMessage
 from msh.protocol import sequence
@@ -6,6 +7,18 @@ from msh.protocol.lane import LaneState
 from partners.models import Partner
 
 from .actor import Actor
+
+
+def open_missing_links() -> None:
+    """Make the links of every partner that has none, in a few statements however many those are."""
+    OutboundLink.objects.bulk_create(
+        [OutboundLink(partner=one) for one in Partner.objects.filter(outbound_link=None)],
+        ignore_conflicts=True,
+    )
+    InboundLink.objects.bulk_create(
+        [InboundLink(partner=one) for one in Partner.objects.filter(inbound_link=None)],
+        ignore_conflicts=True,
+    )
 
 
 def start_link(partner: Partner, direction: str, last: int, actor: Actor) -> bool:

@@ -22,7 +22,11 @@ async function open(address) {
     dialog.className = "msh-modal";
     dialog.setAttribute("aria-labelledby", "dialog-title");
     dialog.append(document.adoptNode(page.getElementById("dialog")));
-    dialog.addEventListener("close", () => dialog.remove());
+    const opener = document.activeElement.id;
+    dialog.addEventListener("close", () => {
+        dialog.remove();
+        document.getElementById(opener)?.focus(); // the page may have been refreshed meanwhile
+    });
     dialog.addEventListener("click", (event) => {
         if (!event.target.closest("[data-close]")) return;
         event.preventDefault();
@@ -32,11 +36,15 @@ async function open(address) {
     dialog.showModal();
 }
 
-/* The dashboard asks for itself anew. It says so when nobody answers, and leads to the log-in when
-   the answer is not the dashboard. */
+/* The dashboard asks for itself anew. It says so when nobody answers, or when it is old for whatever
+   reason, and leads to the log-in when the answer is not the dashboard. */
+const OLD = 30_000; // milliseconds
+let refreshed = Date.now();
+
 document.addEventListener("htmx:beforeSwap", (event) => {
     if (event.detail.target.id !== "dashboard") return;
     const answered = event.detail.xhr.status < 500;
+    if (answered) refreshed = Date.now();
     stale(!answered);
     if (answered && !event.detail.xhr.responseText.includes('id="dashboard"')) {
         event.detail.shouldSwap = false;
@@ -44,6 +52,8 @@ document.addEventListener("htmx:beforeSwap", (event) => {
     }
 });
 document.addEventListener("htmx:sendError", () => stale(true));
+document.addEventListener("htmx:timeout", () => stale(true));
+setInterval(() => Date.now() - refreshed > OLD && stale(true), 1_000);
 
 function stale(is) {
     const warning = document.getElementById("dashboard-stale");

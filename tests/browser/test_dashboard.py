@@ -1,0 +1,83 @@
+"""The dashboard stays true while it stands open, and says so when it cannot."""
+
+from playwright.sync_api import Locator, Page, Route, expect
+
+from tests.browser.console import Console
+from tests.exchange.pair import Pair, PairFactory
+
+OLD = "This page is old"
+REFRESH = 10_000  # milliseconds
+
+
+def left_open(console: Console) -> Page:
+    """The dashboard in a browser whose clock the test moves on."""
+    page = console.open("Operator")
+    page.clock.install()
+    page.reload()
+    return page
+
+
+def trouble(page: Page, partner: Pair) -> Locator:
+    return page.get_by_role("article").filter(has_text=partner.partner.name)
+
+
+def test_it_refreshes_itself_under_the_keyboard(console: Console, pair: PairFactory) -> None:
+    partner = pair()
+    page = left_open(console)
+    square = page.get_by_role("link", name=f"{partner.partner.name}: well")
+    square.focus()
+    address = square.get_attribute("href")
+
+    partner.suspend()
+    page.clock.fast_forward(REFRESH)
+
+    expect(trouble(page, partner)).to_be_visible()
+    expect(page.locator(f".msh-strip [href='{address}']")).to_be_focused()
+
+
+def test_a_dialog_gives_the_keyboard_back_to_what_opened_it(
+    console: Console, pair: PairFactory
+) -> None:
+    partner = pair()
+    partner.suspend()
+    page = left_open(console)
+    shown = trouble(page, partner)
+    shown.get_by_role("link", name="Resolve and resume").press("Enter")
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_label("Reason")).to_be_focused()
+
+    partner.submit()
+    page.clock.fast_forward(REFRESH)
+    expect(shown).to_contain_text("1 queued")
+    dialog.get_by_role("link", name="Do nothing").press("Enter")
+
+    expect(shown.get_by_role("link", name="Resolve and resume")).to_be_focused()
+
+
+def test_it_says_so_when_nobody_answers_and_when_it_is_true_again(console: Console) -> None:
+    page = left_open(console)
+    expect(page.get_by_text(OLD)).to_be_hidden()
+
+    page.context.set_offline(True)
+    page.clock.fast_forward(REFRESH)
+    expect(page.get_by_text(OLD)).to_be_visible()
+
+    page.context.set_offline(False)
+    page.clock.fast_forward(REFRESH)
+    expect(page.get_by_text(OLD)).to_be_hidden()
+
+
+def test_it_says_so_when_the_answer_does_not_come(console: Console) -> None:
+    page = left_open(console)
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route(console.msh.console, hold)
+
+    page.clock.fast_forward(REFRESH)
+    page.clock.fast_forward(3 * REFRESH)
+
+    expect(page.get_by_text(OLD)).to_be_visible()
+    assert held

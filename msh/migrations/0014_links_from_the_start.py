@@ -16,7 +16,7 @@ def open_links(apps, schema_editor):
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('msh', '0013_audit2'),
+        ('msh', '0013_changes'),
         ('partners', '0004_console'),
     ]
 

@@ -165,9 +165,7 @@ def _mend(lanes: Lanes, partner: Partner, comparison: Comparison, actor: Actor) 
 def sent(link: OutboundLink, theirs: LinkStatus) -> Sent:
     """Our side, next to what the partner says it has."""
     numbered = OutboundMessage.objects.filter(link=link, sequence_number__isnull=False)
-    last_theirs = numbered.filter(
-        message_id=theirs.accepted_message_id, sequence_number=theirs.accepted_number
-    ).first()
+    last_theirs = numbered.filter(message_id=theirs.accepted_message_id).first()
     anchor = None
     if theirs.accepted_message_id and last_theirs and last_theirs.epoch:
         anchor = Numbered(last_theirs.sequence_number or 0, last_theirs.epoch)

@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 
 from msh import Reject
+from msh.flows import operate
 from msh.flows.advance import Actor, Consumers
 from msh.flows.decide import decide
 from msh.flows.deliver import Claimed, run_claimed
@@ -104,6 +105,25 @@ def test_spent_attempts_block_the_pair_until_an_operator_decides() -> None:
     assert application.taken[-2:] == [first.message_id, second.message_id]
     incident.refresh_from_db()
     assert (incident.resolved_by, incident.resolution) == ("ann", "the stock system is up")
+
+
+@pytest.mark.parametrize("on_failure", ["block", "park"])
+def test_an_incident_is_not_resolved_while_its_delivery_waits(on_failure: str) -> None:
+    """It would not be told again."""
+    consumer(IN_PROCESS, attempts=1, on_failure=on_failure)
+    (message,) = receive(make_world())
+    application.act = fail
+    Desk().settle()
+    incident, ann = Incident.objects.get(), Actor("ann", "seen")
+
+    with pytest.raises(operate.NotPossible, match="still wait for a decision: 1"):
+        operate.resolve(incident, ann)
+
+    decide([delivery_of(message).pk], "reject", ann)
+    incident.refresh_from_db()
+    assert incident.resolved_by == "ann"
+    with pytest.raises(operate.NotPossible, match="resolved already"):
+        operate.resolve(incident, ann)
 
 
 @pytest.mark.requirement("001-13")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Self
 
-from msh.models import Consumer, InboundState, handover, hot
+from msh.models import Consumer, Delivery, InboundState, handover, hot
 from msh.models.delivery import OPEN_TO_OPERATORS
 from msh.protocol import delivery as table
 from msh.protocol import delivery_events as do
@@ -225,6 +225,12 @@ def lock(keys: Collection[int], consumers: "Consumers", *, wait: bool = False) -
 def _folded(key: int) -> int:
     """A row id as the second half of an advisory lock. Two messages that share one only wait."""
     return key % 2**31
+
+
+def undecided(partner_id: int, kind: str) -> int:
+    """Deliveries of this partner's messages that keep an incident of this kind open."""
+    states = _CAUSES.get(IncidentKind(kind), ())
+    return Delivery.objects.filter(message__link__partner=partner_id, state__in=states).count()
 
 
 class Consumers(dict[int, Consumer]):

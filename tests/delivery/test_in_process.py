@@ -212,10 +212,13 @@ def test_what_no_consumer_takes_waits_and_calls_an_operator() -> None:
     Desk().settle()
 
     assert state_of(message) == ("accepted", "")
-    assert Incident.objects.get().kind == "no_consumer"
+    incident = Incident.objects.get()
+    assert (incident.kind, incident.resolved_by) == ("no_consumer", "")
     consumer(IN_PROCESS)
     Desk().settle()
     assert state_of(message) == ("delivered", "completed")
+    incident.refresh_from_db()
+    assert incident.resolved_by == "msh"
 
 
 def test_the_consumer_that_says_most_takes_the_message() -> None:

@@ -3,14 +3,17 @@
 from datetime import timedelta
 
 import pytest
+from django.db.models import F
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from msh.flows import operate, watch
+from msh.flows import cancel, operate, watch
 from msh.flows.advance import Actor
 from msh.models import Incident, OutboundLink, OutboundMessage, PartyEvent
+from msh.protocol.events import Verdict
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.transport.job import Job
+from partners.models import Partner
 
 from .world import LOST, World, make_world
 
@@ -200,3 +203,60 @@ def test_an_idle_link_with_an_old_queue_is_stuck(settings: Settings) -> None:
     OutboundMessage.objects.update(submitted_at=timezone.now() - LONG_AGO)
     assert watch.find_stuck() == 1
     assert "a queue, nothing in flight" in Incident.objects.get().detail
+
+
+def refused(partner: Partner) -> list[tuple[str, str]]:
+    """Kind of each incident of what comes from the partner, and who has resolved it."""
+    found = Incident.objects.filter(partner=partner, direction="in").order_by("pk")
+    return list(found.values_list("kind", "resolved_by"))
+
+
+def let_be_quiet(world: World) -> None:
+    """What it was refused for has not come again for a while."""
+    of_partner = Incident.objects.filter(partner=world.here)
+    of_partner.update(last_at=F("last_at") - 2 * watch.QUIET)
+
+
+def test_no_room_is_over_when_a_later_message_was_accepted_and_called_for_anew(
+    settings: Settings,
+) -> None:
+    world = make_world()
+    settings.MSH_STORE_LIMIT = 1
+    world.submit()
+    world.settle()
+    watch.watch()
+    assert refused(world.here) == [("store_short", "")]
+
+    settings.MSH_STORE_LIMIT = 0
+    operate.resume(world.there, ANN)
+    world.settle()
+    watch.watch()
+    assert refused(world.here) == [("store_short", "")], "what comes and goes is one incident"
+    let_be_quiet(world)
+    watch.watch()
+    assert refused(world.here) == [("store_short", "msh")]
+
+    settings.MSH_STORE_LIMIT = 1
+    world.submit()
+    world.settle()
+    assert refused(world.here) == [("store_short", "msh"), ("store_short", "")]
+    assert not Incident.objects.get(partner=world.here, resolved_at=None).announced
+
+
+def test_a_gap_is_over_when_the_numbers_fit_again() -> None:
+    world = make_world()
+    operate.start_link(world.there, "out", 41, ANN)
+    message = world.submit()
+    world.settle()
+    let_be_quiet(world)
+    watch.watch()
+    assert refused(world.here) == [("sequence_gap", "")], "nothing was accepted since"
+
+    cancel.cancel(message, Verdict.UNKNOWN, ANN)  # begins again with number 1
+    operate.resume(world.there, ANN)
+    world.submit()
+    world.settle()
+    watch.watch()
+
+    assert len(world.received()) == 1
+    assert refused(world.here) == [("sequence_gap", "msh")]

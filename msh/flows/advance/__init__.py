@@ -18,7 +18,7 @@ from .forward import (
     way_onward,
 )
 from .inbound import Received, accept_at_once, note_unexpected, owe_error, receive_message
-from .incidents import add_note, assign_incident, note_stuck, resolve_incident
+from .incidents import add_note, assign_incident, note_stuck, resolve_incident, resolve_passed
 from .lanes import Lanes
 from .notices import claim_notices, make_notices, notice_failed, notices_told
 from .outbound import (
@@ -84,6 +84,7 @@ __all__ = [
     "receive_message",
     "record_changes",
     "resolve_incident",
+    "resolve_passed",
     "send_on_failed",
     "sent_on",
     "set_receiving",

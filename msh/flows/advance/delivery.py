@@ -17,7 +17,7 @@ from msh.protocol.delivery_events import (
 )
 from msh.protocol.effects import IncidentKind, Note, OpenIncident
 
-from .actor import ITSELF, Actor
+from .actor import ITSELF, SYSTEM, Actor
 
 # An incident, and the states of deliveries that keep it open.
 _CAUSES = {
@@ -270,8 +270,13 @@ def find_due(busy: Collection[int], full: Collection[int], limit: int) -> list[A
 
 
 def alarm_unclaimed() -> int:
-    """Open an incident for each pair whose head no consumer takes; how many were opened."""
-    rows, clock = hot.run((handover.FIND_UNCLAIMED, ()), (hot.CLOCK, ()))
+    """Open an incident for each pair whose head no consumer takes; how many were opened. Those of
+    pairs whose head one takes now are resolved."""
+    rows, clock, _ = hot.run(
+        (handover.FIND_UNCLAIMED, ()),
+        (hot.CLOCK, ()),
+        (handover.RESOLVE_CLAIMED, (SYSTEM, "a consumer takes it now")),
+    )
     now = clock[0].now
     text = "no consumer takes this partner, ServiceInterface and Action: add one"
     for row in rows:

@@ -164,20 +164,26 @@ def test_ids_of_the_run_before_a_reset_stay_until_their_numbers_have_passed() ->
 
 
 def test_the_history_goes_after_its_message() -> None:
-    world = old_world()
+    world, other = old_world(), make_world()
     kept, gone = InboundMessage.objects.filter(sequence_number__in=(1, 2)).order_by("pk")
-    for message_id in (kept.message_id, gone.message_id, ""):
+    for partner, message_id in (
+        (world.here, kept.message_id),
+        (world.here, gone.message_id),
+        (world.here, ""),
+        (other.here, kept.message_id),  # another's message of that id, and it is not here
+    ):
         History.objects.create(
             at=YEARS_AGO,
-            partner=world.here,
+            partner=partner,
             direction="in",
             subject="message" if message_id else "link",
             message_id=message_id,
             event="Note",
         )
     removed = prune_all()
-    assert removed["history"] == 2
-    assert History.objects.get(event="Note").message_id == kept.message_id
+    assert removed["history"] == 3
+    left = History.objects.get(event="Note")
+    assert (left.partner, left.message_id) == (world.here, kept.message_id)
 
 
 @pytest.mark.requirement("002-13")

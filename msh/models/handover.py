@@ -57,6 +57,8 @@ FIND_DUE = """
       AND (partner.delivers OR delivery.state <> 'failed')
       AND ((consumer.enabled AND consumer.kind <> 'pull') OR delivery.state <> 'failed')
       AND (delivery.state <> 'failed' OR consumer.id <> ALL(%s))
+      AND (delivery.state IN ('completed', 'rejected') OR consumer.id <> ALL(%s)
+           OR (delivery.state = 'failed' AND consumer.kind = 'http'))
     ORDER BY delivery.due LIMIT %s
 """
 FIND_DUE_OF_CONSUMER = """

@@ -264,9 +264,13 @@ def find_takeable(consumer: Consumer, limit: int) -> tuple[list[int], list[int]]
     return [row.id for row in again], [row.message_key for row in new]
 
 
-def find_due(busy: Collection[int], full: Collection[int], limit: int) -> list[Any]:
-    """Deliveries to be run again, with a lease that is over, or whose message is to leave."""
-    return hot.run((handover.FIND_DUE, (list(busy), list(full), limit)))[0]
+def find_due(
+    busy: Collection[int], full: Collection[int], threadless: Collection[int], limit: int
+) -> list[Any]:
+    """Deliveries to be run again, with a lease that is over, or whose message is to leave. None of
+    `busy`; none that needs a POST to one of the consumers that are `full`, or a thread for one
+    that has no more."""
+    return hot.run((handover.FIND_DUE, (list(busy), list(full), list(threadless), limit)))[0]
 
 
 def alarm_unclaimed() -> int:

@@ -21,11 +21,12 @@ QUIET = timedelta(minutes=10)
 
 
 def watch() -> None:
-    """Probe, look for stuck links, and for incidents that are over."""
+    """Probe, look for stuck links, for incidents that are over, for due times that are too far."""
     if probe():
         nudge(Nudge.CARRY)
     find_stuck()
     advance.resolve_passed(QUIET)
+    advance.bring_back_due()
 
 
 def probe() -> int:

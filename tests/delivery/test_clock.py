@@ -1,6 +1,6 @@
 """A database clock that ran ahead and was set back (D13)."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from django.utils import timezone
@@ -28,7 +28,7 @@ SOON = NOW + timedelta(minutes=5)
 
 
 @pytest.mark.parametrize(("due", "stays"), [(TOMORROW, False), (SOON, True)])
-def test_what_is_due_farther_away_than_it_can_be_is_due_now(due: object, stays: bool) -> None:
+def test_what_is_due_farther_away_than_it_can_be_is_due_now(due: datetime, stays: bool) -> None:
     world = make_world()
     first, second = receive(world, 2)
     best_effort = world.submit(semantics=DeliverySemantics.BEST_EFFORT)

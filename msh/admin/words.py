@@ -72,11 +72,13 @@ CAUSES: dict[str, Cause] = {
     ),
     IncidentKind.STORE_SHORT: Cause(
         "There is no room for new messages",
-        "Partners are told to wait. Make room on the disk or raise the limit; then resolve this.",
+        "Partners are told to wait. Make room on the disk or raise the limit: it is resolved by"
+        " itself when messages come in again.",
     ),
     IncidentKind.BACKLOG: Cause(
         "The application does not keep up with this partner",
-        "The partner is told to wait. Look at what the consumer does; then resolve this.",
+        "The partner is told to wait. Look at what the consumer does: it is resolved by itself when"
+        " messages come in again.",
     ),
     IncidentKind.STUCK: Cause(
         "Nothing moves on this link, although there is work",
@@ -102,7 +104,7 @@ CAUSES: dict[str, Cause] = {
     IncidentKind.NO_CONSUMER: Cause(
         "No consumer takes a message",
         "It waits, and its pair behind it. Add a consumer for its partner, ServiceInterface and"
-        " Action, then resolve this.",
+        " Action: it is resolved by itself then.",
     ),
     IncidentKind.ROUTE_FAILED: Cause(
         "A message cannot be sent on to the next MSH",

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 
 from django.db import transaction
 
+from msh import wire
 from msh.flows.advance import Actor, Consumers
 from msh.flows.advance import delivery as deliveries
 from msh.flows.nudge import Nudge, nudge
+from msh.models import InboundMessage, InboundPayload
 from msh.protocol.delivery_events import (
     CompletionMarked,
     DeliveryEvent,
@@ -64,6 +66,9 @@ def _decide(handover: deliveries.Handover | None, verb: str, actor: Actor) -> st
     """Why it cannot be done; empty if it was."""
     if handover is None:
         return "there is no such delivery"
+    if verb == "run-again" and _lacks_payloads(handover.message_key):
+        gone = f"the payloads of {handover.message_id} were removed after their time"
+        return f"{verb} is not possible: {gone}, its sender has to submit them anew"
     try:
         handover.step(VERBS[verb], actor)
     except IllegalTransition:
@@ -72,3 +77,13 @@ def _decide(handover: deliveries.Handover | None, verb: str, actor: Actor) -> st
             why = f"consumer {handover.consumer} has no resolver"
         return f"{verb} is not possible: {why}"
     return ""
+
+
+def _lacks_payloads(message_key: int) -> bool:
+    """True if payloads came with the message and retention has removed them: what was rejected has
+    ended. Those that are here are held, so that retention passes over them."""
+    kept = InboundPayload.objects.select_for_update(no_key=True).filter(message=message_key)
+    if kept.values_list("pk", flat=True):
+        return False
+    header = InboundMessage.objects.values_list("header", flat=True).get(pk=message_key)
+    return bool(wire.manifest_of(bytes(header)))

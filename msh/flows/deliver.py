@@ -7,6 +7,7 @@ its outcome before the message leaves the order of its pair (004-02).
 
 import logging
 import time
+from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -41,6 +42,10 @@ AT_ONCE = 50
 RUN_OF_PAIR = 100
 """Messages of one pair that are delivered in a row before others have their turn."""
 ALARM_EVERY = 5.0  # seconds
+THREADS = 8
+THREADS_PER_CONSUMER = 4
+"""Functions of one consumer, its resolver among them, that run at once: one that never returns
+leaves threads to the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +56,20 @@ class Claimed:
     attempt: int
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What one of our threads is busy with: messages of a link, or a delivery. 0 is none."""
+
+    consumer: int
+    link: int = 0
+    delivery: int = 0
+
+
 class Deliveries(Dispatch):
     """The loop that delivers."""
 
     kind = Nudge.DELIVER
-    threads = 4
+    threads = THREADS
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,15 +82,9 @@ class Deliveries(Dispatch):
         room = Room(self.carrier)
         worked = self._look_at_due(consumers, room)
         full = self.carrier.busy()
-        busy_links = [key for kind, key in self.calls if kind == "pair"]
         new = deliveries.find_new((ConsumerKind.HTTP,), (), full, AT_ONCE)
         worked = self._post_new(new, consumers, room) or worked
-        if self.free_threads > 0:
-            kinds = (ConsumerKind.IN_PROCESS,)
-            for head in deliveries.find_new(kinds, busy_links, (), self.free_threads):
-                self.call(("pair", head.link_id), deliver_pair, head, consumers[head.consumer_id])
-                worked = True
-        return worked
+        return self._run_new(consumers) or worked
 
     def record(self, ended: list[Finished]) -> None:
         consumer_http.record(ended)
@@ -85,18 +93,42 @@ class Deliveries(Dispatch):
 
     def _look_at_due(self, consumers: Consumers, room: Room) -> bool:
         """Deliveries with a row: run again, ask about, or let their message go."""
-        busy = [*self._posts, *(key for kind, key in self.calls if kind == "delivery")]
-        found = deliveries.find_due(busy, self.carrier.busy(), AT_ONCE)
+        busy = [*self._posts, *(call.delivery for call in self.calls)]
+        found = deliveries.find_due(busy, self.carrier.busy(), self._full(), AT_ONCE)
         posts: list[int] = []
         worked = False
         for row in found:
             consumer = consumers[row.consumer_id]
             if row.state == "failed" and consumer.kind == ConsumerKind.HTTP:
                 posts += [row.id] if room.take(consumer.pk) else []
-            elif self.free_threads > 0 and ("pair", row.link_id) not in self.calls:
-                self.call(("delivery", row.id), advance_due, row.id)
+            elif self._may_run(row):
+                self.call(Call(row.consumer_id, delivery=row.id), advance_due, row.id)
                 worked = True
         return self._post_again(posts, consumers) or worked
+
+    def _may_run(self, row: Any) -> bool:
+        """Is there a thread for a delivery that is due? One that has ended runs none of its
+        consumer's functions."""
+        if self.free_threads <= 0 or row.link_id in {call.link for call in self.calls}:
+            return False
+        return row.state in ("completed", "rejected") or row.consumer_id not in self._full()
+
+    def _full(self) -> list[int]:
+        """Consumers whose functions run in as many threads as they may."""
+        running = Counter(call.consumer for call in self.calls)
+        return [key for key, count in running.items() if count >= THREADS_PER_CONSUMER]
+
+    def _run_new(self, consumers: Consumers) -> bool:
+        if self.free_threads <= 0:
+            return False
+        kinds, busy = (ConsumerKind.IN_PROCESS,), [call.link for call in self.calls]
+        worked = False
+        for head in deliveries.find_new(kinds, busy, self._full(), self.free_threads):
+            if head.consumer_id not in self._full():
+                consumer = consumers[head.consumer_id]
+                self.call(Call(consumer.pk, link=head.link_id), deliver_pair, head, consumer)
+                worked = True
+        return worked
 
     def _post_again(self, keys: list[int], consumers: Consumers) -> bool:
         if not keys:
@@ -144,13 +176,11 @@ class Deliveries(Dispatch):
 
 
 def deliver_pair(head: Any, consumer: Consumer) -> int:
-    """Deliver to in-process consumers, from this new head on, until the pair has no more for
-    them; how many were delivered."""
-    consumers = Consumers({consumer.pk: consumer})
+    """Deliver to an in-process consumer, from this new head on, until the pair has no more for
+    it; how many were delivered."""
     delivered = 0
-    while head is not None and delivered < RUN_OF_PAIR:
-        consumer = consumers[head.consumer_id]
-        if consumer.kind != ConsumerKind.IN_PROCESS or not _deliver_new(head, consumer):
+    while head is not None and head.consumer_id == consumer.pk and delivered < RUN_OF_PAIR:
+        if not _deliver_new(head, consumer):
             break
         delivered += 1
         head = deliveries.find_new_of_link(head.link_id)

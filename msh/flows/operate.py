@@ -4,6 +4,7 @@ from django.db import transaction
 
 from msh.flows import advance
 from msh.flows.advance import Actor, Lanes, Switch
+from msh.flows.advance import delivery as deliveries
 from msh.flows.nudge import Nudge, nudge
 from msh.models import Direction, InboundLink, Incident, OutboundLink
 from msh.protocol import sequence
@@ -78,7 +79,8 @@ def switch(partner: Partner, which: Switch, *, on: bool, actor: Actor) -> None:
 
 
 def resolve(incident: Incident, actor: Actor) -> None:
-    """Say that what had happened is mended. What a lane is suspended for, only resuming mends."""
+    """Say that what had happened is mended. What a lane is suspended for, only resuming mends;
+    and what a delivery waits for, only a decision on it: neither would be told again."""
     with transaction.atomic():
         suspended_for = OutboundLink.objects.suspended().filter(
             partner=incident.partner, suspended_for=incident.kind
@@ -86,6 +88,11 @@ def resolve(incident: Incident, actor: Actor) -> None:
         if incident.direction == Direction.OUT and suspended_for.exists():
             raise NotPossible(
                 f"Sending to partner {incident.partner.name} is suspended for this: resume it."
+            )
+        if waiting := deliveries.undecided(incident.partner_id, incident.kind):
+            raise NotPossible(
+                f"Deliveries from partner {incident.partner.name} still wait for a decision:"
+                f" {waiting}. Decide on them; the incident is resolved with the last."
             )
         if not advance.resolve_incident(incident, actor):
             raise NotPossible("This incident is resolved already.")

@@ -7,7 +7,8 @@ by `apply`, on a suspended link, from rows that are read under its lock.
 from dataclasses import dataclass
 
 from django.db import transaction
-from django.db.models import Count, Max, Min, Q
+from django.db.models import Count, F, Max, Min, OuterRef, Q, Subquery, Sum
+from django.db.models.functions import Length
 
 from msh.flows import advance
 from msh.flows.advance import Actor, Lanes
@@ -15,7 +16,14 @@ from msh.flows.cancel import under_way
 from msh.flows.link_status import enquire
 from msh.flows.nudge import Nudge, nudge
 from msh.flows.operate import NotPossible, open_links
-from msh.models import InboundLink, InboundMessage, OutboundLink, OutboundMessage, OutboundState
+from msh.models import (
+    InboundLink,
+    InboundMessage,
+    OutboundLink,
+    OutboundMessage,
+    OutboundPayload,
+    OutboundState,
+)
 from msh.protocol import receiver, sequence
 from msh.protocol.errors import IllegalTransition
 from msh.protocol.events import (
@@ -157,9 +165,7 @@ def _mend(lanes: Lanes, partner: Partner, comparison: Comparison, actor: Actor) 
 def sent(link: OutboundLink, theirs: LinkStatus) -> Sent:
     """Our side, next to what the partner says it has."""
     numbered = OutboundMessage.objects.filter(link=link, sequence_number__isnull=False)
-    last_theirs = numbered.filter(
-        message_id=theirs.accepted_message_id, sequence_number=theirs.accepted_number
-    ).first()
+    last_theirs = numbered.filter(message_id=theirs.accepted_message_id).first()
     anchor = None
     if theirs.accepted_message_id and last_theirs and last_theirs.epoch:
         anchor = Numbered(last_theirs.sequence_number or 0, last_theirs.epoch)
@@ -174,7 +180,8 @@ def sent(link: OutboundLink, theirs: LinkStatus) -> Sent:
 
 
 def _runs(link: OutboundLink, anchor: Numbered | None) -> tuple[Run, ...]:
-    """The messages after the anchor that the partner is to have; without one, of the last epoch."""
+    """The messages after the anchor that the partner is to have; without one, of the last epoch.
+    One whose payloads retention has removed cannot be sent again: it does not count as stored."""
     due = OutboundMessage.objects.filter(link=link, sequence_number__isnull=False).filter(
         Q(state__in=[OutboundState.ACKNOWLEDGED, OutboundState.IN_FLIGHT, OutboundState.REWOUND])
         | Q(state=OutboundState.CANCELLED, outcome=Verdict.RECEIVED)
@@ -185,10 +192,14 @@ def _runs(link: OutboundLink, anchor: Numbered | None) -> tuple[Run, ...]:
     else:
         later = Q(epoch=anchor.epoch, sequence_number__gt=anchor.sequence_number)
         due = due.filter(later | Q(epoch__gt=anchor.epoch))
+    parts = OutboundPayload.objects.filter(message=OuterRef("pk")).order_by().values("message")
+    kept = Subquery(parts.annotate(size=Sum(Length("wire"))).values("size"))
+    whole = Count("pk", filter=Q(size=0) | Q(kept=F("size")))
     runs = (
-        due.order_by()
+        due.annotate(kept=kept)
+        .order_by()
         .values("epoch")
-        .annotate(first=Min("sequence_number"), last=Max("sequence_number"), count=Count("pk"))
+        .annotate(first=Min("sequence_number"), last=Max("sequence_number"), count=whole)
     )
     found = runs.order_by("epoch")
     return tuple(Run(r["epoch"] or 0, r["first"], r["last"], r["count"]) for r in found)

@@ -1,14 +1,23 @@
-"""How many more POSTs there may be at once: a slow partner stops only itself."""
+"""How many more POSTs there may be at once, so that a slow partner stops only itself; and how many
+bytes all of them may have, so that a worker's memory is bounded."""
 
 from typing import Protocol
 
+BYTES_AT_ONCE = 64 * 1024 * 1024
+"""Bytes under way above which no further large message is taken: one more than fits at most."""
+LARGE = 256 * 1024
+"""Bytes of payload. What has fewer is bounded by the number of places: large messages to partners
+that are slow are not to keep it waiting."""
+
 
 class Places(Protocol):
-    """What a carrier has left: of one partner, and of all together."""
+    """What a carrier has left: of one partner, and of all together; and what it holds."""
 
     def free(self, partner_id: int) -> int: ...
 
     def free_in_all(self) -> int: ...
+
+    def bytes_under_way(self) -> int: ...
 
 
 class Room:
@@ -17,17 +26,21 @@ class Room:
     def __init__(self, carrier: Places) -> None:
         self._carrier = carrier
         self._places = carrier.free_in_all()
+        self._bytes = BYTES_AT_ONCE - carrier.bytes_under_way()
         self._left: dict[int, int] = {}
         self.refused = False
         """There was no free place: look again when a POST has ended."""
 
-    def take(self, partner_id: int) -> bool:
-        """Take a place of this partner. False if it has none, or there is none at all."""
+    def take(self, partner_id: int, size: int = 0) -> bool:
+        """Take a place of this partner for `size` bytes of payload. False if it has none, or there
+        is none at all."""
         if partner_id not in self._left:
             self._left[partner_id] = self._carrier.free(partner_id)
-        if self._left[partner_id] <= 0 or self._places <= 0:
+        full = self._places <= 0 or (size >= LARGE and self._bytes <= 0)
+        if self._left[partner_id] <= 0 or full:
             self.refused = True
             return False
         self._left[partner_id] -= 1
         self._places -= 1
+        self._bytes -= size
         return True

@@ -70,7 +70,7 @@ def claim(lanes: Lanes, room: Room) -> dict[int, Claimed]:
     for partner_id in lanes:
         if lanes.lane(partner_id).state is LaneState.IDLE:
             lanes.look(partner_id)
-        if lanes.lane(partner_id).unsent and room.take(partner_id):
+        if lanes.lane(partner_id).unsent and room.take(partner_id, lanes.size(partner_id)):
             key, one = _claim(lanes, partner_id)
             claimed[key] = one
     return claimed
@@ -108,13 +108,12 @@ def jobs_of(lanes: Lanes, claimed: dict[int, Claimed]) -> list[Job]:
     return jobs
 
 
-def best_effort_jobs(lanes: Lanes, keys: Iterable[int], room: Room) -> list[Job]:
+def best_effort_jobs(lanes: Lanes, waiting: Iterable[Any], room: Room) -> list[Job]:
     """Claim locked BestEffort messages: one attempt each, and no promise (D5, D25)."""
+    keys = [row.id for row in waiting if room.take(row.partner_id, row.size)]
     deadline = settings.MSH_HTTP_DEADLINE
     jobs = []
     for row in _load(keys):
-        if not room.take(row.partner_id):
-            continue
         lanes.best_effort_claimed(row.id, lanes.now + timedelta(seconds=deadline + 2 * GRACE))
         try:
             jobs.append(_job(lanes, row, deadline, None))

@@ -1,5 +1,5 @@
-"""The clock's slower share: silent partners are probed (D41), and an operator is called for links
-that say nothing and make no way."""
+"""The clock's slower share: silent partners are probed (D41), an operator is called for links that
+say nothing and make no way, and incidents that are over are resolved."""
 
 from collections import defaultdict
 from datetime import timedelta
@@ -17,13 +17,17 @@ from msh.protocol.stuck import why_stuck
 
 PROBES = 50
 STUCK = 1_000
+QUIET = timedelta(minutes=10)
+"""How long something has not come again before it is over: what comes and goes is one incident."""
 
 
 def watch() -> None:
-    """Probe, then look for stuck links."""
+    """Probe, look for stuck links, for incidents that are over, for due times that are too far."""
     if probe():
         nudge(Nudge.CARRY)
     find_stuck()
+    advance.resolve_passed(QUIET)
+    advance.bring_back_due()
 
 
 def probe() -> int:

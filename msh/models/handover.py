@@ -37,6 +37,15 @@ FIND_UNCLAIMED = f"""{_HEADS}
         WHERE incident.partner_id = link.partner_id AND incident.direction = 'in'
           AND incident.kind = '{IncidentKind.NO_CONSUMER}' AND incident.resolved_at IS NULL)
 """
+RESOLVE_CLAIMED = f"""
+    UPDATE msh_incident incident
+    SET resolved_at = statement_timestamp(), resolved_by = %s, resolution = %s
+    FROM partners_partner switched
+    WHERE switched.id = incident.partner_id AND switched.delivers
+      AND incident.direction = 'in' AND incident.kind = '{IncidentKind.NO_CONSUMER}'
+      AND incident.resolved_at IS NULL
+      AND NOT EXISTS ({_HEADS} WHERE consumer.id IS NULL AND link.partner_id = switched.id)
+"""
 FIND_DUE = """
     SELECT delivery.id, delivery.state, delivery.consumer_id, message.link_id
     FROM msh_delivery delivery
@@ -48,6 +57,8 @@ FIND_DUE = """
       AND (partner.delivers OR delivery.state <> 'failed')
       AND ((consumer.enabled AND consumer.kind <> 'pull') OR delivery.state <> 'failed')
       AND (delivery.state <> 'failed' OR consumer.id <> ALL(%s))
+      AND (delivery.state IN ('completed', 'rejected') OR consumer.id <> ALL(%s)
+           OR (delivery.state = 'failed' AND consumer.kind = 'http'))
     ORDER BY delivery.due LIMIT %s
 """
 FIND_DUE_OF_CONSUMER = """

@@ -117,6 +117,8 @@ class LaneRow:
     in_flight_relays: int | None
     """Row id of the inbound message that is sent on as the one in flight."""
     head: tuple[int, LaneLooked] | None
+    size: int
+    """Bytes of payload of the message in flight, of the head if there is none."""
     suspended: tuple[datetime | None, str, str]
     now: datetime
     version: str
@@ -133,6 +135,7 @@ class LaneRow:
             in_flight_id=row.in_flight_id,
             in_flight_relays=row.relays_id,
             head=head,
+            size=row.size or 0,
             suspended=(row.suspended_since, row.suspended_for, row.suspended_detail),
             now=row.now,
             version=getattr(row, "version", ""),

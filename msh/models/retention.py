@@ -37,11 +37,17 @@ _TOLD = """
     AND NOT EXISTS (
         SELECT FROM msh_partyevent WHERE message_id = message.id AND delivered_at IS NULL)
 """
-_STORY = """
+# By link and MessageId, as both tables are indexed: one probe for each row of the history.
+_OF_MESSAGE = """
+    SELECT FROM msh_{0}message
+    WHERE link_id = (SELECT id FROM msh_{0}link WHERE partner_id = story.partner_id)
+      AND message_id = story.message_id
+"""
+_STORY = f"""
     msh_history story
     WHERE story.at < statement_timestamp() - %s::interval
-      AND NOT EXISTS (SELECT FROM msh_inboundmessage WHERE message_id = story.message_id)
-      AND NOT EXISTS (SELECT FROM msh_outboundmessage WHERE message_id = story.message_id)
+      AND NOT EXISTS ({_OF_MESSAGE.format("inbound")})
+      AND NOT EXISTS ({_OF_MESSAGE.format("outbound")})
 """
 
 

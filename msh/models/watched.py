@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from msh.protocol.delivery_events import DeliveryState
-from msh.protocol.effects import SILENCE, IncidentKind
+from msh.protocol.effects import SILENCE
 from msh.protocol.lane import OPERATOR
 from msh.protocol.stuck import Owed, Undelivered
 
@@ -62,7 +62,8 @@ _UNMOVED = f"""
 
 # What has moved last of what consumers have not got: the first was received or tried, the one
 # before it left, or something happened to the link. An attempt under way moves until its
-# lease is over. What waits for an operator, or for a consumer to be made, has its incident.
+# lease is over. What waits for an operator, or for a consumer to be made, has its incident open as
+# long.
 _UNDELIVERED = f"""
     SELECT link.partner_id, moved.at, NOT partner.delivers AS held,
            COALESCE(consumer.name, '') AS consumer, COALESCE(consumer.enabled, true) AS enabled,
@@ -88,12 +89,7 @@ _UNDELIVERED = f"""
       AND (consumer.id IS NOT NULL OR NOT partner.delivers)
       AND NOT COALESCE(delivery.state = 'processing' AND delivery.due > statement_timestamp(),
                        false)
-      AND NOT (COALESCE(delivery.state IN ('blocked', 'in_doubt'), false) AND EXISTS (
-        SELECT FROM msh_incident incident
-        WHERE incident.partner_id = link.partner_id AND incident.direction = 'in'
-          AND incident.kind IN ('{IncidentKind.DELIVERY_FAILED}',
-                                '{IncidentKind.DELIVERY_IN_DOUBT}')
-          AND incident.resolved_at IS NULL))
+      AND NOT COALESCE(delivery.state IN ('blocked', 'in_doubt'), false)
     ORDER BY moved.at LIMIT %s
 """
 

@@ -66,8 +66,9 @@ class Run:
 @dataclass(frozen=True, slots=True)
 class Sent:
     """Our sending side. `anchor` is our own message that the partner accepted last, as we numbered
-    it, None if it is not among ours. `after_anchor` are the messages numbered after it, oldest
-    first, that the partner is to have; without an anchor, those of the present epoch."""
+    it: maybe not as the partner says. None if it is not among ours. `after_anchor` are the
+    messages numbered after it, oldest first, that the partner is to have; without an anchor,
+    those of the present epoch."""
 
     next_number: int
     in_flight_number: int | None = None
@@ -126,10 +127,14 @@ def plan(ours: Sent, theirs: LinkStatus) -> Plan:
     completes = bool(flying) and theirs.acknowledges(flying)
     coming = ours.next_number if completes else ours.coming
     if coming == theirs.expected:
-        return Plan(Mend.NOTHING, _agreed(ours, completes, coming), completes=completes)
-    if ours.anchor is not None and ours.anchor.sequence_number == theirs.accepted_number:
-        return _anchored(ours, ours.anchor, completes)
-    if theirs.accepted_number is None and ours.after_anchor:
+        text, lost = _agreed(ours, completes, coming), _unknown(ours, theirs)
+        return Plan(Mend.NOTHING, text, lost=lost, completes=completes)
+    anchor, last = ours.anchor, theirs.accepted_number
+    if anchor is not None and anchor.sequence_number == last:
+        return _anchored(ours, anchor, completes)
+    if anchor is not None and last is not None and not sequence.is_ahead(last, ours.next_number):
+        return _contradicted(anchor, theirs)
+    if last is None and ours.after_anchor:
         return _rewind(ours.after_anchor, None)
     return _adopt(ours, theirs, completes)
 
@@ -146,6 +151,34 @@ def _agreed(ours: Sent, completes: bool, coming: int) -> str:
         number = ours.in_flight_number
         return f"The partner has number {number}, its Acknowledgement was lost; next is {coming}."
     return f"The numbers agree: the partner expects {coming}, and that is what comes."
+
+
+def _unknown(ours: Sent, theirs: LinkStatus) -> str:
+    """What the partner accepted last, if that is not what we have under this number."""
+    last = theirs.accepted_number
+    if last is None or (ours.anchor is not None and ours.anchor.sequence_number == last):
+        return ""
+    return (
+        f"what the partner has under number {last}: its MessageId, {theirs.accepted_message_id},"
+        f" {_here(ours)}"
+    )
+
+
+def _here(ours: Sent) -> str:
+    if ours.anchor is None:
+        return "is unknown here"
+    return f"has number {ours.anchor.sequence_number} here"
+
+
+def _contradicted(anchor: Numbered, theirs: LinkStatus) -> Plan:
+    """Both numbers were given here, to two messages: one of the two sides is not as it is told."""
+    number, message_id = theirs.accepted_number, theirs.accepted_message_id
+    text = (
+        f"The partner is said to have accepted number {number} last, as {message_id}, which has"
+        f" number {anchor.sequence_number} here. Ask it again for both; if that is what it has,"
+        " settle with it what is missing, then reset the sequence."
+    )
+    return Plan(Mend.ASK, text)
 
 
 def _anchored(ours: Sent, anchor: Numbered, completes: bool) -> Plan:
@@ -198,7 +231,8 @@ def _missing(again: tuple[Run, ...], last: Numbered) -> str:
 
 
 def _adopt(ours: Sent, theirs: LinkStatus, completes: bool) -> Plan:
-    """The last message that the partner accepted is none of ours: we were restored."""
+    """The last message that the partner accepted is none of ours, or went again under an earlier
+    number: we were restored."""
     flying = ours.in_flight_message_id
     if flying and not completes and theirs.has(flying) is None:
         text = (
@@ -208,7 +242,7 @@ def _adopt(ours: Sent, theirs: LinkStatus, completes: bool) -> Plan:
         return Plan(Mend.ASK, text)
     start, end = ours.next_number if completes else ours.coming, theirs.accepted_number
     text = (
-        f"The partner accepted number {end} under a MessageId that is unknown here: this MSH was"
+        f"The partner accepted number {end} under a MessageId that {_here(ours)}: this MSH was"
         f" restored from a backup. Its next message gets number {theirs.expected}."
     )
     ahead = end is not None and sequence.is_ahead(end, start)

@@ -52,6 +52,7 @@ class Carrier:
         self._at_once_per_partner = at_once_per_partner
         self._lock = threading.Lock()
         self._under_way: Counter[int] = Counter()
+        self._bytes = 0
         self._loop: _Loop | None = None
         self._pid = os.getpid()
 
@@ -61,6 +62,7 @@ class Carrier:
         with self._lock:
             loop = self._running_loop()
             self._under_way.update(job.partner_id for job in batch)
+            self._bytes += sum(len(job.body) for job in batch)
         loop.carry(batch)
 
     def free(self, partner_id: int) -> int:
@@ -88,6 +90,11 @@ class Carrier:
         with self._lock:
             return self._under_way.total()
 
+    def bytes_under_way(self) -> int:
+        """The bodies of all jobs that are under way."""
+        with self._lock:
+            return self._bytes
+
     def close(self, grace: float = 0.0) -> None:
         """End the thread: POSTs under way get `grace` seconds, then are given up as failed."""
         with self._lock:
@@ -99,11 +106,13 @@ class Carrier:
         if self._loop is None or self._pid != os.getpid():
             self._pid = os.getpid()
             self._under_way.clear()
+            self._bytes = 0
             self._loop = _Loop(self._finish, self._at_once, self._at_once_per_partner)
         return self._loop
 
     def _finish(self, job: Job, result: AttemptResult | None) -> None:
         with self._lock:
+            self._bytes -= len(job.body)
             self._under_way[job.partner_id] -= 1
             if not self._under_way[job.partner_id]:
                 del self._under_way[job.partner_id]

@@ -11,6 +11,7 @@ from .trp.envelope import (
     compose_routed_head,
     compose_signal,
     content_type,
+    manifest_of,
     parse,
 )
 from .trp.fields import locate
@@ -27,6 +28,7 @@ __all__ = [
     "in_lines",
     "indented",
     "locate",
+    "manifest_of",
     "new_boundary",
     "package_of",
     "parse",

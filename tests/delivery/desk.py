@@ -33,6 +33,9 @@ class Carried:
     def free_in_all(self) -> int:
         return 256 - len(self.jobs)
 
+    def bytes_under_way(self) -> int:
+        return sum(len(job.body) for job in self.jobs)
+
     def under_way(self) -> int:
         return len(self.jobs)
 

@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 
 from msh import Reject
+from msh.flows import operate
 from msh.flows.advance import Actor, Consumers
 from msh.flows.decide import decide
 from msh.flows.deliver import Claimed, run_claimed
@@ -106,6 +107,25 @@ def test_spent_attempts_block_the_pair_until_an_operator_decides() -> None:
     assert (incident.resolved_by, incident.resolution) == ("ann", "the stock system is up")
 
 
+@pytest.mark.parametrize("on_failure", ["block", "park"])
+def test_an_incident_is_not_resolved_while_its_delivery_waits(on_failure: str) -> None:
+    """It would not be told again."""
+    consumer(IN_PROCESS, attempts=1, on_failure=on_failure)
+    (message,) = receive(make_world())
+    application.act = fail
+    Desk().settle()
+    incident, ann = Incident.objects.get(), Actor("ann", "seen")
+
+    with pytest.raises(operate.NotPossible, match="still wait for a decision: 1"):
+        operate.resolve(incident, ann)
+
+    decide([delivery_of(message).pk], "reject", ann)
+    incident.refresh_from_db()
+    assert incident.resolved_by == "ann"
+    with pytest.raises(operate.NotPossible, match="resolved already"):
+        operate.resolve(incident, ann)
+
+
 @pytest.mark.requirement("001-13")
 def test_spent_attempts_park_the_message_and_the_pair_goes_on() -> None:
     consumer(IN_PROCESS, attempts=1, on_failure="park")
@@ -192,10 +212,13 @@ def test_what_no_consumer_takes_waits_and_calls_an_operator() -> None:
     Desk().settle()
 
     assert state_of(message) == ("accepted", "")
-    assert Incident.objects.get().kind == "no_consumer"
+    incident = Incident.objects.get()
+    assert (incident.kind, incident.resolved_by) == ("no_consumer", "")
     consumer(IN_PROCESS)
     Desk().settle()
     assert state_of(message) == ("delivered", "completed")
+    incident.refresh_from_db()
+    assert incident.resolved_by == "msh"
 
 
 def test_the_consumer_that_says_most_takes_the_message() -> None:

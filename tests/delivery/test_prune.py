@@ -8,6 +8,9 @@ from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 from pytest_django import Settings
 
+from msh.flows import submit
+from msh.flows.advance import Actor
+from msh.flows.decide import decide
 from msh.flows.prune import RetentionTooShort, floor_of, prunable, prune_all
 from msh.models import (
     Attempt,
@@ -23,7 +26,7 @@ from msh.models import (
     Signal,
 )
 from partners.models import Agreement
-from tests.delivery.desk import Desk, consumer, receive
+from tests.delivery.desk import Desk, consumer, delivery_of, receive, state_of
 from tests.flows.world import World, make_world
 
 pytestmark = pytest.mark.django_db
@@ -98,6 +101,41 @@ def test_payloads_go_before_their_headers(settings: Settings) -> None:
     assert (removed["outbound payloads"], removed["outbound messages"]) == (4, 0)
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_rejected_message_is_run_again_only_while_its_payloads_are_kept(kept: bool) -> None:
+    """Else the application would be given a message without them, and take it."""
+    world = make_world()
+    consumer(ConsumerKind.HTTP)
+    (message,) = receive(world)
+    desk = Desk()
+    desk.settle()
+    desk.answer(422)
+    if not kept:
+        age()
+        prune_all()
+
+    decided = decide([delivery_of(message).pk], "run-again", Actor("ann", "mended"))
+    desk.settle()
+
+    assert [job.body for job in desk.carried.jobs] == ([b"<order/>"] if kept else [])
+    assert state_of(message)[1] == ("processing" if kept else "rejected")
+    assert bool(decided.refused) is not kept
+    for why in decided.refused:
+        assert f"the payloads of {message.message_id} were removed after their time" in why
+
+
+def test_a_message_that_came_without_payloads_is_run_again_whenever_it_is_asked_for() -> None:
+    world = make_world()
+    consumer(ConsumerKind.HTTP)
+    submit.submit(world.agreement, "Orders", "Ping", [])
+    world.settle()
+    message = InboundMessage.objects.get()
+    desk = Desk()
+    desk.settle()
+    desk.answer(422)
+    assert decide([delivery_of(message).pk], "run-again", Actor("ann", "mended")).refused == []
+
+
 def test_an_untold_event_keeps_its_message_where_somebody_is_to_be_told(
     settings: Settings,
 ) -> None:
@@ -126,20 +164,26 @@ def test_ids_of_the_run_before_a_reset_stay_until_their_numbers_have_passed() ->
 
 
 def test_the_history_goes_after_its_message() -> None:
-    world = old_world()
+    world, other = old_world(), make_world()
     kept, gone = InboundMessage.objects.filter(sequence_number__in=(1, 2)).order_by("pk")
-    for message_id in (kept.message_id, gone.message_id, ""):
+    for partner, message_id in (
+        (world.here, kept.message_id),
+        (world.here, gone.message_id),
+        (world.here, ""),
+        (other.here, kept.message_id),  # another's message of that id, and it is not here
+    ):
         History.objects.create(
             at=YEARS_AGO,
-            partner=world.here,
+            partner=partner,
             direction="in",
             subject="message" if message_id else "link",
             message_id=message_id,
             event="Note",
         )
     removed = prune_all()
-    assert removed["history"] == 2
-    assert History.objects.get(event="Note").message_id == kept.message_id
+    assert removed["history"] == 3
+    left = History.objects.get(event="Note")
+    assert (left.partner, left.message_id) == (world.here, kept.message_id)
 
 
 @pytest.mark.requirement("002-13")

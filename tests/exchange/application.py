@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -24,6 +25,12 @@ def consume(message: InboundMessage) -> None:
         cursor.execute("INSERT INTO exchange_taken (message_id) VALUES (%s)", [message.message_id])
     payloads = [bytes(payload.content).hex() for payload in message.payloads.all()]
     _write(kind="delivered", message_id=message.message_id, payloads=payloads)
+
+
+def consume_slowly(message: InboundMessage) -> None:
+    """Takes a message, and gives whoever would kill it before it is committed the time to."""
+    consume(message)
+    time.sleep(0.05)
 
 
 def die(message: InboundMessage) -> None:

@@ -190,6 +190,11 @@ class Machine:
         """What the applications were given of a message: "delivered" or the kind of an event."""
         return [entry["kind"] for entry in self._entries() if entry["message_id"] == message_id]
 
+    def calls(self, prefixes: tuple[str, ...]) -> int:
+        """How often consumers were called with messages whose ids begin so."""
+        ids = [one["message_id"] for one in self._entries() if one["kind"] == "delivered"]
+        return sum(message_id.startswith(prefixes) for message_id in ids)
+
     def _entries(self) -> list[dict[str, Any]]:
         return application.entries(self._journal)
 

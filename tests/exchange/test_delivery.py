@@ -87,15 +87,18 @@ def die_at(msh: Machine, point: CrashPoint, pair: Pair) -> Draft:
 
 
 # Where the worker dies, whether there is a resolver, what becomes of the delivery, and how often
-# the outside system has committed the message.
+# the outside system may have committed the message: the table of docs/delivery.md.
 MATRIX = [
-    (CrashPoint.DELIVER_AFTER_CLAIM, False, "in_doubt", 0),
-    (CrashPoint.DELIVER_AFTER_CLAIM, True, "completed", 1),
-    (CrashPoint.CONSUMER_BEFORE_WRITE, False, "in_doubt", 0),
-    (CrashPoint.CONSUMER_AFTER_WRITE, True, "completed", 1),
-    (CrashPoint.CONSUMER_BEFORE_HISTORY, False, "in_doubt", 1),
-    (CrashPoint.CONSUMER_BEFORE_HISTORY, True, "completed", 1),
-    (CrashPoint.CONSUMER_AFTER_HISTORY, False, "completed", 1),
+    (CrashPoint.DELIVER_AFTER_CLAIM, False, "in_doubt", {0}),
+    (CrashPoint.DELIVER_AFTER_CLAIM, True, "completed", {1}),
+    (CrashPoint.CONSUMER_BEFORE_WRITE, False, "in_doubt", {0}),
+    (CrashPoint.CONSUMER_BEFORE_WRITE, True, "completed", {1}),
+    (CrashPoint.CONSUMER_AFTER_WRITE, False, "in_doubt", {0, 1}),
+    (CrashPoint.CONSUMER_AFTER_WRITE, True, "completed", {1}),
+    (CrashPoint.CONSUMER_BEFORE_HISTORY, False, "in_doubt", {1}),
+    (CrashPoint.CONSUMER_BEFORE_HISTORY, True, "completed", {1}),
+    (CrashPoint.CONSUMER_AFTER_HISTORY, False, "completed", {1}),
+    (CrashPoint.CONSUMER_AFTER_HISTORY, True, "completed", {1}),
 ]
 
 
@@ -107,7 +110,7 @@ def test_crash_matrix_of_an_outside_system(
     point: CrashPoint,
     resolves: bool,
     state: str,
-    committed: int,
+    committed: set[int],
     pair: PairFactory,
     consumer: ConsumerFactory,
     outside: Outside,
@@ -119,7 +122,7 @@ def test_crash_matrix_of_an_outside_system(
     draft = die_at(msh, point, partner)
     kept = wait_for_delivery(draft, state)
 
-    assert outside.committed[draft.message_id] == committed
+    assert outside.committed[draft.message_id] in committed
     in_doubt = state == "in_doubt"
     assert partner.incidents() == (["delivery_in_doubt"] if in_doubt else [])
     if not in_doubt:
@@ -209,7 +212,7 @@ def test_campaign(pair: PairFactory, consumer: ConsumerFactory, msh: Machine) ->
     each takes effect exactly once, in the order of its pair."""
     partners = [pair(acknowledges=True) for _ in range(4)]
     for number, partner in enumerate(partners):
-        path = "tests.exchange.application.consume"
+        path = "tests.exchange.application.consume_slowly"
         consumer(partner, path=path, history=number % 2 == 0, attempts=1000)
     count = CAMPAIGN // len(partners)
     dice = random.Random(3)
@@ -222,6 +225,7 @@ def test_campaign(pair: PairFactory, consumer: ConsumerFactory, msh: Machine) ->
             victims.add(kill_worker(partners, msh))
     wait_until(lambda: not _undelivered(partners), seconds=WAITS + CAMPAIGN / 5)
     assert len(victims) == len(deaths)
+    assert msh.calls(_names(partners)) > count * len(partners), "a call died and is made again"
     for partner in partners:
         expected = [_id(partner, n) for n in range(1, count + 1)]
         assert _taken(partner) == expected
@@ -229,8 +233,10 @@ def test_campaign(pair: PairFactory, consumer: ConsumerFactory, msh: Machine) ->
 
 def kill_worker(partners: list[Pair], msh: Machine) -> int:
     """SIGKILL while it delivers; its process id. The supervisor starts another one."""
-    done = _delivered(partners)
-    wait_until(lambda: _delivered(partners) > done or not _undelivered(partners), seconds=WAITS)
+    called = msh.calls(_names(partners))
+    wait_until(
+        lambda: msh.calls(_names(partners)) > called or not _undelivered(partners), seconds=WAITS
+    )
     pid = msh.pids()["worker"]
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: msh.pids().get("worker", pid) != pid, seconds=WAITS)
@@ -276,9 +282,9 @@ def _undelivered(partners: list[Pair]) -> int:
     return InboundMessage.objects.filter(link__partner__in=keys, state="accepted").count()
 
 
-def _delivered(partners: list[Pair]) -> int:
-    keys = [partner.partner.pk for partner in partners]
-    return InboundMessage.objects.filter(link__partner__in=keys, state="delivered").count()
+def _names(partners: list[Pair]) -> tuple[str, ...]:
+    """How the MessageIds of each begin."""
+    return tuple(f"{partner.partner.name}-" for partner in partners)
 
 
 def _taken(partner: Pair) -> list[str]:

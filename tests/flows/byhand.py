@@ -15,16 +15,21 @@ CARRIED = AttemptResult(AttemptOutcome.CARRIED, status=204)
 
 @dataclass(frozen=True)
 class Carrying:
-    """What a carrier has left: so many places in all, and none for the busy partners."""
+    """What a carrier has left: so many places in all, none for the busy partners; and how many
+    bytes it holds."""
 
     left: int = 100
     busy: frozenset[int] = frozenset()
+    held: int = 0
 
     def free_in_all(self) -> int:
         return self.left
 
     def free(self, partner_id: int) -> int:
         return 0 if partner_id in self.busy else min(4, self.left)
+
+    def bytes_under_way(self) -> int:
+        return self.held
 
 
 PLENTY = Carrying()

@@ -2,6 +2,7 @@
 
 import pytest
 
+from msh.flows.room import BYTES_AT_ONCE, LARGE, Room
 from msh.models import Attempt
 from msh.protocol.vocabulary import DeliverySemantics
 
@@ -41,3 +42,29 @@ def test_partners_without_a_place_do_not_hide_one_that_has() -> None:
 
     assert job.partner_id == free.there.pk
     assert (busy.link.unsent, busy.link.attempt, busy.link.retries_spent) == (True, 0, 0)
+
+
+def test_large_messages_wait_when_their_bytes_are_taken_and_small_ones_do_not() -> None:
+    room = Room(Carrying())
+    assert room.take(1, BYTES_AT_ONCE - 1)
+    assert room.take(1, BYTES_AT_ONCE), "a message larger than what is left, or than all, goes too"
+    assert not room.take(2, LARGE)
+    assert room.refused
+    assert room.take(2, LARGE - 1)
+
+
+@pytest.mark.parametrize("semantics", DeliverySemantics)
+def test_one_look_claims_as_much_as_memory_allows_and_leaves_the_rest_to_the_next(
+    semantics: DeliverySemantics,
+) -> None:
+    worlds = [make_world() for _ in range(3)]
+    for world in worlds[:2]:
+        world.submit("x" * LARGE, semantics=semantics)
+    worlds[2].submit("small", semantics=semantics)
+    nearly_full = Carrying(held=BYTES_AT_ONCE - 1)
+
+    first = byhand.look(nearly_full)
+    assert sorted(len(job.body) > LARGE for job in first) == [False, True]
+    assert byhand.look(Carrying(held=BYTES_AT_ONCE)) == []
+    (last,) = byhand.look(nearly_full)
+    assert {job.partner_id for job in (*first, last)} == {world.there.pk for world in worlds}

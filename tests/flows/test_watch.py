@@ -4,10 +4,11 @@ from datetime import timedelta
 
 import pytest
 from django.db import connection
+from django.db.models import F
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from msh.flows import operate, watch
+from msh.flows import cancel, operate, watch
 from msh.flows.advance import Actor, Switch
 from msh.flows.pull import Outcome, settle, take
 from msh.models import (
@@ -20,8 +21,10 @@ from msh.models import (
     PartyEvent,
     Signal,
 )
+from msh.protocol.events import Verdict
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.transport.job import Job
+from partners.models import Partner
 from tests.delivery.desk import consumer, receive
 
 from .world import LOST, World, make_world
@@ -327,20 +330,15 @@ def test_a_consumer_that_is_switched_off_is_stuck(settings: Settings) -> None:
     assert stuck_detail(world).endswith("consumer orders is switched off")
 
 
-@pytest.mark.parametrize("resolved", [False, True])
-def test_a_blocked_delivery_has_its_incident_as_long_as_that_is_open(
-    settings: Settings, resolved: bool
-) -> None:
+def test_a_blocked_delivery_has_its_own_incident(settings: Settings) -> None:
     settings.MSH_STUCK_AFTER = 3600
     orders = consumer(ConsumerKind.PULL, attempts=1, on_failure="block")
-    world, _ = arrived()
+    arrived()
     (taken,) = take(orders, 1)
     settle(orders, taken.delivery, 1, Outcome.FAILED, reason="disk full")
     Delivery.objects.update(started_at=timezone.now() - LONG_AGO)
-    if resolved:
-        operate.resolve(Incident.objects.get(), ANN)
-        age_history(world)
-    assert watch.find_stuck() == resolved
+    assert watch.find_stuck() == 0
+    assert Incident.objects.get().kind == "delivery_failed"
 
 
 def test_an_ack_that_cannot_be_delivered_is_stuck(settings: Settings) -> None:
@@ -360,3 +358,60 @@ def test_an_ack_that_cannot_be_delivered_is_stuck(settings: Settings) -> None:
     assert stuck_detail(world).endswith("tried 60 times: 503 closed")
     owed.update(owed=0)
     assert watch.find_stuck() == 0
+
+
+def refused(partner: Partner) -> list[tuple[str, str]]:
+    """Kind of each incident of what comes from the partner, and who has resolved it."""
+    found = Incident.objects.filter(partner=partner, direction="in").order_by("pk")
+    return list(found.values_list("kind", "resolved_by"))
+
+
+def let_be_quiet(world: World) -> None:
+    """What it was refused for has not come again for a while."""
+    of_partner = Incident.objects.filter(partner=world.here)
+    of_partner.update(last_at=F("last_at") - 2 * watch.QUIET)
+
+
+def test_no_room_is_over_when_a_later_message_was_accepted_and_called_for_anew(
+    settings: Settings,
+) -> None:
+    world = make_world()
+    settings.MSH_STORE_LIMIT = 1
+    world.submit()
+    world.settle()
+    watch.watch()
+    assert refused(world.here) == [("store_short", "")]
+
+    settings.MSH_STORE_LIMIT = 0
+    operate.resume(world.there, ANN)
+    world.settle()
+    watch.watch()
+    assert refused(world.here) == [("store_short", "")], "what comes and goes is one incident"
+    let_be_quiet(world)
+    watch.watch()
+    assert refused(world.here) == [("store_short", "msh")]
+
+    settings.MSH_STORE_LIMIT = 1
+    world.submit()
+    world.settle()
+    assert refused(world.here) == [("store_short", "msh"), ("store_short", "")]
+    assert not Incident.objects.get(partner=world.here, resolved_at=None).announced
+
+
+def test_a_gap_is_over_when_the_numbers_fit_again() -> None:
+    world = make_world()
+    operate.start_link(world.there, "out", 41, ANN)
+    message = world.submit()
+    world.settle()
+    let_be_quiet(world)
+    watch.watch()
+    assert refused(world.here) == [("sequence_gap", "")], "nothing was accepted since"
+
+    cancel.cancel(message, Verdict.UNKNOWN, ANN)  # begins again with number 1
+    operate.resume(world.there, ANN)
+    world.submit()
+    world.settle()
+    watch.watch()
+
+    assert len(world.received()) == 1
+    assert refused(world.here) == [("sequence_gap", "msh")]

@@ -125,6 +125,32 @@ def test_what_the_partner_may_have_is_never_sent_again_by_guess(ours: Sent) -> N
     assert (made.mend, made.next_number) == (Mend.ADOPT, 51)
 
 
+@pytest.mark.parametrize("typed", [40, 14])
+def test_a_message_id_of_ours_under_another_number_is_asked_for_again(typed: int) -> None:
+    """A number that is typed in may be a slip."""
+    made = plan(OURS, LinkStatus(typed, "m41"))
+    assert (made.mend, made.changes) == (Mend.ASK, False)
+    assert f"number {typed} last, as m41, which has number 41 here" in made.text
+
+
+def test_what_went_again_under_an_earlier_number_says_that_we_were_restored() -> None:
+    """Its copy was a duplicate there, so its number is the one it was accepted with first."""
+    made = plan(OURS, LinkStatus(50, "m41"))
+    assert (made.mend, made.next_number) == (Mend.ADOPT, 51)
+    assert "under a MessageId that has number 41 here: this MSH was restored" in made.text
+
+
+@pytest.mark.parametrize(
+    ("anchor", "why"), [(None, "is unknown here"), (Numbered(40, 1), "has number 40 here")]
+)
+def test_numbers_that_agree_over_different_messages_say_so(
+    anchor: Numbered | None, why: str
+) -> None:
+    made = plan(replace(OURS, anchor=anchor), LinkStatus(41, "other"))
+    assert (made.mend, made.changes) == (Mend.NOTHING, False)
+    assert made.lost == f"what the partner has under number 41: its MessageId, other, {why}"
+
+
 def test_a_partner_that_lost_everything_starts_at_1_if_nothing_is_stored() -> None:
     made = plan(OURS, LinkStatus(None, ""))
     assert (made.mend, made.next_number) == (Mend.ADOPT, 1)

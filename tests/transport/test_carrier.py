@@ -48,6 +48,20 @@ def test_a_partner_s_jobs_beyond_its_places_wait(
     peer.release()
 
 
+def test_the_bytes_under_way_are_those_of_jobs_that_have_not_come_back(
+    carrier: Carrier, results: Results, job: MakeJob, peer: Peer
+) -> None:
+    peer.script(silence())
+    carrier.submit([job(key=1, body=b"x" * 100)])
+    peer.received.wait_for(lambda r: len(r) == 1)
+    carrier.submit([job(key=2, body=b"x" * 10)])
+    assert results.get(timeout=10).job.key == 2
+    assert carrier.bytes_under_way() == 100
+    peer.release()
+    assert results.get(timeout=10).job.key == 1
+    assert carrier.bytes_under_way() == 0
+
+
 def test_jobs_of_a_partner_with_one_place_go_in_order(
     results: Results, job: MakeJob, peer: Peer
 ) -> None:

@@ -5,6 +5,7 @@ from msh.protocol.lane import OPERATOR
 from .actor import SYSTEM, Actor
 from .bulk import cancel_job, claim_item, end_jobs, item_ended, item_passed_over, start_job
 from .cancel import cancel_queued
+from .clock import bring_back_due
 from .delivery import Consumers, Handover
 from .events import due_events, event_claimed, event_failed, event_told, lock_event
 from .feed import list_in_feed
@@ -18,7 +19,7 @@ from .forward import (
     way_onward,
 )
 from .inbound import Received, accept_at_once, note_unexpected, owe_error, receive_message
-from .incidents import add_note, assign_incident, note_stuck, resolve_incident
+from .incidents import add_note, assign_incident, note_stuck, resolve_incident, resolve_passed
 from .lanes import Lanes
 from .notices import claim_notices, make_notices, notice_failed, notices_told
 from .outbound import (
@@ -54,6 +55,7 @@ __all__ = [
     "accept_at_once",
     "add_note",
     "assign_incident",
+    "bring_back_due",
     "cancel_job",
     "cancel_queued",
     "claim_item",
@@ -85,6 +87,7 @@ __all__ = [
     "receive_message",
     "record_changes",
     "resolve_incident",
+    "resolve_passed",
     "send_on_failed",
     "sent_on",
     "set_receiving",

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Self
 
-from msh.models import Consumer, InboundState, handover, hot
+from msh.models import Consumer, Delivery, InboundState, handover, hot
 from msh.models.delivery import OPEN_TO_OPERATORS
 from msh.protocol import delivery as table
 from msh.protocol import delivery_events as do
@@ -17,7 +17,7 @@ from msh.protocol.delivery_events import (
 )
 from msh.protocol.effects import IncidentKind, Note, OpenIncident
 
-from .actor import ITSELF, Actor
+from .actor import ITSELF, SYSTEM, Actor
 
 # An incident, and the states of deliveries that keep it open.
 _CAUSES = {
@@ -227,6 +227,12 @@ def _folded(key: int) -> int:
     return key % 2**31
 
 
+def undecided(partner_id: int, kind: str) -> int:
+    """Deliveries of this partner's messages that keep an incident of this kind open."""
+    states = _CAUSES.get(IncidentKind(kind), ())
+    return Delivery.objects.filter(message__link__partner=partner_id, state__in=states).count()
+
+
 class Consumers(dict[int, Consumer]):
     """Consumers by row id, each read once: for the time of one look."""
 
@@ -258,14 +264,23 @@ def find_takeable(consumer: Consumer, limit: int) -> tuple[list[int], list[int]]
     return [row.id for row in again], [row.message_key for row in new]
 
 
-def find_due(busy: Collection[int], full: Collection[int], limit: int) -> list[Any]:
-    """Deliveries to be run again, with a lease that is over, or whose message is to leave."""
-    return hot.run((handover.FIND_DUE, (list(busy), list(full), limit)))[0]
+def find_due(
+    busy: Collection[int], full: Collection[int], threadless: Collection[int], limit: int
+) -> list[Any]:
+    """Deliveries to be run again, with a lease that is over, or whose message is to leave. None of
+    `busy`; none that needs a POST to one of the consumers that are `full`, or a thread for one
+    that has no more."""
+    return hot.run((handover.FIND_DUE, (list(busy), list(full), list(threadless), limit)))[0]
 
 
 def alarm_unclaimed() -> int:
-    """Open an incident for each pair whose head no consumer takes; how many were opened."""
-    rows, clock = hot.run((handover.FIND_UNCLAIMED, ()), (hot.CLOCK, ()))
+    """Open an incident for each pair whose head no consumer takes; how many were opened. Those of
+    pairs whose head one takes now are resolved."""
+    rows, clock, _ = hot.run(
+        (handover.FIND_UNCLAIMED, ()),
+        (hot.CLOCK, ()),
+        (handover.RESOLVE_CLAIMED, (SYSTEM, "a consumer takes it now")),
+    )
     now = clock[0].now
     text = "no consumer takes this partner, ServiceInterface and Action: add one"
     for row in rows:

@@ -1,7 +1,7 @@
-"""Incidents that a person attends to, and those of links that are stuck."""
+"""Incidents that a person attends to, and those that are over by themselves."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.db.models.functions import Now
 
@@ -9,6 +9,38 @@ from msh.models import Direction, History, Incident, IncidentNote, hot
 from msh.protocol.effects import IncidentKind
 
 from .actor import SYSTEM, Actor
+from .receiving import MENDED
+
+PASSING = (
+    *MENDED,
+    IncidentKind.STORE_SHORT,
+    IncidentKind.BACKLOG,
+    IncidentKind.ROUTE_FAILED,
+)
+"""What a partner was refused for until it is mended, here or there."""
+
+# A later message of the partner was accepted: the numbers fit, there is room, there is a way (but
+# a message may still wait for it). One that somebody is writing is left to the next look.
+_RESOLVE_PASSED = """
+    WITH passed AS (
+        SELECT incident.id
+        FROM msh_incident incident
+        JOIN msh_inboundlink link ON link.partner_id = incident.partner_id
+        JOIN msh_inboundmessage last
+          ON last.link_id = link.id AND last.message_id = link.last_message_id
+        WHERE incident.direction = 'in' AND incident.kind = ANY(%s)
+          AND incident.resolved_at IS NULL
+          AND incident.last_at < statement_timestamp() - %s::interval
+          AND last.received_at > incident.last_at
+          AND (incident.kind <> %s OR NOT EXISTS (
+            SELECT FROM msh_inboundmessage waiting
+            WHERE waiting.link_id = link.id AND waiting.state IN ('routed', 'withheld')
+              AND waiting.forward_failures > 0))
+        FOR NO KEY UPDATE OF incident SKIP LOCKED)
+    UPDATE msh_incident incident
+    SET resolved_at = statement_timestamp(), resolved_by = %s, resolution = %s
+    FROM passed WHERE incident.id = passed.id
+"""
 
 
 def resolve_incident(incident: Incident, actor: Actor) -> bool:
@@ -59,3 +91,10 @@ def note_stuck(direction: Direction, reasons: Mapping[int, str], now: datetime) 
         if partner_id not in known:
             what = (partner_id, direction, IncidentKind.STUCK, "", why)
             hot.run((hot.OPEN_INCIDENT, (*what, now, now)))
+
+
+def resolve_passed(quiet: timedelta) -> None:
+    """Resolve what partners were refused for, if it has not come again for `quiet` and a later
+    message was accepted: else nobody would be called when it comes again next month."""
+    what = ([kind.value for kind in PASSING], quiet, IncidentKind.ROUTE_FAILED)
+    hot.run((_RESOLVE_PASSED, (*what, SYSTEM, "a later message was accepted")))

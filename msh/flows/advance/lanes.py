@@ -110,6 +110,10 @@ class Lanes:
         locked = self._locked[partner_id]
         return locked.keys[locked.lane.flying.message_id]
 
+    def size(self, partner_id: int) -> int:
+        """Bytes of payload of the message in flight, if it is the one that was read."""
+        return self._locked[partner_id].row.size
+
     def step(self, partner_id: int, event: SenderEvent, actor: Actor = ITSELF) -> Lane:
         """Let `event` happen. Raises IllegalTransition with nothing changed."""
         locked = self._locked[partner_id]

@@ -15,11 +15,11 @@ AT_ONCE = 50
 @dataclass(frozen=True, slots=True)
 class Work:
     """Locked in this transaction. `due` are the partners whose lane's wait is over, `best_effort`
-    message row ids, `signals` rows of `hot.LOCK_OWED_SIGNALS`."""
+    and `signals` rows of `hot.LOCK_BEST_EFFORT` and `hot.LOCK_OWED_SIGNALS`."""
 
     lanes: Lanes
     due: set[int]
-    best_effort: list[int]
+    best_effort: list[Any]
     signals: list[Any]
 
 
@@ -44,7 +44,7 @@ def find_work(ended: Iterable[int], busy: Iterable[int], free: int, places: int)
     return Work(
         lanes=Lanes.load(found, clock[0].now),
         due={row.partner_id for row in due} - set(asked),  # how their POST ended comes first
-        best_effort=[row.id for row in best_effort],
+        best_effort=best_effort,
         signals=signals,
     )
 

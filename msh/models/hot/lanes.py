@@ -32,7 +32,7 @@ _LANE_COLUMNS = """
            link.unsent, link.attempt, link.retries_spent, link.transients, link.transient_since,
            link.late_ack, link.suspended_since, link.suspended_for, link.suspended_detail,
            link.in_flight_id, flying.message_id, flying.sequence_number, flying.terms,
-           flying.relays_id,
+           flying.relays_id, COALESCE(flying.size, head.size) AS size,
            head.id AS head_id, head.message_id AS head_message_id,
            head.sequence_number AS head_sequence_number, head.epoch AS head_epoch,
            head.earlier_attempts AS head_earlier_attempts,
@@ -45,11 +45,12 @@ _LANE_TABLES = """
     msh_outboundlink link
     LEFT JOIN msh_outboundmessage flying ON flying.id = link.in_flight_id
     LEFT JOIN LATERAL (
-        (SELECT id, message_id, agreement_id, sequence_number, epoch, earlier_attempts, 0 AS turn
+        (SELECT id, message_id, agreement_id, sequence_number, epoch, earlier_attempts, size,
+                0 AS turn
          FROM msh_outboundmessage WHERE link_id = link.id AND state = 'rewound'
          ORDER BY epoch, sequence_number LIMIT 1)
         UNION ALL
-        (SELECT id, message_id, agreement_id, sequence_number, epoch, earlier_attempts, 1
+        (SELECT id, message_id, agreement_id, sequence_number, epoch, earlier_attempts, size, 1
          FROM msh_outboundmessage
          WHERE link_id = link.id AND state = 'queued' AND semantics = 'OnceAndOnlyOnce'
          ORDER BY id LIMIT 1)

@@ -104,7 +104,8 @@ END_ATTEMPT = """
 # A link that is probed is suspended to all but the probe (D15, D41).
 LOCK_BEST_EFFORT = """
     WITH candidate AS (
-        SELECT message.id, row_number() OVER (PARTITION BY link_id ORDER BY message.id) AS place
+        SELECT message.id, partner_id,
+               row_number() OVER (PARTITION BY link_id ORDER BY message.id) AS place
         FROM msh_outboundmessage message JOIN msh_outboundlink link ON link.id = message.link_id
         WHERE message.semantics = 'BestEffort' AND message.state = 'queued'
           AND link.state IN ('idle', 'waiting') AND link.partner_id <> ALL(%s)
@@ -113,7 +114,7 @@ LOCK_BEST_EFFORT = """
               WHERE flying.id = link.in_flight_id
                 AND link.retries_spent > (flying.terms ->> 'retries')::int))
         ORDER BY message.id LIMIT 1000)
-    SELECT message.id FROM msh_outboundmessage message
+    SELECT message.id, message.size, partner_id FROM msh_outboundmessage message
     JOIN candidate ON candidate.id = message.id
     WHERE place <= %s AND message.state = 'queued'
     ORDER BY message.id LIMIT %s

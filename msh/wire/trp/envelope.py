@@ -121,6 +121,11 @@ def parse(content_type: str, body: bytes, *, header_limit: int = HEADER_LIMIT) -
     )
 
 
+def manifest_of(header_document: bytes) -> tuple[DocumentReference, ...]:
+    """The payloads that a header document names. Raises as `parse`."""
+    return read(header_document).header.manifest
+
+
 def _header_document(part: mime.Part, limit: int) -> bytes:
     if part.size > limit:
         raise Unreadable(f"the header document has {part.size} bytes: at most {limit}")

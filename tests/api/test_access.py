@@ -8,12 +8,11 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-from msh.models import ApiToken
+from msh.models import ApiToken, InboundMessage
 from tests.admin.conftest import client_of
 from tests.api.application import Answer, Application, order
 from tests.api.conftest import Tokens
-from tests.delivery.desk import receive
-from tests.flows.world import World, make_world
+from tests.flows.world import World
 
 pytestmark = pytest.mark.django_db
 
@@ -108,7 +107,8 @@ def test_answer_comes_in_the_one_type_there_is(
 ) -> None:
     payload = {"content": "<a/>", "content_type": "application/xml"}
     shop.post("messages", order(world, "m-1", payloads=[payload]))
-    (received,) = receive(make_world())
+    world.settle()
+    received = InboundMessage.objects.get()
     for path, content_type in {
         "messages": "application/json",
         "messages/m-1/payloads/1": "application/xml",
@@ -133,7 +133,7 @@ def test_error_of_ours_is_a_problem_too(
 
     monkeypatch.setattr("msh.api.messages.prepared", broken)
     answer = shop.post("messages", order(world))
-    assert_problem(answer, 500, "It is in the log")
+    assert_problem(answer, 500, "it is in the log")
     assert b"secret" not in answer.content
 
 

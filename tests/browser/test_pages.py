@@ -82,12 +82,13 @@ def test_all_suspended_since_are_resumed_at_once(console: Console, pair: PairFac
     for one in partners:
         expect(page.get_by_text(one.partner.name, exact=True)).to_be_visible()
     console.picture(page, "console-bulk")
-    assert not BulkJob.objects.exists()
+    jobs = BulkJob.objects.filter(started_at__gt=since)
+    assert not jobs.exists()
     page.get_by_label("Reason").fill("their network is back")
     page.get_by_role("button", name="Resume partners: these").click()
 
     expect(page.get_by_text("rows are dealt with in the background")).to_be_visible()
-    wait_until(lambda: BulkJob.objects.get().state == "done", seconds=WAITS)
+    wait_until(lambda: jobs.get().state == "done", seconds=WAITS)
     page.reload()
     for one in partners:
         row = page.get_by_role("row").filter(has_text=one.partner.name)
@@ -197,8 +198,10 @@ def test_an_import_is_a_diff_before_it_is_applied(console: Console, pair: PairFa
     expect(page.get_by_label("Difference")).to_contain_text('"timeout": 7')
     partner.agreement.refresh_from_db()
     assert partner.agreement.timeout == 10
+    page.get_by_label("Reason").fill("they answer faster now")
     page.get_by_role("button", name="Apply these changes").click()
 
+    page.wait_for_url("**/partners/agreement/")
     expect(page.get_by_text("updated (timeout)")).to_be_visible()
     partner.agreement.refresh_from_db()
     assert partner.agreement.timeout == 7

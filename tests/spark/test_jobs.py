@@ -185,6 +185,7 @@ def test_archive(
     today = datetime.now(UTC).date()
     submitted(pair).update(completed_at=NOON_BEFORE_YESTERDAY)
     inbound = InboundMessage.objects.filter(link__partner=pair.partner)
+    wait_until(lambda: inbound.filter(state="delivered").count() == 3)
     inbound.update(received_at=NOON_BEFORE_YESTERDAY, state="delivered")
     inbound.filter(sequence_number=2).update(state="parked")
     output = tmp_path / "archive"

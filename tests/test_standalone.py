@@ -126,7 +126,18 @@ def test_up_runs_all_restarts_what_is_killed_and_leaves_nothing(folder: Path) ->
         assert not (folder / datafolder.SERVERS).exists()
 
 
-def test_up_again_has_the_same_identity_keys_and_password(folder: Path) -> None:
+@pytest.fixture(scope="module")
+def used(folder: Path) -> Path:
+    """The folder of an MSH that has been up; with `-n`, another process may have run those tests."""
+    if not (folder / datafolder.SETTINGS).exists():
+        with up(folder) as (msh, _):
+            msh.process.send_signal(signal.SIGTERM)
+            msh.process.wait(30)
+    return folder
+
+
+def test_up_again_has_the_same_identity_keys_and_password(used: Path) -> None:
+    folder = used
     kept = datafolder.read(folder, datafolder.SETTINGS), (folder / "admin.password").read_text()
     with up(folder):
         again = datafolder.read(folder, datafolder.SETTINGS)

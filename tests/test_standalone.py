@@ -128,7 +128,7 @@ def test_up_runs_all_restarts_what_is_killed_and_leaves_nothing(folder: Path) ->
 
 @pytest.fixture(scope="module")
 def used(folder: Path) -> Path:
-    """The folder of an MSH that has been up; with `-n`, another process may have run those tests."""
+    """Of an MSH that has been up: with `-n`, another process may have run the test above."""
     if not (folder / datafolder.SETTINGS).exists():
         with up(folder) as (msh, _):
             msh.process.send_signal(signal.SIGTERM)

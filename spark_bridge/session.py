@@ -13,7 +13,12 @@ from pyspark.sql import SparkSession
 from spark_bridge.source import EbxmlDataSource
 
 OLDEST_JAVA = 17
-PROGRESS = "spark.ui.showConsoleProgress"
+USUAL = {
+    "spark.ui.showConsoleProgress": "true",  # spark-submit shows it of itself in its shells only
+    # What a task has in its memory at once, however large the documents are: a request's worth.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(4 * 1024 * 1024),
+}
+"""Of the jobs, unless it is configured otherwise."""
 CURE = (
     f"install it (Debian, Ubuntu: apt install openjdk-{OLDEST_JAVA}-jre-headless),"
     " or name another one by JAVA_HOME"
@@ -34,8 +39,9 @@ def open_session(name: str) -> SparkSession:
     # Spark would take python3 from the PATH, which need not have pyarrow.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
-    if not is_configured(PROGRESS):  # spark-submit shows it of itself in its shells only
-        builder = builder.config(PROGRESS, "true")
+    for setting, value in USUAL.items():
+        if not is_configured(setting):
+            builder = builder.config(setting, value)
     if not _is_submitted():
         builder = builder.master(os.environ.get("SPARK_MASTER", "local[*,4]"))
     session = builder.getOrCreate()

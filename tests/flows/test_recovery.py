@@ -1,39 +1,31 @@
-"""Cancel, reset, rewind, adopt: the rows they leave, in a world of one database."""
+"""Cancel, reset, and what is let in: the rows they leave, in a world of one database."""
 
 from collections.abc import Callable
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from django.core.management import CommandError, call_command
 
 from msh.flows import cancel, link_status, operate, resynchronise
-from msh.flows.advance import Actor, Lanes
+from msh.flows.advance import Lanes
 from msh.flows.operate import NotPossible
 from msh.models import (
-    Attempt,
     History,
     InboundLink,
-    InboundMessage,
     Incident,
     OutboundLink,
     OutboundMessage,
-    OutboundPayload,
-    PartyEvent,
 )
 from msh.protocol.events import AckReceived, Verdict
-from msh.protocol.resynchronisation import LinkStatus, Mend
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.transport import enquiry
 from msh.wire.link_status import write
 from partners.models import Partner
 
 from .byhand import CARRIED
+from .recovering import ANN, events, numbers, suspend
 from .world import LOST, World, make_world
 
 pytestmark = pytest.mark.django_db
-
-ANN = Actor("ann", "because")
-NUMBER_ONE_IS_LATE = "Message .* is acknowledged: it is at its end"
 
 
 def in_flight(world: World, result: object = CARRIED) -> OutboundMessage:
@@ -42,21 +34,6 @@ def in_flight(world: World, result: object = CARRIED) -> OutboundMessage:
     (job,) = world.look()
     world.end(job, result)  # type: ignore[arg-type]
     return message
-
-
-def events(message: OutboundMessage) -> list[tuple[str, str]]:
-    told = PartyEvent.objects.filter(message=message).order_by("pk")
-    return list(told.values_list("kind", "detail"))
-
-
-def numbers(world: World) -> list[tuple[str, int | None]]:
-    """State and number of every message to the partner, in the order of their submits."""
-    sent = OutboundMessage.objects.filter(link=world.link).order_by("pk")
-    return list(sent.values_list("state", "sequence_number"))
-
-
-def suspend(world: World) -> None:
-    operate.suspend(world.there, ANN)
 
 
 # --- cancel --------------------------------------------------------------------------------------
@@ -340,302 +317,3 @@ def test_missing_numbers_are_given_up_by_an_operator_only() -> None:
         "last accepted None, taken next 42; because"
     )
     assert not Incident.objects.filter(resolved_at=None).exists()
-
-
-# --- resynchronise -------------------------------------------------------------------------------
-def forget_after(world: World, number: int) -> None:
-    """The receiving side is restored from a backup made after this number."""
-    kept = InboundMessage.objects.filter(link__partner=world.here)
-    kept.filter(sequence_number__gt=number).delete()
-    last = kept.filter(sequence_number=number).first()
-    InboundLink.objects.filter(partner=world.here).update(
-        last_number=number or None, last_message_id=last.message_id if last else ""
-    )
-
-
-def said_by_partner(world: World, *message_ids: str) -> LinkStatus:
-    link = InboundLink.objects.get(partner=world.here)
-    known = InboundMessage.objects.filter(link=link, message_id__in=message_ids)
-    has = set(known.values_list("message_id", flat=True))
-    return LinkStatus(
-        link.last_number,
-        link.last_message_id,
-        known={message_id: message_id in has for message_id in message_ids},
-    )
-
-
-@pytest.mark.requirement("000-005", "000-027", "000-043")
-@pytest.mark.parametrize("kept", [2, 0])
-@pytest.mark.parametrize("more", [0, 1])
-def test_a_restored_partner_gets_again_what_it_lost_same_bytes_same_numbers(
-    kept: int, more: int
-) -> None:
-    world = make_world()
-    messages = [world.submit(f"<order n='{n}'/>") for n in range(5)]
-    world.settle()
-    ids = [message.message_id for message in messages]
-    heads = {m.pk: (m.head, m.sequence_number) for m in OutboundMessage.objects.all()}
-    forget_after(world, kept)
-    late = [world.submit() for _ in range(more)]
-    world.settle()
-    if more:  # its number is a gap there
-        assert world.link.suspended_for == "resynchronise"
-    else:
-        suspend(world)
-
-    compared = resynchronise.apply(world.there, said_by_partner(world), ANN)
-    carried = world.settle()
-
-    assert compared.plan.mend is Mend.REWIND
-    told = History.objects.get(event="Resynchronised")
-    assert told.actor == "ann"
-    assert told.detail.startswith(f"the partner accepted {kept or 'nothing'}, our next is")
-    assert f"Verdict: {compared.plan.verdict}; because" in told.detail
-    again = ids[kept:] + [message.message_id for message in late]
-    assert world.received() == ids[:kept] + again
-    assert carried >= 2 * len(again)
-    assert [state for state, _ in numbers(world)] == ["acknowledged"] * (5 + more)
-    now = {m.pk: (m.head, m.sequence_number) for m in OutboundMessage.objects.all()}
-    assert heads.items() <= now.items()
-    assert world.link.next_number == 6 + more
-    assert Attempt.objects.filter(message=messages[4]).count() == 2
-    assert not Incident.objects.filter(partner=world.there, resolved_at=None).exists()
-
-
-def test_what_retention_has_removed_the_payloads_of_is_not_sent_again() -> None:
-    """Its bytes would not be the same: a person is asked instead."""
-    world = make_world()
-    messages = [world.submit(f"<order n='{n}'/>") for n in range(3)]
-    world.settle()
-    forget_after(world, 1)
-    OutboundPayload.objects.filter(message=messages[1]).delete()
-    suspend(world)
-
-    with pytest.raises(NotPossible, match="some of the numbers 2 to 3") as refused:
-        resynchronise.apply(world.there, said_by_partner(world), ANN)
-
-    assert "not all of it is stored here any more" in str(refused.value)
-    assert [state for state, _ in numbers(world)] == ["acknowledged"] * 3
-    compared = resynchronise.compare(world.there, said_by_partner(world))
-    assert (compared.plan.mend, compared.plan.lost) == (Mend.ASK, "some of the numbers 2 to 3")
-
-
-def test_rewound_messages_go_one_at_a_time_before_the_queue_and_stay_in_order() -> None:
-    world = make_world()
-    messages = [world.submit() for _ in range(3)]
-    world.settle()
-    forget_after(world, 1)
-    suspend(world)
-    world.submit()
-    resynchronise.apply(world.there, said_by_partner(world), ANN)
-
-    assert numbers(world) == [
-        ("acknowledged", 1),
-        ("in_flight", 2),
-        ("rewound", 3),
-        ("queued", None),
-    ]
-    with pytest.raises(NotPossible, match="it cannot be left out"):
-        cancel.cancel(messages[2], None, ANN)
-    with pytest.raises(NotPossible, match="only the verdict received leaves no gap"):
-        cancel.cancel(messages[1], Verdict.UNKNOWN, ANN)
-    cancel.cancel(messages[1], Verdict.RECEIVED, ANN)
-    suspend(world)
-    assert world.link.in_flight == messages[2]
-    operate.resume(world.there, ANN)
-    world.settle()
-    assert world.link.suspended_for == "resynchronise", "number 2 is a gap there"
-    assert numbers(world)[2:] == [("in_flight", 3), ("queued", None)]
-    assert world.received() == [messages[0].message_id]
-
-
-def test_numbers_are_not_reset_while_rewound_messages_wait() -> None:
-    world = make_world()
-    for _ in range(2):
-        world.submit()
-    world.settle()
-    forget_after(world, 0)
-    suspend(world)
-    resynchronise.apply(world.there, said_by_partner(world), ANN)
-    suspend(world)
-    cancel.cancel(OutboundMessage.objects.get(sequence_number=1), Verdict.RECEIVED, ANN)
-    with pytest.raises(NotPossible, match="1 messages are still to be sent again"):
-        resynchronise.reset_sequence(world.there, ANN)
-
-
-def test_what_was_cancelled_as_received_is_sent_again_too() -> None:
-    """It had a number: without it there would be a gap."""
-    world = make_world()
-    cancelled = world.submit()
-    (job,) = world.look()
-    world.hand_over(job)
-    world.end(job)
-    cancel.cancel(cancelled, Verdict.RECEIVED, ANN)
-    after = world.submit()
-    world.settle()
-    forget_after(world, 0)
-    suspend(world)
-    resynchronise.apply(world.there, said_by_partner(world), ANN)
-    world.settle()
-    assert world.received() == [cancelled.message_id, after.message_id]
-
-
-def restore_sender(world: World, number: int) -> None:
-    """The sending side is restored from a backup made after this number."""
-    later = OutboundMessage.objects.filter(link=world.link, sequence_number__gt=number)
-    later.delete()
-    OutboundLink.objects.filter(pk=world.link.pk).update(next_number=number + 1)
-
-
-@pytest.mark.parametrize("collides", ["in flight", "queued", "nothing"])
-def test_a_restored_sender_goes_on_where_its_partner_is(collides: str) -> None:
-    """What it sends in between is refused (Stale or Conflict) and goes under a new number."""
-    world = make_world()
-    for _ in range(4):
-        world.submit()
-    world.settle()
-    restore_sender(world, 2)
-    if collides != "in flight":
-        suspend(world)
-    new = [world.submit() for _ in range(2 if collides != "nothing" else 0)]
-    world.settle()
-    assert world.link.state == "suspended"
-
-    asked = [message.message_id for message in new]
-    compared = resynchronise.apply(world.there, said_by_partner(world, *asked), ANN)
-    new.append(world.submit())
-    world.settle()
-
-    assert (compared.plan.mend, compared.plan.next_number) == (Mend.ADOPT, 5)
-    assert "numbers 3 to 4" in compared.plan.lost
-    assert world.received()[4:] == [message.message_id for message in new]
-    assert [number for _, number in numbers(world)] == [1, 2, *range(5, 5 + len(new))]
-    assert not Incident.objects.filter(partner=world.there, resolved_at=None).exists()
-
-
-def test_messages_queued_in_the_backup_that_the_partner_has_are_not_sent_again() -> None:
-    world = make_world()
-    first, second = world.submit(), world.submit()
-    world.settle()
-    OutboundMessage.objects.filter(pk=second.pk).update(
-        state="queued", sequence_number=None, epoch=None, head=None, body_sha256=None
-    )
-    Attempt.objects.filter(message=second).delete()
-    OutboundLink.objects.filter(pk=world.link.pk).update(next_number=2)
-    suspend(world)
-
-    compared = resynchronise.apply(world.there, said_by_partner(world, second.message_id), ANN)
-    third = world.submit()
-    world.settle()
-
-    assert compared.received == (second.message_id,)
-    second.refresh_from_db()
-    assert (second.state, second.outcome) == ("cancelled", "received")
-    assert world.received() == [m.message_id for m in (first, second, third)]
-    assert OutboundMessage.objects.get(pk=third.pk).sequence_number == 3
-
-
-def test_in_doubt_nothing_is_changed_and_a_person_is_asked() -> None:
-    world = make_world()
-    for _ in range(3):
-        world.submit()
-    world.settle()
-    restore_sender(world, 1)
-    message = world.submit()
-    world.settle()
-    theirs = said_by_partner(world)
-
-    with pytest.raises(NotPossible, match=f"--has or --lacks {message.message_id}"):
-        resynchronise.apply(world.there, theirs, ANN)
-    assert (world.link.state, world.link.in_flight) == ("suspended", message)
-
-
-def test_a_message_that_the_partner_proves_to_have_is_completed() -> None:
-    world = make_world()
-    message = world.submit()
-    (job,) = world.look()
-    world.hand_over(job)
-    world.end(job)
-    suspend(world)
-    resynchronise.apply(world.there, said_by_partner(world), ANN)
-    message.refresh_from_db()
-    assert message.state == "acknowledged"
-    assert events(message) == [("acknowledged", "")]
-    assert world.link.state == "idle"
-
-
-def test_nothing_else_is_done_than_what_was_agreed_to() -> None:
-    """What has happened since the look is found under the lock."""
-    world = make_world()
-    for _ in range(3):
-        world.submit()
-    world.settle()
-    forget_after(world, 2)
-    suspend(world)
-    agreed = resynchronise.compare(world.there, said_by_partner(world)).agreed
-    forget_after(world, 1)
-
-    with pytest.raises(NotPossible, match="no longer as shown"):
-        resynchronise.apply(world.there, said_by_partner(world), ANN, agreed=agreed)
-    with pytest.raises(NotPossible, match="nothing to rewind"):
-        resynchronise.rewind(world.there, LinkStatus(3, last_id(world)), ANN)
-
-    assert world.link.state == "suspended"
-    assert not OutboundMessage.objects.filter(state="rewound").exists()
-
-
-def last_id(world: World) -> str:
-    return OutboundMessage.objects.filter(link=world.link).latest("pk").message_id
-
-
-def test_a_running_link_or_a_copy_under_way_is_not_resynchronised() -> None:
-    world = make_world()
-    world.submit()
-    world.look()
-    with pytest.raises(NotPossible, match="is not suspended: suspend it first"):
-        resynchronise.apply(world.there, LinkStatus(None, ""), ANN)
-    suspend(world)
-    with pytest.raises(NotPossible, match="still under way"):
-        resynchronise.apply(world.there, LinkStatus(None, ""), ANN)
-
-
-# --- commands ------------------------------------------------------------------------------------
-def test_the_commands_say_what_they_do(capsys: pytest.CaptureFixture[str]) -> None:
-    world = make_world()
-    messages = [world.submit() for _ in range(3)]
-    world.settle()
-    forget_after(world, 1)
-    suspend(world)
-    name, last_id = world.there.name, messages[0].message_id
-
-    call_command("resynchronise", name, "--last", "1", "--last-id", last_id)
-    said = capsys.readouterr().out
-    assert "it accepted 1 last" in said
-    assert "Numbers 2 to 3 (2 in all) go again" in said
-    assert "May be lost: nothing." in said
-    assert "Nothing was changed" in said
-    assert numbers(world)[1] == ("acknowledged", 2)
-
-    with pytest.raises(CommandError, match="--apply needs a --reason"):
-        call_command("resynchronise", name, "--last", "1", "--last-id", last_id, "--apply")
-    with pytest.raises(CommandError, match="--last needs --last-id"):
-        call_command("resynchronise", name, "--last", "1")
-    typed = ("--last", "1", "--last-id", last_id, "--apply", "--reason", "restored")
-    call_command("resynchronise", name, *typed)
-    assert "Done, and resumed." in capsys.readouterr().out
-    world.settle()
-    assert len(world.received()) == 3
-
-    call_command("reset-sequence", name, "--reason", "agreed", "--json")
-    assert '"state": "idle"' in capsys.readouterr().out
-    suspend(world)
-    queued = world.submit()
-    call_command("cancel", queued.message_id, "--reason", "wrong", "--json")
-    assert '"outcome": "not_received"' in capsys.readouterr().out
-    with pytest.raises(CommandError, match="it is at its end"):
-        call_command("cancel", queued.message_id, "--reason", "wrong")
-    call_command("allow-reset", world.here.name, "--reason", "agreed", "--json")
-    call_command("expect", world.here.name, "--number", "9", "--reason", "lost", "--json")
-    assert '"expected": 9' in capsys.readouterr().out
-    with pytest.raises(CommandError, match="does not say how its link is"):
-        call_command("link-status", name)

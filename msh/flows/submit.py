@@ -107,23 +107,22 @@ def prepare(
 ) -> NewMessage:
     """What is kept of these. Raises SubmitRefused."""
     message_id = _checked(message_id or f"{uuid.uuid4()}", "message_id", MESSAGE_ID_LIMIT)
-    header = (
-        _checked(service_interface, "service_interface", 255),
-        _checked(action, "action", 255),
-        _checked(conversation_id or message_id, "conversation_id", 255),
-        _checked(ref_to_message_id, "ref_to_message_id", 255, empty=True),
-        DeliverySemantics(semantics or agreement.semantics).value,
-    )
+    service_interface = _checked(service_interface, "service_interface", 255)
+    action = _checked(action, "action", 255)
+    conversation_id = _checked(conversation_id or message_id, "conversation_id", 255)
+    ref_to_message_id = _checked(ref_to_message_id, "ref_to_message_id", 255, empty=True)
+    semantics = DeliverySemantics(semantics or agreement.semantics).value
+    header = (service_interface, action, conversation_id, ref_to_message_id, semantics)
     payloads = [_named(payload, message_id, n) for n, payload in enumerate(payloads, start=1)]
     boundary = wire.new_boundary()
     return NewMessage(
         agreement=agreement,
         message_id=message_id,
-        service_interface=header[0],
-        action=header[1],
-        conversation_id=header[2],
-        ref_to_message_id=header[3],
-        semantics=header[4],
+        service_interface=service_interface,
+        action=action,
+        conversation_id=conversation_id,
+        ref_to_message_id=ref_to_message_id,
+        semantics=semantics,
         submitted_at=timezone.now(),
         content_digest=_content_digest(agreement, header, payloads),
         boundary=boundary,

@@ -27,7 +27,7 @@ ONLY_THIS_MACHINE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
 
 NO_BROWSER = (
     "tests/browser needs Debian's chromium, which is not there:"
-    " apt-get install chromium, or name another one by CHROMIUM=/path/to/chromium"
+    " apt-get install chromium libatomic1, or name another one by CHROMIUM=/path/to/chromium"
 )
 
 

@@ -8,7 +8,7 @@ from tests.browser.console import BrowserMissing, chromium
 def test_a_missing_browser_names_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CHROMIUM", "/nowhere/chromium")
 
-    with pytest.raises(BrowserMissing, match="apt-get install chromium, or name another one by"):
+    with pytest.raises(BrowserMissing, match="apt-get install chromium libatomic1, or name"):
         chromium()
 
 

@@ -100,7 +100,7 @@ class Deliveries(Dispatch):
         for row in found:
             consumer = consumers[row.consumer_id]
             if row.state == "failed" and consumer.kind == ConsumerKind.HTTP:
-                posts += [row.id] if room.take(consumer.pk) else []
+                posts += [row.id] if room.take(consumer.pk, row.size) else []
             elif self._may_run(row):
                 self.call(Call(row.consumer_id, delivery=row.id), advance_due, row.id)
                 worked = True
@@ -148,7 +148,7 @@ class Deliveries(Dispatch):
         claimed: list[tuple[Handover, int]] = []
         with transaction.atomic():
             for head in heads:
-                if not room.take(head.consumer_id):
+                if not room.take(head.consumer_id, head.size):
                     continue
                 handover = deliveries.lock_new(head.message_key, consumers[head.consumer_id])
                 if handover is not None:

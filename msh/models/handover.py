@@ -9,10 +9,20 @@ CONSUMER_OF_HEAD = """
     ORDER BY partner_id IS NULL, service_interface = '', action = '' LIMIT 1
 """
 
+
+def _size_of(message: str) -> str:
+    """Bytes of a message's payloads, which are not read for it."""
+    return f"""
+        SELECT coalesce(sum(octet_length(content)), 0) FROM msh_inboundpayload
+        WHERE message_id = {message}
+    """
+
+
 # The head of a pair's undelivered messages. One with a delivery is not new: a failed head stays
 # head (001-23), whatever waits behind it.
 _HEADS = f"""
-    SELECT head.id AS message_key, link.id AS link_id, link.partner_id, consumer.id AS consumer_id
+    SELECT head.id AS message_key, link.id AS link_id, link.partner_id, consumer.id AS consumer_id,
+           ({_size_of("head.id")}) AS size
     FROM msh_inboundlink link
     JOIN partners_partner partner ON partner.id = link.partner_id AND partner.delivers
     CROSS JOIN LATERAL (
@@ -46,8 +56,9 @@ RESOLVE_CLAIMED = f"""
       AND incident.resolved_at IS NULL
       AND NOT EXISTS ({_HEADS} WHERE consumer.id IS NULL AND link.partner_id = switched.id)
 """
-FIND_DUE = """
-    SELECT delivery.id, delivery.state, delivery.consumer_id, message.link_id
+FIND_DUE = f"""
+    SELECT delivery.id, delivery.state, delivery.consumer_id, message.link_id,
+           ({_size_of("message.id")}) AS size
     FROM msh_delivery delivery
     JOIN msh_inboundmessage message ON message.id = delivery.message_id
     JOIN msh_consumer consumer ON consumer.id = delivery.consumer_id

@@ -9,6 +9,7 @@ from msh.flows import consumer_http
 from msh.flows.advance import Actor, Consumers
 from msh.flows.consumer_http import in_header
 from msh.flows.decide import decide
+from msh.flows.room import BYTES_AT_ONCE, LARGE
 from msh.flows.submit import submit
 from msh.models import ConsumerKind, Delivery, History, Incident
 from msh.protocol.delivery_events import (
@@ -75,6 +76,28 @@ def test_several_payloads_are_a_multipart_body() -> None:
     assert job.content_type.startswith("multipart/mixed; boundary=")
     assert b"<a/>" in job.body
     assert b"\x00\xff" in job.body
+
+
+def test_large_payloads_wait_when_their_bytes_are_taken_and_small_ones_do_not() -> None:
+    consumer(HTTP, attempts=9, retry_interval=0)
+    for text in ("x" * LARGE, "y" * LARGE, "small"):
+        world = make_world()
+        world.submit(text)
+        world.settle()
+    desk = Desk()
+
+    desk.carried.held = BYTES_AT_ONCE - 1
+    desk.look()
+    assert sorted(len(job.body) >= LARGE for job in desk.carried.jobs) == [False, True]
+    (large,) = [job for job in desk.carried.jobs if len(job.body) >= LARGE]
+    desk.carried.jobs = [large]
+    desk.answer(503)
+
+    desk.carried.held = BYTES_AT_ONCE
+    assert not desk.look(), "neither the new one nor the one that failed"
+    desk.carried.held = 0
+    desk.look()
+    assert {job.body[:1] for job in desk.carried.jobs} == {b"x", b"y"}
 
 
 @pytest.mark.requirement("001-10", "004-06", "004-07", "001-16")

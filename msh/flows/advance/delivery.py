@@ -244,7 +244,8 @@ class Consumers(dict[int, Consumer]):
 def find_new(
     kinds: Iterable[str], busy_links: Collection[int], full: Collection[int], limit: int
 ) -> list[Any]:
-    """New heads for consumers of these kinds: message_key, link_id, partner_id, consumer_id."""
+    """New heads for consumers of these kinds: message_key, link_id, partner_id, consumer_id, size
+    (bytes of payload)."""
     parameters = (list(busy_links), list(kinds), list(full), limit)
     return hot.run((handover.FIND_NEW, parameters))[0]
 

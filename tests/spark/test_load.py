@@ -14,6 +14,7 @@ from msh.models import OutboundPayload
 from spark_bridge import ordered_by_pair
 from tests.exchange.pair import Pair
 from tests.spark.dying import DyingDataSource
+from tests.spark.losing import LosingDataSource
 from tests.spark.office import Office, load, orders, submitted
 
 
@@ -28,6 +29,13 @@ def summary_of(messages: DataFrame, office: Office, folder: Path, **options: Any
     load(messages, office, summaryPath=folder / "summary", **options)
     counted: dict[str, int] = json.loads((folder / "summary").read_text())
     return counted
+
+
+def stages_run_again(event_log: Path) -> int:
+    """Attempts of stages after their first, in this session."""
+    events = (line for file in event_log.iterdir() for line in file.read_text().splitlines())
+    started = (json.loads(line) for line in events if "SparkListenerStageSubmitted" in line)
+    return sum(event["Stage Info"]["Stage Attempt ID"] > 0 for event in started)
 
 
 def test_rows_become_messages(spark: SparkSession, office: Office, tmp_path: Path) -> None:
@@ -105,6 +113,22 @@ def test_task_that_is_killed_after_a_part(
     assert counted["known"] == 200
     assert counted["accepted"] == 200
     assert sorted(order_numbers(pair)) == list(range(400))
+
+
+@pytest.mark.requirement("001-05", "001-18")
+def test_stage_that_is_run_again(
+    spark: SparkSession, office: Office, tmp_path: Path, event_log: Path
+) -> None:
+    """The tasks that come after the first have lost what they were to read."""
+    spark.dataSource.register(LosingDataSource)
+    pair = office.silent_pair()
+    before = stages_run_again(event_log)
+    counted = summary_of(
+        orders(spark, [pair], 400, partitions=8), office, tmp_path, form="ebxml-losing"
+    )
+    assert stages_run_again(event_log) > before
+    assert sorted(order_numbers(pair)) == list(range(400))
+    assert (counted["accepted"], counted["known"]) == (400, 0)
 
 
 @pytest.mark.requirement("001-20")

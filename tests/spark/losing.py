@@ -1,5 +1,5 @@
-"""Format `ebxml-losing`: the bridge, with a first task that deletes what the shuffle has written, as
-a machine does that is lost: Spark makes it anew and runs the stage again.
+"""Format `ebxml-losing`: the bridge, with a first task that deletes what the shuffle wrote, as if
+its machine were lost: Spark makes it anew and runs the stage again.
 
 Executors import this: nothing of Django here.
 """

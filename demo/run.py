@@ -23,7 +23,7 @@ from .orders import write_orders
 from .pairs import Pair, Transport, chain_of, make_pairs
 from .producer import Plan, write_plan
 from .proxy import Proxy
-from .stage import Stage, end_on_sigterm
+from .stage import Stage, end_on_signals
 from .verdict import Verdict, render
 from .watch import Glance, connections, glance
 
@@ -67,7 +67,7 @@ class Demo:
         self.operator = Operator(self.machines, lambda one: self.glances[one.name].suspended)
 
     async def perform(self) -> int:
-        end_on_sigterm()
+        end_on_signals()
         shutil.rmtree(self.options.folder, ignore_errors=True)
         self.options.folder.mkdir(parents=True)
         documents = self._documents()

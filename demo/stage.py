@@ -107,11 +107,13 @@ class Stage:
         await machine.set_up(setup_of(machine.name, self.pairs, ports, tokens, self.mode))
 
 
-def end_on_sigterm() -> None:
-    """End on SIGTERM as on Ctrl-C: nothing stays behind."""
+def end_on_signals() -> None:
+    """End on SIGTERM as on Ctrl-C, in a script's background job too, which a shell starts with
+    SIGINT ignored: nothing stays behind."""
     task = asyncio.current_task()
     assert task is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
 
 def _way(here: Machine, there: Machine) -> str:

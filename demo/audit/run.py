@@ -20,7 +20,7 @@ from demo.machines import ROOT, DemoFailed, Machine
 from demo.orders import write_orders
 from demo.pairs import ENDS, Pair, Timing
 from demo.proxy import Proxy
-from demo.stage import Stage, end_on_sigterm
+from demo.stage import Stage, end_on_signals
 from demo.watch import Glance, connections, glance
 
 from .killer import TaskKiller
@@ -74,7 +74,7 @@ class Audit:
 
     async def perform(self) -> int:
         """The exit status: 0 only if nothing is wrong."""
-        end_on_sigterm()
+        end_on_signals()
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
         (self.folder / "mapping.toml").write_text(MAPPING)

@@ -14,11 +14,15 @@ ROOT = Path(__file__).resolve().parents[2]
 SERVERS = ("DATABASE_URL", "REDIS_URL")
 
 
-def demo(folder: Path, *words: str) -> subprocess.Popen[bytes]:
+BACKGROUND = ("sh", "-c", """trap '' INT; exec "$@" """, "sh")
+"""Starts a program as shells without job control do it in the background: with SIGINT ignored."""
+
+
+def demo(folder: Path, *words: str, by: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
     environment = {name: value for name, value in os.environ.items() if name not in SERVERS}
     with (folder / "output").open("wb") as output:
         return subprocess.Popen(
-            [sys.executable, str(ROOT / "manage.py"), "demo", *words],
+            [*by, sys.executable, str(ROOT / "manage.py"), "demo", *words],
             cwd=folder,
             env=environment | {"COLUMNS": "120"},
             stdout=output,
@@ -62,7 +66,7 @@ def test_it_exchanges_by_mail(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_at_the_start_leaves_nothing(tmp_path: Path) -> None:
-    process = demo(tmp_path, "--once", "--messages", "500")
+    process = demo(tmp_path, "--once", "--messages", "500", by=BACKGROUND)
     try:
         wait_until(lambda: len(descendants(process.pid)) > 4, seconds=60, what="servers started")
         children = descendants(process.pid)

@@ -131,7 +131,7 @@ def plan(ours: Sent, theirs: LinkStatus) -> Plan:
         return Plan(Mend.NOTHING, text, lost=lost, completes=completes)
     anchor, last = ours.anchor, theirs.accepted_number
     if anchor is not None and anchor.sequence_number == last:
-        return _anchored(ours, anchor, completes)
+        return _anchored(ours, theirs, anchor, completes)
     if anchor is not None and last is not None and not sequence.is_ahead(last, ours.next_number):
         return _contradicted(anchor, theirs)
     if last is None and ours.after_anchor:
@@ -181,13 +181,15 @@ def _contradicted(anchor: Numbered, theirs: LinkStatus) -> Plan:
     return Plan(Mend.ASK, text)
 
 
-def _anchored(ours: Sent, anchor: Numbered, completes: bool) -> Plan:
+def _anchored(ours: Sent, theirs: LinkStatus, anchor: Numbered, completes: bool) -> Plan:
     """The last message that the partner accepted is one of ours."""
     if ours.after_anchor:
         return _rewind(ours.after_anchor, anchor)
     if ours.next_number == sequence.FIRST:
         text = "Our numbers start again at 1; the partner takes that as a reset, if it agreed to."
         return Plan(Mend.NOTHING, text, completes=completes)
+    if asked := _asked_for(ours, theirs, completes):
+        return asked
     number = sequence.following(anchor.sequence_number)
     text = f"The partner has everything; it expects {number}, not {ours.next_number}."
     return Plan(Mend.ADOPT, text, completes=completes, next_number=number)
@@ -233,13 +235,8 @@ def _missing(again: tuple[Run, ...], last: Numbered) -> str:
 def _adopt(ours: Sent, theirs: LinkStatus, completes: bool) -> Plan:
     """The last message that the partner accepted is none of ours, or went again under an earlier
     number: we were restored."""
-    flying = ours.in_flight_message_id
-    if flying and not completes and theirs.has(flying) is None:
-        text = (
-            f"The partner accepted messages that are unknown here. Ask it whether it has the"
-            f" message in flight, {flying}, and give the answer: --has or --lacks {flying}."
-        )
-        return Plan(Mend.ASK, text)
+    if asked := _asked_for(ours, theirs, completes):
+        return asked
     start, end = ours.next_number if completes else ours.coming, theirs.accepted_number
     text = (
         f"The partner accepted number {end} under a MessageId that {_here(ours)}: this MSH was"
@@ -262,6 +259,19 @@ def _adopt(ours: Sent, theirs: LinkStatus, completes: bool) -> Plan:
         completes=completes,
         next_number=theirs.expected,
     )
+
+
+def _asked_for(ours: Sent, theirs: LinkStatus, completes: bool) -> Plan | None:
+    """Before our numbers change it has to be known what has become of the message in flight."""
+    flying = ours.in_flight_message_id
+    if not flying or completes or theirs.has(flying) is not None:
+        return None
+    text = (
+        f"The partner accepted number {theirs.accepted_number}, which is not the one before ours."
+        f" Ask it whether it has the message in flight, {flying}, and give the answer: --has or"
+        f" --lacks {flying}."
+    )
+    return Plan(Mend.ASK, text)
 
 
 class Arriving(StrEnum):

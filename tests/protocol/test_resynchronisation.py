@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from msh.protocol.events import Numbered
 from msh.protocol.resynchronisation import Arriving, LinkStatus, Mend, Run, Sent, arriving, plan
@@ -184,6 +186,26 @@ def test_in_doubt_a_person_is_asked_and_nothing_changes() -> None:
     made = plan(replace(FLYING, anchor=None), LinkStatus(50, "forgotten"))
     assert (made.mend, made.changes) == (Mend.ASK, False)
     assert "--has or --lacks m42" in made.text
+
+
+small = st.integers(1, 4)
+runs = st.lists(st.builds(Run, small, small, small, small), max_size=2).map(tuple)
+words = st.dictionaries(st.just("flying"), st.booleans())
+
+
+@given(
+    ours=st.builds(Sent, small, small, st.just("flying"), st.builds(Numbered, small, small), runs),
+    theirs=st.builds(LinkStatus, small, st.sampled_from(["flying", "other"]), known=words),
+)
+def test_numbers_never_change_under_a_message_of_which_nothing_is_known(
+    ours: Sent, theirs: LinkStatus
+) -> None:
+    """Whatever a person types in: what was in flight is either done or goes again."""
+    made = plan(ours, theirs)
+    if made.mend is Mend.ADOPT:
+        assert theirs.has("flying") is made.completes
+    if made.mend is Mend.ASK and "--has" in made.text:
+        assert theirs.has("flying") is None
 
 
 def test_a_number_in_flight_that_the_partner_gave_to_another_message() -> None:

@@ -14,6 +14,7 @@ from pytest_django import DjangoDbBlocker
 
 from spark_bridge.session import JavaMissing, open_session
 from tests.exchange.machine import Machine
+from tests.spark.cluster import submit_arguments
 from tests.spark.office import Office
 
 
@@ -28,21 +29,17 @@ def event_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def spark(event_log: Path) -> Iterator[SparkSession]:
     """Two tasks at a time, each tried four times."""
     os.environ["SPARK_MASTER"] = "local[2,4]"
-    os.environ["PYSPARK_SUBMIT_ARGS"] = (
-        " ".join(
-            f"--conf {name}={value}"
-            for name, value in {
-                "spark.ui.enabled": "false",
-                "spark.sql.shuffle.partitions": "4",
-                "spark.eventLog.enabled": "true",
-                "spark.eventLog.compress": "false",
-                "spark.eventLog.rolling.enabled": "false",
-                "spark.eventLog.dir": event_log.as_uri(),
-                "spark.driver.host": "127.0.0.1",
-                "spark.sql.session.timeZone": "UTC",
-            }.items()
-        )
-        + " pyspark-shell"
+    os.environ["PYSPARK_SUBMIT_ARGS"] = submit_arguments(
+        {
+            "spark.ui.enabled": "false",
+            "spark.sql.shuffle.partitions": "4",
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.compress": "false",
+            "spark.eventLog.rolling.enabled": "false",
+            "spark.eventLog.dir": event_log.as_uri(),
+            "spark.driver.host": "127.0.0.1",
+            "spark.sql.session.timeZone": "UTC",
+        }
     )
     try:
         session = open_session("tests")

@@ -13,8 +13,7 @@ from pyspark.sql.functions import lit, nullif
 from msh.models import OutboundPayload
 from spark_bridge import ordered_by_pair
 from tests.exchange.pair import Pair
-from tests.spark.dying import DyingDataSource
-from tests.spark.losing import LosingDataSource
+from tests.spark.disturbed import Dying, Losing
 from tests.spark.office import Office, load, orders, submitted
 
 
@@ -105,10 +104,10 @@ def test_task_that_is_killed_after_a_part(
     spark: SparkSession, office: Office, tmp_path: Path
 ) -> None:
     """The second attempt gets its rows in another order and meets those that are in already."""
-    spark.dataSource.register(DyingDataSource)
+    spark.dataSource.register(Dying)
     pair = office.silent_pair()
     counted = summary_of(
-        orders(spark, [pair], 400), office, tmp_path, form="ebxml-dying", batchSize=20
+        orders(spark, [pair], 400), office, tmp_path, form=Dying.name(), batchSize=20
     )
     assert counted["known"] == 200
     assert counted["accepted"] == 200
@@ -120,11 +119,11 @@ def test_stage_that_is_run_again(
     spark: SparkSession, office: Office, tmp_path: Path, event_log: Path
 ) -> None:
     """The tasks that come after the first have lost what they were to read."""
-    spark.dataSource.register(LosingDataSource)
+    spark.dataSource.register(Losing)
     pair = office.silent_pair()
     before = stages_run_again(event_log)
     counted = summary_of(
-        orders(spark, [pair], 400, partitions=8), office, tmp_path, form="ebxml-losing"
+        orders(spark, [pair], 400, partitions=8), office, tmp_path, form=Losing.name()
     )
     assert stages_run_again(event_log) > before
     assert sorted(order_numbers(pair)) == list(range(400))
@@ -133,7 +132,7 @@ def test_stage_that_is_run_again(
 
 @pytest.mark.requirement("001-20")
 def test_two_attempts_at_once(spark: SparkSession, office: Office) -> None:
-    """As speculative execution does it: the same rows, by the same job, at the same moment."""
+    """The same rows, by the same job, at the same moment: what speculation may come to."""
     pair = office.silent_pair()
 
     def attempt(_: int) -> None:

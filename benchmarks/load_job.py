@@ -33,6 +33,9 @@ label = {value = "PurchaseOrder"}
 """
 FILES = 8
 LOOK_EVERY = 0.1
+ALL_HEAP = "--driver-memory 512m --driver-java-options '-Xms512m -XX:+AlwaysPreTouch' pyspark-shell"
+"""For PYSPARK_SUBMIT_ARGS. A JVM collects no garbage before its heap is full, so it is given
+little, and all at once: what grows then is beside the heap, and who needs more of it fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +61,16 @@ class Loader:
         (folder / "mapping.toml").write_text(MAPPING)
         (folder / "token").write_text(token)
 
-    def load(self, rows: int) -> Run:
-        """RuntimeError, with the end of the log, unless every row was accepted."""
+    def load(self, rows: int, *, submit: str = "pyspark-shell") -> Run:
+        """With PYSPARK_SUBMIT_ARGS. RuntimeError, with the end of the log, unless every row was
+        accepted."""
         self._runs += 1
         source = self._folder / f"rows-{rows}"
         if not source.exists():
             _write_rows(source, rows)
         summary = self._folder / "summary.json"
         with self._msh.worker_stopped(), _Peaks(self._msh.web_processes()) as peaks:
-            status = self._run(source, summary, peaks)
+            status = self._run(source, summary, peaks, submit)
         log = (self._folder / "log").read_text()[-3000:]
         if status:
             raise RuntimeError(f"the load ended with {status}:\n{log}")
@@ -75,7 +79,7 @@ class Loader:
             raise RuntimeError(f"{rows} rows, but the load says {told}")
         return Run(rows, told["seconds"], peaks.megabytes)
 
-    def _run(self, source: Path, summary: Path, peaks: "_Peaks") -> int:
+    def _run(self, source: Path, summary: Path, peaks: "_Peaks", submit: str) -> int:
         words = [
             *("--url", f"http://127.0.0.1:{self._msh.port}"),
             *("--token-file", str(self._folder / "token")),
@@ -87,7 +91,7 @@ class Loader:
             process = subprocess.Popen(
                 [sys.executable, "-m", "spark_bridge.load", *words],
                 cwd=ROOT,
-                env=os.environ | {"SPARK_MASTER": "local[2,4]"},
+                env=os.environ | {"SPARK_MASTER": "local[2,4]", "PYSPARK_SUBMIT_ARGS": submit},
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )

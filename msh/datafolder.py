@@ -23,21 +23,22 @@ class NotRunning(Exception):
 def load_from_arguments(arguments: Sequence[str]) -> None:
     """Put into the environment what the folder named by `--data` or MSH_DATA says.
 
-    What the environment already says wins. `up` gets only what lasts, for it starts the servers.
-    Raises NotRunning.
+    What `--data` names wins over the environment, which wins over MSH_DATA. `up` gets only what
+    lasts, for it starts the servers, and uses those that the environment names. Raises NotRunning.
     """
-    named = _named_folder(arguments) or os.environ.get("MSH_DATA", "")
+    chosen = _named_folder(arguments)
+    named = chosen or os.environ.get("MSH_DATA", "")
     if not named:
         return
     folder = Path(named).resolve()
     os.environ["MSH_DATA"] = str(folder)
     settings = read(folder, SETTINGS)
-    if "up" not in arguments[:1]:
+    starts = "up" in arguments[:1]
+    if not starts:
         settings |= read(folder, SERVERS)
         if "DATABASE_URL" not in os.environ | settings:
             raise NotRunning(f"No MSH runs in {named}: start it with manage.py up --data {named}")
-    for name, value in settings.items():
-        os.environ.setdefault(name, value)
+    os.environ.update(settings if chosen and not starts else settings | os.environ)
 
 
 def read(folder: Path, file: str) -> dict[str, str]:

@@ -47,7 +47,15 @@ def test_last_option_counts_as_it_does_for_the_command(folder: Path) -> None:
 
 def test_environment_wins_over_what_is_kept(folder: Path) -> None:
     os.environ["MSH_URI"] = "http://given.example/"
-    assert loaded("links", "--data", str(folder)) == ("http://given.example/", "postgres://kept")
+    os.environ["MSH_DATA"] = str(folder)
+    assert loaded("links") == ("http://given.example/", "postgres://kept")
+    assert loaded("up", "--data", str(folder))[0] == "http://given.example/"
+
+
+def test_a_command_acts_on_the_msh_that_its_option_names(folder: Path) -> None:
+    """And not on another one, whose servers the environment happens to name."""
+    os.environ |= {"MSH_URI": "http://other.example/", "DATABASE_URL": "postgres://other"}
+    assert loaded("suspend", "--data", str(folder)) == ("http://kept.example/", "postgres://kept")
 
 
 def test_up_does_not_take_the_servers_of_its_last_run_for_given_ones(folder: Path) -> None:

@@ -2,11 +2,12 @@
 
 import getpass
 import json
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db import OperationalError
 
 from msh.flows import operate
 from msh.flows.advance import Actor
@@ -19,6 +20,16 @@ class MshCommand(BaseCommand):
     """A command on one MSH: the one of `--data FOLDER`, or of the environment."""
 
     requires_system_checks = ()
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        try:
+            return super().execute(*args, **options)
+        except OperationalError as error:
+            told = str(error).strip().splitlines()[0]
+            raise CommandError(
+                f"The database of the MSH cannot be used: {told}. Name the MSH by --data FOLDER,"
+                " MSH_DATA or DATABASE_URL."
+            ) from None
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         # manage.py has read --data already; it is here for --help and so that it is accepted.
@@ -43,6 +54,13 @@ class MshCommand(BaseCommand):
         return partner
 
 
+def reason(text: str) -> str:
+    """Why, as `--reason` has it, for the history. Raises ArgumentTypeError if it says nothing."""
+    if not text.strip():
+        raise ArgumentTypeError("say why: it is kept in the history")
+    return text.strip()
+
+
 class NameCommand(MshCommand):
     """A command on one partner: NAME."""
 
@@ -59,7 +77,7 @@ class VerbCommand(NameCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("--reason", required=True, help="why: kept in the history")
+        parser.add_argument("--reason", type=reason, required=True, help="why: kept in the history")
 
     def handle(self, *args: Any, name: str, reason: str, **options: Any) -> None:
         partner = self.partner(name)

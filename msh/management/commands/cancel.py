@@ -8,7 +8,7 @@ from django.core.management.base import CommandError
 
 from msh.flows import cancel, operate
 from msh.flows.advance import Actor
-from msh.management.cli import MshCommand
+from msh.management.cli import MshCommand, reason
 from msh.protocol.events import Verdict
 
 
@@ -24,7 +24,7 @@ class Command(MshCommand):
             choices=[verdict.value for verdict in Verdict],
             help="in flight: did the partner receive it? unknown starts the numbers again at 1",
         )
-        parser.add_argument("--reason", required=True, help="why: kept in the history")
+        parser.add_argument("--reason", type=reason, required=True, help="why: kept in the history")
 
     def handle(self, *args: Any, message_id: str, verdict: str | None, **options: Any) -> None:
         name = options["partner"]

@@ -8,7 +8,7 @@ from django.core.management.base import CommandError
 
 from msh.flows.advance import Actor
 from msh.flows.decide import VERBS, decide
-from msh.management.cli import MshCommand
+from msh.management.cli import MshCommand, reason
 from msh.models import Delivery
 from msh.models.delivery import OPEN_TO_OPERATORS
 
@@ -22,7 +22,7 @@ class Command(MshCommand):
         parser.add_argument("delivery", nargs="*", type=int, help="numbers of `deliveries`")
         parser.add_argument("--all-in", choices=[state.value for state in OPEN_TO_OPERATORS])
         parser.add_argument("--consumer", help="with --all-in: only of this consumer")
-        parser.add_argument("--reason", required=True, help="why: kept in the history")
+        parser.add_argument("--reason", type=reason, required=True, help="why: kept in the history")
 
     def handle(self, *args: Any, verb: str, reason: str, **options: Any) -> None:
         keys = options["delivery"] or self._all_in(options["all_in"], options["consumer"])

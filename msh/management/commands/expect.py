@@ -8,7 +8,7 @@ from django.core.management.base import CommandError
 
 from msh.flows import operate, resynchronise
 from msh.flows.advance import Actor
-from msh.management.cli import NameCommand
+from msh.management.cli import NameCommand, reason
 
 
 class Command(NameCommand):
@@ -17,7 +17,7 @@ class Command(NameCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
         parser.add_argument("--number", required=True, type=int, help="1 to 999999999")
-        parser.add_argument("--reason", required=True, help="why: kept in the history")
+        parser.add_argument("--reason", type=reason, required=True, help="why: kept in the history")
 
     def handle(self, *args: Any, name: str, number: int, reason: str, **options: Any) -> None:
         try:

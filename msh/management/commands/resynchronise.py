@@ -9,7 +9,7 @@ from django.core.management.base import CommandError
 from msh.flows import operate, resynchronise
 from msh.flows.advance import Actor
 from msh.flows.resynchronise import Comparison
-from msh.management.cli import NameCommand
+from msh.management.cli import NameCommand, reason
 from msh.protocol import sequence
 from msh.protocol.resynchronisation import LinkStatus
 from partners.models import Partner
@@ -24,7 +24,7 @@ class Command(NameCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
         parser.add_argument("--apply", action="store_true", help="do it, then resume")
-        parser.add_argument("--reason", default="", help="why: needed with --apply")
+        parser.add_argument("--reason", type=reason, help="why: needed with --apply")
         typed = parser.add_argument_group("what the partner says, if its MSH cannot be asked")
         typed.add_argument("--last", type=int, help="the last number it accepted, 0: none")
         typed.add_argument("--last-id", default="", help="the MessageId it accepted last")

@@ -11,17 +11,22 @@ from django.urls import URLPattern, path
 from django.utils import timezone
 from django.utils.html import format_html
 from unfold.decorators import display
-from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
+from unfold.widgets import (
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanWidget,
+)
 
 from msh.flows import bulk
 from msh.flows.advance import Actor
 from msh.flows.operate import NotPossible
-from msh.models import BulkItem, BulkJob, BulkState, BulkVerb
+from msh.models import BulkItem, BulkJob, BulkState, BulkVerb, Delivery, OutboundLink
 
 from . import cells
 from .base import ReadOnlyAdmin
 from .dialog import REASON_LIMIT, Verb
 from .tables import Table
+from .words import CAUSES
 
 START = ("msh.view_bulkjob", "msh.bulk_bulkjob")
 EACH = {
@@ -52,6 +57,13 @@ class ChoiceForm(forms.Form):
     since = forms.DateTimeField(
         input_formats=["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M"],
         widget=UnfoldAdminTextInputWidget(attrs={"type": "datetime-local", "step": "1"}),
+    )
+
+    spare_held = forms.BooleanField(
+        label="Leave out partners that an operator suspended on purpose",
+        required=False,
+        initial=True,
+        widget=UnfoldBooleanWidget(),
     )
 
     def __init__(self, *data: Any, **options: Any) -> None:
@@ -132,7 +144,9 @@ class BulkJobAdmin(ReadOnlyAdmin):
         _check_permitted(request, given["verb"])
         actor = Actor(request.user.get_username(), given["reason"])
         try:
-            job = bulk.start(given["verb"], given["since"], given["seen"], actor)
+            job = bulk.start(
+                given["verb"], given["since"], given["seen"], actor, spare_held=given["spare_held"]
+            )
         except NotPossible as refused:
             messages.error(request, str(refused))
             return self._ask(request, ChoiceForm(request.POST))
@@ -199,17 +213,32 @@ def _preview(request: HttpRequest, form: ChoiceForm) -> dict[str, Any]:
     if not form.is_bound or not form.is_valid():
         return {"counted": None}
     verb, since = form.cleaned_data["verb"], form.cleaned_data["since"]
+    spared = {"spare_held": form.cleaned_data["spare_held"]}
     _check_permitted(request, verb)
-    counted = bulk.count(verb, since)
-    named = [cells.foreign(label) for label in bulk.first(verb, since, NAMED)]
+    counted = bulk.count(verb, since, **spared)
+    named = [_named(row) for row in bulk.first(verb, since, NAMED, **spared)]
     return {
         "counted": counted,
-        "seen": bulk.seen(verb, since),
+        "seen": bulk.seen(verb, since, **spared),
         "named": named,
         "others": counted - len(named),
         "consequence": CONSEQUENCES[BulkVerb(verb)],
         "what": BulkVerb(verb).label,
     }
+
+
+def _named(row: OutboundLink | Delivery) -> str:
+    """A row of a preview, and why it is among them."""
+    if isinstance(row, Delivery):
+        return cells.foreign(str(row))
+    cause = CAUSES.get(row.suspended_for)
+    return format_html(
+        "{}: {} since {}: {}",
+        cells.foreign(row.partner.name),
+        cause.what if cause else row.suspended_for,
+        cells.time_of(row.suspended_since),
+        cells.verbatim(row.suspended_detail),
+    )
 
 
 def _cells(item: BulkItem, job: BulkJob) -> tuple[Any, ...]:

@@ -20,7 +20,7 @@ from msh.protocol.events import Verdict
 
 from . import cells
 from .dialog import ReasonForm, Verb
-from .mending import VERDICTS
+from .mending import verdicts_on
 
 _PAYLOAD = "payload_"
 
@@ -46,7 +46,7 @@ class CorrectionForm(ReasonForm):
         if message.state == OutboundState.IN_FLIGHT:
             self.fields["verdict"] = forms.ChoiceField(
                 label="What became of the message in flight",
-                choices=VERDICTS,
+                choices=verdicts_on(message),
                 widget=UnfoldAdminSelectWidget(),
             )
         for part in message.payloads.defer("wire"):

@@ -8,13 +8,14 @@ from unfold.widgets import UnfoldAdminSelectWidget
 from msh.flows import cancel, resynchronise
 from msh.flows.advance import Actor
 from msh.flows.operate import NotPossible
-from msh.models import OutboundLink
+from msh.models import OutboundLink, OutboundMessage
 from msh.protocol.events import MessageCancelled, SequenceReset, Verdict
 
 from .dialog import ReasonForm
 from .verbs import LinkVerb
 
 VERDICTS = [
+    ("", "say what is true"),
     (Verdict.RECEIVED.value, "the partner has received it"),
     (Verdict.NOT_RECEIVED.value, "the partner has not received it, which must be proven"),
     (Verdict.UNKNOWN.value, "nobody knows: the numbers start again at 1"),
@@ -27,6 +28,12 @@ class VerdictForm(ReasonForm):
     verdict = forms.ChoiceField(choices=VERDICTS, widget=UnfoldAdminSelectWidget())
 
 
+def verdicts_on(message: OutboundMessage) -> list[tuple[str, str]]:
+    """Those that may be true of it. Of a mail nobody proves that it was not received (D18)."""
+    by_mail = message.link.partner.destination.startswith("mailto:")
+    return [v for v in VERDICTS if not (by_mail and v[0] == Verdict.NOT_RECEIVED)]
+
+
 class Cancel(LinkVerb):
     name = "cancel"
     title = "Cancel the message in flight"
@@ -35,6 +42,12 @@ class Cancel(LinkVerb):
     grave = True
     event = MessageCancelled(Verdict.RECEIVED)
     form = VerdictForm
+
+    def form_for(self, row: OutboundLink, *data: Any, **options: Any) -> ReasonForm:
+        form = VerdictForm(*data, **options)
+        if row.in_flight is not None:
+            form.fields["verdict"].choices = verdicts_on(row.in_flight)  # type: ignore[attr-defined]
+        return form
 
     def consequence(self, row: OutboundLink) -> str:
         flying = row.lane.flying
@@ -64,6 +77,9 @@ class ResetSequence(LinkVerb):
     grave = True
     event = SequenceReset()
     flow = resynchronise.reset_sequence
+
+    def about(self, row: OutboundLink) -> str:
+        return f"{super().about(row)}, next number {row.next_number}"
 
     def consequence(self, row: OutboundLink) -> str:
         return (

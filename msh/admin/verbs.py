@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 from django.utils import timezone
 
 from msh.flows import operate
-from msh.flows.advance import Actor
-from msh.models import OutboundLink
+from msh.flows.advance import OPERATOR, Actor
+from msh.models import Attempt, OutboundLink
 from msh.protocol import sender
 from msh.protocol.effects import IncidentKind
 from msh.protocol.errors import IllegalTransition
@@ -42,7 +42,10 @@ class LinkVerb(Verb):
         return ""
 
     def about(self, row: OutboundLink) -> str:
-        return row.in_flight.message_id if row.in_flight else ""
+        """Of the message in flight, and of this suspension: not of a later one, which may have
+        another cause."""
+        flying = row.in_flight.message_id if row.in_flight else "nothing in flight"
+        return f"{flying}, suspended since {row.suspended_since}"
 
     def act(self, row: OutboundLink, actor: Actor, **given: Any) -> str:
         state = type(self).flow(row.partner, actor, **given)
@@ -86,6 +89,11 @@ class Resume(LinkVerb):
     flow = operate.resume
 
     def consequence(self, row: OutboundLink) -> str:
+        if row.suspended_for == OPERATOR:
+            return f"Suspended on purpose by {row.suspended_detail}. {self._what_goes(row)}"
+        return self._what_goes(row)
+
+    def _what_goes(self, row: OutboundLink) -> str:
         flying = row.lane.in_flight
         if flying is None:
             return (
@@ -138,7 +146,14 @@ class SendNow(LinkVerb):
 
     def consequence(self, row: OutboundLink) -> str:
         flying = row.lane.flying
-        return (
+        under_way = Attempt.objects.filter(message=row.in_flight, ended_at=None).last()
+        beside = (
+            f"Attempt {under_way.number} has been under way since"
+            f" {moment(under_way.claimed_at, timezone.now())}: this copy goes beside it. "
+            if under_way
+            else ""
+        )
+        return beside + (
             f"One more copy of message {flying.sequence_number} goes to {row.partner} at once: same"
             " bytes, number and MessageId. No retry is spent. If the partner has the message"
             " already, it discards the copy and acknowledges again. It has nothing else to do."

@@ -18,7 +18,7 @@ from django.db.models import QuerySet
 
 from msh.faults import CrashPoint, reach
 from msh.flows import advance, operate
-from msh.flows.advance import Actor
+from msh.flows.advance import OPERATOR, Actor
 from msh.flows.decide import decide
 from msh.flows.operate import NotPossible
 from msh.models import BulkItem, BulkJob, BulkVerb, Delivery, OutboundLink
@@ -43,6 +43,12 @@ class Choice:
     key: str
     label: Callable[[Any], str]
     act: Callable[[int, Actor], None]
+
+
+def _rows(verb: str, since: datetime, *, spare_held: bool) -> QuerySet[Any]:
+    """`spare_held`: but for partners that an operator suspended on purpose."""
+    rows = CHOICES[verb].rows(since)
+    return rows.exclude(suspended_for=OPERATOR) if spare_held and verb == BulkVerb.RESUME else rows
 
 
 def _suspended(since: datetime) -> QuerySet[OutboundLink]:
@@ -73,31 +79,32 @@ CHOICES: dict[str, Choice] = {
 }
 
 
-def count(verb: str, since: datetime) -> int:
+def count(verb: str, since: datetime, *, spare_held: bool = False) -> int:
     """How many rows a job would be about now."""
-    return CHOICES[verb].rows(since).count()
+    return _rows(verb, since, spare_held=spare_held).count()
 
 
-def seen(verb: str, since: datetime) -> str:
+def seen(verb: str, since: datetime, *, spare_held: bool = False) -> str:
     """Stands for these very rows: a job begins only if they are still the same."""
-    choice = CHOICES[verb]
-    return _digest_of(choice.rows(since).values_list(choice.key, flat=True)[: LIMIT + 1])
+    rows = _rows(verb, since, spare_held=spare_held)
+    return _digest_of(rows.values_list(CHOICES[verb].key, flat=True)[: LIMIT + 1])
 
 
-def first(verb: str, since: datetime, limit: int) -> list[str]:
-    """How the first of them are called."""
-    choice = CHOICES[verb]
-    return [choice.label(row) for row in choice.rows(since)[:limit]]
+def first(verb: str, since: datetime, limit: int, *, spare_held: bool = False) -> list[Any]:
+    """The first of them: links, or deliveries."""
+    return list(_rows(verb, since, spare_held=spare_held)[:limit])
 
 
-def start(verb: str, since: datetime, agreed: str, actor: Actor) -> BulkJob:
+def start(
+    verb: str, since: datetime, agreed: str, actor: Actor, *, spare_held: bool = False
+) -> BulkJob:
     """Choose the rows and begin. What comes later is not in it.
 
     `agreed` is what `seen` said to the operator. Raises NotPossible if the rows are others now.
     """
     choice = CHOICES[verb]
     with transaction.atomic():
-        found = choice.rows(since)[: LIMIT + 1]
+        found = _rows(verb, since, spare_held=spare_held)[: LIMIT + 1]
         rows = [(getattr(row, choice.key), choice.label(row)) for row in found]
         if len(rows) > LIMIT:
             raise NotPossible(f"These are more than {LIMIT}: choose a later time first.")

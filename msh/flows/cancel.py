@@ -138,6 +138,14 @@ def _why_not(message: OutboundMessage) -> str:
     return f"Message {message.message_id} is {message.get_state_display()}: it is at its end."
 
 
+def _why_no_word(message: OutboundMessage) -> str:
+    if message.link.partner.destination.startswith("mailto:"):
+        return "a mail may still arrive: ask the partner's operator"
+    if under_way(message.link):
+        return "it is under way: suspend the link, wait for the attempt's end and try again"
+    return "the partner's MSH has not said that it lacks it: try again when it answers"
+
+
 def _why_no_verdict(verdict: Verdict, message: OutboundMessage, status: LinkStatus | None) -> str:
     number = f"Message {message.message_id}, number {message.sequence_number},"
     if status is not None and status.acknowledges(message.message_id):
@@ -147,8 +155,6 @@ def _why_no_verdict(verdict: Verdict, message: OutboundMessage, status: LinkStat
     if verdict is Verdict.NOT_RECEIVED:
         return (
             f"{number} was on its way, and nobody proves that it was not received: an attempt has"
-            " begun to send it, and the partner's MSH has not said since its end that it lacks it."
-            " Suspend the link, wait for the attempt's end and try again, or take the verdict"
-            " unknown."
+            f" begun to send it, and {_why_no_word(message)}, or take the verdict unknown."
         )
     return f"{number} is sent again after a rewind: only the verdict received leaves no gap."

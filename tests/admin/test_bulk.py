@@ -87,6 +87,30 @@ def test_a_preview_counts_and_changes_nothing(supervisor: Client, suspended: lis
     assert not BulkJob.objects.exists()
 
 
+def test_what_an_operator_holds_is_named_and_may_be_left_out(
+    supervisor: Client, suspended: list[World]
+) -> None:
+    held = make_world()
+    held.submit()
+    held.look()
+    operate.suspend(held.there, Actor("bob", "STOP: they restore a backup"))
+    since = an_hour_ago().replace(microsecond=0)
+    wanted = {"verb": "resume", "since": written(since)}
+
+    page = supervisor.get(NEW, wanted)
+    assert page.context["counted"] == 4
+    assert "Suspended by an operator" in page.content.decode()
+    assert "bob: STOP: they restore a backup" in page.content.decode()
+    assert "The message was refused for good" in page.content.decode()
+
+    page = supervisor.get(NEW, {**wanted, "spare_held": "on"})
+    assert (page.context["counted"], held.there.name in page.content.decode()) == (3, False)
+    confirm(supervisor, seen=page.context["seen"], spare_held="on")
+    bulk.run()
+    assert held.link.state == "suspended"
+    assert states(suspended[:3]) == ["waiting"] * 3
+
+
 def test_all_suspended_since_are_resumed_in_the_background(
     supervisor: Client, suspended: list[World]
 ) -> None:

@@ -58,12 +58,40 @@ def test_the_message_in_flight_is_cancelled_with_a_verdict(mender: Client) -> No
 
 def test_a_verdict_is_required_and_one_that_is_not_proven_refused(mender: Client) -> None:
     world = waiting_world()
-    world.there.address = "mailto:b@example.net"
-    world.there.save(update_fields=["address"])
     assert "verdict" in submit(mender, "cancel", world.link).context["form"].errors
     response = submit(mender, "cancel", world.link, verdict="not_received")
     assert "nobody proves that it was not received" in said(response)
     assert OutboundMessage.objects.get().state == "in_flight"
+
+
+def test_no_verdict_is_chosen_before_the_operator_does(mender: Client) -> None:
+    form = mender.get(address("cancel", waiting_world().link)).context["form"]
+    assert [value for value, _ in form.fields["verdict"].choices] == [
+        "",
+        "received",
+        "not_received",
+        "unknown",
+    ]
+
+
+def test_of_a_mail_it_is_never_said_that_it_was_not_received(mender: Client) -> None:
+    world = waiting_world()
+    world.there.address = "mailto:b@example.net"
+    world.there.save(update_fields=["address"])
+    form = submit(mender, "cancel", world.link, verdict="not_received").context["form"]
+    assert "verdict" in form.errors
+    assert OutboundMessage.objects.get().state == "in_flight"
+
+
+def test_a_reset_that_spoke_of_other_numbers_does_nothing(mender: Client) -> None:
+    world = suspended_world(queued=0)
+    OutboundLink.objects.filter(pk=world.link.pk).update(in_flight=None, next_number=5)
+    about = mender.get(address("reset_sequence", world.link)).context["form"]["about"].value()
+    OutboundLink.objects.filter(pk=world.link.pk).update(next_number=7)
+    stale = {"reason": "agreed by telephone", "about": about}
+    response = mender.post(address("reset_sequence", world.link), stale)
+    assert "Nothing was done" in said(response)
+    assert world.link.next_number == 7
 
 
 def test_only_the_message_that_the_dialog_named_is_cancelled() -> None:

@@ -8,7 +8,9 @@ from django.contrib.messages import get_messages
 from django.test import Client
 from django.urls import reverse
 
-from msh.models import History, Incident, OutboundLink, OutboundMessage
+from msh.flows import operate
+from msh.flows.advance import Actor
+from msh.models import Attempt, History, Incident, OutboundLink, OutboundMessage
 from tests.flows.world import World
 
 from . import conftest
@@ -72,7 +74,7 @@ def test_suspend_keeps_the_message_in_flight(operator: Client) -> None:
     assert "The link is suspended now." in said(response)
     assert (world.link.suspended_for, world.link.suspended_detail) == (
         "operator",
-        "their data centre moves",
+        "ann: their data centre moves",
     )
     assert world.link.in_flight is not None
 
@@ -154,9 +156,8 @@ def test_without_a_csrf_token_a_verb_is_refused(verb: str) -> None:
     assert submit(client, verb, world.link).status_code == 403
     assert as_stored(world) == before
 
-    client.get(address(verb, world.link))
+    about = client.get(address(verb, world.link)).context["form"]["about"].value()
     token = next(m.value for name, m in client.cookies.items() if name.startswith("msh_csrf"))
-    about = OutboundMessage.objects.get(state="in_flight").message_id if verb != "suspend" else ""
     fields = {"about": about, "reason": "back", "csrfmiddlewaretoken": token}
     assert client.post(address(verb, world.link), fields).status_code == 302
     assert History.objects.filter(actor="ann", subject="link").count() == 1
@@ -228,6 +229,30 @@ def test_a_dialog_that_speaks_of_another_message_than_is_in_flight_does_nothing(
 
     assert "Nothing was done" in said(response)
     assert world.link.attempt == 1
+
+
+def test_a_dialog_does_not_end_a_suspension_that_came_after_it(operator: Client) -> None:
+    world = suspended_world()
+    about = operator.get(address("resume", world.link)).context["form"]["about"].value()
+    operate.resume(world.there, Actor("bob", "they are back"))
+    operate.suspend(world.there, Actor("bob", "STOP: they restore a backup"))
+
+    stale = {"reason": "they are back", "about": about}
+    response = operator.post(address("resume", world.link), stale)
+
+    assert "Nothing was done" in said(response)
+    assert world.link.state == "suspended"
+    page = operator.get(address("resume", world.link)).content.decode()
+    assert "Suspended on purpose by bob: STOP: they restore a backup." in page
+
+
+def test_send_now_names_the_attempt_that_it_goes_beside(operator: Client) -> None:
+    world = waiting_world()
+    Attempt.objects.update(ended_at=None)
+
+    page = operator.get(address("send_now", world.link)).content.decode()
+
+    assert "Attempt 1 has been under way since" in page
 
 
 def offered_on(page: str, link: OutboundLink) -> set[str]:

@@ -235,7 +235,7 @@ class Lanes:
         elif before.state is not LaneState.SUSPENDED:
             incidents = [e for e in effects if isinstance(e, do.OpenIncident)]
             kind = incidents[0].kind if incidents else OPERATOR
-            detail = incidents[0].detail if incidents else actor.reason
+            detail = incidents[0].detail if incidents else f"{actor.name}: {actor.reason}"
             locked.suspended = (self.now, kind, detail)
 
 

@@ -32,7 +32,7 @@ class InboundMessageAdmin(MessageAdmin):
         ("identity", "status"),
         ("partner", "number"),
         ("agreement", "semantics"),
-        ("purpose", "header"),
+        ("purpose", "header_document"),
         ("conversation", "refers_to"),
         ("sent_at", "received_at"),
         ("delivered_at", "duplicates"),

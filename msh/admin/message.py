@@ -78,7 +78,7 @@ class MessageAdmin(ContentPages, EndlessAdmin):
         return cells.story_of(message.ref_to_message_id)
 
     @display(description="Header document")
-    def header(self, message: Message) -> str:
+    def header_document(self, message: Message) -> str:
         address = self.content_url("header", message.pk)
         return format_html('<a href="{}" class="text-link">look at it</a>', address)
 

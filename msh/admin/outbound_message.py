@@ -58,7 +58,7 @@ class OutboundMessageAdmin(MessageAdmin):
         ("identity", "status"),
         ("partner", "number"),
         ("agreement", "semantics"),
-        ("purpose", "header"),
+        ("purpose", "header_document"),
         ("conversation", "refers_to"),
         ("submitted_at", "first_sent_at"),
         ("completed_at", "outcome"),

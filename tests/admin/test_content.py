@@ -325,3 +325,13 @@ def test_words_of_others_turn_nothing_around_them(administrator: Client) -> None
 
     assert [name for name, text in texts.items() if "\u202e" in text] == []
     assert [name for name, text in texts.items() if "gpj\\u202eexe" not in text] == []
+
+
+def test_the_page_of_a_message_leads_to_its_header(reader: Client) -> None:
+    exchanged(Payload(b"<a/>"))
+
+    for message in both():
+        change = reverse(f"admin:msh_{message._meta.model_name}_change", args=[message.pk])
+        text = reader.get(change).content.decode()
+        assert f'<a href="{page(message, "header")}" class="text-link">look at it</a>' in text
+        assert "ebXMLHeader" not in text

@@ -4,6 +4,8 @@ import re
 from urllib.parse import urlsplit
 
 import pytest
+from django.contrib import admin
+from django.contrib.admin.utils import flatten
 from django.contrib.auth.models import User
 from django.db import connection
 from django.db.models import Model
@@ -68,6 +70,14 @@ def test_list_and_page_open(administrator: Client, model: type[Model]) -> None:
     page = administrator.get(url(model, "change", rows[0].pk))
     assert page.status_code == 200
     assert 'id="submit-row"' not in page.content.decode()  # it would float over the tables
+
+
+def test_what_a_page_works_out_is_not_hidden_by_a_field() -> None:
+    """Django takes the field where a method of the page has the same name: its raw value."""
+    for model, page in admin.site._registry.items():
+        named = {*page.list_display, *flatten(page.fields or ())}
+        worked_out = {name for name in named if isinstance(name, str) and hasattr(page, name)}
+        assert worked_out & {field.name for field in model._meta.get_fields()} == set(), model
 
 
 @names

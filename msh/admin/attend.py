@@ -27,7 +27,7 @@ class Resolve(Verb):
     permissions = ("msh.view_incident", "msh.resolve_incident")
 
     def why_not(self, row: Incident) -> str:
-        return _resolved(row)
+        return _resolved(row) or operate.unmended(row)
 
     def consequence(self, row: Incident) -> str:
         return (

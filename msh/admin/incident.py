@@ -1,6 +1,6 @@
 """Incidents: what an operator has to mend. Resuming resolves a link's; others have a button."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.contrib import admin
@@ -14,14 +14,17 @@ from unfold.contrib.filters.admin import (
 )
 from unfold.decorators import display
 
-from msh.models import Delivery, Direction, Incident
+from msh.flows import operate
+from msh.models import Delivery, Direction, Incident, OutboundLink
 from msh.protocol.delivery_events import DeliveryState
 from msh.protocol.effects import IncidentKind
 
-from . import attend, cells
+from . import attend, cells, resynchronising
 from .base import ReadOnlyAdmin
+from .dialog import Offer, Verb
 from .notice import calls_about
 from .tables import Table
+from .verbs import RESUME
 from .words import CAUSES
 
 NOTES = 100
@@ -88,6 +91,18 @@ class IncidentAdmin(ReadOnlyAdmin):
         "resolution",
     )
     verbs = attend.VERBS
+
+    def offered(
+        self, request: HttpRequest, row: Incident, verbs: Iterable[Verb] | None = None
+    ) -> list[Offer]:
+        """First what mends it, where that is a verb of the link that is suspended for it."""
+        offers = super().offered(request, row, verbs)
+        if not operate.suspends(row):
+            return offers
+        parted = row.kind == IncidentKind.RESYNCHRONISE
+        mending = resynchronising.VERBS if parted else (RESUME,)
+        links: Any = admin.site.get_model_admin(OutboundLink)
+        return [*links.offered(request, row.partner.outbound_link, mending), *offers]
 
     def tables(self, request: HttpRequest, row: Incident) -> list[Table]:
         return [_notes(row), calls_about(row)]

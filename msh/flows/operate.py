@@ -78,22 +78,34 @@ def switch(partner: Partner, which: Switch, *, on: bool, actor: Actor) -> None:
         nudge(Nudge.DELIVER)
 
 
-def resolve(incident: Incident, actor: Actor) -> None:
-    """Say that what had happened is mended. What a lane is suspended for, only resuming mends;
-    and what a delivery waits for, only a decision on it: neither would be told again."""
-    with transaction.atomic():
-        suspended_for = OutboundLink.objects.suspended().filter(
-            partner=incident.partner, suspended_for=incident.kind
+def suspends(incident: Incident) -> bool:
+    """True while the link to its partner is suspended for it."""
+    suspended = OutboundLink.objects.suspended().filter(suspended_for=incident.kind)
+    sending = incident.resolved_at is None and incident.direction == Direction.OUT
+    return sending and suspended.filter(partner=incident.partner_id).exists()
+
+
+def unmended(incident: Incident) -> str:
+    """What has to be done instead of resolving it, as sentences; empty where it may be resolved.
+
+    What a lane is suspended for, only resuming mends; and what a delivery waits for, only a
+    decision on it: neither would be told again.
+    """
+    if suspends(incident):
+        return f"Sending to partner {incident.partner.name} is suspended for this: resume it."
+    if waiting := deliveries.undecided(incident.partner_id, incident.kind):
+        return (
+            f"Deliveries from partner {incident.partner.name} still wait for a decision:"
+            f" {waiting}. Decide on them; the incident is resolved with the last."
         )
-        if incident.direction == Direction.OUT and suspended_for.exists():
-            raise NotPossible(
-                f"Sending to partner {incident.partner.name} is suspended for this: resume it."
-            )
-        if waiting := deliveries.undecided(incident.partner_id, incident.kind):
-            raise NotPossible(
-                f"Deliveries from partner {incident.partner.name} still wait for a decision:"
-                f" {waiting}. Decide on them; the incident is resolved with the last."
-            )
+    return ""
+
+
+def resolve(incident: Incident, actor: Actor) -> None:
+    """Say that what had happened is mended. Raises NotPossible where it is not."""
+    with transaction.atomic():
+        if instead := unmended(incident):
+            raise NotPossible(instead)
         if not advance.resolve_incident(incident, actor):
             raise NotPossible("This incident is resolved already.")
 

@@ -82,6 +82,19 @@ def test_what_a_link_is_suspended_for_is_resolved_by_resuming(keeper: Client) ->
     assert incident.resolved_at is None
 
 
+def test_the_incident_of_a_suspended_link_offers_what_mends_it() -> None:
+    rights = ("view_incident", "resolve_incident", "view_outboundlink", "resume_outboundlink")
+    client = client_of("kim", *rights)
+    world = suspended_world()
+    incident = Incident.objects.get(partner=world.there)
+    page = reverse("admin:msh_incident_change", args=[incident.pk])
+    resume = reverse("admin:msh_outboundlink_resume", args=[world.link.pk])
+
+    assert [offer.url for offer in client.get(page).context["offers"]] == [resume]
+    Incident.objects.filter(pk=incident.pk).update(kind="backlog")
+    assert [offer.verb.name for offer in client.get(page).context["offers"]] == ["resolve"]
+
+
 def test_who_may_only_look_is_refused() -> None:
     incident = inbound_incident()
 

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from django.db.models import F
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -220,3 +221,20 @@ def test_the_page_lists_the_agreements_and_tests_the_connection_for_who_may(
     assert row[1:6] == ("OnceAndOnlyOnce", "90 s", 2, "60 s", "210 s")
     assert reverse("admin:partners_agreement_connection", args=[world.agreement.pk]) in row[6]
     assert shown == (*row[:6], "-")
+
+
+def test_the_history_of_a_link_says_that_the_partner_started_again(
+    administrator: Client,
+) -> None:
+    world = make_world()
+    for _ in range(2):
+        world.submit()
+    world.settle()
+    OutboundLink.objects.filter(pk=world.link.pk).update(next_number=1, epoch=F("epoch") + 1)
+    world.submit()
+    world.settle()
+
+    link = InboundLink.objects.get(partner=world.here)
+    page = reverse("admin:msh_inboundlink_change", args=[link.pk])
+    (row,) = table_of(administrator, page, "History of the link").rows
+    assert "the peer started its numbers again at 1, the last accepted was 2" in str(row)

@@ -261,7 +261,7 @@ def _statements(  # noqa: PLR0911  one for each effect
             what = (pair.partner_id, "in", effect.kind, effect.message_id, effect.detail)
             return [(hot.OPEN_INCIDENT, (*what, pair.now, pair.now))]
         case do.Note():
-            return [_history(*note, "Note", effect.detail)]
+            return [_history(*note, "Note", effect.detail, subject="link")]
 
 
 def _accepted(pair: _Pair, effect: do.Accept, message: ReceivedMessage) -> hot.Statement:
@@ -317,6 +317,7 @@ def _history(
     detail: str = "",
     *,
     to_state: str = "",
+    subject: str = "message",
 ) -> hot.Statement:
-    row = (now, "msh", partner_id, "in", "message", message_id, event, "", to_state, detail)
+    row = (now, "msh", partner_id, "in", subject, message_id, event, "", to_state, detail)
     return hot.WRITE_HISTORY, row

@@ -1,6 +1,7 @@
 """Bulk jobs: one verb for many rows, with a count before, progress meanwhile and a list after."""
 
 from typing import Any
+from uuid import uuid4
 
 from django import forms
 from django.contrib import admin, messages
@@ -75,6 +76,7 @@ class ConfirmationForm(ChoiceForm):
     """The same, and which rows the operator has seen."""
 
     seen = forms.CharField()
+    confirmation = forms.UUIDField()
     reason = forms.CharField(max_length=REASON_LIMIT)
 
 
@@ -145,7 +147,12 @@ class BulkJobAdmin(ReadOnlyAdmin):
         actor = Actor(request.user.get_username(), given["reason"])
         try:
             job = bulk.start(
-                given["verb"], given["since"], given["seen"], actor, spare_held=given["spare_held"]
+                given["verb"],
+                given["since"],
+                given["seen"],
+                actor,
+                spare_held=given["spare_held"],
+                confirmation=given["confirmation"],
             )
         except NotPossible as refused:
             messages.error(request, str(refused))
@@ -220,6 +227,7 @@ def _preview(request: HttpRequest, form: ChoiceForm) -> dict[str, Any]:
     return {
         "counted": counted,
         "seen": bulk.seen(verb, since, **spared),
+        "confirmation": uuid4(),
         "named": named,
         "others": counted - len(named),
         "consequence": CONSEQUENCES[BulkVerb(verb)],

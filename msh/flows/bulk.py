@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
+from uuid import UUID
 
-from django.db import DatabaseError, transaction
+from django.db import DatabaseError, IntegrityError, transaction
 from django.db.models import QuerySet
 
 from msh.faults import CrashPoint, reach
@@ -96,23 +97,45 @@ def first(verb: str, since: datetime, limit: int, *, spare_held: bool = False) -
 
 
 def start(
-    verb: str, since: datetime, agreed: str, actor: Actor, *, spare_held: bool = False
+    verb: str,
+    since: datetime,
+    agreed: str,
+    actor: Actor,
+    *,
+    spare_held: bool = False,
+    confirmation: UUID | None = None,
 ) -> BulkJob:
     """Choose the rows and begin. What comes later is not in it.
 
     `agreed` is what `seen` said to the operator. Raises NotPossible if the rows are others now.
+    A `confirmation` that comes again, such as by a double click, gets the job that it has started.
     """
-    choice = CHOICES[verb]
+    begun = BulkJob.objects.filter(confirmation=confirmation, confirmation__isnull=False)
+    job = BulkJob(
+        verb=verb,
+        since=since,
+        actor=actor.name,
+        reason=actor.reason,
+        confirmation=confirmation,
+    )
+    try:
+        return begun.first() or _start(job, agreed, spare_held=spare_held)
+    except (IntegrityError, NotPossible):
+        if other := begun.first():  # the same confirmation has just started it
+            return other
+        raise
+
+
+def _start(job: BulkJob, agreed: str, *, spare_held: bool) -> BulkJob:
+    choice = CHOICES[job.verb]
     with transaction.atomic():
-        found = _rows(verb, since, spare_held=spare_held)[: LIMIT + 1]
+        found = _rows(job.verb, job.since, spare_held=spare_held)[: LIMIT + 1]
         rows = [(getattr(row, choice.key), choice.label(row)) for row in found]
         if len(rows) > LIMIT:
             raise NotPossible(f"These are more than {LIMIT}: choose a later time first.")
         if not rows or _digest_of(key for key, _ in rows) != agreed:
             raise NotPossible(f"These are not the rows that you saw, but {len(rows)}: look again.")
-        job = BulkJob(
-            verb=verb, since=since, actor=actor.name, reason=actor.reason, total=len(rows)
-        )
+        job.total = len(rows)
         advance.start_job(job, rows)
     return job
 

@@ -30,6 +30,8 @@ class BulkJob(models.Model):
     refused = models.PositiveIntegerField(default=0, db_default=0)
     cancelled_by = models.CharField(max_length=150, blank=True, default="")
     cancel_reason = models.TextField(blank=True, default="", db_default="")
+    confirmation = models.UUIDField(null=True, editable=False, unique=True)
+    """Of the form that was confirmed: sent twice, it starts one job."""
 
     class Meta:
         ordering = ["-id"]

@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.contrib.messages import get_messages
@@ -60,7 +61,7 @@ def written(at: datetime) -> str:
 def confirm(client: Client, verb: str = "resume", **fields: Any) -> Any:
     since = an_hour_ago().replace(microsecond=0)
     data = {"verb": verb, "since": written(since), "seen": bulk.seen(verb, since)}
-    return client.post(NEW, {**data, "reason": "back", **fields})
+    return client.post(NEW, {**data, "confirmation": uuid4(), "reason": "back", **fields})
 
 
 def start() -> None:
@@ -130,6 +131,22 @@ def test_all_suspended_since_are_resumed_in_the_background(
     assert Incident.objects.filter(resolved_at=None).count() == 1
 
 
+def test_a_confirmation_that_comes_twice_starts_one_job(
+    supervisor: Client, suspended: list[World]
+) -> None:
+    """As a double click sends it, or the back button when the worker was there already."""
+    query = {"verb": "resume", "since": written(an_hour_ago())}
+    shown = supervisor.get(NEW, query).context
+    once = {"confirmation": shown["confirmation"]}
+
+    first = confirm(supervisor, **once)
+    bulk.run()
+    second = confirm(supervisor, **once)
+
+    assert BulkJob.objects.count() == 1
+    assert first["Location"] == second["Location"]
+
+
 def test_what_was_parked_since_is_run_again(supervisor: Client) -> None:
     taker = consumer(ConsumerKind.PULL)
     received = receive(make_world(), 3)
@@ -187,7 +204,8 @@ def test_a_preview_is_confirmed_as_it_is_sent(supervisor: Client, suspended: lis
     hidden = f'<input type="hidden" name="seen" value="{page.context["seen"]}">'
     assert hidden in page.content.decode()
 
-    supervisor.post(NEW, {**query, "seen": page.context["seen"], "reason": "back"})
+    shown = {name: page.context[name] for name in ("seen", "confirmation")}
+    supervisor.post(NEW, {**query, **shown, "reason": "back"})
 
     assert BulkJob.objects.get().total == 3
 

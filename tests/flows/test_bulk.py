@@ -1,0 +1,45 @@
+"""Bulk jobs that are started at the same time."""
+
+import threading
+from datetime import datetime, timedelta
+from uuid import UUID, uuid4
+
+import pytest
+from django.db import connection, transaction
+from django.utils import timezone
+
+from msh.flows import bulk, operate
+from msh.flows.advance import Actor
+from msh.models import BulkJob, BulkVerb
+from tests.delivery.test_two_sessions import somebody_waits_for_us
+from tests.flows.world import make_world
+from tests.waiting import wait_until
+
+ANN = Actor("ann", "their network is back")
+
+
+def begin(since: datetime, confirmation: UUID) -> BulkJob:
+    agreed = bulk.seen(BulkVerb.RESUME, since)
+    return bulk.start(BulkVerb.RESUME, since, agreed, ANN, confirmation=confirmation)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_confirmation_sent_twice_at_once_starts_one_job() -> None:
+    operate.suspend(make_world().there, Actor("ann", "they move"))
+    since, confirmation = timezone.now() - timedelta(hours=1), uuid4()
+    second: list[BulkJob] = []
+
+    def again() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SET lock_timeout = '60s'")
+        second.append(begin(since, confirmation))
+        connection.close()
+
+    thread = threading.Thread(target=again)
+    with transaction.atomic():
+        first = begin(since, confirmation)
+        thread.start()
+        wait_until(lambda: not thread.is_alive() or somebody_waits_for_us())
+    thread.join()
+
+    assert (second, BulkJob.objects.count()) == ([first], 1)

@@ -80,3 +80,18 @@ document.addEventListener("htmx:beforeSwap", (event) => {
     event.detail.shouldSwap = false;
     window.location.reload();
 });
+
+/* What was sent is not sent again by a second click. Back, by the back button, it may be. The
+   buttons are disabled after the event: before it, their own value would not be sent. */
+document.addEventListener("submit", (event) => {
+    if (event.defaultPrevented || event.target.method !== "post") return;
+    setTimeout(() => setSent(event.target, true));
+});
+window.addEventListener("pageshow", () => {
+    for (const form of document.querySelectorAll("form[data-sent]")) setSent(form, false);
+});
+
+function setSent(form, is) {
+    form.toggleAttribute("data-sent", is);
+    for (const button of form.querySelectorAll("[type=submit]")) button.disabled = is;
+}

@@ -1,0 +1,66 @@
+"""What is sent once is sent once, and no name makes a page wider than its window."""
+
+import pytest
+from playwright.sync_api import Route, expect
+
+from msh.models import InboundMessage, OutboundMessage
+from partners.models import Partner
+from tests.browser.console import Console, user_with
+from tests.browser.test_verbs import suspended, waiting
+from tests.exchange.pair import PairFactory
+
+LONG_NAME = "n" * 63
+LONG_ID = "i" * 200
+
+
+def test_a_form_is_sent_by_the_first_click_alone(console: Console, pair: PairFactory) -> None:
+    partner, _ = waiting(pair)
+    dialog = console.at("msh_outboundlink_send_now", partner.link.pk)
+    page = console.open("Operator")
+    page.goto(dialog)
+    page.get_by_label("Reason").fill("they wait for it")
+    sent: list[Route] = []
+
+    def hold(route: Route) -> None:
+        sent.append(route)
+
+    page.route(dialog, hold)
+    button = page.get_by_role("button", name="Send now")
+
+    button.dblclick(no_wait_after=True)
+    expect(button).to_be_disabled()
+    assert len(sent) == 1
+
+    page.evaluate("window.dispatchEvent(new Event('pageshow'))")  # as after the back button
+    expect(button).to_be_enabled()
+    sent[0].abort()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_name_widens_a_page(console: Console, pair: PairFactory, width: int) -> None:
+    partner, message = suspended(pair)
+    partner.receive()
+    received = InboundMessage.objects.get(link__partner=partner.partner)
+    Partner.objects.filter(pk=partner.partner.pk).update(name=f"{LONG_NAME[:-5]}{width:05}")
+    for one in OutboundMessage.objects.filter(link=partner.link):
+        OutboundMessage.objects.filter(pk=one.pk).update(message_id=f"{LONG_ID}{one.pk}")
+    InboundMessage.objects.filter(pk=received.pk).update(message_id=f"{LONG_ID}in{received.pk}")
+    addresses = [
+        console.at("index"),
+        console.at("msh_outboundlink_changelist"),
+        console.at("msh_outboundlink_change", partner.link.pk),
+        console.at("msh_outboundlink_resume", partner.link.pk),
+        console.at("msh_outboundmessage_change", message.pk),
+        console.at("msh_outboundmessage_payload", message.pk, 1),
+        console.at("msh_inboundmessage_change", received.pk),
+        console.at("auth_user_change", user_with("Administrator").pk),
+    ]
+    page = console.open("Administrator", viewport={"width": width, "height": 900})
+
+    wider = {}
+    for address in addresses:
+        page.goto(address)
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        if wide > width:
+            wider[address] = wide
+    assert wider == {}

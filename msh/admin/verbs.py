@@ -126,6 +126,12 @@ class ResetRetries(LinkVerb):
     event = RetriesReset()
     flow = operate.reset_retries
 
+    def why_not(self, row: OutboundLink) -> str:
+        why_not = super().why_not(row)
+        if why_not or row.lane.flying.retries_spent:
+            return why_not
+        return f"no retry of message {row.lane.flying.sequence_number} is spent."
+
     def consequence(self, row: OutboundLink) -> str:
         flying = row.lane.flying
         return (

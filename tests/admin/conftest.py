@@ -6,6 +6,7 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
+from msh.models import OutboundLink
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from tests.flows.world import World, make_world
 
@@ -25,12 +26,13 @@ def suspended_world(queued: int = 2) -> World:
     return world
 
 
-def waiting_world() -> World:
+def waiting_world(*, retries_spent: int = 0) -> World:
     """Message 1 was carried and waits for its Acknowledgement."""
     world = make_world()
     world.submit()
     (job,) = world.look()
     world.end(job)
+    OutboundLink.objects.filter(pk=world.link.pk).update(retries_spent=retries_spent)
     return world
 
 

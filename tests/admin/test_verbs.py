@@ -80,8 +80,7 @@ def test_suspend_keeps_the_message_in_flight(operator: Client) -> None:
 
 
 def test_reset_retries_keeps_the_deadline(operator: Client) -> None:
-    world = waiting_world()
-    OutboundLink.objects.filter(pk=world.link.pk).update(retries_spent=3)
+    world = waiting_world(retries_spent=3)
     due = world.link.due
 
     submit(operator, "reset_retries", world.link)
@@ -103,7 +102,7 @@ def test_send_now_sends_another_copy_and_spends_nothing(operator: Client) -> Non
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_get_shows_the_dialog_and_changes_nothing(operator: Client, verb: str) -> None:
-    world = suspended_world() if verb == "resume" else waiting_world()
+    world = suspended_world() if verb == "resume" else waiting_world(retries_spent=1)
     before, history = as_stored(world), History.objects.count()
 
     response = operator.get(address(verb, world.link))
@@ -148,7 +147,7 @@ def test_a_stranger_is_sent_to_the_log_in(client: Client, verb: str) -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_without_a_csrf_token_a_verb_is_refused(verb: str) -> None:
-    world = suspended_world() if verb == "resume" else waiting_world()
+    world = suspended_world() if verb == "resume" else waiting_world(retries_spent=1)
     rights = [f"{name}_outboundlink" for name in VERBS]
     client = client_of("ann", "view_outboundlink", *rights, enforce_csrf_checks=True)
     before = as_stored(world)
@@ -261,14 +260,16 @@ def offered_on(page: str, link: OutboundLink) -> set[str]:
 
 @pytest.mark.parametrize("where", ["list", "page"])
 def test_only_possible_verbs_are_offered(operator: Client, where: str) -> None:
-    suspended, waiting = suspended_world().link, waiting_world().link
+    suspended = suspended_world().link
+    waiting, late = waiting_world().link, waiting_world(retries_spent=1).link
 
     def page_of(link: OutboundLink) -> str:
         one = reverse("admin:msh_outboundlink_change", args=[link.pk])
         return operator.get(LIST if where == "list" else one).content.decode()
 
     assert offered_on(page_of(suspended), suspended) == {"resume"}
-    assert offered_on(page_of(waiting), waiting) == {"send_now", "reset_retries", "suspend"}
+    assert offered_on(page_of(waiting), waiting) == {"send_now", "suspend"}
+    assert offered_on(page_of(late), late) == {"send_now", "reset_retries", "suspend"}
 
 
 @pytest.mark.parametrize("where", ["list", "page"])

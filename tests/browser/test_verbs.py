@@ -6,7 +6,7 @@ import pytest
 from django.db.models import Model
 from playwright.sync_api import Page, expect
 
-from msh.models import InboundLink, OutboundMessage
+from msh.models import InboundLink, OutboundLink, OutboundMessage
 from msh.protocol.lane import LaneState
 from tests.browser.console import Console
 from tests.exchange.pair import Pair, PairFactory
@@ -82,6 +82,8 @@ def test_send_now_and_reset_retries(console: Console, pair: PairFactory) -> None
     first, second = partner.wait_for_copies(message, 2)
     assert first.body == second.body
 
+    OutboundLink.objects.filter(pk=partner.link.pk).update(retries_spent=1)
+    page.reload()
     use(page, "Reset retries", "retry counter at 0")
     assert partner.link.retries_spent == 0
 

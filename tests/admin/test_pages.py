@@ -105,6 +105,17 @@ def test_without_the_right_to_look_nothing_is_shown(model: type[Model]) -> None:
     assert client.get(url(model, "change", row.pk)).status_code == 403
 
 
+def test_the_title_of_a_page_keeps_the_name_of_its_row(administrator: Client) -> None:
+    busy_world()
+    message = OutboundMessage.objects.latest("pk")
+    OutboundMessage.objects.filter(pk=message.pk).update(message_id="in-1")
+
+    page = administrator.get(url(OutboundMessage, "change", message.pk)).content.decode()
+
+    assert "<bdi>in-1</bdi>" in page
+    assert "In-1" not in page
+
+
 @names
 def test_a_list_asks_as_many_queries_for_three_as_for_one(
     administrator: Client, model: type[Model]

@@ -10,3 +10,6 @@ urlpatterns = [
     path("health/live", health.live),
     path("health/ready", health.ready),
 ]
+
+handler403 = "msh.admin.refused.forbidden"
+handler404 = "msh.admin.refused.not_found"

@@ -105,6 +105,21 @@ def test_without_the_right_to_look_nothing_is_shown(model: type[Model]) -> None:
     assert client.get(url(model, "change", row.pk)).status_code == 403
 
 
+def test_what_is_refused_or_not_there_is_a_page_with_a_way_back(
+    administrator: Client, viewer: Client
+) -> None:
+    back = f'<a href="{reverse("admin:index")}" class="msh-verb">'
+
+    forbidden = viewer.get(url(Incident, "changelist"))
+    missing = administrator.get("/admin/msh/no-such-page/")
+    elsewhere = administrator.get("/no-such-page")
+
+    assert (forbidden.status_code, missing.status_code, elsewhere.status_code) == (403, 404, 404)
+    assert back in forbidden.content.decode()
+    assert back in missing.content.decode()
+    assert back not in elsewhere.content.decode()
+
+
 def test_the_title_of_a_page_keeps_the_name_of_its_row(administrator: Client) -> None:
     busy_world()
     message = OutboundMessage.objects.latest("pk")

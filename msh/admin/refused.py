@@ -1,0 +1,34 @@
+"""What the console shows instead of a page: it is not there, or not for this user to see."""
+
+from django.contrib import admin
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.views import defaults
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """404: in the console with the way back, elsewhere as Django says it."""
+    if not _in_console(request):
+        return defaults.page_not_found(request, exception)
+    words = "It may have been kept for its time and removed, or the address is mistyped."
+    return _page(request, 404, "This is not here", words)
+
+
+def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """403: in the console with who may help, elsewhere as Django says it."""
+    if not _in_console(request):
+        return defaults.permission_denied(request, exception)
+    words = "None of your roles allows it. An administrator gives you one that does."
+    return _page(request, 403, "You may not do this", words)
+
+
+def _in_console(request: HttpRequest) -> bool:
+    inside = request.path.startswith(reverse("admin:index"))
+    return inside and admin.site.has_permission(request)
+
+
+def _page(request: HttpRequest, status: int, title: str, words: str) -> HttpResponse:
+    context = {**admin.site.each_context(request), "title": title, "words": words}
+    page = TemplateResponse(request, "admin/msh/refused.html", context, status=status)
+    return page.render()

@@ -14,6 +14,7 @@ from unfold.decorators import display
 from msh.flows import cancel
 from msh.flows.advance import Actor
 from msh.models import OutboundMessage, OutboundPayload, OutboundState
+from msh.protocol.lane import LaneState
 
 from . import cells
 from .correct import Correct
@@ -101,6 +102,15 @@ class OutboundMessageAdmin(MessageAdmin):
     def payloads(self, message: OutboundMessage) -> QuerySet[OutboundPayload]:
         parts = OutboundPayload.objects.filter(message=message).defer("wire")
         return parts.annotate(size=Length("wire"))
+
+    @display(description="State")
+    def status(self, message: OutboundMessage) -> str:
+        """And what keeps it, where that is its link."""
+        state: str = super().status(message)
+        open_still = message.state in (OutboundState.QUEUED, OutboundState.IN_FLIGHT)
+        if not open_still or message.link.state != LaneState.SUSPENDED:
+            return state
+        return format_html("{} {}", state, cells.link_to(message.link, "its link is suspended"))
 
     @display(description="Submitted")
     def submitted(self, message: OutboundMessage) -> str:

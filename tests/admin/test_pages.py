@@ -120,6 +120,17 @@ def test_what_is_refused_or_not_there_is_a_page_with_a_way_back(
     assert back not in elsewhere.content.decode()
 
 
+def test_a_message_that_waits_says_that_its_link_is_suspended(administrator: Client) -> None:
+    busy_world()
+    done, flying, queued = OutboundMessage.objects.order_by("pk")
+
+    def hinted(message: OutboundMessage) -> bool:
+        page = administrator.get(url(OutboundMessage, "change", message.pk)).content.decode()
+        return "its link is suspended" in page
+
+    assert (hinted(done), hinted(flying), hinted(queued)) == (False, True, True)
+
+
 def test_the_title_of_a_page_keeps_the_name_of_its_row(administrator: Client) -> None:
     busy_world()
     message = OutboundMessage.objects.latest("pk")

@@ -112,14 +112,15 @@ def _history(rows: QuerySet[History]) -> Iterator[Moment]:
 
 def _attempts(message: OutboundMessage) -> Iterator[Moment]:
     for attempt in Attempt.objects.filter(message=message):
-        status = f"{attempt.status} " if attempt.status else ""
+        status = str(attempt.status or "")
+        said = attempt.detail.startswith(status)  # as the status line of an HTTP answer does
         yield Moment(
             at=attempt.ended_at or attempt.claimed_at,
             direction=Direction.OUT,
             partner=message.link.partner.name,
             event=f"Attempt {attempt.number}",
             to_state=attempt.outcome or "under way",
-            detail=f"{status}{attempt.detail}".strip(),
+            detail=attempt.detail if said else f"{status} {attempt.detail}".strip(),
         )
 
 

@@ -142,6 +142,16 @@ def test_the_title_of_a_page_keeps_the_name_of_its_row(administrator: Client) ->
     assert "In-1" not in page
 
 
+def test_a_status_is_told_once(administrator: Client) -> None:
+    busy_world()
+    flying = OutboundMessage.objects.get(state="in_flight")
+
+    page = administrator.get(url(OutboundMessage, "change", flying.pk)).content.decode()
+
+    assert "415 Unsupported Media Type" in page
+    assert "415 415" not in page
+
+
 @names
 def test_a_list_asks_as_many_queries_for_three_as_for_one(
     administrator: Client, model: type[Model]

@@ -134,6 +134,9 @@ UNFOLD = {
     "SITE_SUBHEADER": "msh.admin.navigation.our_uri",
     "SITE_SYMBOL": "swap_horiz",
     "SITE_URL": None,
+    "SITE_FAVICONS": [
+        {"rel": "icon", "type": "image/svg+xml", "href": "msh.admin.navigation.icon"}
+    ],
     "STYLES": ["msh.admin.navigation.stylesheet"],
     "SCRIPTS": ["msh.admin.navigation.script"],
     "DASHBOARD_CALLBACK": "msh.admin.dashboard.context",

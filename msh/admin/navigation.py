@@ -136,5 +136,9 @@ def stylesheet(request: HttpRequest) -> str:
     return static("msh/console.css")
 
 
+def icon(request: HttpRequest) -> str:
+    return static("msh/icon.svg")
+
+
 def script(request: HttpRequest) -> str:
     return static("msh/console.js")

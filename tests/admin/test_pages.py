@@ -142,6 +142,12 @@ def test_the_title_of_a_page_keeps_the_name_of_its_row(administrator: Client) ->
     assert "In-1" not in page
 
 
+def test_every_page_names_its_icon(administrator: Client) -> None:
+    page = administrator.get(reverse("admin:index")).content.decode()
+
+    assert re.search(r'<link rel="icon" href="/static/msh/icon[^"]*\.svg"', page)
+
+
 def test_a_status_is_told_once(administrator: Client) -> None:
     busy_world()
     flying = OutboundMessage.objects.get(state="in_flight")

@@ -11,6 +11,7 @@ from msh.protocol.stuck import Owed, Undelivered
 
 from . import hot
 from .handover import CONSUMER_OF_HEAD
+from .history import SYSTEM
 from .incident import Direction
 
 _PROBES = """
@@ -24,10 +25,14 @@ _PROBES = """
     FOR NO KEY UPDATE OF link SKIP LOCKED
 """
 
-# What happened last to the link itself, such as a resume or an operator's resolution.
-_EVENT = """LEFT JOIN LATERAL (
+# What happened last to the link itself: an operator's act, or the end of a suspension. That it was
+# told to wait, and that the wait is over, moves nothing; but such a row from before the limit ends
+# the search, so that no more is read of a partner that says so for months.
+_EVENT = f"""LEFT JOIN LATERAL (
         SELECT at FROM msh_history
-        WHERE partner_id = link.partner_id AND direction = '{}' AND subject = 'link'
+        WHERE partner_id = link.partner_id AND direction = '{{}}' AND subject = 'link'
+          AND (actor <> '{SYSTEM}' OR from_state = 'suspended'
+               OR at < statement_timestamp() - %s * interval '1 second')
         ORDER BY id DESC LIMIT 1) event ON true"""
 
 # What has moved last: the message was submitted, the one before it was acknowledged, or something
@@ -122,14 +127,14 @@ def lock_probes(limit: int) -> list[int]:
 
 def unmoved(age: timedelta, limit: int) -> list[Unmoved]:
     """Links with work on which nothing has moved for `age`, the longest first."""
-    (rows,) = hot.run((_UNMOVED, (age.total_seconds(), limit)))
+    (rows,) = hot.run((_UNMOVED, (*2 * (age.total_seconds(),), limit)))
     return [Unmoved(row.partner_id, row.at) for row in rows]
 
 
 def undelivered(age: timedelta, limit: int) -> Mapping[int, Undelivered]:
     """Partner ids from which something waits for its consumer, where nothing has moved for `age`,
     the longest first."""
-    (rows,) = hot.run((_UNDELIVERED, (age.total_seconds(), limit)))
+    (rows,) = hot.run((_UNDELIVERED, (*2 * (age.total_seconds(),), limit)))
     return {
         row.partner_id: Undelivered(
             row.at, row.held, row.consumer, row.enabled, DeliveryState(row.delivery)
@@ -140,7 +145,7 @@ def undelivered(age: timedelta, limit: int) -> Mapping[int, Undelivered]:
 
 def owed(age: timedelta, limit: int) -> Mapping[int, Owed]:
     """Partner ids to which no Acknowledgement or Error can be carried for `age`: the oldest."""
-    (rows,) = hot.run((_OWED, (age.total_seconds(), age.total_seconds(), limit)))
+    (rows,) = hot.run((_OWED, (*3 * (age.total_seconds(),), limit)))
     return {
         row.partner_id: Owed(row.kind, row.first_at, row.tries, row.last_detail) for row in rows
     }

@@ -3,17 +3,18 @@
 from datetime import timedelta
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import F
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from msh.flows import cancel, operate, watch
-from msh.flows.advance import Actor, Switch
+from msh.flows.advance import Actor, Lanes, Switch
 from msh.flows.pull import Outcome, settle, take
 from msh.models import (
     ConsumerKind,
     Delivery,
+    History,
     InboundMessage,
     Incident,
     OutboundLink,
@@ -21,7 +22,7 @@ from msh.models import (
     PartyEvent,
     Signal,
 )
-from msh.protocol.events import Verdict
+from msh.protocol.events import TransientErrorReceived, Verdict
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.transport.job import Job
 from partners.models import Partner
@@ -197,6 +198,49 @@ def test_a_stuck_link_is_told_once_and_resolved_when_it_moves(settings: Settings
     world.settle()
     assert watch.find_stuck() == 0
     assert Incident.objects.get().resolution == "it moves again"
+
+
+def told_to_wait(world: World, message: OutboundMessage) -> None:
+    """The partner answers the latest copy with a TransientError."""
+    with transaction.atomic():
+        lanes = Lanes.lock([world.there.pk])
+        lanes.step(world.there.pk, TransientErrorReceived(message.message_id, min_retry_secs=40))
+        lanes.write()
+
+
+def test_a_partner_that_asks_to_wait_for_ever_is_stuck(settings: Settings) -> None:
+    """Each wait begins and ends in the history of the link, and moves nothing."""
+    settings.MSH_STUCK_AFTER = 3600
+    world = make_world()
+    message = world.submit()
+    OutboundMessage.objects.update(submitted_at=timezone.now() - LONG_AGO)
+    for _ in range(3):
+        world.look()
+        told_to_wait(world, message)
+        let_pass(world)
+    told_to_wait(world, message)
+    of_link = History.objects.filter(subject="link", direction="out")
+    assert set(of_link.values_list("to_state", flat=True)) == {"transient", "waiting"}
+
+    assert watch.find_stuck() == 1
+
+    assert "number 1 is in flight after 4 attempts and 4 Transient" in Incident.objects.get().detail
+    operate.send_now(world.there, ANN)
+    assert watch.find_stuck() == 0, "an operator's act starts the time again"
+
+
+def test_a_link_that_begins_to_wait_long_after_an_act_is_not_stuck_for_the_act(
+    settings: Settings,
+) -> None:
+    settings.MSH_STUCK_AFTER = 3600
+    world = make_world()
+    operate.suspend(world.there, ANN)
+    operate.resume(world.there, ANN)
+    age_history(world)
+    message = world.submit()
+    world.look()
+    told_to_wait(world, message)
+    assert watch.find_stuck() == 0
 
 
 def test_what_waited_while_the_link_was_suspended_is_not_stuck(settings: Settings) -> None:

@@ -1,8 +1,9 @@
 """HTTP and HTTPS: one POST, one answer, no cleverness.
 
-No redirect is followed, no proxy, cookie or environment is looked at, the answer's body is
-thrown away. A request that may have been written is never written a second time: a copy earlier
-than the wait would break 000-021 and 000-024. TLS certificates are verified.
+No redirect is followed, no proxy, cookie or environment is looked at. Of the answer's body nothing
+is kept but the first words of a refusal. A request that may have been written is never written a
+second time: a copy earlier than the wait would break 000-021 and 000-024. TLS certificates are
+verified.
 """
 
 import asyncio
@@ -29,6 +30,8 @@ the close costs the message a whole RetryInterval."""
 
 ANSWER_LIMIT = 64 * 1024  # bytes of an answer's body we read to keep its connection
 DETAIL_LIMIT = 500
+WORDS_READ = 1024  # bytes at the start of a refusal that its words are taken from
+WORDS_LIMIT = 200
 EXTERNAL_ID = "X-MSH-External-Id"
 """Header of a consumer's answer: what its system calls the message (004's id map)."""
 CHUNK = 64 * 1024
@@ -68,8 +71,8 @@ class HttpTransport:
             if body.unwritten is _Unwritten.LATE:
                 return None
             return _failed(f"{type(error).__name__}: {error}", body)
-        await _finish(response, expires)
-        return _result(response)
+        start = await _finish(response, expires)
+        return _result(response, _words(response, start))
 
     async def close(self) -> None:
         await self._session.close()
@@ -147,9 +150,9 @@ def _failed(detail: str, body: _Body) -> AttemptResult:
     )
 
 
-def _result(response: aiohttp.ClientResponse) -> AttemptResult:
+def _result(response: aiohttp.ClientResponse, words: str) -> AttemptResult:
     detail = f"{response.status} {response.reason or ''}".strip()
-    reason = response.headers.get("X-MSH-Error")
+    reason = response.headers.get("X-MSH-Error") or words
     return AttemptResult(
         outcome_of(response.status),
         status=response.status,
@@ -161,19 +164,32 @@ def _result(response: aiohttp.ClientResponse) -> AttemptResult:
     )
 
 
-async def _finish(response: aiohttp.ClientResponse, expires: float) -> None:
-    """Read a small body to keep the connection, hang up on a large one. The status stands."""
-    left = ANSWER_LIMIT
+def _words(response: aiohttp.ClientResponse, start: bytes) -> str:
+    """What a refusal says in the text that is its body, for the operators; else nothing."""
+    kind = response.headers.get("Content-Type", "text/plain").partition(";")[0].strip().lower()
+    is_text = kind.startswith("text/") or kind.endswith(("json", "xml"))
+    if response.status < 400 or not is_text or "Content-Encoding" in response.headers:
+        return ""
+    return one_line(start.decode(errors="replace"), WORDS_LIMIT)
+
+
+async def _finish(response: aiohttp.ClientResponse, expires: float) -> bytes:
+    """Read a small body to keep the connection, hang up on a large one. The status stands.
+    Returns the body's first bytes, WORDS_READ at most."""
+    left, start = ANSWER_LIMIT, b""
     try:
         async with asyncio.timeout_at(expires):
             while left > 0 and not response.content.at_eof():
-                left -= len(await response.content.read(left))
+                piece = await response.content.read(left)
+                left -= len(piece)
+                start += piece[: WORDS_READ - len(start)]
     except (aiohttp.ClientError, OSError):  # TimeoutError is an OSError
         left = 0
     if left > 0:
         response.release()
     else:
         response.close()
+    return start
 
 
 def retry_after(value: str, date: str) -> float | None:

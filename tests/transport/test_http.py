@@ -16,7 +16,7 @@ import pytest
 
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.transport.carrier import Finished
-from msh.transport.http import ANSWER_LIMIT, HttpTransport, one_line, retry_after
+from msh.transport.http import ANSWER_LIMIT, WORDS_LIMIT, HttpTransport, one_line, retry_after
 from msh.transport.job import Job
 from tests.certificates import write_certificate
 from tests.peer import Answer, Peer, hang_up, reset, silence, status
@@ -99,6 +99,42 @@ def test_the_status_decides_the_outcome(
     assert result.status == code
     assert result.detail == f"{code} why not: why not"
     assert len(peer.received) == 1  # no redirect was followed, nothing was tried again
+
+
+@pytest.mark.parametrize("kind", ["text/plain; charset=utf-8", "application/problem+json", None])
+def test_a_refusal_in_words_is_kept_for_the_operators(
+    carry: Carry, peer: Peer, kind: str | None
+) -> None:
+    body = b"down for maintenance\r\n\tuntil 05:00\x1b[31m\x00" + b"." * ANSWER_LIMIT
+    peer.script(status(503, body=body, headers={"Content-Type": kind} if kind else {}))
+    detail = result_of(carry()).detail
+    start, words = detail.split(": ", 1)
+    assert start.startswith("503 ")
+    assert words == "down for maintenance until 05:00?[31m?".ljust(WORDS_LIMIT, ".")
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "headers"),
+    [
+        (200, "", {"Content-Type": "text/plain"}),
+        (302, "", {"Content-Type": "text/plain"}),
+        (503, "", {"Content-Type": "image/png"}),
+        (503, "", {"Content-Type": "text/plain", "Content-Encoding": "gzip"}),
+        (503, "its own word", {"Content-Type": "text/plain"}),
+    ],
+)
+def test_other_bodies_are_not(
+    carry: Carry, peer: Peer, code: int, reason: str, headers: dict[str, str]
+) -> None:
+    peer.script(status(code, reason=reason, body=b"thrown away", headers=headers))
+    detail = result_of(carry()).detail
+    assert "thrown away" not in detail
+    assert detail.endswith(reason)
+
+
+def test_the_words_that_came_are_kept_though_the_body_never_ends(carry: Carry, peer: Peer) -> None:
+    peer.script(status(503, body=b"closed", headers={"Content-Length": "7"}))
+    assert result_of(carry(deadline=0.5)).detail.endswith(": closed")
 
 
 def test_cookies_are_not_kept(carry: Carry, peer: Peer) -> None:

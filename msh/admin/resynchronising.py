@@ -4,7 +4,11 @@ from typing import Any
 
 from django import forms
 from django.http import QueryDict
-from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWidget
+from unfold.widgets import (
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextInputWidget,
+)
 
 from msh.flows import resynchronise
 from msh.flows.advance import Actor
@@ -18,6 +22,8 @@ from partners.models import Partner
 from . import cells
 from .dialog import ReasonForm
 from .verbs import LinkVerb
+
+HAS, LACKS = "has", "lacks"
 
 
 class TheirsForm(forms.Form):
@@ -36,6 +42,21 @@ class TheirsForm(forms.Form):
         widget=UnfoldAdminTextInputWidget(),
         help_text="A number alone does not prove anything. Blank with 0 only.",
     )
+    in_flight = forms.ChoiceField(
+        label="The message in flight",
+        required=False,
+        choices=[("", "unknown"), (HAS, "it has it"), (LACKS, "it lacks it")],
+        widget=UnfoldAdminSelectWidget(),
+    )
+
+    def __init__(self, flying: str, data: Any = None) -> None:
+        """`flying`: the MessageId in flight, "" if none is."""
+        super().__init__(data)
+        self._flying = flying
+        if flying:
+            self.fields["in_flight"].help_text = f"MessageId {cells.visible(flying)}."
+        else:
+            del self.fields["in_flight"]
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
@@ -45,7 +66,10 @@ class TheirsForm(forms.Form):
 
     @property
     def status(self) -> LinkStatus:
-        return LinkStatus(self.cleaned_data["last"] or None, self.cleaned_data["last_id"])
+        said = self.cleaned_data
+        answer = said.get("in_flight")
+        known = {self._flying: answer == HAS} if answer else {}
+        return LinkStatus(said["last"] or None, said["last_id"], known=known)
 
 
 class MendForm(ReasonForm):
@@ -53,6 +77,7 @@ class MendForm(ReasonForm):
 
     last = forms.IntegerField(required=False, widget=forms.HiddenInput)
     last_id = forms.CharField(required=False, widget=forms.HiddenInput)
+    in_flight = forms.CharField(required=False, widget=forms.HiddenInput)
     agreed = forms.CharField(widget=forms.HiddenInput)
 
 
@@ -80,7 +105,7 @@ class Resynchronise(LinkVerb):
         return plan.mend is not Mend.ASK
 
     def context(self, row: OutboundLink, query: QueryDict) -> dict[str, Any]:
-        typed = TheirsForm(query if "last" in query else None)
+        typed = TheirsForm(_flying(row), query if "last" in query else None)
         try:
             compared = resynchronise.compare(row.partner, _theirs(row.partner, typed))
         except NotPossible as problem:
@@ -94,7 +119,7 @@ class Resynchronise(LinkVerb):
         return {**shown, "initial": initial}
 
     def act(self, row: OutboundLink, actor: Actor, **given: Any) -> str:
-        typed = TheirsForm(given if given["last"] is not None else None)
+        typed = TheirsForm(_flying(row), given if given["last"] is not None else None)
         theirs = _theirs(row.partner, typed)
         self.mend(row.partner, theirs, actor, given["agreed"])
         row.refresh_from_db(fields=["state"])
@@ -120,6 +145,10 @@ class Rewind(Resynchronise):
 
     def helps(self, plan: Plan) -> bool:
         return plan.mend is Mend.REWIND
+
+
+def _flying(row: OutboundLink) -> str:
+    return row.in_flight.message_id if row.in_flight else ""
 
 
 def _theirs(partner: Partner, typed: TheirsForm) -> LinkStatus:

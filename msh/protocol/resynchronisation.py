@@ -116,7 +116,13 @@ class Plan:
         """What may come of it, in a few words."""
         risks = [("may lose", self.lost), ("may double", self.doubled)]
         told = ", ".join(f"{what} {whom}" for what, whom in risks if whom)
-        return told or "loses nothing, doubles nothing"
+        harmless = "loses nothing, doubles nothing"
+        return told or (harmless if self.is_known else "not known yet")
+
+    @property
+    def is_known(self) -> bool:
+        """False if a person has to say more before anybody can tell what may come of it."""
+        return self.mend is not Mend.ASK
 
 
 def plan(ours: Sent, theirs: LinkStatus) -> Plan:
@@ -268,8 +274,8 @@ def _asked_for(ours: Sent, theirs: LinkStatus, completes: bool) -> Plan | None:
         return None
     text = (
         f"The partner accepted number {theirs.accepted_number}, which is not the one before ours."
-        f" Ask it whether it has the message in flight, {flying}, and give the answer: --has or"
-        f" --lacks {flying}."
+        f" Ask it whether it has the message in flight, {flying}, and give the answer (on the"
+        f" command line: --has or --lacks {flying})."
     )
     return Plan(Mend.ASK, text)
 

@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from msh.admin.mending import Cancel
-from msh.flows import resynchronise
+from msh.flows import operate, resynchronise
 from msh.flows.advance import Actor, Lanes
 from msh.flows.link_status import NoStatus
 from msh.flows.operate import NotPossible
@@ -133,6 +133,37 @@ def test_both_sides_are_shown_before_they_are_brought_together(
 
     assert "the numbers agree" in said(submit(mender, "resynchronise", world.link))
     assert world.link.state == "waiting"
+
+
+@pytest.mark.parametrize(("answer", "state"), [("has", "acknowledged"), ("lacks", "in_flight")])
+def test_what_the_partner_says_of_the_message_in_flight_is_typed_in(
+    mender: Client, answer: str, state: str
+) -> None:
+    """Message 1 is in flight; the partner accepted number 7 last, of which nothing is known here:
+    nothing harmless is promised, and nothing can be done, before it says whether it has it."""
+    world = suspended_world(queued=0)
+    where = address("resynchronise", world.link) + "?last=7&last_id=foreign-id"
+
+    unknown = mender.get(where).content.decode()
+
+    assert "not known yet." in unknown
+    assert "loses nothing, doubles nothing" not in unknown
+    assert "Nothing can be done before more is known." in unknown
+    assert 'name="reason"' not in unknown
+    assert 'name="in_flight"' in unknown
+    assert world.link.in_flight is not None
+    assert f"MessageId {world.link.in_flight.message_id}." in unknown
+
+    assert "the numbers agree" in said(conftest.submit(mender, f"{where}&in_flight={answer}"))
+    assert OutboundMessage.objects.get().state == state
+    assert world.link.next_number == (8 if answer == "has" else 9)
+
+
+def test_without_a_message_in_flight_none_is_asked_for(mender: Client) -> None:
+    world = make_world()
+    operate.suspend(world.there, Actor("max", "they restore"))
+    page = mender.get(address("resynchronise", world.link) + "?last=0").content.decode()
+    assert 'name="in_flight"' not in page.partition('class="msh-typed"')[2]
 
 
 def test_a_partner_that_cannot_be_asked_changes_nothing(

@@ -186,6 +186,7 @@ def test_in_doubt_a_person_is_asked_and_nothing_changes() -> None:
     made = plan(replace(FLYING, anchor=None), LinkStatus(50, "forgotten"))
     assert (made.mend, made.changes) == (Mend.ASK, False)
     assert "--has or --lacks m42" in made.text
+    assert made.verdict == "not known yet"
 
 
 small = st.integers(1, 4)

@@ -66,13 +66,14 @@ def _compared(partner: Partner, theirs: LinkStatus, options: dict[str, Any]) -> 
 
 def _lines(compared: Comparison, *, applied: bool) -> list[str]:
     made, ours, theirs = compared.plan, compared.ours, compared.theirs
+    none = "nothing" if made.is_known else "not known yet"
     return [
         f"To the partner: we send {ours.coming} next; it accepted"
         f" {theirs.accepted_number or 'nothing'} last {theirs.accepted_message_id}".rstrip()
         + ".",
         made.text,
-        f"May be lost: {made.lost or 'nothing'}.",
-        f"May be doubled: {made.doubled or 'nothing'}.",
+        f"May be lost: {made.lost or none}.",
+        f"May be doubled: {made.doubled or none}.",
         *(f"The partner has it already: {message_id}" for message_id in compared.received),
         f"From the partner: {compared.arriving_text}",
         "Done, and resumed." if applied else "Nothing was changed: --apply does it and resumes.",
@@ -87,6 +88,7 @@ def _answer(name: str, compared: Comparison, *, applied: bool) -> dict[str, Any]
         "text": made.text,
         "lost": made.lost,
         "doubled": made.doubled,
+        "verdict": made.verdict,
         "completes": made.completes,
         "received": list(compared.received),
         "next_number": compared.ours.coming,

@@ -3,10 +3,12 @@
 from typing import Any
 
 from django import forms
+from django.http import QueryDict
 from unfold.widgets import UnfoldAdminIntegerFieldWidget
 
 from msh.flows import resynchronise
 from msh.flows.advance import Actor
+from msh.flows.operate import NotPossible
 from msh.models import InboundLink
 from msh.protocol import receiver, sequence
 from msh.protocol.errors import IllegalTransition
@@ -67,12 +69,20 @@ class HoldResets(Verb):
         return f"Resets of {row.partner} are held."
 
 
-class NumberForm(ReasonForm):
-    number = forms.IntegerField(
-        min_value=sequence.FIRST,
-        max_value=sequence.LAST,
-        widget=UnfoldAdminIntegerFieldWidget(),
-    )
+def _number(widget: forms.Widget) -> forms.IntegerField:
+    return forms.IntegerField(min_value=sequence.FIRST, max_value=sequence.LAST, widget=widget)
+
+
+class NumberForm(forms.Form):
+    """The number whose consequence is to be seen."""
+
+    number = _number(UnfoldAdminIntegerFieldWidget())
+
+
+class ExpectForm(ReasonForm):
+    """The reason, and the number whose consequence was seen."""
+
+    number = _number(forms.HiddenInput())
 
 
 class Expect(Verb):
@@ -80,7 +90,8 @@ class Expect(Verb):
     title = "Expect number"
     icon = "skip_next"
     grave = True
-    form = NumberForm
+    form = ExpectForm
+    template = "admin/msh/inboundlink/expect.html"
     permissions = ("msh.view_inboundlink", "msh.expect_inboundlink")
 
     def consequence(self, row: InboundLink) -> str:
@@ -93,9 +104,21 @@ class Expect(Verb):
     def about(self, row: InboundLink) -> str:
         return str(row.last_number)
 
+    def context(self, row: InboundLink, query: QueryDict) -> dict[str, Any]:
+        typed = NumberForm(query if "number" in query else None)
+        if not typed.is_valid():
+            return {"typed": typed}
+        number = typed.cleaned_data["number"]
+        try:
+            lost = resynchronise.given_up(row, number)
+        except NotPossible as problem:
+            return {"typed": typed, "problem": str(problem)}
+        initial = {"number": number}
+        return {"typed": typed, "number": number, "given_up": lost, "initial": initial}
+
     def act(self, row: InboundLink, actor: Actor, **given: Any) -> str:
-        resynchronise.expect(row.partner, given["number"], actor)
-        return f"Number {given['number']} is taken next."
+        lost = resynchronise.expect(row.partner, given["number"], actor)
+        return f"Number {given['number']} is taken next. Given up as lost: {lost}."
 
 
 VERBS = (ReleaseReset(), HoldResets(), Expect())

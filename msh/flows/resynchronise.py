@@ -219,7 +219,7 @@ def rewind(partner: Partner, theirs: LinkStatus, actor: Actor, *, agreed: str = 
 def _arriving(partner: Partner, theirs: LinkStatus) -> tuple[Arriving, str]:
     link = InboundLink.objects.filter(partner=partner).first()
     last = link.last_number if link else None
-    expected = sequence.FIRST if last is None else sequence.following(last)
+    expected = receiver.expected_after(last)
     flying = theirs.in_flight_message_id
     mine = InboundMessage.objects.filter(link__partner=partner, message_id=flying)
     return arriving(expected, theirs, bool(flying) and mine.exists())
@@ -274,20 +274,39 @@ def hold_resets(partner: Partner, actor: Actor) -> None:
             raise NotPossible(f"Resets of partner {partner.name} are held already.")
 
 
-def expect(partner: Partner, number: int, actor: Actor) -> None:
-    """Take `number` next from the partner: those before it are given up as lost."""
-    if not sequence.FIRST <= number <= sequence.LAST:
-        raise NotPossible(f"A number is {sequence.FIRST} to {sequence.LAST}, not {number}.")
+def expect(partner: Partner, number: int, actor: Actor) -> str:
+    """Take `number` next from the partner; which ones before it are given up as lost."""
     open_links(partner)
     with transaction.atomic():
         link = _locked_inbound(partner)
-        try:
-            after = receiver.expect(link.receiving, number)
-        except IllegalTransition:
-            raise NotPossible(f"Number {number} is what is expected of {partner.name}.") from None
-        text = f"last accepted {link.last_number}, taken next {number}"
+        lost = given_up(link, number)
+        after = receiver.expect(link.receiving, number)
+        text = f"last accepted {link.last_number}, taken next {number}, given up {lost}"
         advance.set_receiving(link, after, "NumberExpected", text, actor)
+    return lost
+
+
+def given_up(link: InboundLink, number: int) -> str:
+    """Which numbers are lost if `number` is taken next, such as "16 to 19 (4 numbers)".
+
+    Raises NotPossible for one that cannot be: it is expected anyway, or not ahead.
+    """
+    if not sequence.FIRST <= number <= sequence.LAST:
+        raise NotPossible(f"A number is {sequence.FIRST} to {sequence.LAST}, not {number}.")
+    name, first = link.partner.name, receiver.expected_after(link.last_number)
+    if number == first:
+        raise NotPossible(f"Number {number} is what is expected of {name}.")
+    count = receiver.given_up(link.last_number, number)
+    if not count:
+        raise NotPossible(
+            f"Number {number} is not ahead of the last accepted of {name}, {link.last_number}:"
+            " what was accepted is not taken once more. A partner that starts again sends number"
+            " 1, which is let in as a reset."
+        )
+    last = sequence.preceding(number)
+    return f"{first} (1 number)" if count == 1 else f"{first} to {last} ({count:,} numbers)"
 
 
 def _locked_inbound(partner: Partner) -> InboundLink:
-    return InboundLink.objects.select_for_update(no_key=True).get(partner=partner)
+    links = InboundLink.objects.select_related("partner")
+    return links.select_for_update(of=("self",), no_key=True).get(partner=partner)

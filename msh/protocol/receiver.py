@@ -95,9 +95,14 @@ class MessageArrived:
 Outcome = tuple[ReceivingLink, tuple[do.ReceiverEffect, ...]]
 
 
+def expected_after(last: int | None) -> int:
+    """The number that comes next after the last one accepted."""
+    return sequence.FIRST if last is None else sequence.following(last)
+
+
 def position(last: int | None, number: int) -> Position:
     """Where `number` stands against the last one accepted."""
-    if number == (sequence.FIRST if last is None else sequence.following(last)):
+    if number == expected_after(last):
         return Position.NEXT
     if number == sequence.FIRST:
         return Position.ONE_AGAIN if last == sequence.FIRST else Position.ONE
@@ -212,7 +217,7 @@ def _explained(link: ReceivingLink, event: MessageArrived, ruling: Ruling) -> st
         return f"number {number} was accepted before for another MessageId"
     if ruling is Ruling.STALE:
         return f"number {number} is not above the last accepted, {last}, and its MessageId is new"
-    expected = sequence.FIRST if last is None else sequence.following(last)
+    expected = expected_after(last)
     missing = f"{expected}" if expected == number - 1 else f"{expected} to {number - 1}"
     return f"number {number} came, {missing} missing: expected {expected}"
 
@@ -240,9 +245,18 @@ def allow_reset(link: ReceivingLink) -> ReceivingLink:
     return replace(link, reset_allowed=True)
 
 
+def given_up(last: int | None, number: int) -> int:
+    """How many numbers are given up if `number` is taken next; 0 if it is the next one anyway, or
+    not ahead of the last one accepted."""
+    expected = expected_after(last)
+    if last is not None and not sequence.is_ahead(number, expected):
+        return 0
+    return (number - expected) % sequence.LAST
+
+
 def expect(link: ReceivingLink, number: int) -> ReceivingLink:
-    """An operator says which number comes next: those before it are given up as lost."""
-    last = sequence.preceding(number)
-    if link.last_number == last:
-        raise IllegalTransition(f"expecting {number}", "NumberExpected")
-    return ReceivingLink(last, link.epoch + 1)
+    """An operator says which number comes next: those before it are given up as lost. It only
+    goes ahead: what was accepted is not taken once more."""
+    if not given_up(link.last_number, number):
+        raise IllegalTransition(f"last accepted {link.last_number}", f"NumberExpected({number})")
+    return ReceivingLink(sequence.preceding(number), link.epoch + 1)

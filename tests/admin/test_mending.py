@@ -221,6 +221,29 @@ def page_of(client: Client, message: OutboundMessage) -> str:
     return client.get(url).content.decode()
 
 
+def test_what_a_number_gives_up_is_seen_before_there_is_a_button(mender: Client) -> None:
+    world = make_world()
+    operate.open_links(world.here)
+    operate.start_link(world.here, "in", 15, Actor("max", "they come from another MSH"))
+    where = address("expect", InboundLink.objects.get(partner=world.here))
+
+    pages = {
+        typed: mender.get(where + typed).content.decode()
+        for typed in ("", "?number=0", "?number=x", "?number=16", "?number=5", "?number=1000017")
+    }
+
+    seen = "Given up as lost: 16 to 1000016 (1,000,001 numbers)."
+    assert [typed for typed, page in pages.items() if seen in page] == ["?number=1000017"]
+    with_button = [typed for typed, page in pages.items() if 'name="reason"' in page]
+    assert with_button == ["?number=1000017"]
+    assert "Number 16 is what is expected" in pages["?number=16"]
+    assert "Number 5 is not ahead of the last accepted" in pages["?number=5"]
+
+    response = conftest.submit(mender, where + "?number=18")
+
+    assert "Given up as lost: 16 to 17 (2 numbers)." in said(response)
+
+
 def test_the_receiving_side_allows_a_reset_or_expects_a_number(mender: Client) -> None:
     world = make_world()
     world.submit()
@@ -229,8 +252,10 @@ def test_the_receiving_side_allows_a_reset_or_expects_a_number(mender: Client) -
 
     assert "accepted" in said(submit(mender, "allow_reset", link))
     assert "it is allowed already" in said(submit(mender, "allow_reset", link))
-    assert "taken next" in said(submit(mender, "expect", link, number="42"))
+    lost = "Given up as lost: 2 to 41 (40 numbers)."
+    assert f"Number 42 is taken next. {lost}" in said(submit(mender, "expect", link, number="42"))
     assert "is what is expected" in said(submit(mender, "expect", link, number="42"))
+    assert "Number 5 is not ahead" in said(submit(mender, "expect", link, number="5"))
     assert "number" in submit(mender, "expect", link, number="0").context["form"].errors
 
     link.refresh_from_db()

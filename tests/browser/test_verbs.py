@@ -159,7 +159,14 @@ def test_hold_and_release_resets_and_expect_a_number(console: Console, pair: Pai
     use(page, "Hold resets", "are held")
     use(page, "Release a reset", "next number 1 is accepted")
     assert inbound(partner).reset_allowed
-    use(page, "Expect number", "Number 7 is taken next", Number="7")
+    page.get_by_role("link", name="Expect number").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Number").fill("7")
+    dialog.get_by_role("button", name="See what is given up").click()
+    expect(page.get_by_text("Given up as lost: 2 to 6 (5 numbers).")).to_be_visible()
+    page.get_by_label("Reason").fill("agreed by telephone")
+    page.get_by_role("button", name="Expect number").click()
+    expect(page.get_by_text("Number 7 is taken next")).to_be_visible()
     assert inbound(partner).last_number == 6
 
 

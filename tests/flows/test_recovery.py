@@ -309,11 +309,13 @@ def test_missing_numbers_are_given_up_by_an_operator_only() -> None:
     resynchronise.expect(world.here, 42, ANN)
     with pytest.raises(NotPossible, match="Number 42 is what is expected"):
         resynchronise.expect(world.here, 42, ANN)
+    with pytest.raises(NotPossible, match="Number 7 is not ahead"):
+        resynchronise.expect(world.here, 7, ANN)
     operate.resume(world.there, ANN)
     world.settle()
 
     assert world.received() == [message.message_id]
     assert History.objects.get(event="NumberExpected").detail == (
-        "last accepted None, taken next 42; because"
+        "last accepted None, taken next 42, given up 1 to 41 (41 numbers); because"
     )
     assert not Incident.objects.filter(resolved_at=None).exists()

@@ -318,6 +318,8 @@ def test_the_commands_say_what_they_do(capsys: pytest.CaptureFixture[str]) -> No
         call_command("cancel", queued.message_id, "--reason", "wrong")
     call_command("allow-reset", world.here.name, "--reason", "agreed", "--json")
     call_command("expect", world.here.name, "--number", "9", "--reason", "lost", "--json")
-    assert '"expected": 9' in capsys.readouterr().out
+    assert '"expected": 9, "given_up": "4 to 8 (5 numbers)"' in capsys.readouterr().out
+    with pytest.raises(CommandError, match="Number 5 is not ahead"):
+        call_command("expect", world.here.name, "--number", "5", "--reason", "a slip")
     with pytest.raises(CommandError, match="does not say how its link is"):
         call_command("link-status", name)

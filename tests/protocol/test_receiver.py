@@ -17,9 +17,11 @@ from msh.protocol.receiver import (
     allow_reset,
     best_effort,
     expect,
+    given_up,
     position,
     step,
 )
+from msh.protocol.sequence import preceding
 from msh.protocol.vocabulary import ErrorCode
 
 LAST = 999_999_999
@@ -265,15 +267,23 @@ def test_a_reset_can_be_allowed_once_there_is_something_to_reset() -> None:
             allow_reset(senseless)
 
 
-@pytest.mark.parametrize(("number", "last"), [(45, 44), (40, 39), (1, LAST), (LAST, LAST - 1)])
-def test_an_operator_says_which_number_comes_next(number: int, last: int) -> None:
-    """In a new epoch, so that a number may come a second time under another MessageId."""
-    link = expect(ReceivingLink(41, epoch=4), number)
-    assert link == ReceivingLink(last, epoch=5)
+@pytest.mark.parametrize(
+    ("last", "number", "lost"),
+    [(41, 43, 1), (41, 45, 3), (LAST, 3, 2), (LAST - 2, 1, 2), (None, 2, 1), (None, 42, 41)],
+)
+def test_an_operator_says_which_number_comes_next(last: int | None, number: int, lost: int) -> None:
+    """In a new epoch, so that a number may come a second time after the wrap-around."""
+    assert given_up(last, number) == lost
+    link = expect(ReceivingLink(last, epoch=4), number)
+    assert link == ReceivingLink(preceding(number), epoch=5)
     after, _ = step(link, arrived(number))
     assert after.last_number == number
 
 
-def test_the_number_that_is_expected_anyway_needs_nobody_to_say_so() -> None:
+@pytest.mark.parametrize(
+    ("last", "number"), [(41, 42), (41, 41), (41, 40), (41, 1), (41, LAST), (LAST, 1), (None, 1)]
+)
+def test_nobody_expects_what_comes_anyway_or_goes_back(last: int | None, number: int) -> None:
+    assert given_up(last, number) == 0
     with pytest.raises(IllegalTransition):
-        expect(ReceivingLink(41), 42)
+        expect(ReceivingLink(last), number)

@@ -20,9 +20,11 @@ class Command(NameCommand):
         parser.add_argument("--reason", type=reason, required=True, help="why: kept in the history")
 
     def handle(self, *args: Any, name: str, number: int, reason: str, **options: Any) -> None:
+        actor = Actor(getpass.getuser(), reason)
         try:
-            resynchronise.expect(self.partner(name), number, Actor(getpass.getuser(), reason))
+            lost = resynchronise.expect(self.partner(name), number, actor)
         except operate.NotPossible as refused:
             raise CommandError(str(refused)) from None
-        answer = {"partner": name, "expected": number}
-        self.answer(answer, f"{name}: number {number} is taken next.", as_json=options["json"])
+        answer = {"partner": name, "expected": number, "given_up": lost}
+        text = f"{name}: number {number} is taken next. Given up as lost: {lost}."
+        self.answer(answer, text, as_json=options["json"])

@@ -176,7 +176,8 @@ def test_no_search_reads_what_it_does_not_show(many: World, model: Any) -> None:
         "before all": rows.until(BEGIN - timedelta(days=100)),
     }
     read = {name: looked_at(plan_of(found)) for name, found in searches.items()}
-    assert {name: count for name, count in read.items() if count > 500} == {}
+    # Which index is the cheaper one depends on how the rows lie on the disk: none reads them all.
+    assert {name: count for name, count in read.items() if count > MANY / 4} == {}
 
 
 def plan_of(found: Any) -> dict[str, Any]:

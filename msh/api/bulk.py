@@ -18,6 +18,7 @@ from msh.models import Scope
 from msh.protocol.message import MESSAGE_ID_LIMIT
 
 from . import schema
+from .body import whole
 from .parsers import of_json
 from .problems import NotNow, Refused, TooLarge, Unreadable
 from .room import require_room
@@ -107,7 +108,7 @@ class LinesParser(BaseParser):
         encoding = parser_context["request"].headers.get("Content-Encoding", "identity").lower()
         if encoding not in ("identity", "gzip"):
             raise Unreadable("Content-Encoding", f"{encoding}: send gzip, or the lines as they are")
-        return Lines(stream.read(), gzip=encoding == "gzip")
+        return Lines(whole(stream, parser_context), gzip=encoding == "gzip")
 
 
 class BulkView(ApiView):

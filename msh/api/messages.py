@@ -1,11 +1,13 @@
 """`messages`: submit one; find those that were submitted, their history and payloads."""
 
 from collections.abc import Callable, Mapping
+from io import BytesIO
 from itertools import chain
-from typing import Any
+from typing import IO, Any
 
 from django.conf import settings
 from django.http import Http404, HttpResponse
+from django.utils.http import parse_header_parameters
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
@@ -20,6 +22,7 @@ from msh.models import OutboundMessage, OutboundPayload, OutboundState, Scope
 from msh.models.outbound import OutboundMessageQuerySet
 
 from . import schema
+from .body import whole
 from .documents import OUTBOUND, OutboundDocument
 from .parsers import JsonParser
 from .problems import Refused, Unreadable
@@ -32,13 +35,24 @@ _OVERHEAD = 1 << 20  # bytes of a request that are not payloads
 
 
 class FormMessageParser(MultiPartParser):
-    def parse(self, *args: Any, **kwargs: Any) -> Values:  # type: ignore[override]
-        form = super().parse(*args, **kwargs)
+    def parse(  # type: ignore[override]
+        self, stream: IO[bytes], media_type: str, parser_context: Any
+    ) -> Values:
+        body = whole(stream, parser_context)
+        form = super().parse(BytesIO(body), media_type, parser_context)
         try:
+            _require_closing_boundary(body, media_type)
             return of_form(form.data, form.files)
         finally:
             for file in chain.from_iterable(files for _, files in form.files.lists()):
                 file.close()  # what is spooled, is not kept until the garbage is collected
+
+
+def _require_closing_boundary(body: bytes, media_type: str) -> None:
+    """Raises Unreadable without it: Django takes a file that is cut there for a whole one."""
+    boundary = parse_header_parameters(media_type)[1]["boundary"]
+    if not body.rstrip().endswith(f"--{boundary}--".encode()):
+        raise Unreadable("", f"The form does not end with --{boundary}--: send all of it.")
 
 
 class MessageQuery(PageQuery):

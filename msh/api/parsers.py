@@ -5,6 +5,7 @@ from typing import IO, Any
 import orjson
 from rest_framework.parsers import BaseParser
 
+from .body import whole
 from .problems import Unreadable
 
 
@@ -25,4 +26,4 @@ class JsonParser(BaseParser):
     def parse(
         self, stream: IO[bytes], media_type: str | None = None, parser_context: Any = None
     ) -> dict[str, Any]:
-        return of_json(stream.read())
+        return of_json(whole(stream, parser_context))

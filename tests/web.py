@@ -1,0 +1,55 @@
+"""A real granian in front of the test's database: no worker, no beat, no Redis."""
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from django.conf import settings
+
+from msh import processes
+from tests.waiting import wait_until
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@contextmanager
+def web_process(folder: Path, *, threads: int = 4, **environment: str) -> Iterator[int]:
+    """Its port on 127.0.0.1. With one of the `threads`, requests come one after the other."""
+    port = _free_port()
+    database = settings.DATABASES["default"]
+    server = "{USER}:{PASSWORD}@{HOST}:{PORT}/{NAME}".format(**database)
+    process = processes.spawn(
+        [
+            *(sys.executable, "-m", "granian", "--interface", "wsgi", "msh.wsgi:application"),
+            *("--host", "127.0.0.1", "--port", str(port), "--http", "1", "--no-ws"),
+            *("--workers", "1", "--blocking-threads", str(threads), "--log-level", "warning"),
+        ],
+        log=folder / "web.log",
+        death_signal=signal.SIGTERM,
+        cwd=ROOT,
+        env={**os.environ, "DATABASE_URL": f"postgres://{server}", **environment},
+    )
+    try:
+        wait_until(lambda: _answers(port), what="granian")
+        yield port
+    finally:
+        processes.stop(process)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _answers(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True

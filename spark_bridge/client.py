@@ -7,6 +7,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 from urllib.parse import quote, urlencode, urlsplit
@@ -140,12 +141,11 @@ class Client:
 
     def _exchange(self, method: str, target: str, body: bytes, headers: dict[str, str]) -> _Answer:
         connection = self._connect()
-        connection.request(
-            method,
-            f"{self._parts.path}/{target}",
-            body or None,
-            {"Authorization": f"Bearer {self._server.token.reveal()}", **headers},
-        )
+        address = f"{self._parts.path}/{target}"
+        shown = {"Authorization": f"Bearer {self._server.token.reveal()}"}
+        with suppress(BrokenPipeError, ConnectionResetError):
+            connection.request(method, address, body or None, shown | headers)
+        # Also where the MSH, or a proxy, hung up before it had read all: it may have said why.
         response = connection.getresponse()
         return _Answer(
             response.status, _seconds(response.getheader("Retry-After")), response.read()

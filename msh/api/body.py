@@ -1,4 +1,4 @@
-"""A request's body: all of it, or none; and what is left of one that was refused unread."""
+"""A request's body: all of it, or none."""
 
 from typing import IO, Any
 

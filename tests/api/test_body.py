@@ -5,6 +5,7 @@ import socket
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from io import BytesIO
+from threading import Event
 from typing import Any
 
 import pytest
@@ -114,3 +115,35 @@ def test_form_without_its_end_is_no_message(world: World, shop: Application, end
     assert (answer.status, answer.json["title"]) == (400, "The request cannot be read")
     assert "--frontier--" in answer.json["detail"]
     assert not OutboundMessage.objects.exists()
+
+
+LARGE = b"x" * 12_000_000  # more than a connection holds that nobody reads
+
+
+@pytest.mark.parametrize(
+    ("path", "secret", "status"),
+    [("messages/bulk", "wrong", 401), ("deliveries/take", "", 413), ("nothing", "", 404)],
+)
+def test_refusal_of_a_large_body_is_seen(
+    web: int, shop: Application, path: str, secret: str, status: int
+) -> None:
+    asking = Application(secret or shop.secret)
+    assert post(web, asking, path, LARGE, "application/json")[0] == status
+
+
+def test_refusal_does_not_wait_for_a_body_that_never_comes(
+    db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    never = Event()
+
+    class Silent(BytesIO):
+        def read(self, *_: object) -> bytes:
+            never.wait()
+            return b""
+
+    monkeypatch.setattr("msh.api.unread.UNREAD_PATIENCE", 0.1)
+    silent: dict[str, Any] = {"wsgi.input": Silent(), "CONTENT_LENGTH": "1000"}
+    answer = Client().generic("POST", "/api/v1/messages", **silent)
+    assert answer.status_code == 401
+    assert not never.is_set()
+    never.set()

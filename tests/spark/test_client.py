@@ -16,6 +16,7 @@ from spark_bridge.options import Secret, Server
 LINES = [b'{"message_id": "a"}', b'{"message_id": "b"}']
 CUT = "cut"
 HUNG_UP = "hung up"
+REFUSED_UNREAD = "refused unread"
 
 
 class Clock:
@@ -61,6 +62,10 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(200, b"<html>Somebody else</html>", {})
 
     def do_POST(self) -> None:
+        if self.server.script[:1] == [REFUSED_UNREAD]:
+            self.close_connection = True
+            self._answer(401, b'{"detail": "unread"}', {})
+            return
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.bodies.append(body)
         told = self.server.answers(body)
@@ -188,6 +193,17 @@ def test_refusal_is_not_tried_again(api: Scripted, clock: Clock, status: int) ->
     ):
         client.submit(LINES)
     assert (len(api.bodies), clock.waits) == (1, [])
+
+
+def test_refusal_before_all_is_sent_is_seen(api: Scripted, clock: Clock) -> None:
+    """The server closes the connection in the middle of the body."""
+    api.script = [REFUSED_UNREAD]
+    with (
+        client_of(api.server_port, clock) as client,
+        pytest.raises(ApiRefused, match="answered 401: unread"),
+    ):
+        client.submit([b" " * 20_000_000])
+    assert clock.waits == []
 
 
 @pytest.mark.requirement("001-02", "001-05")

@@ -79,7 +79,7 @@ class LengthRequired(exceptions.APIException):
     default_detail = "Send the body with a Content-Length, not in chunks."
 
 
-class Conflict(exceptions.APIException):
+class Conflict(Refused):
     status_code = status.HTTP_409_CONFLICT
 
 
@@ -135,7 +135,8 @@ _TRANSLATIONS: Sequence[tuple[tuple[type[Exception], ...], _Translation]] = (
         lambda error: Unreadable("", f"The body is not what its Content-Type says: {error}"),
     ),
     ((exceptions.APIException,), lambda error: error),
-    ((MessageIdReused, NotPossible, SettleRefused), lambda error: Conflict(str(error))),
+    ((MessageIdReused,), lambda error: Conflict(error.field, str(error))),
+    ((NotPossible, SettleRefused), lambda error: Conflict("", str(error))),
     ((PartnerClosed,), lambda error: NotNow(str(error), CLOSED_FOR)),
     ((SubmitRefused,), lambda error: Refused(error.field, str(error))),
     ((Http404,), lambda error: exceptions.NotFound(str(error))),

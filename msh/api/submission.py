@@ -77,16 +77,17 @@ class Agreements:
 
     def of(self, tpa_id: str, partner: str | None) -> Agreement:
         """The one agreement that is meant, of those looked up. Raises Refused."""
-        found = self._known.get(tpa_id, [])
+        under = self._known.get(tpa_id, [])
+        if not under:
+            raise Refused("tpa_id", f"tpa_id: there is no agreement {cut(tpa_id)}, add it")
         if partner is not None:
-            found = [agreement for agreement in found if agreement.partner.name == partner]
-        match found:
+            under = [agreement for agreement in under if agreement.partner.name == partner]
+        match under:
             case [agreement]:
                 return agreement
             case []:
-                whose = f" with partner {cut(partner)}" if partner else ""
-                text = f"tpa_id: there is no agreement {cut(tpa_id)}{whose}, add it"
-                raise Refused("tpa_id", text)
+                text = f"partner: {cut(str(partner))} has no agreement {tpa_id}: name another one"
+                raise Refused("partner", f"{text}, or add the agreement")
         raise Refused("partner", f"partner: several have an agreement {tpa_id}, say which")
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import uuid
 from collections.abc import Sequence
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -106,12 +107,13 @@ def prepare(
     semantics: str | None = None,
 ) -> NewMessage:
     """What is kept of these. Raises SubmitRefused."""
-    message_id = _checked(message_id or f"{uuid.uuid4()}", "message_id", MESSAGE_ID_LIMIT)
+    given = f"{uuid.uuid4()}" if message_id is None else message_id
+    message_id = _checked(given, "message_id", MESSAGE_ID_LIMIT)
     service_interface = _checked(service_interface, "service_interface", 255)
     action = _checked(action, "action", 255)
     conversation_id = _checked(conversation_id or message_id, "conversation_id", 255)
     ref_to_message_id = _checked(ref_to_message_id, "ref_to_message_id", 255, empty=True)
-    semantics = DeliverySemantics(semantics or agreement.semantics).value
+    semantics = _semantics(semantics or agreement.semantics)
     header = (service_interface, action, conversation_id, ref_to_message_id, semantics)
     payloads = [_named(payload, message_id, n) for n, payload in enumerate(payloads, start=1)]
     boundary = wire.new_boundary()
@@ -174,8 +176,19 @@ def _checked(value: str, name: str, limit: int, *, empty: bool = False) -> str:
     return value
 
 
-def _named(payload: Payload, message_id: str, position: int) -> Payload:
+def _semantics(name: str) -> str:
+    try:
+        return DeliverySemantics(name).value
+    except ValueError:
+        names = ", ".join(semantics.value for semantics in DeliverySemantics)
+        raise SubmitRefused(f"semantics {name!r}: it is one of {names}", "semantics") from None
+
+
+def _named(payload: Any, message_id: str, position: int) -> Payload:
     where = f"payloads[{position}]"
+    if not isinstance(payload, Payload):  # what applications hand over, nobody has checked
+        kind = type(payload).__name__
+        raise SubmitRefused(f"{where}: it is a Payload(content), not {kind}", where)
     _checked(payload.label, f"{where}.label", 255, empty=True)
     _checked(payload.description, f"{where}.description", 1000, empty=True)
     if payload.content_id:

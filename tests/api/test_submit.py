@@ -57,12 +57,22 @@ def test_same_id_with_other_content_is_a_conflict(
     shop.post("messages", order(world, "m-1"))
     answer = shop.post("messages", {**order(world, "m-1"), **changed})
     assert_problem(answer, 409, "m-1", "a MessageId of its own")
+    assert answer.json["field"] == "message_id"
     assert OutboundMessage.objects.count() == 1
 
 
 def test_key_beside_another_message_id(world: World, shop: Application) -> None:
     answer = shop.post("messages", order(world, "m-1"), **{"Idempotency-Key": "m-2"})
     assert_problem(answer, 422, "Idempotency-Key")
+    assert not OutboundMessage.objects.exists()
+
+
+@pytest.mark.parametrize("by_key", [False, True])
+def test_id_that_is_empty(world: World, shop: Application, by_key: bool) -> None:
+    """Sent again, it would be another message."""
+    body = order(world) if by_key else order(world, "")
+    answer = shop.post("messages", body, **{"Idempotency-Key": ""} if by_key else {})
+    assert_problem(answer, 422, "empty")
     assert not OutboundMessage.objects.exists()
 
 
@@ -169,7 +179,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"tpa_id": None}, "tpa_id", "text, not null"),
     ({"tpa_id": "tpa\0"}, "tpa_id", "no agreement"),
     ({"partner": None}, "partner", "text, not null"),
-    ({"partner": "nobody"}, "tpa_id", "with partner nobody"),
+    ({"partner": "nobody"}, "partner", "nobody has no agreement tpa-1"),
     ({"action": ""}, "action", "missing"),
     ({"action": 7}, "action", "text, not int"),
     ({"service_interface": " Orders"}, "service_interface", "white space"),

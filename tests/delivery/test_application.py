@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -69,6 +70,14 @@ def test_the_same_id_is_the_same_message_or_refused() -> None:
         send(world.agreement, "Orders", "New", [Payload(b"<other/>")], message_id="order-1")
     with pytest.raises(SubmitRefused, match="300 characters"):
         send(world.agreement, "Orders", "New", ORDER, message_id="x" * 300)
+    with pytest.raises(SubmitRefused, match="message_id is empty"):
+        send(world.agreement, "Orders", "New", ORDER, message_id="")
+    raw: Any = b"<order/>"
+    with pytest.raises(SubmitRefused, match=r"payloads\[2\]: it is a Payload.*, not bytes"):
+        send(world.agreement, "Orders", "New", [*ORDER, raw])
+    sometimes: Any = "Sometimes"
+    with pytest.raises(SubmitRefused, match="semantics 'Sometimes': it is one of Once"):
+        send(world.agreement, "Orders", "New", ORDER, semantics=sometimes)
     assert OutboundMessage.objects.count() == 1
 
 

@@ -225,6 +225,7 @@ def test_the_same_message_id_with_other_content_is_refused() -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
+        ({"message_id": ""}, "message_id is empty"),
         ({"message_id": "x" * 256}, "message_id has 256 characters: at most 255"),
         ({"conversation_id": "two\nlines"}, "conversation_id .* control characters"),
     ],

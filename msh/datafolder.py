@@ -38,7 +38,7 @@ def load_from_arguments(arguments: Sequence[str]) -> None:
         settings |= read(folder, SERVERS)
         if "DATABASE_URL" not in os.environ | settings:
             raise NotRunning(f"No MSH runs in {named}: start it with manage.py up --data {named}")
-    os.environ.update(settings if chosen and not starts else settings | os.environ)
+    os.environ |= settings if chosen and not starts else settings | os.environ
 
 
 def read(folder: Path, file: str) -> dict[str, str]:

@@ -170,7 +170,8 @@ def _words(response: aiohttp.ClientResponse, start: bytes) -> str:
     is_text = kind.startswith("text/") or kind.endswith(("json", "xml"))
     if response.status < 400 or not is_text or "Content-Encoding" in response.headers:
         return ""
-    return one_line(start.decode(errors="replace"), WORDS_LIMIT)
+    words = one_line(start.decode(errors="replace"), WORDS_LIMIT)
+    return "" if words == response.reason else words  # many servers say both times the same
 
 
 async def _finish(response: aiohttp.ClientResponse, expires: float) -> bytes:

@@ -132,6 +132,14 @@ def test_other_bodies_are_not(
     assert detail.endswith(reason)
 
 
+def test_words_that_are_the_reason_phrase_are_told_once(carry: Carry, peer: Peer) -> None:
+    peer.script(status(503))
+    detail = result_of(carry()).detail
+    _, phrase = detail.split(" ", 1)
+    peer.script(status(503, body=f"{phrase}\n".encode()))
+    assert result_of(carry()).detail == detail
+
+
 def test_the_words_that_came_are_kept_though_the_body_never_ends(carry: Carry, peer: Peer) -> None:
     peer.script(status(503, body=b"closed", headers={"Content-Length": "7"}))
     assert result_of(carry(deadline=0.5)).detail.endswith(": closed")

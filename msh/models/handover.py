@@ -21,8 +21,7 @@ def _size_of(message: str) -> str:
 # The head of a pair's undelivered messages. One with a delivery is not new: a failed head stays
 # head (001-23), whatever waits behind it.
 _HEADS = f"""
-    SELECT head.id AS message_key, link.id AS link_id, link.partner_id, consumer.id AS consumer_id,
-           ({_size_of("head.id")}) AS size
+    SELECT head.id AS message_key, link.id AS link_id, link.partner_id, consumer.id AS consumer_id
     FROM msh_inboundlink link
     JOIN partners_partner partner ON partner.id = link.partner_id AND partner.delivers
     CROSS JOIN LATERAL (
@@ -32,10 +31,13 @@ _HEADS = f"""
 """
 _IS_NEW = "NOT EXISTS (SELECT FROM msh_delivery WHERE message_id = head.id)"
 
-FIND_NEW = f"""{_HEADS}
-    WHERE link.id <> ALL(%s) AND consumer.enabled AND consumer.kind = ANY(%s)
-      AND consumer.id <> ALL(%s) AND {_IS_NEW}
-    ORDER BY head.id LIMIT %s
+FIND_NEW = f"""
+    SELECT new.*, ({_size_of("new.message_key")}) AS size
+    FROM ({_HEADS}
+        WHERE link.id <> ALL(%s) AND consumer.enabled AND consumer.kind = ANY(%s)
+          AND consumer.id <> ALL(%s) AND {_IS_NEW}
+        ORDER BY head.id LIMIT %s) new
+    ORDER BY new.message_key
 """
 FIND_NEW_OF_LINK = f"{_HEADS} WHERE link.id = %s AND consumer.enabled AND {_IS_NEW}"
 FIND_NEW_OF_CONSUMER = f"""{_HEADS}

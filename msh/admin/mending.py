@@ -30,7 +30,7 @@ class VerdictForm(ReasonForm):
 
 def verdicts_on(message: OutboundMessage) -> list[tuple[str, str]]:
     """Those that may be true of it. Of a mail nobody proves that it was not received (D18)."""
-    by_mail = message.link.partner.destination.startswith("mailto:")
+    by_mail = message.link.partner.is_reached_by_mail
     return [v for v in VERDICTS if not (by_mail and v[0] == Verdict.NOT_RECEIVED)]
 
 

@@ -98,7 +98,7 @@ def _nothing_sent(message: OutboundMessage) -> bool:
         Trace(ended_at is not None, body_sent)
         for ended_at, body_sent in message.attempts.values_list("ended_at", "body_sent")
     ]
-    by_mail = message.link.partner.destination.startswith("mailto:")
+    by_mail = message.link.partner.is_reached_by_mail
     return nothing_was_sent(traces, by_mail=by_mail)
 
 
@@ -107,7 +107,7 @@ def _partner_lacks(message: OutboundMessage, attempt: int, answer: _Answer | Non
     attempt, the latest, is none that it had not seen then."""
     if answer is None or answer.attempt != attempt:
         return False
-    by_mail = message.link.partner.destination.startswith("mailto:")
+    by_mail = message.link.partner.is_reached_by_mail
     return answer.status.has(message.message_id) is False and not by_mail
 
 
@@ -139,7 +139,7 @@ def _why_not(message: OutboundMessage) -> str:
 
 
 def _why_no_word(message: OutboundMessage) -> str:
-    if message.link.partner.destination.startswith("mailto:"):
+    if message.link.partner.is_reached_by_mail:
         return "a mail may still arrive: ask the partner's operator"
     if under_way(message.link):
         return "it is under way: suspend the link, wait for the attempt's end and try again"

@@ -25,7 +25,7 @@ class MshCommand(BaseCommand):
         try:
             return super().execute(*args, **options)
         except OperationalError as error:
-            told = str(error).strip().splitlines()[0]
+            told = str(error).strip().partition("\n")[0]
             raise CommandError(
                 f"The database of the MSH cannot be used: {told}. Name the MSH by --data FOLDER,"
                 " MSH_DATA or DATABASE_URL."

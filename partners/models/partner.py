@@ -251,6 +251,10 @@ class Partner(models.Model):
         return self.address or self.uri
 
     @property
+    def is_reached_by_mail(self) -> bool:
+        return self.destination.startswith("mailto:")
+
+    @property
     def error_destination(self) -> str:
         """Where Error Messages are carried (D34)."""
         return self.error_address or self.destination

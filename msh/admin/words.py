@@ -111,6 +111,18 @@ CAUSES: dict[str, Cause] = {
         "Look at the route of its To party and at the agreement with the partner it leads to. What"
         " was stored is tried again by itself; what was refused, its sender has to resume.",
     ),
+    IncidentKind.PROCESSING_FAILED: Cause(
+        "A message or a signal could not be processed",
+        "The detail names the error: a row that cannot be read, or a defect of this MSH, whose log"
+        " has the traceback. Nothing else is held up by it. When it is mended, resume the link, or"
+        " cancel the message.",
+    ),
+    IncidentKind.RETENTION_TOO_SHORT: Cause(
+        "MessageIds of a partner are kept for longer than is configured",
+        "A copy may come for so long under its agreement that MSH_KEEP_MESSAGES is too short: only"
+        " its MessageIds are kept for longer, all else goes when it is time. Set it higher, or"
+        " shorten the agreement's retries: it is resolved by itself in the next night.",
+    ),
 }
 
 

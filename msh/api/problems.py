@@ -18,8 +18,6 @@ from msh.flows.operate import NotPossible
 from msh.flows.pull import SettleRefused
 from msh.flows.submit import MessageIdReused, PartnerClosed, SubmitRefused
 
-from .unread import throw_away
-
 logger = logging.getLogger(__name__)
 
 RETRY_AFTER = 5  # seconds
@@ -114,7 +112,6 @@ def handler(error: Exception, context: dict[str, Any]) -> Response:
 @csrf_exempt
 def not_found(request: HttpRequest) -> JsonResponse:
     """An address that is none of ours, below `/api/`."""
-    throw_away(request)
     text = f"{request.path} is no address of this API: see /api/docs"
     return JsonResponse(_document(404, text), status=404, content_type=ProblemRenderer.media_type)
 

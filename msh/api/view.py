@@ -1,11 +1,9 @@
 """What every view of the API shares."""
 
-from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
-from django.http import HttpRequest, HttpResponse
-from django.http.response import HttpResponseBase
+from django.http import HttpResponse
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.views import APIView
@@ -17,7 +15,6 @@ from msh.models import Scope
 from .access import HasScope, TokenAuthentication, TokenThrottle
 from .negotiation import OneAnswer
 from .problems import LengthRequired, TooLarge, handler
-from .unread import throw_away
 
 SMALL = 64 * 1024  # bytes
 
@@ -44,12 +41,6 @@ class ApiView(APIView):
         if length > self.body_limit():
             raise TooLarge("", f"A request has at most {self.body_limit()} bytes here.")
         memory.take(length)
-
-    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        response = super().dispatch(request, *args, **kwargs)
-        if response.status_code >= HTTPStatus.BAD_REQUEST:
-            throw_away(request)
-        return response
 
     def get_exception_handler(self) -> Any:
         return handler

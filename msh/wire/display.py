@@ -1,6 +1,8 @@
 """Foreign bytes as text that a person can read. What is shown is not what is stored: see there."""
 
 import codecs
+from encodings import normalize_encoding
+from encodings.aliases import aliases
 
 from lxml import etree
 
@@ -9,17 +11,39 @@ from .document import MARKUP_LIMIT, hardened, too_deep
 
 _PARSER = hardened(drops_remarks=False)
 
+_CHARSETS = frozenset(
+    {
+        *("ascii", "utf_8", "utf_8_sig", "utf_16", "utf_16_be", "utf_16_le"),
+        *("utf_32", "utf_32_be", "utf_32_le", "latin_1"),
+        *(f"iso8859_{part}" for part in range(1, 17) if part != 12),
+        *(f"cp{page}" for page in (437, 850, 852, 858, 866, 874, *range(1250, 1259))),
+        *("koi8_r", "koi8_u", "mac_roman", "tis_620"),
+        *("shift_jis", "cp932", "euc_jp", "iso2022_jp", "gb2312", "gbk", "gb18030"),
+        *("big5", "big5hkscs", "euc_kr", "cp949"),
+    }
+)
+"""Python's names of codecs that give at most a character for each byte, in linear time. Others
+unpack without a limit (bz2) or need time in the square of the length (punycode)."""
+
 
 def as_text(content_type: str, content: bytes, limit: int) -> str | None:
     """The first `limit` bytes in the charset that the content type names, UTF-8 without; None if
-    they are no text in it."""
-    charset = mime.media_type(content_type).parameters.get("charset", "utf-8")
+    they are no text in it, or it is none that is decoded here."""
+    charset = _codec(mime.media_type(content_type).parameters.get("charset", "utf-8"))
+    if charset not in _CHARSETS:
+        return None
     try:
         decoder = codecs.getincrementaldecoder(charset)()
         text = decoder.decode(content[:limit], final=len(content) <= limit)
-    except (LookupError, ValueError):  # no such charset; UnicodeDecodeError
+    except UnicodeDecodeError:
         return None
-    return None if not isinstance(text, str) or "\0" in text else text
+    return None if "\0" in text else text
+
+
+def _codec(charset: str) -> str:
+    """What Python calls a charset, without importing a codec by a foreign name."""
+    name = normalize_encoding(charset).lower()
+    return aliases.get(name, name)
 
 
 def indented(content: bytes) -> str | None:

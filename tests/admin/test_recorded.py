@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group, Permission, User
 from django.db import DatabaseError, connection, transaction
 from django.test import Client
 from django.urls import reverse
@@ -97,6 +97,7 @@ def test_rows_are_removed_one_by_one_with_a_reason(administrator: Client) -> Non
 
 def test_a_consumer_a_token_and_a_role_are_recorded(administrator: Client) -> None:
     user = User.objects.create_user("kim", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename="submit_outboundmessage"))
     consumer = {
         "name": "orders", "enabled": "on", "kind": "pull", "history": "on", "lease": 60,
         "attempts": 3, "retry_interval": 60, "on_failure": "block", "reason": WHY,
@@ -105,6 +106,7 @@ def test_a_consumer_a_token_and_a_role_are_recorded(administrator: Client) -> No
     role = Group.objects.get(name="Operator")
     member = {
         "username": "kim", "is_active": "on", "groups": [role.pk],
+        "user_permissions": [one.pk for one in user.user_permissions.all()],
         "date_joined_0": "2026-11-21", "date_joined_1": "12:00:00", "reason": WHY,
     }  # fmt: skip
 

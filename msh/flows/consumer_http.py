@@ -4,11 +4,10 @@ The order is that of 004-02: the history says processing (committed), the POST, 
 how it ended (committed at once), then the message leaves the order of its pair.
 """
 
+import logging
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import quote
 
 from django.conf import settings
 from django.db import transaction
@@ -17,26 +16,27 @@ from msh import wire
 from msh.faults import CrashPoint, reach
 from msh.flows.advance import Consumers, Handover
 from msh.flows.advance import delivery as deliveries
+from msh.flows.application import reason_of, restore_connection, words_of
 from msh.models import InboundMessage, InboundPayload
+from msh.protocol.attempt import AttemptResult
 from msh.protocol.delivery import event_of_answer
 from msh.protocol.delivery_events import (
-    AttemptFailed,
     DeliveryEvent,
     DeliveryState,
     OutcomeKept,
+    OutcomeLost,
 )
 from msh.protocol.message import Payload
-from msh.transport.carrier import Finished
 from msh.transport.job import CONSUMER_CRASH_POINTS, Job
 from partners.secrecy import SecretUnreadableError
+
+logger = logging.getLogger(__name__)
 
 HEADER_LIMIT = 4000
 """Characters of a header's value: every MessageId has room, percent-encoded too. A longer value is
 left out rather than cut (002-11)."""
 BEGIN_SHARE, END_SHARE = 0.1, 0.8
 """Shares of the lease after which a POST is not begun any more, and after which it has ended."""
-
-_NOT_SENT = "not sent: this process was stopped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,25 +56,24 @@ def jobs_of(claimed: Iterable[Handover]) -> tuple[list[Job], list[tuple[Posted, 
         try:
             jobs.append(_job(handover, posted))
         except (SecretUnreadableError, ValueError) as problem:
-            unsendable.append((posted, str(problem)))
+            unsendable.append((posted, words_of(problem)))
+        except Exception as error:
+            logger.exception("delivery %d cannot be sent", handover.key)
+            restore_connection()
+            unsendable.append((posted, reason_of(error)))
     return jobs, unsendable
 
 
-def record(ended: Iterable[Finished]) -> None:
-    """Write how POSTs ended."""
-    consumers = Consumers()
-    for one in ended:
-        posted: Any = one.job.key
-        if one.result is None:
-            end(posted, AttemptFailed(posted.attempt, _NOT_SENT), consumers)
-            continue
-        result = one.result
-        end(
-            posted,
-            event_of_answer(posted.attempt, result.status, result.detail),
-            consumers,
-            external_id=result.external_id,
-        )
+def record(posted: Posted, result: AttemptResult, consumers: Consumers) -> None:
+    """Write how a POST ended."""
+    event = event_of_answer(posted.attempt, result.status, result.detail)
+    end(posted, event, consumers, external_id=result.external_id)
+
+
+def give_up(posted: Posted, error: str, consumers: Consumers) -> None:
+    """A POST has ended, and how could not be written because of `error`."""
+    reason = f"attempt {posted.attempt} ended, its outcome could not be recorded: {error}"
+    end(posted, OutcomeLost(posted.attempt, reason), consumers)
 
 
 def end(
@@ -104,7 +103,7 @@ def _job(handover: Handover, posted: Posted) -> Job:
     message = InboundMessage.objects.select_related("link__partner", "agreement").get(
         pk=handover.message_key
     )
-    content_type, body = _body(message)
+    content_type, body, native_type = _body(message)
     return Job(
         key=posted,
         partner_id=consumer.pk,
@@ -115,24 +114,28 @@ def _job(handover: Handover, posted: Posted) -> Job:
         deadline=min(settings.MSH_HTTP_DEADLINE, END_SHARE * consumer.lease),
         not_after=time.monotonic() + BEGIN_SHARE * consumer.lease,
         crash_points=CONSUMER_CRASH_POINTS,
-        headers=tuple(_headers(message, posted.attempt)),
+        headers=(*_headers(message, posted.attempt), *native_type),
     )
 
 
-def _body(message: InboundMessage) -> tuple[str, bytes]:
-    """One payload is the body. None is an empty body, several are a multipart/mixed one."""
+def _body(message: InboundMessage) -> tuple[str, bytes, tuple[tuple[str, str], ...]]:
+    """Content-Type and body: one payload as it is, none an empty body, several a multipart/mixed
+    one; and the header with the Content-Type as it came, if it is another."""
     parts = list(InboundPayload.objects.filter(message=message))
     if not parts:
-        return "", b""
+        return "", b"", ()
     if len(parts) == 1:
-        return parts[0].content_type, bytes(parts[0].content)
+        came, content = parts[0].content_type, bytes(parts[0].content)
+        as_sent = wire.ascii_type(came)
+        header = (wire.NATIVE_TYPE, wire.percent_encoded(came))
+        return as_sent, content, () if as_sent == came else (header,)
     boundary = wire.new_boundary()
-    payloads = [
+    payloads = (
         Payload(bytes(part.content), part.content_type, part.content_id, part.label)
         for part in parts
-    ]
-    body = b"".join(wire.compose_parts(payloads, boundary))
-    return f'multipart/mixed; boundary="{boundary}"', body
+    )
+    body = wire.compose_mixed(payloads, boundary)
+    return f'multipart/mixed; boundary="{boundary}"', body, ()
 
 
 def _headers(message: InboundMessage, attempt: int) -> Iterable[tuple[str, str]]:
@@ -151,13 +154,6 @@ def _headers(message: InboundMessage, attempt: int) -> Iterable[tuple[str, str]]
         "X-MSH-Attempt": str(attempt),
     }
     for name, value in fields.items():
-        safe = in_header(value)
+        safe = wire.percent_encoded(value)
         if 0 < len(safe) <= HEADER_LIMIT:
             yield name, safe
-
-
-def in_header(value: str) -> str:
-    """Printable ASCII as it is; else percent-encoded UTF-8, every % of it too."""
-    if value.isascii() and value.isprintable() and value == value.strip():
-        return value
-    return quote(value, safe=" !#$&'()*+,/:;=?@[]{}|~^`<>\"\\")

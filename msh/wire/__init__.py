@@ -3,6 +3,7 @@
 from .display import as_text, indented
 from .mail import in_lines, package_of
 from .mime import new_boundary, part_content
+from .mixed import NATIVE_TYPE, ascii_type, compose_mixed, percent_encoded
 from .trp.envelope import (
     HEADER_LIMIT,
     check_names,
@@ -18,9 +19,12 @@ from .trp.fields import locate
 
 __all__ = [
     "HEADER_LIMIT",
+    "NATIVE_TYPE",
     "as_text",
+    "ascii_type",
     "check_names",
     "compose_head",
+    "compose_mixed",
     "compose_parts",
     "compose_routed_head",
     "compose_signal",
@@ -33,4 +37,5 @@ __all__ = [
     "package_of",
     "parse",
     "part_content",
+    "percent_encoded",
 ]

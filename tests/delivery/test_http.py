@@ -1,17 +1,19 @@
 """Consumers over HTTP: the history is written before and after, in the order of 004-02."""
 
 from collections.abc import Iterator
+from email.parser import BytesParser
+from email.policy import HTTP as HTTP_POLICY
 from urllib.parse import unquote
 
 import pytest
 
+from msh import wire
 from msh.flows import consumer_http
 from msh.flows.advance import Actor, Consumers
-from msh.flows.consumer_http import in_header
 from msh.flows.decide import decide
 from msh.flows.room import BYTES_AT_ONCE, LARGE
 from msh.flows.submit import submit
-from msh.models import ConsumerKind, Delivery, History, Incident
+from msh.models import ConsumerKind, Delivery, History, InboundPayload, Incident
 from msh.protocol.delivery_events import (
     AttemptFailed,
     AttemptSucceeded,
@@ -325,7 +327,7 @@ def test_bulk_decisions_are_refused_one_by_one() -> None:
     ],
 )
 def test_header_values_cannot_break_out(value: str, sent: str) -> None:
-    assert in_header(value) == sent
+    assert wire.percent_encoded(value) == sent
 
 
 @pytest.mark.requirement("002-11", "004-11")
@@ -339,6 +341,51 @@ def test_the_longest_id_travels_whole() -> None:
     job = desk.answer(200, external_id="x" * 300)
     assert unquote(dict(job.headers)["Idempotency-Key"]) == message.message_id
     assert Delivery.objects.get().external_id == "x" * 300
+
+
+ODD = 'application/pdf; name="Bestell\u00fcbersicht.pdf"'
+ODD_IN_ASCII = "application/pdf; name*=UTF-8''Bestell%C3%BCbersicht.pdf"
+
+
+def test_payloads_with_odd_names_are_posted_in_ascii_names() -> None:
+    """The partner's message was accepted with them, so it has to reach the consumer."""
+    consumer(HTTP)
+    world = make_world()
+    payloads = [Payload(b"<a/>", content_id="a@x"), Payload(b"\x00\xff", "image/png", "b@x")]
+    submit(world.agreement, "Orders", "New", payloads)
+    world.settle()
+    InboundPayload.objects.filter(position=1).update(
+        content_type=ODD, content_id="gr\u00fc\u00df <1>"
+    )
+    InboundPayload.objects.filter(position=2).update(content_type="nonsense", content_id="x" * 900)
+    desk = Desk()
+    desk.look()
+
+    job = desk.take_job()
+
+    head = f"Content-Type: {job.content_type}\r\n\r\n".encode()
+    one, two = BytesParser(policy=HTTP_POLICY).parsebytes(head + job.body).iter_parts()
+    assert one["Content-Type"].params["name"] == "Bestell\u00fcbersicht.pdf"
+    assert one["Content-ID"] == "<gr%C3%BC%C3%9F%20%3C1%3E>"
+    assert unquote(one["X-MSH-Content-Type"]) == ODD
+    assert one.get_payload(decode=True) == b"<a/>"
+    assert two["Content-Type"] == "application/octet-stream"
+    assert two["X-MSH-Content-Type"] == "nonsense"
+    assert two["Content-ID"] == f"<{'x' * 900}>"
+    assert b"\x00\xff" in job.body
+
+
+def test_one_payload_with_an_odd_type_is_posted_under_an_ascii_one() -> None:
+    consumer(HTTP)
+    receive(make_world())
+    InboundPayload.objects.update(content_type=ODD)
+    desk = Desk()
+    desk.look()
+
+    job = desk.take_job()
+
+    assert (job.content_type, job.body) == (ODD_IN_ASCII, b"<order/>")
+    assert unquote(dict(job.headers)["X-MSH-Content-Type"]) == ODD
 
 
 def test_a_look_claims_no_more_than_there_is_room_for() -> None:

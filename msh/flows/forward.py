@@ -5,6 +5,7 @@ header document gets one more RoutingHeader, with a number of the onward pair.
 """
 
 import logging
+import threading
 from datetime import timedelta
 
 from django.db import transaction
@@ -12,7 +13,7 @@ from django.utils import timezone
 
 from msh import wire
 from msh.faults import CrashPoint, reach
-from msh.flows import advance
+from msh.flows import advance, store
 from msh.flows.nudge import Nudge, nudge
 from msh.models import InboundMessage, InboundPayload, OutboundMessage
 from msh.protocol.message import Payload
@@ -21,6 +22,9 @@ logger = logging.getLogger(__name__)
 
 BATCH = 50
 RETRY_IN = timedelta(seconds=30)
+
+_running = threading.Lock()
+_asked = threading.Event()
 
 
 def forward() -> int:
@@ -31,21 +35,55 @@ def forward() -> int:
     return sent_on
 
 
+def run() -> None:
+    """Send on until nothing is due. One thread of a process: another caller only asks it to look
+    once more."""
+    _asked.set()
+    if not _running.acquire(blocking=False):
+        return
+    try:
+        while _asked.is_set():
+            _asked.clear()
+            while forward():
+                pass
+    finally:
+        _running.release()
+
+
 def _forward_one(due: advance.Due) -> bool:
-    with transaction.atomic():
-        message = advance.lock_routed(due)
-        if message is None:
-            return False
-        try:
-            with transaction.atomic():
-                _send_on(due, message)
-        except ValueError as problem:
-            logger.warning("%s cannot be sent on: %s", message.message_id, problem)
-            advance.send_on_failed(due, message, str(problem), RETRY_IN)
-            return False
-        reach(CrashPoint.FORWARD_BEFORE_COMMIT)
+    """False if it was not sent on. Whatever that raises, the other pairs go on."""
+    try:
+        with transaction.atomic():
+            message = advance.lock_routed(due)
+            if message is None:
+                return False
+            _send_on(due, message)
+            reach(CrashPoint.FORWARD_BEFORE_COMMIT)
+    except ValueError as problem:
+        _note_failure(due, str(problem))
+        return False
+    except Exception as problem:
+        if store.is_gone(problem):
+            raise
+        logger.exception("message %d cannot be sent on", due.key)
+        if store.is_lasting(problem):
+            _note_failure(due, advance.describe(problem))
+        return False
     reach(CrashPoint.FORWARD_AFTER_COMMIT)
     return True
+
+
+def _note_failure(due: advance.Due, why: str) -> None:
+    logger.warning("message %d cannot be sent on: %s", due.key, why)
+    try:
+        with transaction.atomic():
+            message = advance.lock_routed(due)
+            if message is not None:
+                advance.send_on_failed(due, message, advance.one_line(why), RETRY_IN)
+    except Exception as problem:
+        if store.is_gone(problem):
+            raise
+        logger.exception("that message %d cannot be sent on could not be noted", due.key)
 
 
 def _send_on(due: advance.Due, message: InboundMessage) -> None:

@@ -8,6 +8,8 @@ from msh.protocol.message import MESSAGE_ID_LIMIT
 from msh.protocol.resynchronisation import LinkStatus
 from msh.protocol.sequence import FIRST, LAST
 
+from .text import has_control
+
 CONTENT_TYPE = "application/json"
 
 
@@ -35,7 +37,7 @@ def read(document: bytes) -> LinkStatus:
     """Raises Unreadable, naming what is wrong."""
     try:
         whole = json.loads(document)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Unreadable(
             "the link status is not JSON: does an MSH of this product answer?"
         ) from None
@@ -54,7 +56,7 @@ def read(document: bytes) -> LinkStatus:
 def _withheld(whole: dict[str, Any]) -> tuple[str, ...]:
     """Absent where the MSH that answers routes nothing."""
     names = whole.get("withheld", [])
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+    if not isinstance(names, list) or not all(_is_text(name) for name in names):
         raise Unreadable("the link status has a withheld that is no list of MessageIds")
     return tuple(names)
 
@@ -77,6 +79,11 @@ def _number(holder: dict[str, Any], name: str) -> int | None:
 
 def _text(holder: dict[str, Any], name: str) -> str:
     value = holder.get(name) or ""
-    if not isinstance(value, str) or len(value) > MESSAGE_ID_LIMIT:
+    if not _is_text(value) or len(value) > MESSAGE_ID_LIMIT:
         raise Unreadable(f"the link status has a {name} that is no MessageId")
-    return value
+    return str(value)
+
+
+def _is_text(value: Any) -> bool:
+    """Whether it is text that can be stored: JSON can name a NUL and half a character."""
+    return isinstance(value, str) and not has_control(value)

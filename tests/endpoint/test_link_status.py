@@ -1,6 +1,10 @@
 """The link-status enquiry: what a partner is told of its own pair, and nobody else (D43)."""
 
 import json
+import time
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 import pytest
 
@@ -54,6 +58,37 @@ def test_the_last_number_and_message_id_and_what_is_known_are_told(
 def test_many_messages_are_asked_about_in_several_enquiries(itself: Partner) -> None:
     ids = [f"{number}-{'x' * 200}" for number in range(3 * ASKED_AT_ONCE + 1)]
     assert enquire(itself, ids).known == dict.fromkeys(ids, False)
+
+
+class _Slow(BaseHTTPRequestHandler):
+    """A partner that takes its time for each question."""
+
+    def do_GET(self) -> None:
+        time.sleep(0.4)
+        body = b'{"accepted": {}, "sending": {"next_number": 1}, "known": {}, "withheld": []}'
+        with suppress(OSError):
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_all_questions_together_have_one_deadline(
+    itself: Partner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person waits for them, in a thread of the web process."""
+    monkeypatch.setattr("msh.flows.link_status.DEADLINE", 1.0)
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Slow) as slow:
+        Thread(target=slow.serve_forever, daemon=True).start()
+        itself.address = f"http://127.0.0.1:{slow.server_port}/ebxml/"
+        try:
+            with pytest.raises(NoStatus, match="no answer within 1 s"):
+                enquire(itself, [str(number) for number in range(20 * ASKED_AT_ONCE)])
+        finally:
+            slow.shutdown()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """A router between two MSHs: what it stores, acknowledges, sends on and refuses (000 §4.1, D20)."""
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 from django.db import transaction
 
 from msh import wire
-from msh.flows import operate, resynchronise
+from msh.flows import advance, forward, operate, resynchronise
 from msh.flows.advance import Actor, Lanes, Switch, owe_error
 from msh.flows.link_status import status_for
 from msh.models import (
@@ -26,8 +27,10 @@ from msh.protocol.message import Field, ReceivedMessage
 from msh.protocol.routing import HOP_LIMIT, RouteMode
 from msh.protocol.vocabulary import DeliverySemantics, ErrorCode
 from msh.transport.job import Job
+from msh.wire.document import MARKUP_LIMIT
 from partners.models import Agreement, Partner, Route
 
+from . import byhand
 from .chain import Chain, make_chain
 from .world import LOST
 
@@ -364,6 +367,72 @@ def test_a_message_of_one_hop_less_is_sent_on() -> None:
     assert len(chain.stored_at(chain.from_r)) == 1
 
 
+def with_extra(chain: Chain, extra: Callable[[bytes], str]) -> Job:
+    """The message with something more at the end of its header document."""
+    chain.submit()
+    job = one(chain.look())
+    markup = extra(read(job).header_document).encode()
+    end = job.body.index(b"</ebXMLHeader>")
+    return replace(job, body=job.body[:end] + markup + job.body[end:])
+
+
+def nearly_too_large(header_document: bytes) -> str:
+    return f"<!--{' ' * (wire.HEADER_LIMIT - len(header_document) - 200)}-->"
+
+
+def nearly_too_many_marks(header_document: bytes) -> str:
+    return "<a/>" * (MARKUP_LIMIT - header_document.count(b"<") - header_document.count(b"="))
+
+
+@pytest.mark.parametrize("mode", RouteMode)
+@pytest.mark.parametrize("extra", [nearly_too_large, nearly_too_many_marks])
+def test_a_message_that_the_next_msh_could_not_read_is_refused_at_receipt(
+    mode: RouteMode, extra: Callable[[bytes], str]
+) -> None:
+    """Else the first of them would suspend the lane onward, of all senders."""
+    chain = make_chain(mode)
+
+    chain.carry(with_extra(chain, extra))
+    chain.settle()
+
+    assert chain.stored_at(chain.from_a) == []
+    incident = Incident.objects.get(partner=chain.from_a)
+    assert (incident.kind, incident.resolved_at) == ("route_failed", None)
+    assert "the header document" in incident.detail
+    assert Signal.objects.get(link__partner=chain.from_a).code == "DeliveryFailure"
+    assert not OutboundMessage.objects.filter(link__partner=chain.at_r).exists()
+
+
+def test_whatever_a_trial_of_sending_on_raises_is_refused_at_receipt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    chain = make_chain()
+    chain.submit()
+    job = one(chain.look())
+
+    def raising(*given: object, **named: object) -> bytes:
+        raise RuntimeError("what nobody\nhas thought of")
+
+    monkeypatch.setattr(wire, "compose_routed_head", raising)
+    answer = chain.hand_over(job)
+
+    assert answer.reason == "cannot be sent on: RuntimeError: what nobody has thought of"
+    assert chain.stored_at(chain.from_a) == []
+    assert chain.owed_to(chain.from_a) == [FAILURE]
+
+
+@pytest.mark.parametrize("markup", ["<\U00010000/>", "<a\u0220/>", "<\u1e9e/>"])
+def test_whatever_name_an_unknown_element_has_the_message_is_sent_on(markup: str) -> None:
+    chain = make_chain()
+    job = with_extra(chain, lambda _: markup)
+
+    chain.carry(job)
+    onward = to(chain.settle(), chain.at_r)
+
+    assert len(chain.stored_at(chain.from_r)) == 1
+    assert markup.encode() in read(one(onward)).header_document
+
+
 def test_a_message_that_we_sent_on_before_is_a_loop() -> None:
 
     chain = make_chain()
@@ -433,3 +502,55 @@ def test_a_partner_closed_to_applications_is_still_sent_what_comes_from_others()
     chain.settle()
 
     assert chain.stored_at(chain.from_r) == [message.message_id]
+
+
+def test_a_message_that_cannot_be_sent_on_stops_no_other_pair(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broken, other = make_chain(), make_chain()
+    for chain in (broken, other):
+        chain.submit()
+    for job in byhand.look():
+        (broken if job.partner_id == broken.at_a.pk else other).carry(job)
+    for job in byhand.look():  # the Acks to A
+        (broken if job.partner_id == broken.from_a.pk else other).carry(job)
+    way_onward = advance.way_onward
+
+    def raising(agreement: Agreement) -> Any:
+        if agreement.partner_id == broken.from_a.pk:
+            raise RuntimeError("what nobody has thought of")
+        return way_onward(agreement)
+
+    monkeypatch.setattr(advance, "way_onward", raising)
+    forward.run()
+
+    assert OutboundMessage.objects.filter(link__partner=other.at_r).count() == 1
+    held = InboundMessage.objects.get(link__partner=broken.from_a)
+    assert (held.state, held.forward_failures) == ("routed", 1)
+    assert held.forward_error == "RuntimeError: what nobody has thought of"
+    incident = Incident.objects.get()
+    assert (incident.partner, incident.kind) == (broken.from_a, "route_failed")
+
+
+def test_one_thread_of_a_process_sends_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under a steady stream each sweep would else keep one thread more of the worker."""
+    looks: list[str] = []
+    inside, release = threading.Event(), threading.Event()
+
+    def look(_: int) -> list[advance.Due]:
+        looks.append(threading.current_thread().name)
+        inside.set()
+        release.wait(30)
+        return []
+
+    monkeypatch.setattr(advance, "due_forwards", look)
+    first = threading.Thread(target=forward.run, name="first")
+    first.start()
+    inside.wait(30)
+    second = threading.Thread(target=forward.run, name="second")
+    second.start()
+    second.join(30)
+    assert not second.is_alive()
+    release.set()
+    first.join(30)
+    assert looks == ["first", "first"], "what the second has asked for is looked for"

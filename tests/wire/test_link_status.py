@@ -35,6 +35,8 @@ def bent(**changes: Any) -> bytes:
     [
         (b"<html>", "not JSON"),
         (b"\xff", "not JSON"),
+        (b"[" * 60_000, "not JSON"),
+        (b'{"a":' * 10_000, "not JSON"),
         (b"[]", "no object 'accepted'"),
         (bent(known=[]), "no object 'known'"),
         (bent(withheld={}), "withheld that is no list"),
@@ -45,6 +47,9 @@ def bent(**changes: Any) -> bytes:
         (bent(sending__next_number="7"), "next_number that is no"),
         (bent(accepted__message_id="x" * 256), "message_id that is no MessageId"),
         (bent(accepted__message_id=5), "message_id that is no MessageId"),
+        (bent(accepted__message_id="a\0b"), "message_id that is no MessageId"),
+        (bent(sending__in_flight_message_id="\ud800"), "message_id that is no MessageId"),
+        (bent(withheld=["\ud800"]), "withheld that is no list"),
     ],
 )
 def test_what_cannot_be_used_is_refused_by_name(document: bytes, what: str) -> None:

@@ -1,9 +1,11 @@
 """Messages for parties behind another MSH: from stored to sent on (000 §4.1)."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.db import DatabaseError, transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
@@ -16,31 +18,42 @@ from msh.models import (
     OutboundMessage,
     hot,
 )
-from msh.protocol import routing
+from msh.protocol import routing, sequence
 from msh.protocol.effects import IncidentKind
 from msh.protocol.lane import LaneState
 from msh.protocol.message import Header, Payload, ReceivedMessage
+from msh.protocol.message import Route as RoutingHeader
 from msh.protocol.routing import Onward, RouteMode
-from partners.models import Agreement, Route
+from partners.models import Agreement, Partner, Route, our_identity
 
+from .isolated import describe
 from .outbound import submitted, use_outbound_link
+
+logger = logging.getLogger(__name__)
 
 SEND_ON = "UPDATE msh_inboundmessage SET state = %s WHERE link_id = %s AND message_id = %s"
 
 # The head of each pair's messages to be sent on; in `hop` once its Ack was carried, or is owed no
 # more because the partner did not take it in time (000 §4.1.1). BestEffort: nothing is owed.
+# Pairs that have such messages are read by leaps from one to the next.
 _DUE = """
-    SELECT head.id, link.partner_id
-    FROM msh_inboundlink link
-    CROSS JOIN LATERAL (
-        SELECT id, message_id, state, forward_due FROM msh_inboundmessage
-        WHERE link_id = link.id AND state IN ('routed', 'withheld') ORDER BY id LIMIT 1) head
+    WITH RECURSIVE head (link_id, id, message_id, state, forward_due) AS (
+        (SELECT link_id, id, message_id, state, forward_due FROM msh_inboundmessage
+         WHERE state IN ('routed', 'withheld') ORDER BY link_id, id LIMIT 1)
+        UNION ALL
+        SELECT next.* FROM head CROSS JOIN LATERAL (
+            SELECT link_id, id, message_id, state, forward_due FROM msh_inboundmessage
+            WHERE state IN ('routed', 'withheld') AND link_id > head.link_id
+            ORDER BY link_id, id LIMIT 1) next)
+    SELECT head.id, (SELECT partner_id FROM msh_inboundlink WHERE id = head.link_id) AS partner_id
+    FROM head
     WHERE (head.forward_due IS NULL OR head.forward_due <= statement_timestamp())
       AND (head.state = 'withheld' OR NOT EXISTS (
           SELECT FROM msh_signal signal
-          WHERE signal.link_id = link.id AND signal.kind = 'Acknowledgement' AND signal.code = ''
-            AND signal.ref_to_message_id = head.message_id
-            AND signal.owed > 0 AND signal.carried = 0))
+          WHERE signal.link_id = head.link_id AND signal.kind = 'Acknowledgement'
+            AND signal.code = '' AND signal.ref_to_message_id = head.message_id
+            AND signal.owed > 0 AND signal.carried = 0
+          OFFSET 0))
     ORDER BY head.id LIMIT %s
 """
 
@@ -83,9 +96,14 @@ def onward_of(agreement_id: int, message: ReceivedMessage, now: datetime) -> Onw
     """What the Receiver's decision needs to know of the way of a message that has just come."""
     try:
         way = way_onward(Agreement.objects.get(pk=agreement_id))
-        _require_sendable(way, message)
+        _require_sendable(way, message, now)
     except ValueError as problem:
         return Onward(RouteMode.HOP, obstacle=str(problem))
+    except (DatabaseError, MemoryError):
+        raise
+    except Exception as problem:
+        logger.exception("%s cannot be sent on", message.header.message_id)
+        return Onward(RouteMode.HOP, obstacle=f"cannot be sent on: {describe(problem)}")
     link = OutboundLink.objects.filter(partner=way.route.partner).first()
     mode = RouteMode(way.route.mode)
     if link is None:
@@ -94,13 +112,23 @@ def onward_of(agreement_id: int, message: ReceivedMessage, now: datetime) -> Onw
     return Onward(mode, LaneState(link.state), wait)
 
 
-def _require_sendable(way: Way, message: ReceivedMessage) -> None:
+def _require_sendable(way: Way, message: ReceivedMessage, now: datetime) -> None:
     header, partner = message.header, way.route.partner
     if why := routing.obstacle(header.routing, partner.our_uri_or_default):
         raise NoWayOnward(why)
     if _was_sent(partner.pk, header):
         raise NoWayOnward(f"MessageId {header.message_id} was sent to partner {partner} before")
     wire.check_names(message.payloads)
+    boundary = wire.new_boundary()
+    trial = _longest_route(partner, header, now)
+    wire.compose_routed_head(message.header_document, trial, boundary, closing=False)
+
+
+def _longest_route(partner: Partner, header: Header, now: datetime) -> RoutingHeader:
+    """The RoutingHeader that the message will get, with the longest number it may have."""
+    ours = partner.our_uri_or_default
+    number = sequence.LAST if header.reliable else None
+    return RoutingHeader(ours, partner.uri, our_identity().error_uri_for(ours), now, number)
 
 
 def _was_sent(partner_id: int, header: Header) -> bool:
@@ -116,7 +144,8 @@ def send_on(link_id: int, message_id: str, *, withheld: bool) -> hot.Statement:
 
 def due_forwards(limit: int) -> list[Due]:
     """The head of every pair that may be sent on now, so that the order of the pair stays."""
-    (rows,) = hot.run((_DUE, (limit,)))
+    with transaction.atomic():
+        _, rows = hot.run((hot.BY_INDEX, ()), (_DUE, (limit,)))
     return [Due(row.id, row.partner_id) for row in rows]
 
 

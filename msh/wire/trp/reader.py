@@ -178,7 +178,7 @@ class _Reader:
     def _canonical(self) -> tuple[bytes, bytes]:
         timestamp = self.header.elements["timestamp"]
         parent = timestamp.getparent()
-        if parent is not None:
+        if parent is not None:  # pragma: no branch  it was read below its parent
             parent.remove(timestamp)
         manifest, (header,) = self.top["Manifest"], self.top["Header"]
         return (

@@ -33,6 +33,7 @@ from tests.wire.samples import (
     order,
     package,
     parsed,
+    route,
 )
 
 OTHER = Payload(b"\x00\xff\r\n--\r\n", "image/png", "p2@x", "Picture", "of a crate")
@@ -136,6 +137,29 @@ def test_a_header_document_beyond_the_limit_is_not_composed() -> None:
 def test_a_header_document_that_holds_the_boundary_is_not_composed() -> None:
     with pytest.raises(ValueError, match="holds the boundary"):
         wire.compose_head(normal(action="--edge"), "edge", closing=True)
+
+
+def test_a_forwarded_message_has_its_header_document_and_one_more_route() -> None:
+    received = alone().header_document
+    head = wire.compose_routed_head(received, route(sequence_number=7), "edge", closing=True)
+    header = wire.parse(wire.content_type("edge"), head).header
+    assert [hop.sequence_number for hop in header.routing] == [23, 7]
+
+
+def test_the_content_of_a_composed_part_is_found_again() -> None:
+    first, last = wire.compose_parts([OTHER, order()], "edge")
+    assert wire.part_content(first, "edge") == OTHER.content
+    assert wire.part_content(last, "edge") == ORDER
+
+
+def test_names_that_no_part_can_carry_are_refused_before_composing() -> None:
+    wire.check_names([OTHER, order()])
+    with pytest.raises(ValueError, match="content type"):
+        wire.check_names([Payload(b"", "text/plain\r\nX: y", "p@x")])
+
+
+def test_a_header_document_names_its_payloads() -> None:
+    assert wire.manifest_of(EXAMPLE.encode()) == parsed().header.manifest
 
 
 # Parsing

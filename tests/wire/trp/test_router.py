@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from msh.protocol.message import Route
+from msh.wire.document import MARKUP_LIMIT
+from msh.wire.trp.envelope import HEADER_LIMIT, compose_routed_head
 from msh.wire.trp.fields import ROUTING_LIMIT
 from msh.wire.trp.reader import read
 from msh.wire.trp.router import append_route
@@ -26,6 +28,11 @@ def prefixed() -> bytes:
     return text.replace(f'xmlns="{NAMESPACE.decode()}"', f'xmlns:e="{NAMESPACE.decode()}"').encode()
 
 
+def with_extra(markup: str) -> bytes:
+    """With something before the end of the document that no field is read from."""
+    return document().replace(b"</ebXMLHeader>", markup.encode() + b"</ebXMLHeader>")
+
+
 DOCUMENTS = {
     "of the namespace": document(),
     "of none": document().replace(b' xmlns="' + NAMESPACE + b'"', b""),
@@ -39,6 +46,18 @@ DOCUMENTS = {
     "with a decoy below": document().replace(
         b"</ebXMLHeader>", b"<Own><RoutingHeader/></Own></ebXMLHeader>"
     ),
+    "with a decoy in CDATA": with_extra("<Own><![CDATA[<RoutingHeader></RoutingHeader>]]></Own>"),
+    "with a decoy in an instruction": with_extra("<?own <RoutingHeader></RoutingHeader> ?>"),
+    "with a decoy of a foreign namespace": with_extra('<RoutingHeader xmlns="urn:own"/>'),
+    "with ends of tags in values": with_extra(
+        """<Own a="/>" b='>&lt;/RoutingHeader>'><In c = ">" /></Own ><Own/>"""
+    ),
+    "with a comment in the last one": document().replace(
+        b"</RoutingHeader>", b"<!-- </RoutingHeader> --><?own > ?></RoutingHeader>"
+    ),
+    # Names of XML 1.0 fifth edition that the fourth has not.
+    "with names of another plane": with_extra("<\U00010000/>"),
+    "with names of later alphabets": with_extra("<a\u0220/><\u1e9e/>"),
 }
 
 
@@ -56,6 +75,32 @@ def test_it_stands_after_the_last_one_and_is_read_as_it_was_meant(name: str) -> 
     end = after.rindex(b"http://r/")
     end = after.index(b"</RoutingHeader>", end) + len(b"</RoutingHeader>")
     assert after[:begin] + after[end:] == before
+
+
+ADDED = len(append_route(document(), ONWARD)) - len(document())
+BOUNDARY = "=_of-no-document"
+
+
+def compose(before: bytes) -> bytes:
+    return compose_routed_head(before, ONWARD, BOUNDARY, closing=True)
+
+
+def test_the_header_document_is_no_larger_than_the_next_msh_reads() -> None:
+    room = HEADER_LIMIT - len(document()) - len("<!---->") - ADDED
+
+    assert len(compose(with_extra(f"<!--{' ' * room}-->"))) > HEADER_LIMIT
+    larger = with_extra(f"<!--{' ' * (room + 1)}-->")
+    read(larger)
+    with pytest.raises(ValueError, match="larger than 1048576 bytes"):
+        compose(larger)
+
+
+def test_the_header_document_has_no_more_marks_than_the_next_msh_reads() -> None:
+    marks = document().count(b"<") + document().count(b"=")
+    full = with_extra("<a/>" * (MARKUP_LIMIT - marks))
+    read(full)
+    with pytest.raises(ValueError, match="more than 20000 tags"):
+        compose(full)
 
 
 def test_a_second_router_adds_a_third() -> None:

@@ -1,5 +1,6 @@
 """Acknowledgements and Error Messages: from owed to the partner, each a POST of its own."""
 
+import logging
 import time
 import uuid
 from collections.abc import Iterable
@@ -8,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
+from django.db import DatabaseError
 
 from msh import wire
 from msh.flows import advance
@@ -22,8 +24,10 @@ from msh.transport.job import SIGNAL_CRASH_POINTS, Job
 from partners.models import Identity, Partner
 from partners.secrecy import SecretUnreadableError
 
+logger = logging.getLogger(__name__)
+
 UNSENDABLE = (SecretUnreadableError, ValueError)
-"""What keeps one signal from being sent, and is no fault of the database."""
+"""What is known to keep one signal from being sent. Anything else is a defect of this MSH."""
 
 GRACE = 5.0  # seconds between claim and socket write
 LONGEST = 15.0
@@ -59,12 +63,29 @@ def claim_signals(lanes: Lanes, signals: Iterable[Any], room: Room) -> list[Job]
             continue
         try:
             job = _job(row, deadline, lanes.now)
-        except UNSENDABLE as problem:
-            lanes.add_all(advance.signal_end(_result(_copy(row), _not_sent(problem)), lanes.now))
+        except (DatabaseError, MemoryError):
+            raise
+        except Exception as problem:  # noqa: BLE001  one signal stops no other
+            lanes.add_all(_unsendable(row, problem, lanes.now))
         else:
             lanes.add(*advance.signal_claim(row.id, job.content_type, job.body, until=lease))
             jobs.append(job)
     return jobs
+
+
+def _unsendable(row: Any, problem: Exception, now: datetime) -> list[hot.Statement]:
+    """A secret that cannot be read may be mended; what cannot be composed never can be."""
+    mendable = isinstance(problem, SecretUnreadableError)
+    outcome = AttemptOutcome.FAILED if mendable else AttemptOutcome.REFUSED
+    known = isinstance(problem, UNSENDABLE)
+    why = advance.one_line(str(problem)) if known else advance.describe(problem)
+    result = AttemptResult(outcome, detail=why, body_sent=False)
+    ended = advance.signal_end(_result(_copy(row), result), now)
+    if known:
+        return ended
+    logger.error("a signal could not be composed", exc_info=problem)
+    about = (row.partner_id, "in", row.ref_to_message_id, why, now)
+    return [*ended, *advance.processing_failed(*about)]
 
 
 def record(lanes: Lanes, ended: Iterable[tuple[SignalCopy, AttemptResult]]) -> None:
@@ -106,13 +127,6 @@ def header_of(row: Any, partner: Partner, identity: Identity, now: datetime) -> 
         ref_to_message_id=row.ref_to_message_id,
         error=error,
     )
-
-
-def _not_sent(problem: Exception) -> AttemptResult:
-    """A secret that cannot be read may be mended; what cannot be composed never can be."""
-    mendable = isinstance(problem, SecretUnreadableError)
-    outcome = AttemptOutcome.FAILED if mendable else AttemptOutcome.REFUSED
-    return AttemptResult(outcome, detail=str(problem), body_sent=False)
 
 
 def _copy(row: Any) -> SignalCopy:

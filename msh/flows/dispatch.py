@@ -4,6 +4,9 @@ One thread looks and records, in short transactions. POSTs are carried by the ca
 functions of the application run in a few threads of their own, so that a slow one stops neither
 the rest nor what partners are sent. Nothing in memory is needed: what dies with the process is a
 transaction that rolls back, or a lease that passes.
+
+How a POST ended is kept in memory until it is written, each outcome by itself: one that cannot be
+written delays no other, and the loop does not end before it is done with all of them.
 """
 
 import logging
@@ -11,14 +14,18 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from datetime import timedelta
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from django.db import DatabaseError, connection
 
-from msh.flows.nudge import Ear, Nudge, answered
+from msh.flows import store
+from msh.flows.application import reason_of, restore_connection
+from msh.flows.nudge import Ear, Nudge
+from msh.models import hot
+from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.transport.carrier import Carrier, Finished
 
 logger = logging.getLogger(__name__)
@@ -32,8 +39,28 @@ ROUND = 0.02
 WIND_UP = 5.0
 """Seconds that an ending worker waits for what is under way."""
 POSTS_PER_CONSUMER = 8
+RETRY_IN = 1.0
+"""Seconds after which an outcome that the store did not take is written again."""
+RECORD_TRIES = 5
+"""Failures to write an outcome, for a reason of its own, after which it is given up."""
+REST = 5.0
+"""Seconds for which what failed unexpectedly is left alone."""
 
 _NUDGED = object()
+_NOT_SENT = AttemptResult(
+    AttemptOutcome.FAILED, detail="not sent: this process was stopped", body_sent=False
+)
+
+
+@dataclass(slots=True, eq=False)
+class _Outcome:
+    """How a POST ended, until it is written. Without the job: its body is not kept."""
+
+    key: Any
+    result: AttemptResult
+    failures: int = 0
+    error: str = ""
+    due: float = 0.0
 
 
 class Dispatch(ABC):
@@ -50,15 +77,24 @@ class Dispatch(ABC):
         self._running = threading.Lock()
         self._stopping = threading.Event()
         self._calls: set[Any] = set()
-        self._unrecorded: list[Finished] = []
+        self._resting: dict[Any, float] = {}
+        self._unrecorded: list[_Outcome] = []
 
     @abstractmethod
     def look(self) -> bool:
         """Find what is due and hand it over. True if there was something."""
 
     @abstractmethod
-    def record(self, ended: list[Finished]) -> None:
-        """Write how POSTs ended. A DatabaseError has them written later."""
+    def record(self, key: Any, result: AttemptResult) -> None:
+        """Write how the POST of this job key ended. A DatabaseError of the store has it written
+        later, anything else a few times more; then it is given up."""
+
+    @abstractmethod
+    def give_up(self, key: Any, error: str) -> None:
+        """Write that the outcome could not be written, because of `error`."""
+
+    def release(self, key: Any) -> None:  # noqa: B027  not every loop keeps something
+        """The outcome is written, or given up."""
 
     def run(self) -> None:
         """Hand over until nothing was to be done for QUIET seconds. Returns at once if it runs."""
@@ -66,7 +102,7 @@ class Dispatch(ABC):
             self._events.put(_NUDGED)
             return
         try:
-            answered(self.kind)  # before the look that it asked for
+            self._take_events(0)
             if self._look() or self.is_busy() or not self._events.empty():
                 self._stay_awake()
         finally:
@@ -76,6 +112,10 @@ class Dispatch(ABC):
         """The worker is ending: finish this round and return."""
         self._stopping.set()
         self._events.put(_NUDGED)
+
+    def finish(self, key: Any, result: AttemptResult) -> None:
+        """A POST has ended: write that in the next round."""
+        self._unrecorded.append(_Outcome(key, result))
 
     def call(self, key: Any, function: Callable[..., object], *arguments: Any) -> None:
         """Run a function in one of our threads; `key` is in `calls` until it has ended."""
@@ -89,11 +129,22 @@ class Dispatch(ABC):
         return self._calls
 
     @property
+    def resting(self) -> set[Any]:
+        """Keys of what has failed unexpectedly a moment ago."""
+        now = time.monotonic()
+        self._resting = {key: until for key, until in self._resting.items() if until > now}
+        return set(self._resting)
+
+    def rest(self, key: Any, seconds: float = REST) -> None:
+        """Leave this alone for a while."""
+        self._resting[key] = time.monotonic() + seconds
+
+    @property
     def free_threads(self) -> int:
         return self.threads - len(self._calls)
 
     def is_busy(self) -> bool:
-        return bool(self._calls or self.carrier.under_way())
+        return bool(self._calls or self._unrecorded or self.carrier.under_way())
 
     def _stay_awake(self) -> None:
         with Ear(self.kind, lambda: self._events.put(_NUDGED)):
@@ -115,59 +166,83 @@ class Dispatch(ABC):
         while self.is_busy() and time.monotonic() < end:
             self._take_events()
 
-    def _take_events(self) -> bool:
-        """Wait a moment for something to happen, and take all that has."""
+    def _take_events(self, wait: float = PAUSE) -> bool:
+        """Wait a moment for something to happen, take all that has, and write how POSTs ended."""
         happened = False
         try:
-            event = self._events.get(timeout=PAUSE)
+            event = self._events.get(timeout=wait)
             while True:
                 happened = True
                 self._take(event)
                 event = self._events.get_nowait()
         except Empty:
-            self._record()
+            self.record_ended()
             return happened
 
     def _take(self, event: Any) -> None:
         if isinstance(event, Finished):
-            self._unrecorded.append(event)
+            self.finish(event.job.key, event.result or _NOT_SENT)
         elif event is not _NUDGED:
             key, future = event
             self._calls.discard(key)
-            _report(future)
+            if error := future.exception():
+                self.rest(key)
+                _report(error)
 
     def _look(self) -> bool:
-        return not self._stopping.is_set() and self.look()
+        """False also if the look failed: the sweep comes again."""
+        if self._stopping.is_set():
+            return False
+        try:
+            return self.look()
+        except DatabaseError as error:
+            logger.warning("a look waits for the database: %s", error)
+        except Exception:
+            logger.exception("a look failed unexpectedly")
+        restore_connection()
+        return False
 
-    def _record(self) -> None:
-        ended, self._unrecorded = self._unrecorded, []
-        if ended:
-            try:
-                self.record(ended)
-            except DatabaseError as error:
-                logger.warning("outcomes of %d POSTs not written yet: %s", len(ended), error)
-                self._unrecorded = ended
+    def record_ended(self) -> None:
+        """Write how POSTs ended. What cannot be written now stays."""
+        now = time.monotonic()
+        for outcome in [one for one in self._unrecorded if one.due <= now]:
+            error = self._write(outcome)
+            if error is None:
+                self._unrecorded.remove(outcome)
+                self.release(outcome.key)
+                continue
+            outcome.due = time.monotonic() + RETRY_IN
+            restore_connection()
+            if store.is_gone(error):
+                logger.warning("outcomes not written yet: %d; %s", len(self._unrecorded), error)
+                return
 
-
-def allow_idle(time_allowed: timedelta) -> None:
-    """Until its end, the transaction may go so long without a word to the database: a function of
-    the application works in it."""
-    milliseconds = int(time_allowed.total_seconds() * 1000)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT set_config('idle_in_transaction_session_timeout', %s, true)",
-            [f"{milliseconds}ms"],
-        )
+    def _write(self, outcome: _Outcome) -> Exception | None:
+        """None if there is nothing more to be done about it."""
+        given_up = outcome.failures >= RECORD_TRIES
+        try:
+            if given_up:
+                self.give_up(outcome.key, outcome.error)
+            else:
+                self.record(outcome.key, outcome.result)
+        except Exception as error:
+            if store.is_gone(error) or not store.is_lasting(error):
+                return error
+            logger.exception("the outcome of %s cannot be written", outcome.key)
+            outcome.failures += 1
+            outcome.error = reason_of(error)
+            return None if given_up else error
+        return None
 
 
 def _call(function: Callable[..., object], *arguments: Any) -> None:
     connection.close_if_unusable_or_obsolete()
+    hot.plan_for_hot_path()
     function(*arguments)
 
 
-def _report(future: "Future[None]") -> None:
-    error = future.exception()
+def _report(error: BaseException) -> None:
     if isinstance(error, DatabaseError):
         logger.warning("a hand-over waits for the database: %s", error)
-    elif error is not None:
+    else:
         logger.error("a hand-over failed unexpectedly", exc_info=error)

@@ -16,10 +16,10 @@ from typing import Any
 from django.db import DatabaseError, transaction
 
 from msh.faults import CrashPoint, reach
-from msh.flows import acknowledge, advance, recover, transmit
+from msh.flows import acknowledge, advance, one_by_one, recover, store, transmit
 from msh.flows.acknowledge import SignalCopy
 from msh.flows.advance import Lanes
-from msh.flows.nudge import Ear, Nudge, answered, nudge
+from msh.flows.nudge import Ear, Nudge, nudge
 from msh.flows.room import Room
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.transport.carrier import AT_ONCE_PER_PARTNER, Carrier, Finished
@@ -83,7 +83,6 @@ class Drain:
             self._events.put(_NUDGED)
             return
         try:
-            answered(Nudge.CARRY)  # before the look that it asked for
             if self._round(looking=True) or self._carrier.under_way() or not self._events.empty():
                 self._stay_awake()
         finally:
@@ -146,19 +145,22 @@ class Drain:
     def _round(self, *, looking: bool) -> bool:
         """Write how POSTs ended; if `looking`, claim what is due and hand it to the carrier.
 
-        One transaction. True if there was something. What the database refuses now is written in
-        a later round.
+        One transaction; if that raises something, one for each lane and signal. True if there was
+        something. What the database refuses now is written in a later round.
         """
-        ended, self._unrecorded = self._unrecorded, []
+        ended = self._unrecorded
         looking = looking and not self._stopping.is_set()
         if not (ended or looking):
             return False
         try:
             with transaction.atomic():
                 lanes, jobs = self._record_and_claim(ended, looking=looking)
-        except DatabaseError:
-            self._unrecorded = ended + self._unrecorded
-            raise
+        except Exception as error:
+            if store.is_gone(error):
+                raise
+            logger.warning("a round is done again one by one: %s", advance.describe(error))
+            return self._round_one_by_one(looking=looking)
+        self._unrecorded = []
         if ended:
             reach(CrashPoint.OUTCOME_AFTER_COMMIT)
         if jobs:
@@ -167,21 +169,45 @@ class Drain:
         nudge(*(kind for kind in lanes.nudges() if not (looking and kind is Nudge.CARRY)))
         return bool(ended or jobs)
 
+    def _round_one_by_one(self, *, looking: bool) -> bool:
+        """As `_round`. An outcome is forgotten only when it is written, or is no one's any more."""
+        settled = False
+        keys = [(one.job.key, one.result or _STALE) for one in self._unrecorded]
+        for unit in one_by_one.units_of_outcomes(keys):
+            if self._do(unit):
+                settled = True
+                written = {id(key) for key, _ in unit.ended}
+                self._unrecorded = [o for o in self._unrecorded if id(o.job.key) not in written]
+        if looking:
+            self._looked_at = time.monotonic()
+            room = Room(self._carrier)
+            for unit in one_by_one.units_of_look(self._places(room), room):
+                settled = self._do(unit) or settled
+        return settled
+
+    def _do(self, unit: one_by_one.Unit) -> bool:
+        done = one_by_one.do(unit)
+        if done.jobs:
+            self._carrier.submit(done.jobs)
+        if done.lanes is not None:
+            nudge(*(kind for kind in done.lanes.nudges() if kind is not Nudge.CARRY))
+        return done.settled
+
     def _record_and_claim(self, ended: list[Finished], *, looking: bool) -> tuple[Lanes, list[Job]]:
         results = [(one.job.key, one.result or _STALE) for one in ended]
         partners = transmit.partners_of(results)
         jobs: list[Job] = []
         if looking:
             self._looked_at = time.monotonic()
-            busy, places = self._carrier.busy(), self._carrier.free_in_all()
-            work = advance.find_work(partners, busy, AT_ONCE_PER_PARTNER, places)
+            room = Room(self._carrier)
+            places = self._places(room)
+            work = advance.find_work(partners, places)
         else:
             work = advance.no_more_work(partners)
         record(work.lanes, results)
         if looking:
-            room = Room(self._carrier)
             jobs = claim(work, room)
-            self._more = room.refused or len(jobs) >= min(advance.AT_ONCE, places)
+            self._more = room.refused or len(jobs) >= places.limit
             self._end_leases()
         work.lanes.write()
         if ended:
@@ -189,6 +215,10 @@ class Drain:
         if looking:
             reach(CrashPoint.LOOK_BEFORE_COMMIT)
         return work.lanes, jobs
+
+    def _places(self, room: Room) -> advance.Places:
+        busy, free = self._carrier.busy(), self._carrier.free_in_all()
+        return advance.Places(AT_ONCE_PER_PARTNER, free, busy, room.for_large)
 
     def _end_leases(self) -> None:
         if time.monotonic() - self._leases_at > LEASES_EVERY:

@@ -1,6 +1,7 @@
 """Outbound messages: copies to be sent are claimed, composed once, handed to the carrier."""
 
 import hashlib
+import logging
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
+from django.db import DatabaseError
 
 from msh import wire
 from msh.flows import advance
@@ -29,6 +31,8 @@ from msh.protocol.vocabulary import DeliverySemantics, MessageType
 from msh.transport.job import Job
 from partners.models import Identity, Partner
 from partners.secrecy import SecretUnreadableError
+
+logger = logging.getLogger(__name__)
 
 GRACE = 5.0
 """Most seconds from claim to socket write; then the process was stopped, and sends nothing."""
@@ -58,7 +62,7 @@ class StoredBytesDamagedError(Exception):
 
 
 UNSENDABLE = (StoredBytesDamagedError, SecretUnreadableError, ValueError)
-"""What keeps one copy from being sent, and is no fault of the database."""
+"""What is known to keep one copy from being sent. Anything else is a defect of this MSH."""
 
 
 def claim(lanes: Lanes, room: Room) -> dict[int, Claimed]:
@@ -101,11 +105,22 @@ def jobs_of(lanes: Lanes, claimed: dict[int, Claimed]) -> list[Job]:
         one = claimed[row.id]
         try:
             jobs.append(_job(lanes, row, one.http_deadline, one))
-        except UNSENDABLE as problem:
-            result = AttemptResult(AttemptOutcome.REFUSED, detail=str(problem), body_sent=False)
+        except (DatabaseError, MemoryError):
+            raise
+        except Exception as problem:  # noqa: BLE001  one message stops no other
+            detail = why_unsendable(problem)
+            result = AttemptResult(AttemptOutcome.REFUSED, detail=detail, body_sent=False)
             lanes.step(row.partner_id, _event(row.message_id, one.attempt, result))
             lanes.attempt_ended(row.id, one.attempt, result)
     return jobs
+
+
+def why_unsendable(problem: Exception) -> str:
+    """What an operator is told of what keeps a message or a signal from being sent."""
+    if isinstance(problem, UNSENDABLE):
+        return advance.one_line(str(problem))
+    logger.error("could not be composed", exc_info=problem)
+    return advance.describe(problem)
 
 
 def best_effort_jobs(lanes: Lanes, waiting: Iterable[Any], room: Room) -> list[Job]:
@@ -117,10 +132,16 @@ def best_effort_jobs(lanes: Lanes, waiting: Iterable[Any], room: Room) -> list[J
         lanes.best_effort_claimed(row.id, lanes.now + timedelta(seconds=deadline + 2 * GRACE))
         try:
             jobs.append(_job(lanes, row, deadline, None))
-        except UNSENDABLE as problem:
-            failed = AttemptResult(AttemptOutcome.FAILED, detail=str(problem), body_sent=False)
+        except (DatabaseError, MemoryError):
+            raise
+        except Exception as problem:  # noqa: BLE001  one message stops no other
+            why = why_unsendable(problem)
+            failed = AttemptResult(AttemptOutcome.FAILED, detail=why, body_sent=False)
             one = BestEffortResult(row.id, row.message_id, row.partner_id, failed)
             lanes.add_all(end_of_best_effort(one, lanes.now))
+            if not isinstance(problem, UNSENDABLE):
+                about = (row.partner_id, "out", row.message_id, why, lanes.now)
+                lanes.add_all(advance.processing_failed(*about))
     return jobs
 
 

@@ -19,7 +19,22 @@ from .forward import (
     way_onward,
 )
 from .inbound import Received, accept_at_once, note_unexpected, owe_error, receive_message
-from .incidents import add_note, assign_incident, note_stuck, resolve_incident, resolve_passed
+from .incidents import (
+    add_note,
+    assign_incident,
+    note_retention_too_short,
+    note_stuck,
+    resolve_incident,
+    resolve_passed,
+)
+from .isolated import (
+    describe,
+    isolate_best_effort,
+    isolate_lane,
+    isolate_signal,
+    one_line,
+    processing_failed,
+)
 from .lanes import Lanes
 from .notices import claim_notices, make_notices, notice_failed, notices_told
 from .outbound import (
@@ -35,7 +50,19 @@ from .signals import SignalResult, signal_claim, signal_end
 from .start import open_missing_links, start_link
 from .switches import Switch, set_switch
 from .traffic import count_traffic
-from .work import AT_ONCE, Work, find_work, no_more_work
+from .work import (
+    AT_ONCE,
+    Places,
+    Work,
+    find_best_effort,
+    find_lanes,
+    find_signals,
+    find_work,
+    no_more_work,
+    work_of_best_effort,
+    work_of_lane,
+    work_of_signal,
+)
 
 __all__ = [
     "AT_ONCE",
@@ -47,6 +74,7 @@ __all__ = [
     "Handover",
     "Lanes",
     "NoWayOnward",
+    "Places",
     "Received",
     "SignalResult",
     "Snapshot",
@@ -62,6 +90,7 @@ __all__ = [
     "claim_notices",
     "corrected",
     "count_traffic",
+    "describe",
     "due_events",
     "due_forwards",
     "end_best_effort",
@@ -69,8 +98,14 @@ __all__ = [
     "event_claimed",
     "event_failed",
     "event_told",
+    "find_best_effort",
+    "find_lanes",
+    "find_signals",
     "find_work",
     "hold_resets",
+    "isolate_best_effort",
+    "isolate_lane",
+    "isolate_signal",
     "item_ended",
     "item_passed_over",
     "list_in_feed",
@@ -78,12 +113,15 @@ __all__ = [
     "lock_routed",
     "make_notices",
     "no_more_work",
+    "note_retention_too_short",
     "note_stuck",
     "note_unexpected",
     "notice_failed",
     "notices_told",
+    "one_line",
     "open_missing_links",
     "owe_error",
+    "processing_failed",
     "receive_message",
     "record_changes",
     "resolve_incident",
@@ -101,4 +139,7 @@ __all__ = [
     "submitted_together",
     "use_outbound_link",
     "way_onward",
+    "work_of_best_effort",
+    "work_of_lane",
+    "work_of_signal",
 ]

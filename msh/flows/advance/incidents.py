@@ -82,14 +82,32 @@ def _record(incident: Incident, actor: Actor, event: str, detail: str) -> None:
 def note_stuck(direction: Direction, reasons: Mapping[int, str], now: datetime) -> None:
     """Call an operator once for each partner id whose link in this direction is stuck; resolve
     what is so no more."""
-    opened = Incident.objects.filter(kind=IncidentKind.STUCK, direction=direction, resolved_at=None)
+    _note_condition(IncidentKind.STUCK, direction, reasons, now, "it moves again")
+
+
+def note_retention_too_short(reasons: Mapping[int, str]) -> None:
+    """Call an operator once for each partner id whose agreements keep ids for longer than is
+    configured; resolve what is so no more."""
+    ((clock,),) = hot.run((hot.CLOCK, ()))
+    kind, now = IncidentKind.RETENTION_TOO_SHORT, clock.now
+    _note_condition(kind, Direction.IN, reasons, now, "MSH_KEEP_MESSAGES is long enough")
+
+
+def _note_condition(
+    kind: IncidentKind,
+    direction: Direction,
+    reasons: Mapping[int, str],
+    now: datetime,
+    resolution: str,
+) -> None:
+    opened = Incident.objects.filter(kind=kind, direction=direction, resolved_at=None)
     opened.exclude(partner_id__in=reasons).update(
-        resolved_at=now, resolved_by=SYSTEM, resolution="it moves again"
+        resolved_at=now, resolved_by=SYSTEM, resolution=resolution
     )
     known = set(opened.values_list("partner_id", flat=True))
-    for partner_id, why in reasons.items():
+    for partner_id, why in sorted(reasons.items()):
         if partner_id not in known:
-            what = (partner_id, direction, IncidentKind.STUCK, "", why)
+            what = (partner_id, direction, kind, "", why)
             hot.run((hot.OPEN_INCIDENT, (*what, now, now)))
 
 

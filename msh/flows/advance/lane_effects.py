@@ -132,7 +132,8 @@ def _open_incident(
     what = (partner_id, "out", effect.kind, effect.message_id, effect.detail)
     lanes.add(hot.OPEN_INCIDENT, (*what, lanes.now, lanes.now))
     name = type(event).__name__
-    lanes.record(partner_id, effect.message_id, name, detail=f"{effect.kind}: {effect.detail}")
+    detail = f"{effect.kind}: {effect.detail}"
+    lanes.record(partner_id, effect.message_id, name, detail=detail, counts=True)
     if effect.kind in relay.REFUSED_ONWARD:
         _tell_origin(
             lanes,
@@ -164,7 +165,8 @@ def _note(
     lanes: "Lanes", locked: Locked, effect: do.Note, event: SenderEvent, actor: Actor
 ) -> None:
     name = type(event).__name__
-    lanes.record(locked.row.partner_id, effect.message_id, name, detail=effect.detail)
+    partner_id = locked.row.partner_id
+    lanes.record(partner_id, effect.message_id, name, detail=effect.detail, counts=True)
 
 
 def _count_duplicate_ack(
@@ -219,4 +221,5 @@ ORDER = [
     relay.OWE_WITHHELD_ACK,
     relay.OWE_DELIVERY_FAILURE,
     hot.WRITE_HISTORY,
+    hot.COUNT_HISTORY,
 ]

@@ -154,12 +154,16 @@ class Lanes:
         to_state: str = "",
         detail: str = "",
         actor: Actor = ITSELF,
+        *,
+        counts: bool = False,
     ) -> None:
-        """One history row: of the message if one is named, else of the link."""
+        """One history row: of the message if one is named, else of the link. With `counts` a
+        repetition within a minute is none of its own."""
         subject = "message" if message_id else "link"
         text = "; ".join(part for part in (detail, actor.reason) if part)
         row = (self.now, actor.name, partner_id, "out", subject)
-        self.add(hot.WRITE_HISTORY, (*row, message_id, event, from_state, to_state, text))
+        statement = hot.COUNT_HISTORY if counts else hot.WRITE_HISTORY
+        self.add(statement, (*row, message_id, event, from_state, to_state, text))
 
     def attempt_claimed(self, key: int, attempt: int) -> None:
         """This attempt of the message with row id `key` begins."""

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from msh.models import hot
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
@@ -27,15 +28,16 @@ def signal_claim(key: int, content_type: str, body: bytes, until: datetime) -> h
 
 def signal_end(one: SignalResult, now: datetime) -> list[hot.Statement]:
     """Carried: one less is owed. Failed: again after a back-off. Refused: owed no more (D51)."""
-    last = (one.result.status, one.result.detail)
-    update: hot.Statement
+    end = (one.result.status, one.result.detail, one.key)
     match one.result.outcome:
         case AttemptOutcome.CARRIED:
-            update = (hot.SIGNAL_CARRIED, (*last, one.key))
+            return [(hot.SIGNAL_CARRIED, (*end, *_note(one, "Carried", now)))]
         case AttemptOutcome.REFUSED:
-            update = (hot.SIGNAL_REFUSED, (*last, one.key))
-        case _:
-            return [(hot.SIGNAL_FAILED, (*last, one.key))]
-    event = f"{one.kind}{'Carried' if one.result.outcome is AttemptOutcome.CARRIED else 'Refused'}"
-    note = (now, SYSTEM, one.partner_id, "in", "message", one.ref_to_message_id, event, "", "")
-    return [update, (hot.WRITE_HISTORY, (*note, one.result.detail))]
+            note = (hot.COUNT_HISTORY, _note(one, "Refused", now))
+            return [(hot.SIGNAL_REFUSED, end), note]
+    return [(hot.SIGNAL_FAILED, end)]
+
+
+def _note(one: SignalResult, what: str, now: datetime) -> tuple[Any, ...]:
+    about = (now, SYSTEM, one.partner_id, "in", "message", one.ref_to_message_id)
+    return (*about, f"{one.kind}{what}", "", "", one.result.detail)

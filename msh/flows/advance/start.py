@@ -1,4 +1,4 @@
-"""Links before their first message: that they are there (O19), and the first number of one that
+"""Links before their first message: that they are there, and the first number of one that
 takes over from another MSH (D50)."""
 
 from msh.models import History, InboundLink, OutboundLink, OutboundMessage

@@ -24,6 +24,7 @@ from .delivery_events import (
     Leave,
     OnFailure,
     OutcomeKept,
+    OutcomeLost,
     ParkRequested,
     Policy,
     RejectionMarked,
@@ -51,7 +52,7 @@ def step(before: Delivery, event: DeliveryEvent, policy: Policy, *, now: datetim
 
 
 def event_of_answer(attempt: int, status: int | None, detail: str) -> DeliveryEvent:
-    """What a consumer's HTTP answer means (tables.md 3). No status: there was no answer."""
+    """What a consumer's HTTP answer means (docs/spec/tables.md). No status: there was no answer."""
     if status is not None and 200 <= status < 300:
         return AttemptSucceeded(attempt)
     if status is not None and 400 <= status < 500 and status not in _AGAIN:
@@ -116,6 +117,13 @@ def _attempt_failed(before: Delivery, event: AttemptFailed, policy: Policy, now:
     return _failed(before, event.reason, policy, after)
 
 
+def _outcome_lost(before: Delivery, event: OutcomeLost, policy: Policy, now: datetime) -> Step:
+    if policy.doubtful:
+        return _doubted(before, event.reason, policy)
+    after = now + timedelta(seconds=policy.retry_interval)
+    return _failed(before, event.reason, policy, after)
+
+
 def _failed(before: Delivery, reason: str, policy: Policy, due: datetime) -> Step:
     failures = before.failures + 1
     if failures < policy.attempts:
@@ -140,7 +148,7 @@ def _resolved(before: Delivery, event: ResolverAnswered, policy: Policy, now: da
             return replace(before, state=DeliveryState.FAILED, due=now), ()  # it was never tried
         case ResolverVerdict.DUPLICATE:
             return replace(before, state=DeliveryState.COMPLETED, due=now), ()
-        case ResolverVerdict.IN_DOUBT:
+        case ResolverVerdict.IN_DOUBT:  # pragma: no branch  the last of three
             return _doubted(before, event.detail or "the resolver does not know", policy)
 
 
@@ -184,7 +192,7 @@ def _doubt_parked(before: Delivery, event: Any, policy: Policy, now: datetime) -
     return replace(before, aside=True), (SetAside(), Note("", "set aside, in doubt still"))
 
 
-_OUTCOMES = (AttemptSucceeded, AttemptRejected, AttemptFailed, ResolverAnswered)
+_OUTCOMES = (AttemptSucceeded, AttemptRejected, AttemptFailed, OutcomeLost, ResolverAnswered)
 _KNOWN: Mapping[type, _Cell] = {AttemptSucceeded: _completed, AttemptRejected: _rejected}
 _DECIDED: Mapping[type, _Cell] = {
     RunAgainRequested: _again,
@@ -196,6 +204,7 @@ _WAITS: Mapping[type, _Cell] = {
     DeliveryLooked: _nothing,
     **_KNOWN,
     AttemptFailed: _late,
+    OutcomeLost: _late,
     ResolverAnswered: _late,
     **_DECIDED,
 }
@@ -211,6 +220,7 @@ TRANSITIONS: Mapping[DeliveryState, Mapping[type, _Cell]] = {
         DeliveryLooked: _leased,
         **_KNOWN,
         AttemptFailed: _attempt_failed,
+        OutcomeLost: _outcome_lost,
         ResolverAnswered: _resolved,
     },
     DeliveryState.FAILED: {**_WAITS, DeliveryLooked: _run, ParkRequested: _parked},

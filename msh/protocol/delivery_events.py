@@ -96,6 +96,14 @@ class AttemptFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class OutcomeLost:
+    """The attempt ended, and how it ended could not be written into the history."""
+
+    attempt: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class OutcomeKept:
     """The outcome is committed in the history: the message may leave the order of its pair."""
 
@@ -137,6 +145,7 @@ DeliveryEvent = (
     | AttemptSucceeded
     | AttemptRejected
     | AttemptFailed
+    | OutcomeLost
     | OutcomeKept
     | ResolverAnswered
     | RunAgainRequested

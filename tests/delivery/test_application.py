@@ -10,11 +10,11 @@ from django.db import transaction
 from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 
 from msh import Payload, reply, send
+from msh.flows import notify
 from msh.flows.notify import Notices
 from msh.flows.submit import MessageIdReused, SubmitRefused
 from msh.models import ConsumerKind, InboundMessage, OutboundMessage, PartyEvent
 from msh.protocol.attempt import AttemptResult, outcome_of
-from msh.transport.carrier import Finished
 from tests.delivery import application
 from tests.delivery.desk import Carried, Desk, consumer
 from tests.flows.world import World, make_world
@@ -166,7 +166,8 @@ class Office(Notices):
     def answer(self, status: int) -> dict[str, str]:
         (job,) = self.carried.jobs
         self.carried.jobs.clear()
-        self.record([Finished(job, AttemptResult(outcome_of(status), status, f"{status}"))])
+        self.finish(job.key, AttemptResult(outcome_of(status), status, f"{status}"))
+        self.record_ended()
         assert dict(job.headers)["Idempotency-Key"] == json.loads(job.body)["event_id"]
         return json.loads(job.body)  # type: ignore[no-any-return]
 
@@ -232,10 +233,33 @@ def test_no_more_events_are_claimed_than_can_be_posted_at_once(settings: Setting
 
     (slow, quick), office.carried.jobs = office.carried.jobs, []
     office.carried.submit([slow])
-    office.record([Finished(quick, AttemptResult(outcome_of(204), 204))])
+    office.finish(quick.key, AttemptResult(outcome_of(204), 204))
+    office.record_ended()
     assert office.look(), "a slow answer holds one place only"
     assert len(office.carried.jobs) == 2
     assert PartyEvent.objects.filter(tries=0, delivered_at=None).count() == 2
+
+
+def test_an_event_that_cannot_be_told_keeps_no_other_waiting(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.MSH_FROM_PARTY_HANDLER = "http://127.0.0.1:9/events"
+    world = make_world()
+    broken, other = world.submit(), world.submit()
+    world.settle()
+    document_of = notify.document_of
+
+    def raising(event: PartyEvent) -> dict[str, Any]:
+        if event.message == broken:
+            raise RuntimeError("what nobody has thought of")
+        return document_of(event)
+
+    monkeypatch.setattr(notify, "document_of", raising)
+    office = Office()
+    assert office.look()
+    assert office.answer(204)["message_id"] == other.message_id
+    assert not office.look(), "it waits for its retry"
+    assert PartyEvent.objects.get(message=broken).tries == 1
 
 
 def test_what_was_claimed_by_a_worker_that_died_is_told_again(settings: Settings) -> None:

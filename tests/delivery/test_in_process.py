@@ -10,8 +10,8 @@ from django.core.exceptions import ValidationError
 from msh import Reject
 from msh.flows import operate
 from msh.flows.advance import Actor, Consumers
+from msh.flows.consumer_in_process import Claimed, run_claimed
 from msh.flows.decide import decide
-from msh.flows.deliver import Claimed, run_claimed
 from msh.models import ConsumerKind, Delivery, History, InboundMessage, Incident
 from tests.delivery import application
 from tests.delivery.desk import Desk, consumer, delivery_of, receive, state_of

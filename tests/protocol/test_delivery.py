@@ -1,4 +1,4 @@
-"""The document history, cell by cell (tables.md 3): every state against every event."""
+"""The document history, cell by cell (docs/spec/tables.md): every state, every event."""
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -21,6 +21,7 @@ from msh.protocol.delivery_events import (
     Leave,
     OnFailure,
     OutcomeKept,
+    OutcomeLost,
     ParkRequested,
     Policy,
     RejectionMarked,
@@ -50,6 +51,7 @@ EVENTS: dict[str, DeliveryEvent] = {
     "succeeded": AttemptSucceeded(1),
     "rejected": AttemptRejected(1, "no"),
     "failed": AttemptFailed(1, "down"),
+    "lost": OutcomeLost(1, "DataError: too long"),
     "kept": OutcomeKept(),
     "new": ResolverAnswered(1, V.NEW),
     "duplicate": ResolverAnswered(1, V.DUPLICATE),
@@ -81,6 +83,7 @@ def _incident(kind: IncidentKind, detail: str) -> OpenIncident:
 
 _REJECTED = _incident(IncidentKind.DELIVERY_REJECTED, "no")
 _DOUBT = _incident(IncidentKind.DELIVERY_IN_DOUBT, "the resolver does not know")
+_LOST = _incident(IncidentKind.DELIVERY_IN_DOUBT, "DataError: too long")
 _COMPLETED = _becomes(S.COMPLETED, due=NOW)
 _KNOWN = {"succeeded": _COMPLETED, "rejected": _becomes(S.REJECTED, _REJECTED, due=NOW)}
 _OPERATOR = {
@@ -92,6 +95,7 @@ _CLASS_OF_LATE = {
     "succeeded": "AttemptSucceeded",
     "rejected": "AttemptRejected",
     "failed": "AttemptFailed",
+    "lost": "OutcomeLost",
     "new": "ResolverAnswered",
     "duplicate": "ResolverAnswered",
     "unsure": "ResolverAnswered",
@@ -106,7 +110,7 @@ def _late(state: DeliveryState, *names: str) -> dict[str, Cell]:
 
 
 def _waits(state: DeliveryState) -> dict[str, Cell]:
-    late = _late(state, "failed", "new", "duplicate", "unsure")
+    late = _late(state, "failed", "lost", "new", "duplicate", "unsure")
     return {"looked": Cell({}), **_KNOWN, **late, **_OPERATOR}
 
 
@@ -130,6 +134,7 @@ TABLE: dict[DeliveryState, dict[str, Cell]] = {
         "looked": Cell({"due": LEASED}, (AskResolver(1),)),
         **_KNOWN,
         "failed": _becomes(S.FAILED, due=LATER, failures=2),
+        "lost": _becomes(S.IN_DOUBT, _LOST, due=None),
         "new": _becomes(S.FAILED, due=NOW),
         "duplicate": _COMPLETED,
         "unsure": _becomes(S.IN_DOUBT, _DOUBT, due=None),
@@ -196,6 +201,16 @@ def test_a_lost_attempt_without_effects_outside_is_run_again_at_once() -> None:
     policy = replace(POLICY, doubtful=False)
     after, _ = step(Delivery(S.PROCESSING, 1, due=PAST), DeliveryLooked(), policy, now=NOW)
     assert after == Delivery(S.FAILED, 1, 1, NOW)
+
+
+def test_a_lost_outcome_without_effects_outside_is_a_failed_attempt() -> None:
+    policy = replace(POLICY, doubtful=False, attempts=2)
+    lost = OutcomeLost(1, "DataError: too long")
+    after, effects = step(Delivery(S.PROCESSING, 1, due=FUTURE), lost, policy, now=NOW)
+    assert (after, effects) == (Delivery(S.FAILED, 1, 1, LATER), ())
+    after, effects = step(Delivery(S.PROCESSING, 1, 1, FUTURE), lost, policy, now=NOW)
+    assert after.state is S.BLOCKED
+    assert effects == (_incident(IncidentKind.DELIVERY_FAILED, "DataError: too long"),)
 
 
 def test_a_message_that_kills_every_worker_is_parked_in_the_end() -> None:

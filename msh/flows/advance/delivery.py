@@ -19,7 +19,8 @@ from msh.protocol.effects import IncidentKind, Note, OpenIncident
 
 from .actor import ITSELF, SYSTEM, Actor
 
-# An incident, and the states of deliveries that keep it open.
+# An incident, and the states of deliveries that keep it open. One step writes what it opens first
+# and what it ends after it: rejected, failed, in doubt. `LOCK_INCIDENTS` has the same order.
 _CAUSES = {
     IncidentKind.DELIVERY_IN_DOUBT: (DeliveryState.IN_DOUBT,),
     IncidentKind.DELIVERY_FAILED: (DeliveryState.BLOCKED, DeliveryState.PARKED),
@@ -222,6 +223,27 @@ def lock(keys: Collection[int], consumers: "Consumers", *, wait: bool = False) -
     return [Handover.of_row(row, consumers[row.consumer_id]) for row in rows]
 
 
+def lock_to_decide(keys: Collection[int], consumers: "Consumers") -> list[Handover]:
+    """Lock deliveries that are stepped in one transaction, with their messages and with the
+    incidents that may end: else two such transactions could each wait for the other."""
+    held = lock(keys, consumers, wait=True)
+    if held:
+        messages, partners = ({one.message_key for one in held}, {one.partner_id for one in held})
+        hot.run(
+            (handover.LOCK_MESSAGES, (list(messages),)),
+            (handover.LOCK_INCIDENTS, (list(partners), list(_CAUSES))),
+        )
+    return held
+
+
+def begin(held: Handover) -> bool:
+    """Begin an attempt of a delivery that is new or failed, if it is due. It writes no other row
+    than its own, so that many can begin in one transaction."""
+    if held.value.state not in (DeliveryState.NEW, DeliveryState.FAILED):
+        return False
+    return any(isinstance(effect, do.Run) for effect in held.step(do.DeliveryLooked()))
+
+
 def _folded(key: int) -> int:
     """A row id as the second half of an advisory lock. Two messages that share one only wait."""
     return key % 2**31
@@ -272,6 +294,13 @@ def find_due(
     `busy`; none that needs a POST to one of the consumers that are `full`, or a thread for one
     that has no more."""
     return hot.run((handover.FIND_DUE, (list(busy), list(full), list(threadless), limit)))[0]
+
+
+def report_failure(partner_id: int, why: str) -> None:
+    """Open an incident for what keeps a delivery from beginning."""
+    now = hot.run((hot.CLOCK, ()))[0][0].now
+    what = (partner_id, "in", IncidentKind.DELIVERY_FAILED, "", why)
+    hot.run((hot.OPEN_INCIDENT, (*what, now, now)))
 
 
 def alarm_unclaimed() -> int:

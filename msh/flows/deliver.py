@@ -1,59 +1,45 @@
-"""MSH → application: accepted messages go to their consumers, each pair in its order.
-
-An in-process consumer is called in the transaction that marks its message delivered, so that its
-effects and that mark are one (D40). What goes over HTTP is written down as processing first, and
-its outcome before the message leaves the order of its pair (004-02).
+"""MSH → application: the loop that gives accepted messages to their consumers, each pair in its
+order. How: `consumer_in_process`, `consumer_http`.
 """
 
 import logging
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from django.db import transaction
 
 from msh.faults import CrashPoint, reach
-from msh.flows import consumer_http
+from msh.flows import consumer_http, store
 from msh.flows.advance import Consumers, Handover
 from msh.flows.advance import delivery as deliveries
-from msh.flows.dispatch import Dispatch, allow_idle
+from msh.flows.application import reason_of
+from msh.flows.consumer_http import Posted
+from msh.flows.consumer_in_process import advance_due, deliver_pair
+from msh.flows.dispatch import Dispatch
 from msh.flows.nudge import Nudge
-from msh.flows.resolve import ask
 from msh.flows.room import Room
-from msh.models import Consumer, ConsumerKind, InboundMessage
-from msh.protocol.delivery_events import (
-    AskResolver,
-    AttemptFailed,
-    AttemptRejected,
-    AttemptSucceeded,
-    DeliveryLooked,
-    OutcomeKept,
-    Run,
-)
-from msh.protocol.errors import Reject
-from msh.transport.carrier import Finished
+from msh.models import ConsumerKind
+from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.protocol.delivery_events import DeliveryLooked
 
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 50
 """Deliveries and new heads that one look takes, of each."""
-RUN_OF_PAIR = 100
-"""Messages of one pair that are delivered in a row before others have their turn."""
 ALARM_EVERY = 5.0  # seconds
+CONSUMERS_FOR = 1.0  # seconds that a consumer's settings are used before they are read again
+FAILED_REST = 60.0  # seconds between two attempts to begin a delivery that cannot begin
 THREADS = 8
 THREADS_PER_CONSUMER = 4
 """Functions of one consumer, its resolver among them, that run at once: one that never returns
 leaves threads to the others."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
-    """An attempt that has begun: the fence. A later one makes this worker's outcome void."""
-
-    delivery: int
-    attempt: int
+Claim = Callable[[list[Any]], list[Handover]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +59,9 @@ class Deliveries(Dispatch):
 
     def __init__(self) -> None:
         super().__init__()
-        self._posts: dict[int, int] = {}
+        self._posts: set[int] = set()
+        self._consumers = Consumers()
+        self._read_at = 0.0
         self._alarmed_at = 0.0
 
     def look(self) -> bool:
@@ -82,25 +70,37 @@ class Deliveries(Dispatch):
         room = Room(self.carrier)
         worked = self._look_at_due(consumers, room)
         full = self.carrier.busy()
-        new = deliveries.find_new((ConsumerKind.HTTP,), (), full, AT_ONCE)
+        resting = [call.link for call in self.resting]
+        new = deliveries.find_new((ConsumerKind.HTTP,), resting, full, AT_ONCE)
         worked = self._post_new(new, consumers, room) or worked
         return self._run_new(consumers) or worked
 
-    def record(self, ended: list[Finished]) -> None:
-        consumer_http.record(ended)
-        for one in ended:
-            self._posts.pop(one.job.key.delivery, None)  # type: ignore[attr-defined]
+    def record(self, key: Posted, result: AttemptResult) -> None:
+        consumer_http.record(key, result, self._known_consumers())
+
+    def give_up(self, key: Posted, error: str) -> None:
+        consumer_http.give_up(key, error, Consumers())
+
+    def release(self, key: Posted) -> None:
+        self._posts.discard(key.delivery)
+
+    def _known_consumers(self) -> Consumers:
+        """Read again now and then, not for each outcome."""
+        if time.monotonic() - self._read_at > CONSUMERS_FOR:
+            self._read_at = time.monotonic()
+            self._consumers = Consumers()
+        return self._consumers
 
     def _look_at_due(self, consumers: Consumers, room: Room) -> bool:
         """Deliveries with a row: run again, ask about, or let their message go."""
-        busy = [*self._posts, *(call.delivery for call in self.calls)]
+        busy = [*self._posts, *(call.delivery for call in self.calls | self.resting)]
         found = deliveries.find_due(busy, self.carrier.busy(), self._full(), AT_ONCE)
-        posts: list[int] = []
+        posts: list[Any] = []
         worked = False
         for row in found:
             consumer = consumers[row.consumer_id]
             if row.state == "failed" and consumer.kind == ConsumerKind.HTTP:
-                posts += [row.id] if room.take(consumer.pk, row.size) else []
+                posts += [row] if room.take(consumer.pk, row.size) else []
             elif self._may_run(row):
                 self.call(Call(row.consumer_id, delivery=row.id), advance_due, row.id)
                 worked = True
@@ -121,7 +121,8 @@ class Deliveries(Dispatch):
     def _run_new(self, consumers: Consumers) -> bool:
         if self.free_threads <= 0:
             return False
-        kinds, busy = (ConsumerKind.IN_PROCESS,), [call.link for call in self.calls]
+        kinds = (ConsumerKind.IN_PROCESS,)
+        busy = [call.link for call in self.calls | self.resting]
         worked = False
         for head in deliveries.find_new(kinds, busy, self._full(), self.free_threads):
             if head.consumer_id not in self._full():
@@ -130,42 +131,50 @@ class Deliveries(Dispatch):
                 worked = True
         return worked
 
-    def _post_again(self, keys: list[int], consumers: Consumers) -> bool:
-        if not keys:
-            return False
-        with transaction.atomic():
-            claimed = [
-                (handover, run.attempt)
-                for handover in deliveries.lock(keys, consumers)
-                for run in handover.step(DeliveryLooked())
-                if isinstance(run, Run)
-            ]
-        return self._post(claimed)
+    def _post_again(self, rows: list[Any], consumers: Consumers) -> bool:
+        return self._post(self._claim(rows, partial(_claim_due, consumers)))
 
     def _post_new(self, heads: list[Any], consumers: Consumers, room: Room) -> bool:
-        if not heads:
-            return False
-        claimed: list[tuple[Handover, int]] = []
-        with transaction.atomic():
-            for head in heads:
-                if not room.take(head.consumer_id, head.size):
-                    continue
-                handover = deliveries.lock_new(head.message_key, consumers[head.consumer_id])
-                if handover is not None:
-                    handover.step(DeliveryLooked())
-                    claimed.append((handover, handover.attempt))
-        return self._post(claimed)
+        placed = [head for head in heads if room.take(head.consumer_id, head.size)]
+        return self._post(self._claim(placed, partial(_claim_new, consumers)))
 
-    def _post(self, claimed: list[tuple[Handover, int]]) -> bool:
+    def _claim(self, rows: list[Any], claim: Claim) -> list[Handover]:
+        """Claim these in one transaction. If one of them makes that impossible, claim each by
+        itself, and leave that one alone for a while."""
+        if not rows:
+            return []
+        try:
+            with transaction.atomic():
+                return claim(rows)
+        except Exception as error:
+            if store.is_gone(error):
+                raise
+        claimed: list[Handover] = []
+        for row in rows:
+            try:
+                with transaction.atomic():
+                    claimed += claim([row])
+            except Exception as error:
+                if store.is_gone(error):
+                    break  # what was claimed has to be posted
+                logger.exception("a delivery to consumer %d cannot begin", row.consumer_id)
+                self._isolate(row, reason_of(error))
+        return claimed
+
+    def _isolate(self, row: Any, why: str) -> None:
+        self.rest(Call(row.consumer_id, row.link_id, getattr(row, "id", 0)), FAILED_REST)
+        deliveries.report_failure(row.partner_id, f"a delivery cannot begin: {why}")
+
+    def _post(self, claimed: list[Handover]) -> bool:
         if not claimed:
             return False
         reach(CrashPoint.DELIVER_AFTER_CLAIM)
-        self._posts |= {handover.key: attempt for handover, attempt in claimed}
-        jobs, unsendable = consumer_http.jobs_of(handover for handover, _ in claimed)
+        jobs, unsendable = consumer_http.jobs_of(claimed)
         self.carrier.submit(jobs)
+        self._posts |= {handover.key for handover in claimed}
         for posted, why in unsendable:
-            consumer_http.end(posted, AttemptFailed(posted.attempt, why), Consumers())
-            self._posts.pop(posted.delivery, None)
+            self.finish(posted, AttemptResult(AttemptOutcome.FAILED, detail=why, body_sent=False))
+        self.record_ended()
         return True
 
     def _alarm(self) -> None:
@@ -175,99 +184,16 @@ class Deliveries(Dispatch):
                 logger.warning("no consumer takes the next message of %d pairs", opened)
 
 
-def deliver_pair(head: Any, consumer: Consumer) -> int:
-    """Deliver to an in-process consumer, from this new head on, until the pair has no more for
-    it; how many were delivered."""
-    delivered = 0
-    while head is not None and head.consumer_id == consumer.pk and delivered < RUN_OF_PAIR:
-        if not _deliver_new(head, consumer):
-            break
-        delivered += 1
-        head = deliveries.find_new_of_link(head.link_id)
-    return delivered
+def _claim_due(consumers: Consumers, rows: list[Any]) -> list[Handover]:
+    held = deliveries.lock([row.id for row in rows], consumers)
+    return [one for one in held if deliveries.begin(one)]
 
 
-def advance_due(key: int) -> None:
-    """One delivery that has a row: run it again in-process, ask about it, or let its message go."""
-    with transaction.atomic():
-        consumers = Consumers()
-        held = deliveries.lock([key], consumers)
-        if not held:
-            return
-        (handover,) = held
-        one_transaction = handover.consumer.is_one_transaction
-        effects = handover.step(DeliveryLooked(), keep=not one_transaction)
-        runs = any(isinstance(effect, Run) for effect in effects)
-        if runs and one_transaction:
-            _consume(handover)
-            runs = False
-        asks = any(isinstance(effect, AskResolver) for effect in effects)
-    if runs:
-        reach(CrashPoint.DELIVER_AFTER_CLAIM)
-        run_claimed(Claimed(key, handover.attempt), consumers)
-    elif asks:
-        ask(key, handover.attempt)
-
-
-def _deliver_new(head: Any, consumer: Consumer) -> bool:
-    """True if it was delivered, so that the next of the pair may follow."""
-    with transaction.atomic():
-        handover = deliveries.lock_new(head.message_key, consumer)
-        if handover is None:
-            return False
-        handover.step(DeliveryLooked(), keep=not consumer.is_one_transaction)
-        if consumer.is_one_transaction:
-            done = _consume(handover)
-            reach(CrashPoint.DELIVER_BEFORE_COMMIT)
-    if consumer.is_one_transaction:
-        reach(CrashPoint.DELIVER_AFTER_COMMIT)
-        return done
-    reach(CrashPoint.DELIVER_AFTER_CLAIM)
-    claimed = Claimed(handover.key, handover.attempt)
-    return run_claimed(claimed, Consumers({consumer.pk: consumer}))
-
-
-def run_claimed(claimed: Claimed, consumers: Consumers) -> bool:
-    """Run an attempt that was written down as begun, unless a later one has begun meanwhile."""
-    with transaction.atomic():
-        held = deliveries.lock([claimed.delivery], consumers)
-        if not held or not _is_mine(held[0], claimed):
-            return False
-        done = _consume(held[0])
-        reach(CrashPoint.DELIVER_BEFORE_COMMIT)
-    reach(CrashPoint.DELIVER_AFTER_COMMIT)
-    return done
-
-
-def _is_mine(handover: Handover, claimed: Claimed) -> bool:
-    value = handover.value
-    return value.state == "processing" and value.attempt == claimed.attempt
-
-
-def _consume(handover: Handover) -> bool:
-    """Call the consumer in this transaction; keep its effects if it returns, and only then."""
-    attempt, consumer = handover.attempt, handover.consumer
-    began = time.monotonic()
-    try:
-        with transaction.atomic():
-            allow_idle(timedelta(seconds=consumer.lease))
-            message = InboundMessage.objects.get(pk=handover.message_key)
-            consumer.function()(message)
-    except Reject as refusal:
-        handover.took(time.monotonic() - began)
-        reason = str(refusal) or "rejected without a reason"
-        logger.warning("%s rejected %s: %s", consumer, handover.message_id, reason)
-        handover.step(AttemptRejected(attempt, reason))
-        handover.step(OutcomeKept())
-        return True
-    except Exception as error:  # noqa: BLE001  an application may raise anything
-        handover.took(time.monotonic() - began)
-        reason = f"{type(error).__name__}: {error}"
-        logger.warning("%s failed on %s: %s", consumer, handover.message_id, reason)
-        handover.step(AttemptFailed(attempt, reason))
-        return False
-    handover.took(time.monotonic() - began)
-    handover.step(AttemptSucceeded(attempt), keep=False)
-    # Without a history, a message that went well at once leaves no row but its own.
-    handover.step(OutcomeKept(), keep=consumer.history or handover.key > 0)
-    return True
+def _claim_new(consumers: Consumers, heads: list[Any]) -> list[Handover]:
+    claimed = []
+    for head in heads:
+        handover = deliveries.lock_new(head.message_key, consumers[head.consumer_id])
+        if handover is not None:
+            handover.step(DeliveryLooked())
+            claimed.append(handover)
+    return claimed

@@ -7,7 +7,6 @@ from typing import Any
 from msh.flows.deliver import Deliveries
 from msh.models import Consumer, ConsumerKind, Delivery, InboundMessage
 from msh.protocol.attempt import AttemptResult, outcome_of
-from msh.transport.carrier import Finished
 from msh.transport.job import Job
 from tests.flows.world import World
 
@@ -68,7 +67,8 @@ class Desk(Deliveries):
         job = self.take_job()
         outcome = outcome_of(status or 500)
         result = AttemptResult(outcome, status, detail or str(status), external_id=external_id)
-        self.record([Finished(job, result)])
+        self.finish(job.key, result)
+        self.record_ended()
         return job
 
 

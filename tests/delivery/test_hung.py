@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from msh.flows import deliver
 from msh.flows.advance import delivery as deliveries
+from msh.flows.consumer_in_process import deliver_pair
 from msh.flows.deliver import THREADS_PER_CONSUMER
 from msh.flows.submit import submit
 from msh.models import Consumer, ConsumerKind, Delivery
@@ -79,7 +80,7 @@ def test_a_run_of_a_pair_ends_where_another_consumer_takes_the_next() -> None:
     messages += receive(world)[:1]
     head = deliveries.find_new_of_link(messages[0].link_id)
 
-    assert deliver.deliver_pair(head, first) == 2
+    assert deliver_pair(head, first) == 2
     assert [state_of(message)[0] for message in messages] == ["delivered", "delivered", "accepted"]
     Desk().settle()
     assert state_of(messages[2])[0] == "delivered"

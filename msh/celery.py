@@ -1,10 +1,11 @@
 """The Celery app of the worker and of beat. Flows publish nudges through it by task name."""
 
 import os
+import sys
 from typing import Any
 
-from celery import Celery
-from celery.signals import after_task_publish, beat_init, task_postrun, worker_ready
+from celery import Celery, Task
+from celery.signals import task_postrun, task_prerun, worker_init, worker_ready
 from kombu import Connection
 
 from msh import memory
@@ -32,21 +33,32 @@ app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 
 
+@worker_init.connect
+def require_store(**_: Any) -> None:
+    """End this process, which says why, if it could not work. Beat's scheduler calls it too.
+
+    By SystemExit, because Celery logs anything less that a receiver raises, and goes on.
+    """
+    from django.core.exceptions import ImproperlyConfigured  # noqa: PLC0415
+
+    from msh import checks  # noqa: PLC0415  it needs Django's settings
+
+    try:
+        checks.require()
+    except ImproperlyConfigured as wrong:
+        sys.exit(str(wrong))
+
+
+@task_prerun.connect
+def _note_begin(task: "Task[..., Any]", **_: Any) -> None:
+    from msh.flows import nudge  # noqa: PLC0415  it needs this module
+
+    nudge.note_begin(task.name)
+
+
 @task_postrun.connect
 def _note_sweep(**_: Any) -> None:
     """A task was run, so beat or a nudge, the broker and a worker work: /health/ready says so."""
     from msh import health  # noqa: PLC0415  it needs Django's settings
 
     health.note_sweep()
-
-
-@beat_init.connect
-def _note_beats(**_: Any) -> None:
-    """In the process of beat alone: the console says when it has stopped."""
-    after_task_publish.connect(_note_beat)
-
-
-def _note_beat(**_: Any) -> None:
-    from msh import health  # noqa: PLC0415  it needs Django's settings
-
-    health.note_beat()

@@ -1,4 +1,4 @@
-"""The clock comes in. Every task only looks; the work is in the rows (DESIGN 1)."""
+"""The clock comes in. Every task only looks; the work is in the rows."""
 
 import logging
 from functools import cache
@@ -6,20 +6,22 @@ from functools import cache
 from celery import shared_task
 from celery.signals import worker_shutting_down
 from django.db import DatabaseError
-from django.utils import timezone
 
 from msh.flows import advance
 from msh.flows.bulk import run as run_bulk_jobs
 from msh.flows.call_operators import call_operators as call
 from msh.flows.deliver import Deliveries
 from msh.flows.drain import Drain
-from msh.flows.forward import forward as forward_due
+from msh.flows.forward import run as forward_due
 from msh.flows.notify import Notices
-from msh.flows.nudge import Nudge, answered
-from msh.flows.prune import RetentionTooShort, prune_all
+from msh.flows.nudge import Nudge
+from msh.flows.prune import ClockDoubtful, PruningAlready, prune_all
 from msh.flows.watch import watch as watch_links
+from msh.logs import configure_structlog
+from msh.models import hot
 
 logger = logging.getLogger(__name__)
+configure_structlog()  # here run the applications' consumers
 
 
 @cache
@@ -51,6 +53,7 @@ def _stop(**_: object) -> None:
 def carry() -> None:
     """Carry the copies and signals that are due."""
     try:
+        hot.plan_for_hot_path()
         drain().run()
     except DatabaseError as error:
         logger.warning("carrying waits for the database: %s", error)
@@ -60,6 +63,7 @@ def carry() -> None:
 def deliver() -> None:
     """Deliver accepted messages."""
     try:
+        hot.plan_for_hot_path()
         deliveries().run()
     except DatabaseError as error:
         logger.warning("delivery waits for the database: %s", error)
@@ -68,10 +72,9 @@ def deliver() -> None:
 @shared_task(name=Nudge.FORWARD.value)
 def forward() -> None:
     """Send on the messages that are for parties behind another MSH."""
-    answered(Nudge.FORWARD)
     try:
-        while forward_due():
-            pass
+        hot.plan_for_hot_path()
+        forward_due()
     except DatabaseError as error:
         logger.warning("sending on waits for the database: %s", error)
 
@@ -80,6 +83,7 @@ def forward() -> None:
 def notify() -> None:
     """Tell the From-Party's application what became of its messages."""
     try:
+        hot.plan_for_hot_path()
         notices().run()
     except DatabaseError as error:
         logger.warning("notification waits for the database: %s", error)
@@ -89,6 +93,7 @@ def notify() -> None:
 def watch() -> None:
     """Probe silent partners that were given a probe; call an operator for links that are stuck."""
     try:
+        hot.plan_for_hot_path()
         watch_links()
     except DatabaseError as error:
         logger.warning("watching waits for the database: %s", error)
@@ -98,7 +103,9 @@ def watch() -> None:
 def count_traffic() -> None:
     """Count the messages of the last minutes, for the console."""
     try:
-        advance.count_traffic(timezone.now())
+        hot.plan_freely()
+        ((clock,),) = hot.run((hot.CLOCK, ()))
+        advance.count_traffic(clock.now)
     except DatabaseError as error:
         logger.warning("counting waits for the database: %s", error)
 
@@ -107,6 +114,7 @@ def count_traffic() -> None:
 def call_operators() -> None:
     """Tell operators of incidents and late messages, by e-mail and webhook."""
     try:
+        hot.plan_freely()
         call()
     except DatabaseError as error:
         logger.warning("calls to operators wait for the database: %s", error)
@@ -116,6 +124,7 @@ def call_operators() -> None:
 def bulk() -> None:
     """Go on with the bulk jobs that operators have started."""
     try:
+        hot.plan_freely()
         run_bulk_jobs()
     except DatabaseError as error:
         logger.warning("bulk jobs wait for the database: %s", error)
@@ -125,8 +134,11 @@ def bulk() -> None:
 def prune() -> None:
     """Remove what is older than it has to be kept."""
     try:
+        hot.plan_freely()
         prune_all()
-    except RetentionTooShort as refused:
+    except PruningAlready as refused:
+        logger.warning("nothing was pruned: %s", refused)
+    except ClockDoubtful as refused:
         logger.error("nothing was pruned: %s", refused)
     except DatabaseError as error:
         logger.warning("pruning waits for the database: %s", error)

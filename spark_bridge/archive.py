@@ -3,19 +3,19 @@
     spark-submit spark_bridge/archive.py --url https://msh.example --token-file token \\
         --output /data/archive --until 2026-11-01
 
-Messages of before that day (UTC) which are final, and which no earlier run has: sent ones by their
-end, received ones by their receipt. One that was not final yet comes with a later run. What was
-written is read back before its folder `days=SINCE_UNTIL_POSITION` gets its name: counts and a hash
-of the headers against the MSH, asked a second time; payloads against a hash that was taken of what
-the MSH gave, before it was written; those of received messages also against the size that the MSH
-says.
+Messages of before that day (UTC, by the clock of the MSH; it has to have lasted ten minutes) which
+are final, and which no earlier run has: sent ones by their end, received ones by their receipt. One
+that was not final yet comes with a later run. What was written is read back before its folder
+`days=SINCE_UNTIL_POSITION` gets its name: counts and a hash of the headers against the MSH, asked a
+second time; payloads against a hash that was taken of what the MSH gave, before it was written;
+those of received messages also against the size that the MSH says.
 """
 
 import re
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator
-from datetime import UTC, date, datetime
+from datetime import date, timedelta
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -32,6 +32,9 @@ ENDED = ("acknowledged", "sent", "failed", "cancelled")
 FINAL = ("delivered", "rejected", "relayed")
 """Of received messages: nothing happens to them any more. Retention removes no others."""
 FETCHING_TASKS = 8
+COMMITTED_WITHIN = timedelta(minutes=10)
+"""The database notes the end of a message some moments before others see it, and its clock is
+another one than the web process's."""
 _FINISHED = re.compile(r"days=[\d-]+_(\d{4}-\d\d-\d\d)_(\d+)")
 _KEY = ("direction", "date", "partner", "tpa_id", "message_id", "sequence_number", "epoch", "size")
 _NOT_FOUND = 404
@@ -53,11 +56,13 @@ class Reached(NamedTuple):
 def archive(spark: SparkSession, arguments: Namespace) -> Summary:
     output, until = Output(spark, arguments.output), arguments.until
     earlier = reached(output)
-    if not earlier.day < until <= datetime.now(UTC).date():
-        raise JobFailed(
-            f"--until {until}: a day after {earlier.day}, where the archive ends, to today."
-        )
     options = server_options(arguments)
+    last = _last_day(options)
+    if not earlier.day < until <= last:
+        raise JobFailed(
+            f"--until {until}: a day after {earlier.day}, where the archive ends, to {last}, which"
+            " is today once it has lasted some minutes."
+        )
     sent = _sent(spark, options, earlier.day, until)
     behind = _received(spark, options, earlier.position)
     if earlier != Reached():
@@ -75,6 +80,16 @@ def archive(spark: SparkSession, arguments: Namespace) -> Summary:
     counts = _compare(kept, sent.select(*_KEY).union(meant.select(*_KEY)))
     output.finish(f"days={earlier.day}_{until}_{_last_of_all(behind, earlier.position)}")
     return Summary(good=True, counts=counts)
+
+
+def _last_day(options: dict[str, str]) -> date:
+    """Up to its beginning all ends of messages have been committed.
+
+    By the clock of the MSH: by one of ours that is ahead, what ends later that day would never be
+    archived, because the next run begins there.
+    """
+    with Client(read_options(options, stream=False).server) as client:
+        return (client.server_time() - COMMITTED_WITHIN).date()
 
 
 def reached(output: Output) -> Reached:

@@ -1,4 +1,5 @@
-"""pytest plugin: with `-n`, the tests of some folders go to one worker each: one JVM, one browser.
+"""pytest plugin: with `-n`, the tests of some folders go to one worker each: one JVM, one browser,
+one MSH with hosts of its own.
 
 (pytest-xdist 3.8 sees no mark xdist_group under pytest 9.2, so `--dist loadgroup` is not enough.)
 """
@@ -7,7 +8,7 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-TOGETHER = ("tests/spark/", "tests/browser/")
+TOGETHER = ("tests/spark/", "tests/browser/", "tests/hosts/")
 
 
 class FoldersTogether(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types

@@ -4,6 +4,7 @@ import json
 import socket
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
@@ -127,6 +128,11 @@ def test_overload_is_waited_out(api: Scripted, clock: Clock) -> None:
     assert 7 < clock.waits[0] < 7.5
     assert 2 < clock.waits[1] < 3
     assert all(0 < wait <= LONGEST_WAIT for wait in clock.waits)
+
+
+def test_clock_of_the_msh_is_asked_for(api: Scripted, clock: Clock) -> None:
+    with client_of(api.server_port, clock) as client:
+        assert abs(client.server_time() - datetime.now(UTC)) < timedelta(minutes=5)
 
 
 def test_waits_grow_and_differ(api: Scripted, clock: Clock) -> None:

@@ -182,7 +182,7 @@ def test_archive(
     load.main([*server(office), *source(tmp_path, pair, [1, 2])])
     receive(pair, 1, 3)
     wait_until(lambda: pair.acknowledged() == 2)
-    today = datetime.now(UTC).date()
+    today = (datetime.now(UTC) - archive.COMMITTED_WITHIN).date()
     submitted(pair).update(completed_at=NOON_BEFORE_YESTERDAY)
     inbound = InboundMessage.objects.filter(link__partner=pair.partner)
     wait_until(lambda: inbound.filter(state="delivered").count() == 3)
@@ -206,6 +206,21 @@ def test_archive(
     kept = [bytes(row["content"]) for row in contents.where("number = 1").collect()]
     received = [f"<Order no='{number}'/>".encode() for number in (1, 2, 3)]
     assert sorted(kept) == sorted([b'<Order no="1"/>', b'<Order no="2"/>', *received])
+
+
+def test_archive_waits_until_the_ends_of_the_day_before_are_committed(
+    spark: SparkSession,
+    office: Office,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Begun just after midnight, or with a clock ahead, it would miss some for good."""
+    monkeypatch.setattr(archive, "COMMITTED_WITHIN", timedelta(days=1), raising=False)
+    today = datetime.now(UTC).date()
+    words = [*server(office), "--output", str(tmp_path / "archive"), "--until", str(today)]
+    assert archive.main([*words, "--summary", str(tmp_path / "summary")]) == 2
+    assert "which is today once it has lasted some minutes" in capsys.readouterr().err
 
 
 def test_how_far_the_archive_has_come(spark: SparkSession, tmp_path: Path) -> None:

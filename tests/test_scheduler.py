@@ -1,0 +1,202 @@
+"""Beat: intervals are kept whatever the wall clock says; a time of day comes once."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import time_machine
+from django.conf import settings
+from django_celery_beat import schedulers
+from django_celery_beat.models import IntervalSchedule, PeriodicTask
+
+from msh import health
+from msh.celery import app
+from msh.connections import redis_client
+from msh.flows import nudge
+from msh.flows.nudge import Nudge
+from msh.scheduler import Scheduler
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.django_db
+
+DAY = timedelta(days=1)
+CARRY, PRUNE = Nudge.CARRY.value, "msh.tasks.prune"
+NIGHT = datetime(2030, 5, 20, 3, 30, tzinfo=UTC)
+"""When the nightly prune is due."""
+
+
+@pytest.fixture(autouse=True)
+def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The Redis of the tests, without anything in it. As in Django's test client, a connection in
+    the test's transaction is not closed as an old one."""
+    monkeypatch.setattr(schedulers, "close_old_connections", lambda: None)
+    PeriodicTask.objects.filter(name="sweep: carry").update(
+        interval=IntervalSchedule.objects.create(every=50_000, period="microseconds")
+    )
+    with redis_client(settings.REDIS_URL) as client:
+        client.flushdb()
+        yield client
+        client.flushdb()
+
+
+class Beat:
+    """The scheduler, and how often it has queued each task."""
+
+    def __init__(self, broker: Any) -> None:
+        self._broker = broker
+        self._scheduler = Scheduler(app)
+        self._scheduler._finalize.cancel()  # at the end of the process it would write its rows
+        self.queued: list[dict[str, Any]] = []
+
+    def tick(self) -> None:
+        self._scheduler.tick()
+
+    def work(self) -> None:
+        """Tick, and take what is queued as a worker does."""
+        self.tick()
+        while text := self._broker.rpop(app.conf.task_default_queue):
+            headers = json.loads(text)["headers"]
+            self.queued.append(headers)
+            nudge.note_begin(headers["task"])
+
+    def count(self, task: str) -> int:
+        return [headers["task"] for headers in self.queued].count(task)
+
+    def goes_on(self) -> None:
+        """Fails unless sweeps are queued further."""
+        before = self.count(CARRY)
+
+        def went_on() -> bool:
+            self.work()
+            return self.count(CARRY) > before + 2
+
+        wait_until(went_on, seconds=20)
+
+
+@pytest.fixture
+def beat(broker: Any) -> Callable[[], Beat]:
+    return lambda: Beat(broker)
+
+
+@pytest.mark.parametrize("step", [DAY, -DAY])
+def test_sweeps_go_on_when_the_clock_is_set(beat: Callable[[], Beat], step: timedelta) -> None:
+    running = beat()
+    running.goes_on()
+    with time_machine.travel(datetime.now(UTC) + step):
+        running.goes_on()
+    running.goes_on()
+
+
+@pytest.mark.parametrize("ago", [-DAY, 1000 * DAY])
+def test_sweeps_begin_whatever_the_last_run_says(beat: Callable[[], Beat], ago: timedelta) -> None:
+    """A beat that ran ahead and was started again had left runs of tomorrow."""
+    PeriodicTask.objects.update(last_run_at=datetime.now(UTC) - ago)
+    beat().goes_on()
+
+
+def test_interval_of_a_day_outlives_a_restart_of_beat(beat: Callable[[], Beat]) -> None:
+    daily = IntervalSchedule.objects.create(every=1, period="days")
+    task = PeriodicTask.objects.get(task="msh.tasks.watch")
+    for ago, runs in ((DAY / 2, 0), (DAY, 1)):
+        PeriodicTask.objects.filter(pk=task.pk).update(
+            interval=daily, last_run_at=datetime.now(UTC) - ago
+        )
+        running = beat()
+        running.goes_on()
+        assert running.count("msh.tasks.watch") == runs
+
+
+def test_sweeps_do_not_expire(beat: Callable[[], Beat]) -> None:
+    """The clocks of beat's and worker's hosts would be compared, and a sweep that is dropped is
+    replaced by none."""
+    PeriodicTask.objects.filter(task=CARRY).update(expire_seconds=2)  # by an operator
+    running = beat()
+    running.goes_on()
+    assert {headers["expires"] for headers in running.queued} == {None}
+    others = PeriodicTask.objects.filter(task__startswith="msh.").exclude(task=CARRY)
+    assert set(others.values_list("expire_seconds", flat=True)) == {None}
+
+
+def test_queue_does_not_grow_while_no_worker_runs(beat: Callable[[], Beat], broker: Any) -> None:
+    running = beat()
+    tasks = PeriodicTask.objects.filter(enabled=True, interval__isnull=False).count()
+    end = time.monotonic() + 1
+    while time.monotonic() < end:
+        running.tick()
+    waiting = broker.lrange(app.conf.task_default_queue, 0, -1)
+    kinds = [json.loads(text)["headers"]["task"] for text in waiting]
+    assert sorted(kinds) == sorted(set(kinds))
+    assert CARRY in kinds
+    assert len(kinds) <= tasks
+    assert health.processes()[0].alive, "beat works, though it queues nothing more"
+
+
+def test_task_that_was_lost_is_queued_again(beat: Callable[[], Beat], broker: Any) -> None:
+    """Its worker was killed before the task began."""
+    running = beat()
+    while not broker.rpop(app.conf.task_default_queue):
+        running.tick()
+    running.goes_on()
+
+
+def test_console_of_a_host_whose_clock_is_behind_is_heard(beat: Callable[[], Beat]) -> None:
+    running = beat()
+    running.goes_on()
+    with time_machine.travel(datetime.now(UTC) - DAY, tick=False):
+        entry = PeriodicTask.objects.get(task=CARRY)
+        entry.enabled = False
+        entry.save()
+    running.work()
+    before = running.count(CARRY)
+    end = time.monotonic() + 0.3
+    while time.monotonic() < end:
+        running.work()
+    assert running.count(CARRY) == before
+
+
+class Nights:
+    """Beat at times of day."""
+
+    def __init__(self, beat: Beat) -> None:
+        self._beat = beat
+
+    def prunes(self, *times: datetime) -> list[int]:
+        """How often prune was queued until, at the latest, half a minute after each."""
+        counted = []
+        for now in times:
+            with time_machine.travel(now, tick=False):
+                self._beat._scheduler.populate_heap()  # as half a minute later
+                for _ in range(20):
+                    self._beat.work()
+            counted.append(self._beat.count(PRUNE))
+        return counted
+
+
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("last_run", "times", "counted"),
+    [
+        pytest.param(NIGHT - DAY, (-MINUTE, MINUTE, HOUR), [0, 1, 1], id="usual"),
+        pytest.param(
+            NIGHT - DAY, (-HOUR, 30 * DAY + MINUTE, 30 * DAY + HOUR), [0, 1, 1], id="ahead"
+        ),
+        pytest.param(NIGHT + 30 * DAY, (-HOUR, MINUTE, HOUR), [0, 1, 1], id="back"),
+        pytest.param(NIGHT - DAY, (MINUTE, -HOUR, -MINUTE, MINUTE), [1, 1, 1, 2], id="again"),
+        pytest.param(NIGHT, (11 * HOUR, -MINUTE, MINUTE), [0, 0, 1], id="half a day back"),
+    ],
+)
+def test_time_of_day_comes_once_though_the_clock_is_set(
+    beat: Callable[[], Beat],
+    last_run: datetime,
+    times: tuple[timedelta, ...],
+    counted: list[int],
+) -> None:
+    PeriodicTask.objects.filter(task=PRUNE).update(last_run_at=last_run)
+    with time_machine.travel(NIGHT + times[0], tick=False):
+        nights = Nights(beat())
+    assert nights.prunes(*(NIGHT + time for time in times)) == counted

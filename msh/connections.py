@@ -1,0 +1,195 @@
+"""How DATABASE_URL and REDIS_URL become settings: every option in them counts, ours are defaults.
+
+Without time limits, a connection whose other end has vanished without a reset (a host that died, an
+address that moved, a firewall that dropped the flow) blocks its process for 15 minutes to 2 hours.
+"""
+
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import SplitResult, parse_qsl, urlsplit
+
+import environ
+from django.core.exceptions import ImproperlyConfigured
+
+if TYPE_CHECKING:
+    import redis
+
+# --- PostgreSQL -----------------------------------------------------------------------------------
+SESSION_LIMITS = {
+    # A lock not had in 2 s is a 503, and a stopped process cannot hold a lane.
+    "lock_timeout": "2s",
+    "idle_in_transaction_session_timeout": "10s",
+}
+_SESSION = {
+    **SESSION_LIMITS,
+    "synchronous_commit": "on",  # an Acknowledgement says that its message is on the disk
+    # The server ends the sessions of hosts that have vanished, instead of keeping them for hours.
+    "tcp_keepalives_idle": "30",
+    "tcp_keepalives_interval": "10",
+    "tcp_keepalives_count": "3",
+    "jit": "off",  # compiling costs more than it saves in statements as short as ours
+}
+_DATABASE = {
+    # Whoever waits for an answer of a server that is gone hears so after 11 seconds: keepalives
+    # tell it, or what was sent and never confirmed.
+    "connect_timeout": 5,  # seconds, for each host
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,  # milliseconds
+    # Statements of the hot path are prepared after their fifth run; Django says never.
+    "prepare_threshold": 5,
+}
+
+
+OF_DJANGO = {"prepare_threshold", "isolation_level", "assume_role", "pool", "server_side_binding"}
+"""Options that are not libpq's."""
+
+
+def database_settings(url: str) -> dict[str, Any]:
+    """DATABASES["default"] for a DATABASE_URL.
+
+    What its query says goes to libpq and wins over our defaults; `options` is added to ours.
+    """
+    read = environ.Env.db_url_config(url)
+    given = {name: _none(value) for name, value in read.pop("OPTIONS", {}).items()}
+    session = [f"-c {name}={value}" for name, value in _SESSION.items()]
+    options = " ".join([*session, *filter(None, [given.pop("options", "")])])
+    return {
+        "CONN_MAX_AGE": 3600,
+        "CONN_HEALTH_CHECKS": True,
+        **read,
+        **_hosts(url),
+        "OPTIONS": {**_DATABASE, **given, "options": options},
+    }
+
+
+def _hosts(url: str) -> dict[str, str]:
+    """Several hosts, each with its own port: libpq tries them in turn. django-environ drops the
+    place of a port that is not given, so that a host would get another one's."""
+    hosts = urlsplit(url).netloc.rpartition("@")[2].split(",")
+    if len(hosts) == 1:
+        return {}
+    parts = [urlsplit(f"//{host}") for host in hosts]
+    return {
+        "HOST": ",".join(part.hostname or "" for part in parts),
+        "PORT": ",".join(str(part.port or "") for part in parts),
+    }
+
+
+def _none(value: Any) -> Any:
+    """`prepare_threshold=none`, for a pooler that cannot keep prepared statements."""
+    return None if value == "none" else value
+
+
+# --- Redis ----------------------------------------------------------------------------------------
+class Broker(NamedTuple):
+    """The same server as Celery and as our own clients want to be told of it."""
+
+    celery_url: str
+    celery_options: dict[str, Any]
+    """Celery's `broker_transport_options`: keyword arguments of redis-py's connections."""
+    tls: dict[str, Any]
+    """Empty: without TLS."""
+
+
+def _truth(text: str) -> bool:
+    return {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}[
+        text.lower()
+    ]
+
+
+_BROKER: dict[str, Any] = {
+    "socket_connect_timeout": 5.0,  # seconds
+    "socket_timeout": 10.0,
+    "socket_keepalive": True,
+    "health_check_interval": 5,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,  # milliseconds
+}
+_TCP = {
+    "keepalives_idle": "TCP_KEEPIDLE",
+    "keepalives_interval": "TCP_KEEPINTVL",
+    "keepalives_count": "TCP_KEEPCNT",
+    "tcp_user_timeout": "TCP_USER_TIMEOUT",
+}
+"""Options in the words of libpq: names in the module `socket`, where the system has them."""
+_BROKER_TYPES: dict[str, Callable[[str], Any]] = {
+    "db": int,
+    "socket_timeout": float,
+    "socket_connect_timeout": float,
+    "socket_keepalive": _truth,
+    "health_check_interval": int,
+    "retry_on_timeout": _truth,
+    "max_connections": int,
+    "client_name": str,
+    **dict.fromkeys(_TCP, int),
+    "ssl_cert_reqs": lambda text: text.lower().removeprefix("cert_"),
+    "ssl_ca_certs": str,
+    "ssl_ca_path": str,
+    "ssl_ca_data": str,
+    "ssl_certfile": str,
+    "ssl_keyfile": str,
+    "ssl_password": str,
+    "ssl_check_hostname": _truth,
+    "ssl_min_version": int,
+    "ssl_ciphers": str,
+}
+"""What both Celery and our own clients can be told. Each of them reads
+such a query in its own way, and Celery fails on most of these names."""
+
+
+def broker_settings(url: str) -> Broker:
+    """What a REDIS_URL says. Raises ImproperlyConfigured for what Celery or redis-py cannot do."""
+    parts = urlsplit(url)
+    _require_one_server(parts)
+    options = dict(_read(name, text) for name, text in parse_qsl(parts.query))
+    database = options.pop("db", parts.path.strip("/") or 0)
+    tls = {name: options.pop(name) for name in list(options) if name.startswith("ssl_")}
+    if parts.scheme == "rediss":  # Celery would not ask for a certificate
+        tls = {"ssl_cert_reqs": "required", **tls}
+    elif tls:
+        raise ImproperlyConfigured("REDIS_URL has options of TLS: it has to begin with rediss://")
+    plain = parts._replace(path=f"/{database}", query="").geturl()
+    return Broker(plain, _with_tcp({**_BROKER, **options}), tls)
+
+
+def _with_tcp(options: dict[str, Any]) -> dict[str, Any]:
+    given = {getattr(socket, name, None): options.pop(option) for option, name in _TCP.items()}
+    given.pop(None, None)
+    return {**options, "socket_keepalive_options": given}
+
+
+def redis_client(url: str, **options: Any) -> "redis.Redis":
+    """A client of the server of REDIS_URL; `options` win over those of the URL."""
+    broker = broker_settings(url)
+    import redis  # noqa: PLC0415  slow to import, and every command reads the settings
+
+    pool = redis.ConnectionPool.from_url(
+        broker.celery_url, **{**broker.celery_options, **broker.tls, **options}
+    )
+    return redis.Redis.from_pool(pool)
+
+
+def _require_one_server(parts: SplitResult) -> None:
+    if parts.scheme not in {"redis", "rediss"}:
+        begins = f"REDIS_URL begins with {parts.scheme}://"
+        raise ImproperlyConfigured(f"{begins}, not redis:// or rediss://")
+    if {",", ";"} & set(parts.netloc.rpartition("@")[2] + parts.path):
+        raise ImproperlyConfigured(
+            "REDIS_URL names several hosts: name one, whose address moves when another server"
+            " takes over"
+        )
+
+
+def _read(name: str, text: str) -> tuple[str, Any]:
+    if name not in _BROKER_TYPES:
+        known = ", ".join(_BROKER_TYPES)
+        raise ImproperlyConfigured(f"REDIS_URL has an option {name!r}. Known are: {known}")
+    try:
+        return name, _BROKER_TYPES[name](text)
+    except (KeyError, ValueError):
+        raise ImproperlyConfigured(f"REDIS_URL says {name}={text}, which cannot be") from None

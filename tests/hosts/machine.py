@@ -1,0 +1,95 @@
+"""The MSH under test as in production: web, worker and beat apart, each with a clock of its own."""
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from msh import processes
+from tests.exchange.machine import ROOT, STARTS_WITHIN, Machine
+from tests.waiting import wait_until
+
+CELERY = (sys.executable, "-m", "celery", "-A", "msh")
+FOLDER = Path(__file__).parent / "clock"
+
+
+class Clock:
+    """The wall clock of a process, which a test may set while it runs."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        file.write_text("0")
+
+    def set(self, days: float) -> None:
+        """Let it be so many days ahead. Returns when the processes go by that."""
+        ahead = str(days * 86_400.0)
+        new = self._file.with_suffix(".new")
+        new.write_text(ahead)
+        new.replace(self._file)
+        wait_until(lambda: {file.read_text() for file in self._seen()} <= {ahead})
+
+    def forget(self) -> None:
+        """Its processes have ended."""
+        for file in self._seen():
+            file.unlink()
+
+    def _seen(self) -> list[Path]:
+        return list(self._file.parent.glob(f"{self._file.name}.seen.*"))
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What makes a process go by it."""
+        return {"PYTHONPATH": str(FOLDER), "MSH_TEST_CLOCK": str(self._file)}
+
+
+class Hosts(Machine):
+    """An MSH whose processes nobody starts again; use it as `Machine`."""
+
+    def __init__(
+        self, folder: Path, database: str, settings: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(folder, database, settings=settings)
+        (folder / "log").mkdir(exist_ok=True)
+        names = ("web", "worker", "beat")
+        self.clocks = {name: Clock(folder / f"{name}.clock") for name in names}
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self) -> None:
+        prepared = self._run("prepare", sys.executable, "manage.py", "prepare").wait()
+        assert prepared == 0, f"see {self.folder}/log"
+        for name in self.clocks:
+            self.start_process(name)
+        wait_until(self.is_ready, seconds=STARTS_WITHIN, what=f"an MSH in {self.folder}")
+
+    def start_process(self, name: str) -> None:
+        """Start one of web, worker and beat."""
+        commands = {
+            "web": (sys.executable, "-m", "msh.web", "--port", str(self._port)),
+            "worker": (*CELERY, "worker", "--pool", "threads", "--without-mingle", "-c", "4"),
+            "beat": (*CELERY, "beat", "--pidfile="),
+        }
+        clock = self.clocks[name].environment
+        self._running[name] = self._run(name, *commands[name], environment=clock)
+
+    def stop_process(self, name: str) -> None:
+        processes.stop(self._running.pop(name))
+        self.clocks[name].forget()
+
+    def stop(self) -> None:
+        for name in list(self._running):
+            self.stop_process(name)
+
+    def is_ready(self) -> bool:
+        health = self._health()
+        return health.get("ready") is True and health.get("sweep") == "ok"
+
+    def _run(
+        self, name: str, *command: str, environment: Mapping[str, str] = MappingProxyType({})
+    ) -> subprocess.Popen[bytes]:
+        return processes.spawn(
+            command,
+            log=self.folder / "log" / f"{name}.log",
+            cwd=ROOT,
+            env={**self._environment, **environment},
+        )

@@ -1,0 +1,176 @@
+"""What DATABASE_URL and REDIS_URL say reaches the clients; what they do not say has time limits."""
+
+import runpy
+import socket
+import ssl
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connection
+from django.db.backends.postgresql.base import DatabaseWrapper
+from kombu import Connection
+
+from msh.connections import broker_settings, database_settings, redis_client
+
+PLAIN = "redis://cache.example"
+TLS = "rediss://:secret@cache.example:6380/3"
+
+
+def test_database_url_keeps_its_options() -> None:
+    """sslmode=verify-full that is thrown away is a connection in the clear."""
+    given = database_settings(
+        "postgres://u:p%40@db.example:5433/msh?sslmode=verify-full&sslrootcert=/etc/ca%20s.pem"
+        "&keepalives_idle=60&target_session_attrs=read-write&application_name=orders"
+        "&conn_max_age=5"
+    )
+    said = {
+        "sslmode": "verify-full",
+        "sslrootcert": "/etc/ca s.pem",
+        "keepalives_idle": 60,
+        "target_session_attrs": "read-write",
+        "application_name": "orders",
+    }
+    assert given["OPTIONS"].items() >= said.items()
+    assert (given["HOST"], given["PORT"], given["CONN_MAX_AGE"]) == ("db.example", 5433, 5)
+
+
+def test_options_of_the_session_are_added_to_ours_and_win() -> None:
+    url = "postgres:///msh?options=-c%20lock_timeout%3D9s%20-c%20work_mem%3D64MB"
+    options = database_settings(url)["OPTIONS"]["options"]
+    assert options.startswith("-c lock_timeout=2s -c idle_in_transaction_session_timeout=10s")
+    assert options.endswith(" -c lock_timeout=9s -c work_mem=64MB")
+
+
+@pytest.mark.django_db
+def test_server_that_says_to_commit_without_the_disk_is_not_followed() -> None:
+    name = connection.settings_dict["NAME"]
+
+    def in_another_session(*statements: str) -> Any:
+        other = DatabaseWrapper(connection.settings_dict)
+        try:
+            with other.cursor() as cursor:
+                for statement in statements:
+                    cursor.execute(statement)
+                return cursor.fetchone() if cursor.description else None
+        finally:
+            other.close()
+
+    in_another_session(f'ALTER DATABASE "{name}" SET synchronous_commit = off')
+    try:
+        assert in_another_session("SHOW synchronous_commit") == ("on",)
+    finally:
+        in_another_session(f'ALTER DATABASE "{name}" RESET synchronous_commit')
+
+
+def test_prepared_statements_can_be_switched_off_for_a_pooler() -> None:
+    options = database_settings("postgres:///msh?prepare_threshold=none")["OPTIONS"]
+    assert options["prepare_threshold"] is None
+
+
+def test_each_of_several_hosts_keeps_its_port() -> None:
+    given = database_settings("postgres://u:p@a.example,[::1]:5433,c.example:5434/msh")
+    assert (given["HOST"], given["PORT"]) == ("a.example,::1,c.example", ",5433,5434")
+
+
+@pytest.mark.django_db
+def test_session_is_opened_on_the_host_that_can_be_written_to_with_what_the_url_says() -> None:
+    here = settings.DATABASES["default"]
+    hosts = f"127.0.0.1:1,{here['HOST']}:{here['PORT']}"
+    query = "target_session_attrs=read-write&application_name=from-url&connect_timeout=2"
+    url = f"postgres://{here['USER']}:{here['PASSWORD']}@{hosts}/{connection.settings_dict['NAME']}"
+    wrapper = DatabaseWrapper(connection.settings_dict | database_settings(f"{url}?{query}"))
+    try:
+        with wrapper.cursor() as cursor:
+            cursor.execute("SELECT current_setting('application_name')")
+            assert cursor.fetchone() == ("from-url",)
+    finally:
+        wrapper.close()
+
+
+def test_broker_url_keeps_its_options_in_celery_and_in_our_clients() -> None:
+    query = "socket_timeout=7&health_check_interval=9&client_name=msh"
+    url = f"{TLS}?ssl_ca_certs=/etc/ca.pem&{query}"
+    broker = broker_settings(url)
+    of_url = {"socket_timeout": 7.0, "health_check_interval": 9, "client_name": "msh"}
+    expected = of_url | {"ssl_ca_certs": "/etc/ca.pem", "ssl_cert_reqs": "required", "db": 3}
+    assert celery_connection(url).items() >= expected.items()
+    assert redis_client(url).get_connection_kwargs().items() >= expected.items()
+    assert broker.celery_url == TLS
+
+
+def test_connections_to_redis_have_limits_of_time() -> None:
+    for made in (celery_connection(PLAIN), redis_client(PLAIN).get_connection_kwargs()):
+        assert made["socket_connect_timeout"] == 5
+        assert made["socket_timeout"] == 10
+        assert made["health_check_interval"] == 5
+        assert made["socket_keepalive"] is True
+        assert made["socket_keepalive_options"][socket.TCP_KEEPIDLE] == 5
+    given = celery_connection(f"{PLAIN}?keepalives_idle=60")["socket_keepalive_options"]
+    assert given[socket.TCP_KEEPIDLE] == 60
+
+
+@pytest.mark.django_db
+def test_connections_to_postgresql_have_limits_of_time() -> None:
+    with connection.cursor():
+        assert connection.connection is not None
+        link = socket.fromfd(connection.connection.fileno(), socket.AF_INET, socket.SOCK_STREAM)
+    with link:
+        assert link.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 5
+        assert link.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 10_000
+
+
+def test_a_limit_of_ours_wins_over_the_url() -> None:
+    """A nudge may take 100 ms, whatever the URL allows to others."""
+    client = redis_client("redis://cache.example?socket_timeout=30", socket_timeout=0.1)
+    assert client.get_connection_kwargs()["socket_timeout"] == 0.1
+
+
+@pytest.mark.parametrize("url", [TLS, f"{TLS}?ssl_cert_reqs=required"])
+def test_tls_without_more_said_asks_for_a_certificate(url: str) -> None:
+    """Celery's own default is to take any."""
+    assert celery_connection(url)["ssl_cert_reqs"] == "required"
+    made: Any = redis_client(url).connection_pool.make_connection()
+    assert made.cert_reqs == ssl.CERT_REQUIRED
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("redis://a:6379,b:6379/0", "several hosts"),
+        ("redis://a:6379/0;redis://b:6379/0", "several hosts"),
+        ("sentinel://a:26379/0", "begins with sentinel://"),
+        ("redis://a/0?sokcet_timeout=3", "sokcet_timeout"),
+        ("redis://a/0?ssl_ca_certs=/etc/ca.pem", "rediss://"),
+        ("redis://a/0?socket_timeout=soon", "socket_timeout"),
+    ],
+)
+def test_broker_url_that_cannot_be_followed_is_refused(url: str, said: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=said):
+        broker_settings(url)
+
+
+def test_settings_are_made_from_the_urls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgres://db.example/msh?sslmode=verify-full")
+    monkeypatch.setenv("REDIS_URL", f"{TLS}?client_name=msh")
+    made = runpy.run_path(str(settings.BASE_DIR / "msh" / "settings.py"))
+    assert made["DATABASES"]["default"]["OPTIONS"]["sslmode"] == "verify-full"
+    assert made["CELERY_BROKER_URL"] == TLS
+    assert made["CELERY_BROKER_TRANSPORT_OPTIONS"]["client_name"] == "msh"
+    assert made["CELERY_BROKER_USE_SSL"] == {"ssl_cert_reqs": "required"}
+
+
+def celery_connection(url: str) -> dict[str, Any]:
+    """What a connection of Celery's to this broker is made with."""
+    broker = broker_settings(url)
+    with Connection(
+        broker.celery_url, ssl=broker.tls or False, transport_options=broker.celery_options
+    ) as link:
+        transport: Any = link.transport
+        channel = transport.Channel.__new__(transport.Channel)
+        channel.connection = transport
+        for name in set(channel.from_transport_options) & broker.celery_options.keys():
+            setattr(channel, name, broker.celery_options[name])
+        made: dict[str, Any] = channel._connparams()
+        return made

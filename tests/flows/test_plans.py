@@ -1,0 +1,180 @@
+"""The planner's hands are tied for the hot path only, in sessions of their own here."""
+
+import io
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+
+from msh import tasks
+from msh.endpoint import EndpointApplication
+from msh.flows import application
+from msh.flows.dispatch import _call
+from msh.models import hot
+
+pytestmark = pytest.mark.django_db
+
+HOT = ("off", "force_generic_plan")
+FREE = ("on", "auto")
+
+InSession = Callable[..., Any]
+
+
+@pytest.fixture
+def session() -> Iterator[InSession]:
+    """Calls a function in a thread that has a connection of its own, always the same."""
+    with ThreadPoolExecutor(1) as thread:
+        yield lambda function, *arguments: thread.submit(function, *arguments).result()
+        thread.submit(lambda: connection.close()).result()  # noqa: PLW0108  that thread's own
+
+
+def plans() -> tuple[str, str]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT current_setting('enable_seqscan')")
+        (seqscan,) = cursor.fetchone()
+        cursor.execute("SELECT current_setting('plan_cache_mode')")
+        (cache,) = cursor.fetchone()
+    return seqscan, cache
+
+
+def count_statements(function: Callable[[], object]) -> int:
+    counted = []
+    with connection.execute_wrapper(
+        lambda execute, *words: counted.append(words) or execute(*words)  # type: ignore[func-returns-value]
+    ):
+        function()
+    return len(counted)
+
+
+def test_session_begins_free(session: InSession) -> None:
+    """That of a command, of an application that sends, of a report."""
+    assert session(plans) == FREE
+
+
+@pytest.mark.parametrize("task", [tasks.carry, tasks.deliver, tasks.forward, tasks.notify])
+def test_worker_of_the_hot_path(session: InSession, task: Any) -> None:
+    session(task)
+    assert session(plans) == HOT
+
+
+@pytest.mark.parametrize("task", [tasks.count_traffic, tasks.bulk, tasks.call_operators])
+def test_task_that_reads_much_is_free_after_one_of_the_hot_path(
+    session: InSession, task: Any
+) -> None:
+    session(hot.plan_for_hot_path)
+    session(task)
+    assert session(plans) == FREE
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "expected"),
+    [
+        ("POST", "/ebxml/", HOT),
+        ("GET", "/ebxml/link-status/", HOT),
+        ("POST", "/api/v1/messages", HOT),
+        ("GET", "/api/v1/messages", FREE),
+        ("GET", "/admin/", FREE),
+        ("POST", "/admin/login/", FREE),
+    ],
+)
+def test_web_thread_that_has_served_the_other_kind(
+    session: InSession, method: str, path: str, expected: tuple[str, str]
+) -> None:
+    before = hot.plan_freely if expected == HOT else hot.plan_for_hot_path
+    session(plans)
+    session(before)
+    served: Any = EndpointApplication(lambda environ, start_response: ())
+    environ = {"REQUEST_METHOD": method, "PATH_INFO": path, "wsgi.input": io.BytesIO()}
+    environ |= {"SERVER_NAME": "msh.example", "SERVER_PORT": "80", "REMOTE_ADDR": "192.0.2.1"}
+    session(served, environ, lambda status, headers: None)
+    assert session(plans) == expected
+
+
+def test_it_costs_one_statement_in_the_life_of_a_connection(session: InSession) -> None:
+    session(plans)
+    assert session(count_statements, hot.plan_for_hot_path) == 1
+    assert session(count_statements, hot.plan_for_hot_path) == 0
+
+
+def test_new_connection_of_a_thread_is_as_the_one_before(session: InSession) -> None:
+    """The database was started again in the middle of a loop."""
+    session(hot.plan_for_hot_path)
+    session(plans)
+    session(lambda: connection.close())  # noqa: PLW0108  that thread's own
+    assert session(plans) == HOT
+
+
+def test_connection_that_is_dead_harms_nobody(session: InSession) -> None:
+    def dies() -> None:
+        connection.ensure_connection()
+        connection.connection.close()
+        hot.plan_for_hot_path()
+        connection.close()
+
+    session(dies)
+    assert session(plans) == HOT
+
+
+def test_function_of_the_application_is_free_and_we_are_not(session: InSession) -> None:
+    seen = []
+
+    def consumer() -> None:
+        with transaction.atomic():
+            application.allow_idle(timedelta(seconds=40))
+            seen.append(plans())
+            application.require_commit()
+            seen.append(plans())
+        with transaction.atomic():
+            seen.append(plans())
+
+    for _ in range(8):  # more often than what it takes for a statement to be prepared
+        session(_call, consumer)
+    assert seen == 8 * [FREE, HOT, HOT]
+
+
+def test_in_a_transaction_nothing_changes() -> None:
+    """It would end with the transaction, and be believed to hold."""
+    hot.plan_for_hot_path()
+    assert plans() == FREE
+
+
+LARGE = {
+    *("msh_outboundmessage", "msh_outboundpayload", "msh_attempt", "msh_history"),
+    *("msh_inboundmessage", "msh_inboundpayload", "msh_signal", "msh_delivery", "msh_partyevent"),
+}
+STATEMENTS = {
+    name: getattr(hot, name)
+    for name in hot.__all__
+    if name.isupper() and isinstance(getattr(hot, name), str) and "msh_" in getattr(hot, name)
+}
+
+
+def tables_read_whole() -> set[str]:
+    """Of LARGE, by any statement of the hot path, as a session plans it that keeps its plan."""
+    found = set()
+    with connection.cursor() as cursor:
+        for name, statement in STATEMENTS.items():
+            *pieces, last = statement.split("%s")
+            numbered = (f"{piece}${number}" for number, piece in enumerate(pieces, 1))
+            cursor.execute(f"EXPLAIN (GENERIC_PLAN, FORMAT JSON) {''.join(numbered)}{last}")
+            (explained,) = cursor.fetchone()
+            found |= {f"{name} reads {table}" for table in _read_whole(explained[0]["Plan"])}
+    return found
+
+
+def _read_whole(plan: dict[str, Any]) -> set[str]:
+    below = (_read_whole(child) for child in plan.get("Plans", ()))
+    here = {plan["Relation Name"]} if plan["Node Type"] == "Seq Scan" else set()
+    return (here & LARGE).union(*below)
+
+
+def test_hot_path_reads_no_large_table_whole_though_it_was_planned_while_empty(
+    session: InSession,
+) -> None:
+    session(hot.plan_for_hot_path)
+    assert session(tables_read_whole) == set()
+    session(hot.plan_freely)
+    assert session(tables_read_whole) != set(), "or else nobody has to tell the planner"

@@ -1,24 +1,21 @@
-"""The web process: `granian --interface wsgi msh.wsgi:application`."""
+"""What the web processes serve: `python -m msh.web`."""
 
 import os
 
+import django
 from django.core.checks import ERROR, run_checks
 from django.core.exceptions import ImproperlyConfigured
-from django.core.wsgi import get_wsgi_application
 
 from msh import memory
-from msh.processes import die_with_parent
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "msh.settings")
 
-if "MSH_SUPERVISED" in os.environ:  # granian's workers, which a kill -9 of granian would orphan
-    die_with_parent(os.getppid())
-
-_django = get_wsgi_application()
+django.setup(set_prefix=False)
 
 from msh.endpoint import EndpointApplication  # noqa: E402  it needs Django set up
+from msh.request import HeaderCheck, Utf8Handler  # noqa: E402
 
-application = EndpointApplication(_django)
+application = HeaderCheck(EndpointApplication(Utf8Handler()))
 
 _errors = [message for message in run_checks() if message.level >= ERROR]
 if _errors:

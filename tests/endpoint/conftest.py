@@ -1,4 +1,4 @@
-"""The endpoint behind a real granian, on the test's database: no worker, no beat, no Redis."""
+"""The endpoint behind the real web server, on the test's database: no worker, no beat, no Redis."""
 
 from collections.abc import Iterator
 

@@ -1,6 +1,8 @@
 """What comes in by HTTP, and what every answer looks like (D35, D49, D59)."""
 
 import socket
+from contextlib import closing
+from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -10,10 +12,12 @@ from django.test import RequestFactory
 from pytest_django.fixtures import Settings
 
 from msh.endpoint import Endpoint
+from msh.guesses import BURST
 from msh.models import InboundMessage
 from partners.models import Credential, CredentialKind, Partner, digest_of
 from tests.endpoint.conftest import MESSAGE_LIMIT
 from tests.peer import OMIT, Payload, Peer, Response, normal
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -74,6 +78,31 @@ def test_who_is_unknown_is_refused(peer: Peer, shown: str | None) -> None:
     response = peer.send(normal(), token=None, headers=headers)
     assert_refused(response, 401, "no partner")
     assert "Bearer" in response.headers["WWW-Authenticate"]
+
+
+def guess(peer: Peer, token: str) -> tuple[int, str, str]:
+    """Status, Retry-After and X-MSH-Error of a POST from an address that nobody else has."""
+    parts = urlsplit(peer.msh)
+    elsewhere = HTTPConnection(
+        str(parts.hostname), parts.port, timeout=30, source_address=("127.0.0.5", 0)
+    )
+    with closing(elsewhere):
+        elsewhere.request("POST", parts.path, b"x", {"Authorization": f"Bearer {token}"})
+        response = elsewhere.getresponse()
+        headers = response.headers
+        return response.status, headers["Retry-After"] or "", headers["X-MSH-Error"] or ""
+
+
+def test_who_guesses_is_slowed_down_and_nobody_else(peer: Peer) -> None:
+    assert guess(peer, "token")[0] == 415  # known from now on, wherever it comes from
+    answers = [guess(peer, f"guess {number}") for number in range(2 * BURST)]
+    assert answers[0][0] == 401
+    refused = next(answer for answer in answers if answer[0] != 401)
+    assert refused[:2] == (429, "1")
+    assert "too many guesses from 127.0.0.5" in refused[2]
+    assert guess(peer, "token")[0] == 415
+    assert peer.send(normal(), token="one mistake").status == 401
+    wait_until(lambda: guess(peer, "guess")[0] == 401, what="another guess that is looked at")
 
 
 def test_basic_is_offered_and_taken(peer: Peer, partner: Partner) -> None:

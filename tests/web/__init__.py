@@ -1,4 +1,4 @@
-"""A real granian in front of the test's database: no worker, no beat, no Redis."""
+"""The real web server in front of the test's database: no worker, no beat, no Redis."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ from django.conf import settings
 from msh import processes
 from tests.waiting import wait_until
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @contextmanager
@@ -24,9 +24,8 @@ def web_process(folder: Path, *, threads: int = 4, **environment: str) -> Iterat
     server = "{USER}:{PASSWORD}@{HOST}:{PORT}/{NAME}".format(**database)
     process = processes.spawn(
         [
-            *(sys.executable, "-m", "granian", "--interface", "wsgi", "msh.wsgi:application"),
-            *("--host", "127.0.0.1", "--port", str(port), "--http", "1", "--no-ws"),
-            *("--workers", "1", "--blocking-threads", str(threads), "--log-level", "warning"),
+            *(sys.executable, "-m", "msh.web", "--port", str(port)),
+            *("--workers", "1", "--threads", str(threads)),
         ],
         log=folder / "web.log",
         death_signal=signal.SIGTERM,
@@ -34,7 +33,7 @@ def web_process(folder: Path, *, threads: int = 4, **environment: str) -> Iterat
         env={**os.environ, "DATABASE_URL": f"postgres://{server}", **environment},
     )
     try:
-        wait_until(lambda: _answers(port), what="granian")
+        wait_until(lambda: _answers(port), what="the web server")
         yield port
     finally:
         processes.stop(process)

@@ -1,0 +1,133 @@
+"""Who sends a request: what limits are kept for, and how large its body may be."""
+
+import logging
+from collections.abc import Mapping
+from http.cookies import CookieError, SimpleCookie
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from django.conf import settings
+from django.contrib.auth import SESSION_KEY
+from django.urls import Resolver404, resolve
+
+from msh.api.access import TokenAuthentication
+from msh.api.view import ApiView
+from msh.guesses import guesses
+from partners.models import Partner
+
+from .limits import CONSOLE_BODY_LIMIT, UNKNOWN_BODY_LIMIT
+
+logger = logging.getLogger(__name__)
+
+Environ = Mapping[str, Any]
+
+
+class Sender(NamedTuple):
+    """`known`: it has shown who it is, so that its limits are its own."""
+
+    name: str
+    known: bool = False
+
+
+class Admission(NamedTuple):
+    """Whose body it is, and how many bytes of it are taken."""
+
+    sender: Sender
+    limit: int
+
+
+def is_partner(path: str) -> bool:
+    return path.startswith("/ebxml/") or path == "/ebxml"
+
+
+def is_api(path: str) -> bool:
+    return path.startswith("/api/")
+
+
+def address_of(environ: Environ) -> Sender:
+    """Nobody but an address."""
+    return Sender(f"address {environ['REMOTE_ADDR']}")
+
+
+def remembered(environ: Environ) -> Sender | None:
+    """Who shows itself by what this process has seen before. Asks no database."""
+    shown = environ.get("HTTP_AUTHORIZATION")
+    if not shown:
+        return None
+    path = environ["PATH_INFO"]
+    if is_partner(path):
+        partner = Partner.objects.remembered(shown)
+        if partner is not None and partner.admits(environ["REMOTE_ADDR"]):
+            return Sender(f"partner {partner.pk}", known=True)
+    elif is_api(path):
+        token = TokenAuthentication.remembered(shown)
+        if token is not None:
+            return Sender(f"token {token}", known=True)
+    return None
+
+
+def sender_of(environ: Environ) -> Sender:
+    return remembered(environ) or address_of(environ)
+
+
+def admit(environ: Environ, announced: int) -> Admission | None:
+    """Who sends a body and how much is taken, if that is known without the database."""
+    path = environ["PATH_INFO"]
+    sender = remembered(environ)
+    if sender is not None:
+        return Admission(sender, body_limit(path))
+    if not is_partner(path) and not is_api(path) and announced <= UNKNOWN_BODY_LIMIT:
+        return Admission(address_of(environ), UNKNOWN_BODY_LIMIT)
+    return None
+
+
+def may_be_known(environ: Environ) -> bool:
+    """Whether it is worth asking the database."""
+    path = environ["PATH_INFO"]
+    header = "HTTP_AUTHORIZATION" if is_partner(path) or is_api(path) else "HTTP_COOKIE"
+    return bool(environ.get(header))
+
+
+def find(environ: Environ) -> Admission | None:
+    """The same with the database's help. None: nobody we know, or the store does not answer."""
+    path = environ["PATH_INFO"]
+    shown = environ.get("HTTP_AUTHORIZATION", "")
+    name = None
+    if guesses.wait(environ["REMOTE_ADDR"]):
+        return None
+    if is_partner(path):
+        partner = Partner.objects.by_credential(shown)
+        if partner is not None and partner.admits(environ["REMOTE_ADDR"]):
+            name = f"partner {partner.pk}"
+    elif is_api(path):
+        token = TokenAuthentication.find(shown)
+        name = f"token {token.pk}" if token else None
+    else:
+        name = _user(environ.get("HTTP_COOKIE", ""))
+    return None if name is None else Admission(Sender(name, known=True), body_limit(path))
+
+
+def body_limit(path: str) -> int:
+    """Bytes that are taken at this address of somebody who is known."""
+    if is_partner(path):
+        return int(settings.MSH_MESSAGE_LIMIT)
+    if not is_api(path):
+        return CONSOLE_BODY_LIMIT
+    try:
+        view = getattr(resolve(path).func, "cls", None)
+    except Resolver404:
+        return 0
+    return view().body_limit() if view and issubclass(view, ApiView) else 0
+
+
+def _user(cookies: str) -> str | None:
+    """Who is logged in to the console."""
+    try:
+        morsel = SimpleCookie(cookies).get(settings.SESSION_COOKIE_NAME)
+    except CookieError:
+        return None
+    if morsel is None:
+        return None
+    sessions = import_module(settings.SESSION_ENGINE)
+    user = sessions.SessionStore(morsel.value).get(SESSION_KEY)
+    return None if user is None else f"user {user}"

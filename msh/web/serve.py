@@ -1,0 +1,142 @@
+"""One web process: it listens, keeps the time of its connections, and has threads answer."""
+
+import asyncio
+import heapq
+import logging
+import resource
+import signal
+import socket
+from collections import Counter
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import uvloop
+
+from .answer import Answer
+from .call import call
+from .connection import Connection, Phase
+from .limits import Limits
+from .pool import Pool
+from .request import Request
+from .spool import Room
+from .uploads import Uploads
+
+if TYPE_CHECKING:
+    from wsgiref.types import WSGIApplication
+
+logger = logging.getLogger(__name__)
+
+BACKLOG = 2048
+"""Connections that the kernel keeps for us to accept."""
+SWEEP = 0.5  # seconds between two looks at deadlines
+FILES_BESIDE = 200
+"""Open files that are no connections: the database's, bodies in files, modules."""
+GRACEFUL = 8.0  # seconds that requests under way have when the process is asked to end
+
+
+AT_ONCE = 20
+"""Connections that are given up when there is place for no more."""
+_WAITING = frozenset({Phase.IDLE, Phase.HEAD, Phase.BODY, Phase.UNREAD})
+
+
+class Server:
+    """What the connections of a process share."""
+
+    def __init__(
+        self,
+        application: "WSGIApplication",
+        limits: Limits,
+        threads: int,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.loop = loop
+        self.limits = limits
+        self.room = Room(limits.memory, limits.disk)
+        self.uploads = Uploads(limits)
+        self.pool = Pool(threads, loop)
+        self._application = application
+        self._connections: set[Connection] = set()
+        self._emptied = asyncio.Event()
+        self._most = min(limits.connections, _files() - FILES_BESIDE)
+
+    def call(self, request: Request) -> Answer:
+        return call(self._application, request, self.room)
+
+    def add(self, connection: Connection) -> None:
+        if len(self._connections) >= self._most:
+            self._make_place(connection)
+        self._connections.add(connection)
+        self._emptied.clear()
+
+    def remove(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        if not self._connections:
+            self._emptied.set()
+
+    def _make_place(self, new: Connection) -> None:
+        """The address with the most connections loses those that are longest without a request."""
+        waiting = [one for one in self._connections if one.phase in _WAITING]
+        if not waiting:
+            new.abort()
+            return
+        counts = Counter(one.client[0] for one in waiting)
+        most, _ = counts.most_common(1)[0]
+        theirs = (one for one in waiting if one.client[0] == most)
+        for victim in heapq.nsmallest(AT_ONCE, theirs, key=lambda one: one.deadline):
+            self._connections.discard(victim)
+            victim.abort()
+
+    async def run(self, listener: socket.socket) -> None:
+        """Serve until SIGTERM or SIGINT."""
+        ended = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self.loop.add_signal_handler(number, ended.set)
+        server = await self.loop.create_server(
+            lambda: Connection(self), sock=listener, backlog=BACKLOG
+        )
+        sweeping = asyncio.ensure_future(self._sweep())
+        await ended.wait()
+        server.close()
+        for connection in tuple(self._connections):
+            connection.close()
+        if self._connections:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._emptied.wait(), GRACEFUL)
+        sweeping.cancel()
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP)
+            now = self.loop.time()
+            for connection in [one for one in self._connections if one.deadline <= now]:
+                connection.expire()
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket beside those of the other processes: the kernel distributes connections."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    listener.bind((host, port))
+    listener.setblocking(False)
+    return listener
+
+
+def _files() -> int:
+    """How many files this process may have open, after it has asked for as many as it may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard if hard != resource.RLIM_INFINITY else 1 << 20
+
+
+def serve(application: "WSGIApplication", listener: socket.socket, threads: int) -> None:
+    """Until SIGTERM or SIGINT."""
+
+    async def run() -> None:
+        server = Server(application, Limits.of_settings(), threads, asyncio.get_running_loop())
+        await server.run(listener)
+
+    uvloop.run(run())

@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
-from msh.models import OutboundLink
+from msh.models import OutboundLink, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from tests.flows.world import World, make_world
 
@@ -45,6 +45,19 @@ def client_of(name: str, *codenames: str, enforce_csrf_checks: bool = False) -> 
     client = Client(enforce_csrf_checks=enforce_csrf_checks)
     client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
     return client
+
+
+def late_world(queued: int = 1) -> tuple[World, OutboundMessage]:
+    """A suspended partner that has what it did not acknowledge: `world.settle()` carries the
+    Acknowledgement. And that message."""
+    world = make_world()
+    first = world.submit()
+    (job,) = world.look()
+    world.hand_over(job)
+    world.end(job, REFUSED)
+    for _ in range(queued):
+        world.submit()
+    return world, first
 
 
 def submit(client: Client, where: str, reason: str = "agreed by telephone", **fields: str) -> Any:

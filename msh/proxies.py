@@ -1,0 +1,103 @@
+"""Who is the client, if a proxy stands between: its address, and whether it came by TLS.
+
+Only proxies of MSH_TRUSTED_PROXIES are believed. The rest of the program finds the answer where
+WSGI has it: in REMOTE_ADDR and wsgi.url_scheme. What anybody may write into the headers that
+proxies use is taken away, so that nothing else believes it.
+"""
+
+import ipaddress
+import logging
+from collections.abc import Mapping, MutableMapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from django.conf import settings
+
+from partners.models.partner import networks_of
+
+logger = logging.getLogger(__name__)
+
+FORWARDED_FOR = "HTTP_X_FORWARDED_FOR"
+FORWARDED_PROTO = "HTTP_X_FORWARDED_PROTO"
+_HEADERS = (FORWARDED_FOR, FORWARDED_PROTO, "HTTP_FORWARDED", "HTTP_X_REAL_IP")
+
+_told: set[str] = set()
+"""Addresses of proxies that are not trusted, and that the log has named."""
+
+
+class Client(NamedTuple):
+    address: str
+    scheme: str
+
+
+def client_of(peer: str, scheme: str, headers: Mapping[str, Any]) -> Client:
+    """Who sent a request that came from `peer` by `scheme`. `headers` are named as WSGI does.
+
+    Of the addresses that proxies have written down, the last one that is no proxy of ours counts:
+    those before it are the client's own words.
+    """
+    forwarded = headers.get(FORWARDED_FOR, "")
+    if not _is_trusted(peer):
+        if forwarded:
+            _tell_once(peer)
+        return Client(peer, scheme)
+    named = headers.get(FORWARDED_PROTO, "").rpartition(",")[2].strip().lower()
+    if named in ("http", "https"):
+        scheme = named
+    address = peer
+    for part in reversed(forwarded.split(",")):
+        candidate = _address(part.strip())
+        if candidate is None:
+            break
+        address = candidate
+        if not _is_trusted(address):
+            break
+    return Client(address, scheme)
+
+
+def resolve(environ: MutableMapping[str, Any]) -> None:
+    """Put the client's address and scheme into a WSGI environment."""
+    if any(header in environ for header in _HEADERS):
+        peer, scheme = environ.get("REMOTE_ADDR", ""), environ["wsgi.url_scheme"]
+        client = client_of(peer, scheme, environ)
+        environ["REMOTE_ADDR"], environ["wsgi.url_scheme"] = client
+        for header in _HEADERS:
+            environ.pop(header, None)
+
+
+def _is_trusted(address: str) -> bool:
+    networks = settings.MSH_TRUSTED_PROXIES
+    return bool(networks) and _is_in(address, networks)
+
+
+@lru_cache(maxsize=4096)
+def _is_in(address: str, networks: str) -> bool:
+    try:
+        ip = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    ip = getattr(ip, "ipv4_mapped", None) or ip
+    return any(ip in network for network in networks_of(networks))
+
+
+def _address(text: str) -> str | None:
+    """The IP address in an element of X-Forwarded-For, which may have a port."""
+    host = text
+    if text.startswith("["):
+        host = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        host = text.partition(":")[0]
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        return None
+
+
+def _tell_once(peer: str) -> None:
+    if peer not in _told and len(_told) < 100:
+        _told.add(peer)
+        logger.warning(
+            "requests from %s have X-Forwarded-For: if it is a proxy of yours, name it in"
+            " MSH_TRUSTED_PROXIES; until then all its clients count as one address",
+            peer,
+        )

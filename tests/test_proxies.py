@@ -1,0 +1,148 @@
+"""Whose address and scheme count when a proxy stands between."""
+
+import logging
+from io import BytesIO
+from typing import Any
+
+import pytest
+from axes.models import AccessAttempt
+from django.contrib.auth.models import User
+from django.core.checks import run_checks
+from django.test import Client
+from pytest_django.fixtures import Settings
+
+from msh import proxies
+from msh.wsgi import application
+from partners.models import Credential, Partner, digest_of
+
+PROXIES = "10.0.0.0/8 2001:db8::1"
+
+
+@pytest.fixture
+def trusted(settings: Settings) -> None:
+    settings.MSH_TRUSTED_PROXIES = PROXIES
+
+
+def resolved(peer: str, **headers: str) -> dict[str, Any]:
+    environ = {"REMOTE_ADDR": peer, "wsgi.url_scheme": "http"}
+    environ |= {f"HTTP_{name.upper()}": value for name, value in headers.items()}
+    proxies.resolve(environ)
+    return environ
+
+
+@pytest.mark.parametrize(
+    ("peer", "forwarded", "address"),
+    [
+        ("10.0.0.1", "192.0.2.7", "192.0.2.7"),
+        ("10.0.0.1", "203.0.113.9, 192.0.2.7", "192.0.2.7"),  # the first is what the client said
+        ("10.0.0.1", "192.0.2.7, 10.9.9.9", "192.0.2.7"),  # two proxies of ours
+        ("10.0.0.1", "10.9.9.9", "10.9.9.9"),
+        ("2001:db8::1", "[2001:db8::7]:4711", "2001:db8::7"),
+        ("::ffff:10.0.0.1", "192.0.2.7:4711", "192.0.2.7"),
+        ("10.0.0.1", "nonsense", "10.0.0.1"),
+        ("10.0.0.1", "192.0.2.7, nonsense", "10.0.0.1"),
+        ("10.0.0.1", "", "10.0.0.1"),
+        ("192.0.2.1", "192.0.2.7", "192.0.2.1"),  # no proxy of ours
+    ],
+)
+def test_the_last_address_that_is_no_proxy_of_ours_counts(
+    trusted: None, peer: str, forwarded: str, address: str
+) -> None:
+    assert resolved(peer, x_forwarded_for=forwarded)["REMOTE_ADDR"] == address
+
+
+@pytest.mark.parametrize(
+    ("peer", "proto", "scheme"),
+    [
+        ("10.0.0.1", "https", "https"),
+        ("10.0.0.1", "http, https", "https"),
+        ("10.0.0.1", "gopher", "http"),
+        ("192.0.2.1", "https", "http"),
+    ],
+)
+def test_the_scheme_is_what_a_proxy_of_ours_says(
+    trusted: None, peer: str, proto: str, scheme: str
+) -> None:
+    assert resolved(peer, x_forwarded_proto=proto)["wsgi.url_scheme"] == scheme
+
+
+def test_nobody_is_trusted_unless_named_and_nothing_is_left_to_believe(settings: Settings) -> None:
+    settings.MSH_TRUSTED_PROXIES = ""
+    environ = resolved(
+        "127.0.0.1", x_forwarded_for="192.0.2.7", x_real_ip="192.0.2.7", forwarded="for=192.0.2.7"
+    )
+    assert environ == {"REMOTE_ADDR": "127.0.0.1", "wsgi.url_scheme": "http"}
+
+
+def test_a_proxy_that_is_not_named_is_told_of_once(
+    settings: Settings, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proxies, "_told", set())
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            resolved("198.51.100.3", x_forwarded_for="192.0.2.7")
+    assert caplog.text.count("198.51.100.3") == 1
+    assert "MSH_TRUSTED_PROXIES" in caplog.text
+
+
+def test_a_wrong_network_is_said_at_the_start(settings: Settings) -> None:
+    settings.MSH_TRUSTED_PROXIES = "10.0.0.0/99"
+    assert "msh.E013" in {message.id for message in run_checks()}
+
+
+def posted(peer: str, forwarded: str) -> int:
+    """The status of a partner's POST without a body, through the whole application."""
+    statuses: list[str] = []
+    environ = {
+        "REQUEST_METHOD": "POST",
+        "PATH_INFO": "/ebxml/",
+        "REMOTE_ADDR": peer,
+        "HTTP_X_FORWARDED_FOR": forwarded,
+        "HTTP_AUTHORIZATION": "Bearer through a proxy",
+        "wsgi.url_scheme": "http",
+        "wsgi.input": BytesIO(),
+    }
+    list(application(environ, lambda status, _: statuses.append(status)))  # type: ignore[arg-type]
+    return int(statuses[0][:3])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_partner_behind_a_proxy_comes_from_its_own_network(trusted: None) -> None:
+    partner = Partner.objects.create(name="acme", uri="http://a/", allowed_networks="192.0.2.0/24")
+    Credential.objects.create(partner=partner, sha256=digest_of("through a proxy"))
+    assert posted("10.0.0.1", "192.0.2.7") == 411  # it was let in, and has sent no length
+    assert posted("10.0.0.1", "203.0.113.9") == 403
+    assert posted("203.0.113.9", "192.0.2.7") == 403
+
+
+def logged_in(address: str, password: str) -> bool:
+    """Through a proxy, as WSGI has it: what the proxy says is put in place by the application."""
+    client = Client()
+    environ: dict[str, Any] = {"REMOTE_ADDR": "10.0.0.1", "HTTP_X_FORWARDED_FOR": address}
+    client.handler = _Resolving(client.handler)  # type: ignore[assignment]
+    answer = client.post("/admin/login/", {"username": "admin", "password": password}, **environ)
+    return answer.status_code == 302
+
+
+class _Resolving:
+    """The test client's handler, behind the part of our application that resolves proxies."""
+
+    def __init__(self, handler: Any) -> None:
+        self._handler = handler
+
+    def __call__(self, environ: dict[str, Any]) -> Any:
+        proxies.resolve(environ)
+        return self._handler(environ)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._handler, name)
+
+
+@pytest.mark.django_db
+def test_a_guesser_locks_admin_out_for_himself_only(trusted: None) -> None:
+    User.objects.create_superuser("admin", password="correct horse")
+    for _ in range(6):
+        assert not logged_in("203.0.113.9", "guess")
+    assert not logged_in("203.0.113.9", "correct horse")
+    assert logged_in("192.0.2.7", "correct horse")
+    assert set(AccessAttempt.objects.values_list("ip_address", flat=True)) == {"203.0.113.9"}

@@ -11,6 +11,7 @@ from django.db import transaction
 from django.db.models import Model
 
 from partners.models import (
+    SECRET_LENGTH,
     Agreement,
     Credential,
     CredentialKind,
@@ -39,6 +40,7 @@ PARTNER = {
 }
 _INCOMING = {"token_in": CredentialKind.BEARER, "basic_in": CredentialKind.BASIC}
 _OUTGOING = {"token_out": OutgoingKind.BEARER, "basic_out": OutgoingKind.BASIC}
+_ADDRESSES = ("uri", "address")
 _OUTGOING_FIELDS = ("outgoing_kind", "outgoing_secret")
 SECRETS = dict.fromkeys((*_INCOMING, *_OUTGOING), str)
 AGREEMENT = {
@@ -169,6 +171,8 @@ class _Setup:
         found = Credential.objects.filter(sha256=digest).select_related("partner").first()
         if not secret or (kind is CredentialKind.BASIC and ":" not in secret):
             self._problem(path, "write a token, or user:password for Basic.")
+        elif found is None and _chosen(kind, secret) < SECRET_LENGTH:
+            self._problem(path, f"a token or password has at least {SECRET_LENGTH} characters.")
         elif found is None:
             Credential.objects.create(partner=partner, kind=kind, sha256=digest, label="setup")
             self.changes.append(Change(f"credential of {partner}", "added"))
@@ -188,7 +192,7 @@ class _Setup:
         except ValidationError as problem:
             self._problem(f"{path}.{keys[0]}", problem.messages[0])
             return {}
-        if _shows_the_same(partner, wanted):
+        if _shows_the_same(partner, wanted) and not _moves(partner, read):
             return {}
         return {name: getattr(wanted, name) for name in _OUTGOING_FIELDS}
 
@@ -245,6 +249,11 @@ class _Setup:
             self.problems.append(problem)
 
 
+def _moves(partner: Partner, read: Mapping[str, Any]) -> bool:
+    """Whether an address changes: the secret has to be given with it, and here it is."""
+    return any(read.get(key, getattr(partner, key)) != getattr(partner, key) for key in _ADDRESSES)
+
+
 def _shows_the_same(partner: Partner, wanted: Partner) -> bool:
     try:
         return partner.authorization() == wanted.authorization()
@@ -255,3 +264,8 @@ def _shows_the_same(partner: Partner, wanted: Partner) -> bool:
 def _suggestion(key: str, keys: Iterable[str]) -> str:
     close = difflib.get_close_matches(key, keys, n=1)
     return f"Did you mean {close[0]}?" if close else f"Known: {', '.join(keys)}."
+
+
+def _chosen(kind: CredentialKind, secret: str) -> int:
+    """Characters of it that somebody has to guess."""
+    return len(secret.partition(":")[2] if kind is CredentialKind.BASIC else secret)

@@ -13,9 +13,16 @@ class CredentialKind(models.TextChoices):
     BASIC = "basic", "Basic: user and password"
 
 
+SECRET_LENGTH = 16
+"""Characters of a token, or of the password in user:password, that somebody chose himself."""
+
+
 def digest_of(secret: str) -> str:
-    """SHA-256 of a token, or of "user:password", in hex. Never a slow hash: it runs per POST,
-    and the secrets are generated with 256 random bits."""
+    """SHA-256 of a token, or of "user:password", in hex. Never a slow hash: it runs per POST.
+
+    Secrets of ours have 256 random bits; those that are given have SECRET_LENGTH characters or
+    more, and an address may not guess without end (`msh.guesses`).
+    """
     return sha256(secret.encode()).hexdigest()
 
 

@@ -267,7 +267,8 @@ def test_impossible_values_are_refused_by_form_and_database(field: str, value: i
 
 
 @pytest.mark.parametrize("end", [0, 1])
-def test_the_bounds_themselves_are_possible(end: int) -> None:
+def test_the_bounds_themselves_are_possible(end: int, settings: Settings) -> None:
+    settings.MSH_KEEP_MESSAGES = 1_000_000
     agreement = make_agreement(make_partner(), **{f: ends[end] for f, ends in BOUNDS.items()})
     agreement.full_clean()
     agreement.save()

@@ -24,7 +24,7 @@ DOCUMENT: dict[str, Any] = {
             "uri": "http://acme.example/ebxml/",
             "address": "http://127.0.0.1:8001/ebxml/",
             "error_uri": "http://127.0.0.1:8001/errors/",
-            "token_in": "what acme shows",
+            "token_in": "what acme shows us",
             "token_out": "what-we-show",
             "agreements": [
                 {
@@ -64,7 +64,7 @@ def test_everything_is_set_up() -> None:
     identity = our_identity()
     assert identity.uri == "http://us.example/ebxml/"
     assert identity.error_uri == "http://us.example/ebxml/errors/"
-    partner = Partner.objects.by_credential("Bearer what acme shows")
+    partner = Partner.objects.by_credential("Bearer what acme shows us")
     assert partner is not None
     assert partner.name == "acme"
     assert partner.our_uri_or_default == "http://us.example/ebxml/acme/"
@@ -98,7 +98,7 @@ def test_it_updates_and_never_removes() -> None:
             {
                 "name": "acme",
                 "address": "http://127.0.0.1:9001/",
-                "token_in": "the next token",
+                "token_in": "the next token of acme",
                 "token_out": "our-next",
                 "agreements": [{"tpa_id": "tpa-1", "timeout": 9}],
             }
@@ -114,7 +114,7 @@ def test_it_updates_and_never_removes() -> None:
     assert partner.address == "http://127.0.0.1:9001/"
     assert partner.uri == "http://acme.example/ebxml/"
     assert partner.authorization() == "Bearer our-next"
-    for token in ("what acme shows", "the next token"):
+    for token in ("what acme shows us", "the next token of acme"):
         assert Partner.objects.by_credential(f"Bearer {token}") == partner
     assert Agreement.objects.get().terms().timeout == 9
     assert Agreement.objects.get().our_party == "111111111"
@@ -122,10 +122,10 @@ def test_it_updates_and_never_removes() -> None:
 
 
 def test_basic_credentials_both_ways() -> None:
-    document = changed(basic_in="acme:in", basic_out="us:out")
+    document = changed(basic_in="acme:what it shows us", basic_out="us:out")
     del document["partners"][0]["token_out"]
     apply(document)
-    partner = Partner.objects.by_credential("Basic YWNtZTppbg==")
+    partner = Partner.objects.by_credential("Basic YWNtZTp3aGF0IGl0IHNob3dzIHVz")
     assert partner is not None
     assert partner.authorization() == "Basic dXM6b3V0"
     assert {change.what for change in apply(document).changes} == {"unchanged"}
@@ -147,6 +147,8 @@ def test_basic_credentials_both_ways() -> None:
         ({"token_out": "a b"}, "partners[0].token_out: A token is printable ASCII"),
         ({"basic_out": "a:b"}, "partners[0]: give token_out or basic_out, not both."),
         ({"token_in": ""}, "partners[0].token_in: write a token"),
+        ({"token_in": "s3cret"}, "partners[0].token_in: a token or password has at least 16"),
+        ({"basic_in": "a-long-user-name:s3cret"}, "partners[0].basic_in: a token or password has"),
         ({"basic_in": "user"}, "partners[0].basic_in: write a token, or user:password"),
         ({"allowed_networks": "10.0.0.0/33"}, "partners[0].allowed_networks: '10.0.0.0/33'"),
     ],
@@ -192,7 +194,7 @@ def test_all_problems_are_told_at_once() -> None:
 
 def test_a_token_belongs_to_one_partner() -> None:
     document = deepcopy(DOCUMENT)
-    other = {"name": "b", "uri": "http://b.example/", "token_in": "what acme shows"}
+    other = {"name": "b", "uri": "http://b.example/", "token_in": "what acme shows us"}
     document["partners"].append(other)
     assert refusal(document) == [
         "partners[1].token_in: partner acme shows the same: each needs its own."

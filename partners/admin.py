@@ -151,7 +151,7 @@ class PartnerAdmin(RecordedAdmin):
         return ", ".join(agreement.tpa_id for agreement in partner.agreements.all())
 
     def save_model(self, request: HttpRequest, obj: Partner, form: Any, change: bool) -> None:
-        """With its links, so that it can be suspended or held before its first message (O19)."""
+        """With its links, so that it can be suspended or held before its first message."""
         super().save_model(request, obj, form, change)
         operate.open_links(obj)
 

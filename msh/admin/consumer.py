@@ -30,6 +30,12 @@ class ConsumerForm(ReasonedForm):
             *("history", "lease", "attempts", "retry_interval", "on_failure", "resolver"),
         )
 
+    def clean(self) -> dict[str, Any]:
+        given: dict[str, Any] = super().clean() or self.cleaned_data
+        if shown := given.get("authorization"):
+            self.instance.show("" if shown == "none" else shown)
+        return given
+
 
 @admin.register(Consumer)
 class ConsumerAdmin(RecordedAdmin):
@@ -49,9 +55,6 @@ class ConsumerAdmin(RecordedAdmin):
         return consumer.path or consumer.url or "-"
 
     def save_model(self, request: HttpRequest, obj: Consumer, form: Any, change: bool) -> None:
-        shown = form.cleaned_data.get("authorization", "")
-        if shown:
-            obj.show("" if shown == "none" else shown)
         super().save_model(request, obj, form, change)
         nudge(Nudge.DELIVER)
 

@@ -14,6 +14,7 @@ from msh.protocol.delivery_events import (
     OnFailure,
     Policy,
 )
+from msh.protocol.uri import origin
 from partners import secrecy
 
 DAY = 86_400  # seconds
@@ -139,10 +140,19 @@ class Consumer(models.Model):
         return self.name
 
     def clean(self) -> None:
+        before = Consumer.objects.filter(pk=self.pk).first()
+        if before and self.secret and self.secret == before.secret:
+            self._refuse_secret_elsewhere(before)
         if self.resolver and self.kind == ConsumerKind.IN_PROCESS:
             raise ValidationError(
                 {"resolver": "An in-process consumer is never in doubt: leave this blank."}
             )
+
+    def _refuse_secret_elsewhere(self, before: "Consumer") -> None:
+        """Who may change an address must not read out the secret by having it sent there."""
+        if self.url and origin(self.url) != origin(before.url):
+            moved = "It leads to another host: enter the authorization again, or none."
+            raise ValidationError({"url": moved})
 
     @property
     def policy(self) -> Policy:

@@ -1,12 +1,13 @@
 """Who we talk to: partners, how each shows who it is, what was agreed, and who we are."""
 
 from .agreement import Agreement
-from .credential import Credential, CredentialKind, digest_of
+from .credential import SECRET_LENGTH, Credential, CredentialKind, digest_of
 from .identity import Identity, OwnIdentity, our_identity
 from .partner import Partner
 from .route import Route
 
 __all__ = [
+    "SECRET_LENGTH",
     "Agreement",
     "Credential",
     "CredentialKind",

@@ -1,5 +1,9 @@
 """What we agreed on with a partner: a TPA."""
 
+from datetime import timedelta
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
@@ -8,6 +12,8 @@ from msh.protocol.agreement import Terms
 from msh.protocol.receiver import OnUnexpectedFirst
 from msh.protocol.vocabulary import DeliverySemantics
 
+HORIZONS = 10
+"""Times as long as a copy may come that MessageIds are kept at least (D39)."""
 WEEK = 7 * 86_400  # seconds
 
 BOUNDS = {
@@ -20,6 +26,9 @@ BOUNDS = {
     "early_warning": (0, 10_000),
 }
 """Smallest and largest value of each: whole seconds, or a count. Impossible ones are refused."""
+
+
+_HORIZON = ("timeout", "retries", "retry_interval", "transient_time_limit")
 
 
 def _bounded(field: str, default: int, help_text: str) -> "models.PositiveIntegerField[int, int]":
@@ -121,6 +130,34 @@ class Agreement(models.Model):
 
     def __str__(self) -> str:
         return self.tpa_id
+
+    def clean(self) -> None:
+        """Refuses terms under which MessageIds would be kept for longer than anything is."""
+        if self._has_terms() and (why := self.kept_too_short()):
+            raise ValidationError(f"{why}, or shorten {', '.join(_HORIZON)}.", code="horizon")
+
+    def _has_terms(self) -> bool:
+        """A field that was refused may hold anything."""
+        values = [getattr(self, name) for name in _HORIZON]
+        return all(isinstance(value, int) for value in values)
+
+    def ids_kept(self) -> timedelta:
+        """How long MessageIds under this agreement are kept at least: its waits, those it grants
+        included, HORIZONS times."""
+        terms = self.terms()
+        return HORIZONS * timedelta(seconds=terms.retry_horizon + terms.transient_time_limit)
+
+    def kept_too_short(self) -> str:
+        """Why MSH_KEEP_MESSAGES is too short for it, and to what to set it; empty if it is not."""
+        configured, needed = timedelta(days=settings.MSH_KEEP_MESSAGES), self.ids_kept()
+        if needed <= configured:
+            return ""
+        days = -(-needed // timedelta(days=1))
+        return (
+            f"MSH_KEEP_MESSAGES is {configured.days} days, but ids under agreement {self} have to"
+            f" be kept for {days}, {HORIZONS} times as long as a copy may come:"
+            f" set MSH_KEEP_MESSAGES to {days} or more"
+        )
 
     def terms(self) -> Terms:
         """The values that the tables need."""

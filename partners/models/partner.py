@@ -13,7 +13,7 @@ from django.db import connections, models
 from django.db.models import Q
 
 from msh.protocol.admission import Limits
-from msh.protocol.uri import URI_LIMIT, mail_address, normalised
+from msh.protocol.uri import URI_LIMIT, mail_address, normalised, origin
 from partners import secrecy
 
 from .credential import presented
@@ -45,6 +45,15 @@ def check_networks(text: str) -> None:
         raise ValidationError(
             f"{problem}. Write networks such as 192.0.2.0/24 or 2001:db8::/32.", code="network"
         ) from None
+
+
+def _is_in(address: str, networks: tuple[Network, ...]) -> bool:
+    try:
+        ip = ipaddress.ip_address(address)
+    except ValueError:  # a UNIX socket has none
+        return False
+    ip = getattr(ip, "ipv4_mapped", None) or ip
+    return any(ip in network for network in networks)
 
 
 AS_READ = "concat_ws(' ', credential.xmin, partner.xmin, own.xmin)"
@@ -236,6 +245,7 @@ class Partner(models.Model):
         self._normalise()
         self._refuse_renamed_pair()
         self._refuse_pair_under_default()
+        self._refuse_secret_elsewhere()
         by_mail = mail_address(self.destination) or mail_address(self.error_destination)
         if by_mail and self.outgoing_kind == OutgoingKind.BEARER:
             raise ValidationError("A token cannot be shown over mail: give user:password instead.")
@@ -273,14 +283,15 @@ class Partner(models.Model):
     def admits(self, address: str) -> bool:
         """Whether requests of this partner may come from the IP address `address`."""
         networks = networks_of(self.allowed_networks)
-        if not networks:
-            return True
-        try:
-            ip = ipaddress.ip_address(address)
-        except ValueError:  # a UNIX socket has none
-            return False
-        ip = getattr(ip, "ipv4_mapped", None) or ip
-        return any(ip in network for network in networks)
+        return not networks or _is_in(address, networks)
+
+    def is_shown_by(self, address: str) -> bool:
+        """Whether that address alone shows that it is this partner, as over mail.
+
+        A network as wide as half of all addresses shows nothing.
+        """
+        narrow = tuple(one for one in networks_of(self.allowed_networks) if one.prefixlen > 1)
+        return _is_in(address, narrow)
 
     def show(self, kind: OutgoingKind, secret: str = "") -> None:
         """Set what we show this partner: a token, or "user:password" for Basic.
@@ -319,6 +330,20 @@ class Partner(models.Model):
             raise ValidationError({"uri": fixed})
         if normalised(before.our_uri_or_default) != normalised(self.our_uri_or_default):
             raise ValidationError({"our_uri": fixed})
+
+    def _refuse_secret_elsewhere(self) -> None:
+        """Who may change an address must not read out the secret by having it sent there."""
+        before = Partner.objects.filter(pk=self.pk).first()
+        if before is None or not self.outgoing_secret:
+            return
+        if self.outgoing_secret == before.outgoing_secret and self.shown_to - before.shown_to:
+            moved = "It leads to another host: enter what we show the partner again, or nothing."
+            raise ValidationError({"uri" if self.address == before.address else "address": moved})
+
+    @property
+    def shown_to(self) -> set[str]:
+        """Who is shown our secret."""
+        return {origin(self.destination), origin(self.error_destination)}
 
     def _refuse_pair_under_default(self) -> None:
         """Net for what the unique constraint cannot see: blank, and the default written out."""

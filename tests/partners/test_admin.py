@@ -104,7 +104,7 @@ def test_a_new_partner_is_suspended_before_its_first_message(admin_client: Clien
 
     link.refresh_from_db()
     assert link.state == "suspended"
-    admin_client.post(page_of(link.partner), form(address="http://moved/"))
+    admin_client.post(page_of(link.partner), form(address="http://acme.example/moved/"))
     assert OutboundLink.objects.get().state == "suspended"
 
 
@@ -153,9 +153,10 @@ def test_what_we_show_goes_in_and_never_out(admin_client: Client, partner: Partn
     page = admin_client.get(page_of(partner)).content.decode()
     assert "t0p-secret" not in page
     assert partner.outgoing_secret not in page
-    admin_client.post(page_of(partner), form(outgoing_kind="bearer", address="http://moved/"))
+    moved = "http://acme.example/moved/"
+    admin_client.post(page_of(partner), form(outgoing_kind="bearer", address=moved))
     partner.refresh_from_db()
-    assert (partner.authorization(), partner.address) == ("Bearer t0p-secret", "http://moved/")
+    assert (partner.authorization(), partner.address) == ("Bearer t0p-secret", moved)
     admin_client.post(page_of(partner), form())
     partner.refresh_from_db()
     assert (partner.authorization(), partner.outgoing_secret) == ("", "")

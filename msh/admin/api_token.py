@@ -10,16 +10,45 @@ from django.http import HttpRequest
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
-from msh.models import ApiToken, Scope
+from msh.flows import tokens
+from msh.models import ApiToken, Scope, missing_permissions
 
 from . import cells
 from .recorded import ReasonedForm, RecordedAdmin
 
 
 class ApiTokenForm(ReasonedForm):
+    """`maker` fills it in, and is offered only what he may do himself."""
+
+    maker: Any = None
+
     scopes = forms.MultipleChoiceField(
         choices=Scope.choices, widget=UnfoldAdminCheckboxSelectMultipleWidget
     )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "scopes" in self.fields:
+            self.fields["scopes"].choices = [  # type: ignore[attr-defined]
+                choice
+                for choice in Scope.choices
+                if not missing_permissions(self.maker, choice[:1])
+            ]
+
+    def clean(self) -> dict[str, Any]:
+        given: dict[str, Any] = super().clean() or {}
+        scopes, user = given.get("scopes", []), given.get("user")
+        if user and (missing := missing_permissions(user, scopes)):
+            self.add_error(
+                "scopes",
+                f"User {user} may not do that: give the user {', '.join(missing)}, or choose fewer"
+                " scopes.",
+            )
+        try:
+            tokens.check_binding(scopes, given.get("consumers", ()))
+        except tokens.TokenRefused as refused:
+            self.add_error("consumers", str(refused))
+        return given
 
 
 @admin.register(ApiToken)
@@ -30,10 +59,14 @@ class ApiTokenAdmin(RecordedAdmin):
     list_display = ("name", "user", "may", "made")
     list_select_related = ("user",)
     sortable_by = ()
-    fields = ("name", "user", "scopes")
+    fields = ("name", "user", "scopes", "consumers")
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
+
+    def get_form(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        form = super().get_form(request, *args, **kwargs)
+        return type(form.__name__, (form,), {"maker": request.user})
 
     def formfield_for_foreignkey(
         self, db_field: ForeignKey[Any, Any], request: HttpRequest, **kwargs: Any

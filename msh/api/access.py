@@ -1,5 +1,6 @@
 """Who may do what: a token, its scopes, and the permissions of its user."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.conf import settings
@@ -10,20 +11,50 @@ from rest_framework.request import Request
 from rest_framework.throttling import SimpleRateThrottle
 from rest_framework.views import APIView
 
+from msh.guesses import guesses
 from msh.models import ApiToken, Scope
 from partners.models import digest_of
+
+REMEMBERED = 10_000
+"""Tokens that a process remembers at most."""
+_remembered: dict[str, int] = {}
 
 
 class TokenAuthentication(BaseAuthentication):
     """`Authorization: Bearer TOKEN`, or nothing: cookies of the console do not count here."""
 
-    def authenticate(self, request: Request) -> tuple[Any, ApiToken] | None:
-        scheme, _, secret = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
-        if scheme.lower() != "bearer":
+    @staticmethod
+    def remembered(authorization: str) -> int | None:
+        """The key of the token that this process has seen last by this header, as it was then."""
+        digest = _digest_shown(authorization)
+        return _remembered.get(digest) if digest else None
+
+    @staticmethod
+    def find(authorization: str) -> ApiToken | None:
+        """The token that an Authorization header shows, if its user is active."""
+        digest = _digest_shown(authorization)
+        if digest is None:
             return None
-        digest = digest_of(secret.strip())
-        token = ApiToken.objects.select_related("user").filter(sha256=digest).first()
+        token = ApiToken.objects.with_permissions().filter(sha256=digest).first()
         if token is None or not token.user.is_active:
+            _remembered.pop(digest, None)
+            return None
+        if len(_remembered) >= REMEMBERED:
+            _remembered.clear()
+        _remembered[digest] = token.pk
+        return token
+
+    def authenticate(self, request: Request) -> tuple[Any, ApiToken] | None:
+        shown = request.META.get("HTTP_AUTHORIZATION", "")
+        if _digest_shown(shown) is None:
+            return None
+        address = request.META.get("REMOTE_ADDR", "")
+        known = self.remembered(shown)
+        if not known and (wait := guesses.wait(address)):
+            raise exceptions.Throttled(wait, "Too many unknown tokens from your address.")
+        token = self.find(shown)
+        if token is None:
+            guesses.failed(address)
             raise exceptions.AuthenticationFailed(
                 "This token is unknown: `manage.py token NAME` makes one."
             )
@@ -31,6 +62,11 @@ class TokenAuthentication(BaseAuthentication):
 
     def authenticate_header(self, request: Request) -> str:
         return 'Bearer realm="api"'
+
+
+def _digest_shown(authorization: str) -> str | None:
+    scheme, _, secret = authorization.partition(" ")
+    return digest_of(secret.strip()) if scheme.lower() == "bearer" else None
 
 
 class HasScope(BasePermission):
@@ -47,20 +83,25 @@ class HasScope(BasePermission):
 
 
 def require(request: Request, scope: Scope) -> None:
-    """Raises PermissionDenied if the token has not this scope."""
+    """Raises PermissionDenied if the token has not this scope, or its user may not do that."""
     token: Any = request.auth
     if scope not in token.scopes:
         raise exceptions.PermissionDenied(
             f"Token {token} lacks the scope {scope.value}: an administrator can add it."
         )
+    if missing := token.lacks(scope):
+        raise exceptions.PermissionDenied(_needs(request, missing))
 
 
 def require_permissions(request: Request, *names: str) -> None:
     """Raises PermissionDenied if the token's user could not do this in the console either."""
     if not request.user.has_perms(names):
-        raise exceptions.PermissionDenied(
-            f"User {request.user} of token {request.auth} needs the permissions {', '.join(names)}."
-        )
+        raise exceptions.PermissionDenied(_needs(request, names))
+
+
+def _needs(request: Request, permissions: Iterable[str]) -> str:
+    names = ", ".join(permissions)
+    return f"User {request.user} of token {request.auth} needs the permissions {names}."
 
 
 class TokenThrottle(SimpleRateThrottle):

@@ -1,8 +1,12 @@
 """`deliveries`: a pull consumer takes messages and settles them."""
 
+from typing import Any
+
+from django.db.models import Exists, OuterRef
 from django.http import Http404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
+from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -66,14 +70,13 @@ class TakeView(ApiView):
     def post(self, request: Request) -> Response:
         """Lease the next message of each pair to the caller, with its payloads: at most `limit`.
 
-        Settle each before its lease is over. A pair's next message is given after that. Content
-        beyond 32 MiB is left out, but never that of the first message: get it from
-        `inbound/{id}/payloads/{number}` (scope `read_payload`), or take with `limit` 1.
+        The token has to be bound to the consumer. Settle each before its lease is over. A pair's
+        next message is given after that. Content beyond 32 MiB is left out, but never that of the
+        first message: get it from `inbound/{id}/payloads/{number}` (scope `read_payload`), or take
+        with `limit` 1.
         """
         form = told(request, Take)
-        consumer = Consumer.objects.filter(name=form["consumer"]).first()
-        if consumer is None:
-            raise Http404(f"There is no consumer {form['consumer']}: manage.py consumer adds it.")
+        consumer = _consumer(request, form["consumer"])
         taken = {one.message.pk: one for one in pull.take(consumer, form["limit"])}
         rows = InboundMessage.objects.filter(pk__in=taken).order_by("pk")
         found = documents(rows.values_list(*INBOUND.values()))
@@ -93,6 +96,18 @@ class TakeView(ApiView):
         )
 
 
+def _consumer(request: Request, name: str) -> Consumer:
+    """Raises Http404, and PermissionDenied if the token is not bound to it."""
+    token: Any = request.auth
+    bound = Consumer.objects.filter(pk=OuterRef("pk"), api_tokens=token)
+    consumer = Consumer.objects.annotate(bound=Exists(bound)).filter(name=name).first()
+    if consumer is None:
+        raise Http404(f"There is no consumer {name}: manage.py consumer adds it.")
+    if not consumer.bound:
+        raise PermissionDenied(f"Token {token} is not bound to consumer {name}: make one that is.")
+    return consumer
+
+
 class SettleView(ApiView):
     scopes = {"POST": Scope.CONSUME}
     parser_classes = [JsonParser]
@@ -103,11 +118,13 @@ class SettleView(ApiView):
         responses={200: SettledDocument, **schema.problems(400, 404, 409, 411, 413, 415, 422)},
     )
     def post(self, request: Request, id: int) -> Response:  # noqa: A002
-        """Say how an attempt ended. One that is not the latest any more changes nothing: `state`
-        says what it is now.
+        """Say how an attempt ended, of a delivery to a consumer that the token is bound to. One
+        that is not the latest any more changes nothing: `state` says what it is now.
         """
         form = told(request, Settle)
-        delivery = Delivery.objects.select_related("consumer").filter(pk=id).first()
+        token: Any = request.auth
+        ours = Delivery.objects.filter(consumer__api_tokens=token)
+        delivery = ours.select_related("consumer").filter(pk=id).first()
         if delivery is None:
             raise Http404(f"There is no delivery {id}: take it first.")
         state = pull.settle(

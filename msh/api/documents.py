@@ -120,6 +120,9 @@ class LinkDocument(Document):
     suspended_since = serializers.DateTimeField(allow_null=True)
     suspended_for = serializers.CharField(allow_blank=True)
     suspended_detail = serializers.CharField(allow_blank=True)
+    late_ack = serializers.BooleanField(
+        help_text="While it was suspended, what was in flight was acknowledged: safe to resume."
+    )
     queued = serializers.IntegerField(help_text="messages that wait behind it")
 
 
@@ -140,6 +143,7 @@ LINK: Mapping[str, Any] = {
     "suspended_since": F("suspended_since"),
     "suspended_for": F("suspended_for"),
     "suspended_detail": F("suspended_detail"),
+    "late_ack": F("late_ack"),
     "queued": _queued(),
 }
 

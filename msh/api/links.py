@@ -11,7 +11,6 @@ from rest_framework.response import Response
 
 from msh.flows import operate
 from msh.models import Incident, OutboundLink, Scope
-from msh.protocol.lane import LaneState
 
 from . import schema
 from .access import require_permissions
@@ -51,6 +50,7 @@ class LinkStateDocument(Form):
     id = serializers.IntegerField()
     partner = serializers.CharField()
     state = serializers.ChoiceField(LINK_STATES)
+    text = serializers.CharField(help_text="What was done, and what happens next.")
 
 
 class LinksView(ApiView):
@@ -77,14 +77,15 @@ class VerbView(ApiView):
     scopes = {"POST": Scope.OPERATE}
     parser_classes = [JsonParser]
     verb: ClassVar[str]
-    flow: ClassVar[Callable[..., LaneState]]
+    flow: ClassVar[Callable[..., operate.Done]]
 
     def act(self, request: Request, key: int) -> Response:
         require_permissions(request, "msh.view_outboundlink", f"msh.{self.verb}_outboundlink")
         reason = told(request, Reason)["reason"]
         link = get_object_or_404(OutboundLink.objects.select_related("partner"), pk=key)
-        state = type(self).flow(link.partner, actor(request, reason))
-        return Response({"id": key, "partner": link.partner.name, "state": state.value})
+        done = type(self).flow(link.partner, actor(request, reason))
+        answer = {"id": key, "partner": link.partner.name, "state": done.state.value}
+        return Response({**answer, "text": done.text})
 
 
 _VERB: dict[str, Any] = {

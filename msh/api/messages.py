@@ -1,6 +1,7 @@
 """`messages`: submit one; find those that were submitted, their history and payloads."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from io import BytesIO
 from itertools import chain
 from typing import IO, Any
@@ -76,8 +77,12 @@ class MessagesPage(Form):
     next = serializers.IntegerField(allow_null=True)
 
 
+class HistoryQuery(PageQuery):
+    partner = text(help_text="Where several partners have a message of this MessageId.")
+
+
 class MomentDocument(Form):
-    at = serializers.DateTimeField()
+    at = serializers.DateTimeField(help_text="if it happened several `times`: the last one")
     direction = serializers.CharField()
     partner = serializers.CharField()
     event = serializers.CharField()
@@ -85,10 +90,13 @@ class MomentDocument(Form):
     to_state = serializers.CharField(allow_blank=True)
     actor = serializers.CharField()
     detail = serializers.CharField(allow_blank=True)
+    times = serializers.IntegerField(help_text="repetitions within a minute are one, which counts")
+    since = serializers.DateTimeField(allow_null=True, help_text="when it happened first")
 
 
-class HistoryDocument(Form):
+class HistoryPage(Form):
     results = MomentDocument(many=True)
+    next = serializers.IntegerField(allow_null=True)
 
 
 Rows = OutboundMessageQuerySet
@@ -96,7 +104,7 @@ _FILTERS: Mapping[str, Callable[[Rows, Any], Rows]] = {
     "partner": lambda rows, value: rows.filter(link__partner__name=value),
     "tpa_id": lambda rows, value: rows.under_tpa(value),
     "state": lambda rows, value: rows.in_state(value),
-    "conversation_id": lambda rows, value: rows.filter(conversation_id=value),
+    "conversation_id": lambda rows, value: rows.in_conversation(value),
     "message_id": lambda rows, value: rows.with_message_id(value),
     "sequence_number": lambda rows, value: rows.numbered(value),
     "since": lambda rows, value: rows.since(value),
@@ -179,20 +187,20 @@ class HistoryView(ApiView):
 
     @extend_schema(
         operation_id="get_history",
-        parameters=[WhichQuery],
-        responses={200: HistoryDocument, **schema.problems(400, 404)},
+        parameters=[HistoryQuery],
+        responses={200: HistoryPage, **schema.problems(400, 404)},
     )
     def get(self, request: Request, message_id: str) -> Response:
-        """Everything that happened to messages of this MessageId, sent and received, by time."""
-        query = asked(request, WhichQuery)
-        moments = [
-            {name: getattr(one, name) for name in one.__slots__}
-            for one in story.folded(story.story_of(message_id))
-            if query.get("partner") in (None, one.partner)
-        ]
-        if not moments:
+        """Everything that happened to messages of this MessageId, sent and received: a page goes on
+        where the one before ended. Attempts, deliveries and what is owed come with the last page,
+        as they are now.
+        """
+        query = asked(request, HistoryQuery)
+        partner, after = query.get("partner", ""), query.get("after", 0)
+        page = story.page_of_story(message_id, partner=partner, after=after, limit=query["limit"])
+        if not page.moments and not after:
             raise Http404(f"Nothing is known of {message_id!r}.")
-        return Response({"results": moments})
+        return Response({"results": [asdict(one) for one in page.moments], "next": page.next})
 
 
 class PayloadView(ApiView):

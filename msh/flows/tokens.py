@@ -1,31 +1,37 @@
 """Tokens of the REST API: made and revoked."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
-from msh.models import ApiToken
+from msh.models import PERMISSIONS, ApiToken, Consumer, ConsumerKind, Scope, missing_permissions
 
 
 class TokenRefused(ValueError):
     """`str()` names each field that is wrong, and the cure. Nothing was changed."""
 
 
-def make(name: str, scopes: Sequence[str], user: Any = None) -> tuple[ApiToken, str]:
-    """A new token with its secret, which cannot be read again.
+def make(
+    name: str, scopes: Sequence[str], user: Any = None, consumers: Sequence[str] = ()
+) -> tuple[ApiToken, str]:
+    """A new token with its secret, which cannot be read again. `consumers` are names.
 
-    Without a user one of the token's name is made: without a password, and without permissions.
-    Raises TokenRefused.
+    Without a user one of the token's name is made: without a password, and with the permissions
+    that the scopes need. Raises TokenRefused.
     """
     with transaction.atomic():
+        bound = _pull_consumers(scopes, consumers)
         if user is None:
-            users = get_user_model().objects
-            user = users.filter(username=name).first() or users.create_user(name)
-            if user.is_staff or user.is_superuser:
-                raise TokenRefused(f"{name} is a user of the console: say so by --user {name}.")
+            user = _user_for(name, scopes)
+        elif missing := missing_permissions(user, scopes):
+            raise TokenRefused(
+                f"User {user} lacks the permissions {', '.join(missing)} for these scopes: give"
+                " them in the console, or choose fewer scopes."
+            )
         token = ApiToken(name=name, scopes=list(dict.fromkeys(scopes)), user=user)
         secret = token.generate()
         try:
@@ -36,7 +42,39 @@ def make(name: str, scopes: Sequence[str], user: Any = None) -> tuple[ApiToken, 
                 "; ".join(f"{field}: {' '.join(messages)}" for field, messages in texts)
             ) from None
         token.save()
+        token.consumers.set(bound)
     return token, secret
+
+
+def check_binding(scopes: Sequence[str], consumers: Collection[Any]) -> None:
+    """Raises TokenRefused unless there are consumers with the scope `consume`, and only then."""
+    if (Scope.CONSUME in scopes) == bool(consumers):
+        return
+    if consumers:
+        raise TokenRefused("consumers: only a token with the scope consume is bound to them.")
+    raise TokenRefused("consumers: name those whose messages the token takes and settles.")
+
+
+def _pull_consumers(scopes: Sequence[str], names: Sequence[str]) -> list[Consumer]:
+    check_binding(scopes, names)
+    found = Consumer.objects.filter(kind=ConsumerKind.PULL).in_bulk(names, field_name="name")
+    if unknown := [name for name in names if name not in found]:
+        raise TokenRefused(
+            f"consumers: {', '.join(unknown)}: there is no such pull consumer, manage.py consumer"
+            " NAME --pull adds it."
+        )
+    return list(found.values())
+
+
+def _user_for(name: str, scopes: Sequence[str]) -> Any:
+    users = get_user_model().objects
+    user = users.filter(username=name).first() or users.create_user(name)
+    if user.is_staff or user.is_superuser:
+        raise TokenRefused(f"{name} is a user of the console: say so by --user {name}.")
+    needed = {codename for scope in scopes for codename in PERMISSIONS.get(scope, ())}
+    permissions = Permission.objects.filter(content_type__app_label="msh", codename__in=needed)
+    user.user_permissions.add(*permissions)
+    return user
 
 
 def revoke(name: str) -> None:

@@ -1,10 +1,15 @@
 """Who comes in through the REST API: applications and Spark jobs."""
 
 import secrets
+from collections.abc import Iterable
+from typing import Any
 
 from django.conf import settings
+from django.contrib.auth.models import Group, User
+from django.contrib.postgres.expressions import ArraySubquery
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
+from django.db.models import OuterRef
 
 from partners.models import digest_of
 
@@ -17,8 +22,45 @@ class Scope(models.TextChoices):
     OPERATE = "operate", "the console's verbs, as far as its user may use them"
 
 
+PERMISSIONS: dict[str, frozenset[str]] = {
+    Scope.SEND: frozenset({"submit_outboundmessage"}),
+    Scope.READ: frozenset({"view_outboundmessage", "view_inboundmessage"}),
+    Scope.READ_PAYLOAD: frozenset(
+        {
+            *("view_outboundmessage", "view_payload_outboundmessage"),
+            *("view_inboundmessage", "view_payload_inboundmessage"),
+        }
+    ),
+    Scope.CONSUME: frozenset({"take_delivery"}),
+    Scope.OPERATE: frozenset(),  # each verb asks for its own
+}
+"""What the user of a token must be permitted, of the app msh, for a scope to open anything."""
+
+
+def missing_permissions(user: Any, scopes: Iterable[str]) -> list[str]:
+    """What this user lacks for a token with these scopes."""
+    needed = {f"msh.{name}" for scope in scopes for name in PERMISSIONS.get(scope, ())}
+    return sorted(name for name in needed if not user.has_perm(name))
+
+
+class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
+    def with_permissions(self) -> "ApiTokenQuerySet":
+        """Each with its user and what that user is permitted now, in one statement."""
+        mine = User.user_permissions.through.objects.filter(user=OuterRef("user"))
+        of_groups = Group.permissions.through.objects.filter(group__user=OuterRef("user"))
+        ours = {"permission__content_type__app_label": "msh"}
+        return self.select_related("user").annotate(
+            own=ArraySubquery(mine.filter(**ours).values("permission__codename")),
+            of_groups=ArraySubquery(of_groups.filter(**ours).values("permission__codename")),
+        )
+
+
 class ApiToken(models.Model):
-    """One token, known to us by its SHA-256 only. What is done with it, its user did."""
+    """One token, known to us by its SHA-256 only. What is done with it, its user did.
+
+    It gives what its scopes name and its user may do, never more. With the scope `consume` it
+    takes and settles the deliveries of its `consumers`.
+    """
 
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens"
@@ -26,7 +68,16 @@ class ApiToken(models.Model):
     name = models.SlugField(max_length=63, unique=True, help_text="Who holds it.")
     sha256 = models.CharField("SHA-256", max_length=64, unique=True, editable=False)
     scopes = ArrayField(models.CharField(max_length=12, choices=Scope.choices))
+    consumers: "models.ManyToManyField[Any, Any]" = models.ManyToManyField(
+        "Consumer",
+        blank=True,
+        related_name="api_tokens",
+        limit_choices_to={"kind": "pull"},
+        help_text="With the scope consume: whose messages it takes and settles.",
+    )
     created = models.DateTimeField(auto_now_add=True)
+
+    objects = ApiTokenQuerySet.as_manager()
 
     class Meta:
         verbose_name = "API token"
@@ -34,6 +85,13 @@ class ApiToken(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def lacks(self, scope: str) -> list[str]:
+        """The permissions that its user lacks for a scope. Read it by `with_permissions`."""
+        if self.user.is_superuser:
+            return []
+        granted = {*vars(self)["own"], *vars(self)["of_groups"]}
+        return sorted(f"msh.{name}" for name in PERMISSIONS[scope] - granted)
 
     def generate(self) -> str:
         """Give this row a new secret and return it; it cannot be read again."""

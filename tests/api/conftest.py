@@ -7,8 +7,9 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 
 from msh.flows.tokens import make
-from msh.models import Scope
+from msh.models import Consumer, ConsumerKind, Scope
 from tests.api.application import Application
+from tests.delivery.desk import consumer
 from tests.flows.world import World, make_world
 
 Tokens = Callable[..., Application]
@@ -21,17 +22,25 @@ def world(db: None) -> World:
 
 @pytest.fixture
 def token(db: None) -> Tokens:
-    """`token("send", "read", may=("suspend_outboundlink",))`: an application that holds one."""
+    """`token("send", "read", may=("suspend_outboundlink",))`: an application that holds one, with
+    "consume" bound to every pull consumer there is."""
 
     def given(*scopes: str, may: tuple[str, ...] = ()) -> Application:
         name = f"shop-{User.objects.count()}"
-        made, secret = make(name, scopes)
+        consumers = [one.name for one in _pull_consumers()] if Scope.CONSUME in scopes else []
+        made, secret = make(name, scopes, consumers=consumers)
         permissions = Permission.objects.filter(codename__in=may)
         assert len(permissions) == len(may)
-        made.user.user_permissions.set(permissions)
+        made.user.user_permissions.add(*permissions)
         return Application(secret, name)
 
     return given
+
+
+def _pull_consumers() -> list[Consumer]:
+    """If there is none, one is made that takes nothing."""
+    found = list(Consumer.objects.filter(kind=ConsumerKind.PULL))
+    return found or [consumer(ConsumerKind.PULL, name="none", service_interface="none")]
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 from django.core.management import CommandError, call_command
 from django.test import Client
 
@@ -182,6 +182,7 @@ def made_in_console(client: Client, **values: Any) -> str:
 
 def test_console_shows_the_secret_once(administrator: Client) -> None:
     user = User.objects.create_user("shop")
+    user.groups.set([Group.objects.get(name="Viewer")])
     page = made_in_console(administrator, name="shop", user=user.pk, scopes=["read"])
     token = ApiToken.objects.get()
     _, _, rest = page.partition("Token shop: ")
@@ -195,7 +196,8 @@ def test_console_shows_the_secret_once(administrator: Client) -> None:
 
 def test_nobody_makes_a_token_for_who_may_more() -> None:
     root = User.objects.create_superuser("root")
-    client = client_of("ann", "add_apitoken", "view_apitoken")
+    views = ("view_inboundmessage", "view_outboundmessage")
+    client = client_of("ann", "add_apitoken", "view_apitoken", *views)
     made_in_console(client, name="mine", user=root.pk, scopes=["operate"])
     assert not ApiToken.objects.exists()
     made_in_console(client, name="mine", user=User.objects.get(username="ann").pk, scopes=["read"])

@@ -115,8 +115,8 @@ def test_delivery_or_consumer_that_is_not_there(orders: Consumer, shop: Applicat
     assert_problem(shop.post("deliveries/take", {"consumer": "orders", "limit": 101}), 422)
 
 
-def test_consumer_of_another_kind(shop: Application) -> None:
-    consumer(ConsumerKind.HTTP, name="orders")
+def test_consumer_of_another_kind(orders: Consumer, shop: Application) -> None:
+    Consumer.objects.update(kind=ConsumerKind.HTTP, url="http://127.0.0.1:9/")
     assert_problem(shop.post("deliveries/take", {"consumer": "orders"}), 409, "not pull")
 
 

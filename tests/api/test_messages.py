@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from msh.models import OutboundMessage
+from msh.models import History, OutboundMessage
 from tests.api.application import Answer, Application, order
 from tests.api.conftest import Tokens
 from tests.api.test_access import assert_problem
@@ -49,6 +49,31 @@ def test_message_from_submit_to_its_end(world: World, shop: Application) -> None
     events = [one["event"] for one in shop.get("messages/m-1/history").json["results"]]
     assert events[0] == "MessageSubmitted"
     assert {"AckReceived", "Attempt 1"} <= set(events)
+
+
+def test_history_comes_in_pages_of_which_none_repeats_or_skips(
+    world: World, shop: Application
+) -> None:
+    shop.post("messages", order(world, "m-1"))
+    world.settle()
+    whole = shop.get("messages/m-1/history").json
+    assert whole["next"] is None
+    paged = [one for page in pages(shop, "messages/m-1/history", limit=1) for one in page]
+    assert len(paged) == len(whole["results"])
+    assert sorted(map(str, paged)) == sorted(map(str, whole["results"]))
+
+
+def test_history_of_many_rows_is_answered_in_pages(world: World, shop: Application) -> None:
+    shop.post("messages", order(world, "m-1"))
+    known = History.objects.count()
+    events = (f"Event{number}" for number in range(250))
+    History.objects.bulk_create(
+        History(partner=world.there, direction="out", subject="message", message_id="m-1", event=e)
+        for e in events
+    )
+    first, second, third = pages(shop, "messages/m-1/history")
+    assert (len(first), len(second)) == (100, 100)
+    assert len({one["event"] for one in (*first, *second, *third)}) == 250 + known
 
 
 @pytest.mark.parametrize(("order_", "names"), [("id", "abcde"), ("-id", "edcba")])

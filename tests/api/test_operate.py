@@ -27,6 +27,7 @@ def test_links_with_what_they_wait_for(token: Tokens) -> None:
     assert (first["next_number"], first["suspended_for"]) == (2, suspended.link.suspended_for)
     assert "415" in first["suspended_detail"]
     assert first["in_flight"]
+    assert first["late_ack"] is False
     assert (second["partner"], second["state"], second["queued"]) == (
         *(waiting.there.name, "waiting", 0),
     )
@@ -56,6 +57,7 @@ def test_resume_with_audit(token: Tokens) -> None:
         "id": world.link.pk,
         "partner": world.there.name,
         "state": "waiting",
+        "text": "message 1 goes again, the same bytes, then the queue",
     }
     entry = History.objects.filter(event="OperatorResumed").get()
     assert entry.actor == operator.name

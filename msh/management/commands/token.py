@@ -10,7 +10,7 @@ from msh.flows.tokens import TokenRefused, make, revoke
 from msh.management.cli import MshCommand
 from msh.models import ApiToken, Scope
 
-COLUMNS = ("name", "user", "scopes", "created")
+COLUMNS = ("name", "user", "scopes", "consumers", "created")
 
 
 class Command(MshCommand):
@@ -23,7 +23,12 @@ class Command(MshCommand):
             "--scopes", help=f"separated by commas, of {', '.join(Scope.values)} (send,read)"
         )
         parser.add_argument(
-            "--user", help="who is said to do what is done with it (one of the token's name)"
+            "--consumers", help="separated by commas: whose messages it takes (scope consume)"
+        )
+        parser.add_argument(
+            "--user",
+            help="who is said to do what is done with it, and who must be permitted to (one of the"
+            " token's name, with the permissions that the scopes need)",
         )
         parser.add_argument("--revoke", action="store_true", help="end it")
 
@@ -36,12 +41,13 @@ class Command(MshCommand):
             self._make(name, options)
 
     def _list(self, *, as_json: bool) -> None:
-        tokens = ApiToken.objects.select_related("user")
+        tokens = ApiToken.objects.select_related("user").prefetch_related("consumers")
         rows = [
             {
                 "name": token.name,
                 "user": token.user.get_username(),
                 "scopes": ",".join(token.scopes),
+                "consumers": ",".join(consumer.name for consumer in token.consumers.all()),
                 "created": token.created,
             }
             for token in tokens
@@ -57,8 +63,9 @@ class Command(MshCommand):
 
     def _make(self, name: str, options: dict[str, Any]) -> None:
         scopes = (options["scopes"] or f"{Scope.SEND},{Scope.READ}").split(",")
+        consumers = options["consumers"].split(",") if options["consumers"] else []
         try:
-            token, secret = make(name, scopes, self._user(options["user"]))
+            token, secret = make(name, scopes, self._user(options["user"]), consumers)
         except TokenRefused as refused:
             raise CommandError(str(refused)) from None
         answer = {"token": name, "scopes": token.scopes, "secret": secret}

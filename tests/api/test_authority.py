@@ -1,0 +1,213 @@
+"""A token gives nothing that its maker may not do: when it is made, and at each request after."""
+
+from importlib import import_module
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.contrib.auth.models import Group, Permission, User
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from msh.models import ApiToken, Consumer, ConsumerKind, Delivery
+from tests.admin.conftest import client_of
+from tests.api.application import Application, order
+from tests.api.conftest import Tokens
+from tests.api.test_access import assert_problem, made_in_console
+from tests.delivery.desk import consumer, receive
+from tests.exchange.machine import ROOT
+from tests.flows.world import World, make_world
+
+pytestmark = pytest.mark.django_db
+
+ADDRESSES = [
+    ("send", "POST", "messages", "msh.submit_outboundmessage"),
+    ("send", "POST", "messages/bulk", "msh.submit_outboundmessage"),
+    ("read", "GET", "messages", "msh.view_outboundmessage"),
+    ("read", "GET", "inbound", "msh.view_inboundmessage"),
+    ("read_payload", "GET", "inbound/1/payloads/1", "msh.view_payload_inboundmessage"),
+    ("read_payload", "GET", "messages/m-1/payloads/1", "msh.view_payload_outboundmessage"),
+    ("consume", "POST", "deliveries/take", "msh.take_delivery"),
+    ("consume", "POST", "deliveries/1/settle", "msh.take_delivery"),
+]
+
+
+def user_of(application: Application) -> User:
+    return User.objects.get(username=application.name)
+
+
+@pytest.mark.parametrize(("scope", "method", "path", "permission"), ADDRESSES)
+def test_scope_without_the_permission_of_the_user_gives_nothing(
+    token: Tokens, scope: str, method: str, path: str, permission: str
+) -> None:
+    application = token(scope)
+    assert application.ask(method, path, b"{}", "application/json").status not in (401, 403)
+    user_of(application).user_permissions.clear()
+    answer = application.ask(method, path, b"{}", "application/json")
+    assert_problem(answer, 403, permission)
+
+
+def test_payloads_in_the_feed_need_the_permission_too(token: Tokens) -> None:
+    application = token("read", "read_payload")
+    asked = {"payloads": "true"}
+    assert application.get("inbound", **asked).status == 200
+    payloads = Permission.objects.filter(codename__startswith="view_payload")
+    user_of(application).user_permissions.remove(*payloads)
+    assert_problem(application.get("inbound", **asked), 403, "view_payload")
+    assert application.get("inbound").status == 200
+
+
+def test_permission_of_a_group_counts_until_the_user_leaves_it(token: Tokens) -> None:
+    application = token("read")
+    user = user_of(application)
+    user.user_permissions.clear()
+    user.groups.set([Group.objects.get(name="Viewer")])
+    assert application.get("messages").status == 200
+    user.groups.clear()
+    assert_problem(application.get("messages"), 403)
+
+
+def test_token_of_a_superuser_has_its_scopes_and_no_more(token: Tokens) -> None:
+    application = token("read")
+    User.objects.filter(username=application.name).update(is_superuser=True)
+    user_of(application).user_permissions.clear()
+    assert application.get("messages").status == 200
+    assert application.post("messages", order(make_world())).status == 403
+
+
+@pytest.mark.parametrize("scope", ["send", "read", "read_payload", "consume"])
+def test_console_offers_only_what_the_maker_may_do(db: None, scope: str) -> None:
+    client = client_of("ann", "add_apitoken", "view_apitoken")
+    ann, orders = User.objects.get(username="ann"), consumer(ConsumerKind.PULL)
+    assert scope not in offered(client)
+    made_in_console(client, name="mine", user=ann.pk, scopes=[scope], consumers=[orders.pk])
+    assert not ApiToken.objects.exists()
+
+
+def test_console_offers_all_that_the_maker_may_do(db: None) -> None:
+    client = client_of("ann", "add_apitoken", "view_apitoken", "take_delivery")
+    ann, orders = User.objects.get(username="ann"), consumer(ConsumerKind.PULL)
+    assert offered(client) == ["consume", "operate"]
+    made_in_console(client, name="mine", user=ann.pk, scopes=["consume"], consumers=[orders.pk])
+    assert ApiToken.objects.get().consumers.get() == orders
+
+
+def test_superuser_gives_a_user_no_scope_beyond_its_permissions(administrator: Client) -> None:
+    user = User.objects.create_user("shop")
+    page = made_in_console(administrator, name="shop", user=user.pk, scopes=["read"])
+    assert "msh.view_inboundmessage" in page
+    assert not ApiToken.objects.exists()
+
+
+def offered(client: Client) -> list[str]:
+    form = client.get("/admin/msh/apitoken/add/").context["adminform"].form
+    return [value for value, _ in form.fields["scopes"].choices]
+
+
+# --- consumers ----------------------------------------------------------------------------------
+@pytest.fixture
+def two(world: World) -> tuple[Consumer, Consumer]:
+    """One takes every message, the other none."""
+    other = consumer(ConsumerKind.PULL, name="returns", service_interface="Returns")
+    return consumer(ConsumerKind.PULL, name="orders"), other
+
+
+def bound_to(token: Tokens, *consumers: Consumer) -> Application:
+    application = token("consume")
+    ApiToken.objects.get(name=application.name).consumers.set(consumers)
+    return application
+
+
+def test_token_takes_for_its_consumers_only(two: tuple[Consumer, Consumer], token: Tokens) -> None:
+    orders, returns = two
+    receive(make_world())
+    stranger, owner = bound_to(token, returns), bound_to(token, orders)
+    asked = {"consumer": "orders"}
+    assert_problem(stranger.post("deliveries/take", asked), 403, "orders", stranger.name)
+    assert len(owner.post("deliveries/take", asked).json["results"]) == 1
+
+
+def test_token_settles_for_its_consumers_only(
+    two: tuple[Consumer, Consumer], token: Tokens
+) -> None:
+    orders, returns = two
+    receive(make_world())
+    stranger, owner = bound_to(token, returns), bound_to(token, orders)
+    (taken,) = owner.post("deliveries/take", {"consumer": "orders"}).json["results"]
+    where, said = f"deliveries/{taken['delivery']}/settle", {"attempt": 1, "outcome": "completed"}
+    assert_problem(stranger.post(where, said), 404, str(taken["delivery"]))
+    assert Delivery.objects.get().state == "processing"
+    assert owner.post(where, said).json["state"] == "completed"
+
+
+def test_command_binds_a_token_to_consumers(
+    two: tuple[Consumer, Consumer], capsys: pytest.CaptureFixture[str]
+) -> None:
+    call_command("token", "desk", "--scopes", "consume", "--consumers", "orders,returns")
+    assert [one.name for one in ApiToken.objects.get().consumers.all()] == ["orders", "returns"]
+    assert User.objects.get(username="desk").has_perm("msh.take_delivery")
+    capsys.readouterr()
+    call_command("token")
+    assert "orders,returns" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--scopes", "consume"], "consumers"),
+        (["--scopes", "consume", "--consumers", "orders,nobody"], "nobody"),
+        (["--scopes", "consume", "--consumers", "web"], "web"),
+        (["--scopes", "read", "--consumers", "orders"], "scope consume"),
+        (["--user", "kim"], "msh.submit_outboundmessage"),
+    ],
+)
+def test_command_refuses(two: tuple[Consumer, Consumer], words: list[str], said: str) -> None:
+    consumer(ConsumerKind.HTTP, name="web", action="Web")
+    User.objects.create_user("kim", is_staff=True)
+    with pytest.raises(CommandError, match=said):
+        call_command("token", "desk", *words)
+    assert not ApiToken.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("scopes", "bound", "said"),
+    [(["consume"], [], "consumers"), (["read"], ["orders"], "scope consume")],
+)
+def test_console_wants_consumers_with_the_scope_consume(
+    two: tuple[Consumer, Consumer],
+    administrator: Client,
+    scopes: list[str],
+    bound: list[str],
+    said: str,
+) -> None:
+    root = User.objects.get(username="admin")
+    keys = [one.pk for one in Consumer.objects.filter(name__in=bound)]
+    page = made_in_console(administrator, name="x", user=root.pk, scopes=scopes, consumers=keys)
+    assert said in page
+    assert not ApiToken.objects.exists()
+
+
+# --- tokens from before ---------------------------------------------------------------------------
+def migration() -> Any:
+    (file,) = (ROOT / "msh/migrations").glob("*_token_consumers.py")
+    return import_module(f"msh.migrations.{file.stem}")
+
+
+def test_migration_keeps_the_tokens_of_applications_working(
+    two: tuple[Consumer, Consumer], token: Tokens
+) -> None:
+    application = token("read", "consume")
+    user = user_of(application)
+    user.user_permissions.clear()
+    ApiToken.objects.get().consumers.clear()
+    migration().keep_working(apps, None)
+    assert application.get("messages").status == 200
+    assert application.post("deliveries/take", {"consumer": "orders"}).status == 200
+    assert not User.objects.get(pk=user.pk).has_perm("msh.submit_outboundmessage")
+
+
+def test_migration_gives_members_of_staff_nothing(db: None) -> None:
+    ann: Any = User.objects.create_user("ann", is_staff=True)
+    ApiToken.objects.create(user=ann, name="mine", scopes=["read"], sha256="x")
+    migration().keep_working(apps, None)
+    assert not ann.user_permissions.exists()

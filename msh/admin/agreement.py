@@ -8,8 +8,8 @@ from django.http import HttpRequest
 from unfold.contrib.filters.admin import RelatedDropdownFilter
 from unfold.decorators import display
 
-from msh.flows.prune import HORIZONS, floor_of
 from partners.models import Agreement
+from partners.models.agreement import HORIZONS
 
 from . import cells
 from .base import ReadOnlyAdmin
@@ -68,5 +68,5 @@ class AgreementAdmin(ExchangePages, ConnectionPage, ReadOnlyAdmin):
 
     @display(description="MessageIds kept for")
     def kept(self, agreement: Agreement) -> str:
-        days = -(-floor_of(agreement) // timedelta(days=1))
+        days = -(-agreement.ids_kept() // timedelta(days=1))
         return f"{days} days at least: {HORIZONS} times as long as a copy may come (D39)"

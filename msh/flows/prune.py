@@ -4,57 +4,106 @@ Only what has ended is removed, payloads first. The id of an inbound message out
 of it that may still come (D39), and the last number and id of a pair are never removed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 
 from django.conf import settings
-from django.db import transaction
+from django.db import DatabaseError, connection, transaction
+from django.utils import timezone
 
+from msh.flows import advance
 from msh.flows.advance import removal
-from msh.flows.advance.removal import Retention
+from msh.flows.advance.removal import Batch, Retention
 from msh.models.retention import Removal, kinds
 from partners.models import Agreement
 
 BATCH = 1000
-HORIZONS = 10
-"""Retry horizons of an agreement for which its ids are kept at least (D39)."""
-
-
-class RetentionTooShort(ValueError):
-    """`str()` names the setting, the agreement that needs longer, and how long."""
+APART = timedelta(days=1)
+LOCK = 0x6D7368_7072756E65  # "msh", "prune"
 
 
 def retention() -> Retention:
-    """The configured times. Raises RetentionTooShort for ids that could come back."""
+    """The configured times."""
     keep = timedelta(days=settings.MSH_KEEP_MESSAGES)
     payloads = timedelta(days=settings.MSH_KEEP_PAYLOADS)
-    agreements = Agreement.objects.select_related("partner")
-    worst = max(agreements, key=floor_of, default=None)
-    if worst is not None and keep < floor_of(worst):
-        days = -(-floor_of(worst) // timedelta(days=1))
-        raise RetentionTooShort(
-            f"MSH_KEEP_MESSAGES is {keep.days} days, but a copy under agreement {worst} with"
-            f" {worst.partner} may come for longer: set it to {days} or more, or shorten that"
-            " agreement's retries."
-        )
     return Retention(messages=keep, payloads=min(payloads, keep))
 
 
-def floor_of(agreement: Agreement) -> timedelta:
-    """How long ids of this agreement are kept at least: its waits, those it grants included."""
-    terms = agreement.terms()
-    return HORIZONS * timedelta(seconds=terms.retry_horizon + terms.transient_time_limit)
+def kept_longer() -> dict[int, str]:
+    """By partner id, why ids of its messages are kept for longer than is configured (D39)."""
+    reasons: dict[int, str] = {}
+    for agreement in Agreement.objects.select_related("partner").order_by("pk"):
+        if why := agreement.kept_too_short():
+            known = reasons.get(agreement.partner_id)
+            reasons[agreement.partner_id] = f"{known}; {why}" if known else f"{why}."
+    return reasons
 
 
-def prune_all() -> dict[str, int]:
-    """Remove all that may go; how many of each kind went."""
+class ClockDoubtful(RuntimeError):
+    """The clocks of the database and of this host are far apart. `str()` says how far."""
+
+
+def require_clock() -> None:
+    """Raises ClockDoubtful: what one wrong clock removes is gone for good."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        (now,) = cursor.fetchone()
+    apart = abs(now - timezone.now())
+    if apart > APART:
+        raise ClockDoubtful(
+            f"The clocks of the database and of this host are {apart.days} days apart: nothing is"
+            " removed until they agree to a day."
+        )
+
+
+class PruningAlready(RuntimeError):
+    """Another run is under way. `str()` is a sentence."""
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """One run at a time: a night that lasts longer than a day is not joined by the next one.
+
+    Raises PruningAlready. The lock is the session's: it ends with the connection at the latest.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_lock(%s)", [LOCK])
+        (locked,) = cursor.fetchone()
+    if not locked:
+        raise PruningAlready("Another run of prune is already under way: wait until it has ended.")
+    try:
+        yield
+    finally:
+        with suppress(DatabaseError), connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_unlock(%s)", [LOCK])
+
+
+Progress = Callable[[str, int], None]
+"""Given a kind, and how many of it are removed so far: after each batch."""
+
+
+def prune_all(progress: Progress = lambda kind, count: None) -> dict[str, int]:
+    """Remove all that may go; how many of each kind went. Raises PruningAlready, ClockDoubtful.
+
+    An agreement that needs its ids for longer keeps them, and an operator is called.
+    """
     kept = retention()
-    removed: dict[str, int] = {}
-    for kind, remove in _kinds().items():
-        removed[kind] = 0
-        while count := _batch(remove, kept):
-            removed[kind] += count
-    return removed
+    require_clock()
+    with alone():
+        removal.remove_log_ins(kept)
+        advance.note_retention_too_short(kept_longer())
+        return {kind: _remove_all(kind, one, kept, progress) for kind, one in _kinds().items()}
+
+
+def _remove_all(kind: str, removable: Removal, kept: Retention, progress: Progress) -> int:
+    count = 0
+    last: int | None = 0
+    while last is not None:
+        batch = _batch(removable, kept, last)
+        count, last = count + batch.count, batch.last
+        progress(kind, count)
+    return count
 
 
 def prunable() -> dict[str, int]:
@@ -67,6 +116,6 @@ def _kinds() -> Mapping[str, Removal]:
     return kinds(heard=bool(settings.MSH_FROM_PARTY_HANDLER))
 
 
-def _batch(statement: Removal, kept: Retention) -> int:
+def _batch(removable: Removal, kept: Retention, after: int) -> Batch:
     with transaction.atomic():
-        return removal.remove(statement, kept, BATCH)
+        return removal.remove(removable, kept, after, BATCH)

@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from partners.models.agreement import HORIZONS
+
 # The id of a message accepted with number 1 stays, and the last one. After a reset the ids of the
 # earlier run stay until the last number has passed their highest: a late copy of one of them would
-# be new again (D39).
+# be new again (D39). After a wrap no number passes 999,999,999: an id goes when its own has passed.
 _INBOUND_ENDED = """
     message.state IN ('delivered', 'rejected', 'relayed')
     AND message.delivered_at < statement_timestamp() - %s::interval
@@ -16,14 +18,17 @@ _OUTBOUND_ENDED = """
 """
 _PART = "msh_{0}payload part JOIN msh_{0}message message ON message.id = part.message_id WHERE"
 _MESSAGE = "msh_{0}message message JOIN msh_{0}link link ON link.id = message.link_id WHERE"
-_ID_MAY_GO = """
+_ID_MAY_GO = f"""
+    AND message.delivered_at < statement_timestamp() - interval '1 second' * (
+        SELECT {HORIZONS}::bigint
+               * (timeout + retries::bigint * retry_interval + transient_time_limit)
+        FROM partners_agreement WHERE id = message.agreement_id)
     AND NOT EXISTS (SELECT FROM msh_outboundmessage WHERE relays_id = message.id)
     AND message.message_id <> link.last_message_id
     AND (message.sequence_number IS NULL
          OR (message.sequence_number > 1
-             AND (message.epoch = link.epoch OR link.last_number > (
-                    SELECT max(earlier.sequence_number) FROM msh_inboundmessage earlier
-                    WHERE earlier.link_id = link.id AND earlier.epoch < link.epoch))))
+             AND (message.epoch = link.epoch
+                  OR link.last_number > GREATEST(link.highest_number, message.sequence_number))))
 """
 _MESSAGE_MAY_GO = """
     AND link.in_flight_id IS DISTINCT FROM message.id
@@ -61,6 +66,8 @@ class Removal:
     rows: str
     dependents: tuple[tuple[str, str], ...] = ()
     payload: bool = False
+    held_by: str = ""
+    """A dependent table whose rows others lock before the row they depend on."""
 
 
 _OUTBOUND_MESSAGES = Removal(
@@ -91,6 +98,7 @@ _KINDS = {
         "message.id",
         f"{_MESSAGE.format('inbound')} {_INBOUND_ENDED} {_ID_MAY_GO}",
         (("msh_inboundpayload", "message_id"), ("msh_delivery", "message_id")),
+        held_by="msh_delivery",
     ),
     "outbound messages": _OUTBOUND_MESSAGES,
     "signals": Removal(
@@ -135,12 +143,39 @@ def count_of(removal: Removal) -> str:
     return f"SELECT count(*) AS rows FROM {removal.rows}"
 
 
+def window(removal: Removal) -> str:
+    """The last key of so many rows after a key. Whatever plan `find` gets, it looks at no others,
+    so that all of a night's batches look at each row once."""
+    return f"""
+        SELECT max(id) AS last
+        FROM (SELECT id FROM {removal.table} WHERE id > %s ORDER BY id LIMIT %s) rows
+    """
+
+
 def find(removal: Removal) -> str:
-    """Locks what may go and nobody holds. Its parameters are the age and a limit."""
+    """Locks what may go and nobody holds. Its parameters are the age, the window of keys (after
+    the first, up to the second) and a limit."""
     alias = removal.key.partition(".")[0]
     return f"""
-        SELECT {removal.key} AS key FROM {removal.rows} ORDER BY {removal.key} LIMIT %s
+        SELECT {removal.key} AS key FROM {removal.rows}
+          AND {removal.key} > %s AND {removal.key} <= %s
+        ORDER BY {removal.key} LIMIT %s
         FOR UPDATE OF {alias} SKIP LOCKED
+    """
+
+
+def lock_holders(removal: Removal) -> str:
+    """Locks the rows in `held_by` of a list of messages, those that nobody holds."""
+    return f"""
+        SELECT id FROM {removal.held_by} WHERE message_id = ANY(%s) FOR UPDATE SKIP LOCKED
+    """
+
+
+def find_held(removal: Removal) -> str:
+    """The messages of a list of which `held_by` has rows besides a list of its own."""
+    return f"""
+        SELECT message_id FROM {removal.held_by}
+        WHERE message_id = ANY(%s) AND id <> ALL(%s)
     """
 
 

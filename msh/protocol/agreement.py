@@ -1,6 +1,8 @@
 """What two MSHs agreed on for their messages, as the tables need it."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Self
 
 HTTP_DEADLINE_SHARE = 0.9  # of Timeout, so that the deadline is always the shorter (D11)
 
@@ -21,6 +23,23 @@ class Terms:
     transient_time_limit: int = 86_400
     transient_wait_limit: int = 3_600
     early_warning: int = 0
+
+    @classmethod
+    def of_stored(cls, stored: Mapping[str, int]) -> Self:
+        """From what was kept of them. Names that a later version has added are left out.
+
+        Raises ValueError if they are none.
+        """
+        if not isinstance(stored, Mapping):
+            raise ValueError(f"stored terms are an object, not {type(stored).__name__}")
+        known = {one.name: stored[one.name] for one in fields(cls) if one.name in stored}
+        for name, value in known.items():
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise ValueError(f"{name} of stored terms is a whole number, not {value!r}")
+        try:
+            return cls(**known)
+        except TypeError as missing:
+            raise ValueError(f"stored terms are incomplete: {missing}") from None
 
     @property
     def retry_horizon(self) -> int:

@@ -1,8 +1,14 @@
 """Retention: what goes, what stays, what is refused."""
 
 from datetime import timedelta
+from importlib import import_module
 
 import pytest
+import time_machine
+from axes.models import AccessAttempt
+from django.contrib.sessions.models import Session
+from django.core.checks import run_checks
+from django.core.exceptions import ValidationError
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
@@ -11,7 +17,7 @@ from pytest_django import Settings
 from msh.flows import submit
 from msh.flows.advance import Actor
 from msh.flows.decide import decide
-from msh.flows.prune import RetentionTooShort, floor_of, prunable, prune_all
+from msh.flows.prune import ClockDoubtful, prunable, prune_all
 from msh.models import (
     Attempt,
     ConsumerKind,
@@ -20,12 +26,14 @@ from msh.models import (
     InboundLink,
     InboundMessage,
     InboundPayload,
+    Incident,
     OutboundMessage,
     OutboundPayload,
     PartyEvent,
     Signal,
 )
 from partners.models import Agreement
+from partners.setup import SetupRefused, apply
 from tests.delivery.desk import Desk, consumer, delivery_of, receive, state_of
 from tests.flows.world import World, make_world
 
@@ -82,6 +90,17 @@ def test_a_dry_run_removes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     call_command("prune", "--dry-run")
     assert "2 inbound messages would go" in capsys.readouterr().out
     assert numbers() == ([1, 2, 3, 4], [1, 2, 3, 4])
+
+
+def test_a_long_run_shows_progress_beside_its_answer(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old_world()
+    monkeypatch.setattr(import_module("msh.management.commands.prune"), "TELL_EVERY", 0.0)
+    call_command("prune")
+    said = capsys.readouterr()
+    assert "2 inbound messages removed so far" in said.err
+    assert "so far" not in said.out
 
 
 def test_what_is_young_or_open_stays() -> None:
@@ -155,7 +174,7 @@ def test_ids_of_the_run_before_a_reset_stay_until_their_numbers_have_passed() ->
     """Else a late copy of one of them would be new again (D39)."""
     old_world()
     link = InboundLink.objects.get(last_number=4)
-    InboundLink.objects.filter(pk=link.pk).update(epoch=2, last_number=3)
+    InboundLink.objects.filter(pk=link.pk).update(epoch=2, last_number=3, highest_number=4)
     prune_all()
     assert numbers()[1] == [1, 2, 3, 4]
     InboundLink.objects.filter(pk=link.pk).update(last_number=5)
@@ -186,20 +205,111 @@ def test_the_history_goes_after_its_message() -> None:
     assert (left.partner, left.message_id) == (world.here, kept.message_id)
 
 
+DAY = 86_400
+LONG = {"timeout": DAY, "retries": 100, "retry_interval": DAY}
+"""1,020 days for which ids are kept at least, with the default of the TransientErrors."""
+
+
 @pytest.mark.requirement("002-13")
-def test_a_retention_below_the_horizon_is_refused(settings: Settings) -> None:
-    old_world()
+def test_agreement_with_a_long_horizon_keeps_its_ids_and_nothing_else(settings: Settings) -> None:
+    world = old_world()
+    other = make_world()
+    receive(other, 4)
+    Desk().settle()
+    age()
     settings.MSH_KEEP_MESSAGES = 30
-    day = 86_400
-    Agreement.objects.filter(our_party="222").update(timeout=day, retries=10, retry_interval=day)
-    needed = floor_of(Agreement.objects.get(our_party="222")).days
-    with pytest.raises(RetentionTooShort, match=f"tpa-1 with .*: set it to {needed} or more"):
-        prune_all()
-    with pytest.raises(CommandError, match="MSH_KEEP_MESSAGES"):
+    Agreement.objects.filter(partner=world.here).update(**LONG)
+    counted = prunable()
+
+    removed = prune_all()
+
+    assert removed == counted
+    of_world = InboundMessage.objects.filter(link__partner=world.here)
+    assert of_world.count() == 4
+    assert InboundMessage.objects.filter(link__partner=other.here).count() == 2
+    assert not InboundPayload.objects.exists()
+    assert not OutboundPayload.objects.exists()
+    assert removed["outbound messages"] == 6
+    of_world.update(delivered_at=timezone.now() - timedelta(days=1021))
+    assert prune_all()["inbound messages"] == 2
+
+
+def test_operators_are_called_for_the_agreement_once_and_until_it_is_over(
+    settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = old_world()
+    settings.MSH_KEEP_MESSAGES = 30
+    Agreement.objects.filter(partner=world.here).update(**LONG)
+    for _ in range(2):
         call_command("prune")
-    assert numbers()[1] == [1, 2, 3, 4]
+    assert "tpa-1" in capsys.readouterr().err
+    (incident,) = Incident.objects.all()
+    assert (incident.partner, incident.kind) == (world.here, "retention_too_short")
+    for word in ("MSH_KEEP_MESSAGES", "30 days", "tpa-1", "1020"):
+        assert word in incident.detail
+    settings.MSH_KEEP_MESSAGES = 1020
+    prune_all()
+    incident.refresh_from_db()
+    assert incident.resolved_at is not None
+
+
+def test_start_says_that_an_agreement_keeps_ids_longer(settings: Settings) -> None:
+    world = make_world()
+    settings.MSH_KEEP_MESSAGES = 30
+    Agreement.objects.filter(partner=world.here).update(**LONG)
+    (found,) = run_checks(tags=["database"], databases=["default"])
+    assert found.id == "msh.W002"
+    assert "tpa-1" in str(found)
+    assert "MSH_KEEP_MESSAGES" in str(found)
+
+
+def test_agreement_whose_ids_would_have_to_be_kept_for_longer_is_refused(
+    settings: Settings,
+) -> None:
+    agreement = make_world().agreement
+    agreement.full_clean()
+    for name, value in LONG.items():
+        setattr(agreement, name, value)
+    with pytest.raises(ValidationError, match="set MSH_KEEP_MESSAGES to 1020 or more"):
+        agreement.full_clean()
+    settings.MSH_KEEP_MESSAGES = 1020
+    agreement.full_clean()
+
+
+def test_setup_refuses_such_an_agreement_with_the_same_words() -> None:
+    world = make_world()
+    agreement = {"tpa_id": "tpa-1", "our_party": "111", "their_party": "222", **LONG}
+    partner = {"name": world.there.name, "uri": world.there.uri, "agreements": [agreement]}
+    with pytest.raises(SetupRefused, match="set MSH_KEEP_MESSAGES to 1020 or more"):
+        apply({"partners": [partner]})
+    assert Agreement.objects.get(partner=world.there).retries == 3
 
 
 def test_beat_prunes_daily() -> None:
     task = PeriodicTask.objects.get(name="prune")
     assert (task.task, task.enabled) == ("msh.tasks.prune", True)
+
+
+def test_clocks_that_are_far_apart_remove_nothing() -> None:
+    old_world()
+    with time_machine.travel(timezone.now() - timedelta(days=366), tick=True):
+        with pytest.raises(ClockDoubtful, match="days apart"):
+            prune_all()
+        with pytest.raises(CommandError, match="days apart"):
+            call_command("prune")
+    assert numbers()[1] == [1, 2, 3, 4]
+    with time_machine.travel(timezone.now() - timedelta(hours=3), tick=True):
+        assert prune_all()["inbound messages"] == 2
+
+
+def test_sessions_that_are_over_and_old_failed_log_ins_go() -> None:
+    for days in (-1, 1):
+        at = timezone.now() + timedelta(days=days)
+        Session.objects.create(session_key=f"k{days}", session_data="", expire_date=at)
+    for days in (0, 400):
+        attempt = AccessAttempt.objects.create(username=f"u{days}", failures_since_start=1)
+        at = timezone.now() - timedelta(days=days)
+        AccessAttempt.objects.filter(pk=attempt.pk).update(attempt_time=at)
+    prune_all()
+    assert [one.session_key for one in Session.objects.all()] == ["k1"]
+    assert [one.username for one in AccessAttempt.objects.all()] == ["u0"]

@@ -3,8 +3,15 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
+from axes.models import AccessAttempt
+from django.contrib.sessions.models import Session
+from django.db.models.functions import Now
+
 from msh.models import hot, retention
 from msh.models.retention import Removal
+
+WINDOW = 10
+"""Rows that a batch looks at, for each that it may remove."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,20 +22,51 @@ class Retention:
     payloads: timedelta
 
 
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """How many rows went, and the key after which the next batch begins; None if it was the last
+    one."""
+
+    count: int
+    last: int | None
+
+
 def count(removal: Removal, kept: Retention) -> int:
     """How many rows may go now."""
     (rows,) = hot.run((retention.count_of(removal), (_age(removal, kept),)))
     return int(rows[0].rows)
 
 
-def remove(removal: Removal, kept: Retention, limit: int) -> int:
-    """Remove at most `limit` of them, with what depends on them, and none that is held; how
-    many. Needs a transaction."""
-    (rows,) = hot.run((retention.find(removal), (_age(removal, kept), limit)))
-    keys = [row.key for row in rows]
+def remove(removal: Removal, kept: Retention, after: int, limit: int) -> Batch:
+    """Remove at most `limit` of them whose key is higher than `after`, with what depends on them,
+    and none that is held. Needs a transaction."""
+    ((window,),) = hot.run((retention.window(removal), (after, limit * WINDOW)))
+    if window.last is None:
+        return Batch(0, None)
+    (rows,) = hot.run((retention.find(removal), (_age(removal, kept), after, window.last, limit)))
+    keys = _free(removal, [row.key for row in rows])
     if keys:
         hot.run(*((statement, (keys,)) for statement in retention.deletions(removal)))
-    return len(keys)
+    return Batch(len(keys), rows[-1].key if len(rows) == limit else window.last)
+
+
+def remove_log_ins(kept: Retention) -> None:
+    """Sessions that are over, and failed log-ins, of which a stranger can make as many as he
+    likes."""
+    Session.objects.filter(expire_date__lt=Now()).delete()
+    AccessAttempt.objects.filter(attempt_time__lt=Now() - kept.payloads).delete()
+
+
+def _free(removal: Removal, keys: list[int]) -> list[int]:
+    """Those of which no dependent row is held: who holds one may want the row that we hold, so we
+    must not wait for it. The next run finds what is left out."""
+    if not removal.held_by or not keys:
+        return keys
+    (locked,) = hot.run((retention.lock_holders(removal), (keys,)))
+    ours = [row.id for row in locked]
+    (held,) = hot.run((retention.find_held(removal), (keys, ours)))
+    others = {row.message_id for row in held}
+    return [key for key in keys if key not in others]
 
 
 def _age(removal: Removal, kept: Retention) -> timedelta:

@@ -1,12 +1,23 @@
 """`manage.py prune`: remove what is older than it has to be kept."""
 
+import time
 from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import CommandError
 
-from msh.flows.prune import RetentionTooShort, prunable, prune_all
+from msh.flows.prune import (
+    ClockDoubtful,
+    Progress,
+    PruningAlready,
+    kept_longer,
+    prunable,
+    prune_all,
+)
 from msh.management.cli import MshCommand
+
+TELL_EVERY = 5.0
+"""Seconds."""
 
 
 class Command(MshCommand):
@@ -18,9 +29,23 @@ class Command(MshCommand):
 
     def handle(self, *args: Any, dry_run: bool, **options: Any) -> None:
         try:
-            counts = prunable() if dry_run else prune_all()
-        except RetentionTooShort as refused:
+            counts = prunable() if dry_run else prune_all(self._progress())
+        except (PruningAlready, ClockDoubtful) as refused:
             raise CommandError(str(refused)) from None
         verb = "would go" if dry_run else "removed"
         lines = [f"{count} {kind} {verb}" for kind, count in counts.items()]
+        for why in kept_longer().values():
+            self.stderr.write(why)
         self.answer(counts, "\n".join(lines), as_json=options["json"])
+
+    def _progress(self) -> Progress:
+        """A line every few seconds on standard error: the answer stands alone."""
+        told = time.monotonic()
+
+        def tell(kind: str, count: int) -> None:
+            nonlocal told
+            if time.monotonic() - told >= TELL_EVERY:
+                told = time.monotonic()
+                self.stderr.write(f"{count} {kind} removed so far")
+
+        return tell

@@ -1,0 +1,156 @@
+"""What a night of pruning costs: by the rows there are, once for each, one run at a time."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.db.models import F
+
+from msh.flows import prune
+from msh.models import InboundLink, InboundMessage, OutboundLink, retention
+from msh.protocol import sequence
+from tests.delivery.desk import Desk, receive
+from tests.delivery.test_prune import age, numbers, old_world
+from tests.flows.world import World, make_world
+from tests.sessions import in_another_session
+
+YEAR = timedelta(days=365)
+
+
+def many_of_an_earlier_run(count: int) -> None:
+    """So many messages, delivered years ago, before their partner began again at 1."""
+    old_world(2)
+    first = InboundMessage.objects.order_by("pk")[0]
+    columns = [str(field.column) for field in InboundMessage._meta.fields if field.name != "id"]
+    new = {
+        "message_id": "'old-' || n",
+        "conversation_id": "n",
+        "sequence_number": "n",
+        "feed_position": "NULL",
+    }
+    values = ", ".join(new.get(column, column) for column in columns)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO msh_inboundmessage ({', '.join(columns)}) SELECT {values}"
+            f" FROM msh_inboundmessage, generate_series(100, %s) n WHERE id = %s",
+            (99 + count, first.pk),
+        )
+    InboundLink.objects.filter(pk=first.link_id).update(
+        epoch=2, last_number=10, highest_number=99 + count
+    )
+
+
+def rows_visited(statement: str, *parameters: Any) -> int:
+    """By all nodes of the plan as it was run."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {statement}", parameters)
+        plan = cursor.fetchone()[0]
+    return visited((json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"])
+
+
+def visited(node: Any) -> int:
+    rows = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
+    return int(rows * node["Actual Loops"]) + sum(map(visited, node.get("Plans", ())))
+
+
+@pytest.mark.django_db
+def test_messages_of_an_earlier_run_are_looked_at_once() -> None:
+    many_of_an_earlier_run(300)
+    removal = retention.kinds(heard=False)["inbound messages"]
+    assert rows_visited(retention.count_of(removal), YEAR) < 300 * 20
+
+
+@pytest.mark.django_db
+def test_batch_looks_at_no_more_than_its_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever may not go, and whatever plan it gets."""
+    many_of_an_earlier_run(300)
+    receive(make_world(), 20)
+    Desk().settle()
+    age()
+    removal = retention.kinds(heard=False)["inbound messages"]
+    keys = list(InboundMessage.objects.order_by("pk").values_list("pk", flat=True))
+    for first in (0, 150, 290, len(keys) - 11):
+        window = (keys[first], keys[first + 10])
+        assert rows_visited(retention.find(removal), YEAR, *window, 1) < 10 * 20
+    monkeypatch.setattr(prune, "BATCH", 1)
+    assert prune.prune_all()["inbound messages"] == 18
+
+
+@pytest.mark.django_db(transaction=True)
+def test_one_run_at_a_time() -> None:
+    old_world()
+
+    def meanwhile() -> None:
+        with pytest.raises(prune.PruningAlready):
+            prune.prune_all()
+        with pytest.raises(CommandError, match="already"):
+            call_command("prune")
+
+    with prune.alone():
+        in_another_session(meanwhile)
+        assert len(numbers()[1]) == 4
+    assert prune.prune_all()["inbound messages"] == 2
+
+
+@pytest.mark.django_db
+def test_run_that_fails_lets_the_next_one_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    old_world()
+    monkeypatch.setattr(prune, "_kinds", lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        prune.prune_all()
+    monkeypatch.undo()
+    assert prune.prune_all()["inbound messages"] == 2
+
+
+# --- runs of numbers ------------------------------------------------------------------------------
+def restarted_world(sent_before: int, sent_after: int, last: int | None = None) -> World:
+    """A partner that sent some, began again at 1 after number `last`, and sent some more."""
+    world = old_world(sent_before)
+    link = InboundLink.objects.get(last_number=sent_before)
+    if last:
+        InboundLink.objects.filter(pk=link.pk).update(last_number=last)
+    OutboundLink.objects.filter(next_number=sent_before + 1).update(
+        next_number=1, epoch=F("epoch") + 1
+    )
+    for _ in range(sent_after):
+        world.submit()
+    world.settle()
+    Desk().settle()
+    age()
+    return world
+
+
+@pytest.mark.django_db
+def test_ids_of_an_earlier_run_stay_until_its_last_number_has_passed() -> None:
+    restarted_world(4, 4)
+    prune.prune_all()
+    assert numbers()[1] == [1, 2, 3, 4, 1, 4]
+    assert InboundLink.objects.get(epoch=2).highest_number == 4
+
+
+@pytest.mark.django_db
+def test_ids_of_an_earlier_run_go_when_its_last_number_has_passed() -> None:
+    restarted_world(4, 5)
+    prune.prune_all()
+    assert numbers()[1] == [1, 1, 5]
+
+
+@pytest.mark.django_db
+def test_ids_from_before_the_numbers_wrapped_go_when_their_own_number_has_passed() -> None:
+    """No number is higher than 999,999,999, so none passes it."""
+    restarted_world(5, 4, last=sequence.LAST)
+    prune.prune_all()
+    assert numbers()[1] == [1, 4, 5, 1, 4]
+
+
+@pytest.mark.django_db
+def test_deleted_message_is_looked_up_among_links_by_an_index() -> None:
+    """PostgreSQL looks for each deleted message whether a lane has it in flight."""
+    with connection.cursor() as cursor:  # the table is so small that reading all of it is cheaper
+        cursor.execute("SET LOCAL enable_seqscan = off")
+    plan = OutboundLink.objects.filter(in_flight=1).explain()
+    assert "Seq Scan" not in plan
+    assert "outbound_in_flight" in plan

@@ -1,4 +1,4 @@
-"""Nudges: "look now", and no more. Losing every one costs at most a sweep's delay (DESIGN 1).
+"""Nudges: "look now", and no more. Losing every one costs at most a sweep's delay.
 
 A worker that is awake listens on a Redis list; else a Celery task is queued. Both are coalesced:
 one waiting nudge of a kind is as good as many. A nudge is tried once and never makes a committed
@@ -22,6 +22,7 @@ from django.conf import settings
 from redis.commands.core import Script
 
 from msh.celery import app
+from msh.connections import redis_client
 
 logger = logging.getLogger(__name__)
 
@@ -40,21 +41,27 @@ class Nudge(StrEnum):
     NOTIFY = "msh.tasks.notify"
 
 
-# Three keys a kind. Awake: one token in the list is enough. Asleep: one queued task is enough,
-# flagged for a second. Answers with the kinds, by place, that need a task.
+# The queue, then three keys a kind. Awake: one token in the list is enough. Asleep: one queued task
+# is enough, and has a flag until it begins. The flag of a task that was lost does not count once
+# the queue is empty, so no flag has to expire. Answers with the kinds, by place, that need a task.
 _SCRIPT = """
 local tasks = {}
-for i = 1, #KEYS, 3 do
+local empty = redis.call('LLEN', KEYS[1]) == 0
+for i = 2, #KEYS, 3 do
     if redis.call('EXISTS', KEYS[i]) == 1 then
         if redis.call('LLEN', KEYS[i + 1]) == 0 then
             redis.call('RPUSH', KEYS[i + 1], '1')
             redis.call('EXPIRE', KEYS[i + 1], 5)
         end
-    elseif redis.call('SET', KEYS[i + 2], '1', 'NX', 'PX', 1000) then
-        table.insert(tasks, (i - 1) / 3)
+    elseif redis.call('SET', KEYS[i + 2], '1', 'NX') or empty then
+        table.insert(tasks, (i - 2) / 3)
     end
 end
 return tasks
+"""
+_MAY_QUEUE = """
+local empty = redis.call('LLEN', KEYS[1]) == 0
+return (redis.call('SET', KEYS[2], '1', 'NX') or empty) and 1 or 0
 """
 
 
@@ -68,23 +75,21 @@ class _Keys(NamedTuple):
 
 @cache
 def _keys(kind: Nudge) -> _Keys:
-    return _Keys(f"{kind}:awake", f"{kind}:tokens", f"{kind}:queued")
+    return _Keys(f"{kind}:awake", f"{kind}:tokens", _queued(kind))
+
+
+def _queued(task: str) -> str:
+    """The name in Redis of the flag that a task of this name waits in the queue."""
+    return f"{task}:queued"
 
 
 @cache
 def _client() -> redis.Redis:
-    return redis.Redis.from_url(
-        settings.CELERY_BROKER_URL,
-        socket_timeout=TRY_FOR,
-        socket_connect_timeout=TRY_FOR,
-        retry=None,
-    )
+    return redis_client(settings.REDIS_URL, socket_timeout=TRY_FOR, socket_connect_timeout=TRY_FOR)
 
 
 def _listening_client() -> redis.Redis:
-    return redis.Redis.from_url(
-        settings.CELERY_BROKER_URL, socket_timeout=2, socket_connect_timeout=TRY_FOR
-    )
+    return redis_client(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=TRY_FOR)
 
 
 def nudge(*kinds: Nudge) -> None:
@@ -142,7 +147,8 @@ def _publish(kinds: Sequence[Nudge]) -> None:
     if time.monotonic() < _rest.until:
         return
     try:
-        for place in _script()(keys=[key for kind in kinds for key in _keys(kind)]):
+        keys = [key for kind in kinds for key in _keys(kind)]
+        for place in _script(_SCRIPT)(keys=[app.conf.task_default_queue, *keys]):
             _queue_task(kinds[place])
     except Exception as error:  # noqa: BLE001  whatever it is, the answer stands: the sweep looks
         _rest.until = time.monotonic() + REST
@@ -159,18 +165,32 @@ _rest = _Rest()
 
 
 @cache
-def _script() -> Script:
-    return _client().register_script(_SCRIPT)
+def _script(text: str) -> Script:
+    return _client().register_script(text)
 
 
 def _queue_task(kind: Nudge) -> None:
-    app.send_task(kind.value, expires=5, ignore_result=True, retry=False)
+    app.send_task(kind.value, ignore_result=True, retry=False)
 
 
-def answered(kind: Nudge) -> None:
+def may_queue(task: str, queue: str | None = None) -> bool:
+    """Whether no task of this name waits already, in `queue` or the usual one; whoever is told so
+    queues one. While no worker runs the queue does not grow. False without Redis."""
+    if time.monotonic() < _rest.until:
+        return False
+    try:
+        keys = [queue or app.conf.task_default_queue, _queued(task)]
+        return bool(_script(_MAY_QUEUE)(keys=keys))
+    except redis.RedisError as error:
+        _rest.until = time.monotonic() + REST
+        logger.warning("%s is not queued: %s", task, error)
+        return False
+
+
+def note_begin(task: str) -> None:
     """Clear the flag of the queued task: before the look, so that no later nudge is lost."""
     with suppress(redis.RedisError):
-        _client().delete(_keys(kind).queued)
+        _client().delete(_queued(task))
 
 
 class Ear:

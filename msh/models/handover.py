@@ -2,10 +2,15 @@
 
 from msh.protocol.effects import IncidentKind
 
-CONSUMER_OF_HEAD = """
-    SELECT id, kind, enabled FROM msh_consumer
-    WHERE (partner_id = link.partner_id OR partner_id IS NULL)
-      AND service_interface IN ('', head.service_interface) AND action IN ('', head.action)
+# Those of the partner and those of all, apart: together they would be looked for among all.
+_CONSUMERS = """
+    SELECT id, kind, enabled, partner_id, service_interface, action FROM msh_consumer
+    WHERE partner_id {0} AND service_interface IN ('', head.service_interface)
+      AND action IN ('', head.action)
+"""
+CONSUMER_OF_HEAD = f"""
+    SELECT id, kind, enabled FROM (
+        {_CONSUMERS.format("= link.partner_id")} UNION ALL {_CONSUMERS.format("IS NULL")}) fitting
     ORDER BY partner_id IS NULL, service_interface = '', action = '' LIMIT 1
 """
 
@@ -18,54 +23,96 @@ def _size_of(message: str) -> str:
     """
 
 
-# The head of a pair's undelivered messages. One with a delivery is not new: a failed head stays
-# head (001-23), whatever waits behind it.
-_HEADS = f"""
-    SELECT head.id AS message_key, link.id AS link_id, link.partner_id, consumer.id AS consumer_id
-    FROM msh_inboundlink link
-    JOIN partners_partner partner ON partner.id = link.partner_id AND partner.delivers
-    CROSS JOIN LATERAL (
-        SELECT id, service_interface, action FROM msh_inboundmessage
-        WHERE link_id = link.id AND state = 'accepted' ORDER BY id LIMIT 1) head
+# The head of each pair's undelivered messages, read by leaps: one index probe for each pair that
+# has some, none for a pair that has none. A head stays head, whatever became of its delivery.
+LEAP_TO_HEADS = """
+    WITH RECURSIVE head AS (
+        (SELECT link_id, id, service_interface, action FROM msh_inboundmessage
+         WHERE state = 'accepted' ORDER BY link_id, id LIMIT 1)
+        UNION ALL
+        SELECT next.* FROM head CROSS JOIN LATERAL (
+            SELECT link_id, id, service_interface, action FROM msh_inboundmessage
+            WHERE state = 'accepted' AND link_id > head.link_id
+            ORDER BY link_id, id LIMIT 1) next)
+"""
+_HEAD_OF_LINK = """(
+    SELECT link_id, id, service_interface, action FROM msh_inboundmessage
+    WHERE link_id = {0} AND state = 'accepted' ORDER BY id LIMIT 1) head
+"""
+# The LIMIT has each head look up its own link: joined, all links might be read.
+_CONSUMERS_OF = f"""
+    SELECT head.id AS message_key, head.link_id, link.partner_id, consumer.id AS consumer_id
+    FROM {{0}} CROSS JOIN LATERAL (
+        SELECT partner.id AS partner_id
+        FROM msh_inboundlink JOIN partners_partner partner ON partner.id = partner_id
+        WHERE msh_inboundlink.id = head.link_id AND partner.delivers LIMIT 1) link
     LEFT JOIN LATERAL ({CONSUMER_OF_HEAD}) consumer ON true
 """
+_HEADS = _CONSUMERS_OF.format("head")
+# A head with a delivery is not new, and what waits behind it has to wait (001-23).
 _IS_NEW = "NOT EXISTS (SELECT FROM msh_delivery WHERE message_id = head.id)"
+_NO_CONSUMER = f"""
+    direction = 'in' AND kind = '{IncidentKind.NO_CONSUMER}' AND resolved_at IS NULL
+"""
 
 FIND_NEW = f"""
+    {LEAP_TO_HEADS}
     SELECT new.*, ({_size_of("new.message_key")}) AS size
     FROM ({_HEADS}
-        WHERE link.id <> ALL(%s) AND consumer.enabled AND consumer.kind = ANY(%s)
+        WHERE head.link_id <> ALL(%s) AND consumer.enabled AND consumer.kind = ANY(%s)
           AND consumer.id <> ALL(%s) AND {_IS_NEW}
         ORDER BY head.id LIMIT %s) new
     ORDER BY new.message_key
 """
-FIND_NEW_OF_LINK = f"{_HEADS} WHERE link.id = %s AND consumer.enabled AND {_IS_NEW}"
-FIND_NEW_OF_CONSUMER = f"""{_HEADS}
+FIND_NEW_OF_LINK = f"""
+    {_CONSUMERS_OF.format(_HEAD_OF_LINK.format("%s"))} WHERE consumer.enabled AND {_IS_NEW}
+"""
+FIND_NEW_OF_CONSUMER = f"""
+    {LEAP_TO_HEADS} {_HEADS}
     WHERE consumer.id = %s AND consumer.enabled AND {_IS_NEW} ORDER BY head.id LIMIT %s
 """
-FIND_UNCLAIMED = f"""{_HEADS}
+FIND_UNCLAIMED = f"""
+    {LEAP_TO_HEADS} {_HEADS}
     WHERE consumer.id IS NULL AND NOT EXISTS (
-        SELECT FROM msh_incident incident
-        WHERE incident.partner_id = link.partner_id AND incident.direction = 'in'
-          AND incident.kind = '{IncidentKind.NO_CONSUMER}' AND incident.resolved_at IS NULL)
+        SELECT FROM msh_incident WHERE partner_id = link.partner_id AND {_NO_CONSUMER})
 """
+# By open incident. OFFSET keeps the searches of each from being joined with those of all.
 RESOLVE_CLAIMED = f"""
+    WITH claimed AS (
+        SELECT id FROM msh_incident incident
+        WHERE {_NO_CONSUMER}
+          AND EXISTS (
+            SELECT FROM partners_partner WHERE id = incident.partner_id AND delivers OFFSET 0)
+          AND NOT EXISTS (
+            {
+    _CONSUMERS_OF.format(
+        _HEAD_OF_LINK.format(
+            "(SELECT id FROM msh_inboundlink WHERE partner_id = incident.partner_id)"
+        )
+    )
+}
+            WHERE consumer.id IS NULL OFFSET 0)
+        ORDER BY partner_id FOR NO KEY UPDATE SKIP LOCKED)
     UPDATE msh_incident incident
     SET resolved_at = statement_timestamp(), resolved_by = %s, resolution = %s
-    FROM partners_partner switched
-    WHERE switched.id = incident.partner_id AND switched.delivers
-      AND incident.direction = 'in' AND incident.kind = '{IncidentKind.NO_CONSUMER}'
-      AND incident.resolved_at IS NULL
-      AND NOT EXISTS ({_HEADS} WHERE consumer.id IS NULL AND link.partner_id = switched.id)
+    FROM claimed WHERE incident.id = claimed.id
+"""
+# What is due first; each row then looks up its own, as above.
+_OF_DUE = """
+    FROM msh_delivery delivery
+    CROSS JOIN LATERAL (
+        SELECT id, kind, enabled FROM msh_consumer WHERE id = delivery.consumer_id LIMIT 1) consumer
+    CROSS JOIN LATERAL (
+        SELECT id, link_id FROM msh_inboundmessage WHERE id = delivery.message_id LIMIT 1) message
+    CROSS JOIN LATERAL (
+        SELECT partner_id FROM msh_inboundlink WHERE id = message.link_id LIMIT 1) link
+    CROSS JOIN LATERAL (
+        SELECT delivers FROM partners_partner WHERE id = link.partner_id LIMIT 1) partner
 """
 FIND_DUE = f"""
-    SELECT delivery.id, delivery.state, delivery.consumer_id, message.link_id,
+    SELECT delivery.id, delivery.state, delivery.consumer_id, message.link_id, link.partner_id,
            ({_size_of("message.id")}) AS size
-    FROM msh_delivery delivery
-    JOIN msh_inboundmessage message ON message.id = delivery.message_id
-    JOIN msh_consumer consumer ON consumer.id = delivery.consumer_id
-    JOIN msh_inboundlink link ON link.id = message.link_id
-    JOIN partners_partner partner ON partner.id = link.partner_id
+    {_OF_DUE}
     WHERE delivery.due <= statement_timestamp() AND delivery.id <> ALL(%s)
       AND (partner.delivers OR delivery.state <> 'failed')
       AND ((consumer.enabled AND consumer.kind <> 'pull') OR delivery.state <> 'failed')
@@ -74,14 +121,10 @@ FIND_DUE = f"""
            OR (delivery.state = 'failed' AND consumer.kind = 'http'))
     ORDER BY delivery.due LIMIT %s
 """
-FIND_DUE_OF_CONSUMER = """
-    SELECT delivery.id FROM msh_delivery delivery
-    JOIN msh_inboundmessage message ON message.id = delivery.message_id
-    JOIN msh_inboundlink link ON link.id = message.link_id
-    JOIN partners_partner partner ON partner.id = link.partner_id AND partner.delivers
-    JOIN msh_consumer consumer ON consumer.id = delivery.consumer_id AND consumer.enabled
-    WHERE consumer.id = %s AND delivery.state = 'failed'
-      AND delivery.due <= statement_timestamp()
+FIND_DUE_OF_CONSUMER = f"""
+    SELECT delivery.id {_OF_DUE}
+    WHERE delivery.consumer_id = %s AND consumer.enabled AND partner.delivers
+      AND delivery.state = 'failed' AND delivery.due <= statement_timestamp()
     ORDER BY delivery.message_id LIMIT %s
 """
 _SUBJECT = """
@@ -99,6 +142,16 @@ LOCK = f"""
     FOR NO KEY UPDATE OF delivery
 """
 LOCK_FREE = f"{LOCK} SKIP LOCKED"
+# What steps of several deliveries may write, locked in the order that others lock it in: messages
+# as the feed does, incidents as a single step does.
+LOCK_MESSAGES = """
+    SELECT id FROM msh_inboundmessage WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE
+"""
+LOCK_INCIDENTS = """
+    SELECT id FROM msh_incident
+    WHERE partner_id = ANY(%s) AND direction = 'in' AND kind = ANY(%s) AND resolved_at IS NULL
+    ORDER BY partner_id, kind FOR NO KEY UPDATE
+"""
 
 # A new one has no row to lock. The row of its message stays free: a copy that arrives meanwhile
 # is counted there, and must not wait for the consumer.

@@ -10,7 +10,7 @@ from msh.protocol.lane import OPERATOR
 from msh.protocol.stuck import Owed, Undelivered
 
 from . import hot
-from .handover import CONSUMER_OF_HEAD
+from .handover import CONSUMER_OF_HEAD, LEAP_TO_HEADS
 from .history import SYSTEM
 from .incident import Direction
 
@@ -70,26 +70,33 @@ _UNMOVED = f"""
 # lease is over. What waits for an operator, or for a consumer to be made, has its incident open as
 # long.
 _UNDELIVERED = f"""
+    {LEAP_TO_HEADS}
     SELECT link.partner_id, moved.at, NOT partner.delivers AS held,
            COALESCE(consumer.name, '') AS consumer, COALESCE(consumer.enabled, true) AS enabled,
            COALESCE(delivery.state, '{DeliveryState.NEW}') AS delivery
-    FROM msh_inboundlink link JOIN partners_partner partner ON partner.id = link.partner_id
+    FROM head
     CROSS JOIN LATERAL (
-        SELECT id, epoch, sequence_number, received_at, service_interface, action
-        FROM msh_inboundmessage
-        WHERE link_id = link.id AND state = 'accepted' ORDER BY id LIMIT 1) head
-    LEFT JOIN msh_inboundmessage before
-           ON before.link_id = link.id AND before.epoch = head.epoch
-          AND before.sequence_number = head.sequence_number - 1
+        SELECT epoch, sequence_number, received_at FROM msh_inboundmessage
+        WHERE id = head.id LIMIT 1) message
+    CROSS JOIN LATERAL (
+        SELECT partner_id FROM msh_inboundlink WHERE id = head.link_id LIMIT 1) link
+    CROSS JOIN LATERAL (
+        SELECT delivers FROM partners_partner WHERE id = link.partner_id LIMIT 1) partner
+    LEFT JOIN LATERAL (
+        SELECT delivered_at FROM msh_inboundmessage
+        WHERE link_id = head.link_id AND epoch = message.epoch
+          AND sequence_number = message.sequence_number - 1 LIMIT 1) before ON true
     LEFT JOIN LATERAL (
         SELECT consumer_id, state, started_at, due FROM msh_delivery
         WHERE message_id = head.id ORDER BY id DESC LIMIT 1) delivery ON true
     LEFT JOIN LATERAL ({CONSUMER_OF_HEAD}) fits ON true
-    LEFT JOIN msh_consumer consumer ON consumer.id = COALESCE(delivery.consumer_id, fits.id)
+    LEFT JOIN LATERAL (
+        SELECT id, name, enabled FROM msh_consumer
+        WHERE id = COALESCE(delivery.consumer_id, fits.id) LIMIT 1) consumer ON true
     {_EVENT.format(Direction.IN)}
     CROSS JOIN LATERAL (
-        SELECT GREATEST(head.received_at, before.delivered_at, delivery.started_at, event.at) AS at
-        ) moved
+        SELECT GREATEST(message.received_at, before.delivered_at, delivery.started_at,
+                        event.at) AS at) moved
     WHERE moved.at < statement_timestamp() - %s * interval '1 second'
       AND (consumer.id IS NOT NULL OR NOT partner.delivers)
       AND NOT COALESCE(delivery.state = 'processing' AND delivery.due > statement_timestamp(),
@@ -109,6 +116,9 @@ _OWED = f"""
       AND GREATEST(signal.first_at, event.at) < statement_timestamp() - %s * interval '1 second'
     ORDER BY link.partner_id, signal.first_at LIMIT %s
 """
+
+
+_STATES = frozenset(state.value for state in DeliveryState)
 
 
 class Unmoved(NamedTuple):
@@ -137,10 +147,15 @@ def undelivered(age: timedelta, limit: int) -> Mapping[int, Undelivered]:
     (rows,) = hot.run((_UNDELIVERED, (*2 * (age.total_seconds(),), limit)))
     return {
         row.partner_id: Undelivered(
-            row.at, row.held, row.consumer, row.enabled, DeliveryState(row.delivery)
+            row.at, row.held, row.consumer, row.enabled, _state_of(row.delivery)
         )
         for row in rows
     }
+
+
+def _state_of(stored: str) -> DeliveryState:
+    """A state that a later version has written counts as one under way."""
+    return DeliveryState(stored) if stored in _STATES else DeliveryState.PROCESSING
 
 
 def owed(age: timedelta, limit: int) -> Mapping[int, Owed]:

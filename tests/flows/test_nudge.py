@@ -1,4 +1,4 @@
-"""A nudge that cannot be sent is no error: the sweep looks (DESIGN 1)."""
+"""A nudge that cannot be sent is no error: the sweep looks."""
 
 import os
 import socket

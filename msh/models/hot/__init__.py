@@ -1,6 +1,6 @@
 """Statements of the hot path: set-based, prepared by the server, several a round trip.
 
-Only `flows.advance` runs those that write (DESIGN 4).
+Only `flows.advance` runs those that write.
 """
 
 from .inbound import (
@@ -11,6 +11,7 @@ from .inbound import (
     WRITE_LAST_NUMBER,
 )
 from .journal import (
+    COUNT_HISTORY,
     NOTE_ON_INCIDENTS,
     NOTIFY_FROM_PARTY,
     OPEN_INCIDENT,
@@ -18,8 +19,11 @@ from .journal import (
     WRITE_HISTORY,
 )
 from .lanes import (
+    BRING_LANES_BACK,
+    FIND_FAR_LANES,
     LOAD_LANES,
     LOCK_DUE_LANES,
+    LOCK_DUE_LANES_WITH_LARGE_COPIES,
     LOCK_IDLE_LANES_WITH_QUEUE,
     LOCK_LANES,
     READ_LANE,
@@ -38,6 +42,8 @@ from .outbound import (
     LOCK_BEST_EFFORT,
     LOCK_BEST_EFFORT_IN_FLIGHT,
     LOCK_LOST_BEST_EFFORT,
+    LOCK_OPEN_BEST_EFFORT,
+    LOCK_QUEUED_BEST_EFFORT,
     PUT_IN_FLIGHT,
     RECORD_LATE_VERDICT,
     REQUEUE_MESSAGE,
@@ -45,9 +51,11 @@ from .outbound import (
     SUBMIT_MESSAGE,
 )
 from .partner import route_of
-from .running import CLOCK, Statement, fetch, pipeline, run
+from .plans import PLAN_FREELY_LOCALLY, local_plans, plan_for_hot_path, plan_freely
+from .running import BY_INDEX, CLOCK, Statement, fetch, pipeline, run
 from .signals import (
     CLAIM_SIGNAL,
+    LOCK_OWED_SIGNAL,
     LOCK_OWED_SIGNALS,
     OWE_SIGNAL,
     SIGNAL_CARRIED,
@@ -62,6 +70,8 @@ from .usual import (
 __all__ = [
     "ACCEPT_IF_UNCHANGED",
     "ACCEPT_MESSAGE",
+    "BRING_LANES_BACK",
+    "BY_INDEX",
     "CANCEL_MESSAGE",
     "CLAIM_ATTEMPT",
     "CLAIM_SIGNAL",
@@ -70,7 +80,9 @@ __all__ = [
     "COMPOSE_MESSAGE",
     "COUNT_DUPLICATE",
     "COUNT_DUPLICATE_ACK",
+    "COUNT_HISTORY",
     "END_ATTEMPT",
+    "FIND_FAR_LANES",
     "FIND_SENT_MESSAGE",
     "IF_UNCHANGED",
     "LEASE_BEST_EFFORT",
@@ -80,15 +92,20 @@ __all__ = [
     "LOCK_BEST_EFFORT",
     "LOCK_BEST_EFFORT_IN_FLIGHT",
     "LOCK_DUE_LANES",
+    "LOCK_DUE_LANES_WITH_LARGE_COPIES",
     "LOCK_IDLE_LANES_WITH_QUEUE",
     "LOCK_INBOUND_LINK",
     "LOCK_LANES",
     "LOCK_LOST_BEST_EFFORT",
+    "LOCK_OPEN_BEST_EFFORT",
+    "LOCK_OWED_SIGNAL",
     "LOCK_OWED_SIGNALS",
+    "LOCK_QUEUED_BEST_EFFORT",
     "NOTE_ON_INCIDENTS",
     "NOTIFY_FROM_PARTY",
     "OPEN_INCIDENT",
     "OWE_SIGNAL",
+    "PLAN_FREELY_LOCALLY",
     "PUT_IN_FLIGHT",
     "READ_LANE",
     "RECORD_LATE_VERDICT",
@@ -104,7 +121,10 @@ __all__ = [
     "WRITE_LAST_NUMBER",
     "Statement",
     "fetch",
+    "local_plans",
     "pipeline",
+    "plan_for_hot_path",
+    "plan_freely",
     "route_of",
     "run",
 ]

@@ -46,7 +46,9 @@ ACCEPT_MESSAGE = f"WITH {ACCEPTED} SELECT id FROM message"
 
 WRITE_LAST_NUMBER = """
     UPDATE msh_inboundlink
-    SET last_number = %s, epoch = %s, reset_allowed = %s, last_message_id = %s WHERE id = %s
+    SET last_number = %s, epoch = %s, highest_number = GREATEST(highest_number, %s),
+        reset_allowed = %s, last_message_id = %s
+    WHERE id = %s
 """
 
 COUNT_DUPLICATE = "UPDATE msh_inboundmessage SET duplicates = duplicates + 1 WHERE id = %s"

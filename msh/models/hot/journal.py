@@ -6,6 +6,40 @@ WRITE_HISTORY = """
     VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 """
 
+NEW_ROW = """
+    new (at, actor, partner_id, direction, subject, message_id, event, from_state, to_state, detail)
+    AS (VALUES (%s::timestamptz, %s::text, %s::bigint, %s::text, %s::text, %s::text, %s::text,
+                %s::text, %s::text, %s::text))
+"""
+# A partner may repeat a message a million times. Only the newest rows of the message are looked
+# at, so that one of many rows costs no more than one of few.
+LIKE_THE_NEW_ROW = """
+    SELECT id FROM (
+        SELECT * FROM msh_history
+        WHERE message_id = (SELECT message_id FROM new) ORDER BY id DESC LIMIT 20) recent
+    WHERE (partner_id, direction, subject, event, actor, from_state, to_state, detail)
+        = (SELECT partner_id, direction, subject, event, actor, from_state, to_state, detail
+           FROM new)
+      AND at >= date_trunc('minute', (SELECT at FROM new))
+    ORDER BY id DESC LIMIT 1
+"""
+INSERT_UNLESS_COUNTED = """
+    INSERT INTO msh_history
+        (at, actor, partner_id, direction, subject, message_id, event, from_state, to_state, detail)
+    SELECT * FROM new WHERE NOT EXISTS (SELECT FROM counted)
+"""
+
+# What may come again and again: one row for each minute, which counts. Its parameters are those of
+# WRITE_HISTORY.
+COUNT_HISTORY = f"""
+    WITH {NEW_ROW},
+    counted AS (
+        UPDATE msh_history
+        SET times = times + 1, last_at = GREATEST(at, last_at, (SELECT at FROM new))
+        WHERE id = ({LIKE_THE_NEW_ROW}) RETURNING id)
+    {INSERT_UNLESS_COUNTED}
+"""
+
 OPEN_INCIDENT = """
     INSERT INTO msh_incident (partner_id, direction, kind, message_id, detail, opened_at, last_at)
     VALUES (%s, %s, %s, %s, %s, %s, %s)

@@ -101,24 +101,60 @@ END_ATTEMPT = """
     WHERE message_id = %s AND number = %s
 """
 
+# The links that have queued ones are read by leaps from one to the next. Of these the ones whose
+# first message is the oldest; those with a large one in a window of their own, for they may wait
+# until others have left. Of each link the first, then of each the second, and so on.
+# BETWEEN, for with `=` an index of ids alone would do for the order, and is read from its start.
 # A link that is probed is suspended to all but the probe (D15, D41).
 LOCK_BEST_EFFORT = """
-    WITH candidate AS (
-        SELECT message.id, partner_id,
-               row_number() OVER (PARTITION BY link_id ORDER BY message.id) AS place
-        FROM msh_outboundmessage message JOIN msh_outboundlink link ON link.id = message.link_id
-        WHERE message.semantics = 'BestEffort' AND message.state = 'queued'
-          AND link.state IN ('idle', 'waiting') AND link.partner_id <> ALL(%s)
+    WITH RECURSIVE head (link_id, id, size) AS (
+        (SELECT link_id, id, size FROM msh_outboundmessage
+         WHERE semantics = 'BestEffort' AND state = 'queued' ORDER BY link_id, id LIMIT 1)
+        UNION ALL
+        SELECT next.link_id, next.id, next.size FROM head CROSS JOIN LATERAL (
+            SELECT link_id, id, size FROM msh_outboundmessage
+            WHERE semantics = 'BestEffort' AND state = 'queued' AND link_id > head.link_id
+            ORDER BY link_id, id LIMIT 1) next),
+    open AS (
+        SELECT head.link_id, head.id, link.partner_id, head.size >= %s AS large
+        FROM head CROSS JOIN LATERAL (
+            SELECT partner_id, state, in_flight_id, retries_spent
+            FROM msh_outboundlink WHERE id = head.link_id OFFSET 0) link
+        WHERE link.state IN ('idle', 'waiting') AND link.partner_id <> ALL(%s)
           AND (link.retries_spent = 0 OR NOT EXISTS (
               SELECT FROM msh_outboundmessage flying
               WHERE flying.id = link.in_flight_id
-                AND link.retries_spent > (flying.terms ->> 'retries')::int))
-        ORDER BY message.id LIMIT 1000)
-    SELECT message.id, message.size, partner_id FROM msh_outboundmessage message
-    JOIN candidate ON candidate.id = message.id
-    WHERE place <= %s AND message.state = 'queued'
-    ORDER BY message.id LIMIT %s
+                AND to_jsonb(link.retries_spent) > flying.terms -> 'retries'
+              OFFSET 0))),
+    chosen AS (
+        (SELECT link_id, partner_id FROM open WHERE NOT large ORDER BY id LIMIT %s)
+        UNION ALL
+        (SELECT link_id, partner_id FROM open WHERE large ORDER BY id LIMIT %s)),
+    candidate AS (
+        SELECT first.id, partner_id FROM chosen CROSS JOIN LATERAL unnest(ARRAY(
+            SELECT id FROM msh_outboundmessage
+            WHERE link_id BETWEEN chosen.link_id AND chosen.link_id
+              AND semantics = 'BestEffort' AND state = 'queued'
+            ORDER BY link_id, id LIMIT %s)) WITH ORDINALITY first (id, place)
+        ORDER BY first.place, first.id)
+    SELECT message.id, message.message_id, message.size, candidate.partner_id
+    FROM candidate CROSS JOIN LATERAL (
+        SELECT id, message_id, size FROM msh_outboundmessage
+        WHERE id = candidate.id AND state = 'queued' FOR NO KEY UPDATE SKIP LOCKED) message
+    LIMIT %s
+"""
+
+LOCK_QUEUED_BEST_EFFORT = """
+    SELECT message.id, message.size, link.partner_id
+    FROM msh_outboundmessage message JOIN msh_outboundlink link ON link.id = message.link_id
+    WHERE message.id = %s AND message.state = 'queued'
     FOR NO KEY UPDATE OF message SKIP LOCKED
+"""
+
+LOCK_OPEN_BEST_EFFORT = """
+    SELECT id FROM msh_outboundmessage
+    WHERE id = %s AND semantics = 'BestEffort' AND state IN ('queued', 'in_flight')
+    FOR NO KEY UPDATE
 """
 
 LOCK_LOST_BEST_EFFORT = """

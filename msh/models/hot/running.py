@@ -50,15 +50,24 @@ def fetch(statement: str, parameters: Sequence[Any]) -> list[Any]:
 
 
 def _database() -> Any:
-    """Django's own connection of this thread, connected. Looked up once: the look-up is dear."""
+    """Django's own connection of this thread, connected. Looked up once: the look-up is dear.
+
+    Raises TransactionManagementError, as Django's own cursors do, in a transaction that is marked
+    for rollback: its COMMIT would be none, and say nothing.
+    """
     database = connections[DEFAULT_DB_ALIAS]
     database.ensure_connection()
+    database.validate_no_broken_transaction()
     return database
 
 
 def _cursor(database: Any) -> Cursor:
     return psycopg.Cursor(database.connection, row_factory=namedtuple_row)
 
+
+BY_INDEX = "SELECT set_config('enable_bitmapscan', 'off', true)"
+"""For the rest of the transaction: what wants the first row in the order of an index reads that
+row. A plan made while a table was small may else read and sort all rows, and is kept."""
 
 CLOCK = "SELECT clock_timestamp() AS now"
 """One clock for all: the database's (D13)."""

@@ -1,0 +1,71 @@
+"""What one look of the delivery costs: by the messages that wait, not by the links there are."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+
+from msh.flows.advance import delivery as deliveries
+from msh.models import Consumer, ConsumerKind, Delivery
+from msh.models.watched import undelivered
+from partners.models import Partner
+from tests.delivery.desk import Desk, consumer, receive
+from tests.flows.costs import add_idle_partners, cost, statements_of
+from tests.flows.world import make_world
+
+pytestmark = pytest.mark.django_db
+
+KINDS = list(ConsumerKind)
+
+
+@pytest.fixture
+def some_work() -> Consumer:
+    """New heads for each kind of consumer, heads that none takes, a delivery to run again."""
+    worlds = [make_world() for _ in range(10)]
+    for world in worlds:
+        receive(world, 3)
+    for kind, world in zip(KINDS, worlds, strict=False):
+        consumer(kind, name=kind.value.replace("_", "-"), partner=world.here)
+    failed = Desk()
+    failed.look()
+    failed.answer(503)
+    Delivery.objects.update(due="2026-01-01T00:00Z")
+    deliveries.alarm_unclaimed()
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    return Consumer.objects.get(kind=ConsumerKind.PULL)
+
+
+def look(pull: Consumer) -> None:
+    """All that workers and pull consumers search for."""
+    deliveries.find_new([kind.value for kind in KINDS], (), (), 50)
+    deliveries.find_due((), (), (), 50)
+    deliveries.find_takeable(pull, 50)
+    deliveries.alarm_unclaimed()
+    undelivered(timedelta(), 50)
+
+
+def cost_of_a_look(pull: Consumer) -> int:
+    found = statements_of(lambda: look(pull))
+    return sum(cost(*statement, by_index=False) for statement in found)
+
+
+def add_consumers_of_idle_partners() -> None:
+    idle = Partner.objects.filter(name__startswith="idle-")
+    Consumer.objects.bulk_create(
+        Consumer(name=one.name, partner=one, kind=ConsumerKind.PULL) for one in idle
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE msh_consumer")
+
+
+GROWTH = 400
+"""Some ten heads and eight statements: for each, indexes get a level more. A statement that reads
+every link or every consumer once costs more than that."""
+
+
+def test_partners_from_which_nothing_waits_cost_a_look_nothing(some_work: Consumer) -> None:
+    before = cost_of_a_look(some_work)
+    add_idle_partners(800)
+    add_consumers_of_idle_partners()
+    assert cost_of_a_look(some_work) < before + GROWTH

@@ -1,0 +1,172 @@
+"""What one look for work finds, and what it costs: by the work there is, not by what is stored."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection, transaction
+from django.utils import timezone
+
+from msh.flows import advance
+from msh.flows.advance import work
+from msh.flows.room import BYTES_AT_ONCE, LARGE
+from msh.models import OutboundLink, OutboundMessage, Signal, hot
+from msh.protocol.vocabulary import DeliverySemantics
+
+from . import byhand
+from .byhand import Carrying
+from .chain import make_chain
+from .costs import add_idle_partners, cost, multiply, statements_of
+from .world import World, make_world
+
+pytestmark = pytest.mark.django_db
+
+BEST_EFFORT = DeliverySemantics.BEST_EFFORT
+FULL = Carrying(held=BYTES_AT_ONCE)
+NEARLY_FULL = Carrying(held=BYTES_AT_ONCE - 1)
+
+
+def owe(world: World) -> Signal:
+    """An Ack is owed to the other side."""
+    world.submit()
+    (job,) = (job for job in byhand.look() if job.partner_id == world.there.pk)
+    world.hand_over(job)
+    return Signal.objects.get(link__partner=world.here)
+
+
+# --- nobody starves -------------------------------------------------------------------------------
+
+
+def test_a_partner_to_which_much_is_owed_does_not_hide_the_acks_of_others() -> None:
+    flooded, other = make_world(), make_world()
+    signal = owe(flooded)
+    multiply(signal, 1_500, ref_to_message_id="'flood-' || n", due="source.due - interval '1 h'")
+    owe(other)
+
+    assert [job.partner_id for job in byhand.look()].count(other.here.pk) == 1
+
+
+def test_a_partner_with_many_best_effort_messages_does_not_hide_those_of_others() -> None:
+    flooded, other = make_world(), make_world()
+    message = flooded.submit(semantics=BEST_EFFORT)
+    multiply(message, 1_500, message_id="'flood-' || n")
+    other.submit(semantics=BEST_EFFORT)
+
+    partners = [job.partner_id for job in byhand.look()]
+
+    assert partners.count(other.there.pk) == 1
+    assert partners.count(flooded.there.pk) == 4
+
+
+@pytest.mark.parametrize("semantics", DeliverySemantics)
+@pytest.mark.parametrize("carrying", [FULL, NEARLY_FULL], ids=["full", "nearly full"])
+def test_large_messages_that_wait_for_bytes_hide_no_small_one(
+    monkeypatch: pytest.MonkeyPatch, semantics: DeliverySemantics, carrying: Carrying
+) -> None:
+    """More of them than one look takes, and all due before it."""
+    monkeypatch.setattr(work, "AT_ONCE", 5)
+    large = [make_world() for _ in range(6)]
+    for world in large:
+        world.submit("x" * LARGE, semantics=semantics)
+    for _ in range(3):  # lanes get their messages in flight, and none has a place
+        assert byhand.look(FULL) == []
+    small = make_world()
+    small.submit(semantics=semantics)
+    if semantics is not BEST_EFFORT:  # in flight, and last in line
+        assert byhand.look(Carrying(busy=frozenset({small.there.pk}), held=BYTES_AT_ONCE)) == []
+
+    partners = [job.partner_id for job in byhand.look(carrying)]
+
+    assert small.there.pk in partners
+    assert len(partners) == (1 if carrying is FULL else 2)
+
+
+def test_lanes_that_wait_for_bytes_are_served_when_there_are_some() -> None:
+    worlds = [make_world() for _ in range(3)]
+    for world in worlds:
+        world.submit("x" * LARGE)
+    assert byhand.look(FULL) == []
+
+    served = [job.partner_id for _ in worlds for job in byhand.look(NEARLY_FULL)]
+
+    assert sorted(served) == sorted(world.there.pk for world in worlds)
+
+
+# --- waits that are long --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("hours", "agreed"), [(2, True), (24, False)])
+def test_a_long_wait_is_not_looked_at_but_one_that_cannot_be(hours: int, agreed: bool) -> None:
+    """D13. By mail a Timeout of hours is usual; what is farther away the clock has left behind."""
+    world = make_world(timeout=4 * 3600)
+    world.submit()
+    (job,) = byhand.look()
+    world.end(job)
+    OutboundLink.objects.update(due=timezone.now() + timedelta(hours=hours))
+
+    with transaction.atomic():
+        assert list(advance.find_work((), advance.Places(4, 256)).lanes) == []
+    advance.bring_back_due()
+
+    assert (byhand.look() == []) is agreed
+    assert (world.link.retries_spent == 0) is agreed
+
+
+# --- what a look costs ----------------------------------------------------------------------------
+
+
+def statements_of_a_look() -> list[hot.Statement]:
+    """What a look runs to find work, with its parameters."""
+
+    def search() -> None:
+        advance.find_work((), advance.Places(4, 256))
+        advance.due_forwards(50)
+
+    seen = statements_of(search)
+    return [
+        one
+        for one in seen
+        if one[0] not in (hot.BY_INDEX, hot.LOCK_LANES, hot.LOAD_LANES, hot.CLOCK)
+    ]
+
+
+def cost_of_a_look() -> int:
+    """Pages and rows that a look touches."""
+    return sum(cost(*statement) for statement in statements_of_a_look())
+
+
+@pytest.fixture
+def some_work() -> World:
+    """Some of everything."""
+    chain = make_chain()
+    chain.submit()
+    chain.hand_over(next(job for job in byhand.look() if job.partner_id == chain.at_a.pk))
+    worlds = [make_world() for _ in range(4)]
+    for world in worlds:
+        owe(world)
+    for world in worlds:
+        world.submit(semantics=BEST_EFFORT)
+    make_world().submit()
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    return worlds[0]
+
+
+GROWTH = 150
+"""Indexes get a level more, and of each partner a look takes what it may. Nothing else costs."""
+
+
+def test_idle_partners_cost_a_look_nothing(some_work: World) -> None:
+    before = cost_of_a_look()
+    add_idle_partners(800)
+    assert cost_of_a_look() < before + GROWTH
+
+
+def test_what_is_queued_costs_a_look_nothing(some_work: World) -> None:
+    before = cost_of_a_look()
+    multiply(OutboundMessage.objects.filter(semantics=BEST_EFFORT)[0], 3_000, message_id="'q' || n")
+    busy = OutboundMessage.objects.filter(state="in_flight")[0]
+    queued = {"state": "'queued'", "sequence_number": "NULL", "epoch": "NULL", "terms": "NULL"}
+    unsent = {"head": "NULL", "body_sha256": "NULL"}
+    multiply(busy, 3_000, message_id="'r' || n", **queued, **unsent)
+    multiply(Signal.objects.filter(owed=1)[0], 3_000, ref_to_message_id="'s' || n")
+    assert cost_of_a_look() < before + GROWTH

@@ -5,6 +5,7 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils import timezone
 from unfold.contrib.filters.admin import (
     ChoicesDropdownFilter,
     DropdownFilter,
@@ -66,8 +67,15 @@ def history_of_link(partner_id: int, direction: Direction) -> Table:
 
 
 def _cells(row: History) -> tuple[Any, ...]:
-    detail = cells.verbatim(row.detail)
+    detail = cells.verbatim(_detail(row))
     return cells.time_of(row.at), row.event, _transition(row), row.actor, detail
+
+
+def _detail(row: History) -> str:
+    if row.last_at is None:
+        return row.detail
+    until = timezone.localtime(row.last_at)
+    return "; ".join(filter(None, (f"{row.times} times until {until:%H:%M:%S}", row.detail)))
 
 
 def _transition(row: History) -> str:
@@ -108,6 +116,8 @@ class HistoryAdmin(EndlessAdmin):
         "from_state",
         "to_state",
         "detail",
+        "times",
+        "last_at",
     )
     list_select_related = ("partner",)
 
@@ -125,4 +135,4 @@ class HistoryAdmin(EndlessAdmin):
 
     @display(description="Detail")
     def words(self, row: History) -> str:
-        return cells.verbatim(row.detail)
+        return cells.verbatim(_detail(row))

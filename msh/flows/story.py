@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
 
-from django.db.models import Count, QuerySet
+from django.db.models import Max, Min, QuerySet, Sum
+from django.db.models.functions import Coalesce
 
 from msh.models import (
     Attempt,
@@ -18,11 +19,15 @@ from msh.models import (
     Signal,
 )
 
+FIRST, LAST = 20, 180
+"""Rows of the history that are shown one by one: a partner can make a million of one message."""
+ATTEMPTS = 200
+
 
 @dataclass(frozen=True, slots=True)
 class Moment:
     """Something that happened. `event` is the name of its event or row; `to_state` is the state
-    after it."""
+    after it. If it happened several `times`, it did so first at `since` and last at `at`."""
 
     at: datetime
     direction: str
@@ -32,24 +37,64 @@ class Moment:
     to_state: str = ""
     actor: str = "msh"
     detail: str = ""
+    times: int = 1
+    since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """`next` is where the next page goes on; None if there is none."""
+
+    moments: list[Moment]
+    next: int | None
 
 
 def story_of(message_id: str) -> list[Moment]:
-    """Everything that happened to the messages with this MessageId, sent and received, by time;
-    and to one that was refused, of which there is no row but what it was answered."""
+    """What happened to the messages with this MessageId, sent and received, by time; and to one
+    that was refused, of which there is no row but what it was answered. Of a long history the
+    first and the last rows, and how many of each kind are between them."""
     history = History.objects.filter(message_id=message_id)
-    signals = Signal.objects.with_ref(message_id)
+    return _by_time([*_shortened(history), *_beside_history(message_id)])
+
+
+def page_of_story(message_id: str, *, partner: str = "", after: int = 0, limit: int) -> Page:
+    """All of it, `limit` rows of the history at a time, in the order in which they were written.
+    Attempts, deliveries and what is owed are no rows that stay: they come with the last page, as
+    they are now."""
+    rows = History.objects.filter(message_id=message_id, pk__gt=after).order_by("pk")
+    if partner:
+        rows = rows.filter(partner__name=partner)
+    found = list(rows.select_related("partner")[: limit + 1])
+    if len(found) > limit:
+        return Page([_moment(row) for row in found[:limit]], found[limit - 1].pk)
+    beside = [one for one in _beside_history(message_id) if partner in ("", one.partner)]
+    return Page(_by_time([*map(_moment, found), *beside]), None)
+
+
+def whole_story_of(message_id: str) -> Iterator[Moment]:
+    """The same, page after page."""
+    after: int | None = 0
+    while after is not None:
+        page = page_of_story(message_id, after=after, limit=1000)
+        yield from page.moments
+        after = page.next
+
+
+def _beside_history(message_id: str) -> Iterator[Moment]:
+    yield from _signals(Signal.objects.with_ref(message_id))
     sent = OutboundMessage.objects.with_message_id(message_id)
     received = InboundMessage.objects.with_message_id(message_id)
-    moments = [*_history(history), *_signals(signals)]
     for messages in (sent, received):
         for message in messages.select_related("link__partner"):
-            moments += _life(message)
+            yield from _life(message)
+
+
+def _by_time(moments: Iterable[Moment]) -> list[Moment]:
     return sorted(moments, key=lambda moment: moment.at)
 
 
 def story_of_row(message: OutboundMessage | InboundMessage) -> list[Moment]:
-    """Everything that happened to this message alone, by time."""
+    """What happened to this message alone, by time, shortened as that of `story_of`."""
     partner = message.link.partner
     sent = isinstance(message, OutboundMessage)
     history = History.objects.filter(
@@ -57,10 +102,10 @@ def story_of_row(message: OutboundMessage | InboundMessage) -> list[Moment]:
         partner=partner,
         direction=Direction.OUT if sent else Direction.IN,
     )
-    moments = [*_history(history), *_life(message)]
+    moments = [*_shortened(history), *_life(message)]
     if isinstance(message, InboundMessage):
         moments += _signals(Signal.objects.about(message))
-    return sorted(moments, key=lambda moment: moment.at)
+    return _by_time(moments)
 
 
 def folded(moments: Iterable[Moment]) -> list[Moment]:
@@ -69,11 +114,12 @@ def folded(moments: Iterable[Moment]) -> list[Moment]:
     lines: list[Moment] = []
     for _, group in groupby(moments, key=_likeness):
         alike = list(group)
-        last = alike[-1]
-        if len(alike) > 1:
-            since = f"{alike[0].at:%Y-%m-%d %H:%M:%S}"
-            times = f"{len(alike)} times since {since}"
-            last = replace(last, detail="; ".join(filter(None, (times, last.detail))))
+        first, last = alike[0], alike[-1]
+        times, since = sum(one.times for one in alike), first.since or first.at
+        if times > 1:
+            told = f"{times} times since {since:%Y-%m-%d %H:%M:%S}"
+            detail = "; ".join(filter(None, (told, last.detail)))
+            last = replace(last, detail=detail, times=times, since=since)
         lines.append(last)
     return lines
 
@@ -81,7 +127,7 @@ def folded(moments: Iterable[Moment]) -> list[Moment]:
 def waypoints() -> dict[str, int]:
     """How many messages have passed each stage (001-27): counted from what is kept."""
     rows = History.objects.filter(subject=History.Subject.MESSAGE)
-    counted = rows.values("direction", "event").annotate(count=Count("pk"))
+    counted = rows.values("direction", "event").annotate(count=Sum("times"))
     return {
         f"{row['direction']} {row['event']}": row["count"]
         for row in counted.order_by("direction", "event")
@@ -102,16 +148,45 @@ def _life(message: OutboundMessage | InboundMessage) -> Iterator[Moment]:
         yield from _deliveries(message)
 
 
-def _history(rows: QuerySet[History]) -> Iterator[Moment]:
-    for row in rows.select_related("partner"):
-        states = (row.from_state, row.to_state)
-        yield Moment(
-            row.at, row.direction, row.partner.name, row.event, *states, row.actor, row.detail
-        )
+def _shortened(rows: QuerySet[History]) -> Iterator[Moment]:
+    first = list(rows.select_related("partner").order_by("pk")[:FIRST])
+    yield from map(_moment, first)
+    if len(first) == FIRST:
+        others = rows.filter(pk__gt=first[-1].pk)
+        last = list(others.select_related("partner").order_by("-pk")[:LAST])
+        if len(last) == LAST:
+            yield from _counted(others.filter(pk__lt=last[-1].pk))
+        yield from map(_moment, last)
+
+
+def _counted(rows: QuerySet[History]) -> Iterator[Moment]:
+    """A moment for each kind of event."""
+    kinds = rows.order_by().values("direction", "partner__name", "event", "actor")
+    last = Max(Coalesce("last_at", "at"))
+    for kind in kinds.annotate(count=Sum("times"), first=Min("at"), last=last):
+        times, since = kind["count"], kind["first"]
+        about = (kind["direction"], kind["partner__name"], kind["event"])
+        yield Moment(kind["last"], *about, actor=kind["actor"], times=times, since=since)
+
+
+def _moment(row: History) -> Moment:
+    return Moment(
+        at=row.last_at or row.at,
+        direction=row.direction,
+        partner=row.partner.name,
+        event=row.event,
+        from_state=row.from_state,
+        to_state=row.to_state,
+        actor=row.actor,
+        detail=row.detail,
+        times=row.times,
+        since=row.at if row.times > 1 else None,
+    )
 
 
 def _attempts(message: OutboundMessage) -> Iterator[Moment]:
-    for attempt in Attempt.objects.filter(message=message):
+    """The last ones."""
+    for attempt in Attempt.objects.filter(message=message).order_by("-number")[:ATTEMPTS]:
         status = str(attempt.status or "")
         said = attempt.detail.startswith(status)  # as the status line of an HTTP answer does
         yield Moment(

@@ -1,19 +1,28 @@
 """The clock's slower share: silent partners are probed (D41), an operator is called for links that
 say nothing and make no way, and incidents that are over are resolved."""
 
+import logging
 from collections import defaultdict
-from datetime import timedelta
+from collections.abc import Callable, Collection
+from datetime import datetime, timedelta
+from typing import TypeVar
 
 from django.conf import settings
 from django.db import transaction
 
-from msh.flows import advance
+from msh.flows import advance, store
 from msh.flows.advance import Lanes
 from msh.flows.nudge import Nudge, nudge
 from msh.models import Direction, hot
 from msh.models.watched import lock_probes, owed, undelivered, unmoved
+from msh.protocol.errors import IllegalTransition
 from msh.protocol.events import ProbeDue
+from msh.protocol.lane import Lane
 from msh.protocol.stuck import why_stuck
+
+logger = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
 
 PROBES = 50
 STUCK = 1_000
@@ -26,39 +35,73 @@ def watch() -> None:
     if probe():
         nudge(Nudge.CARRY)
     find_stuck()
-    advance.resolve_passed(QUIET)
-    advance.bring_back_due()
+    _apart(advance.resolve_passed, QUIET)
+    _apart(advance.bring_back_due)
 
 
 def probe() -> int:
     """Ask for one more copy to every silent partner whose probe is due; how many."""
     with transaction.atomic():
         due = lock_probes(PROBES)
-        lanes = Lanes.load(due, hot.run((hot.CLOCK, ()))[0][0].now)
-        for partner_id in lanes:
-            lanes.step(partner_id, ProbeDue())
-        lanes.write()
-    return len(due)
+    return sum(_apart(_probe, partner_id) or 0 for partner_id in due)
+
+
+def _probe(partner_id: int) -> int:
+    lanes = Lanes.lock([partner_id])
+    try:
+        lanes.step(partner_id, ProbeDue())
+    except IllegalTransition:
+        return 0  # another worker was faster, or an operator
+    lanes.write()
+    return 1
 
 
 def find_stuck() -> int:
     """Open an incident for every link that is stuck, and resolve those of links that are no
     longer; how many are stuck."""
     limit = timedelta(seconds=settings.MSH_STUCK_AFTER)
-    with transaction.atomic():
-        return _find_stuck_to_partners(limit) + _find_stuck_from_partners(limit)
+    ways = (_find_stuck_to_partners, _find_stuck_from_partners)
+    return sum(_apart(find, limit) or 0 for find in ways)
+
+
+def _apart(act: Callable[..., Result], *given: object) -> Result | None:
+    """Do it in a transaction of its own. None if it raised something: what else there is to watch
+    is watched nevertheless."""
+    try:
+        with transaction.atomic():
+            return act(*given)
+    except Exception as error:
+        if store.is_gone(error):
+            raise
+        logger.exception("watching goes on without what failed")
+        return None
 
 
 def _find_stuck_to_partners(limit: timedelta) -> int:
+    """Read without locks: an Ack that comes meanwhile must not wait for all of them."""
     moved_at = {one.partner_id: one.at for one in unmoved(limit, STUCK)}
-    lanes = Lanes.lock(moved_at)
+    now = hot.run((hot.CLOCK, ()))[0][0].now
+    lanes = _read(moved_at, now)
     reasons = {
-        partner_id: why_stuck(lanes.lane(partner_id), moved_at[partner_id], lanes.now, limit)
-        for partner_id in lanes
+        partner_id: lane
+        if isinstance(lane, str)
+        else why_stuck(lane, moved_at[partner_id], now, limit)
+        for partner_id, lane in lanes.items()
     }
     stuck = {partner_id: why for partner_id, why in reasons.items() if why}
-    advance.note_stuck(Direction.OUT, stuck, lanes.now)
+    advance.note_stuck(Direction.OUT, stuck, now)
     return len(stuck)
+
+
+def _read(partner_ids: Collection[int], now: datetime) -> dict[int, Lane | str]:
+    """Lanes by partner id; in place of one that cannot be read, why."""
+    try:
+        lanes = Lanes.load(partner_ids, now)
+    except ValueError as problem:
+        if len(partner_ids) == 1:
+            return dict.fromkeys(partner_ids, advance.describe(problem))
+        return {key: value for one in partner_ids for key, value in _read([one], now).items()}
+    return {partner_id: lanes.lane(partner_id) for partner_id in lanes}
 
 
 def _find_stuck_from_partners(limit: timedelta) -> int:

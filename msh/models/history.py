@@ -1,4 +1,5 @@
-"""The history: what happened, to what, by whom. Append-only; a trigger refuses updates."""
+"""The history: what happened, to what, by whom. Append-only; a trigger refuses updates, but of
+the count of a row."""
 
 from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
@@ -39,6 +40,11 @@ class History(models.Model):
     from_state = models.CharField(max_length=16, blank=True)
     to_state = models.CharField(max_length=16, blank=True)
     detail = models.TextField(blank=True)
+    times = models.PositiveIntegerField(default=1, db_default=1)
+    """What a partner repeats is one row a minute, which counts: the database lets `times` and
+    `last_at` grow and nothing else change."""
+    last_at = models.DateTimeField(null=True, blank=True)
+    """When it happened last, if that was more than once."""
 
     objects = HistoryQuerySet.as_manager()
 

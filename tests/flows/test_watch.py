@@ -1,6 +1,7 @@
 """Probes, late Acks, early warnings, and links that are stuck."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import connection, transaction
@@ -21,6 +22,7 @@ from msh.models import (
     OutboundMessage,
     PartyEvent,
     Signal,
+    hot,
 )
 from msh.protocol.events import TransientErrorReceived, Verdict
 from msh.protocol.vocabulary import DeliverySemantics
@@ -28,6 +30,7 @@ from msh.transport.job import Job
 from partners.models import Partner
 from tests.delivery.desk import consumer, receive
 
+from . import byhand
 from .world import LOST, World, make_world
 
 pytestmark = pytest.mark.django_db
@@ -459,3 +462,82 @@ def test_a_gap_is_over_when_the_numbers_fit_again() -> None:
 
     assert len(world.received()) == 1
     assert refused(world.here) == [("sequence_gap", "msh")]
+
+
+# --- one that raises stops no other ---------------------------------------------------------------
+
+
+def test_a_lane_that_cannot_be_read_hides_no_other_stuck_one(settings: Settings) -> None:
+    settings.MSH_STUCK_AFTER = 0
+    broken, other = make_world(), make_world()
+    for world in (broken, other):
+        world.submit()
+        for job in world.look():
+            world.end(job)
+    hot.run(
+        (
+            (
+                "UPDATE msh_outboundmessage SET terms = '{}' FROM msh_outboundlink link"
+                " WHERE msh_outboundmessage.id = link.in_flight_id AND link.partner_id = %s"
+            ),
+            (broken.there.pk,),
+        )
+    )
+
+    watch.find_stuck()
+
+    stuck = {one.partner_id: one.detail for one in Incident.objects.filter(kind="stuck")}
+    assert set(stuck) == {broken.there.pk, other.there.pk}
+    assert "stored terms are incomplete" in stuck[broken.there.pk]
+
+
+def test_a_partner_whose_probe_fails_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    worlds = [silent(probe_interval=60)[0] for _ in range(2)]
+    for world in worlds:
+        let_age(world)
+    broken, other = worlds
+    step = Lanes.step
+
+    def raising(lanes: Lanes, partner_id: int, *given: Any) -> Any:
+        if partner_id == broken.there.pk:
+            raise RuntimeError("what nobody has thought of")
+        return step(lanes, partner_id, *given)
+
+    monkeypatch.setattr(Lanes, "step", raising)
+    assert watch.probe() == 1
+    assert (broken.link.state, other.link.state) == ("suspended", "waiting")
+
+
+def test_looking_for_stuck_links_locks_no_lane(settings: Settings) -> None:
+    """Else up to a thousand Acks wait for it, as long as it takes."""
+    settings.MSH_STUCK_AFTER = 0
+    make_world().submit()
+    byhand.look()
+    statements: list[str] = []
+    run = hot.run
+
+    def watched(*given: hot.Statement) -> list[list[Any]]:
+        statements.extend(statement for statement, _ in given)
+        return run(*given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hot, "run", watched)
+        assert watch.find_stuck() == 1
+    assert not [one for one in statements if "msh_outboundlink" in one and "FOR NO KEY" in one]
+
+
+def test_a_delivery_in_a_state_of_a_later_version_hides_no_other_stuck_one(
+    settings: Settings,
+) -> None:
+    settings.MSH_STUCK_AFTER = 3600
+    orders = consumer(ConsumerKind.PULL)
+    arrived()
+    take(orders, 1)
+    Delivery.objects.update(
+        state="later", started_at=timezone.now() - LONG_AGO, due=timezone.now() - LONG_AGO
+    )
+    other, _ = arrived()
+
+    assert watch.find_stuck() == 2
+    incident = Incident.objects.get(kind="stuck", partner=other.here)
+    assert incident.detail.endswith("has not got the first message yet")

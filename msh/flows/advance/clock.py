@@ -1,9 +1,12 @@
-"""A clock that was set back: what is due farther away than it can be is due now (D13).
+"""A clock that was set back: what is due farther away than it can be is due now (D13)."""
 
-Lanes see to that themselves: `protocol.lane.Lane.is_due`.
-"""
+import logging
+from typing import Any
 
 from msh.models import hot
+from msh.models.link import lane_of
+
+logger = logging.getLogger(__name__)
 
 FAR = "1 hour"
 """More than any back-off or lease of these."""
@@ -41,3 +44,15 @@ def bring_back_due() -> None:
     hot.run(
         *((_BRING_BACK.format(*what), (FAR,)) for what in _WAITING), (_BRING_DELIVERIES_BACK, ())
     )
+    (far,) = hot.run((hot.FIND_FAR_LANES, ()))
+    if too_far := [row.partner_id for row in far if _is_too_far(row)]:
+        hot.run((hot.BRING_LANES_BACK, (too_far,)))
+
+
+def _is_too_far(row: Any) -> bool:
+    """How far a lane may wait depends on its terms."""
+    try:
+        return lane_of(row, row if row.in_flight_id else None).is_due(row.now)
+    except ValueError:
+        logger.exception("the lane to partner %d cannot be read", row.partner_id)
+        return False

@@ -109,14 +109,15 @@ def owe_error(partner_id: int, error: do.OweError, about: Header | Any, number: 
         (rows,) = hot.run((hot.CLOCK, ()))
         now = rows[0].now
         expires_at = now + timedelta(seconds=SIGNAL_HORIZON)
-        history = _history(partner_id, now, about.message_id, error.code, error.description)
+        told = (about.message_id, error.code, error.description)
+        history = _history(partner_id, now, *told, counts=True)
         hot.run(_owed_error(link_id, error, about, number, now, expires_at), history)
 
 
 def note_unexpected(partner_id: int, message_id: str, event: str, detail: str) -> None:
     """Record a signal that means nothing to us (D55)."""
     (rows,) = hot.run((hot.CLOCK, ()))
-    hot.run(_history(partner_id, rows[0].now, message_id, event, detail))
+    hot.run(_history(partner_id, rows[0].now, message_id, event, detail, counts=True))
 
 
 def _no_agreement(header: Header) -> tuple[Field, str]:
@@ -226,7 +227,8 @@ def _write(
 
 
 def _last_number(pair: _Pair, after: ReceivingLink, message: ReceivedMessage) -> tuple[Any, ...]:
-    last = (after.last_number, after.epoch, after.reset_allowed)
+    ended = receiver.ended_run(pair.receiving, after)
+    last = (after.last_number, after.epoch, ended, after.reset_allowed)
     return (*last, message.header.message_id, pair.link_id)
 
 
@@ -250,18 +252,18 @@ def _statements(  # noqa: PLR0911  one for each effect
             number = header.route.sequence_number
             return [
                 _owed_error(pair.link_id, effect, header, number, pair.now, pair.expires_at),
-                _history(*note, effect.code, effect.description),
+                _history(*note, effect.code, effect.description, counts=True),
             ]
         case do.CountDuplicate():
             return [
                 (hot.COUNT_DUPLICATE, (pair.known_id,)),
-                _history(*note, "DuplicateArrived", "discarded"),
+                _history(*note, "DuplicateArrived", "discarded", counts=True),
             ]
         case do.OpenIncident():
             what = (pair.partner_id, "in", effect.kind, effect.message_id, effect.detail)
             return [(hot.OPEN_INCIDENT, (*what, pair.now, pair.now))]
         case do.Note():
-            return [_history(*note, "Note", effect.detail, subject="link")]
+            return [_history(*note, "Note", effect.detail, subject="link", counts=True)]
 
 
 def _accepted(pair: _Pair, effect: do.Accept, message: ReceivedMessage) -> hot.Statement:
@@ -318,6 +320,8 @@ def _history(
     *,
     to_state: str = "",
     subject: str = "message",
+    counts: bool = False,
 ) -> hot.Statement:
+    """With `counts` a repetition within a minute is no row of its own."""
     row = (now, "msh", partner_id, "in", subject, message_id, event, "", to_state, detail)
-    return hot.WRITE_HISTORY, row
+    return hot.COUNT_HISTORY if counts else hot.WRITE_HISTORY, row

@@ -41,14 +41,14 @@ _ANNOUNCE = """
 """
 # A message is late while retries remain: when it has spent the retry that its agreement names,
 # without one half of them; and at the first answer that says that the same bytes will hardly be
-# taken (D35).
+# taken (D35). Terms that cannot be read warn of nothing, and hinder no other warning.
 _WARN = """
     INSERT INTO msh_operatornotice
         (cause, channel, partner_id, kind, message_id, detail, at, due)
     SELECT 'late:' || link.partner_id || ':' || flying.message_id, channel, link.partner_id,
            %s, flying.message_id,
            'no Acknowledgement yet, ' || link.retries_spent || ' of '
-               || (flying.terms->>'retries') || ' retries spent; last answer: '
+               || terms.retries || ' retries spent; last answer: '
                || COALESCE(NULLIF(answer.detail, ''), 'none'),
            statement_timestamp(), statement_timestamp()
     FROM msh_outboundlink link JOIN msh_outboundmessage flying ON flying.id = link.in_flight_id
@@ -56,12 +56,17 @@ _WARN = """
         SELECT outcome, detail FROM msh_attempt
         WHERE message_id = flying.id AND ended_at IS NOT NULL
         ORDER BY number DESC LIMIT 1) answer ON true
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN jsonb_typeof(flying.terms -> 'retries') = 'number'
+                    THEN (flying.terms ->> 'retries')::numeric END AS retries,
+               CASE WHEN jsonb_typeof(flying.terms -> 'early_warning') = 'number'
+                    THEN (flying.terms ->> 'early_warning')::numeric END AS early_warning) terms
     CROSS JOIN unnest(%s::text[]) channel
-    WHERE link.state = ANY(%s) AND link.retries_spent < (flying.terms->>'retries')::int
+    WHERE link.state = ANY(%s) AND link.retries_spent < terms.retries
       AND (answer.outcome = %s
            OR (link.retries_spent > 0
-               AND link.retries_spent >= COALESCE(NULLIF((flying.terms->>'early_warning')::int, 0),
-                                                  ((flying.terms->>'retries')::int + 1) / 2)))
+               AND link.retries_spent >= COALESCE(NULLIF(terms.early_warning, 0),
+                                                  div(terms.retries + 1, 2))))
       AND NOT EXISTS (
         SELECT FROM msh_operatornotice told
         WHERE told.cause = 'late:' || link.partner_id || ':' || flying.message_id

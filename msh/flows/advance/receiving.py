@@ -4,7 +4,7 @@ from django.db.models.functions import Now
 
 from msh.models import History, InboundLink, Incident
 from msh.protocol.effects import IncidentKind
-from msh.protocol.receiver import OnUnexpectedFirst, ReceivingLink
+from msh.protocol.receiver import OnUnexpectedFirst, ReceivingLink, ended_run
 from partners.models import Agreement
 
 from .actor import Actor
@@ -16,6 +16,7 @@ MENDED = (
     IncidentKind.RESET_HELD,
 )
 """What such a word settles."""
+NUMBERS = ("last_number", "epoch", "highest_number")
 
 
 def set_receiving(
@@ -24,10 +25,11 @@ def set_receiving(
     """Write the numbers of a locked link, and resolve what was open because of them."""
     before = link.receiving
     link.last_number, link.epoch = after.last_number, after.epoch
+    link.highest_number = max(link.highest_number, ended_run(before, after))
     link.reset_allowed = after.reset_allowed
     if after.last_number != before.last_number:
         link.last_message_id = ""
-    link.save(update_fields=["last_number", "epoch", "reset_allowed", "last_message_id"])
+    link.save(update_fields=[*NUMBERS, "reset_allowed", "last_message_id"])
     Incident.objects.filter(
         partner=link.partner_id, direction="in", kind__in=MENDED, resolved_at=None
     ).update(resolved_at=Now(), resolved_by=actor.name, resolution=actor.reason)

@@ -17,7 +17,7 @@ _COUNT = """
                count(*) FILTER (WHERE direction = 'in' AND event = 'MessageArrived'
                                   AND to_state = 'accepted') AS received,
                0 AS retries,
-               count(*) FILTER (WHERE event = 'DuplicateArrived') AS duplicates
+               coalesce(sum(times) FILTER (WHERE event = 'DuplicateArrived'), 0) AS duplicates
         FROM msh_history
         WHERE at >= %s AND at < %s AND subject = 'message' GROUP BY 1
         UNION ALL

@@ -7,22 +7,26 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from msh.flows.story import Moment, folded, story_of
+from msh.flows.story import Moment, folded, story_of, whole_story_of
 from msh.management.cli import MshCommand, Row
 
 COLUMNS = ("at", "direction", "partner", "event", "from", "to", "actor", "detail")
+COUNTED = (*COLUMNS, "times", "since")
 
 
 class Command(MshCommand):
-    help = "Print everything that happened to a message, in order. Repetitions are one line."
+    help = (
+        "Print what happened to a message, in order. Repetitions are one line, and of a long"
+        " history the middle is counted."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
         parser.add_argument("message_id")
-        parser.add_argument("--all", action="store_true", help="repetitions line by line")
+        parser.add_argument("--all", action="store_true", help="everything, line by line")
 
     def handle(self, *args: Any, message_id: str, **options: Any) -> None:
-        moments = story_of(message_id)
+        moments = list(whole_story_of(message_id)) if options["all"] else story_of(message_id)
         if not moments:
             raise CommandError(f"Nothing is known of a message {message_id!r}.")
         whole = options["all"] or options["json"]
@@ -33,4 +37,4 @@ class Command(MshCommand):
 
 def _rows(moments: Iterable[Moment]) -> Iterable[Row]:
     for moment in moments:
-        yield dict(zip(COLUMNS, astuple(moment), strict=True))
+        yield dict(zip(COUNTED, astuple(moment), strict=True))

@@ -1,0 +1,151 @@
+"""What a partner repeats is counted in one row, and no page loads all rows of a message."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from django.core.management import call_command
+from django.db import DatabaseError, connection, transaction
+from django.db.models import Sum
+from django.urls import reverse
+
+from msh.flows import advance
+from msh.models import History, InboundMessage, Traffic
+from msh.transport.job import Job
+from tests.admin.conftest import client_of
+from tests.flows.world import World, make_world
+
+pytestmark = pytest.mark.django_db
+
+COPIES = 12
+MANY = 3_000
+
+
+def sent_once() -> tuple[World, Job]:
+    """A world, and the one copy that was made of a message."""
+    world = make_world()
+    world.submit()
+    (copy,) = world.look()
+    world.end(copy)
+    return world, copy
+
+
+def arrive(world: World, copy: Job, count: int) -> None:
+    """So many copies come, each of them is acknowledged."""
+    for _ in range(count):
+        world.hand_over(copy)
+        for ack in world.look():
+            world.end(ack)
+
+
+def counted(event: str) -> int | None:
+    total: int | None = History.objects.filter(event=event).aggregate(n=Sum("times"))["n"]
+    return total
+
+
+def test_copies_of_a_message_are_counted_in_one_row() -> None:
+    arrive(*sent_once(), COPIES + 1)
+    assert InboundMessage.objects.get().duplicates == COPIES
+    assert History.objects.filter(event="DuplicateArrived").count() <= 2, "the minute may change"
+    assert History.objects.filter(event="AcknowledgementCarried").count() <= 3
+    assert counted("DuplicateArrived") == COPIES
+    assert counted("AcknowledgementCarried") == COPIES + 1
+    for row in History.objects.filter(times__gt=1):
+        assert row.last_at is not None
+        assert row.at < row.last_at
+
+
+def test_acks_of_a_message_that_is_not_in_flight_are_counted_in_one_row() -> None:
+    world, copy = sent_once()
+    world.hand_over(copy)
+    (ack,) = world.look()
+    stranger = make_world()
+    document = ack.body
+    for one, other in ((world.there, stranger.there), (world.here, stranger.here)):
+        document = document.replace(one.uri.encode(), other.uri.encode())
+    for _ in range(COPIES):
+        stranger.hand_over(replace(ack, partner_id=stranger.here.pk, body=document))
+    rows = History.objects.filter(partner=stranger.there)
+    assert 1 <= rows.count() <= 2
+    assert rows.aggregate(n=Sum("times"))["n"] == COPIES
+
+
+def test_minute_that_begins_has_a_row_of_its_own_so_that_traffic_is_counted_by_minutes() -> None:
+    world, copy = sent_once()
+    arrive(world, copy, 4)
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE msh_history DISABLE TRIGGER USER")
+        cursor.execute("UPDATE msh_history SET at = at - interval '2 minutes'")
+        cursor.execute("ALTER TABLE msh_history ENABLE TRIGGER USER")
+    arrive(world, copy, 1)
+    duplicates = History.objects.filter(event="DuplicateArrived").order_by("pk")
+    assert duplicates.count() >= 2
+    assert duplicates[0].times == duplicates.last().times + 2 == 3  # type: ignore[union-attr]
+    advance.count_traffic(duplicates[1].at + timedelta(seconds=1))
+    assert sorted(Traffic.objects.values_list("duplicates", flat=True))[-2:] == [1, 3]
+
+
+def test_clock_that_was_set_back_stops_no_message() -> None:
+    world, copy = sent_once()
+    arrive(world, copy, 3)
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE msh_history DISABLE TRIGGER USER")
+        cursor.execute("UPDATE msh_history SET at = at + interval '1 hour', last_at = NULL")
+        cursor.execute("ALTER TABLE msh_history ENABLE TRIGGER USER")
+    arrive(world, copy, 2)
+    assert InboundMessage.objects.get().duplicates == 4
+    assert counted("DuplicateArrived") == 4
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "detail = 'nothing happened'",
+        "times = times - 1",
+        "times = times + 2",
+        "at = at - interval '1 day'",
+        "times = times + 1, last_at = at - interval '1 day'",
+        "times = times + 1, actor = 'ann'",
+    ],
+)
+def test_history_lets_nothing_be_changed_but_its_count(change: str) -> None:
+    arrive(*sent_once(), 3)
+    with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
+        connection.cursor().execute(f"UPDATE msh_history SET {change}")
+
+
+# --- pages ---------------------------------------------------------------------------------------
+def message_with_much_history() -> InboundMessage:
+    world, copy = sent_once()
+    arrive(world, copy, 1)
+    message = InboundMessage.objects.get()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO msh_history (at, actor, partner_id, direction, subject, message_id, event,"
+            " from_state, to_state, detail) SELECT now() + n * interval '1 ms', 'msh', %s, 'in',"
+            " 'message', %s, CASE n %% 2 WHEN 0 THEN 'DuplicateArrived' ELSE"
+            " 'AcknowledgementCarried' END, '', '', '' FROM generate_series(1, %s) n",
+            (world.here.pk, message.message_id, MANY),
+        )
+    return message
+
+
+def test_page_of_a_message_shows_the_newest_rows_and_counts_the_others() -> None:
+    message = message_with_much_history()
+    client = client_of("vera", "view_inboundmessage")
+    page = client.get(reverse("admin:msh_inboundmessage_change", args=[message.pk]))
+    (timeline,) = (one for one in page.context["tables"] if one.title == "Timeline")
+    assert len(timeline.rows) < 300
+    shown = [row for row in timeline.rows if row[1] == "DuplicateArrived"]
+    (summary,) = (row[-1] for row in shown if "times since" in row[-1])
+    assert f"{MANY // 2 - len(shown) + 1} times since" in summary
+
+
+def test_command_shows_the_newest_rows_and_all_of_them_if_asked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    message = message_with_much_history()
+    call_command("story", message.message_id)
+    assert len(capsys.readouterr().out.splitlines()) < 300
+    call_command("story", message.message_id, "--all")
+    assert len(capsys.readouterr().out.splitlines()) > MANY

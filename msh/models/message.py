@@ -5,9 +5,11 @@ partner names every link, which costs one probe for each.
 """
 
 from datetime import datetime, timedelta
+from hashlib import md5
 from typing import Any, ClassVar, Self, TypeVar
 
 from django.db import connections, models
+from django.db.models.functions import MD5
 
 from partners.models import Agreement
 
@@ -47,7 +49,13 @@ class MessageQuerySet(models.QuerySet[Message, Message]):
     def with_id(self, value: str) -> Self:
         """Those whose MessageId or ConversationId it is."""
         by_message_id = models.Q(link__in=self._links(), message_id=value)
-        return self.filter(by_message_id | models.Q(conversation_id=value))
+        return self._with_digest().filter(by_message_id | _is_conversation(value))
+
+    def in_conversation(self, value: str) -> Self:
+        return self._with_digest().filter(_is_conversation(value))
+
+    def _with_digest(self) -> Self:
+        return self.alias(conversation_digest=MD5("conversation_id"))
 
     def numbered(self, sequence_number: int) -> Self:
         links = self._link_model().objects
@@ -90,3 +98,15 @@ class MessageQuerySet(models.QuerySet[Message, Message]):
 
     def _link_model(self) -> Any:
         return self.model._meta.get_field("link").related_model  # noqa: SLF001  public
+
+
+def _is_conversation(value: str) -> models.Q:
+    """By the digest, which is indexed: a ConversationId that a router forwards has any length."""
+    digest = md5(value.encode(), usedforsecurity=False).hexdigest()
+    return models.Q(conversation_digest=digest, conversation_id=value)
+
+
+def conversation_index(name: str) -> models.Index:
+    """Answers `in_conversation`. Not a hash index: a partner may send all its messages under one
+    ConversationId, and each insert would read all index pages of its equals."""
+    return models.Index(MD5("conversation_id"), name=name)

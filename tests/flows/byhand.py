@@ -38,8 +38,10 @@ PLENTY = Carrying()
 def look(carrying: Carrying = PLENTY) -> list[Job]:
     """What the drain does in one look, without the carrier."""
     with transaction.atomic():
-        work = advance.find_work((), carrying.busy, 4, carrying.left)
-        jobs = drain.claim(work, Room(carrying))
+        room = Room(carrying)
+        places = advance.Places(4, carrying.left, carrying.busy, room.for_large)
+        work = advance.find_work((), places)
+        jobs = drain.claim(work, room)
         work.lanes.write()
     return jobs
 

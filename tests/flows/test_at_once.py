@@ -5,16 +5,17 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
 from msh import wire
+from msh.faults import CrashPoint
 from msh.flows import advance, receive
 from msh.flows.advance import Lanes, inbound
 from msh.flows.transmit import Copy
 from msh.models import Attempt, History, InboundMessage, OutboundLink, PartyEvent, Signal
 from msh.protocol.events import AckReceived
 from msh.transport.job import Job
-from partners.models import Credential, Partner
+from partners.models import Credential, OwnIdentity, Partner, digest_of
 from tests.flows.world import World, make_world
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -93,7 +94,7 @@ def test_nothing_is_taken_if_the_link_has_changed_since_it_was_read(
     assert advance.accept_at_once(partner, wire.parse(job.content_type, job.body))
 
 
-@pytest.mark.parametrize("revoked", ["credential", "partner"])
+@pytest.mark.parametrize("revoked", ["credential", "partner", "own identity"])
 def test_nothing_is_taken_from_a_partner_that_has_changed_since_it_was_found(
     world: World, revoked: str
 ) -> None:
@@ -101,10 +102,26 @@ def test_nothing_is_taken_from_a_partner_that_has_changed_since_it_was_found(
     partner = known(world.here.name)
     if revoked == "credential":
         Credential.objects.filter(partner=partner).delete()
+    elif revoked == "own identity":
+        OwnIdentity.objects.create(msh_uri="http://renamed.example/")
     else:
         Partner.objects.filter(pk=partner.pk).update(allowed_networks="192.0.2.0/24")
     assert receive.receive_usual(partner, job.content_type, job.body) is None
     assert len(world.received()) == 1
+
+
+def test_nothing_is_taken_by_a_credential_that_is_gone_though_another_is_left(
+    world: World,
+) -> None:
+    """Both were added in one transaction, so that no version tells them apart."""
+    job = next_job(world)
+    with transaction.atomic():
+        for token in ("one", "other"):
+            world.here.credentials.create(sha256=digest_of(token))
+    one, other = known("one"), known("other")
+    Credential.objects.get(sha256=digest_of("one")).delete()
+    assert receive.receive_usual(one, job.content_type, job.body) is None
+    assert receive.receive_usual(other, job.content_type, job.body)
 
 
 def test_an_ack_changes_nothing_if_the_lane_has_changed_since_it_was_read(world: World) -> None:
@@ -136,3 +153,42 @@ def test_no_ack_is_taken_from_a_partner_that_has_changed_since_it_was_found(worl
     Credential.objects.filter(partner=partner).delete()
     assert receive.receive_usual(partner, ack.content_type, ack.body) is None
     assert world.link.in_flight is not None
+
+
+class DiedError(Exception):
+    """The process ends here."""
+
+
+@pytest.mark.requirement("000-003")
+@pytest.mark.parametrize("take", [receive.receive_usual, receive.receive])
+def test_the_ack_of_who_dies_after_the_commit_is_sent_by_another_worker(
+    world: World, take: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The partner never sends a copy: what is owed was committed with the message."""
+    job = next_job(world)
+    partner = known(world.here.name)
+
+    def die(point: CrashPoint) -> None:
+        if point is CrashPoint.RECEIVE_AFTER_COMMIT:
+            raise DiedError
+
+    monkeypatch.setattr(inbound, "reach", die)
+    with pytest.raises(DiedError):
+        take(partner, job.content_type, job.body)
+    monkeypatch.undo()
+
+    assert len(world.received()) == 2
+    assert len(transactions_of_last_message()) == 1
+    (ack,) = world.look()
+    world.hand_over(ack)
+    assert world.link.in_flight is None
+
+
+def transactions_of_last_message() -> set[str]:
+    """The transactions that wrote the newest message, its pair's number and the signal owed."""
+    tables = ("msh_inboundmessage", "msh_signal", "msh_inboundpayload")
+    newest = [f"(SELECT xmin::text FROM {table} ORDER BY id DESC LIMIT 1)" for table in tables]
+    link = "(SELECT xmin::text FROM msh_inboundlink ORDER BY last_number DESC NULLS LAST LIMIT 1)"
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {', '.join((*newest, link))}")
+        return set(cursor.fetchone())

@@ -2,12 +2,14 @@
 
 import pytest
 
-from msh.flows import receive
+from msh.flows import cancel, receive
 from msh.models import History, Incident, OutboundMessage, Signal
+from msh.protocol.events import Verdict
 from msh.protocol.vocabulary import ErrorCode
 from msh.transport.job import Job
-from tests.peer import OMIT, Draft, error
+from tests.peer import OMIT, Draft, acknowledgement, error
 
+from .recovering import ANN
 from .world import World, make_world
 
 pytestmark = pytest.mark.django_db
@@ -148,3 +150,22 @@ def test_what_we_answer_names_the_place_and_the_cure() -> None:
         assert owed.location.endswith(location)
         assert words in owed.description
     assert world.received() == []
+
+
+def test_an_ack_of_another_partner_is_about_none_of_our_messages_to_this_one() -> None:
+    """A partner that learns a MessageId must not settle what became of it."""
+    _, message, _ = waiting()
+    stranger = make_world()
+    stranger.submit()
+    cancel.cancel(message, Verdict.UNKNOWN, ANN)
+    ours, theirs = stranger.there.our_uri, stranger.there.uri
+    pair = {"sender_uri": theirs, "receiver_uri": ours, "error_uri": theirs, "tpa_id": "tpa-1"}
+    ack = acknowledgement(message.message_id, from_party=theirs, to_party=ours, **pair)
+
+    answer = receive.receive(stranger.there, ack.content_type, ack.body)
+
+    assert answer.status == 204
+    message.refresh_from_db()
+    assert (message.state, message.outcome, message.duplicate_acks) == ("cancelled", "unknown", 0)
+    noted = History.objects.get(event="AckOfUnknownReceived")
+    assert noted.partner == stranger.there

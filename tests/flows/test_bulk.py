@@ -10,7 +10,8 @@ from django.utils import timezone
 
 from msh.flows import bulk, operate
 from msh.flows.advance import Actor
-from msh.models import BulkJob, BulkVerb
+from msh.models import BulkItem, BulkJob, BulkVerb
+from partners.models import Partner
 from tests.delivery.test_two_sessions import somebody_waits_for_us
 from tests.flows.world import make_world
 from tests.waiting import wait_until
@@ -43,3 +44,28 @@ def test_a_confirmation_sent_twice_at_once_starts_one_job() -> None:
     thread.join()
 
     assert (second, BulkJob.objects.count()) == ([first], 1)
+
+
+@pytest.mark.django_db
+def test_a_row_that_raises_something_stops_neither_its_job_nor_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    worlds = [make_world() for _ in range(2)]
+    for world in worlds:
+        operate.suspend(world.there, Actor("ann", "they move"))
+    begin(timezone.now() - timedelta(hours=1), uuid4())
+    resume = operate.resume
+
+    def raising(partner: Partner, actor: Actor) -> None:
+        if partner == worlds[0].there:
+            raise RuntimeError("what nobody has thought of")
+        resume(partner, actor)
+
+    monkeypatch.setattr(operate, "resume", raising)
+    assert bulk.run() == 2
+
+    assert [world.link.state for world in worlds] == ["suspended", "idle"]
+    job = BulkJob.objects.get()
+    assert (job.state, job.done, job.refused) == ("done", 1, 1)
+    details = set(BulkItem.objects.values_list("detail", flat=True))
+    assert details == {"", "RuntimeError: what nobody has thought of"}

@@ -4,7 +4,7 @@ from typing import cast
 
 import pytest
 
-from msh.flows import operate, recover
+from msh.flows import operate, recover, submit
 from msh.flows.acknowledge import SignalCopy
 from msh.flows.advance import Actor
 from msh.flows.submit import MessageIdReused, SubmitRefused
@@ -13,12 +13,14 @@ from msh.models import (
     Attempt,
     History,
     InboundMessage,
+    InboundPayload,
     Incident,
     OutboundMessage,
     PartyEvent,
     Signal,
 )
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.protocol.message import Payload
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.transport.job import Job
 
@@ -75,6 +77,19 @@ def test_every_copy_is_the_stored_bytes() -> None:
     assert sent_as(second).attempt == 2
 
 
+def test_each_attempt_ends_in_its_own_way() -> None:
+    world = make_world()
+    message = world.submit()
+    for result in (LOST, CARRIED):
+        (job,) = world.look()
+        world.end(job, result)
+        if result is LOST:
+            operate.send_now(world.there, Actor("ann", "partner is back"))
+
+    ended = Attempt.objects.filter(message=message).order_by("number")
+    assert list(ended.values_list("outcome", flat=True)) == ["failed", "carried"]
+
+
 def test_damaged_bytes_are_not_sent_and_suspend_their_own_lane_only() -> None:
     world, other = make_world(), make_world()
     message = world.submit()
@@ -91,6 +106,20 @@ def test_damaged_bytes_are_not_sent_and_suspend_their_own_lane_only() -> None:
     assert Incident.objects.get(partner=world.there).kind == "refused_by_peer"
     ended = Attempt.objects.get(message=message, number=2)
     assert (ended.outcome, ended.body_sent) == ("refused", False)
+
+
+@pytest.mark.requirement("000-090")
+def test_payloads_arrive_in_the_order_in_which_they_were_submitted() -> None:
+    world = make_world()
+    payloads = [Payload(b"%d" % number, label=f"part {number}") for number in range(12)]
+    submit.submit(world.agreement, "Orders", "New", payloads)
+
+    world.settle()
+
+    arrived = InboundPayload.objects.order_by("position").values_list("content", "label")
+    assert [(bytes(content), label) for content, label in arrived] == [
+        (payload.content, payload.label) for payload in payloads
+    ]
 
 
 @pytest.mark.requirement("000-097")

@@ -1,4 +1,4 @@
-"""State is written by `flows.advance` only (DESIGN 3)."""
+"""State is written by `flows.advance` only."""
 
 import ast
 import re

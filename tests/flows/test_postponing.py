@@ -1,16 +1,19 @@
 """What we cannot take now: a TransientError, and nothing stored (000 §4.2)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
 from django.db import InternalError, connection
 from pytest_django.fixtures import Settings
 
-from msh.flows import operate, receive, store
+from msh import wire
+from msh.flows import operate, receive, store, unstored
 from msh.flows.advance import Actor
 from msh.models import InboundMessage, Incident, Signal
+from msh.transport.carrier import Carrier
 from msh.transport.job import Job
 from partners.models import Partner
 from tests.peer import Peer
@@ -176,3 +179,33 @@ def test_a_read_only_store_is_told_from_memory_and_answers_503() -> None:
 
         receive.receive(world.here, job.content_type, job.body)
         assert len(world.received()) == 1
+
+
+@pytest.mark.requirement("000-003", "001-14")
+def test_from_memory_a_mail_partner_is_told_as_by_the_worker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """From our own address, and in lines: else its mail server and its MSH refuse it."""
+    carried: list[Job] = []
+
+    class Kept(Carrier):
+        def submit(self, jobs: Iterable[Job]) -> None:
+            carried.extend(jobs)
+
+    kept = Kept(SimpleQueue())
+    monkeypatch.setattr(unstored, "_carrier", lambda: kept)
+    world = make_world()
+    world.here.our_uri, world.here.address = "mailto:us@ours.example", "mailto:them@theirs.example"
+    world.here.save()
+    next_one = copy_of_next(world)
+    header = wire.parse(next_one.content_type, next_one.body).header
+
+    assert unstored.tell_to_wait(world.here, header)
+
+    (job,) = carried
+    assert job.sender == "mailto:us@ours.example"
+    assert job.url == "mailto:them@theirs.example"
+    assert b"Content-Transfer-Encoding: base64" in job.body
+    told = wire.parse(job.content_type, job.body).header
+    assert told.error is not None
+    assert (told.error.code, told.ref_to_message_id) == ("TransientError", header.message_id)

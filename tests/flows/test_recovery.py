@@ -1,6 +1,6 @@
 """Cancel, reset, and what is let in: the rows they leave, in a world of one database."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -106,12 +106,11 @@ def answering(
 ) -> None:
     """Let the partner answer enquiries; `meanwhile` happens when it has looked into its store."""
 
-    def ask(url: str, authorization: str, deadline: float) -> bytes:
-        asked = parse_qs(urlsplit(url).query).get("message_id", [])
-        answer = write(link_status.status_for(world.here, asked))
-        if not asked:  # the last question of an enquiry
-            meanwhile()
-        return answer
+    def ask(urls: Sequence[str], authorization: str, deadline: float) -> list[bytes]:
+        questions = [parse_qs(urlsplit(url).query).get("message_id", []) for url in urls]
+        answers = [write(link_status.status_for(world.here, asked)) for asked in questions]
+        meanwhile()
+        return answers
 
     monkeypatch.setattr(enquiry, "ask", ask)
 

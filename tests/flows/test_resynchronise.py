@@ -158,6 +158,8 @@ def test_what_was_cancelled_as_received_is_sent_again_too() -> None:
     forget_after(world, 0)
     suspend(world)
     resynchronise.apply(world.there, said_by_partner(world), ANN)
+    cancelled.refresh_from_db()
+    assert (cancelled.completed_at, cancelled.outcome) == (None, "")
     world.settle()
     assert world.received() == [cancelled.message_id, after.message_id]
 

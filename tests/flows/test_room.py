@@ -1,14 +1,20 @@
 """Places for POSTs: what has none waits, whole, and hides nothing that has one."""
 
-import pytest
+from datetime import timedelta
 
+import pytest
+from django.utils import timezone
+
+from msh.flows import cancel
 from msh.flows.room import BYTES_AT_ONCE, LARGE, Room
-from msh.models import Attempt
+from msh.models import Attempt, OutboundLink
+from msh.protocol.events import Verdict
 from msh.protocol.vocabulary import DeliverySemantics
 
 from . import byhand
 from .byhand import Carrying
-from .world import make_world
+from .recovering import ANN
+from .world import World, make_world
 
 pytestmark = pytest.mark.django_db
 
@@ -68,3 +74,101 @@ def test_one_look_claims_as_much_as_memory_allows_and_leaves_the_rest_to_the_nex
     assert byhand.look(Carrying(held=BYTES_AT_ONCE)) == []
     (last,) = byhand.look(nearly_full)
     assert {job.partner_id for job in (*first, last)} == {world.there.pk for world in worlds}
+
+
+def let_a_deadline_pass(world: World, due: timedelta = timedelta(0)) -> None:
+    OutboundLink.objects.filter(pk=world.link.pk).update(due=timezone.now() - due)
+
+
+def test_a_deadline_passes_though_its_partner_has_no_place() -> None:
+    """Nothing is to be sent, an operator is to be called."""
+    world = make_world(retries=0)
+    world.submit()
+    (job,) = world.look()
+    world.end(job)
+    let_a_deadline_pass(world)
+
+    assert byhand.look(Carrying(left=1, busy=frozenset({world.there.pk}))) == []
+
+    assert world.link.state == "suspended"
+
+
+def test_what_is_due_longest_has_the_first_place() -> None:
+    worlds = [make_world() for _ in range(3)]
+    for world in worlds:
+        world.submit()
+    for job in byhand.look():
+        byhand.end(job)
+    for minutes, world in zip((1, 3, 2), worlds, strict=True):
+        let_a_deadline_pass(world, timedelta(minutes=minutes))
+
+    partners = [byhand.look(Carrying(left=1))[0].partner_id for _ in worlds]
+
+    assert partners == [worlds[n].there.pk for n in (1, 2, 0)]
+
+
+def test_partners_with_nothing_to_send_do_not_hide_one_that_has() -> None:
+    worlds = [make_world() for _ in range(3)]
+    for world in worlds:
+        world.submit()
+        world.settle()
+    for world in worlds:
+        world.submit()
+        (job,) = byhand.look(Carrying(left=1))
+        assert job.partner_id == world.there.pk
+        world.hand_over(job)
+        world.settle()
+
+
+def test_best_effort_messages_go_in_order_in_the_places_of_their_partner() -> None:
+    world = make_world()
+    best_effort = DeliverySemantics.BEST_EFFORT
+    submitted = [world.submit(semantics=best_effort).message_id for _ in range(6)]
+
+    looks = [[job.key.message_id for job in byhand.look()] for _ in range(2)]  # type: ignore[attr-defined]
+
+    assert looks == [submitted[:4], submitted[4:]]
+
+
+def test_signals_go_in_order_in_the_places_of_their_partner() -> None:
+    world = make_world()
+    full = frozenset({world.here.pk})
+    for _ in range(6):
+        message = world.submit()
+        (job,) = byhand.look(Carrying(busy=full))
+        world.hand_over(job)
+        world.end(job)
+        cancel.cancel(message, Verdict.RECEIVED, ANN)
+
+    looks = [[job.key.ref_to_message_id for job in byhand.look()] for _ in range(2)]  # type: ignore[attr-defined]
+
+    assert looks == [world.received()[:4], world.received()[4:]]
+
+
+@pytest.mark.parametrize(
+    ("state", "retries_spent", "sent"),
+    [("waiting", 0, 1), ("waiting", 2, 1), ("waiting", 4, 0), ("transient", 0, 0)],
+    ids=["first copy", "retry", "probe", "told to wait"],
+)
+def test_best_effort_messages_go_while_the_link_may_send(
+    state: str, retries_spent: int, sent: int
+) -> None:
+    world = make_world(retries=3)
+    world.submit()
+    (job,) = world.look()
+    world.end(job)
+    OutboundLink.objects.filter(pk=world.link.pk).update(state=state, retries_spent=retries_spent)
+    world.submit(semantics=DeliverySemantics.BEST_EFFORT)
+
+    assert len(world.look()) == sent
+
+
+def test_best_effort_messages_without_a_place_do_not_hide_others() -> None:
+    worlds = [make_world() for _ in range(2)]
+    for world in worlds:
+        world.submit(semantics=DeliverySemantics.BEST_EFFORT)
+    full = frozenset({worlds[0].there.pk})
+
+    (job,) = byhand.look(Carrying(left=1, busy=full))
+
+    assert job.partner_id == worlds[1].there.pk

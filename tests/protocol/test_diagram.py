@@ -1,8 +1,11 @@
 """The drawings of ARCHITECTURE.md are those of the tables."""
 
+from pathlib import Path
+
 import pytest
 
-from msh.protocol.diagram import ARCHITECTURE, drawn_into, receiver_table, sender_diagram
+from msh.protocol import diagram
+from msh.protocol.diagram import ARCHITECTURE, drawn_into, main, receiver_table, sender_diagram
 
 
 @pytest.mark.requirement("000-101")
@@ -42,3 +45,26 @@ def test_the_table_has_a_row_for_every_position() -> None:
         " | MessageIdReused |"
     )
     assert len(rows) == 2 + 6
+
+
+def test_the_command_prints_both_drawings(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    assert capsys.readouterr().out == f"{sender_diagram()}\n\n{receiver_table()}\n"
+
+
+def test_the_command_writes_them_into_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "ARCHITECTURE.md"
+    page.write_text(
+        "<!-- sender:begin -->\n<!-- sender:end -->\n"
+        "<!-- receiver:begin -->\n<!-- receiver:end -->\n"
+    )
+    monkeypatch.setattr(diagram, "ARCHITECTURE", page)
+    assert main(["--write"]) == 0
+    assert sender_diagram() in page.read_text()
+
+
+def test_the_command_refuses_other_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--draw"]) == 2
+    assert "usage" in capsys.readouterr().err

@@ -16,6 +16,7 @@ from msh.protocol.receiver import (
     ReceivingLink,
     allow_reset,
     best_effort,
+    ended_run,
     expect,
     given_up,
     position,
@@ -287,3 +288,18 @@ def test_nobody_expects_what_comes_anyway_or_goes_back(last: int | None, number:
     assert given_up(last, number) == 0
     with pytest.raises(IllegalTransition):
         expect(ReceivingLink(last), number)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "ended"),
+    [
+        (ReceivingLink(7, 1), ReceivingLink(8, 1), 0),
+        (ReceivingLink(7, 1), ReceivingLink(1, 2), 7),
+        (ReceivingLink(None, 1), ReceivingLink(4, 2), 0),
+        (ReceivingLink(999_999_999, 1), ReceivingLink(1, 2), 0),
+    ],
+)
+def test_run_of_numbers_ends_before_the_last_one_where_the_partner_begins_again(
+    before: ReceivingLink, after: ReceivingLink, ended: int
+) -> None:
+    assert ended_run(before, after) == ended

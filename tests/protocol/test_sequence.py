@@ -15,6 +15,25 @@ def test_following_wraps_around_into_a_new_epoch(number: int, following: int, ep
     assert sequence.epoch_following(number, 7) == epoch
 
 
+@pytest.mark.parametrize(
+    ("number", "preceding"), [(1, 999_999_999), (2, 1), (999_999_999, 999_999_998)]
+)
+def test_preceding_wraps_around(number: int, preceding: int) -> None:
+    assert sequence.preceding(number) == preceding
+
+
+@pytest.mark.parametrize(
+    ("number", "of", "ahead"),
+    [
+        *((5, 5, True), (6, 5, True), (5, 6, False)),
+        *((1, 999_999_999, True), (999_999_999, 1, False)),
+        *((499_999_999, 1, True), (500_000_000, 1, False)),
+    ],
+)
+def test_a_number_is_ahead_by_the_shorter_way_round(number: int, of: int, ahead: bool) -> None:
+    assert sequence.is_ahead(number, of) is ahead
+
+
 @pytest.mark.requirement("000-044")
 @pytest.mark.parametrize(
     ("text", "number"),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msh.protocol.uri import URI_LIMIT, normalised, require_usable
+from msh.protocol.uri import URI_LIMIT, mail_address, normalised, origin, require_usable
 
 
 @pytest.mark.parametrize(
@@ -88,3 +88,30 @@ def test_require_usable_takes_addresses_of_an_msh(uri: str) -> None:
 def test_require_usable_refuses_with_the_cure(uri: str, cure: str) -> None:
     with pytest.raises(ValueError, match=cure):
         require_usable(uri)
+
+
+@pytest.mark.parametrize(
+    ("uri", "address"),
+    [
+        ("mailto:Orders@Receiver.Example", "Orders@receiver.example"),
+        ("http://receiver.example/", ""),
+        ("orders@receiver.example", ""),
+    ],
+)
+def test_mail_address_is_that_of_a_mailto_uri(uri: str, address: str) -> None:
+    assert mail_address(uri) == address
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        ("HTTPS://user@Receiver.Example:443/ebxml/?a", "https://receiver.example"),
+        ("http://receiver.example:8080", "http://receiver.example:8080"),
+        ("http://[2001:DB8::1]/A", "http://[2001:db8::1]"),
+        ("MAILTO:orders@receiver.example", "mailto:"),
+        ("ftp://receiver.example/", "ftp://receiver.example/"),
+        ("", ""),
+    ],
+)
+def test_origin_is_who_is_shown_what_goes_there(uri: str, expected: str) -> None:
+    assert origin(uri) == expected

@@ -1,0 +1,67 @@
+"""Acknowledgements and Errors that are not of the pair, and a MessageId that is too long."""
+
+import pytest
+from django.db.models import Sum
+
+from msh.flows.submit import submit
+from msh.models import History, OutboundLink, OutboundMessage, Signal
+from partners.models import Agreement, Partner
+from tests.flows import byhand
+from tests.peer import Draft, Peer, acknowledgement, error, normal
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def in_flight(partner: Partner) -> OutboundMessage:
+    """A message that waits for its Acknowledgement."""
+    message = submit(Agreement.objects.get(), "Orders", "New", [])
+    (job,) = byhand.look()
+    byhand.end(job)
+    return message
+
+
+def signals(message: OutboundMessage, **fields: str) -> list[Draft]:
+    of = message.message_id
+    return [acknowledgement(of, **fields), error(of, "NotSupported", **fields)]
+
+
+def states(message: OutboundMessage) -> tuple[str, str]:
+    message.refresh_from_db()
+    return OutboundLink.objects.get().state, message.state
+
+
+@pytest.mark.parametrize("field", ["sender_uri", "receiver_uri"])
+def test_signal_that_is_not_of_the_pair_is_403_and_recorded(
+    peer: Peer, in_flight: OutboundMessage, field: str
+) -> None:
+    """D49, D55."""
+    for _ in range(3):
+        for draft in signals(in_flight, **{field: "http://else.example/"}):
+            assert peer.send(draft).status == 403
+    assert states(in_flight) == ("waiting", "in_flight")
+    rows = History.objects.filter(event__endswith="NotOfThePair")
+    assert rows.count() <= 4, "one a minute and kind, whatever it refers to"
+    assert rows.aggregate(n=Sum("times"))["n"] == 6
+
+
+@pytest.mark.parametrize("field", ["from_party", "to_party"])
+def test_signal_from_others_moves_nothing(
+    peer: Peer, in_flight: OutboundMessage, field: str
+) -> None:
+    for draft in signals(in_flight, **{field: "http://else.example/"}):
+        assert peer.send(draft).status == 204
+    assert states(in_flight) == ("waiting", "in_flight")
+
+
+def test_error_of_the_pair_suspends(peer: Peer, in_flight: OutboundMessage) -> None:
+    assert peer.send(error(in_flight.message_id, "NotSupported")).status == 204
+    assert states(in_flight) == ("suspended", "in_flight")
+
+
+def test_message_id_that_is_too_long_is_carried_and_answered_with_an_error(peer: Peer) -> None:
+    """D44 as changed: what is read and attributed is 204, its answer is the Error Message."""
+    response = peer.send(normal(message_id="m" * 256))
+    assert response.status == 204
+    assert "MessageId" in response.error
+    assert Signal.objects.get().code == "ValueNotRecognized"

@@ -1,0 +1,279 @@
+"""Two sessions work on the same rows: one claims them, the other skips them or waits."""
+
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from queue import SimpleQueue
+from typing import Any
+
+import psycopg
+import pytest
+from django.db import connection, transaction
+from django.utils import timezone
+from psycopg.rows import namedtuple_row
+
+from msh import wire
+from msh.flows import advance, cancel, drain, operate, receive, recover
+from msh.flows.advance import Lanes, inbound
+from msh.models import Attempt, InboundMessage, OutboundLink, OutboundMessage, hot
+from msh.protocol.effects import OweError
+from msh.protocol.message import Field
+from msh.protocol.vocabulary import DeliverySemantics, ErrorCode
+from msh.transport.job import Job
+from tests.sessions import beside, in_another_session, somebody_waits_for_us, waits_for_us
+from tests.waiting import wait_until
+
+from . import byhand
+from .byhand import Carrying
+from .recovering import ANN
+from .test_isolation import Scripted
+from .world import LOST, World, make_world
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+Prepare = Callable[[list[World]], object]
+Act = Callable[[], object]
+ONE_PLACE = Carrying(left=1)
+
+
+def queue(worlds: list[World]) -> None:
+    for world in worlds:
+        world.submit()
+
+
+def queue_best_effort(worlds: list[World]) -> None:
+    for world in worlds:
+        world.submit(semantics=DeliverySemantics.BEST_EFFORT)
+
+
+def let_deadlines_pass(worlds: list[World]) -> None:
+    queue(worlds)
+    for job in byhand.look():
+        byhand.end(job)
+    OutboundLink.objects.update(due=timezone.now())
+
+
+def wait_for_a_place(worlds: list[World]) -> None:
+    """Put in flight, but not sent for want of a place."""
+    queue(worlds)
+    busy = frozenset(world.there.pk for world in worlds)
+    assert byhand.look(Carrying(busy=busy)) == []
+
+
+def owe_acks(worlds: list[World]) -> None:
+    queue(worlds)
+    for world, job in zip(worlds, byhand.look(), strict=True):
+        world.hand_over(job)
+        world.end(job)
+
+
+@pytest.mark.parametrize(
+    "prepare", [queue, queue_best_effort, let_deadlines_pass, wait_for_a_place, owe_acks]
+)
+def test_what_one_worker_claims_another_skips(prepare: Prepare) -> None:
+    """It claims the rest without waiting: a stuck worker stops nobody else."""
+    prepare([make_world(), make_world()])
+
+    with transaction.atomic():
+        (first,) = byhand.look(ONE_PLACE)
+        (second,) = in_another_session(byhand.look)
+
+    assert first.partner_id != second.partner_id
+    assert byhand.look() == []
+
+
+@pytest.mark.parametrize(
+    "prepare", [queue, queue_best_effort, let_deadlines_pass, wait_for_a_place, owe_acks]
+)
+def test_what_another_worker_has_claimed_since_the_look_began_is_skipped(
+    prepare: Prepare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its statements still see the rows as they were before the other worker's commit."""
+    prepare([make_world()])
+    claimed: list[Job] = []
+
+    def run_late(*statements: hot.Statement) -> list[list[Any]]:
+        monkeypatch.undo()
+        begin(statements)
+        claimed.extend(in_another_session(byhand.look))
+        return end(len(statements))
+
+    monkeypatch.setattr(hot, "run", run_late)
+
+    assert byhand.look() == []
+    assert len(claimed) == 1
+
+
+def begin(statements: Iterable[hot.Statement]) -> None:
+    """Open a cursor for each: it reads what is committed now, and locks when it is read."""
+    cursor = psycopg.ClientCursor(connection.connection)
+    for number, (statement, parameters) in enumerate(statements):
+        cursor.execute(f"DECLARE late_{number} CURSOR FOR {statement}", parameters)
+
+
+def end(count: int) -> list[list[Any]]:
+    """The rows of all of them."""
+    cursor = psycopg.Cursor(connection.connection, row_factory=namedtuple_row)
+    return [cursor.execute(f"FETCH ALL FROM late_{number}").fetchall() for number in range(count)]
+
+
+def test_a_lost_lease_is_ended_by_one_worker() -> None:
+    world = make_world()
+    message = world.submit(semantics=DeliverySemantics.BEST_EFFORT)
+    world.look()
+    OutboundMessage.objects.update(due=message.submitted_at)
+
+    with transaction.atomic():
+        recover.lost_leases()
+        in_another_session(recover.lost_leases)
+
+    message.refresh_from_db()
+    assert message.state == "failed"
+
+
+def put_in_flight(world: World) -> Job:
+    world.submit()
+    (job,) = world.look()
+    return job
+
+
+def suspend(world: World, job: Job) -> Act:
+    return lambda: operate.suspend(world.there, ANN)
+
+
+def end_attempt(world: World, job: Job) -> Act:
+    return lambda: world.end(job, LOST)
+
+
+def take_ack(world: World, job: Job) -> Act:
+    world.hand_over(job)
+    (ack,) = world.look()
+    return lambda: world.hand_over(ack)
+
+
+def take_error(world: World, job: Job) -> Act:
+    message = wire.parse(job.content_type, job.body)
+    why = OweError(ErrorCode.OTHER_XML, Field.MESSAGE, "cannot be read")
+    advance.owe_error(world.here.pk, why, message.header, 1)
+    (error,) = world.look()
+    return lambda: world.hand_over(error)
+
+
+@pytest.mark.parametrize("prepare", [suspend, end_attempt, take_ack, take_error])
+def test_who_changes_a_lane_waits_for_who_holds_it(prepare: Callable[[World, Job], Act]) -> None:
+    """Otherwise the later write would undo the earlier one."""
+    world = make_world()
+    act = prepare(world, put_in_flight(world))
+    before = world.link
+
+    with transaction.atomic():
+        assert world.there.pk in Lanes.lock([world.there.pk])
+        assert waits_for_us(act)
+
+    assert (world.link.state, world.link.due) == (before.state, before.due)
+    act()
+    assert (world.link.state, world.link.due) != (before.state, before.due)
+
+
+def test_lanes_are_locked_in_the_order_of_their_links() -> None:
+    """Otherwise two workers that lock the same lanes could wait for each other."""
+    second, first = make_world(), make_world()
+    for key, world in ((2, second), (1, first)):  # stored, and indexed, in the other order
+        OutboundLink.objects.create(pk=key, partner=world.there)
+    both = [second.there.pk, first.there.pk]
+
+    with ExitStack() as stack, transaction.atomic():
+        Lanes.lock([first.there.pk])
+        locking = stack.enter_context(beside(lambda: Lanes.lock(both)))
+        wait_until(lambda: somebody_waits_for_us() or locking.done())
+        in_another_session(lambda: Lanes.lock([second.there.pk]))
+
+
+def test_who_cancels_a_queued_message_waits_for_who_puts_it_in_flight() -> None:
+    world = make_world()
+    message = world.submit()
+
+    with transaction.atomic():
+        world.look()
+        assert waits_for_us(lambda: cancel.cancel(message, None, ANN))
+
+    with pytest.raises(operate.NotPossible, match="did the partner receive it"):
+        cancel.cancel(message, None, ANN)
+
+
+def test_who_submits_waits_for_no_worker() -> None:
+    world = make_world()
+    put_in_flight(world)
+    best_effort = DeliverySemantics.BEST_EFFORT
+
+    with transaction.atomic():
+        assert world.there.pk in Lanes.lock([world.there.pk])
+        in_another_session(world.submit)
+        in_another_session(lambda: world.submit(semantics=best_effort))
+
+    assert OutboundMessage.objects.filter(state="queued").count() == 2
+
+
+def test_an_attempt_is_claimed_once() -> None:
+    world = make_world()
+    let_deadlines_pass([world])
+
+    with transaction.atomic():
+        world.look()
+        assert in_another_session(byhand.look) == []
+
+    assert list(Attempt.objects.order_by("pk").values_list("number", flat=True)) == [1, 2]
+
+
+class Watching(Scripted):
+    """A carrier that looks, from a session of its own, which attempts are claimed."""
+
+    def __init__(self, events: "SimpleQueue[Any]") -> None:
+        super().__init__(events)
+        self.claimed: list[int] = []
+
+    def submit(self, jobs: Iterable[Job]) -> None:
+        self.claimed.append(in_another_session(Attempt.objects.count))
+        super().submit(jobs)
+
+
+@pytest.mark.parametrize("semantics", DeliverySemantics)
+def test_the_carrier_is_given_only_what_is_claimed_and_committed(
+    monkeypatch: pytest.MonkeyPatch, semantics: DeliverySemantics
+) -> None:
+    """Otherwise a commit that fails would leave a copy on its way that nobody knows of."""
+    monkeypatch.setattr(drain, "Carrier", Watching)
+    monkeypatch.setattr(drain, "QUIET", 0.05)
+    make_world().submit(semantics=semantics)
+    driven = drain.Drain()
+
+    driven.run()
+
+    carrier: Any = driven._carrier
+    assert carrier.claimed == [1]
+
+
+def test_a_copy_waits_until_the_message_before_it_is_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The copy is then decided with what the first has committed."""
+    world = make_world()
+    job = put_in_flight(world)
+    decide = inbound._decide
+    waited = []
+
+    def take() -> receive.Answer:
+        return receive.receive(world.here, job.content_type, job.body)
+
+    def decide_while_a_copy_arrives(*given: Any) -> Any:
+        monkeypatch.undo()
+        waited.append(waits_for_us(take))
+        return decide(*given)
+
+    operate.open_links(world.here)
+    monkeypatch.setattr(inbound, "_decide", decide_while_a_copy_arrives)
+    take()
+    take()
+
+    assert waited == [True]
+    message = InboundMessage.objects.get()
+    assert message.duplicates == 1

@@ -1,0 +1,35 @@
+"""What an HTTP status and the traces of attempts mean to the Sender."""
+
+import pytest
+
+from msh.protocol.attempt import AttemptOutcome, Trace, nothing_was_sent, outcome_of
+
+STATUSES = [
+    *((status, AttemptOutcome.CARRIED) for status in (200, 202, 204, 299)),
+    *((status, AttemptOutcome.FAILED) for status in (408, 425, 429, 500, 503, 599)),
+    *((status, AttemptOutcome.REFUSED) for status in (400, 413, 415, 422)),
+    *((status, AttemptOutcome.DOUBTED) for status in (301, 307, 401, 403, 404, 405, 410)),
+]
+
+
+@pytest.mark.parametrize(("status", "outcome"), STATUSES)
+def test_outcome_of_a_status(status: int, outcome: AttemptOutcome) -> None:
+    """D35."""
+    assert outcome_of(status) is outcome
+
+
+@pytest.mark.parametrize(
+    ("traces", "by_mail", "certain"),
+    [
+        ([], False, True),
+        ([Trace(ended=True, body_sent=False)], False, True),
+        ([Trace(ended=True, body_sent=False), Trace(ended=True, body_sent=True)], False, False),
+        ([Trace(ended=False, body_sent=False)], False, False),
+        ([Trace(ended=True, body_sent=False)], True, False),
+    ],
+)
+def test_nothing_was_sent_is_said_only_of_ended_attempts_without_body_over_http(
+    traces: list[Trace], by_mail: bool, certain: bool
+) -> None:
+    """D18."""
+    assert nothing_was_sent(traces, by_mail=by_mail) is certain

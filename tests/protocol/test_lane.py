@@ -1,0 +1,20 @@
+"""Values of the Sender's lane."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from msh.protocol.agreement import Terms
+from msh.protocol.lane import InFlight, Lane
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+TERMS = Terms(timeout=60, retries=3, retry_interval=60)
+
+
+def test_a_message_without_transient_errors_has_reached_no_limit() -> None:
+    assert not InFlight("m1", 1, TERMS).transient_limit_reached(NOW)
+
+
+def test_a_lane_with_nothing_in_flight_has_no_message_in_flight_to_name() -> None:
+    with pytest.raises(AssertionError, match="idle with nothing in flight"):
+        _ = Lane().flying

@@ -1,0 +1,57 @@
+"""A second session with the database, beside the test's own: another worker, or an operator."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TypeVar
+
+from django.db import OperationalError, connection
+from psycopg.errors import LockNotAvailable
+
+T = TypeVar("T")
+
+
+def in_another_session(act: Callable[[], T]) -> T:
+    """What `act` returns in a session of its own.
+
+    Raises OperationalError if it would wait for a lock that another session holds.
+    """
+    with beside(act, lock_timeout="200ms") as doing:
+        return doing.result()
+
+
+@contextmanager
+def beside(act: Callable[[], T], *, lock_timeout: str = "60s") -> Iterator[Future[T]]:
+    """`act` runs in a session of its own while the block does; it has ended after the block."""
+
+    def run() -> T:
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT set_config('lock_timeout', %s, false)", [lock_timeout])
+            return act()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        yield pool.submit(run)
+
+
+def somebody_waits_for_us() -> bool:
+    """Whether another session waits for a lock that the test's session holds."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted"
+            " AND pg_backend_pid() = ANY(pg_blocking_pids(pid)))"
+        )
+        return bool(cursor.fetchone()[0])
+
+
+def waits_for_us(act: Callable[[], object]) -> bool:
+    """Whether `act`, in a session of its own, waits for a lock that the test's session holds."""
+    try:
+        in_another_session(act)
+    except OperationalError as error:
+        if isinstance(error.__cause__, LockNotAvailable):
+            return True
+        raise
+    return False

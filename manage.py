@@ -6,13 +6,23 @@ import sys
 
 from msh import datafolder
 
+# They need none of the apps of the console, the API and beat, which take longer to load than they
+# run. What loads an application's consumers, or looks after all tables, is not here.
+WITHOUT_CONSOLE = {
+    *("links", "messages", "story", "waypoints", "deliveries", "link-status", "resynchronise"),
+    *("suspend", "resume", "reset-retries", "send-now", "reset-sequence", "cancel", "send"),
+    *("allow-reset", "expect", "start-link"),
+}
+
 
 def main() -> None:
     try:
         datafolder.load_from_arguments(sys.argv[1:])
     except datafolder.NotRunning as error:
         sys.exit(str(error))
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "msh.settings")
+    if os.environ.setdefault("DJANGO_SETTINGS_MODULE", "msh.settings") == "msh.settings":
+        few = WITHOUT_CONSOLE.intersection(sys.argv[1:2])
+        os.environ["DJANGO_SETTINGS_MODULE"] = f"msh.{'command_' if few else ''}settings"
     from django.core.management import execute_from_command_line  # noqa: PLC0415
 
     execute_from_command_line(sys.argv)

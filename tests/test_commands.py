@@ -3,9 +3,11 @@
 import os
 import subprocess
 import sys
+from urllib.parse import urlsplit
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
 
 from tests.exchange.machine import ROOT
 
@@ -31,3 +33,31 @@ def test_an_msh_that_cannot_be_reached_is_one_clear_line() -> None:
     assert "Name the MSH by --data FOLDER, MSH_DATA or DATABASE_URL." in told.stderr
     assert "Traceback" not in told.stderr
     assert told.stdout == ""
+
+
+SLOW = ["aiohttp", "aiosmtplib", "celery", "drf_spectacular", "lxml", "pyspark", "redis", "rich"]
+SLOW += ["rest_framework", "structlog", "unfold"]
+"""Packages that take longer to import than a command that reads takes to run."""
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("command", ["links", "messages", "waypoints", "deliveries"])
+def test_command_that_reads_loads_nothing_that_is_slow(command: str) -> None:
+    """Scripts call them by the hundred."""
+    program = (
+        f"import sys, manage; sys.argv = ['manage.py', {command!r}]; manage.main();"
+        f" print({{name.partition('.')[0] for name in sys.modules}}.intersection({SLOW}))"
+    )
+    database = urlsplit(os.environ["DATABASE_URL"])._replace(
+        path=f"/{connection.settings_dict['NAME']}"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env=os.environ | {"DATABASE_URL": database.geturl()},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert told.stderr == ""
+    assert told.stdout.splitlines()[-1] == "set()"

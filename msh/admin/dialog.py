@@ -73,6 +73,10 @@ class Verb:
         became another thing acts no more. Empty: of the row itself."""
         return ""
 
+    def changed(self, row: Any) -> str:
+        """What to say where `about` has become another thing while the operator typed."""
+        return "meanwhile something else has happened here. Look again."
+
     def context(self, row: Any, query: QueryDict) -> dict[str, Any]:
         """What its own template shows besides; `initial` in it fills the form."""
         return {}
@@ -138,15 +142,25 @@ class VerbsAdmin(ModelAdmin):
         form = verb.form_for(row, request.POST, request.FILES)
         if not form.is_valid():
             return self._show(verb, request, row, form)
+        if form.cleaned_data["about"] != verb.about(row):
+            messages.error(request, f"Nothing was done: {verb.changed(row)}")
+            return self._show(verb, request, row, None, form.cleaned_data["reason"])
         _act(verb, request, row, form)
         return HttpResponseRedirect(cells.page_url(row))
 
     def _show(
-        self, verb: Verb, request: HttpRequest, row: Any, refused: ReasonForm | None
+        self,
+        verb: Verb,
+        request: HttpRequest,
+        row: Any,
+        refused: ReasonForm | None,
+        reason: str = "",
     ) -> TemplateResponse:
+        """The dialog as the row is now. `reason`: what was typed into one that acts no more."""
         why_not = verb.why_not(row)
         details = {} if why_not else verb.context(row, request.GET)
-        initial = {"about": verb.about(row), **details.pop("initial", {})}
+        reason = reason or request.GET.get("reason", "")[:REASON_LIMIT]
+        initial = {"about": verb.about(row), "reason": reason, **details.pop("initial", {})}
         context = {
             **self.admin_site.each_context(request),
             "title": f"{verb.title}: {cells.visible(str(row))}",
@@ -157,6 +171,8 @@ class VerbsAdmin(ModelAdmin):
             "consequence": "" if why_not else verb.consequence(row),
             "form": refused or verb.form_for(row, initial=initial),
             "back": cells.page_url(row),
+            "instead": self.offered(request, row) if why_not else (),
+            "reason": reason,
             **details,
         }
         return TemplateResponse(request, verb.template, context)
@@ -165,10 +181,6 @@ class VerbsAdmin(ModelAdmin):
 def _act(verb: Verb, request: HttpRequest, row: Any, form: ReasonForm) -> None:
     actor = Actor(request.user.get_username(), form.cleaned_data["reason"])
     try:
-        if form.cleaned_data["about"] != verb.about(row):
-            raise NotPossible(
-                "Nothing was done: meanwhile something else has happened here. Look again."
-            )
         messages.success(request, verb.act(row, actor, **form.given))
     except NotPossible as refused:
         messages.error(request, str(refused))

@@ -21,7 +21,7 @@ from msh.protocol.events import (
 from msh.protocol.lane import LaneState
 
 from .dialog import Verb
-from .words import moment
+from .words import moment, situation
 
 
 class LinkVerb(Verb):
@@ -29,7 +29,7 @@ class LinkVerb(Verb):
 
     done: ClassVar[str]
     event: ClassVar[SenderEvent]
-    flow: ClassVar[Callable[..., LaneState]]
+    flow: ClassVar[Callable[..., operate.Done]]
 
     def __init_subclass__(cls) -> None:
         cls.permissions = ("msh.view_outboundlink", f"msh.{cls.name}_outboundlink")
@@ -48,8 +48,11 @@ class LinkVerb(Verb):
         return f"{flying}, suspended since {row.suspended_since}"
 
     def act(self, row: OutboundLink, actor: Actor, **given: Any) -> str:
-        state = type(self).flow(row.partner, actor, **given)
-        return f"Partner {row.partner}: {self.done}. The link is {state} now."
+        done = type(self).flow(row.partner, actor, **given)
+        return f"Partner {row.partner}: {self.done}. The link is {done.state} now: {done.text}."
+
+    def changed(self, row: OutboundLink) -> str:
+        return f"the link has changed meanwhile. {situation(row.lane, timezone.now())}"
 
 
 class Suspend(LinkVerb):
@@ -96,7 +99,8 @@ class Resume(LinkVerb):
     def _what_goes(self, row: OutboundLink) -> str:
         flying = row.lane.in_flight
         if flying is None:
-            return (
+            late = "What was in flight was acknowledged late and is complete. "
+            return (late if row.late_ack else "") + (
                 f"Nothing is in flight to {row.partner}: no message can be doubled. Its queue is"
                 f" sent in order, beginning with number {row.next_number}. The partner has nothing"
                 " to do."

@@ -1,5 +1,5 @@
 """An operator cancels a message and submits a corrected copy: a message of its own, that says which
-one it stands for. Nothing is ever edited in place (O10)."""
+one it stands for. Nothing is ever edited in place."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

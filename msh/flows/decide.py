@@ -50,7 +50,7 @@ def decide(keys: Iterable[int], verb: str, actor: Actor) -> Decided:
         some = ordered[start : start + AT_ONCE]
         consumers = Consumers()
         with transaction.atomic():
-            held = {one.key: one for one in deliveries.lock(some, consumers, wait=True)}
+            held = {one.key: one for one in deliveries.lock_to_decide(some, consumers)}
             for key in some:
                 reason = _decide(held.get(key), verb, actor)
                 if reason:

@@ -15,7 +15,8 @@ from partners.secrecy import SecretUnreadableError
 
 ASKED_AT_ONCE = 20
 """MessageIds of one enquiry."""
-DEADLINE = 10.0  # seconds
+DEADLINE = 10.0
+"""Seconds for all questions of one enquiry together: a person waits, in a thread of the web."""
 
 
 class NoStatus(NotPossible):
@@ -48,8 +49,8 @@ def enquire(partner: Partner, message_ids: Sequence[str] = ()) -> LinkStatus:
     Raises NoStatus if it does not answer, or is no MSH of this product.
     """
     starts = range(0, len(message_ids), ASKED_AT_ONCE)
-    answers = [_ask(partner, message_ids[start : start + ASKED_AT_ONCE]) for start in starts]
-    answers.append(_ask(partner, ()))  # the last word is the newest
+    asked = [message_ids[start : start + ASKED_AT_ONCE] for start in starts]
+    answers = _ask(partner, [*asked, ()])  # the last word is the newest
     known = {name: has for answer in answers for name, has in answer.known.items()}
     withheld = tuple(dict.fromkeys(name for answer in answers for name in answer.withheld))
     last = answers[-1]
@@ -64,11 +65,11 @@ def enquire(partner: Partner, message_ids: Sequence[str] = ()) -> LinkStatus:
     )
 
 
-def _ask(partner: Partner, message_ids: Sequence[str]) -> LinkStatus:
+def _ask(partner: Partner, questions: Sequence[Sequence[str]]) -> list[LinkStatus]:
     try:
-        url = enquiry.link_status_url(partner.destination, message_ids)
-        answer = enquiry.ask(url, partner.authorization(), DEADLINE)
-        return link_status.read(answer)
+        urls = [enquiry.link_status_url(partner.destination, ids) for ids in questions]
+        answers = enquiry.ask(urls, partner.authorization(), DEADLINE)
+        return [link_status.read(answer) for answer in answers]
     except (enquiry.EnquiryFailed, Unreadable, SecretUnreadableError) as problem:
         raise NoStatus(
             f"Partner {partner.name} does not say how its link is: {problem}. Ask its operator for"

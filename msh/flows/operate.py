@@ -1,5 +1,7 @@
 """The operator's verbs. Each is one event on a partner's lane, with who and why."""
 
+from dataclasses import dataclass
+
 from django.db import transaction
 
 from msh.flows import advance
@@ -16,12 +18,20 @@ from msh.protocol.events import (
     SenderEvent,
     SendNowRequested,
 )
-from msh.protocol.lane import LaneState
+from msh.protocol.lane import Lane, LaneState
 from partners.models import Partner
 
 
 class NotPossible(ValueError):
     """The verb makes no sense now (D62). `str()` is a sentence; nothing has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a verb has done to a lane: its state now, and what happens next, in a few words."""
+
+    state: LaneState
+    text: str
 
 
 def open_links(partner: Partner) -> None:
@@ -30,22 +40,22 @@ def open_links(partner: Partner) -> None:
     InboundLink.objects.get_or_create(partner=partner)
 
 
-def suspend(partner: Partner, actor: Actor) -> LaneState:
+def suspend(partner: Partner, actor: Actor) -> Done:
     """Send nothing more to the partner. The message in flight stays in flight."""
     return _act(partner, OperatorSuspended(), actor, "suspended", "it is suspended already")
 
 
-def resume(partner: Partner, actor: Actor) -> LaneState:
+def resume(partner: Partner, actor: Actor) -> Done:
     """Retry counter to zero; the same bytes of the uncompleted message first (000 §2.1.4.3)."""
     return _act(partner, OperatorResumed(), actor, "resumed", "it is not suspended")
 
 
-def reset_retries(partner: Partner, actor: Actor) -> LaneState:
+def reset_retries(partner: Partner, actor: Actor) -> Done:
     """Retry counter to zero; the deadline stays."""
     return _act(partner, RetriesReset(), actor, "given fresh retries", _NOTHING_WAITS)
 
 
-def send_now(partner: Partner, actor: Actor) -> LaneState:
+def send_now(partner: Partner, actor: Actor) -> Done:
     """Send the message in flight again at once; spends no retry."""
     return _act(partner, SendNowRequested(), actor, "sent to now", _NOTHING_WAITS)
 
@@ -53,20 +63,50 @@ def send_now(partner: Partner, actor: Actor) -> LaneState:
 _NOTHING_WAITS = "no message of it waits for an Acknowledgement"
 
 
-def _act(partner: Partner, event: SenderEvent, actor: Actor, verb: str, why_not: str) -> LaneState:
+def _act(partner: Partner, event: SenderEvent, actor: Actor, verb: str, why_not: str) -> Done:
     open_links(partner)
     with transaction.atomic():
         lanes = Lanes.lock([partner.pk])
+        before = lanes.lane(partner.pk)
         try:
-            lane = lanes.step(partner.pk, event, actor)
+            lanes.step(partner.pk, event, actor)
         except IllegalTransition:
             raise NotPossible(
                 f"Partner {partner.name} cannot be {verb}: {why_not}"
-                f" (its link is {lanes.lane(partner.pk).state})."
+                f" (its link is {before.state}).{_instead(before, event)}"
             ) from None
+        after = lanes.lane(partner.pk)
         lanes.write()
     nudge(Nudge.CARRY)
-    return lane.state
+    return Done(after.state, _told(event, before, after))
+
+
+def _told(event: SenderEvent, before: Lane, after: Lane) -> str:
+    """What the verb has done. The event may have put the head of the queue in flight."""
+    if isinstance(event, OperatorSuspended):
+        return "nothing more is sent"
+    if isinstance(event, RetriesReset):
+        return "the retry counter is 0, the next copy goes when it was due"
+    if isinstance(event, SendNowRequested):
+        return "one more copy goes at once, and spends no retry"
+    if before.in_flight is not None:
+        number = before.in_flight.sequence_number
+        return f"message {number} goes again, the same bytes, then the queue"
+    late = "what was in flight was acknowledged late and is complete"
+    was = late if before.late_ack else "nothing was in flight"
+    if after.in_flight is None:
+        return f"{was}; nothing waits behind it" if before.late_ack else f"{was}, and nothing waits"
+    return f"{was}; message {after.in_flight.sequence_number}, the next of the queue, goes now"
+
+
+def _instead(lane: Lane, event: SenderEvent) -> str:
+    """The verb that makes sense now: the lane may have changed while the operator typed."""
+    if lane.state is LaneState.SUSPENDED and not isinstance(event, OperatorSuspended):
+        late = " Its message was acknowledged late." if lane.late_ack else ""
+        return f"{late} Resume it."
+    if lane.state is LaneState.WAITING and isinstance(event, OperatorResumed):
+        return " Reset its retries, or send it now, if its Acknowledgement does not come."
+    return ""
 
 
 def switch(partner: Partner, which: Switch, *, on: bool, actor: Actor) -> None:

@@ -9,6 +9,7 @@ import logging
 from django.db import transaction
 from django.utils.module_loading import import_string
 
+from msh.flows import application
 from msh.flows.advance import Consumers
 from msh.flows.advance import delivery as deliveries
 from msh.flows.nudge import Nudge, nudge
@@ -41,7 +42,9 @@ def _answer(delivery: Delivery) -> tuple[ResolverVerdict, str]:
     try:
         answer = import_string(delivery.consumer.resolver)(delivery)
         return ResolverVerdict(answer), ""
-    except Exception as error:  # noqa: BLE001  an application may raise anything
-        problem = f"the resolver raised {type(error).__name__}: {error}"
+    except application.ERRORS as error:
+        problem = f"the resolver raised {application.reason_of(error)}"
         logger.warning("%s on %s: %s", delivery.consumer, delivery.message_id, problem)
         return ResolverVerdict.IN_DOUBT, problem
+    finally:
+        application.restore_connection()

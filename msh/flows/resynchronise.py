@@ -15,7 +15,7 @@ from msh.flows.advance import Actor, Lanes
 from msh.flows.cancel import under_way
 from msh.flows.link_status import enquire
 from msh.flows.nudge import Nudge, nudge
-from msh.flows.operate import NotPossible, open_links
+from msh.flows.operate import Done, NotPossible, open_links
 from msh.models import (
     InboundLink,
     InboundMessage,
@@ -230,7 +230,7 @@ def _link(partner: Partner) -> OutboundLink:
     return OutboundLink.objects.select_related("in_flight", "partner").get(partner=partner)
 
 
-def reset_sequence(partner: Partner, actor: Actor) -> LaneState:
+def reset_sequence(partner: Partner, actor: Actor) -> Done:
     """The next message gets number 1 (D17). Only when nothing is in flight or in doubt."""
     link = _link(partner)
     with transaction.atomic():
@@ -249,7 +249,7 @@ def reset_sequence(partner: Partner, actor: Actor) -> LaneState:
             ) from None
         lanes.write()
     nudge(Nudge.CARRY)
-    return lane.state
+    return Done(lane.state, "the next message gets number 1")
 
 
 def allow_reset(partner: Partner, actor: Actor) -> None:

@@ -1,6 +1,9 @@
-"""What the commands for scripts share: `--data`, `--json`, who acts, how they answer."""
+"""What the commands for scripts share: `--data`, `--json`, how they answer.
 
-import getpass
+Scripts call them by the hundred, so nothing is imported here that a command which only reads does
+without: the flows that write, and with them Celery, Redis and HTTP clients.
+"""
+
 import json
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,8 +12,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
-from msh.flows import operate
-from msh.flows.advance import Actor
+from msh import checks
 from partners.models import Partner
 
 Row = Mapping[str, Any]
@@ -23,6 +25,8 @@ class MshCommand(BaseCommand):
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         try:
+            if not checks.is_prepared():
+                raise CommandError(f"{checks.NOT_PREPARED} Run manage.py prepare.")
             return super().execute(*args, **options)
         except OperationalError as error:
             told = str(error).strip().partition("\n")[0]
@@ -69,27 +73,6 @@ class NameCommand(MshCommand):
         parser.add_argument("name", help="the partner")
 
 
-class VerbCommand(NameCommand):
-    """An operator's verb on one partner: NAME --reason TEXT."""
-
-    verb: Any
-    done: str
-
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        super().add_arguments(parser)
-        parser.add_argument("--reason", type=reason, required=True, help="why: kept in the history")
-
-    def handle(self, *args: Any, name: str, reason: str, **options: Any) -> None:
-        partner = self.partner(name)
-        try:
-            state = type(self).verb(partner, Actor(getpass.getuser(), reason))
-        except operate.NotPossible as refused:
-            raise CommandError(str(refused)) from None
-        answer = {"partner": name, "state": state}
-        text = f"{name}: {self.done}. Its link is {state}."
-        self.answer(answer, text, as_json=options["json"])
-
-
 def _table(rows: Sequence[Row], columns: Sequence[str]) -> str:
     cells = [[_cell(row[column]) for column in columns] for row in rows]
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
@@ -101,4 +84,6 @@ def _table(rows: Sequence[Row], columns: Sequence[str]) -> str:
 
 
 def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else ""
     return "" if value is None else str(value)

@@ -1,4 +1,4 @@
-"""One GET, for the one question that MSHs of this product ask each other (D43)."""
+"""A GET, for the one question that MSHs of this product ask each other (D43)."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,6 +8,7 @@ import aiohttp
 
 from msh.transport.http import one_line
 
+AT_ONCE = 4  # questions
 ANSWER_LIMIT = 64 * 1024  # bytes
 DETAIL_LIMIT = 300
 
@@ -27,27 +28,47 @@ def link_status_url(address: str, message_ids: Sequence[str] = ()) -> str:
     return urlunsplit((parts.scheme, parts.netloc, path, query, ""))
 
 
-def ask(url: str, authorization: str, deadline: float) -> bytes:
-    """The answer's body. Waits at most `deadline` seconds. Raises EnquiryFailed."""
-    return asyncio.run(_ask(url, authorization, deadline))
+def ask(urls: Sequence[str], authorization: str, deadline: float) -> list[bytes]:
+    """The bodies of the answers, in order. The last of `urls` is asked when all others have
+    answered, those several at once. Waits at most `deadline` seconds for all of them together.
+
+    Raises EnquiryFailed.
+    """
+    return asyncio.run(_ask_all(urls, authorization, deadline))
 
 
-async def _ask(url: str, authorization: str, deadline: float) -> bytes:
+async def _ask_all(urls: Sequence[str], authorization: str, deadline: float) -> list[bytes]:
     headers = {"Authorization": authorization} if authorization else {}
-    timeout = aiohttp.ClientTimeout(total=deadline)
     try:
         async with (
-            aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as session,
-            session.get(url, headers=headers, allow_redirects=False) as response,
+            asyncio.timeout(deadline),
+            aiohttp.ClientSession(
+                headers=headers,
+                timeout=aiohttp.ClientTimeout(total=None),  # one for all of them is above
+                connector=aiohttp.TCPConnector(limit=AT_ONCE),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                skip_auto_headers=("Accept-Encoding",),
+                auto_decompress=False,  # the limit is of what comes, and so of what it becomes
+            ) as session,
         ):
-            if response.status != 200:
-                reason = response.headers.get("X-MSH-Error") or response.reason or ""
-                raise EnquiryFailed(one_line(f"{response.status} {reason}", DETAIL_LIMIT))
-            return await _body(response)
+            *first, last = urls
+            answers = await asyncio.gather(*(_ask(session, url) for url in first))
+            return [*answers, await _ask(session, last)]
     except TimeoutError:
         raise EnquiryFailed(f"no answer within {deadline:g} s") from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
         raise EnquiryFailed(one_line(f"{type(error).__name__}: {error}", DETAIL_LIMIT)) from None
+
+
+async def _ask(session: aiohttp.ClientSession, url: str) -> bytes:
+    async with session.get(url, allow_redirects=False) as response:
+        if response.status != 200:
+            reason = response.headers.get("X-MSH-Error") or response.reason or ""
+            raise EnquiryFailed(one_line(f"{response.status} {reason}", DETAIL_LIMIT))
+        if encoding := response.headers.get("Content-Encoding"):
+            reason = f"the answer has the Content-Encoding {encoding}: it may have none"
+            raise EnquiryFailed(one_line(reason, DETAIL_LIMIT))
+        return await _body(response)
 
 
 async def _body(response: aiohttp.ClientResponse) -> bytes:

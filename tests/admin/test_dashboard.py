@@ -3,13 +3,14 @@
 from datetime import timedelta
 
 import pytest
+import time_machine
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from msh import health
+from msh import health, tasks
 from msh.admin.chart import HEIGHT, WIDTH, chart
 from msh.flows import advance, operate
 from msh.flows.advance import Actor
@@ -166,6 +167,15 @@ def test_a_chart_fits_its_frame() -> None:
     assert line.points == f"0.0,{HEIGHT:.1f} {middle} {WIDTH:.1f},0.0"
     assert drawn.ticks == [(0, "a"), (WIDTH, "b")]
     assert drawn.words == "Messages a minute: in all out 150. At most 10 a minute."
+
+
+def test_traffic_is_counted_by_the_clock_of_the_database() -> None:
+    """A worker whose clock is ahead would remove what was counted, as too old."""
+    an_hour_ago = timezone.now().replace(second=0, microsecond=0) - timedelta(hours=1)
+    Traffic.objects.create(minute=an_hour_ago, sent=1)
+    with time_machine.travel(timezone.now() + timedelta(days=30)):
+        tasks.count_traffic()
+    assert Traffic.objects.filter(minute=an_hour_ago).exists()
 
 
 def test_no_worker_and_no_beat_are_told_before_all_else(onlooker: Client) -> None:

@@ -14,7 +14,7 @@ from msh.flows.advance import Actor
 from msh.models import InboundLink, InboundMessage, OutboundLink
 from tests.flows.world import World, make_world
 
-from .conftest import REFUSED, suspended_world, waiting_world
+from .conftest import client_of, late_world, suspended_world, waiting_world
 
 pytestmark = pytest.mark.django_db
 
@@ -81,15 +81,13 @@ def test_a_suspension_by_an_operator_shows_the_reason(viewer: Client) -> None:
 
 @pytest.mark.requirement("000-030")
 def test_a_late_acknowledgement_says_that_it_is_safe_to_resume(viewer: Client) -> None:
-    world = make_world()
-    world.submit()
-    (job,) = world.look()
-    world.hand_over(job)
-    world.end(job, REFUSED)
+    world, _ = late_world()
     world.settle()  # the Ack of what the peer had stored after all
 
     assert world.link.state == "suspended"
-    for page in (viewer.get(LIST).content.decode(), page_of(viewer, world)):
+    sees = ("view_outboundlink", "view_outboundmessage", "view_incident")
+    dashboard = client_of("dora", *sees).get(reverse("admin:index")).content.decode()
+    for page in (viewer.get(LIST).content.decode(), page_of(viewer, world), dashboard):
         assert "Late acknowledgement received: safe to resume." in page
 
 

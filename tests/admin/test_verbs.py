@@ -1,12 +1,14 @@
 """The operator's verbs as dialogs: who may, what they do, and what does nothing."""
 
 import hashlib
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.messages import get_messages
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from msh.flows import operate
 from msh.flows.advance import Actor
@@ -14,7 +16,7 @@ from msh.models import Attempt, History, Incident, OutboundLink, OutboundMessage
 from tests.flows.world import World
 
 from . import conftest
-from .conftest import VERBS, client_of, suspended_world, waiting_world
+from .conftest import VERBS, client_of, late_world, suspended_world, waiting_world
 
 pytestmark = pytest.mark.django_db
 
@@ -46,7 +48,7 @@ def test_resume_sends_the_same_bytes_again_with_a_fresh_retry_counter(operator: 
     response = submit(operator, "resume", world.link)
 
     assert response.status_code == 302
-    assert "resumed. The link is waiting now." in said(response)
+    assert "resumed. The link is waiting now: message 1 goes again" in said(response)
     assert (world.link.state, world.link.retries_spent) == ("waiting", 0)
     (again,) = world.look()
     assert hashlib.sha256(again.body).digest() == bytes(first.body_sha256 or b"")
@@ -71,7 +73,7 @@ def test_suspend_keeps_the_message_in_flight(operator: Client) -> None:
 
     response = submit(operator, "suspend", world.link, "their data centre moves")
 
-    assert "The link is suspended now." in said(response)
+    assert "The link is suspended now: nothing more is sent." in said(response)
     assert (world.link.suspended_for, world.link.suspended_detail) == (
         "operator",
         "ann: their data centre moves",
@@ -294,3 +296,56 @@ def test_resuming_after_a_late_acknowledgement_sends_the_queue(operator: Client)
 
     assert "no message can be doubled" in page
     assert world.link.in_flight == second
+
+
+@pytest.mark.requirement("000-030", "000-033")
+def test_a_late_acknowledgement_while_the_operator_types_is_told_and_one_click_goes_on(
+    operator: Client,
+) -> None:
+    world, first = late_world(queued=2)
+    opened = operator.get(address("resume", world.link)).context["form"]
+    typed = {"about": opened["about"].value(), "reason": "their gateway is mended"}
+    world.settle()  # carries the Acknowledgement, and nothing to a suspended partner
+    assert (world.link.state, world.link.late_ack) == ("suspended", True)
+
+    told = operator.post(address("resume", world.link), typed)
+
+    assert world.link.state == "suspended"
+    page = told.content.decode()
+    assert "Nothing was done: the link has changed meanwhile." in page
+    assert "What was in flight was acknowledged late and is complete." in page
+    again = told.context["form"]
+    assert again["reason"].value() == "their gateway is mended"
+    shown = {field.name: field.value() for field in again}
+    done = operator.post(address("resume", world.link), shown)
+    assert done.status_code == 302
+    assert "was acknowledged late and is complete" in said(done)
+    assert "message 2, the next of the queue, goes now" in said(done)
+    assert OutboundMessage.objects.get(pk=first.pk).state == "acknowledged"
+    assert world.settle() == 4  # two messages and their Acknowledgements; no copy of the first
+    assert world.link.state == "idle"
+    act = History.objects.get(event="OperatorResumed")
+    assert act.detail == "their gateway is mended"
+
+
+@pytest.mark.parametrize("verb", ["reset_retries", "send_now"])
+def test_retries_that_are_spent_while_the_operator_types_lead_to_resume(
+    operator: Client, verb: str
+) -> None:
+    world = waiting_world(retries_spent=1)
+    opened = operator.get(address(verb, world.link)).context["form"]
+    OutboundLink.objects.filter(pk=world.link.pk).update(retries_spent=3)
+    Attempt.objects.update(ended_at=timezone.now())
+    OutboundLink.objects.filter(pk=world.link.pk).update(due=timezone.now() - timedelta(seconds=1))
+    assert world.look() == []
+    assert world.link.state == "suspended"
+
+    typed = {"about": opened["about"].value(), "reason": "they are back & well"}
+    told = operator.post(address(verb, world.link), typed)
+
+    page = told.content.decode()
+    assert "Nothing was done: the link has changed meanwhile." in page
+    assert "is suspended" in page
+    assert f"{address('resume', world.link)}?reason=they%20are%20back%20%26%20well" in page
+    form = operator.get(address("resume", world.link), {"reason": typed["reason"]}).context["form"]
+    assert form["reason"].value() == typed["reason"]

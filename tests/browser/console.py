@@ -14,7 +14,7 @@ from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_K
 from django.contrib.auth.models import Group, User
 from django.contrib.sessions.backends.db import SessionStore
 from django.urls import reverse
-from playwright.sync_api import Browser, Page, Request, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
 
 from tests.exchange.machine import Machine
 
@@ -84,6 +84,7 @@ class Console:
         )
         page = context.new_page()
         page.on("pageerror", lambda error: self.problems.append(str(error)))
+        page.on("console", self._note_if_forbidden)
         page.goto(self.msh.console + where)
         return page
 
@@ -103,6 +104,11 @@ class Console:
     def close(self) -> None:
         for context in self._contexts:
             context.close()
+
+    def _note_if_forbidden(self, message: ConsoleMessage) -> None:
+        """What our own Content-Security-Policy keeps our own pages from."""
+        if "Content Security Policy" in message.text:
+            self.problems.append(message.text)
 
     def _note_if_outside(self, request: Request) -> None:
         if urlsplit(request.url).netloc != urlsplit(self.msh.console).netloc:

@@ -1,5 +1,6 @@
 """One GET: where it goes, and what is not taken for an answer."""
 
+import gzip
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -14,6 +15,7 @@ ANSWERS = {
     "/refused": (403, {"X-MSH-Error": "not from there"}, b""),
     "/large": (200, {}, b"x" * (ANSWER_LIMIT + 1)),
     "/full": (200, {}, b"x" * ANSWER_LIMIT),
+    "/packed": (200, {"Content-Encoding": "gzip"}, gzip.compress(b"x" * 50)),
 }
 
 
@@ -67,7 +69,7 @@ def test_mail_cannot_be_asked() -> None:
 
 @pytest.mark.parametrize("path", ["/good", "/full"])
 def test_the_body_is_the_answer(server: str, path: str) -> None:
-    assert ask(f"{server}{path}", "", 10) == ANSWERS[path][2]
+    assert ask([f"{server}{path}"], "", 10) == [ANSWERS[path][2]]
 
 
 @pytest.mark.parametrize(
@@ -76,9 +78,10 @@ def test_the_body_is_the_answer(server: str, path: str) -> None:
         ("/moved", "302"),
         ("/refused", "403 not from there"),
         ("/large", "more than 65536 bytes"),
+        ("/packed", "Content-Encoding gzip"),
         ("/silent", "no answer within 0.2 s"),
     ],
 )
 def test_anything_else_is_none(server: str, path: str, why: str) -> None:
     with pytest.raises(EnquiryFailed, match=why):
-        ask(f"{server}{path}", "", 0.2 if path == "/silent" else 10)
+        ask([f"{server}{path}"], "", 0.2 if path == "/silent" else 10)

@@ -225,6 +225,19 @@ def test_a_host_without_starttls_or_of_another_name_gets_nothing(
         assert not {"AUTH", "MAIL"} & set(verbs)
 
 
+def test_a_partner_s_password_is_not_shown_in_clear(
+    send: Send, settings: Settings, mailbox: Mailbox
+) -> None:
+    settings.EMAIL_HOST = "0.0.0.0"  # reaches the mailbox, and is no loopback address
+
+    result = send(authorization="Basic YTpzZWNyZXQ=")
+
+    assert result.outcome is AttemptOutcome.FAILED
+    assert "smtp+tls://" in result.detail
+    assert not {"AUTH", "MAIL"} & set(mailbox.transactions[0].verbs)
+    assert send().outcome is AttemptOutcome.CARRIED
+
+
 @pytest.mark.requirement("000-063")
 def test_the_registry_has_a_place_for_each_scheme() -> None:
     assert sorted(TRANSPORTS) == ["http", "https", "mailto"]

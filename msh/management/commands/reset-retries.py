@@ -1,8 +1,7 @@
 from msh.flows import operate
-from msh.management.cli import VerbCommand
+from msh.management.verbs import VerbCommand
 
 
 class Command(VerbCommand):
     help = "Set the retry counter of the message in flight to zero; its deadline stays."
     verb = staticmethod(operate.reset_retries)
-    done = "retry counter is zero"

@@ -1,8 +1,7 @@
 from msh.flows import resynchronise
-from msh.management.cli import VerbCommand
+from msh.management.verbs import VerbCommand
 
 
 class Command(VerbCommand):
     help = "Start the numbers to a partner again at 1. Only when nothing is in flight or in doubt."
     verb = staticmethod(resynchronise.reset_sequence)
-    done = "the next message gets number 1"

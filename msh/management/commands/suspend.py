@@ -1,5 +1,5 @@
 from msh.flows import operate
-from msh.management.cli import VerbCommand
+from msh.management.verbs import VerbCommand
 
 
 class Command(VerbCommand):

@@ -1,0 +1,9 @@
+"""The settings of commands that only look at an MSH, or act on it by one of its flows.
+
+Without the apps of the console, the API and beat: their imports take longer than the commands,
+which scripts call by the hundred.
+"""
+
+from msh.settings import *  # noqa: F403
+
+INSTALLED_APPS = ["msh", "partners", "django.contrib.auth", "django.contrib.contenttypes"]

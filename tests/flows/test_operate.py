@@ -1,0 +1,75 @@
+"""Operators' verbs say what they have done, and what can be done where they make no sense."""
+
+import json
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from msh.flows import operate
+from msh.flows.advance import Actor
+from msh.models import OutboundLink
+from tests.admin.conftest import late_world, suspended_world, waiting_world
+
+pytestmark = pytest.mark.django_db
+
+ANN = Actor("ann", "they are back")
+
+
+def test_resume_sends_what_is_in_flight_again() -> None:
+    done = operate.resume(suspended_world().there, ANN)
+    assert (done.state, done.text) == (
+        "waiting",
+        "message 1 goes again, the same bytes, then the queue",
+    )
+
+
+@pytest.mark.requirement("000-030", "000-033")
+@pytest.mark.parametrize(
+    ("queued", "state", "then"),
+    [
+        (2, "waiting", "message 2, the next of the queue, goes now"),
+        (0, "idle", "nothing waits behind it"),
+    ],
+)
+def test_resume_after_a_late_acknowledgement_goes_on_with_the_queue(
+    queued: int, state: str, then: str
+) -> None:
+    world, first = late_world(queued)
+    world.settle()
+    done = operate.resume(world.there, ANN)
+    assert done.text == f"what was in flight was acknowledged late and is complete; {then}"
+    assert done.state == state
+    assert [job for job in world.look() if first.message_id.encode() in job.body] == []
+
+
+def test_command_and_list_say_that_it_was_acknowledged_late(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    world, _ = late_world()
+    world.settle()
+    call_command("links", "--json")
+    outward = next(
+        row for row in json.loads(capsys.readouterr().out) if row["partner"] == world.there.name
+    )
+    assert (outward["state"], outward["late_ack"], outward["queued"]) == ("suspended", True, 1)
+    call_command("resume", world.there.name, "--reason", "they are back")
+    assert capsys.readouterr().out == (
+        f"{world.there.name}: resumed: what was in flight was acknowledged late and is complete;"
+        " message 2, the next of the queue, goes now. Its link is waiting.\n"
+    )
+
+
+def test_verb_that_makes_no_sense_names_the_one_that_does() -> None:
+    waiting, suspended = waiting_world(retries_spent=1), suspended_world()
+    with pytest.raises(operate.NotPossible, match=r"waiting.*Reset its retries, or send it now"):
+        operate.resume(waiting.there, ANN)
+    for verb in (operate.send_now, operate.reset_retries):
+        with pytest.raises(operate.NotPossible, match=r"suspended.*Resume it"):
+            verb(suspended.there, ANN)
+    late, _ = late_world()
+    late.settle()
+    with pytest.raises(operate.NotPossible, match=r"acknowledged late.*Resume it"):
+        operate.send_now(late.there, ANN)
+    with pytest.raises(CommandError, match="Resume it"):
+        call_command("send-now", late.there.name, "--reason", "hurry")
+    assert OutboundLink.objects.get(partner=late.there).state == "suspended"

@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+FIRST_WAIT = 0.1  # seconds from an end to the new start; doubled while it keeps ending at once
+LONGEST_WAIT = 10.0
+SETTLED = 5.0  # seconds after which a process counts as started
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)  # loaded here: between fork and exec nothing may be imported
 
@@ -24,6 +27,26 @@ class User:
 
     uid: int
     gid: int
+
+
+@dataclass(slots=True)
+class Restarts:
+    """When a process is started again. Times in seconds of `time.monotonic`."""
+
+    wait: float = FIRST_WAIT
+    start_at: float = 0.0
+    _started_at: float = 0.0
+
+    def is_due(self, now: float) -> bool:
+        return self.start_at <= now
+
+    def note_start(self, now: float) -> None:
+        self._started_at = now
+
+    def note_end(self, now: float) -> None:
+        settled = now - self._started_at > SETTLED
+        self.wait = FIRST_WAIT if settled else min(2 * self.wait, LONGEST_WAIT)
+        self.start_at = now + self.wait
 
 
 def die_with_parent(parent: int, death_signal: signal.Signals = signal.SIGKILL) -> None:

@@ -60,11 +60,11 @@ def run(
         first_time = not (folder / "admin.password").exists()
         password = _password(folder)
         kept = _settings(folder, port) | {"MSH_DISK_PATH": str(folder)}
-        env = kept | os.environ | servers.settings | {"MSH_SUPERVISED": "1"}
+        env = kept | os.environ | servers.settings
         datafolder.write(folder, datafolder.SERVERS, servers.settings)
         _prepare(folder, env | {"DJANGO_SUPERUSER_PASSWORD": password})
         with Supervisor(_children(folder, port, smtp_port), cwd=_PROJECT, env=env) as supervisor:
-            _await_ready(supervisor, folder, port)
+            _await_ready(supervisor, servers, folder, port)
             on_ready(
                 Running(
                     console=f"http://127.0.0.1:{port}/admin/",
@@ -73,24 +73,22 @@ def run(
                     password_file=str(folder / "admin.password"),
                 )
             )
-            _watch(supervisor, servers, folder)
+            _watch(supervisor, servers)
 
 
-def _watch(supervisor: Supervisor, servers: EmbeddedServers, folder: Path) -> NoReturn:
-    while not servers.ended:
+def _watch(supervisor: Supervisor, servers: EmbeddedServers) -> NoReturn:
+    while True:
+        servers.watch()
         supervisor.watch()
         time.sleep(0.1)
-    raise StandaloneError(f"{servers.ended} has ended; {folder}/log/{servers.ended}.log says why")
 
 
 def _children(folder: Path, port: int, smtp_port: int | None) -> list[Child]:
     celery = [sys.executable, "-m", "celery", "-A", "msh"]
     commands = {
         "web": [
-            *(sys.executable, "-m", "granian", "--interface", "wsgi", "msh.wsgi:application"),
-            *("--host", "127.0.0.1", "--port", str(port), "--http", "1"),
-            *("--workers", str(WEB_WORKERS), "--blocking-threads", str(WEB_THREADS)),
-            *("--respawn-failed-workers", "--no-ws", "--log-level", "warning"),
+            *(sys.executable, "-m", "msh.web", "--host", "127.0.0.1", "--port", str(port)),
+            *("--workers", str(WEB_WORKERS), "--threads", str(WEB_THREADS)),
         ],
         "worker": [
             *(*celery, "worker", "--pool", "threads", "--concurrency", str(WORKER_THREADS)),
@@ -101,10 +99,18 @@ def _children(folder: Path, port: int, smtp_port: int | None) -> list[Child]:
     }
     if smtp_port:
         commands["smtpd"] = [sys.executable, "manage.py", "smtpd", "--port", str(smtp_port)]
-    return [
-        Child(name, command, folder / "run" / f"{name}.pid", folder / "log" / f"{name}.log")
+    children = {
+        name: Child(name, command, folder / "run" / f"{name}.pid", folder / "log" / f"{name}.log")
         for name, command in commands.items()
-    ]
+    }
+    for name in ("worker", "beat"):
+        # What is sent while nothing takes its Acknowledgement goes again only after a Timeout.
+        children[name].may_start = lambda: _takes_acks(port, smtp_port)
+    return list(children.values())
+
+
+def _takes_acks(port: int, smtp_port: int | None) -> bool:
+    return _is_ready(port) and (smtp_port is None or _is_open(smtp_port))
 
 
 def _settings(folder: Path, port: int) -> dict[str, str]:
@@ -144,17 +150,19 @@ def _prepare(folder: Path, env: Mapping[str, str]) -> None:
         stop(process)
 
 
-def _await_ready(supervisor: Supervisor, folder: Path, port: int) -> None:
+def _await_ready(supervisor: Supervisor, servers: EmbeddedServers, folder: Path, port: int) -> None:
     end = time.monotonic() + READY_SECONDS
     while not _is_ready(port):
         if time.monotonic() > end:
             raise StandaloneError(f"not ready in {READY_SECONDS} s; {folder}/log/web.log says why")
+        servers.watch()
         supervisor.watch()
         time.sleep(0.05)
+    supervisor.watch()  # the processes that waited for it
 
 
 def _is_ready(port: int) -> bool:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=1)
     try:
         connection.request("GET", "/health/ready")
         return connection.getresponse().status == http.HTTPStatus.OK
@@ -162,6 +170,12 @@ def _is_ready(port: int) -> bool:
         return False
     finally:
         connection.close()
+
+
+def _is_open(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
 
 
 def _require_free(port: int, option: str) -> None:
@@ -186,6 +200,8 @@ def _require_free(port: int, option: str) -> None:
 def _process_file(folder: Path) -> Iterator[None]:
     file = folder / "run" / "up.pid"
     file.parent.mkdir(exist_ok=True)
+    for left in file.parent.glob("*.pid"):  # by a predecessor that was killed
+        left.unlink()
     file.write_text(f"{os.getpid()}\n")
     try:
         yield

@@ -3,34 +3,39 @@
 import logging
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from msh.processes import spawn, stop
+from msh.processes import Restarts, spawn, stop
 
 logger = logging.getLogger(__name__)
 
-FIRST_WAIT = 0.1  # seconds from an end to the new start; doubled while it keeps ending at once
-LONGEST_WAIT = 10.0
-SETTLED = 5.0  # seconds after which a process counts as started
 STOP_SECONDS = 10.0
+LONGEST_HOLD = 60.0  # seconds that `may_start` can delay a start
+
+
+def _always() -> bool:
+    return True
 
 
 @dataclass(slots=True)
 class Child:
-    """One process to keep running. `pid_file` and `log` are files; `name` is for people."""
+    """One process to keep running. `pid_file` and `log` are files; `name` is for people.
+
+    `may_start` is asked before each start. Where it says no for LONGEST_HOLD, the process is
+    started all the same.
+    """
 
     name: str
     command: Sequence[str]
     pid_file: Path
     log: Path
+    may_start: Callable[[], bool] = _always
     process: subprocess.Popen[bytes] | None = None
-    started_at: float = 0.0
-    start_at: float = 0.0
-    wait: float = FIRST_WAIT
+    restarts: Restarts = field(default_factory=Restarts)
 
 
 class Supervisor:
@@ -45,16 +50,21 @@ class Supervisor:
         self._env = env
 
     def watch(self) -> None:
-        """Start what has to be started. Never waits."""
+        """Start what has to be started. Waits for nothing but the answers of `may_start`."""
         now = time.monotonic()
         for child in self._children:
             status = child.process.poll() if child.process else None
             if status is not None:
-                self._note_end(child, status, now)
-            if child.process is None and child.start_at <= now:
+                logger.warning("%s has ended (%d), starting it again", child.name, status)
+                child.restarts.note_end(now)
+                child.process = None
+            if child.process is None and child.restarts.is_due(now) and _is_let(child, now):
                 self._start(child, now)
 
     def __enter__(self) -> Self:
+        now = time.monotonic()
+        for child in self._children:
+            child.restarts.start_at = now
         self.watch()
         return self
 
@@ -74,14 +84,17 @@ class Supervisor:
 
     def _start(self, child: Child, now: float) -> None:
         child.process = spawn(child.command, log=child.log, cwd=self._cwd, env=self._env)
-        child.started_at = now
+        child.restarts.note_start(now)
         new = child.pid_file.with_suffix(".new")  # a reader finds the old number or the new one
         new.write_text(f"{child.process.pid}\n")
         new.replace(child.pid_file)
 
-    def _note_end(self, child: Child, status: int, now: float) -> None:
-        settled = now - child.started_at > SETTLED
-        child.wait = FIRST_WAIT if settled else min(2 * child.wait, LONGEST_WAIT)
-        child.start_at = now + child.wait
-        logger.warning("%s has ended (%d), starting it again", child.name, status)
-        child.process = None
+
+def _is_let(child: Child, now: float) -> bool:
+    if child.may_start():
+        return True
+    held = now - child.restarts.start_at
+    if held < LONGEST_HOLD:
+        return False
+    logger.warning("%s has waited %.0f s for what it comes after, starting it", child.name, held)
+    return True

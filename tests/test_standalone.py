@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import redis
 
 from msh import datafolder
 
-from .waiting import descendants, is_running, wait_until
+from .waiting import children, descendants, is_running, wait_until
 
 ROOT = Path(__file__).resolve().parents[1]
 OURS = ("DATABASE_URL", "REDIS_URL", "SECRET_KEY")
@@ -79,8 +80,8 @@ def manage(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 @contextmanager
-def up(folder: Path) -> Iterator[tuple[Up, dict[str, object]]]:
-    """A running MSH, and what it said when it was ready."""
+def starting(folder: Path) -> Iterator[Up]:
+    """An MSH that has just been started."""
     port = free_port()
     process = subprocess.Popen(
         [sys.executable, "manage.py", "up", "--data", folder, "--port", str(port), "--json"],
@@ -91,12 +92,30 @@ def up(folder: Path) -> Iterator[tuple[Up, dict[str, object]]]:
     )
     with process:
         try:
-            assert process.stdout
-            line = process.stdout.readline()
-            assert line, "it ended before it was ready"
-            yield Up(process, folder, port), json.loads(line)
+            yield Up(process, folder, port)
         finally:
             process.terminate()
+
+
+@contextmanager
+def up(folder: Path) -> Iterator[tuple[Up, dict[str, object]]]:
+    """A running MSH, and what it said when it was ready."""
+    with starting(folder) as msh:
+        assert msh.process.stdout
+        line = msh.process.stdout.readline()
+        assert line, "it ended before it was ready"
+        yield msh, json.loads(line)
+
+
+def servers(msh: Up) -> list[int]:
+    """Process ids of its PostgreSQL and its Valkey, as far as they run."""
+    commands = {pid: Path(f"/proc/{pid}/cmdline") for pid in children(msh.process.pid)}
+    return [
+        pid
+        for name in ("/postgres", "/valkey-server")
+        for pid, command in commands.items()
+        if name in command.read_text().split("\0")[0]
+    ]
 
 
 def test_up_runs_all_restarts_what_is_killed_and_leaves_nothing(folder: Path) -> None:
@@ -118,12 +137,45 @@ def test_up_runs_all_restarts_what_is_killed_and_leaves_nothing(folder: Path) ->
             wait_until(lambda below=below: not any(map(is_running, below)))  # type: ignore[misc]
         wait_until(lambda: msh.report().get("ready"), what="web answers again")
 
+        assert_servers_start_again(msh)
         family = descendants(msh.process.pid)
         msh.process.send_signal(signal.SIGTERM)
         assert msh.process.wait(30) == 0
         assert not any(map(is_running, family))
         assert not list((folder / "run").iterdir())
         assert not (folder / datafolder.SERVERS).exists()
+
+
+def assert_servers_start_again(msh: Up) -> None:
+    """Each on its port, while the other processes go on: they connect again."""
+    await_work(msh)
+    others = {name: msh.pid(name) for name in ("web", "worker", "beat")}
+    for killed in servers(msh):
+        os.kill(killed, signal.SIGKILL)
+        wait_until(lambda killed=killed: not is_running(killed))  # type: ignore[misc]
+        await_work(msh)
+    assert {name: msh.pid(name) for name in others} == others
+    assert all(map(is_running, others.values()))
+
+
+def await_work(msh: Up) -> None:
+    """Return when web, database, broker, beat and worker have all worked since the call."""
+    url = datafolder.read(msh.folder, datafolder.SERVERS)["REDIS_URL"]
+
+    def forgotten() -> bool:
+        with redis.Redis.from_url(url, retry=None) as client, suppress(redis.RedisError):
+            client.delete("msh:beaten", "msh:swept")
+            return True
+        return False
+
+    def worked() -> bool:
+        with redis.Redis.from_url(url, retry=None) as client, suppress(redis.RedisError):
+            return bool(client.exists("msh:beaten", "msh:swept") == 2)
+        return False
+
+    wait_until(forgotten, what="Valkey answers where it was")
+    wait_until(worked, what="beat and worker work")
+    wait_until(lambda: msh.report().get("ready"), what="web and database work")
 
 
 @pytest.fixture(scope="module")
@@ -150,8 +202,15 @@ def test_up_again_has_the_same_identity_keys_and_password(used: Path) -> None:
         assert "is in use by a running MSH" in second.stderr
 
 
-def test_killed_up_leaves_nothing_running(folder: Path) -> None:
-    with up(folder) as (msh, _):
+def test_worker_and_beat_start_when_web_takes_acks_and_killed_up_leaves_nothing(
+    folder: Path,
+) -> None:
+    with starting(folder) as msh:
+        started = [folder / "run" / f"{name}.pid" for name in ("worker", "beat")]
+        wait_until(lambda: any(file.exists() for file in started), seconds=150)
+        assert msh.report().get("ready") is True
+        wait_until(lambda: all(file.exists() for file in started))
+
         family = descendants(msh.process.pid)
         msh.process.kill()
         msh.process.wait()

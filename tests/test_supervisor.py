@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from msh import supervisor
+from msh import processes, supervisor
 from msh.supervisor import Child, Supervisor
 
 from .waiting import is_running, wait_until
@@ -46,16 +46,16 @@ def test_what_ends_is_started_again_and_ended_with_the_supervisor(tmp_path: Path
 
 def test_what_ends_at_once_is_started_ever_more_seldom(tmp_path: Path) -> None:
     broken = child(tmp_path, "raise SystemExit(1)")
-    waits = {broken.wait}
+    waits = {broken.restarts.wait}
     with Supervisor([broken], cwd=tmp_path, env=os.environ) as keeper:
 
         def slowed_twice() -> bool:
             keeper.watch()
-            waits.add(broken.wait)
+            waits.add(broken.restarts.wait)
             return len(waits) == 3
 
         wait_until(slowed_twice)
-    assert sorted(waits) == [supervisor.FIRST_WAIT * factor for factor in (1, 2, 4)]
+    assert sorted(waits) == [processes.FIRST_WAIT * factor for factor in (1, 2, 4)]
 
 
 def test_what_ignores_the_request_to_end_is_killed(
@@ -67,3 +67,31 @@ def test_what_ignores_the_request_to_end_is_killed(
         wait_until(lambda: has_started(stubborn))
         pid = pid_of(stubborn)
     assert not is_running(pid)
+
+
+def test_what_has_to_wait_for_another_is_started_when_it_may_be(tmp_path: Path) -> None:
+    held = child(tmp_path, SLEEPS)
+    allowed = False
+    held.may_start = lambda: allowed
+    with Supervisor([held], cwd=tmp_path, env=os.environ) as keeper:
+        keeper.watch()
+        assert held.process is None
+        allowed = True
+        keeper.watch()
+        assert is_running(pid_of(held))
+
+
+def test_what_waits_in_vain_is_started_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "LONGEST_HOLD", 0.2)
+    held = child(tmp_path, SLEEPS)
+    held.may_start = lambda: False
+    with Supervisor([held], cwd=tmp_path, env=os.environ) as keeper:
+        assert held.process is None
+
+        def started() -> bool:
+            keeper.watch()
+            return held.process is not None
+
+        wait_until(started)

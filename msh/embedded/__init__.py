@@ -54,10 +54,10 @@ class EmbeddedServers:
         self._postgresql.stop()
         self._lock.release()
 
-    @property
-    def ended(self) -> str:
-        """The name of a server that we started and that has ended, or nothing."""
-        return next((s.name for s in (self._postgresql, self._valkey) if s.has_ended), "")
+    def watch(self) -> None:
+        """Start what we started and what has ended again, at the same address. Never waits."""
+        for server in (self._postgresql, self._valkey):
+            server.watch()
 
     def __enter__(self) -> Self:
         self.start()

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from msh.processes import User, spawn
@@ -24,6 +25,7 @@ class PostgreSQL(Server):
     def __init__(self, folder: Path, *, fsync: bool = True) -> None:
         super().__init__(folder)
         self._data = folder / "postgresql"
+        self._lock_file = self._data / "postmaster.pid"
         self._password_file = folder / "postgresql.password"
         self._binaries = _Binaries(folder / "postgresql.binaries")
         self._fsync = fsync
@@ -43,6 +45,7 @@ class PostgreSQL(Server):
         self._binaries.remove_copy()
 
     def begin(self, port: int) -> subprocess.Popen[bytes]:
+        self._disown_lock_file()
         settings = {
             "listen_addresses": "127.0.0.1",
             "unix_socket_directories": "",
@@ -105,7 +108,7 @@ class PostgreSQL(Server):
     def _postmaster(self) -> tuple[int, str]:
         """Process id and state of the server as its lock file has them; 0 if there is none."""
         try:
-            lines = (self._data / "postmaster.pid").read_text().splitlines()
+            lines = self._lock_file.read_text().splitlines()
             return int(lines[0]), lines[7].strip() if len(lines) > 7 else ""
         except (FileNotFoundError, IndexError, ValueError):
             return 0, ""
@@ -122,7 +125,20 @@ class PostgreSQL(Server):
             if time.monotonic() > end:
                 raise self.failure(f"of an earlier run (process {pid}) does not end")
             time.sleep(0.05)
-        (self._data / "postmaster.pid").unlink(missing_ok=True)
+
+    def _disown_lock_file(self) -> None:
+        """Put our number into the lock file of a server that has ended.
+
+        Its own may have become another process's, and then no server would start. Ours, its
+        parent's, a server takes for nobody's. The rest stays: by it the server knows whether
+        something that a killed one has left still uses the data, and then does not start yet.
+        """
+        with suppress(FileNotFoundError):
+            _, _, rest = self._lock_file.read_text().partition("\n")
+            if rest:
+                self._lock_file.write_text(f"{os.getpid()}\n{rest}")
+            else:
+                self._lock_file.unlink()
 
 
 class _Binaries:

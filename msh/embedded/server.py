@@ -1,13 +1,16 @@
 """What both servers share: a process on a free port of 127.0.0.1, started until it answers."""
 
 import importlib.util
+import logging
 import signal
 import socket
 import subprocess
 import time
 from pathlib import Path
 
-from msh.processes import stop
+from msh.processes import Restarts, stop
+
+logger = logging.getLogger(__name__)
 
 START_SECONDS = 60.0
 _TRIES = 5  # a free port may be taken between our look and the server's
@@ -24,10 +27,9 @@ class Server:
     def __init__(self, folder: Path) -> None:
         self.log = folder / "log" / f"{self.name}.log"
         self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def has_ended(self) -> bool:
-        return self._process is not None and self._process.poll() is not None
+        self._has_ended = False  # and was not started again yet
+        self._port = 0
+        self._restarts = Restarts()
 
     @property
     def pid(self) -> int:
@@ -45,11 +47,27 @@ class Server:
     def launch(self) -> int:
         """Start the process on a free port, wait until it answers there, return the port."""
         for _ in range(_TRIES):
-            port = _free_port()
-            self._process = self.begin(port)
-            if self._comes_up(self._process, port):
-                return port
+            self._port = _free_port()
+            self._restarts.note_start(time.monotonic())
+            self._process = self.begin(self._port)
+            if self._comes_up(self._process, self._port):
+                return self._port
         raise self.failure("does not start")
+
+    def watch(self) -> None:
+        """Start it again on its port if it was launched and has ended. Never waits for it."""
+        if self._process is None:
+            return
+        now = time.monotonic()
+        status = self._process.poll()
+        if status is not None and not self._has_ended:
+            logger.warning("%s has ended (%d), starting it again", self.name, status)
+            self._has_ended = True
+            self._restarts.note_end(now)
+        if self._has_ended and self._restarts.is_due(now):
+            self._process = self.begin(self._port)
+            self._has_ended = False
+            self._restarts.note_start(now)
 
     def stop(self) -> None:
         if self._process is not None:

@@ -4,6 +4,7 @@ import json
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -73,6 +74,33 @@ def test_servers_answer_keep_what_was_committed_and_are_gone_after_stop(folder: 
 
     with EmbeddedServers(folder, given={}) as servers:
         assert stored_documents(servers.settings) == [("kept",)]
+
+
+def test_server_that_is_killed_starts_again_on_its_port_with_what_was_committed(
+    folder: Path,
+) -> None:
+    with EmbeddedServers(folder, given={}) as servers:
+        store_document(servers.settings)
+        idle = psycopg.connect(servers.settings["DATABASE_URL"])  # its backend outlives the server
+        cache = redis.Redis.from_url(servers.settings["REDIS_URL"], retry=None)
+        killed = [int(lock_file(folder)[0]), int(cache.info("server")["process_id"])]
+        for pid in killed:
+            os.kill(pid, signal.SIGKILL)
+
+        def answer_again() -> bool:
+            servers.watch()
+            with suppress(psycopg.OperationalError, redis.ConnectionError):
+                return stored_documents(servers.settings) == [("kept",)] and bool(cache.ping())
+            return False
+
+        wait_until(answer_again)
+        assert not any(is_running(pid) for pid in killed)
+        idle.close()
+
+
+def lock_file(folder: Path) -> list[str]:
+    """What PostgreSQL has written there of itself: its process id first."""
+    return (folder / "postgresql/postmaster.pid").read_text().splitlines()
 
 
 def runs_in_or_for(pid: int, folder: Path) -> bool:

@@ -125,14 +125,16 @@ class Pair:
         )
         return self.attempts(message)
 
-    def wait_for_copies(self, message: OutboundMessage, count: int) -> list[Received]:
+    def wait_for_copies(
+        self, message: OutboundMessage, count: int, seconds: float = WAITS
+    ) -> list[Received]:
         """The copies that came to the peer, once there are `count`."""
 
         def enough(recording: Any) -> list[Received]:
             copies: list[Received] = recording.copies_of(message.message_id)
             return copies if len(copies) >= count else []
 
-        return self.peer.received.wait_for(enough, WAITS, f"{count} copies of {message}")
+        return self.peer.received.wait_for(enough, seconds, f"{count} copies of {message}")
 
     def close(self) -> None:
         """Leave nothing that the MSH would go on with."""

@@ -1,4 +1,4 @@
-"""The Receiver's table through a socket: what is refused, and how (000 §5.2, tables.md 1)."""
+"""The Receiver's table through a socket: what is refused, and how (000 §5.2)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Error Messages that come back for what we sent (000 §2.1.4.2, §4.2, tables.md 2)."""
+"""Error Messages that come back for what we sent (000 §2.1.4.2, §4.2, docs/spec/tables.md)."""
 
 import pytest
 

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from django.db import connections
+from django.db.models import Sum
 
 from msh.models import History, InboundLink, OutboundMessage
 from tests.exchange.pair import WAITS, PairFactory
@@ -88,12 +89,10 @@ def test_only_the_appropriate_ack_completes(pair: PairFactory) -> None:
     assert partner.state_of(message) == "in_flight"
     assert len(partner.peer.received) == 1
     logged = History.objects.filter(partner=partner.partner, event__startswith="Ack")
-    assert list(logged.values_list("message_id", flat=True)) == [
-        "a-foreign-id",
-        ref.upper(),
-        ref,
-        ref,
-    ]
+    # Equal rows of one minute are one row that counts. Without a MessageId: the Ack whose
+    # RoutingHeader names another pair.
+    counted = logged.values_list("message_id").annotate(times=Sum("times"))
+    assert dict(counted.order_by()) == {"": 1, "a-foreign-id": 1, ref.upper(): 1, ref: 2}
     assert History.objects.filter(partner=stranger.partner, message_id=ref).count() == 1
 
     assert answer(ref) == 204

@@ -1,5 +1,6 @@
 """Start-up checks: a wrong setting is one sentence now, not a surprise at the first message."""
 
+import logging
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,12 +10,18 @@ from urllib.parse import urlsplit
 from cryptography.fernet import Fernet
 from django.apps import AppConfig
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, Tags, register
+from django.core.checks import ERROR, CheckMessage, Error, Tags, register
 from django.core.checks import Warning as Caution
-from django.core.exceptions import ValidationError
+from django.core.exceptions import ImproperlyConfigured, ValidationError
 from django.db import DatabaseError, connection
+from psycopg import ProgrammingError
+from psycopg.conninfo import make_conninfo
 
+from msh.connections import OF_DJANGO, SESSION_LIMITS
 from msh.models import Consumer, Delivery
+from partners.models.partner import networks_of
+
+logger = logging.getLogger(__name__)
 
 _RATE = re.compile(r"[1-9][0-9]*/(second|minute|hour|day)")
 
@@ -25,7 +32,15 @@ def check_settings(
     **kwargs: Any,
 ) -> list[CheckMessage]:
     uris = (*_uri("MSH_URI"), *_uri("MSH_ERROR_URI"))
-    return [*_database(), *uris, *_fernet_keys(), *_disk_path(), *_webhook(), *_api_rate()]
+    return [
+        *_database(),
+        *uris,
+        *_fernet_keys(),
+        *_disk_path(),
+        *_webhook(),
+        *_api_rate(),
+        *_proxies(),
+    ]
 
 
 def _webhook() -> Iterator[CheckMessage]:
@@ -51,6 +66,17 @@ def _api_rate() -> Iterator[CheckMessage]:
         )
 
 
+def _proxies() -> Iterator[CheckMessage]:
+    try:
+        networks_of(settings.MSH_TRUSTED_PROXIES)
+    except ValueError as problem:
+        yield Error(
+            f"MSH_TRUSTED_PROXIES: {problem}.",
+            hint="Write networks such as 192.0.2.1 or 10.0.0.0/8, comma between.",
+            id="msh.E013",
+        )
+
+
 def _disk_path() -> Iterator[CheckMessage]:
     if settings.MSH_DISK_PATH and not Path(settings.MSH_DISK_PATH).exists():
         yield Error(
@@ -58,6 +84,31 @@ def _disk_path() -> Iterator[CheckMessage]:
             hint="Name a folder on the disk that must not fill up, or leave it empty.",
             id="msh.E005",
         )
+
+
+NOT_PREPARED = "The document history is missing: nothing could be delivered once and only once."
+
+
+def require() -> None:
+    """Raise ImproperlyConfigured, with a line for each error, if the MSH cannot work as it is set.
+    Warnings are logged.
+
+    Called by each process before it starts: Django asks the store only where it is told to, and
+    nobody looks at what Celery's own checks say.
+    """
+    found = [*check_settings(None), *check_store(None, databases=["default"])]
+    for message in found:
+        if message.level < ERROR:
+            logger.warning("%s", message)
+    if errors := [str(message) for message in found if message.level >= ERROR]:
+        raise ImproperlyConfigured("\n".join(errors))
+
+
+def is_prepared() -> bool:
+    """Whether the store has its tables. Raises DatabaseError if it cannot be reached."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [Delivery._meta.db_table])  # noqa: SLF001  public
+        return bool(cursor.fetchone()[0])
 
 
 @register(Tags.database)
@@ -69,22 +120,27 @@ def check_store(
 
 
 def _store() -> Iterator[CheckMessage]:
+    from msh.flows.prune import kept_longer  # noqa: PLC0415  needs apps that commands leave out
+
     try:
-        tables = connection.introspection.table_names()
+        prepared = is_prepared()
     except DatabaseError as problem:
         yield Error(
             f"The database cannot be reached: {str(problem).strip()}",
             hint="Set DATABASE_URL, or start PostgreSQL. Nothing is delivered or acknowledged.",
-            id="msh.E005",
+            id="msh.E010",
         )
         return
-    if Delivery._meta.db_table not in tables:  # noqa: SLF001  public
-        yield Error(
-            "The document history is missing: nothing could be delivered once and only once.",
-            hint="Run manage.py prepare.",
-            id="msh.E006",
-        )
+    if not prepared:
+        yield Error(NOT_PREPARED, hint="Run manage.py prepare.", id="msh.E006")
         return
+    yield from _session()
+    for why in kept_longer().values():
+        yield Caution(
+            why,
+            hint="Its MessageIds are kept for so long, and everything else as is configured.",
+            id="msh.W002",
+        )
     for consumer in Consumer.objects.filter(enabled=True):
         try:
             consumer.clean_fields()
@@ -96,12 +152,49 @@ def _store() -> Iterator[CheckMessage]:
             )
 
 
+def _session() -> Iterator[CheckMessage]:
+    """What we ask of each session may be dropped on the way, by a pooler, or changed by the URL."""
+    said = (
+        "SELECT current_setting('synchronous_commit'), current_setting('{}'), current_setting('{}')"
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(said.format(*SESSION_LIMITS))
+        commit, *limits = cursor.fetchone()
+    if commit == "off":
+        yield Error(
+            "synchronous_commit is off: what is acknowledged may be lost in a crash of PostgreSQL.",
+            hint="We set it to on: a pooler drops that, or DATABASE_URL says otherwise."
+            " See docs/connections.md.",
+            id="msh.E011",
+        )
+    if missing := [
+        name for name, limit in zip(SESSION_LIMITS, limits, strict=True) if limit == "0"
+    ]:
+        yield Caution(
+            f"Sessions have no {' and no '.join(missing)}: a process that stops holds what it has"
+            " locked, and others wait for it without end.",
+            hint="We set them: a pooler drops that, or DATABASE_URL says otherwise."
+            " See docs/connections.md.",
+            id="msh.W003",
+        )
+
+
 def _database() -> Iterator[CheckMessage]:
     if settings.DATABASES["default"]["ENGINE"] != "django.db.backends.postgresql":
         yield Error(
             "The database is not PostgreSQL.",
             hint="Set DATABASE_URL to postgres://user:password@host:port/name.",
             id="msh.E001",
+        )
+        return
+    options = settings.DATABASES["default"]["OPTIONS"]
+    try:
+        make_conninfo(**{name: options[name] for name in options.keys() - OF_DJANGO})
+    except ProgrammingError as problem:
+        yield Error(
+            f"DATABASE_URL cannot be followed: {str(problem).strip()}",
+            hint="Its query takes the connection parameters of libpq, as sslmode=verify-full.",
+            id="msh.E009",
         )
 
 

@@ -14,6 +14,8 @@ from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
+from msh.connections import redis_client
+
 _SWEPT = "msh:swept"
 _BEATEN = "msh:beaten"
 _OVERDUE = 5.0  # seconds without what happens every second
@@ -39,7 +41,7 @@ def note_sweep() -> None:
 
 
 def note_beat() -> None:
-    """Say that beat has just sent a task."""
+    """Say that beat has just found a task to be due."""
     with suppress(redis.RedisError):
         _redis().set(_BEATEN, 1, ex=_REMEMBERED)
 
@@ -61,15 +63,15 @@ def processes() -> list[Process]:
         unknown = f"unknown: Redis does not answer ({type(error).__name__})"
         return [Process(name, alive=False, words=unknown) for name in ("beat", "worker")]
     return [
-        _process("beat", beaten, "sent its last task", "nothing falls due while it is down"),
+        _process("beat", beaten, "checked its schedule", "nothing falls due while it is down"),
         _process("worker", swept, "did its last task", "nothing is sent or delivered without it"),
     ]
 
 
 def _age(sign: str) -> float | None:
     """Seconds since this sign of life, None without one in the last day."""
-    left = _redis().pttl(sign)
-    return None if left < 0 else _REMEMBERED - left / 1000
+    left = _redis().pttl(sign) / 1000
+    return None if not 0 <= left <= _REMEMBERED else _REMEMBERED - left
 
 
 def _process(name: str, ago: float | None, did: str, then: str) -> Process:
@@ -114,6 +116,4 @@ def _nudge_states() -> dict[str, str]:
 
 @cache
 def _redis() -> "redis.Redis":
-    return redis.Redis.from_url(
-        settings.CELERY_BROKER_URL, socket_timeout=0.1, socket_connect_timeout=0.1, retry=None
-    )
+    return redis_client(settings.REDIS_URL, socket_timeout=0.1, socket_connect_timeout=0.1)

@@ -5,6 +5,9 @@ from typing import Any
 import pytest
 from django.conf import settings as django_settings
 from django.core.checks import run_checks
+from django.db import connection
+
+from msh import checks
 
 
 def ids() -> list[str | None]:
@@ -20,6 +23,41 @@ def test_database_has_to_be_postgresql(monkeypatch: pytest.MonkeyPatch) -> None:
         django_settings.DATABASES["default"], "ENGINE", "django.db.backends.sqlite3"
     )
     assert ids() == ["msh.E001"]
+
+
+def test_option_of_the_database_that_libpq_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(django_settings.DATABASES["default"]["OPTIONS"], "sslmod", "verify-full")
+    (found,) = run_checks()
+    assert found.id == "msh.E009"
+    assert "sslmod" in found.msg
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("setting", "value", "expected"),
+    [
+        ("synchronous_commit", "off", ["msh.E011"]),
+        ("synchronous_commit", "remote_apply", []),
+        ("lock_timeout", "0", ["msh.W003"]),
+        ("idle_in_transaction_session_timeout", "0", ["msh.W003"]),
+        ("lock_timeout", "9s", []),
+    ],
+)
+def test_session_that_is_not_as_we_asked(setting: str, value: str, expected: list[str]) -> None:
+    """As behind a pooler that drops what clients ask for at their start."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET LOCAL {setting} = '{value}'")
+    found = run_checks(tags=["database"], databases=["default"])
+    assert [message.id for message in found] == expected
+    assert [setting in message.msg for message in found] == [True] * len(expected)
+
+
+@pytest.mark.django_db
+def test_warnings_are_logged_where_a_process_starts(caplog: pytest.LogCaptureFixture) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL lock_timeout = 0")
+    checks.require()
+    assert "Sessions have no lock_timeout" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_a_sign_of_life_grows_old_by_the_clock_of_redis() -> None:
 
 
 def test_broker_that_is_down_leaves_it_ready(settings: Any) -> None:
-    settings.CELERY_BROKER_URL = "redis://127.0.0.1:1/0"
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
     health._redis.cache_clear()
     report = {"ready": True, "database": "ok", "broker": "unreachable", "sweep": "unknown"}
     assert answer() == (http.HTTPStatus.OK, report)
@@ -71,6 +71,6 @@ def test_database_that_is_down_makes_it_unready(
 
 
 def test_live_asks_nobody(settings: Any) -> None:
-    settings.CELERY_BROKER_URL = "redis://127.0.0.1:1/0"
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
     response = Client().get("/health/live")
     assert (response.status_code, response.json()) == (http.HTTPStatus.OK, {"live": True})

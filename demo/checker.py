@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from .evidence import Carried, Delivery, Evidence, Submission
 from .sighting import ACKNOWLEDGEMENT, NORMAL
 
-STUCK_AFTER = 10.0
-"""Seconds that a due time may have passed: a sweep looks every second."""
+STUCK_AFTER = 60.0
+"""Seconds that a due time may have passed, or a queue may wait: a sweep looks every second, but
+the worker may have been killed, and a busy computer takes long to start it again."""
 
 PASSED = "pass"
 
@@ -20,7 +21,8 @@ PASSED = "pass"
 @dataclass(frozen=True, slots=True)
 class Violations:
     lost: int
-    """A submit returned, or a receiver accepted or acknowledged, and it was never delivered."""
+    """A submit returned, or a receiver accepted or acknowledged; it was never delivered, and no
+    MSH has it still to send or to deliver. While one has, it is late, which is no violation."""
     duplicated: int
     """Deliveries beyond the first of a message."""
     unexpected: int
@@ -38,7 +40,8 @@ class Violations:
     silent_suspend: int
     """Suspensions without an incident."""
     unwitnessed: int
-    """Delivered, but never seen by the proxy with its Ack: the classes above cannot judge it."""
+    """Delivered and acknowledged, but never seen by the proxy with its Ack: the classes above
+    cannot judge it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +78,28 @@ def judge(evidence: Evidence) -> Violations:
 
 
 def lost(evidence: Evidence) -> set[str]:
-    """The MessageIds that somebody was promised and no application got."""
+    """The MessageIds that somebody was promised, no application got and no MSH still has."""
+    return _missing(evidence) - _open(evidence)
+
+
+def late(evidence: Evidence) -> Counter[str]:
+    """Of what was promised and not delivered yet: how many messages are where, in which state."""
+    where: dict[str, list[str]] = defaultdict(list)
+    for one in sorted(evidence.under_way, key=lambda one: one.where):
+        where[one.message_id].append(one.where)
+    return Counter(", ".join(where[each]) for each in _missing(evidence) & where.keys())
+
+
+def _missing(evidence: Evidence) -> set[str]:
     acknowledged = {
         request.ref_to_message_id for request in evidence.carried if request.kind == ACKNOWLEDGEMENT
     }
     promised = _ids(evidence.submissions) | evidence.accepted | acknowledged
     return promised - _ids(evidence.deliveries)
+
+
+def _open(evidence: Evidence) -> set[str]:
+    return {one.message_id for one in evidence.under_way}
 
 
 def duplicated(deliveries: Iterable[Delivery]) -> int:
@@ -152,6 +171,7 @@ def stuck(evidence: Evidence) -> int:
         lane.open_messages > 0
         and lane.state != "suspended"
         and (lane.overdue is None or lane.overdue > STUCK_AFTER)
+        and lane.still > STUCK_AFTER
         for lane in evidence.lanes
     )
 
@@ -162,7 +182,8 @@ def silent_suspend(evidence: Evidence) -> int:
 
 
 def unwitnessed(evidence: Evidence) -> set[str]:
-    """Deliveries that the proxy did not see, message and Ack, on every hop of their way."""
+    """Deliveries that the proxy did not see, message and Ack, on every hop of their way. Of what
+    is still open its Ack may be still to come."""
     seen = {(r.pair, r.message_id) for r in evidence.carried if r.kind == NORMAL}
     judged = {
         (request.pair, request.ref_to_message_id)
@@ -170,7 +191,8 @@ def unwitnessed(evidence: Evidence) -> set[str]:
         if request.kind == ACKNOWLEDGEMENT and request.row_found is not None
     }
     hops = Counter(message_id for _, message_id in seen & judged)
-    return {each for each in _ids(evidence.deliveries) if hops[each] < evidence.hops}
+    delivered = _ids(evidence.deliveries) - _open(evidence)
+    return {each for each in delivered if hops[each] < evidence.hops}
 
 
 def traffic(carried: Iterable[Carried]) -> Traffic:

@@ -1,7 +1,7 @@
 """What the checker judges by, from four witnesses: producers, application, proxy, databases."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -57,6 +57,8 @@ class Lane:
     open_messages: int
     """Queued or in flight."""
     overdue: float | None
+    still: float
+    """Seconds since anything happened on it: a message submitted, an attempt, a line of history."""
     open_incident: bool
 
 
@@ -69,6 +71,15 @@ class Suspension:
 
 
 @dataclass(frozen=True, slots=True)
+class Open:
+    """A message that an MSH knows it has still to send, or to deliver."""
+
+    message_id: str
+    where: str
+    """The MSH and the state, as in "a: in_flight"."""
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     submissions: tuple[Submission, ...] = ()
     deliveries: tuple[Delivery, ...] = ()
@@ -78,6 +89,8 @@ class Evidence:
     """MessageIds that the receiving MSHs hold."""
     lanes: tuple[Lane, ...] = ()
     suspensions: tuple[Suspension, ...] = ()
+    under_way: frozenset[Open] = frozenset()
+    """What the MSHs had not finished before `deliveries` were read."""
     attempts: int = 0
     hops: int = 1
     """Between a message's submit and its delivery: one more than there are routers."""
@@ -95,8 +108,12 @@ def read_submissions(record: Path) -> Iterator[Submission]:
 
 
 def read_proxy_log(log: Path, pairs: dict[str, str]) -> Iterator[Carried]:
-    """The proxy's log. `pairs` maps the proxy's name of a hop to the judge's."""
-    for line in _lines(log):
+    """The proxy's log, in the order in which requests came: of each the last line.
+
+    `pairs` maps the proxy's name of a hop to the judge's.
+    """
+    last = {line["at"]: line for line in _lines(log)}
+    for _, line in sorted(last.items()):
         yield Carried(
             at=line["at"],
             pair=pairs.get(line["pair"], line["pair"]),
@@ -107,7 +124,7 @@ def read_proxy_log(log: Path, pairs: dict[str, str]) -> Iterator[Carried]:
             fault=line["fault"],
             row_found=line["row_found"],
             copies=tuple(copy["at"] for copy in line["copies"]),
-            unreachable=sum(copy["status"] is None for copy in line["copies"]),
+            unreachable=sum(line["ended"] and copy["status"] is None for copy in line["copies"]),
         )
 
 
@@ -125,23 +142,38 @@ def read_database(url: str) -> Evidence:
         )
 
 
+def read_open(name: str, url: str) -> Iterator[Open]:
+    """What the MSH called `name` has not finished."""
+    with psycopg.connect(url, row_factory=dict_row) as connection:
+        for row in _rows(connection, _OPEN):
+            yield Open(row["message_id"], f"{name}: {row['state']}")
+
+
 def gather(
     records: Iterable[Path],
     log: Path,
     pairs: dict[str, str],
-    databases: Iterable[str],
+    databases: Mapping[str, str],
     *,
     hops: int,
 ) -> Evidence:
-    """All evidence of a run."""
-    read = [read_database(url) for url in databases]
+    """All evidence of a run whose producers have ended. `databases`: MSH to address, in the
+    order of the chain.
+
+    The MSHs may still be at work. A message moves along the chain while one database after the
+    other is read: read forth and back, it is seen either where it is open or where it arrived.
+    """
+    forth, back = list(databases.items()), list(databases.items())[::-1]
+    under_way = frozenset(one for name, url in (*forth, *back) for one in read_open(name, url))
+    read = [read_database(url) for _, url in forth]
     return Evidence(
         submissions=tuple(line for record in records for line in read_submissions(record)),
         deliveries=tuple(delivery for one in read for delivery in one.deliveries),
-        carried=tuple(sorted(read_proxy_log(log, pairs), key=lambda request: request.at)),
+        carried=tuple(read_proxy_log(log, pairs)),
         accepted=frozenset().union(*(one.accepted for one in read)),
         lanes=tuple(lane for one in read for lane in one.lanes),
         suspensions=tuple(suspension for one in read for suspension in one.suspensions),
+        under_way=under_way,
         attempts=sum(one.attempts for one in read),
         hops=hops,
     )
@@ -149,12 +181,29 @@ def gather(
 
 _DELIVERIES = "SELECT pair, message_id, sha256 FROM demo_received ORDER BY serial"
 
+# What is `relaying` is seen as the message that it was sent on as.
+_OPEN = """
+SELECT message_id, state FROM msh_outboundmessage WHERE state IN ('queued', 'in_flight', 'rewound')
+UNION ALL
+SELECT message_id, state FROM msh_inboundmessage
+WHERE state IN ('accepted', 'routed', 'withheld', 'parked')
+"""
+
 _LANES = """
 SELECT partner.name AS pair, link.state,
        (SELECT count(*) FROM msh_outboundmessage message
         WHERE message.link_id = link.id AND message.state IN ('queued', 'in_flight')
        ) AS open_messages,
        extract(epoch FROM now() - link.due)::float AS overdue,
+       coalesce(extract(epoch FROM now() - greatest(
+           (SELECT max(submitted_at) FROM msh_outboundmessage WHERE link_id = link.id),
+           (SELECT max(greatest(attempt.claimed_at, attempt.ended_at))
+            FROM msh_attempt attempt JOIN msh_outboundmessage message
+                 ON message.id = attempt.message_id
+            WHERE message.link_id = link.id),
+           (SELECT max(at) FROM msh_history
+            WHERE partner_id = partner.id AND direction = 'out')
+       ))::float, 0) AS still,
        EXISTS (SELECT FROM msh_incident incident
                WHERE incident.partner_id = partner.id AND incident.direction = 'out'
                  AND incident.resolved_at IS NULL) AS open_incident

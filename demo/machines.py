@@ -24,6 +24,7 @@ HTTP_DEADLINE = "2"
 """Seconds: an Ack that the proxy swallows in silence is given up as soon as a message is."""
 READY_SECONDS = 120
 STOP_SECONDS = 40
+END_SECONDS = 30
 KILLABLE = ("web", "worker", "beat", "smtpd")
 
 
@@ -160,11 +161,22 @@ async def run_python(words: Sequence[str], environment: Mapping[str, str]) -> st
     try:
         output, _ = await process.communicate()
     finally:
-        if process.returncode is None:
-            process.kill()
+        await _end(process)
     if process.returncode:
         raise DemoFailed(f"{' '.join(words)}: {output.decode(errors='replace').strip()[-1500:]}")
     return output.decode()
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Let it end in order: a producer writes down what it has submitted."""
+    if process.returncode is not None:
+        return
+    process.terminate()
+    try:
+        await asyncio.wait_for(process.wait(), END_SECONDS)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
 
 
 def own_servers(given: Mapping[str, str], machine: str) -> dict[str, str]:

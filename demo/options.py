@@ -3,13 +3,68 @@
 from argparse import ArgumentParser
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import Any
 
 from .faults import Rates
-from .pairs import ROUTERS, Transport
+from .pairs import ROUTERS, Timing, Transport, timing_for
 
 FOLDER = Path("var/demo")
+START = 240.0
+FAULTS_MET = 4
+"""How often the share of disturbed POSTs an exchange may meet: its message and its Ack, each
+sent again."""
+SECONDS_OF_WORK = 0.3
+"""Of a processor, for a message on each hop."""
+WITH_KILLS = 2
+"""Processes that are killed are away for about as long as they are there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a run has to do."""
+
+    messages: int
+    pairs: int
+    hops: int = 1
+    kill: bool = False
+
+
+def time_limit(work: Work, rates: Rates, timing: Timing) -> float:
+    """Seconds that a run may take, many times what an idle computer needs.
+
+    The longest queue is sent one message after the other, each of which waits for its Timeout as
+    often as the link's faults make it; and all messages together keep the processors busy.
+    """
+    longest_queue = ceil(work.messages / work.pairs)
+    wait = timing.timeout + timing.retry_interval
+    an_exchange = 1.0 + FAULTS_MET * rates.disturbed * wait
+    in_order = longest_queue * work.hops * an_exchange
+    altogether = SECONDS_OF_WORK * (work.messages + work.pairs) * work.hops
+    return (START + in_order + altogether) * (WITH_KILLS if work.kill else 1)
+
+
+@dataclass(slots=True)
+class Patience:
+    """When to give up: after `limit` seconds, but not while messages are still being delivered;
+    after twice the limit at the latest."""
+
+    limit: float
+    grace: float
+    """Seconds without a delivery."""
+    _began: float | None = None
+    _last: float = 0.0
+    _delivered: int = 0
+
+    def over(self, now: float, delivered: int) -> bool:
+        """`now` on a clock that never jumps; `delivered` so far."""
+        if self._began is None:
+            self._began = self._last = now
+        if delivered != self._delivered:
+            self._last, self._delivered = now, delivered
+        spent = now - self._began
+        return spent >= 2 * self.limit or (spent >= self.limit and now - self._last >= self.grace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +90,20 @@ class Options:
             raise ValueError(f"Between 0 and {len(ROUTERS)} routers, not {self.routers}.")
 
     @property
+    def timing(self) -> Timing:
+        return timing_for(self.pairs)
+
+    @property
     def limit(self) -> float:
         """Seconds that the exchange may take before it counts as not finished."""
-        hops = 1 + self.routers
-        return 300 + 6 * hops * self.messages / self.pairs
+        work = Work(self.messages, self.pairs, 1 + self.routers, kill=self.kill)
+        return time_limit(work, self.rates, self.timing)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The command line; `options_of` reads it."""
     parser.add_argument("--messages", type=int, default=100, help="over all pairs (100)")
-    parser.add_argument("--pairs", type=int, default=2, help="each with a producer of its own (2)")
+    parser.add_argument("--pairs", type=int, default=2, help="each with a queue of its own (2)")
     parser.add_argument("--seed", type=int, default=1, help="of faults, kills and orders (1)")
     parser.add_argument("--documents", type=Path, help="folder of which every file is one payload")
     parser.add_argument(

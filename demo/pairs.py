@@ -14,6 +14,8 @@ from .sighting import lane_name
 
 ENDS = ("a", "b")
 ROUTERS = "cdefgh"
+PAIRS_PER_SECOND = 16
+"""Exchanges that two cores do in a second while they do everything else."""
 
 Tokens = Mapping[tuple[str, str], str]
 """What each MSH shows its neighbours, by pair and MSH."""
@@ -38,6 +40,12 @@ class Timing:
     timeout: int = 2
     retries: int = 5
     retry_interval: int = 1
+
+
+def timing_for(pairs: int) -> Timing:
+    """Seconds that so many pairs at once need: a copy that is sent again because the computer is
+    busy, and not because one was lost, makes it busier."""
+    return Timing(timeout=2 + pairs // PAIRS_PER_SECOND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +101,17 @@ class Pair:
         return (self.sender, self.receiver) if onward else (self.receiver, self.sender)
 
 
-def make_pairs(count: int, routers: int = 0, transport: Transport = Transport.HTTP) -> list[Pair]:
+def make_pairs(
+    count: int,
+    routers: int = 0,
+    transport: Transport = Transport.HTTP,
+    timing: Timing = Timing(),
+) -> list[Pair]:
     chain = chain_of(routers)
     ways = (chain, chain[::-1])
-    return [Pair(f"pair-{number + 1}", ways[number % 2], transport) for number in range(count)]
+    return [
+        Pair(f"pair-{number + 1}", ways[number % 2], transport, timing) for number in range(count)
+    ]
 
 
 def make_tokens(pairs: Sequence[Pair]) -> Tokens:

@@ -1,13 +1,18 @@
-"""One producer: submits the documents of its pair, one after the other, and keeps a record.
+"""Producers that share a process: it submits the documents of many pairs, those of one pair one
+after the other, and keeps a record for each.
 
-A process of its own, `python -m demo.producer PLAN.json`, with MSH_DATA naming its MSH. A line
-is added to the record only after the submit has returned.
+`python -m demo.producer PLANS.json`, with MSH_DATA naming its MSH. A line is added to a record
+only after the submit has returned. SIGTERM ends the process between two submits, so that no
+message is in the MSH that its record does not have.
 """
 
+import heapq
 import json
+import signal
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from mimetypes import guess_type
@@ -32,18 +37,30 @@ class Plan:
     """Seconds between two submits, at most."""
 
 
-def main(plan_file: str) -> None:
+def main(plans_file: str) -> None:
+    ending = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: ending.set())
+    plans = [Plan(**plan) for plan in json.loads(Path(plans_file).read_text())]
     datafolder.load_from_arguments([])
     django.setup()
-    plan = Plan(**json.loads(Path(plan_file).read_text()))
-    with Path(plan.record).open("a") as record:
-        for line in produce(plan):
-            record.write(json.dumps(line) + "\n")
-            record.flush()
+    produce(plans, ending)
 
 
-def produce(plan: Plan) -> Iterator[dict[str, object]]:
-    """Submit every file of the plan; yields a line of the record after each."""
+def produce(plans: Sequence[Plan], ending: threading.Event) -> None:
+    """Submit every file of every plan, each plan at its own pace, until `ending` is set."""
+    producers = [submissions(plan) for plan in plans]
+    due = [(0.0, number) for number in range(len(plans))]
+    while due:
+        at, number = heapq.heappop(due)
+        if ending.wait(max(0.0, at - time.monotonic())):
+            return
+        pause = next(producers[number], None)
+        if pause is not None:
+            heapq.heappush(due, (time.monotonic() + pause, number))
+
+
+def submissions(plan: Plan) -> Iterator[float]:
+    """Submit one file of the plan at each step; yields the seconds to pause after it."""
     from msh.flows.submit import submit  # noqa: PLC0415 - models need django.setup() first
     from msh.protocol.message import Payload  # noqa: PLC0415
     from partners.models import Agreement  # noqa: PLC0415
@@ -54,23 +71,25 @@ def produce(plan: Plan) -> Iterator[dict[str, object]]:
         content = Path(file).read_bytes()
         payload = Payload(content, content_type=media_type(file), label=Path(file).name)
         message = submit(agreement, "Purchasing", "NewDocument", [payload])
-        yield {
+        line = {
             "pair": plan.pair,
             "message_id": message.message_id,
             "order": order,
             "file": file,
             "sha256": sha256(content).hexdigest(),
         }
-        time.sleep(dice.uniform(0, plan.longest_pause))
+        with Path(plan.record).open("a") as record:
+            record.write(json.dumps(line) + "\n")
+        yield dice.uniform(0, plan.longest_pause)
 
 
 def media_type(file: str) -> str:
     return guess_type(file)[0] or "application/octet-stream"
 
 
-def write_plan(plan: Plan, file: Path) -> None:
+def write_plans(plans: Sequence[Plan], file: Path) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(asdict(plan)))
+    file.write_text(json.dumps([asdict(plan) for plan in plans]))
 
 
 if __name__ == "__main__":

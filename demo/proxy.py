@@ -14,26 +14,15 @@ from typing import Any, Self, TextIO
 
 import psycopg
 
+from .conversation import Conversation, Way
 from .faults import Decision, Ending, Fates, Fault
-from .http11 import HOST, NotUnderstoodError, Request, Response, close, reset
+from .http11 import HOST, NotUnderstoodError, Response, close
 from .record import Copy, Record
-from .rows import InboundRows
 from .sighting import ACKNOWLEDGEMENT, NORMAL, Sighting
 from .speech import Listener, Speech
 from .web import HTTP
 
 HOLD_LIMIT = 12.0
-SILENCE_LIMIT = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """One direction. `name` as in "a>b"; `port` 0 takes any; `rows` are those of its origin."""
-
-    name: str
-    port: int
-    target_port: int
-    rows: InboundRows
 
 
 @dataclass(slots=True)
@@ -43,37 +32,6 @@ class Held:
     lane: str
     later: int
     released: asyncio.Event = field(default_factory=asyncio.Event)
-
-
-@dataclass(slots=True)
-class Conversation:
-    """One request being dealt with, and the connection that waits for its answer."""
-
-    speech: Speech
-    way: Way
-    request: Request
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-    record: Record
-
-    async def answer(self, response: Response | None) -> bool:
-        """Answer the client; whether its connection stays open."""
-        response = response or self.speech.unreachable
-        self.record.answered = response.status
-        self.writer.write(self.speech.encode(response))
-        with suppress(ConnectionError):
-            await self.writer.drain()
-        return True
-
-    async def end(self, ending: Ending) -> bool:
-        """Leave the client without an answer."""
-        self.record.answered = ending
-        if ending is Ending.RESET:
-            reset(self.writer)
-        elif ending is Ending.SILENCE:
-            with suppress(TimeoutError, ConnectionError):
-                await asyncio.wait_for(self.reader.read(1), SILENCE_LIMIT)
-        return False
 
 
 class Proxy:
@@ -183,12 +141,13 @@ class Proxy:
             decision = Decision(Fault.UNAVAILABLE)
             talk.record.fault = decision.fault
         self.faults[talk.record.fault] += 1
+        self._write(talk.record)
         if decision.fault is Fault.REORDER:
             return await self._reorder(talk, decision)
         if self.speech.stores and await self._taken(talk, decision):
             return True
         keep_open = await self._suffer(talk, decision)
-        self._write(talk.record)
+        self._end(talk.record)
         return keep_open
 
     def _decide(self, seen: Sighting) -> Decision:
@@ -251,7 +210,7 @@ class Proxy:
             await asyncio.wait_for(held.released.wait(), HOLD_LIMIT)
         await self._carry(talk)
         self._held.remove(held)
-        self._write(talk.record)
+        self._end(talk.record)
 
     async def _taken(self, talk: Conversation, decision: Decision) -> bool:
         """As a mail host does it: answered at once, then late or lost. False: any other fault."""
@@ -260,7 +219,7 @@ class Proxy:
             return False
         await talk.answer(self.speech.taken)
         if lost:
-            self._write(talk.record)
+            self._end(talk.record)
         else:
             self._start(self._carry_after(talk, decision.seconds))
         return True
@@ -273,7 +232,7 @@ class Proxy:
             await self._carry(talk)
         finally:
             self._conversations -= 1
-            self._write(talk.record)
+            self._end(talk.record)
 
     def _count_later(self, seen: Sighting) -> None:
         """The first copy of a message is a later message for all that its lane holds back."""
@@ -289,12 +248,17 @@ class Proxy:
     async def _carry(self, talk: Conversation) -> Response | None:
         copy = Copy(at=next(self._events))
         talk.record.copies.append(copy)
+        self._write(talk.record)  # first: an Ack that its sender can know of is in the log
         try:
             response = await self.speech.exchange(HOST, talk.way.target_port, talk.request)
         except (OSError, NotUnderstoodError):
             return None
         copy.status = response.status
         return response
+
+    def _end(self, record: Record) -> None:
+        record.ended = True
+        self._write(record)
 
     def _write(self, record: Record) -> None:
         self.log.write(record.line() + "\n")

@@ -1,5 +1,7 @@
-"""The proxy's log: one JSON line for every request.
+"""The proxy's log: JSON lines, several for a request. The last one with the same `at` is complete.
 
+A line is written before a request, or a copy of it, is passed on, so that nothing reaches an MSH
+that the log does not have; and once more, `ended`, when the request has been dealt with.
 `at` and each copy's `at` are positions in the order of all events the proxy saw, `time` is
 UTC; `pair` names sender and receiver of the message carried or acknowledged; `row_found` is
 true or false at the first sight of an Acknowledgement, else null; `fault` is what was done;
@@ -32,6 +34,7 @@ class Record:
     fault: str = Fault.PASS
     copies: list[Copy] = field(default_factory=list)
     answered: int | str = ""
+    ended: bool = False
 
     def line(self) -> str:
         values = asdict(self)

@@ -5,37 +5,42 @@ import json
 import shutil
 import signal
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from rich.console import Console
 from rich.panel import Panel
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from .checker import judge, traffic
+from .checker import judge, late, traffic
 from .crew import Killer, Operator
 from .evidence import gather
 from .faults import Schedule
-from .machines import DemoFailed, run_python
-from .options import Options
+from .machines import DemoFailed, Machine
+from .options import Options, Patience
 from .orders import write_orders
-from .pairs import Pair, Transport, chain_of, make_pairs
-from .producer import Plan, write_plan
+from .pairs import Transport, chain_of, make_pairs
+from .progress import Meter
 from .proxy import Proxy
 from .stage import Stage, end_on_signals
+from .submitting import Submitting
 from .verdict import Verdict, render
 from .watch import Glance, connections, glance
 
 LONGEST_PAUSE = 0.25
 """Between two submits of a producer, in seconds."""
 LOOK_EVERY = 0.25
+GRACE = 30.0
+"""Seconds: the time limit is not the end while something was delivered within the last so many."""
 LONGEST_MAIL_DELAY = 8.0
 """Seconds: a mail may come after its message was sent again, and again."""
 
 
 def run(options: Options, console: Console) -> int:
-    """Carry the demo through; returns its exit status: 0 only for a clean verdict."""
+    """Carry the demo through; returns its exit status: 0 for a promise that was kept, 1 for one
+    that was broken, 2 for a demo that failed, 3 where not everything was delivered in time."""
     try:
         return asyncio.run(Demo(options, console).perform())
     except DemoFailed as error:
@@ -49,7 +54,7 @@ class Demo:
     def __init__(self, options: Options, console: Console) -> None:
         self.options = options
         self.console = console
-        self.pairs = make_pairs(options.pairs, options.routers, options.transport)
+        self.pairs = make_pairs(options.pairs, options.routers, options.transport, options.timing)
         schedule = Schedule(options.seed, options.rates)
         if options.transport is Transport.SMTP:
             schedule = replace(schedule, longest_delay=LONGEST_MAIL_DELAY)
@@ -62,9 +67,11 @@ class Demo:
             options.route_mode,
         )
         self.machines = self.stage.machines
+        folder = options.folder / "producers"
+        self.submitting = Submitting(folder, self.machines, self.pairs, options.seed, LONGEST_PAUSE)
         self.glances: dict[str, Glance] = {}
         self.killer = Killer(self.machines, Random(options.seed))
-        self.operator = Operator(self.machines, lambda one: self.glances[one.name].suspended)
+        self.operator = Operator(self.machines, self._any_suspended)
 
     async def perform(self) -> int:
         end_on_signals()
@@ -76,18 +83,22 @@ class Demo:
             self.console.print(render(verdict))
             if not self.options.once:
                 await self._leave_open()
-        return 0 if verdict.good else 1
+        return int(verdict.status)
+
+    def _any_suspended(self, machine: Machine) -> bool:
+        glanced = self.glances.get(machine.name)
+        return glanced is not None and bool(glanced.suspended)
 
     async def _play(self, proxy: Proxy, documents: list[Path]) -> Verdict:
         """Let producers, proxy, killer and operator loose until all is quiet; then judge."""
         self.console.print(f"Exchanging {self.options.messages} documents over a bad link.")
         producers = self._start_producers(documents)
-        crew = [asyncio.create_task(self.operator.work())]
+        crew: list[asyncio.Task[None]] = [asyncio.create_task(self.operator.work())]
         if self.options.kill:
             crew.append(asyncio.create_task(self.killer.work()))
         began = time.monotonic()
         try:
-            finished = await self._watch(proxy, producers)
+            finished = await self._watch(proxy, producers, crew)
         finally:
             for task in (*crew, *producers):
                 task.cancel()
@@ -97,19 +108,11 @@ class Demo:
         return verdict
 
     def _start_producers(self, documents: list[Path]) -> list[asyncio.Task[str]]:
-        plans: dict[str, list[str]] = {pair.name: [] for pair in self.pairs}
+        files: dict[str, list[str]] = {pair.name: [] for pair in self.pairs}
         for number in range(self.options.messages):
             pair = self.pairs[number % len(self.pairs)]
-            plans[pair.name].append(str(documents[number % len(documents)]))
-        return [asyncio.create_task(self._produce(pair, plans[pair.name])) for pair in self.pairs]
-
-    async def _produce(self, pair: Pair, files: list[str]) -> str:
-        plan_file = self.options.folder / "producers" / f"{pair.name}.json"
-        record = str(self._record(pair))
-        seed = self.options.seed
-        write_plan(Plan(pair.name, pair.tpa_id, record, files, seed, LONGEST_PAUSE), plan_file)
-        machine = next(one for one in self.machines if one.name == pair.sender)
-        return await run_python(["-m", "demo.producer", str(plan_file)], machine.environment)
+            files[pair.name].append(str(documents[number % len(documents)]))
+        return self.submitting.start(files)
 
     def _documents(self) -> list[Path]:
         if self.options.documents is None:
@@ -122,16 +125,25 @@ class Demo:
             raise DemoFailed(f"{self.options.documents} holds no file to send")
         return files
 
-    async def _watch(self, proxy: Proxy, producers: list[asyncio.Task[str]]) -> bool:
+    async def _watch(
+        self,
+        proxy: Proxy,
+        producers: list[asyncio.Task[str]],
+        crew: list[asyncio.Task[None]],
+    ) -> bool:
         """Wait until everything has arrived and is quiet; False when the time is over."""
-        deadline = time.monotonic() + self.options.limit
-        with connections(self.machines) as opened, self._progress() as progress:
-            bar = progress.add_task("", total=self.options.messages, note="")
-            while time.monotonic() < deadline:
+        patience = Patience(self.options.limit, GRACE)
+        meter = Meter(self.console, self.options.messages, "delivered")
+        with connections(self.machines) as opened, meter:
+            delivered = 0
+            while not patience.over(time.monotonic(), delivered):
                 settled = proxy.idle  # asked first: what the proxy let go before, the glance sees
-                self.glances = {name: glance(one) for name, one in opened.items()}
+                self.glances = {
+                    name: await asyncio.to_thread(glance, one) for name, one in opened.items()
+                }
                 delivered = sum(one.delivered for one in self.glances.values())
-                progress.update(bar, completed=delivered, note=self._note(proxy))
+                meter.show(delivered, self._note(proxy))
+                _ended(crew)  # they never do, unless they fail
                 if _ended(producers) and all(one.quiet for one in self.glances.values()):
                     if settled:
                         return True
@@ -146,10 +158,10 @@ class Demo:
 
     def _judge(self, *, finished: bool, seconds: float) -> Verdict:
         evidence = gather(
-            [self._record(pair) for pair in self.pairs],
+            self.submitting.records,
             self.stage.log,
             {lane: name for pair in self.pairs for lane, name in pair.lanes.items()},
-            [machine.database_url for machine in self.machines],
+            {machine.name: machine.database_url for machine in self.machines},
             hops=len(self.machines) - 1,
         )
         self._write_crew()
@@ -165,6 +177,9 @@ class Demo:
             seed=self.options.seed,
             pairs=len(self.pairs),
             traffic=traffic(evidence.carried),
+            limit=self.options.limit,
+            not_submitted=self.options.messages - len(evidence.submissions),
+            under_way=late(evidence),
         )
 
     def _write_crew(self) -> None:
@@ -187,23 +202,10 @@ class Demo:
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, ended.set)
         await ended.wait()
 
-    def _record(self, pair: Pair) -> Path:
-        return self.options.folder / "producers" / f"{pair.name}.record"
 
-    def _progress(self) -> Progress:
-        return Progress(
-            BarColumn(bar_width=14),
-            MofNCompleteColumn(),
-            TextColumn("delivered, [dim]{task.fields[note]}"),
-            TimeElapsedColumn(),
-            console=self.console,
-            disable=not self.console.is_terminal,
-        )
-
-
-def _ended(producers: list[asyncio.Task[str]]) -> bool:
+def _ended(tasks: Sequence[asyncio.Task[Any]]) -> bool:
     """Whether all have done their work. Raises what made one of them fail."""
-    ended = [producer for producer in producers if producer.done()]
-    for producer in ended:
-        producer.result()
-    return len(ended) == len(producers)
+    ended = [task for task in tasks if task.done()]
+    for task in ended:
+        task.result()
+    return len(ended) == len(tasks)

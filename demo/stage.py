@@ -12,10 +12,11 @@ import psycopg
 from rich.console import Console
 
 from .application import TABLE
+from .conversation import Way
 from .faults import Schedule
 from .machines import DemoFailed, Machine
 from .pairs import Pair, Tokens, Transport, make_tokens, setup_of
-from .proxy import Proxy, Way
+from .proxy import Proxy
 from .rows import InboundTable
 from .smtp import SMTP
 from .web import HTTP
@@ -44,9 +45,9 @@ class Stage:
             Machine(
                 name,
                 folder / name,
-                _free_port(port),
-                smtp_port=_free_port(0) if self.by_mail else 0,
-                mail_host_port=_free_port(0) if self.by_mail else 0,
+                free_port(port),
+                smtp_port=free_port(0) if self.by_mail else 0,
+                mail_host_port=free_port(0) if self.by_mail else 0,
             )
             for port, name in enumerate(names, FIRST_PORT)
         ]
@@ -121,7 +122,7 @@ def _way(here: Machine, there: Machine) -> str:
     return f"{here.name}>{there.name}"
 
 
-def _free_port(preferred: int) -> int:
+def free_port(preferred: int) -> int:
     for port in (preferred, 0):
         with socket.socket() as probe:
             try:

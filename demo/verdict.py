@@ -1,7 +1,9 @@
 """The verdict on a run: what is written to verdict.json, and the table that a person reads."""
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import IntEnum
 from pathlib import Path
 
 from rich.console import Group, RenderableType
@@ -12,7 +14,7 @@ from rich.text import Text
 from .checker import Traffic, Violations
 
 MEANING = {
-    "lost": "promised to somebody, delivered to nobody",
+    "lost": "promised, settled as done, and delivered to nobody",
     "duplicated": "delivered more than once",
     "unexpected": "delivered, but no submit of it returned",
     "out_of_order": "delivered after a later one of its pair",
@@ -22,6 +24,22 @@ MEANING = {
     "stuck": "a lane with messages and nothing due",
     "silent_suspend": "a suspended lane without an incident",
     "unwitnessed": "not seen by the proxy, so not judged",
+}
+
+
+class ExitStatus(IntEnum):
+    """Of the demo; 2 is a demo that could not be carried through, 130 one that was interrupted."""
+
+    KEPT = 0
+    BROKEN = 1
+    LATE = 3
+
+
+_COLOURS = {ExitStatus.KEPT: "green", ExitStatus.BROKEN: "red", ExitStatus.LATE: "yellow"}
+_WORDS = {
+    ExitStatus.KEPT: "ONCE AND ONLY ONCE, IN ORDER",
+    ExitStatus.BROKEN: "THE PROMISE WAS BROKEN",
+    ExitStatus.LATE: "NOT DELIVERED IN TIME",
 }
 
 
@@ -36,21 +54,46 @@ class Verdict:
     operator_resumes: int
     kills: int
     finished: bool
-    """Every message was delivered and acknowledged before the time allowed was over."""
+    """Every message was delivered and acknowledged before the time limit."""
     seconds: float
     seed: int
     pairs: int
     traffic: Traffic
+    limit: float = 0.0
+    """Seconds."""
+    not_submitted: int = 0
+    """What the producers had not come to."""
+    under_way: Mapping[str, int] = field(default_factory=dict)
+    """How many of those not delivered were where, in which state: not delivered in time, which
+    is neither lost nor kept."""
+
+    @property
+    def late(self) -> int:
+        return sum(self.under_way.values())
+
+    @property
+    def status(self) -> ExitStatus:
+        if any(asdict(self.violations).values()):
+            return ExitStatus.BROKEN
+        in_time = self.finished and not self.late
+        return ExitStatus.KEPT if in_time else ExitStatus.LATE
 
     @property
     def good(self) -> bool:
-        return self.finished and not any(asdict(self.violations).values())
+        return self.status is ExitStatus.KEPT
 
     def as_json(self) -> dict[str, object]:
         values = asdict(self)
         violations, traffic = values.pop("violations"), values.pop("traffic")
         traffic["disturbed_percent"] = self.traffic.disturbed_percent
-        return {"good": self.good, **values, **violations, "proxy": traffic}
+        return {
+            "good": self.good,
+            "status": self.status.name.lower(),
+            "late": self.late,
+            **values,
+            **violations,
+            "proxy": traffic,
+        }
 
     def write(self, file: Path) -> None:
         file.write_text(json.dumps(self.as_json(), indent=2) + "\n")
@@ -61,7 +104,7 @@ def render(verdict: Verdict) -> RenderableType:
     return Panel(
         Group(_headline(verdict), Text(), _violations(verdict), Text(), _traffic(verdict)),
         title="[bold]the demo's verdict[/]",
-        border_style="green" if verdict.good else "red",
+        border_style=_COLOURS[verdict.status],
         padding=(1, 2),
         expand=False,
     )
@@ -70,13 +113,20 @@ def render(verdict: Verdict) -> RenderableType:
 def _headline(verdict: Verdict) -> Text:
     exchanged = f"{verdict.delivered} of {verdict.submitted} messages"
     disturbed = f"{verdict.traffic.disturbed_percent} % of {verdict.traffic.posts} copies disturbed"
-    if verdict.good:
-        word, style = " ONCE AND ONLY ONCE, IN ORDER ", "bold white on green"
-    elif verdict.finished:
-        word, style = " THE PROMISE WAS BROKEN ", "bold white on red"
-    else:
-        word, style = " NOT FINISHED IN TIME ", "bold white on red"
-    return Text.assemble((word, style), f"\n\n{exchanged} delivered, although {disturbed}.")
+    style = f"bold white on {_COLOURS[verdict.status]}"
+    told = f"\n\n{exchanged} delivered, although {disturbed}."
+    return Text.assemble((f" {_WORDS[verdict.status]} ", style), told, _late(verdict))
+
+
+def _late(verdict: Verdict) -> str:
+    """What was still under way when the time was over."""
+    if verdict.finished and not verdict.late:
+        return ""
+    open_messages = [f"{count} {where}" for where, count in sorted(verdict.under_way.items())]
+    if verdict.not_submitted:
+        open_messages.insert(0, f"{verdict.not_submitted} not submitted yet")
+    what = "; ".join(open_messages) or "only Acknowledgements"
+    return f"\nStill under way after {verdict.limit:.0f} s: {what}."
 
 
 def _violations(verdict: Verdict) -> Table:

@@ -19,6 +19,7 @@ from demo.faults import Schedule
 from demo.machines import ROOT, DemoFailed, Machine
 from demo.orders import write_orders
 from demo.pairs import ENDS, Pair, Timing
+from demo.progress import Meter
 from demo.proxy import Proxy
 from demo.stage import Stage, end_on_signals
 from demo.watch import Glance, connections, glance
@@ -29,6 +30,7 @@ from .witness import Files, Witness, ask
 
 ORDERS = 40
 LOOK_EVERY = 0.25
+TELL_EVERY = 5.0
 TASKS = "local[2,4]"
 # Spark has the same cores: what is late is not lost, and 50 links need not be suspended for it.
 TIMING = Timing(timeout=5, retries=10)
@@ -67,7 +69,7 @@ class Audit:
         self.sender, self.receiver = self.stage.machines
         self.glances: dict[str, Glance] = {}
         self.operator = Operator(
-            self.stage.machines, lambda machine: self.glances[machine.name].suspended
+            self.stage.machines, lambda machine: bool(self.glances[machine.name].suspended)
         )
         self.seconds: dict[str, float] = {}
         self.killed: list[int] = []
@@ -165,7 +167,7 @@ class Audit:
             )
         killing = asyncio.create_task(killer.work(process.pid)) if killer else None
         try:
-            status = await process.wait()
+            status = await self._wait(step, process)
         finally:
             if killing:
                 killing.cancel()
@@ -175,17 +177,32 @@ class Audit:
         if status not in (0, 1):  # 1: it was done, and its summary says what is wrong
             raise DemoFailed(f"{step}: {_last_line(log)} See {log}")
 
+    async def _wait(self, step: str, process: asyncio.subprocess.Process) -> int:
+        """Its exit status; until then a line every few seconds."""
+        began = time.monotonic()
+        ending = asyncio.create_task(process.wait())
+        try:
+            while not (await asyncio.wait([ending], timeout=TELL_EVERY))[0]:
+                seconds = time.monotonic() - began
+                self.console.print(f"{step}: {seconds:.0f} s so far", highlight=False)
+        finally:
+            ending.cancel()
+        return ending.result()
+
     async def _deliver(self, proxy: Proxy) -> None:
         """Wait until all is delivered and quiet, while an operator resumes what is suspended."""
         deadline = time.monotonic() + self.options.limit
         operating: asyncio.Task[None] | None = None
         try:
-            with connections(self.stage.machines) as opened:
+            meter = Meter(self.console, self.options.rows, "delivered")
+            with connections(self.stage.machines) as opened, meter:
                 while time.monotonic() < deadline:
                     settled = proxy.idle
                     self.glances = {name: glance(one) for name, one in opened.items()}
                     operating = operating or asyncio.create_task(self.operator.work())
-                    there = self.glances["b"].delivered >= self.options.rows
+                    delivered = self.glances["b"].delivered
+                    meter.show(delivered, f"{len(self.operator.resumes)} resumes")
+                    there = delivered >= self.options.rows
                     if there and all(one.quiet for one in self.glances.values()):
                         if settled:
                             return

@@ -10,9 +10,10 @@ from typing import Any
 
 import psycopg
 
+from demo.conversation import Way
 from demo.faults import Decision, Fault
 from demo.http11 import HOST, close
-from demo.proxy import Proxy, Way
+from demo.proxy import Proxy
 
 LANE = ("http://a.example/ebxml/", "http://b.example/ebxml/")
 
@@ -91,8 +92,14 @@ class Link:
         self.receiver_server = server
 
     @property
-    def records(self) -> list[dict[str, Any]]:
+    def lines(self) -> list[dict[str, Any]]:
+        """The log as it is written."""
         return [json.loads(line) for line in self.log.getvalue().splitlines()]
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """Of the requests that have been dealt with."""
+        return [line for line in self.lines if line["ended"]]
 
     async def connect(self) -> "Client":
         return Client(*await asyncio.open_connection(HOST, self.proxy.ports["a>b"]))

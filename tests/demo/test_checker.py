@@ -4,8 +4,8 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from demo.checker import STUCK_AFTER, judge, traffic
-from demo.evidence import Carried, Delivery, Evidence, Lane, Submission, Suspension
+from demo.checker import STUCK_AFTER, judge, late, traffic
+from demo.evidence import Carried, Delivery, Evidence, Lane, Open, Submission, Suspension
 
 PAIR = "pair-1"
 
@@ -40,7 +40,7 @@ CLEAN = Evidence(
     deliveries=tuple(delivery(number) for number in (1, 2, 3)),
     carried=tuple(request for number in (1, 2, 3) for request in exchanged(number)),
     accepted=frozenset({"m1", "m2", "m3"}),
-    lanes=(Lane(PAIR, "idle", open_messages=0, overdue=None, open_incident=False),),
+    lanes=(Lane(PAIR, "idle", open_messages=0, overdue=None, still=0.0, open_incident=False),),
     suspensions=(Suspension(PAIR, incident=True),),
 )
 
@@ -50,8 +50,15 @@ def with_requests(*requests: Carried) -> Evidence:
     return replace(CLEAN, carried=tuple(carried))
 
 
-def with_lane(state: str, open_messages: int, overdue: float | None, incident: bool) -> Evidence:
-    return replace(CLEAN, lanes=(Lane(PAIR, state, open_messages, overdue, incident),))
+def with_lane(
+    state: str,
+    open_messages: int,
+    overdue: float | None,
+    incident: bool,
+    still: float = STUCK_AFTER + 1,
+) -> Evidence:
+    lane = Lane(PAIR, state, open_messages, overdue, still, open_incident=incident)
+    return replace(CLEAN, lanes=(lane,))
 
 
 def found(evidence: Evidence) -> dict[str, int]:
@@ -81,6 +88,28 @@ def test_lost_after_accept_or_ack_though_no_submit_returned() -> None:
     accepted = replace(CLEAN, accepted=CLEAN.accepted | {"m4"})
     assert found(accepted) == {"lost": 1}
     assert found(with_requests(*exchanged(4))) == {"lost": 1}
+
+
+def test_what_an_msh_still_has_is_late_and_not_lost() -> None:
+    cut_short = replace(
+        CLEAN,
+        deliveries=CLEAN.deliveries[:1],
+        under_way=frozenset({Open("m2", "a: in_flight"), Open("m2", "b: accepted")}),
+    )
+    assert found(cut_short) == {"lost": 1}  # m3, which nobody has
+    assert late(cut_short) == {"a: in_flight, b: accepted": 1}
+
+    queue = replace(cut_short, under_way=cut_short.under_way | {Open("m3", "a: queued")})
+    assert found(queue) == {}
+    assert late(queue) == {"a: in_flight, b: accepted": 1, "a: queued": 1}
+
+
+def test_what_was_delivered_is_not_late_although_its_ack_is_still_to_come() -> None:
+    unacknowledged = replace(CLEAN, under_way=frozenset({Open("m3", "a: in_flight")}))
+    assert late(unacknowledged) == {}
+    unseen = replace(unacknowledged, carried=CLEAN.carried[:-1])
+    assert found(unseen) == {}
+    assert found(replace(unseen, under_way=frozenset())) == {"unwitnessed": 1}
 
 
 def test_duplicated() -> None:
@@ -158,6 +187,11 @@ def test_stuck(state: str, overdue: float | None) -> None:
 )
 def test_not_stuck(state: str, open_messages: int, overdue: float | None) -> None:
     assert found(with_lane(state, open_messages, overdue, incident=True)) == {}
+
+
+@pytest.mark.parametrize("state", ["idle", "waiting"])
+def test_a_lane_on_which_something_happened_lately_is_not_stuck(state: str) -> None:
+    assert found(with_lane(state, 1, None, incident=False, still=STUCK_AFTER - 1)) == {}
 
 
 def test_silent_suspend_at_the_end() -> None:

@@ -9,8 +9,8 @@ import psycopg
 from django.utils import timezone
 
 from demo.application import consume
-from demo.checker import silent_suspend, stuck
-from demo.evidence import Lane, Suspension, gather, read_database, read_proxy_log
+from demo.checker import lost, silent_suspend, stuck
+from demo.evidence import Open, Suspension, gather, read_database, read_open, read_proxy_log
 from demo.record import Copy, Record
 from demo.rows import InboundTable
 from demo.sighting import sight
@@ -111,15 +111,24 @@ def test_a_lane_that_nothing_will_move_is_stuck(database: str) -> None:
     link = OutboundLink.objects.create(partner=tpa.partner)
     assert stuck(read_database(database)) == 0
     row = queued(tpa, link, "m1")
-    assert read_database(database).lanes == (Lane("pair-1", "idle", 1, None, open_incident=False),)
+    (lane,) = read_database(database).lanes
+    assert (lane.pair, lane.state, lane.open_messages, lane.overdue) == ("pair-1", "idle", 1, None)
+    assert 0 <= lane.still < 60
+    assert stuck(read_database(database)) == 0  # it was submitted just now
+
+    row.submitted_at = timezone.now() - 100 * SECOND
+    row.save(update_fields=["submitted_at"])
     assert stuck(read_database(database)) == 1
 
     link.state, link.in_flight, link.due = "waiting", row, timezone.now() + 60 * SECOND
     link.save(update_fields=["state", "in_flight", "due"])
     assert stuck(read_database(database)) == 0
-    link.due = timezone.now() - 60 * SECOND
+    link.due = timezone.now() - 70 * SECOND
     link.save(update_fields=["due"])
     assert stuck(read_database(database)) == 1
+
+    Attempt.objects.create(message=row, number=1, claimed_at=timezone.now())
+    assert stuck(read_database(database)) == 0
 
 
 def test_a_suspension_with_its_incident_is_not_silent(database: str) -> None:
@@ -175,6 +184,20 @@ def test_a_glance_sees_what_is_not_yet_done(database: str) -> None:
         assert (glance(eye).delivered, glance(eye).open_messages) == (1, 2)
 
 
+def test_what_is_still_to_be_sent_or_delivered_is_under_way(tmp_path: Path, database: str) -> None:
+    tpa = agreement()
+    queued(tpa, OutboundLink.objects.create(partner=tpa.partner), "m1")
+    row = accepted(tpa, "m2", b"two")
+    assert set(read_open("a", database)) == {Open("m1", "a: queued"), Open("m2", "a: accepted")}
+
+    row.state = "delivered"
+    row.save(update_fields=["state"])
+    (tmp_path / "log").touch()
+    evidence = gather([], tmp_path / "log", {}, {"a": database}, hops=1)
+    assert evidence.under_way == {Open("m1", "a: queued")}
+    assert lost(evidence) == {"m2"}  # settled as done, and no application has it
+
+
 def test_the_proxy_sees_a_row_only_when_it_is_there(database: str) -> None:
     accepted(agreement(), "m1", b"one")
 
@@ -191,7 +214,13 @@ def test_the_log_is_read_as_it_was_written(tmp_path: Path) -> None:
     body = message("m1", 7)
     record = Record(5, "a>b", sight(body), len(body), fault="duplicate", answered=204)
     record.copies = [Copy(6, 204), Copy(7)]
-    (tmp_path / "log").write_text(record.line() + "\n")
+    passing = record.line()
+    (tmp_path / "log").write_text(passing + "\n")
+    (read,) = read_proxy_log(tmp_path / "log", {})
+    assert (read.copies, read.unreachable) == ((6, 7), 0)  # the answer to 7 may still come
+
+    record.ended = True
+    (tmp_path / "log").write_text(f"{passing}\n{record.line()}\n")
     (read,) = read_proxy_log(tmp_path / "log", {" > ".join(LANE): "pair-1"})
     assert (read.at, read.pair, read.kind, read.message_id) == (5, "pair-1", "Normal", "m1")
     assert (read.copies, read.unreachable, read.fault) == ((6, 7), 1, "duplicate")
@@ -204,6 +233,7 @@ def test_submitted_payloads_are_hashed_from_their_files(tmp_path: Path, database
     line = {"pair": "pair-1", "message_id": "m1", "order": 0, "file": str(document), "sha256": "-"}
     (tmp_path / "record").write_text(json.dumps(line) + "\n")
     (tmp_path / "log").touch()
-    evidence = gather([tmp_path / "record"], tmp_path / "log", {}, [database], hops=1)
+    databases = {"a": database}
+    evidence = gather([tmp_path / "record"], tmp_path / "log", {}, databases, hops=1)
     (submission,) = evidence.submissions
     assert submission.sha256 == sha256(b"<Order/>").hexdigest()

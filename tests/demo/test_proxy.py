@@ -205,3 +205,30 @@ async def test_what_cannot_be_read_is_carried_all_the_same() -> None:
     async with link() as between:
         assert await between.post(b"no ebXML") == 204
         assert between.records[0]["kind"] == "unreadable"
+
+
+@pytest.mark.parametrize("fault", [Fault.PASS, Fault.DROP_RESPONSE, Fault.DUPLICATE, Fault.REORDER])
+@runs
+async def test_the_log_has_a_copy_before_it_is_passed_on(fault: Fault) -> None:
+    """Else a run that is cut short knows nothing of an Ack that the sender has acted on."""
+    rows = Rows("m1")
+    async with link(Decision(fault, Ending.SILENCE), rows=rows) as between:
+        between.receiver.gate.clear()
+        client = await between.connect()
+        client.send(message("k1", kind="Acknowledgement", ref="m1"))
+        await until(lambda: between.receiver.bodies)
+        line = between.lines[-1]
+        assert (line["ref_to_message_id"], line["row_found"], line["ended"]) == ("m1", True, False)
+        assert [copy["status"] for copy in line["copies"]] == [None]
+        between.receiver.gate.set()
+        await client.hang_up()
+        between.proxy.release()
+        await until(lambda: between.records)
+
+
+@runs
+async def test_the_log_has_a_request_that_is_held_back() -> None:
+    async with link(Decision(Fault.REORDER, withheld=True)) as between:
+        assert await between.post(message("m1")) is None
+        (line,) = between.lines
+        assert (line["message_id"], line["copies"], line["ended"]) == ("m1", [], False)

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from demo.conversation import Way
 from demo.faults import Decision, Fault
 from demo.http11 import HOST
 from demo.options import options_of
-from demo.proxy import Proxy, Way
+from demo.proxy import Proxy
 from demo.sighting import UNREADABLE, sight, sight_mail
 from demo.smtp import SMTP
 from tests.demo.link import Rows, Script, message, runs, until
@@ -42,7 +43,8 @@ class MailLink:
 
     @property
     def records(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.log.getvalue().splitlines()]
+        lines = [json.loads(line) for line in self.log.getvalue().splitlines()]
+        return [line for line in lines if line["ended"]]
 
     @property
     def mails(self) -> list[bytes]:

@@ -32,7 +32,8 @@ def printed(verdict: Verdict) -> str:
 
 
 def test_a_clean_run_is_good() -> None:
-    assert CLEAN.good
+    assert (CLEAN.good, CLEAN.status) == (True, 0)
+    assert "Still under way" not in printed(CLEAN)
     assert "ONCE AND ONLY ONCE, IN ORDER" in printed(CLEAN)
     assert "32.5 %" in printed(CLEAN)
 
@@ -40,14 +41,34 @@ def test_a_clean_run_is_good() -> None:
 @pytest.mark.parametrize("name", MEANING)
 def test_one_violation_of_any_kind_is_enough(name: str) -> None:
     broken = replace(CLEAN, violations=replace(NONE, **{name: 1}))
-    assert not broken.good
+    assert (broken.good, broken.status) == (False, 1)
     assert "THE PROMISE WAS BROKEN" in printed(broken)
 
 
-def test_a_run_that_did_not_come_to_its_end_is_not_good() -> None:
-    unfinished = replace(CLEAN, finished=False)
-    assert not unfinished.good
-    assert "NOT FINISHED IN TIME" in printed(unfinished)
+def test_what_is_late_is_neither_kept_nor_broken() -> None:
+    unfinished = replace(CLEAN, finished=False, limit=400, not_submitted=7)
+    late = replace(unfinished, under_way={"a: queued": 3, "a: in_flight, b: accepted": 1})
+    assert (late.good, late.status, late.late) == (False, 3, 4)
+    shown = printed(late)
+    assert "NOT DELIVERED IN TIME" in shown
+    assert "BROKEN" not in shown
+    assert "after 400 s" in shown
+    for open_messages in ("7 not submitted yet", "3 a: queued", "1 a: in_flight, b: accepted"):
+        assert open_messages in shown
+    written = late.as_json()
+    assert (written["good"], written["status"], written["late"]) == (False, "late", 4)
+
+
+def test_a_run_of_which_only_acks_are_late_is_late() -> None:
+    unacknowledged = replace(CLEAN, finished=False)
+    assert unacknowledged.status == 3
+    assert "only Acknowledgements" in printed(unacknowledged)
+
+
+def test_what_is_broken_is_said_although_the_run_is_late() -> None:
+    both = replace(CLEAN, finished=False, violations=replace(NONE, lost=1))
+    assert both.status == 1
+    assert "THE PROMISE WAS BROKEN" in printed(both)
 
 
 def test_every_violation_is_explained() -> None:

@@ -22,6 +22,8 @@ from rich.table import Table
 
 from msh.embedded import EmbeddedServers
 
+from .report import tell
+
 ROOT = Path(__file__).resolve().parent.parent
 LIMIT = 300.0  # milliseconds
 PARTNERS = 1_000
@@ -79,11 +81,13 @@ def _begin(servers: Mapping[str, str]) -> None:
 def _at(size: int, rounds: int) -> dict[str, Measured]:
     from benchmarks import console_rows  # noqa: PLC0415
 
-    filled = time.monotonic()
-    console_rows.fill(size)
-    print(f"{size} messages filled in {time.monotonic() - filled:.0f} s", flush=True)
+    console_rows.fill(size, tell)
     get = _client()
-    return {name: _measure(get, url, rounds) for name, url in console_rows.pages().items()}
+    results = {}
+    for name, url in console_rows.pages().items():
+        results[name] = _measure(get, url, rounds)
+        tell(f"{size} messages, {name}: {results[name].median_ms} ms")
+    return results
 
 
 def _client() -> Callable[[str], Any]:

@@ -4,6 +4,8 @@ Half of the messages go out, half came in. On each link that has any, one messag
 the last ones are queued behind it; every twentieth link is suspended, with an incident.
 """
 
+from collections.abc import Callable
+
 from django.db import connection
 from django.urls import reverse
 
@@ -113,6 +115,14 @@ _EMPTY = """
     CREATE TABLE bench_link AS
         SELECT id, partner_id, row_number() OVER (ORDER BY id) - 1 AS place FROM msh_outboundlink;
 """
+_FILLING = {
+    "outbound messages": _OUTBOUND,
+    "inbound messages": _INBOUND,
+    "history": _HISTORY,
+    "attempts": _ATTEMPTS,
+    "links": _LINKS,
+    "incidents": _INCIDENTS,
+}
 _MAINTAINED = ("outboundmessage", "inboundmessage", "history", "attempt", "outboundlink")
 
 
@@ -132,8 +142,8 @@ def add_partners(count: int) -> None:
     )
 
 
-def fill(messages: int) -> None:
-    """Instead of what was there before."""
+def fill(messages: int, tell: Callable[[str], None]) -> None:
+    """Instead of what was there before. `tell` is given a line of progress for each step."""
     with connection.cursor() as cursor:
         cursor.execute(_EMPTY)
         cursor.execute("SELECT count(*) FROM bench_link")
@@ -144,9 +154,11 @@ def fill(messages: int) -> None:
             "queued": QUEUED,
             "terms": _TERMS,
         }
-        for statement in (_OUTBOUND, _INBOUND, _HISTORY, _ATTEMPTS, _LINKS, _INCIDENTS):
+        for what, statement in _FILLING.items():
+            tell(f"{messages} messages: filling {what}")
             cursor.execute(statement, given)
         for name in _MAINTAINED:
+            tell(f"{messages} messages: vacuuming {name}")
             cursor.execute(f"VACUUM ANALYZE msh_{name}")
         cursor.execute("SELECT now()")
         advance.count_traffic(cursor.fetchone()[0])

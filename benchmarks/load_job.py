@@ -17,6 +17,7 @@ from demo.audit.spark_processes import descendants, program, tasks_of
 
 from .bulk import LINES, Bulk
 from .msh import ROOT, Msh
+from .report import tell
 from .stage import loaded_name
 from .wire import ORDER
 
@@ -33,6 +34,8 @@ label = {value = "PurchaseOrder"}
 """
 FILES = 8
 LOOK_EVERY = 0.1
+TELL_EVERY = 5.0
+_LOADED = "SELECT coalesce(max(id), 0) FROM msh_outboundmessage"
 ALL_HEAP = "--driver-memory 512m --driver-java-options '-Xms512m -XX:+AlwaysPreTouch' pyspark-shell"
 """For PYSPARK_SUBMIT_ARGS. A JVM collects no garbage before its heap is full, so it is given
 little, and all at once: what grows then is beside the heap, and who needs more of it fails."""
@@ -97,10 +100,19 @@ class Loader:
             )
             try:
                 peaks.driver = process.pid
-                return process.wait()
+                return self._wait(process)
             finally:
                 process.terminate()
                 process.wait()
+
+    def _wait(self, process: "subprocess.Popen[bytes]") -> int:
+        """Its exit status; until then, every few seconds a line with what is in the MSH."""
+        before = self._msh.value(_LOADED)
+        while True:
+            try:
+                return process.wait(TELL_EVERY)
+            except subprocess.TimeoutExpired:
+                tell(f"load {self._runs}: {self._msh.value(_LOADED) - before} rows are in")
 
 
 class LoadJob:

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 
 from .figure import Figure
 from .msh import ROOT, Msh
 
+_BEGAN = time.monotonic()
 SERVER_SETTINGS = (
     "server_version",
     "fsync",
@@ -55,15 +55,23 @@ class Series:
 
 
 def run_rounds(series: list[Series], rounds: int) -> None:
-    """Everything once to warm up, then the rounds: in each, every figure and its floor."""
+    """Everything once to warm up, then the rounds: in each, every figure and its floor. A line
+    for each, so that a log shows that the run goes on, and how."""
     for each in series:
+        tell(f"warm-up: {each.figure.name}")
         each.figure.product()
         each.figure.floor()
-    with Progress(transient=True) as progress:
-        for _ in progress.track(range(rounds), description="rounds"):
-            for each in series:
-                each.floor.append(each.figure.floor())
-                each.product.append(each.figure.product())
+    for number in range(1, rounds + 1):
+        for each in series:
+            each.floor.append(each.figure.floor())
+            each.product.append(each.figure.product())
+            rates = f"{each.product[-1]:,.0f}/s, floor {each.floor[-1]:,.0f}/s"
+            tell(f"round {number} of {rounds}: {each.figure.name} {rates}")
+
+
+def tell(what: str) -> None:
+    """A line of progress, with the time since the first one, also where it is not a terminal."""
+    print(f"{time.monotonic() - _BEGAN:5.0f} s  {what}", flush=True)
 
 
 def machine(msh: Msh) -> dict[str, Any]:

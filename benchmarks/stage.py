@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from .load import AckSink
 from .msh import Msh
+from .report import tell
 from .wire import Pair
 
 RECEIVING_PAIRS = 64
@@ -34,6 +35,7 @@ class Stage:
             stack.callback(self.sink.close)
             for msh in (self.sender, self.receiver, self.loaded):
                 stack.callback(msh.stop)
+                tell(f"starting the MSH {msh.folder.name}")
                 msh.start()
             self.sender.set_up([self._exchanging("sender", n) for n in range(EXCHANGING_PAIRS)])
             self.receiver.set_up(

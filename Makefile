@@ -12,18 +12,22 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
 
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo audit up test check conformance bench bench-console bench-spark browser lock clean
+.PHONY: help demo siege audit up test check coverage conformance mutants bench bench-console bench-spark slow-clients browser hosts lock clean
 
 help:
 	@echo 'make demo         two MSHs, a bad link between them, documents, a verdict, two consoles'
 	@echo 'make audit        orders by the thousand by Spark over a bad link, var/audit.json; needs Java 17'
+	@echo 'make siege        50 honest partners and a hostile one: what they feel of it, var/siege.json'
 	@echo 'make up           one MSH in var/msh on port 8000'
 	@echo 'make test         the tests'
 	@echo 'make check        ruff, mypy, import contracts, missing migrations'
+	@echo 'make coverage     every branch of the protocol and the wire format is tested'
 	@echo 'make conformance  requirement by requirement: which tests prove it, var/conformance.json'
+	@echo 'make mutants      change the product in one place at a time, and check that a test fails'
 	@echo 'make bench        how fast, next to bare PostgreSQL, var/bench.json'
 	@echo 'make bench-console  pages of the console with a million messages, var/bench-console.json'
 	@echo 'make bench-spark  the load job next to the bulk endpoint, its memory, var/bench-spark.json'
+	@echo 'make slow-clients  1,000 clients that never finish: everybody else is answered within 1 s'
 	@echo 'make lock         write constraints.txt anew from what pyproject.toml allows'
 	@echo 'make clean        remove .venv, var and caches'
 	@echo
@@ -32,17 +36,28 @@ help:
 demo: $(VENV)/ready-to-run
 	$(PY) manage.py demo $(ARGS)
 
+siege: $(VENV)/ready-to-run
+	$(PY) -m demo.siege $(ARGS)
+
 audit: $(VENV)/ready-to-spark
 	$(PY) manage.py audit $(ARGS)
 
 up: $(VENV)/ready-to-run
 	$(PY) manage.py up --data var/msh --port 8000 $(ARGS)
 
-test: $(VENV)/ready-to-test browser
+test: $(VENV)/ready-to-test browser hosts
 	$(PY) -m pytest -n 3 $(ARGS)
 
-conformance: $(VENV)/ready-to-test browser
+conformance: $(VENV)/ready-to-test browser hosts
 	$(PY) -m pytest -n 3 -q -m requirement --conformance var/conformance.json $(ARGS)
+
+mutants: $(VENV)/ready-to-test
+	$(PY) -m tests.mutants $(ARGS)
+
+coverage: $(VENV)/ready-to-test
+	@mkdir -p var
+	$(PY) -m coverage run -m pytest -q tests/protocol tests/wire $(ARGS)
+	$(PY) -m coverage report
 
 bench: $(VENV)/ready-to-run
 	$(PY) -m benchmarks $(ARGS)
@@ -52,6 +67,9 @@ bench-console: $(VENV)/ready-to-run
 
 bench-spark: $(VENV)/ready-to-spark
 	$(PY) -m benchmarks.spark $(ARGS)
+
+slow-clients: $(VENV)/ready-to-test
+	SLOW_CLIENTS_LIMIT=1 SLOW_CLIENTS_SECONDS=30 $(PY) -m pytest tests/web/test_slow_clients.py -rP -q $(ARGS)
 
 check: $(VENV)/ready-to-test
 	@status=0; run() { echo "$$*"; "$$@" || status=1; }; \
@@ -63,7 +81,11 @@ check: $(VENV)/ready-to-test
 	exit $$status
 
 # For tests/browser: chromium, and what Playwright's own node needs (most machines have it). Where it
-# cannot be installed, those tests say what is missing.
+# cannot be installed, those tests say what is missing. So do tests/hosts, which need iproute2.
+hosts:
+	@command -v ip >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+	{ apt-get update -qq && apt-get install -y -qq --no-install-recommends iproute2; } || true
+
 browser:
 	@command -v chromium >/dev/null || [ -n "$$CHROMIUM" ] || [ "$$(id -u)" != 0 ] || \
 	! command -v apt-get >/dev/null || \

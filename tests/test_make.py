@@ -75,13 +75,17 @@ def test_help_names_every_command(checkout: Path) -> None:
     targets = (
         "demo",
         "audit",
+        "siege",
         "up",
         "test",
         "check",
+        "coverage",
         "conformance",
+        "mutants",
         "bench",
         "bench-console",
         "bench-spark",
+        "slow-clients",
         "lock",
         "clean",
     )

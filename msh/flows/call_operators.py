@@ -44,7 +44,7 @@ def call_operators() -> int:
         channels = _channels()
         with transaction.atomic():
             advance.make_notices(channels)
-        return sum(_tell_due(channel, tell) for channel, tell in channels.items())
+        return sum(_tell_claimed(channel, tell) for channel, tell in channels.items())
     finally:
         _calling.release()
 
@@ -62,20 +62,33 @@ def _channels() -> dict[str, Tell]:
     return channels
 
 
-def _tell_due(channel: str, tell: Tell) -> int:
+def _tell_claimed(channel: str, tell: Tell) -> int:
     with transaction.atomic():
         notices = advance.claim_notices(channel, BATCH, LEASE)
-    if not notices:
-        return 0
+    return _tell(notices, tell) if notices else 0
+
+
+def _tell(notices: Sequence[OperatorNotice], tell: Tell) -> int:
+    """Tell them as one call; how many were told. If one of them cannot be told, each by itself."""
     try:
         tell(notices)
-    except (OSError, ValueError, WebhookFailed) as error:  # smtplib's errors are OSErrors
-        why = f"{type(error).__name__}: {error}"
-        logger.warning("%d notices did not reach the operators by %s: %s", *_sum(notices), why)
-        _put_off(notices, why)
+    except (OSError, WebhookFailed) as error:  # smtplib's errors are OSErrors
+        _not_told(notices, error)
+        return 0
+    except Exception as error:
+        if len(notices) > 1:
+            logger.exception("%d notices of %s are told one by one", *_sum(notices))
+            return sum(_tell([notice], tell) for notice in notices)
+        _not_told(notices, error)
         return 0
     advance.notices_told(notices)
     return len(notices)
+
+
+def _not_told(notices: Sequence[OperatorNotice], error: Exception) -> None:
+    why = f"{type(error).__name__}: {error}"
+    logger.warning("%d notices did not reach the operators by %s: %s", *_sum(notices), why)
+    _put_off(notices, advance.one_line(why))
 
 
 def _sum(notices: Sequence[OperatorNotice]) -> tuple[int, str]:

@@ -18,12 +18,11 @@ from django.db import transaction
 from django.utils.module_loading import import_string
 
 from msh.faults import CrashPoint, reach
-from msh.flows import advance
-from msh.flows.dispatch import Dispatch, allow_idle
+from msh.flows import advance, application, store
+from msh.flows.dispatch import Dispatch
 from msh.flows.nudge import Nudge
 from msh.models import PartyEvent
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
-from msh.transport.carrier import Finished
 from msh.transport.job import CONSUMER_CRASH_POINTS, Job
 
 logger = logging.getLogger(__name__)
@@ -36,7 +35,6 @@ POST_DEADLINE = 30.0  # seconds
 LEASE = timedelta(seconds=40)
 GRACE = 5.0
 """Seconds after which a claimed event is not POSTed any more."""
-_STALE = AttemptResult(AttemptOutcome.FAILED, detail="not sent: this process was stopped")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +63,15 @@ class Notices(Dispatch):
             self.call("events", tell, keys, handler)
         return bool(keys)
 
-    def record(self, ended: list[Finished]) -> None:
+    def record(self, key: Told, result: AttemptResult) -> None:
         with transaction.atomic():
-            for one in ended:
-                _record(one.job.key, one.result or _STALE)
+            _record(key, result)
             reach(CrashPoint.NOTIFY_BEFORE_COMMIT)
         reach(CrashPoint.NOTIFY_AFTER_COMMIT)
+
+    def give_up(self, key: Told, error: str) -> None:
+        """Its lease passes, and it is told again."""
+        logger.error("event %d: how its POST ended cannot be written: %s", key.key, error)
 
 
 def is_address(handler: str) -> bool:
@@ -80,7 +81,18 @@ def is_address(handler: str) -> bool:
 def tell(keys: list[int], handler: str) -> int:
     """Call the handler with each of these events, in order; how many were told. Each call may take
     as long as LEASE."""
-    return sum(_tell(key, handler) for key in keys)
+    return sum(_tell_alone(key, handler) for key in keys)
+
+
+def _tell_alone(key: int, handler: str) -> bool:
+    """One event that can neither be told nor put off keeps no other from being told."""
+    try:
+        return _tell(key, handler)
+    except Exception as error:
+        if store.is_gone(error):
+            raise
+        logger.exception("event %d can neither be told nor put off", key)
+        return False
 
 
 def _tell(key: int, handler: str) -> bool:
@@ -89,36 +101,53 @@ def _tell(key: int, handler: str) -> bool:
             event = advance.lock_event(key)
             if event is None:
                 return False
-            allow_idle(LEASE)
+            application.allow_idle(LEASE)
             import_string(handler)(event)
+            application.require_commit()
             advance.event_told(event)
             reach(CrashPoint.NOTIFY_BEFORE_COMMIT)
-    except Exception as error:  # noqa: BLE001  an application may raise anything
-        _note_failure(key, f"{type(error).__name__}: {error}")
+    except application.ERRORS as error:
+        _note_failure(key, error)
         return False
     reach(CrashPoint.NOTIFY_AFTER_COMMIT)
     return True
 
 
-def _note_failure(key: int, why: str) -> None:
+def _note_failure(key: int, error: BaseException) -> None:
     """In a transaction of its own: the handler may have spoilt the one it was called in, or lost
     its connection."""
+    application.restore_connection()
     with transaction.atomic():
         event = advance.lock_event(key)
-        if event is not None:
-            _failed(event, why)
+        if event is None:
+            logger.error("the handler of events raised after its end", exc_info=error)
+        else:
+            _failed(event, application.reason_of(error))
 
 
 def _claim(keys: list[int], address: str) -> list[Job]:
     """Jobs for these events. What is not recorded within the lease is told again."""
-    jobs = []
-    with transaction.atomic():
-        for key in keys:
+    return [job for key in keys if (job := _claim_alone(key, address)) is not None]
+
+
+def _claim_alone(key: int, address: str) -> Job | None:
+    """None if another worker has it, or if it cannot be told: that keeps no other waiting."""
+    try:
+        with transaction.atomic():
+            event = advance.lock_event(key)
+            if event is None:
+                return None
+            advance.event_claimed(event, LEASE)
+            return _job(event, address)
+    except Exception as error:
+        if store.is_gone(error):
+            raise
+        logger.exception("event %d cannot be told", key)
+        with transaction.atomic():
             event = advance.lock_event(key)
             if event is not None:
-                advance.event_claimed(event, LEASE)
-                jobs.append(_job(event, address))
-    return jobs
+                _failed(event, advance.describe(error))
+        return None
 
 
 def _job(event: PartyEvent, address: str) -> Job:
@@ -154,7 +183,7 @@ def document_of(event: PartyEvent) -> dict[str, Any]:
     }
 
 
-def _record(told: Any, result: AttemptResult) -> None:
+def _record(told: Told, result: AttemptResult) -> None:
     event = advance.lock_event(told.key)
     if event is None:
         return

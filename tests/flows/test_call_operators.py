@@ -8,9 +8,11 @@ from email import message_from_bytes
 from typing import Any
 
 import pytest
+from django.db.models.expressions import RawSQL
 from django.utils import timezone
 from pytest_django import Settings
 
+from msh.flows import call_operators as call_operators_module
 from msh.flows import operate, prune
 from msh.flows.advance import Actor
 from msh.flows.call_operators import TRIES, call_operators
@@ -322,3 +324,42 @@ def test_calls_are_pruned_with_their_incident(hook: Peer) -> None:
 
     assert (removed["incidents"], removed["early warnings"]) == (1, 1)
     assert not OperatorNotice.objects.exists()
+
+
+# --- one that raises stops no other ---------------------------------------------------------------
+
+
+def test_a_notice_that_cannot_be_told_keeps_no_other_from_being_told(
+    mailbox: Mailbox, hook: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken, other = suspended_world(), suspended_world()
+    document_of = call_operators_module.document_of
+
+    def raising(notice: OperatorNotice) -> dict[str, Any]:
+        if notice.partner == broken.there:
+            raise RuntimeError("what nobody has thought of")
+        return document_of(notice)
+
+    monkeypatch.setattr(call_operators_module, "document_of", raising)
+    assert call_operators() == 2
+
+    (mail,) = mailbox.transactions
+    assert other.there.name.encode() in mail.mail
+    ((told,),) = posted(hook)
+    assert told["partner"] == other.there.name
+    left = OperatorNotice.objects.filter(told_at=None)
+    assert {(one.partner, one.error) for one in left} == {
+        (broken.there, "RuntimeError: what nobody has thought of")
+    }
+
+
+@pytest.mark.parametrize("terms", ["'{}'", """terms || '{"retries": "many"}'"""])
+def test_terms_that_cannot_be_read_keep_no_operator_from_being_called(
+    mailbox: Mailbox, terms: str
+) -> None:
+    late_world(retries_spent=2)
+    OutboundMessage.objects.update(terms=RawSQL(terms, ()))
+    suspended_world()
+    late_world(retries_spent=2)
+
+    assert call_operators() == 2

@@ -178,7 +178,8 @@ def _run(until: float) -> int:
 
 
 def _deal_with(item: BulkItem) -> bool:
-    """False if the database refused: then it is tried again later."""
+    """False if the database refused: then it is tried again later. Whatever one row raises, the
+    others are dealt with."""
     actor = Actor(item.job.actor, f"{item.job.reason} (bulk job {item.job_id})")
     refused = ""
     try:
@@ -192,5 +193,8 @@ def _deal_with(item: BulkItem) -> bool:
         logger.warning("bulk job %s passes over %s: %s", item.job_id, item.label, error)
         advance.item_passed_over(item, f"It is tried again. The database said: {error}")
         return False
+    except Exception as error:
+        logger.exception("bulk job %s: %s could not be dealt with", item.job_id, item.label)
+        refused = advance.describe(error)
     advance.item_ended(item, refused)
     return True

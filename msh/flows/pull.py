@@ -19,9 +19,7 @@ from msh.protocol.delivery_events import (
     AttemptRejected,
     AttemptSucceeded,
     DeliveryEvent,
-    DeliveryLooked,
     DeliveryState,
-    Run,
 )
 
 
@@ -55,7 +53,7 @@ def take(consumer: Consumer, limit: int) -> list[Taken]:
             handover = deliveries.lock_new(key, consumer)
             if handover is not None:
                 held.append(handover)
-        taken = [one for one in held if any(isinstance(e, Run) for e in one.step(DeliveryLooked()))]
+        taken = [one for one in held if deliveries.begin(one)]
     messages = InboundMessage.objects.in_bulk([one.message_key for one in taken])
     return [Taken(one.key, one.attempt, messages[one.message_key]) for one in taken]
 

@@ -87,6 +87,7 @@ def receive(partner: Partner, content_type: str, body: bytes) -> Answer:
     except Refused as refused:
         return _refuse(partner, refused)
     header = message.header
+    _note_signal_of_others(partner, header)
     _require_pair(partner, header.route.sender_uri, header.route.receiver_uri)
     match header.message_type:
         case MessageType.NORMAL:
@@ -104,6 +105,16 @@ def _accept_at_once(partner: Partner, message: ReceivedMessage) -> bool:
         if store.cannot_be_written(error):
             return False  # then it is told so
         raise
+
+
+def _note_signal_of_others(partner: Partner, header: Header) -> None:
+    """One row a minute, whatever it refers to: it is refused, and the partner's operators are told
+    by the status; ours find it in the history of the link (D55)."""
+    is_signal = header.message_type is not MessageType.NORMAL
+    if is_signal and not partner.is_pair(header.route.sender_uri, header.route.receiver_uri):
+        name = f"{header.message_type}NotOfThePair"
+        detail = "its SenderURI or ReceiverURI is not the pair's: 403"
+        advance.note_unexpected(partner.pk, "", name, detail)
 
 
 def _require_pair(partner: Partner, sender_uri: str, receiver_uri: str) -> None:
@@ -207,7 +218,8 @@ def _error_event(
     ref, report = header.ref_to_message_id, header.error
     if report is None:  # the wire reads no Error Message without one
         raise Unreadable("the Error Message has no Error")
-    if sent is None or flying not in (ref, None):
+    theirs = _from_and_to_are_the_pair(partner, header)
+    if sent is None or flying not in (ref, None) or not theirs:
         return ErrorForOtherReceived(ref, report)
     if report.severity is Severity.WARNING:
         return ErrorReceived(ref, report)

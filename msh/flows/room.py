@@ -10,7 +10,7 @@ LARGE = 256 * 1024
 that are slow are not to keep it waiting."""
 
 
-class Places(Protocol):
+class Carrying(Protocol):
     """What a carrier has left: of one partner, and of all together; and what it holds."""
 
     def free(self, partner_id: int) -> int: ...
@@ -23,13 +23,18 @@ class Places(Protocol):
 class Room:
     """The free places of one look, taken one by one."""
 
-    def __init__(self, carrier: Places) -> None:
+    def __init__(self, carrier: Carrying) -> None:
         self._carrier = carrier
         self._places = carrier.free_in_all()
         self._bytes = BYTES_AT_ONCE - carrier.bytes_under_way()
         self._left: dict[int, int] = {}
         self.refused = False
         """There was no free place: look again when a POST has ended."""
+
+    @property
+    def for_large(self) -> bool:
+        """Whether there are bytes for a large message."""
+        return self._bytes > 0
 
     def take(self, partner_id: int, size: int = 0) -> bool:
         """Take a place of this partner for `size` bytes of payload. False if it has none, or there

@@ -12,6 +12,7 @@ from queue import SimpleQueue
 
 from msh import wire
 from msh.flows.acknowledge import GRACE, UNSENDABLE, header_of, http_deadline
+from msh.flows.package import packaged
 from msh.models import SignalKind
 from msh.protocol.admission import store_short
 from msh.protocol.message import Field, Header
@@ -56,8 +57,10 @@ def tell_to_wait(partner: Partner, about: Header) -> bool:
         return False
     owed = _Owed(about.message_id, about.tpa_id, about.conversation_id)
     try:
-        header = header_of(owed, partner, our_identity(), datetime.now(UTC))
+        identity = our_identity()
+        header = header_of(owed, partner, identity, datetime.now(UTC))
         content_type, body = wire.compose_signal(header)
+        body = packaged(partner.error_destination, content_type, body)
         authorization = partner.authorization()
     except UNSENDABLE:
         return False
@@ -70,6 +73,7 @@ def tell_to_wait(partner: Partner, about: Header) -> bool:
         authorization=authorization,
         deadline=http_deadline(),
         not_after=time.monotonic() + GRACE,
+        sender=partner.our_uri or identity.uri,
         crash_points=SIGNAL_CRASH_POINTS,
     )
     carrier.submit([job])

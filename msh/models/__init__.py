@@ -1,6 +1,6 @@
 """What we keep. Every durable thing is a row here; `flows.advance` alone writes state."""
 
-from .api_token import ApiToken, Scope
+from .api_token import PERMISSIONS, ApiToken, Scope, missing_permissions
 from .bulk import BulkItem, BulkJob, BulkState, BulkVerb
 from .consumer import Consumer, ConsumerKind
 from .delivery import Delivery
@@ -18,6 +18,7 @@ from .signal import Signal, SignalKind
 from .traffic import Traffic
 
 __all__ = [
+    "PERMISSIONS",
     "ApiToken",
     "Attempt",
     "BulkItem",
@@ -48,4 +49,5 @@ __all__ = [
     "Signal",
     "SignalKind",
     "Traffic",
+    "missing_permissions",
 ]

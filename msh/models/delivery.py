@@ -53,7 +53,10 @@ class Delivery(models.Model):
     class Meta:
         verbose_name_plural = "deliveries"
         ordering = ["-id"]
-        permissions = [("decide_delivery", "Can decide what becomes of a delivery")]
+        permissions = [
+            ("decide_delivery", "Can decide what becomes of a delivery"),
+            ("take_delivery", "Can take and settle deliveries by an API token"),
+        ]
         indexes = [
             models.Index(fields=["due"], condition=Q(due__isnull=False), name="delivery_due"),
             HashIndex(

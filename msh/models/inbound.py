@@ -1,12 +1,12 @@
 """Messages we accepted."""
 
-from django.contrib.postgres.indexes import BrinIndex, HashIndex
+from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 from django.db.models import Q
 
 from msh.protocol.vocabulary import DeliverySemantics
 
-from .message import MessageQuerySet
+from .message import MessageQuerySet, conversation_index
 
 
 class InboundState(models.TextChoices):
@@ -80,7 +80,7 @@ class InboundMessage(models.Model):
             ("view_payload_inboundmessage", "Can see the payloads of messages we received"),
         ]
         indexes = [
-            HashIndex(fields=["conversation_id"], name="inbound_conversation"),
+            conversation_index("inbound_conversation"),
             models.Index(
                 fields=["id"],
                 condition=Q(state__in=["rejected", "parked"]),

@@ -75,6 +75,12 @@ class OutboundLink(models.Model):
         indexes = [
             models.Index(fields=["due"], condition=_TIMED, name="outbound_link_due"),
             models.Index(fields=["id"], condition=Q(state="idle"), name="outbound_link_idle"),
+            # For the foreign key: each message that is deleted is looked up here.
+            models.Index(
+                fields=["in_flight"],
+                condition=Q(in_flight__isnull=False),
+                name="outbound_in_flight",
+            ),
         ]
         constraints = [
             models.CheckConstraint(condition=_NUMBER, name="next_number_in_range"),
@@ -167,7 +173,7 @@ def lane_of(link: Any, message: Any | None) -> Lane:
     flying = message and InFlight(
         message_id=message.message_id,
         sequence_number=message.sequence_number,
-        terms=Terms(**_decoded(message.terms)),
+        terms=Terms.of_stored(_decoded(message.terms)),
         attempt=link.attempt,
         retries_spent=link.retries_spent,
         transients=link.transients,
@@ -199,6 +205,9 @@ class InboundLink(models.Model):
     last_number = models.PositiveIntegerField(null=True, blank=True)
     last_message_id = models.CharField(max_length=255, blank=True, default="", db_default="")
     epoch = models.PositiveIntegerField(default=1, db_default=1)
+    highest_number = models.PositiveIntegerField(default=0, db_default=0)
+    """The highest last number of the runs that ended because the partner began again at 1: their
+    ids are kept until `last_number` has passed it (D39)."""
     reset_allowed = models.BooleanField(default=False, db_default=False)
 
     class Meta:

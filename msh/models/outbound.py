@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from django.contrib.postgres.indexes import BrinIndex, HashIndex
+from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 from django.db.models import Q
 
@@ -12,7 +12,7 @@ from msh.protocol.events import Verdict
 from msh.protocol.vocabulary import DeliverySemantics
 
 from . import copying
-from .message import MessageQuerySet
+from .message import MessageQuerySet, conversation_index
 from .new_message import NewMessage
 
 
@@ -128,11 +128,11 @@ class OutboundMessage(models.Model):
         ordering = ["-id"]
         permissions = [
             ("view_payload_outboundmessage", "Can see the payloads of messages we sent"),
+            ("submit_outboundmessage", "Can submit messages by an API token"),
             ("correct_outboundmessage", "Can submit a corrected copy of a cancelled message"),
         ]
         indexes = [
-            # Looked up by operators. Hashed: what a router sends on may be of any length.
-            HashIndex(fields=["conversation_id"], name="outbound_conversation"),
+            conversation_index("outbound_conversation"),
             models.Index(
                 fields=["corrects"], condition=Q(corrects__isnull=False), name="outbound_corrects"
             ),

@@ -1,4 +1,4 @@
-"""Acknowledgements and Error Messages that we owe (tables.md 2, "Signals")."""
+"""Acknowledgements and Error Messages that we owe (docs/spec/tables.md, Signals)."""
 
 from django.db import models
 from django.db.models import Q
@@ -70,7 +70,7 @@ class Signal(models.Model):
 
     class Meta:
         indexes = [
-            models.Index(fields=["due"], condition=Q(owed__gt=0), name="signal_owed"),
+            models.Index(fields=["link", "due"], condition=Q(owed__gt=0), name="signal_owed_to"),
         ]
         constraints = [
             models.UniqueConstraint(

@@ -1,7 +1,7 @@
 """May a new message be stored now? If not, its Sender is told to wait (000 §4.2).
 
 Asked only of a message that would be accepted: a known MessageId is acknowledged again whatever
-is short here, and a number out of turn stays an Error (tables.md 2, "Signals").
+is short here, and a number out of turn stays an Error (docs/spec/tables.md, Signals).
 """
 
 from dataclasses import dataclass

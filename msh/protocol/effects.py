@@ -30,6 +30,8 @@ class IncidentKind(StrEnum):
     DELIVERY_IN_DOUBT = "delivery_in_doubt"
     NO_CONSUMER = "no_consumer"
     ROUTE_FAILED = "route_failed"
+    PROCESSING_FAILED = "processing_failed"
+    RETENTION_TOO_SHORT = "retention_too_short"
 
 
 SILENCE = frozenset({IncidentKind.RETRIES_SPENT, IncidentKind.TRANSIENT_LIMIT})

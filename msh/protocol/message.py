@@ -1,6 +1,6 @@
 """A message as values: what every wire dialect composes from and parses to."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
@@ -102,9 +102,6 @@ class Header:
     @property
     def reliable(self) -> bool:
         return self.semantics is DeliverySemantics.ONCE_AND_ONLY_ONCE
-
-    def routed(self, route: Route) -> "Header":
-        return replace(self, routing=(route,))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The Receiver's table: what becomes of a OnceAndOnlyOnce message that arrives (tables.md 1)."""
+"""The Receiver's table: what happens to a OnceAndOnlyOnce message (docs/spec/tables.md)."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -252,6 +252,14 @@ def given_up(last: int | None, number: int) -> int:
     if last is not None and not sequence.is_ahead(number, expected):
         return 0
     return (number - expected) % sequence.LAST
+
+
+def ended_run(before: ReceivingLink, after: ReceivingLink) -> int:
+    """The last number of a run of numbers that ended before 999,999,999 with this step; 0 if none
+    did. Ids of such a run could be new again until the next run has passed it (D39)."""
+    if after.epoch == before.epoch or before.last_number in (None, sequence.LAST):
+        return 0
+    return before.last_number or 0
 
 
 def expect(link: ReceivingLink, number: int) -> ReceivingLink:

@@ -1,6 +1,69 @@
-"""The Sender's table: every state, every event (000 §2.1.4, tables.md 2).
+"""The Sender: the state machine of one link to a partner (000 §2.1.4, docs/spec/tables.md).
 
-`step` is the only way a lane changes. It knows no clock, no row and no socket.
+Theory of operation
+===================
+
+Rule 1: everything that decides what is sent, when, and under which number is in this file and
+in `lane.py`. Nothing here knows a clock, a row, a socket, or who asks. Time is a parameter.
+
+A *lane* is the value of one link: its state, the message in flight, the next number, and one due
+time. `step(lane, event, now=...)` returns the next lane and the effects that belong into the same
+transaction (send a copy, open an incident, notify the From-Party). The caller locks the row, calls
+`step`, writes the lane, its history and the effects, and commits. There is no other way to change
+a lane.
+
+States
+------
+
+IDLE       Nothing is in flight. A look at the queue puts the first message in flight.
+WAITING    One message is in flight. Either a copy waits for a worker (`unsent`), and `due` is the
+           time from which it may go; or a copy was claimed, and `due` is the deadline of its
+           Acknowledgement.
+TRANSIENT  The partner asked us to wait. `due` is the end of that wait. The message may be
+           acknowledged meanwhile: then nothing is in flight, and the wait is served out (D28).
+SUSPENDED  No Normal message is sent until an administrator resumes the link. There is no due time.
+           The message in flight stays in flight: resuming sends the same message first.
+
+The life of one message
+-----------------------
+
+1. LaneLooked: the message gets the next number (D18); a copy is to be sent.
+2. AttemptClaimed: a worker takes the copy. `due` moves to the end of the HTTP attempt plus the wait
+   for an answer, in the transaction of the claim. A worker that dies after it needs no recovery of
+   its own: its deadline passes like any other.
+3. AttemptCarried or AttemptFailed: the wait starts at the end of the attempt (D11). 2xx completes
+   nothing (D35). A failure of the transport waits RetryInterval instead of Timeout (D8).
+4. DeadlinePassed: while retries remain, one is spent and the same bytes are sent again; after the
+   last wait, the link is suspended (D4, D6): 1 + Retries copies in all.
+5. AckReceived: the message is complete, and the queue is looked at in the same transaction.
+
+An Acknowledgement may arrive before its own POST has ended, after the link was suspended, or after
+a reset. Each is a cell of the table.
+
+What the table does not show
+----------------------------
+
+`TRANSITIONS` has a cell for every state and event, and `step` checks that a handler leads only to
+the states that its cell names. These conditions come on top:
+
+* An event of an attempt that is not the latest one of the message in flight does nothing, in every
+  state, before the table is asked (`_is_latest`). Attempt numbers never start again; only the retry
+  counter does. This fence makes a worker that wakes up late harmless.
+* An answer must name the message in flight; the caller turns an answer about another message into
+  AckOfOtherReceived, AckOfUnknownReceived or ErrorForOtherReceived first. An answer passed off as
+  one to the message in flight is refused (`_names_another`).
+* DeadlinePassed does nothing while a copy is unsent or the time has not come. A due time farther
+  away than any wait of the message counts as passed: the clock was set back (D13).
+* Some cells need more than their state and refuse the event otherwise: a claim needs an unsent
+  copy; a probe needs a message in flight and a suspension for silence; *reset retries* and *send
+  now* need a message in flight; the verdict *not received* needs the proof that no byte was sent or
+  that the partner lacks the message; a rewound message can only be cancelled as received, because
+  those behind it keep their numbers; a reset of the numbers needs nothing in flight or in doubt.
+* A probe is a copy beyond the budget: `retries_spent` is Retries + 1. It is not followed by a
+  retry; an Acknowledgement or a TransientError in answer to it ends the suspension (D41).
+
+What is refused raises IllegalTransition and changes nothing. `tests/protocol/` checks every cell by
+hand, every arrow of the diagram in ARCHITECTURE.md, and the timeline to the second.
 """
 
 from collections.abc import Callable

@@ -31,6 +31,15 @@ def normalised(uri: str) -> str:
     return uri
 
 
+def origin(uri: str) -> str:
+    """Who is shown what goes to `uri`: scheme, host and port. Of mailto: the scheme alone, for it
+    is our own mail host that takes the mail. A text that is no URI of an MSH is its own."""
+    if match := _HTTP.fullmatch(normalised(uri)):
+        scheme = match["scheme"]
+        return f"{scheme}://{match['host']}{_port(scheme, match['port'])}"
+    return "mailto:" if _MAILTO.fullmatch(uri) else uri
+
+
 def mail_address(uri: str) -> str:
     """The address in a mailto: URI; "" if it is none."""
     match = _MAILTO.fullmatch(uri)

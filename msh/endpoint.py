@@ -11,7 +11,6 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from django.conf import settings
-from django.core.handlers.wsgi import WSGIRequest
 from django.db import Error as DatabaseError
 from django.db import connection
 from django.http import HttpRequest, HttpResponse
@@ -21,10 +20,13 @@ from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from msh import memory
+from msh import memory, proxies
 from msh.flows.link_status import status_for
 from msh.flows.receive import receive, receive_usual
+from msh.guesses import guesses
+from msh.models import hot
 from msh.protocol.errors import Unreadable
+from msh.request import Utf8Request
 from msh.wire import link_status
 from partners.models import Partner
 
@@ -67,8 +69,12 @@ class PartnerAuthentication(BaseAuthentication):
 
     def found(self, shown: str, address: str) -> Partner:
         """The partner as it is now."""
+        wait = guesses.wait(address)
+        if wait and not Partner.objects.remembered(shown):
+            raise exceptions.Throttled(wait, f"too many guesses from {address}")
         partner = _on_a_connection_that_works(lambda: Partner.objects.by_credential(shown))
         if partner is None:
+            guesses.failed(address)
             raise exceptions.AuthenticationFailed("no partner shows itself by this Authorization")
         if not partner.admits(address):
             raise exceptions.PermissionDenied(f"partner {partner} may not come from {address}")
@@ -182,6 +188,8 @@ class Endpoint(APIView):
         headers = {}
         if isinstance(exc, exceptions.AuthenticationFailed):
             headers["WWW-Authenticate"] = self.get_authenticate_header(self.request) or ""
+        if isinstance(exc, exceptions.Throttled):
+            headers["Retry-After"] = str(max(1, guesses.wait(self.request.META["REMOTE_ADDR"])))
         return _answer(exc.status_code, str(exc.detail), headers)
 
     def _body(self, request: Request) -> bytes:
@@ -230,11 +238,16 @@ class EndpointApplication:
     def __call__(
         self, environ: "WSGIEnvironment", start_response: "StartResponse"
     ) -> Iterable[bytes]:
+        proxies.resolve(environ)
         path = environ.get("PATH_INFO", "")
         if environ["REQUEST_METHOD"] == "GET" and self.STATUS_PATH.fullmatch(path):
             return self._answer(self._link_status, environ, start_response)
         if self.PATH.fullmatch(path):
             return self._answer(self._endpoint, environ, start_response)
+        if path.startswith("/api/") and environ["REQUEST_METHOD"] == "POST":
+            hot.plan_for_hot_path()
+        else:
+            hot.plan_freely()
         return self._others(environ, start_response)
 
     @staticmethod
@@ -243,7 +256,8 @@ class EndpointApplication:
         environ: "WSGIEnvironment",
         start_response: "StartResponse",
     ) -> Iterable[bytes]:
-        answer = view(WSGIRequest(environ))
+        hot.plan_for_hot_path()
+        answer = view(Utf8Request(environ))
         connection.close_if_unusable_or_obsolete()
         start_response(f"{answer.status_code} {answer.reason_phrase}", list(answer.items()))
         return (answer.content,) if answer.content else ()

@@ -1,48 +1,24 @@
 """Logs: one JSON object a line, ours and the libraries' alike, with what is bound to the context.
 
 Whoever handles a message binds it once: `structlog.contextvars.bind_contextvars(message_id=…)`.
+structlog is loaded with the first line, because it takes a tenth of a second: most commands of
+`manage.py` say nothing.
 """
 
-from typing import Any
+import logging
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-import structlog
-from structlog.typing import Processor
-
-_SHARED: list[Processor] = [
-    structlog.contextvars.merge_contextvars,
-    structlog.stdlib.add_log_level,
-    structlog.stdlib.add_logger_name,
-    structlog.stdlib.ExtraAdder(),
-    structlog.processors.TimeStamper(fmt="iso", utc=True),
-    structlog.processors.format_exc_info,
-]
+if TYPE_CHECKING:
+    from structlog.typing import Processor
 
 
 def logging_config(*, level: str) -> dict[str, Any]:
     """Django's LOGGING: everything from `level` up goes to standard error as JSON."""
-    structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            *_SHARED,
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
-        cache_logger_on_first_use=True,
-    )
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "formatters": {
-            "json": {
-                "()": structlog.stdlib.ProcessorFormatter,
-                "foreign_pre_chain": _SHARED,
-                "processors": [
-                    structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                    structlog.processors.JSONRenderer(),
-                ],
-            },
-        },
+        "formatters": {"json": {"()": "msh.logs.JsonFormatter"}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
         "root": {"handlers": ["stderr"], "level": level},
         "loggers": {
@@ -50,3 +26,48 @@ def logging_config(*, level: str) -> dict[str, Any]:
             "axes": {"level": "WARNING"},
         },
     }
+
+
+class JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return _formatter().format(record)
+
+
+def configure_structlog() -> None:
+    """Let loggers of structlog, which an application's consumer may use, write to the same log."""
+    import structlog  # noqa: PLC0415
+
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *_shared(),
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+
+
+@cache
+def _formatter() -> logging.Formatter:
+    import structlog  # noqa: PLC0415
+
+    formatter = structlog.stdlib.ProcessorFormatter
+    return formatter(
+        foreign_pre_chain=_shared(),
+        processors=[formatter.remove_processors_meta, structlog.processors.JSONRenderer()],
+    )
+
+
+def _shared() -> "list[Processor]":
+    import structlog  # noqa: PLC0415
+
+    return [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.ExtraAdder(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ]

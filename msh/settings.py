@@ -9,6 +9,7 @@ from zlib import crc32
 
 import environ
 
+from msh.connections import broker_settings, database_settings
 from msh.logs import logging_config
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -51,6 +52,22 @@ MSH_API_RATE = env.str("MSH_API_RATE", default="200/second")
 """Requests of one API token that each web process takes, per second, minute, hour or day. Empty:
 any number."""
 
+# --- the web server: each number is of one web process --------------------------------------------
+MSH_WEB_CONNECTIONS = env.int("MSH_WEB_CONNECTIONS", default=2000)
+MSH_WEB_MEMORY = env.int("MSH_WEB_MEMORY", default=64 * 1024 * 1024)
+"""Bytes of bodies and answers that are kept in memory; what is more goes to temporary files."""
+MSH_UPLOADS = env.int("MSH_UPLOADS", default=512)
+"""Bodies that may be under way; half of them may be of senders that have not shown who they are."""
+MSH_UPLOADS_KNOWN = env.int("MSH_UPLOADS_KNOWN", default=16)
+"""Of one partner, API token or user."""
+MSH_UPLOADS_UNKNOWN = env.int("MSH_UPLOADS_UNKNOWN", default=8)
+"""Of one address whose sender is not known."""
+MSH_BODY_GRACE = env.float("MSH_BODY_GRACE", default=20.0)
+"""Seconds after which a body, and an answer, must have moved on at MSH_BODY_RATE."""
+MSH_BODY_RATE = env.int("MSH_BODY_RATE", default=8 * 1024)  # bytes a second
+MSH_TRUSTED_PROXIES = " ".join(env.list("MSH_TRUSTED_PROXIES", default=[]))
+"""Networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed."""
+
 # --- mail: only for partners whose address is mailto: ---------------------------------------------
 _mail = env.email_url("EMAIL_URL", default="smtp://localhost:25")
 """The host that takes our mail: smtp://, smtp+tls:// (STARTTLS) or smtp+ssl://."""
@@ -65,9 +82,13 @@ MSH_OPERATORS_EMAIL_FROM = env.str("MSH_OPERATORS_EMAIL_FROM", default=f"msh@{MS
 # --- Django -------------------------------------------------------------------------------------
 DEBUG = env.bool("DEBUG", default=False)
 SECRET_KEY = env.str("SECRET_KEY", default="")
-_our_host = urlsplit(MSH_URI).hostname or ""
-ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=[_our_host, "127.0.0.1", "localhost"])
-CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
+_console = urlsplit(MSH_CONSOLE_URL)
+_our_hosts = [urlsplit(MSH_URI).hostname or "", _console.hostname or ""]
+ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=[*_our_hosts, "127.0.0.1", "localhost"])
+CSRF_TRUSTED_ORIGINS = env.list(
+    "CSRF_TRUSTED_ORIGINS",
+    default=[f"https://{_console.netloc}"] if _console.scheme == "https" else [],
+)
 ROOT_URLCONF = "msh.urls"
 WSGI_APPLICATION = "msh.wsgi.application"
 USE_TZ = True
@@ -84,7 +105,7 @@ INSTALLED_APPS = [
     "partners",
     "unfold",  # before django.contrib.admin, whose templates it replaces
     "unfold.contrib.filters",
-    "django.contrib.admin",
+    "django.contrib.admin.apps.SimpleAdminConfig",  # msh.urls finds the pages: commands need none
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -99,6 +120,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "msh.security.ContentSecurityPolicy",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -170,25 +192,12 @@ SPECTACULAR_SETTINGS = {
 }
 
 # --- PostgreSQL ---------------------------------------------------------------------------------
-DATABASES = {
-    "default": {
-        **env.db_url("DATABASE_URL", default="postgres:///msh"),
-        "CONN_MAX_AGE": 3600,
-        "CONN_HEALTH_CHECKS": True,
-        "OPTIONS": {
-            # A lock not had in 2 s is a 503, and a stopped process cannot hold a lane (DESIGN 4).
-            # The hot path's statements are planned once and run often, also those that were planned
-            # while their table was empty, so that reading all of it looked cheap.
-            "options": "-c lock_timeout=2s -c idle_in_transaction_session_timeout=10s"
-            " -c plan_cache_mode=force_generic_plan -c jit=off -c enable_seqscan=off",
-            # Statements of the hot path are prepared after their fifth run; Django says never.
-            "prepare_threshold": 5,
-        },
-    },
-}
+DATABASES = {"default": database_settings(env.str("DATABASE_URL", default="postgres:///msh"))}
 
 # --- Celery: nudges only, so losing one costs a sweep's delay and nothing else -------------------
-CELERY_BROKER_URL = env.str("REDIS_URL", default="redis://127.0.0.1:6379/0")
+REDIS_URL = env.str("REDIS_URL", default="redis://127.0.0.1:6379/0")
+CELERY_BROKER_URL, CELERY_BROKER_TRANSPORT_OPTIONS, _tls = broker_settings(REDIS_URL)
+CELERY_BROKER_USE_SSL = _tls or None
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
@@ -197,7 +206,7 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
-CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
+CELERY_BEAT_SCHEDULER = "msh.scheduler:Scheduler"
 CELERY_TIMEZONE = TIME_ZONE
 
 # --- who may come in ----------------------------------------------------------------------------
@@ -217,7 +226,8 @@ AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 # Browsers share cookies between the ports of a host: two MSHs there must not share a log-in.
 SESSION_COOKIE_NAME = f"msh_session_{crc32(MSH_URI.encode()):08x}"
 CSRF_COOKIE_NAME = f"msh_csrf_{crc32(MSH_URI.encode()):08x}"
-SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = MSH_URI.startswith("https:")
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _console.scheme == "https"
+SECURE_HSTS_SECONDS = 365 * 24 * 3600  # told only to who has come by TLS
 
 # --- logs ---------------------------------------------------------------------------------------
 LOGGING = logging_config(level=env.str("LOG_LEVEL", default="INFO"))

@@ -3,6 +3,8 @@ from django.urls import include, path
 
 from msh import health
 
+admin.autodiscover()
+
 # /ebxml/ is not here: msh.endpoint.EndpointApplication takes it before Django does.
 urlpatterns = [
     path("admin/", admin.site.urls),

@@ -1,7 +1,8 @@
 """Partners come in by mail: one transaction, one message, handed to the same flow as a POST.
 
 The sender is known before DATA: by its credential (AUTH), or by the address it sends from, if its
-partner's networks admit the client. What the answer has to say stands in the reply (wire.md 4).
+partner's networks admit the client. What the answer has to say stands in the reply
+(docs/spec/wire.md, Mail).
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from django.db import close_old_connections
 
 from msh import wire
 from msh.flows.receive import receive
+from msh.models import hot
 from msh.protocol.errors import Unreadable
 from msh.protocol.uri import mail_address, normalised
 from partners.models import Partner, our_identity
@@ -160,6 +162,7 @@ class Handler:
 
 def _on_fresh_connection(work: Callable[..., Result], *values: Any) -> Result:
     close_old_connections()
+    hot.plan_for_hot_path()
     try:
         return work(*values)
     finally:
@@ -178,7 +181,7 @@ def _by_login(login: LoginPassword) -> Partner | None:
 def _senders(address: str, client: str) -> list[Partner]:
     """Partners whose mail address this is, and whose networks name the client's."""
     named = Partner.objects.filter(uri_normalised=normalised(f"mailto:{address}"))
-    return [one for one in named if one.allowed_networks.strip() and one.admits(client)]
+    return [one for one in named if one.is_shown_by(client)]
 
 
 def _recipient(candidates: list[Partner], address: str) -> Partner | None:

@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any, Protocol, Self
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -60,6 +62,7 @@ class Client:
         self._clock = clock
         self._parts = urlsplit(server.url)
         self._connection: http.client.HTTPConnection | None = None
+        self._date = ""
         self.repeated = 0
         """Requests that were sent again."""
 
@@ -76,6 +79,15 @@ class Client:
             return json.loads(body)
         except ValueError:
             reason = f"{self._server.url} answered no JSON: is it the address of an MSH?"
+            raise ApiRefused(http.HTTPStatus.OK, reason) from None
+
+    def server_time(self) -> datetime:
+        """What the clock of the MSH says, to the second. Raises ApiRefused or ApiUnavailable."""
+        self.get_bytes("messages", limit=1)
+        try:
+            return parsedate_to_datetime(self._date).astimezone(UTC)
+        except ValueError:
+            reason = f"{self._server.url} answered without a Date: does a proxy remove it?"
             raise ApiRefused(http.HTTPStatus.OK, reason) from None
 
     def get_bytes(self, path: str, **query: object) -> bytes:
@@ -147,6 +159,7 @@ class Client:
             connection.request(method, address, body or None, shown | headers)
         # Also where the MSH, or a proxy, hung up before it had read all: it may have said why.
         response = connection.getresponse()
+        self._date = response.getheader("Date", "")
         return _Answer(
             response.status, _seconds(response.getheader("Retry-After")), response.read()
         )

@@ -32,6 +32,7 @@ ANSWER_LIMIT = 64 * 1024  # bytes of an answer's body we read to keep its connec
 DETAIL_LIMIT = 500
 WORDS_READ = 1024  # bytes at the start of a refusal that its words are taken from
 WORDS_LIMIT = 200
+EXTERNAL_ID_LIMIT = 1000
 EXTERNAL_ID = "X-MSH-External-Id"
 """Header of a consumer's answer: what its system calls the message (004's id map)."""
 CHUNK = 64 * 1024
@@ -160,7 +161,7 @@ def _result(response: aiohttp.ClientResponse, words: str) -> AttemptResult:
         retry_after=retry_after(
             response.headers.get("Retry-After", ""), response.headers.get("Date", "")
         ),
-        external_id=response.headers.get(EXTERNAL_ID, ""),
+        external_id=header_text(response.headers.get(EXTERNAL_ID, ""), EXTERNAL_ID_LIMIT),
     )
 
 
@@ -214,6 +215,23 @@ def _http_date(text: str) -> datetime | None:
     except (ValueError, OverflowError):
         return None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def header_text(value: str, limit: int) -> str:
+    """A header's value as text that any column takes; "" if it has more than `limit` characters.
+
+    aiohttp reads UTF-8 and turns every other byte into a surrogate. Those values are taken for
+    Latin-1, as RFC 9110 §5.5 has it of old. What cannot be printed becomes a question mark.
+    """
+    if not value.isascii():
+        raw = value.encode("utf-8", "surrogateescape")
+        try:
+            value = raw.decode("utf-8")
+        except UnicodeDecodeError:
+            value = raw.decode("latin-1")
+    value = value.strip()
+    text = "".join(c if c.isprintable() else "?" for c in value)
+    return text if len(text) <= limit else ""
 
 
 def one_line(text: str, limit: int) -> str:

@@ -5,6 +5,7 @@ The host takes the mail for us and brings it on, or is the partner's MSH itself.
 """
 
 import asyncio
+import ipaddress
 import ssl
 import time
 from base64 import b64decode
@@ -51,6 +52,15 @@ class MailHost:
             tls=settings.EMAIL_USE_SSL,
             login=Login(user, password) if user else None,
         )
+
+    @property
+    def is_private(self) -> bool:
+        """Whether what we show it is seen by nobody else."""
+        try:
+            loopback = ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            loopback = self.host == "localhost"
+        return self.tls or self.starttls or loopback
 
 
 class Phase(StrEnum):
@@ -146,6 +156,10 @@ class _Transaction:
             return self._host.login
         if kind != "Basic":
             raise _NotPossible(f"{kind} cannot be shown over mail: give the partner user:password")
+        if not self._host.is_private:
+            raise _NotPossible(
+                "user:password of a partner is not shown without TLS: EMAIL_URL=smtp+tls://…"
+            )
         user, _, password = b64decode(value).decode().partition(":")
         return Login(user, password)
 

@@ -1,22 +1,30 @@
 """`manage.py smtpd` as an operator runs it."""
 
 import json
+import os
 import signal
 import smtplib
 import socket
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
+
+pytestmark = pytest.mark.django_db
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_it_says_where_it_listens_and_ends_on_sigterm() -> None:
     command = [sys.executable, str(ROOT / "manage.py"), "smtpd", "--port", "0", "--json"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
+    name = connection.settings_dict["NAME"]
+    prepared = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{name}")
+    env = os.environ | {"DATABASE_URL": prepared.geturl()}
+    with subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         ready = json.loads(process.stdout.readline())
         with smtplib.SMTP(ready["host"], ready["port"], timeout=20) as smtp:

@@ -1,4 +1,4 @@
-"""Partners come in by mail: who may, what is taken, what each reply means (wire.md 4, RFC 5321)."""
+"""Mail from partners: who may send, what is accepted, what each reply means (RFC 5321)."""
 
 import smtplib
 import ssl
@@ -173,6 +173,9 @@ def test_who_guesses_passwords_is_hung_up_on(stranger: Client) -> None:
         ("127.0.0.0/8", "other@acme.example", False),
         ("192.0.2.0/24", THEM, False),
         ("", THEM, False),  # an address alone proves nothing
+        ("0.0.0.0/0", THEM, False),  # "any", which is harmless over HTTP
+        ("::/0, 0.0.0.0/1", THEM, False),
+        ("0.0.0.0/0, 127.0.0.1", THEM, True),
     ],
 )
 def test_without_auth_address_and_network_must_be_the_partner_s(

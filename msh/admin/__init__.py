@@ -18,6 +18,7 @@ from . import (
     signal,
     users,
 )
+from .setup import partner
 
 __all__ = [
     "agreement",
@@ -32,6 +33,7 @@ __all__ = [
     "notice",
     "outbound_link",
     "outbound_message",
+    "partner",
     "schedules",
     "setting_change",
     "signal",

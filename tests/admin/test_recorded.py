@@ -10,8 +10,8 @@ from django.urls import reverse
 
 from msh.models import ApiToken, Consumer, SettingChange
 from partners.models import Agreement, Credential, Partner, Route
+from tests.admin.test_partner import AGREEMENT, form
 from tests.flows.world import make_world
-from tests.partners.test_admin import AGREEMENT, form
 
 pytestmark = pytest.mark.django_db
 

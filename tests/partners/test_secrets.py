@@ -10,8 +10,8 @@ from msh.models import Consumer, ConsumerKind
 from partners.models import Partner
 from partners.models.partner import OutgoingKind
 from partners.setup import SetupRefused, apply
+from tests.admin.test_partner import form, page_of
 from tests.delivery.desk import consumer
-from tests.partners.test_admin import form, page_of
 
 pytestmark = pytest.mark.django_db
 

@@ -17,7 +17,7 @@ from django.db import transaction
 
 from msh.faults import CrashPoint, reach
 from msh.flows import application
-from msh.flows.advance import Consumers, Handover
+from msh.flows.advance import Consumers, Handover, delivery_work
 from msh.flows.advance import delivery as deliveries
 from msh.flows.resolve import ask
 from msh.models import Consumer, Delivery, InboundMessage
@@ -60,7 +60,7 @@ def deliver_pair(head: Any, consumer: Consumer) -> int:
         if not _deliver_new(head, consumer):
             break
         delivered += 1
-        head = deliveries.find_new_of_link(head.link_id)
+        head = delivery_work.find_new_of_link(head.link_id)
     return delivered
 
 

@@ -14,22 +14,19 @@ from django.db import transaction
 
 from msh.faults import CrashPoint, reach
 from msh.flows import consumer_http, store
-from msh.flows.advance import Consumers, Handover
+from msh.flows.advance import Consumers, Handover, Places, delivery_work
 from msh.flows.advance import delivery as deliveries
 from msh.flows.application import reason_of
 from msh.flows.consumer_http import Posted
 from msh.flows.consumer_in_process import advance_due, deliver_pair
-from msh.flows.dispatch import Dispatch
+from msh.flows.dispatch import POSTS_PER_CONSUMER, Dispatch
 from msh.flows.nudge import Nudge
 from msh.flows.room import Room
-from msh.models import ConsumerKind
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.delivery_events import DeliveryLooked
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE = 50
-"""Deliveries and new heads that one look takes, of each."""
 ALARM_EVERY = 5.0  # seconds
 CONSUMERS_FOR = 1.0  # seconds that a consumer's settings are used before they are read again
 FAILED_REST = 60.0  # seconds between two attempts to begin a delivery that cannot begin
@@ -69,9 +66,8 @@ class Deliveries(Dispatch):
         consumers = Consumers()
         room = Room(self.carrier)
         worked = self._look_at_due(consumers, room)
-        full = self.carrier.busy()
         resting = [call.link for call in self.resting]
-        new = deliveries.find_new((ConsumerKind.HTTP,), resting, full, AT_ONCE)
+        new = delivery_work.find_new_to_post(resting, self._places(room))
         worked = self._post_new(new, consumers, room) or worked
         return self._run_new(consumers) or worked
 
@@ -94,17 +90,17 @@ class Deliveries(Dispatch):
     def _look_at_due(self, consumers: Consumers, room: Room) -> bool:
         """Deliveries with a row: run again, ask about, or let their message go."""
         busy = [*self._posts, *(call.delivery for call in self.calls | self.resting)]
-        found = deliveries.find_due(busy, self.carrier.busy(), self._full(), AT_ONCE)
-        posts: list[Any] = []
+        to_call, to_post = delivery_work.find_due(busy, self._full(), self._places(room))
         worked = False
-        for row in found:
-            consumer = consumers[row.consumer_id]
-            if row.state == "failed" and consumer.kind == ConsumerKind.HTTP:
-                posts += [row] if room.take(consumer.pk, row.size) else []
-            elif self._may_run(row):
+        for row in to_call:
+            if self._may_run(row):
                 self.call(Call(row.consumer_id, delivery=row.id), advance_due, row.id)
                 worked = True
-        return self._post_again(posts, consumers) or worked
+        return self._post_again(to_post, consumers, room) or worked
+
+    def _places(self, room: Room) -> Places:
+        free, full = self.carrier.free_in_all(), self.carrier.busy()
+        return Places(POSTS_PER_CONSUMER, free, full, room.for_large)
 
     def _may_run(self, row: Any) -> bool:
         """Is there a thread for a delivery that is due? One that has ended runs none of its
@@ -121,18 +117,18 @@ class Deliveries(Dispatch):
     def _run_new(self, consumers: Consumers) -> bool:
         if self.free_threads <= 0:
             return False
-        kinds = (ConsumerKind.IN_PROCESS,)
         busy = [call.link for call in self.calls | self.resting]
         worked = False
-        for head in deliveries.find_new(kinds, busy, self._full(), self.free_threads):
+        for head in delivery_work.find_new_to_call(busy, self._full(), self.free_threads):
             if head.consumer_id not in self._full():
                 consumer = consumers[head.consumer_id]
                 self.call(Call(consumer.pk, link=head.link_id), deliver_pair, head, consumer)
                 worked = True
         return worked
 
-    def _post_again(self, rows: list[Any], consumers: Consumers) -> bool:
-        return self._post(self._claim(rows, partial(_claim_due, consumers)))
+    def _post_again(self, rows: list[Any], consumers: Consumers, room: Room) -> bool:
+        placed = [row for row in rows if room.take(row.consumer_id, row.size)]
+        return self._post(self._claim(placed, partial(_claim_due, consumers)))
 
     def _post_new(self, heads: list[Any], consumers: Consumers, room: Room) -> bool:
         placed = [head for head in heads if room.take(head.consumer_id, head.size)]

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from django.db import transaction
 
-from msh.flows.advance import Consumers
+from msh.flows.advance import Consumers, delivery_work
 from msh.flows.advance import delivery as deliveries
 from msh.flows.consumer_http import leave
 from msh.flows.nudge import Nudge, nudge
@@ -46,7 +46,7 @@ def take(consumer: Consumer, limit: int) -> list[Taken]:
     """At most `limit` messages, each the head of its pair, now leased to the caller."""
     _require_pull(consumer)
     consumers = Consumers({consumer.pk: consumer})
-    again, new = deliveries.find_takeable(consumer, limit)
+    again, new = delivery_work.find_takeable(consumer, limit)
     with transaction.atomic():
         held = deliveries.lock(again, consumers)
         for key in new[: max(0, limit - len(held))]:

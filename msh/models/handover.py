@@ -15,12 +15,25 @@ CONSUMER_OF_HEAD = f"""
 """
 
 
-def _size_of(message: str) -> str:
-    """Bytes of a message's payloads, which are not read for it."""
-    return f"""
-        SELECT coalesce(sum(octet_length(content)), 0) FROM msh_inboundpayload
-        WHERE message_id = {message}
-    """
+# Each consumer has so many places for POSTs. Large messages have a window of their own, for they
+# may wait until others have left. Of each consumer the first, then of each the second.
+_IN_PLACES = """
+    sized AS (
+        SELECT fitting.*, part.size, part.size >= %(large)s AS large
+        FROM fitting CROSS JOIN LATERAL (
+            SELECT coalesce(sum(octet_length(content)), 0) AS size FROM msh_inboundpayload
+            WHERE message_id = fitting.message_key) part),
+    turns AS (
+        SELECT *, row_number() OVER (
+            PARTITION BY consumer_id, large ORDER BY waits_since, message_key) AS turn
+        FROM sized)
+    (SELECT * FROM turns WHERE turn <= %(of_consumer)s AND NOT large
+     ORDER BY turn, waits_since LIMIT %(limit)s)
+    UNION ALL
+    (SELECT * FROM turns WHERE turn <= %(of_consumer)s AND large
+     ORDER BY turn, waits_since LIMIT %(limit_of_large)s)
+    ORDER BY turn, waits_since, message_key
+"""
 
 
 # The head of each pair's undelivered messages, read by leaps: one index probe for each pair that
@@ -55,14 +68,18 @@ _NO_CONSUMER = f"""
     direction = 'in' AND kind = '{IncidentKind.NO_CONSUMER}' AND resolved_at IS NULL
 """
 
-FIND_NEW = f"""
-    {LEAP_TO_HEADS}
-    SELECT new.*, ({_size_of("new.message_key")}) AS size
-    FROM ({_HEADS}
-        WHERE head.link_id <> ALL(%s) AND consumer.enabled AND consumer.kind = ANY(%s)
-          AND consumer.id <> ALL(%s) AND {_IS_NEW}
-        ORDER BY head.id LIMIT %s) new
-    ORDER BY new.message_key
+FIND_NEW_TO_POST = f"""
+    {LEAP_TO_HEADS}, fitting AS (
+        SELECT waiting.*, message_key AS waits_since FROM ({_HEADS}
+            WHERE head.link_id <> ALL(%(busy_links)s) AND consumer.enabled
+              AND consumer.kind = 'http' AND consumer.id <> ALL(%(full)s) AND {_IS_NEW}) waiting),
+    {_IN_PLACES}
+"""
+FIND_NEW_TO_CALL = f"""
+    {LEAP_TO_HEADS} {_HEADS}
+    WHERE head.link_id <> ALL(%(busy_links)s) AND consumer.enabled
+      AND consumer.kind = 'in_process' AND consumer.id <> ALL(%(threadless)s) AND {_IS_NEW}
+    ORDER BY head.id LIMIT %(limit)s
 """
 FIND_NEW_OF_LINK = f"""
     {_CONSUMERS_OF.format(_HEAD_OF_LINK.format("%s"))} WHERE consumer.enabled AND {_IS_NEW}
@@ -109,17 +126,25 @@ _OF_DUE = """
     CROSS JOIN LATERAL (
         SELECT delivers FROM partners_partner WHERE id = link.partner_id LIMIT 1) partner
 """
-FIND_DUE = f"""
-    SELECT delivery.id, delivery.state, delivery.consumer_id, message.link_id, link.partner_id,
-           ({_size_of("message.id")}) AS size
+# Those that need a thread and those that need a POST apart: either may have to wait.
+FIND_DUE_TO_CALL = f"""
+    SELECT delivery.id, delivery.state, delivery.consumer_id, message.link_id, link.partner_id
     {_OF_DUE}
-    WHERE delivery.due <= statement_timestamp() AND delivery.id <> ALL(%s)
-      AND (partner.delivers OR delivery.state <> 'failed')
-      AND ((consumer.enabled AND consumer.kind <> 'pull') OR delivery.state <> 'failed')
-      AND (delivery.state <> 'failed' OR consumer.id <> ALL(%s))
-      AND (delivery.state IN ('completed', 'rejected') OR consumer.id <> ALL(%s)
-           OR (delivery.state = 'failed' AND consumer.kind = 'http'))
-    ORDER BY delivery.due LIMIT %s
+    WHERE delivery.due <= statement_timestamp() AND delivery.id <> ALL(%(busy)s)
+      AND (delivery.state <> 'failed'
+           OR (consumer.enabled AND consumer.kind = 'in_process' AND partner.delivers))
+      AND (delivery.state IN ('completed', 'rejected') OR consumer.id <> ALL(%(threadless)s))
+    ORDER BY delivery.due LIMIT %(limit)s
+"""
+FIND_DUE_TO_POST = f"""
+    WITH fitting AS (
+        SELECT delivery.id, delivery.state, delivery.consumer_id, message.link_id, link.partner_id,
+               message.id AS message_key, delivery.due AS waits_since
+        {_OF_DUE}
+        WHERE delivery.due <= statement_timestamp() AND delivery.id <> ALL(%(busy)s)
+          AND delivery.state = 'failed' AND consumer.enabled AND consumer.kind = 'http'
+          AND partner.delivers AND consumer.id <> ALL(%(full)s)),
+    {_IN_PLACES}
 """
 FIND_DUE_OF_CONSUMER = f"""
     SELECT delivery.id {_OF_DUE}

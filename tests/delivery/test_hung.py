@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from msh.flows import deliver
-from msh.flows.advance import delivery as deliveries
+from msh.flows.advance import delivery_work
 from msh.flows.consumer_in_process import deliver_pair
 from msh.flows.deliver import THREADS_PER_CONSUMER
 from msh.flows.submit import submit
@@ -63,7 +62,7 @@ def test_a_resolver_that_hangs_stops_no_other_delivery(monkeypatch: pytest.Monke
         consumer=other, state="failed", due=NOW - timedelta(days=1)
     )
 
-    monkeypatch.setattr(deliver, "AT_ONCE", THREADS_PER_CONSUMER)
+    monkeypatch.setattr(delivery_work, "AT_ONCE", THREADS_PER_CONSUMER)
     desk = Hung()
     desk.settle()
 
@@ -78,7 +77,7 @@ def test_a_run_of_a_pair_ends_where_another_consumer_takes_the_next() -> None:
     messages = receive(world, 2)
     submit(world.agreement, "Orders", "Later", [Payload(b"<order/>")])
     messages += receive(world)[:1]
-    head = deliveries.find_new_of_link(messages[0].link_id)
+    head = delivery_work.find_new_of_link(messages[0].link_id)
 
     assert deliver_pair(head, first) == 2
     assert [state_of(message)[0] for message in messages] == ["delivered", "delivered", "accepted"]

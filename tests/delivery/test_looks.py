@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
+from msh.flows.advance import Places, delivery_work
 from msh.flows.advance import delivery as deliveries
 from msh.models import Consumer, ConsumerKind, Delivery
 from msh.models.watched import undelivered
@@ -38,9 +39,11 @@ def some_work() -> Consumer:
 
 def look(pull: Consumer) -> None:
     """All that workers and pull consumers search for."""
-    deliveries.find_new([kind.value for kind in KINDS], (), (), 50)
-    deliveries.find_due((), (), (), 50)
-    deliveries.find_takeable(pull, 50)
+    places = Places(8, 256)
+    delivery_work.find_new_to_post((), places)
+    delivery_work.find_new_to_call((), (), 50)
+    delivery_work.find_due((), (), places)
+    delivery_work.find_takeable(pull, 50)
     deliveries.alarm_unclaimed()
     undelivered(timedelta(), 50)
 

@@ -85,7 +85,7 @@ def test_an_outcome_is_written_though_every_look_fails(
     def fail(*_: Any) -> None:
         raise TypeError("cannot be read")
 
-    monkeypatch.setattr("msh.flows.advance.delivery.find_due", fail)
+    monkeypatch.setattr("msh.flows.advance.delivery_work.find_due", fail)
     desk._events.put(Finished(job, DONE))
     desk.run()
 

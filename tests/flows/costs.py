@@ -46,7 +46,7 @@ def cost(statement: str, parameters: Any, *, by_index: bool = True) -> int:
     with transaction.atomic(), connection.cursor() as cursor:
         if by_index:
             cursor.execute(hot.BY_INDEX)
-        cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}", list(parameters))
+        cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}", parameters)
         (found,) = cursor.fetchone()
         transaction.set_rollback(True)
     plan = (json.loads(found) if isinstance(found, str) else found)[0]["Plan"]

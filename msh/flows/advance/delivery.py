@@ -1,6 +1,6 @@
-"""Deliveries: found, locked, stepped and written, with the state of their message."""
+"""Deliveries: locked, stepped and written, with the state of their message."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Self
@@ -261,39 +261,6 @@ class Consumers(dict[int, Consumer]):
     def __missing__(self, key: int) -> Consumer:
         self[key] = Consumer.objects.get(pk=key)
         return self[key]
-
-
-def find_new(
-    kinds: Iterable[str], busy_links: Collection[int], full: Collection[int], limit: int
-) -> list[Any]:
-    """New heads for consumers of these kinds: message_key, link_id, partner_id, consumer_id, size
-    (bytes of payload)."""
-    parameters = (list(busy_links), list(kinds), list(full), limit)
-    return hot.run((handover.FIND_NEW, parameters))[0]
-
-
-def find_new_of_link(link_id: int) -> Any | None:
-    """The new head of this pair, if it has one."""
-    (rows,) = hot.run((handover.FIND_NEW_OF_LINK, (link_id,)))
-    return rows[0] if rows else None
-
-
-def find_takeable(consumer: Consumer, limit: int) -> tuple[list[int], list[int]]:
-    """For a pull consumer: row ids of deliveries to be taken again, and of new messages."""
-    again, new = hot.run(
-        (handover.FIND_DUE_OF_CONSUMER, (consumer.pk, limit)),
-        (handover.FIND_NEW_OF_CONSUMER, (consumer.pk, limit)),
-    )
-    return [row.id for row in again], [row.message_key for row in new]
-
-
-def find_due(
-    busy: Collection[int], full: Collection[int], threadless: Collection[int], limit: int
-) -> list[Any]:
-    """Deliveries to be run again, with a lease that is over, or whose message is to leave. None of
-    `busy`; none that needs a POST to one of the consumers that are `full`, or a thread for one
-    that has no more."""
-    return hot.run((handover.FIND_DUE, (list(busy), list(full), list(threadless), limit)))[0]
 
 
 def report_failure(partner_id: int, why: str) -> None:

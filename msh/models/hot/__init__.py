@@ -52,7 +52,7 @@ from .outbound import (
 )
 from .partner import route_of
 from .plans import PLAN_FREELY_LOCALLY, local_plans, plan_for_hot_path, plan_freely
-from .running import BY_INDEX, CLOCK, Statement, fetch, pipeline, run
+from .running import BY_INDEX, CLOCK, NamedStatement, Statement, fetch, pipeline, run
 from .signals import (
     CLAIM_SIGNAL,
     LOCK_OWED_SIGNAL,
@@ -119,6 +119,7 @@ __all__ = [
     "WRITE_HISTORY",
     "WRITE_LANE",
     "WRITE_LAST_NUMBER",
+    "NamedStatement",
     "Statement",
     "fetch",
     "local_plans",

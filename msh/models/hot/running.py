@@ -1,6 +1,6 @@
 """On Django's own connection and in its transaction, under the same constraints as the ORM."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,6 +13,8 @@ from .usual import TOGETHER
 Cursor = psycopg.Cursor[Any]
 Statement = tuple[str, Sequence[Any]]
 """SQL and its parameters."""
+NamedStatement = tuple[str, Mapping[str, Any]]
+"""SQL and its parameters by name."""
 
 
 @contextmanager
@@ -26,7 +28,7 @@ def pipeline() -> Iterator[Cursor]:
         yield _cursor(database)
 
 
-def run(*statements: Statement) -> list[list[Any]]:
+def run(*statements: Statement | NamedStatement) -> list[list[Any]]:
     """Run (statement, parameters) pairs in one round trip; the rows of each."""
     if whole := TOGETHER.get(tuple(statement for statement, _ in statements)):
         statements = ((whole, [value for _, values in statements for value in values]),)

@@ -1,4 +1,9 @@
+from typing import Any
+
 from django.apps import AppConfig
+from django.apps import apps as registry
+from django.db import transaction
+from django.db.models.signals import post_migrate
 
 
 class MshConfig(AppConfig):
@@ -7,3 +12,23 @@ class MshConfig(AppConfig):
 
     def ready(self) -> None:
         from msh import checks  # noqa: F401, PLC0415  registers them
+
+        post_migrate.connect(_apply_defaults, dispatch_uid="msh.defaults")
+
+
+def _apply_defaults(sender: AppConfig, apps: Any = registry, **_: Any) -> None:
+    """After the last app, since Django makes the permissions app by app. `apps` are the models as
+    they are migrated: none after `migrate msh zero`."""
+    with_models = [config for config in registry.get_app_configs() if config.models_module]
+    if sender is not with_models[-1] or ("msh", "applieddefault") not in _migrated(apps):
+        return
+    from msh.roles import apply_roles  # noqa: PLC0415  needs the models
+    from msh.schedule import apply_schedule  # noqa: PLC0415
+
+    with transaction.atomic():
+        apply_roles()
+        apply_schedule()
+
+
+def _migrated(apps: Any) -> set[tuple[str, str]]:
+    return {(model._meta.app_label, model._meta.model_name) for model in apps.get_models()}  # noqa: SLF001  public

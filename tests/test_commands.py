@@ -61,3 +61,13 @@ def test_command_that_reads_loads_nothing_that_is_slow(command: str) -> None:
     )
     assert told.stderr == ""
     assert told.stdout.splitlines()[-1] == "set()"
+
+
+@pytest.mark.django_db
+def test_a_database_of_another_version_is_refused() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO django_migrations (app, name, applied) VALUES ('msh', '0099_later', now())"
+        )
+    with pytest.raises(CommandError, match=r"another version of MSH: it has msh\.0099_later"):
+        call_command("prepare")

@@ -1,6 +1,7 @@
 """What we keep. Every durable thing is a row here; `flows.advance` alone writes state."""
 
 from .api_token import PERMISSIONS, ApiToken, Scope, missing_permissions
+from .applied_default import AppliedDefault
 from .bulk import BulkItem, BulkJob, BulkState, BulkVerb
 from .consumer import Consumer, ConsumerKind
 from .delivery import Delivery
@@ -20,6 +21,7 @@ from .traffic import Traffic
 __all__ = [
     "PERMISSIONS",
     "ApiToken",
+    "AppliedDefault",
     "Attempt",
     "BulkItem",
     "BulkJob",

@@ -1,4 +1,4 @@
-"""The roles that the migration makes: who may look, act, end messages, configure."""
+"""The roles of msh/roles.py: who may look, act, end messages, configure."""
 
 import pytest
 from django.contrib.auth.models import Group, User

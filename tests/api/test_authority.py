@@ -1,10 +1,6 @@
 """A token gives nothing that its maker may not do: when it is made, and at each request after."""
 
-from importlib import import_module
-from typing import Any
-
 import pytest
-from django.apps import apps
 from django.contrib.auth.models import Group, Permission, User
 from django.core.management import CommandError, call_command
 from django.test import Client
@@ -15,7 +11,6 @@ from tests.api.application import Application, order
 from tests.api.conftest import Tokens
 from tests.api.test_access import assert_problem, made_in_console
 from tests.delivery.desk import consumer, receive
-from tests.exchange.machine import ROOT
 from tests.flows.world import World, make_world
 
 pytestmark = pytest.mark.django_db
@@ -185,29 +180,3 @@ def test_console_wants_consumers_with_the_scope_consume(
     page = made_in_console(administrator, name="x", user=root.pk, scopes=scopes, consumers=keys)
     assert said in page
     assert not ApiToken.objects.exists()
-
-
-# --- tokens from before ---------------------------------------------------------------------------
-def migration() -> Any:
-    (file,) = (ROOT / "msh/migrations").glob("*_token_consumers.py")
-    return import_module(f"msh.migrations.{file.stem}")
-
-
-def test_migration_keeps_the_tokens_of_applications_working(
-    two: tuple[Consumer, Consumer], token: Tokens
-) -> None:
-    application = token("read", "consume")
-    user = user_of(application)
-    user.user_permissions.clear()
-    ApiToken.objects.get().consumers.clear()
-    migration().keep_working(apps, None)
-    assert application.get("messages").status == 200
-    assert application.post("deliveries/take", {"consumer": "orders"}).status == 200
-    assert not User.objects.get(pk=user.pk).has_perm("msh.submit_outboundmessage")
-
-
-def test_migration_gives_members_of_staff_nothing(db: None) -> None:
-    ann: Any = User.objects.create_user("ann", is_staff=True)
-    ApiToken.objects.create(user=ann, name="mine", scopes=["read"], sha256="x")
-    migration().keep_working(apps, None)
-    assert not ann.user_permissions.exists()

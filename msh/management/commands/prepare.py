@@ -5,7 +5,9 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.core.management import BaseCommand, CommandParser, call_command
+from django.core.management import BaseCommand, CommandError, CommandParser, call_command
+from django.db import connection
+from django.db.migrations.loader import MigrationLoader
 
 from msh.flows import consumers
 
@@ -22,6 +24,7 @@ class Command(BaseCommand):
         parser.add_argument("--data", metavar="FOLDER", help="the folder of the MSH")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        _refuse_unknown_migrations()
         call_command("migrate", interactive=False, verbosity=0)
         if settings.MSH_CONSUMER:
             consumers.keep_default(settings.MSH_CONSUMER)
@@ -31,3 +34,18 @@ class Command(BaseCommand):
         users = get_user_model().objects
         if password and not users.filter(username="admin").exists():
             users.create_superuser("admin", password=password)
+
+
+def _refuse_unknown_migrations() -> None:
+    """The tables of another version cannot be migrated from here."""
+    loader = MigrationLoader(connection)
+    unknown = [
+        f"{app}.{name}"
+        for app, name in loader.applied_migrations
+        if app in ("msh", "partners") and (app, name) not in loader.disk_migrations
+    ]
+    if unknown:
+        raise CommandError(
+            f"The database was prepared by another version of MSH: it has {max(unknown)},"
+            " which this version does not know. Use that version, or an empty database."
+        )

@@ -15,6 +15,7 @@ from celery.utils.time import maybe_make_aware
 from django.db import DatabaseError
 from django_celery_beat.models import PeriodicTask
 from django_celery_beat.schedulers import DatabaseScheduler, ModelEntry
+from redis.exceptions import RedisError
 
 from msh import health
 from msh.celery import require_store
@@ -27,7 +28,8 @@ READ_EVERY = 300.0
 """Seconds after which the entries are read again, though nobody says that they have changed."""
 _EARLY = 0.010  # seconds by which Celery looks too early, so as to be in time
 LOOK_EVERY = 30.0
-"""Seconds between looks at the wall clock for entries with a time of day: it may have been set."""
+"""Seconds after which an entry is looked at again, however far its time is: the wall clock may have
+been set, or Redis may have been away when it was due."""
 
 
 class Interval(schedule):
@@ -41,7 +43,7 @@ class Interval(schedule):
     def is_due(self, last_run_at: datetime) -> schedstate:
         remaining = self.due_last + self.seconds - time.monotonic()
         if remaining <= 0:
-            return schedstate(True, self.seconds)
+            return schedstate(True, min(self.seconds, LOOK_EVERY))
         return schedstate(False, remaining + _EARLY)
 
 
@@ -83,6 +85,12 @@ class Row(ModelEntry):  # type: ignore[misc] # django-celery-beat has no types
             self.schedule.due_last = before.schedule.due_last
         elif self._ran_in_the_future():
             self.last_run_at = self.model.last_run_at = before.last_run_at
+
+    def stay_due(self, before: "Row") -> None:
+        """What was reserved as `before` could not be queued: a nightly run must not be lost."""
+        self.last_run_at = self.model.last_run_at = before.last_run_at
+        if isinstance(self.schedule, Interval):
+            self.schedule.due_last = time.monotonic() - self.schedule.seconds
 
     def _ran_in_the_future(self) -> bool:
         return bool(maybe_make_aware(self.last_run_at) > self._default_now())
@@ -144,8 +152,15 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc] # django-celery-beat h
 
     def apply_entry(self, entry: Row, producer: Any = None) -> None:
         health.note_beat()
-        if not entry.task.startswith(OURS) or may_queue(entry.task, entry.options.get("queue")):
+        if not entry.task.startswith(OURS):
             super().apply_entry(entry, producer=producer)
+            return
+        try:
+            if may_queue(entry.task, entry.options.get("queue")):
+                super().apply_entry(entry, producer=producer)
+        except RedisError as error:
+            logger.warning("%s is not queued, it stays due: %s", entry.task, error)
+            self._schedule[entry.name].stay_due(entry)
 
     def _when(self, entry: Row, next_time_to_run: float, mktime: Any = None) -> float:
         """The heap's times, by the monotonic clock."""

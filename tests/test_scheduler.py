@@ -10,9 +10,10 @@ import pytest
 import time_machine
 from django.conf import settings
 from django_celery_beat import schedulers
-from django_celery_beat.models import IntervalSchedule, PeriodicTask
+from django_celery_beat.models import CrontabSchedule, IntervalSchedule, PeriodicTask
+from redis.exceptions import RedisError
 
-from msh import health
+from msh import health, scheduler
 from msh.celery import app
 from msh.connections import redis_client
 from msh.flows import nudge
@@ -107,6 +108,37 @@ def test_interval_of_a_day_outlives_a_restart_of_beat(beat: Callable[[], Beat]) 
         running = beat()
         running.goes_on()
         assert running.count("msh.tasks.watch") == runs
+
+
+@pytest.mark.parametrize("nightly", [True, False])
+def test_run_that_redis_did_not_take_is_not_lost(
+    beat: Callable[[], Beat], monkeypatch: pytest.MonkeyPatch, nightly: bool
+) -> None:
+    """Redis is away for a moment when something is due that comes once a day."""
+    watch = PeriodicTask.objects.filter(task="msh.tasks.watch")
+    when = (
+        {"crontab": CrontabSchedule.objects.create(minute="*"), "interval": None}
+        if nightly
+        else {"interval": IntervalSchedule.objects.create(every=1, period="days")}
+    )
+    watch.update(**when, last_run_at=datetime.now(UTC) - DAY)
+    monkeypatch.setattr(scheduler, "LOOK_EVERY", 0.1)
+    running = beat()
+    with monkeypatch.context() as away:
+        away.setattr(scheduler, "may_queue", _no_redis)
+        for _ in range(20):
+            running.work()
+    assert running.count("msh.tasks.watch") == 0
+
+    def has_run() -> bool:
+        running.work()
+        return running.count("msh.tasks.watch") > 0
+
+    wait_until(has_run, seconds=20)
+
+
+def _no_redis(*_: object) -> bool:
+    raise RedisError("away")
 
 
 def test_sweeps_do_not_expire(beat: Callable[[], Beat]) -> None:

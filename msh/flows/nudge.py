@@ -175,16 +175,15 @@ def _queue_task(kind: Nudge) -> None:
 
 def may_queue(task: str, queue: str | None = None) -> bool:
     """Whether no task of this name waits already, in `queue` or the usual one; whoever is told so
-    queues one. While no worker runs the queue does not grow. False without Redis."""
+    queues one. While no worker runs the queue does not grow. Raises RedisError without Redis."""
     if time.monotonic() < _rest.until:
-        return False
+        raise redis.ConnectionError("Redis did not answer a moment ago")
     try:
         keys = [queue or app.conf.task_default_queue, _queued(task)]
         return bool(_script(_MAY_QUEUE)(keys=keys))
-    except redis.RedisError as error:
+    except redis.RedisError:
         _rest.until = time.monotonic() + REST
-        logger.warning("%s is not queued: %s", task, error)
-        return False
+        raise
 
 
 def note_begin(task: str) -> None:

@@ -25,7 +25,7 @@ from msh.flows.link_status import status_for
 from msh.flows.receive import receive, receive_usual
 from msh.guesses import guesses
 from msh.models import hot
-from msh.protocol.errors import Unreadable
+from msh.protocol.errors import Unreadable, UnreadableTermsError
 from msh.request import Utf8Request
 from msh.wire import link_status
 from partners.models import Partner
@@ -174,11 +174,10 @@ class Endpoint(APIView):
                 return self._refused(exc)
             case DatabaseError() | psycopg.Error():
                 logger.warning("503 to a partner, the store does not answer: %s", exc)
-                return _answer(
-                    503,
-                    "the store is not available, nothing was taken",
-                    {"Retry-After": str(RETRY_AFTER)},
-                )
+                return _later("the store is not available, nothing was taken")
+            case UnreadableTermsError():
+                logger.error("503 to a partner", exc_info=exc)
+                return _later("the link to you cannot be read, nothing was taken")
             case OSError():
                 return _answer(400, f"the body could not be read to its end: {exc}")
         logger.error("500 to a partner", exc_info=exc)
@@ -261,6 +260,10 @@ class EndpointApplication:
         connection.close_if_unusable_or_obsolete()
         start_response(f"{answer.status_code} {answer.reason_phrase}", list(answer.items()))
         return (answer.content,) if answer.content else ()
+
+
+def _later(reason: str) -> HttpResponse:
+    return _answer(503, reason, {"Retry-After": str(RETRY_AFTER)})
 
 
 def _is_chunked(request: Request | HttpRequest) -> bool:

@@ -3,8 +3,8 @@ say nothing and make no way, and incidents that are over are resolved."""
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection
-from datetime import datetime, timedelta
+from collections.abc import Callable
+from datetime import timedelta
 from typing import TypeVar
 
 from django.conf import settings
@@ -17,7 +17,6 @@ from msh.models import Direction, hot
 from msh.models.watched import lock_probes, owed, undelivered, unmoved
 from msh.protocol.errors import IllegalTransition
 from msh.protocol.events import ProbeDue
-from msh.protocol.lane import Lane
 from msh.protocol.stuck import why_stuck
 
 logger = logging.getLogger(__name__)
@@ -81,27 +80,11 @@ def _find_stuck_to_partners(limit: timedelta) -> int:
     """Read without locks: an Ack that comes meanwhile must not wait for all of them."""
     moved_at = {one.partner_id: one.at for one in unmoved(limit, STUCK)}
     now = hot.run((hot.CLOCK, ()))[0][0].now
-    lanes = _read(moved_at, now)
-    reasons = {
-        partner_id: lane
-        if isinstance(lane, str)
-        else why_stuck(lane, moved_at[partner_id], now, limit)
-        for partner_id, lane in lanes.items()
-    }
+    lanes = Lanes.load(moved_at, now)
+    reasons = {one: why_stuck(lanes.lane(one), moved_at[one], now, limit) for one in lanes}
     stuck = {partner_id: why for partner_id, why in reasons.items() if why}
     advance.note_stuck(Direction.OUT, stuck, now)
     return len(stuck)
-
-
-def _read(partner_ids: Collection[int], now: datetime) -> dict[int, Lane | str]:
-    """Lanes by partner id; in place of one that cannot be read, why."""
-    try:
-        lanes = Lanes.load(partner_ids, now)
-    except ValueError as problem:
-        if len(partner_ids) == 1:
-            return dict.fromkeys(partner_ids, advance.describe(problem))
-        return {key: value for one in partner_ids for key, value in _read([one], now).items()}
-    return {partner_id: lanes.lane(partner_id) for partner_id in lanes}
 
 
 def _find_stuck_from_partners(limit: timedelta) -> int:

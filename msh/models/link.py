@@ -9,7 +9,8 @@ from django.db import models
 from django.db.models import Q
 
 from msh.protocol import sequence
-from msh.protocol.agreement import Terms
+from msh.protocol.agreement import Terms, UnreadableTerms
+from msh.protocol.errors import UnreadableTermsError
 from msh.protocol.events import LaneLooked, Numbered
 from msh.protocol.lane import InFlight, Lane, LaneState
 from msh.protocol.receiver import ReceivingLink
@@ -173,7 +174,7 @@ def lane_of(link: Any, message: Any | None) -> Lane:
     flying = message and InFlight(
         message_id=message.message_id,
         sequence_number=message.sequence_number,
-        terms=Terms.of_stored(_decoded(message.terms)),
+        terms=_stored_terms(message.terms),
         attempt=link.attempt,
         retries_spent=link.retries_spent,
         transients=link.transients,
@@ -189,6 +190,13 @@ def lane_of(link: Any, message: Any | None) -> Lane:
         late_ack=link.late_ack,
         suspended_for=link.suspended_for,
     )
+
+
+def _stored_terms(stored: Any) -> Terms:
+    try:
+        return Terms.of_stored(_decoded(stored))
+    except UnreadableTermsError as problem:
+        return UnreadableTerms(str(problem))
 
 
 def _decoded(terms: Any) -> dict[str, int]:

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Self
+from typing import Any, Self
+
+from .errors import UnreadableTermsError
 
 HTTP_DEADLINE_SHARE = 0.9  # of Timeout, so that the deadline is always the shorter (D11)
 
@@ -28,18 +30,18 @@ class Terms:
     def of_stored(cls, stored: Mapping[str, int]) -> Self:
         """From what was kept of them. Names that a later version has added are left out.
 
-        Raises ValueError if they are none.
+        Raises UnreadableTermsError if they are none.
         """
         if not isinstance(stored, Mapping):
-            raise ValueError(f"stored terms are an object, not {type(stored).__name__}")
+            raise UnreadableTermsError(f"stored terms are no {type(stored).__name__}")
         known = {one.name: stored[one.name] for one in fields(cls) if one.name in stored}
         for name, value in known.items():
             if not isinstance(value, int) or isinstance(value, bool):
-                raise ValueError(f"{name} of stored terms is a whole number, not {value!r}")
+                raise UnreadableTermsError(f"{name} of stored terms is no whole number: {value!r}")
         try:
             return cls(**known)
         except TypeError as missing:
-            raise ValueError(f"stored terms are incomplete: {missing}") from None
+            raise UnreadableTermsError(f"stored terms are incomplete: {missing}") from None
 
     @property
     def retry_horizon(self) -> int:
@@ -49,3 +51,21 @@ class Terms:
     def http_deadline(self, cap: float) -> float:
         """Seconds one HTTP attempt may take: `cap`, but always shorter than Timeout (D11)."""
         return min(cap, HTTP_DEADLINE_SHARE * self.timeout)
+
+
+class UnreadableTerms(Terms):
+    """In the place of stored terms that cannot be read: a step that needs none may happen, such as
+    that of an Acknowledgement. Whoever asks for a value gets UnreadableTermsError."""
+
+    __slots__ = ("_why",)
+    _why: str
+
+    def __init__(self, why: str) -> None:
+        object.__setattr__(self, "_why", why)
+
+    def __getattr__(self, name: str) -> Any:
+        raise UnreadableTermsError(self._why)
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+    __repr__ = object.__repr__

@@ -32,6 +32,10 @@ class Refused(ProtocolError):
         self.partial = partial
 
 
+class UnreadableTermsError(ProtocolError, ValueError):
+    """Stored terms that cannot be read are needed. Nothing has changed."""
+
+
 class IllegalTransition(ProtocolError):
     """An event that may not happen in this state. Nothing has changed."""
 

@@ -47,7 +47,7 @@ class InFlight:
     @property
     def probing(self) -> bool:
         """True if the copy is a probe: one beyond the budget, which has no retry (D41)."""
-        return self.retries_spent > self.terms.retries
+        return self.retries_spent > 0 and self.retries_spent > self.terms.retries
 
     def probes(self) -> "InFlight":
         return replace(self, retries_spent=self.terms.retries + 1)

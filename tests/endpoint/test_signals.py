@@ -3,8 +3,13 @@
 import pytest
 from django.db.models import Sum
 
+from msh.flows import operate
+from msh.flows.advance import Actor
+from msh.flows.cancel import cancel
+from msh.flows.drain import Drain
 from msh.flows.submit import submit
 from msh.models import History, OutboundLink, OutboundMessage, Signal
+from msh.protocol.events import Verdict
 from partners.models import Agreement, Partner
 from tests.flows import byhand
 from tests.peer import Draft, Peer, acknowledgement, error, normal
@@ -57,6 +62,68 @@ def test_signal_from_others_moves_nothing(
 def test_error_of_the_pair_suspends(peer: Peer, in_flight: OutboundMessage) -> None:
     assert peer.send(error(in_flight.message_id, "NotSupported")).status == 204
     assert states(in_flight) == ("suspended", "in_flight")
+
+
+# --- a lane whose stored terms cannot be read -----------------------------------------------------
+
+
+def spoil_terms(message: OutboundMessage) -> None:
+    OutboundMessage.objects.filter(pk=message.pk).update(terms={"timeout": "soon"})
+
+
+@pytest.mark.requirement("000-021")
+def test_an_acknowledgement_is_taken_though_the_terms_of_its_message_cannot_be_read(
+    peer: Peer, in_flight: OutboundMessage
+) -> None:
+    spoil_terms(in_flight)
+    following = submit(Agreement.objects.get(), "Orders", "New", [])
+
+    response = peer.send(acknowledgement(in_flight.message_id))
+
+    assert (response.status, response.error) == (204, "")
+    assert states(in_flight) == ("waiting", "acknowledged")
+    assert OutboundLink.objects.get().in_flight == following
+
+
+def test_a_late_acknowledgement_mends_a_link_that_was_suspended_because_of_its_terms(
+    peer: Peer, in_flight: OutboundMessage
+) -> None:
+    spoil_terms(in_flight)
+    OutboundLink.objects.update(due="2026-01-01T00:00Z")
+    Drain().run()
+    assert states(in_flight) == ("suspended", "in_flight")
+
+    assert peer.send(acknowledgement(in_flight.message_id)).status == 204
+
+    assert states(in_flight) == ("suspended", "acknowledged")
+    assert OutboundLink.objects.get().late_ack
+    operate.resume(Partner.objects.get(), Actor("ann", "mended"))
+    assert states(in_flight) == ("idle", "acknowledged")
+
+
+def test_a_signal_that_needs_terms_which_cannot_be_read_is_asked_for_again_later(
+    peer: Peer, in_flight: OutboundMessage
+) -> None:
+    spoil_terms(in_flight)
+
+    response = peer.send(error(in_flight.message_id, "TransientError"))
+
+    assert response.status == 503
+    assert response.headers["Retry-After"] == "5"
+    assert "the link to you cannot be read" in response.error
+    assert states(in_flight) == ("waiting", "in_flight")
+
+
+def test_a_lane_whose_terms_cannot_be_read_may_be_suspended_and_its_message_cancelled(
+    peer: Peer, in_flight: OutboundMessage
+) -> None:
+    """So that an operator can mend it without writing SQL."""
+    spoil_terms(in_flight)
+    operate.suspend(Partner.objects.get(), Actor("ann", "its terms"))
+
+    cancel(in_flight, Verdict.UNKNOWN, Actor("ann", "submitted anew"))
+
+    assert states(in_flight)[1] == "cancelled"
 
 
 def test_message_id_that_is_too_long_is_carried_and_answered_with_an_error(peer: Peer) -> None:

@@ -486,9 +486,8 @@ def test_a_lane_that_cannot_be_read_hides_no_other_stuck_one(settings: Settings)
 
     watch.find_stuck()
 
-    stuck = {one.partner_id: one.detail for one in Incident.objects.filter(kind="stuck")}
+    stuck = Incident.objects.filter(kind="stuck").values_list("partner", flat=True)
     assert set(stuck) == {broken.there.pk, other.there.pk}
-    assert "stored terms are incomplete" in stuck[broken.there.pk]
 
 
 def test_a_partner_whose_probe_fails_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

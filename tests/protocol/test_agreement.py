@@ -1,8 +1,12 @@
 """The arithmetic of an agreement's terms (D6, D11)."""
 
+from dataclasses import replace
+
 import pytest
 
-from msh.protocol.agreement import Terms
+from msh.protocol.agreement import Terms, UnreadableTerms
+from msh.protocol.errors import UnreadableTermsError
+from msh.protocol.lane import InFlight
 
 
 @pytest.mark.parametrize(
@@ -31,3 +35,21 @@ def test_a_partner_may_ask_us_to_wait_100_times_a_day_in_all_an_hour_at_once() -
         terms.transient_wait_limit,
     )
     assert ceilings == (100, 24 * 3600, 3600)
+
+
+def test_terms_that_cannot_be_read_are_an_error_for_who_needs_them_only() -> None:
+    unreadable = UnreadableTerms("timeout is no whole number")
+    flying = InFlight("m-1", 1, unreadable)
+
+    assert replace(flying, attempt=2).terms == unreadable
+    assert not flying.probing
+    assert flying != InFlight("m-1", 1, Terms(60, 3, 60))
+    assert "UnreadableTerms" in repr(flying)
+    assert len({unreadable}) == 1
+    for ask in (
+        lambda: flying.wait,
+        lambda: unreadable.retry_horizon,
+        lambda: replace(flying, retries_spent=1).probing,
+    ):
+        with pytest.raises(UnreadableTermsError, match="timeout is no whole number"):
+            ask()

@@ -96,8 +96,9 @@ TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en-gb"
 FORMAT_MODULE_PATH = ["msh.formats"]
 DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024
-"""Bytes of a form without its files: a document of agreements (`msh.admin.exchange.LIMIT`) fits."""
-DATA_UPLOAD_MAX_NUMBER_FIELDS = 11_000  # ticked deliveries: `msh.admin.delivery.BULK_LIMIT`
+"""Bytes of a form without its files; the import of agreements needs `setup.import_export.LIMIT`."""
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 11_000
+"""Fields of a form; the list of deliveries needs `deliveries.delivery.BULK_LIMIT`."""
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 INSTALLED_APPS = [
@@ -153,16 +154,16 @@ WHITENOISE_USE_FINDERS = True  # the console's own files are served from the pac
 UNFOLD = {
     "SITE_TITLE": "MSH console",
     "SITE_HEADER": "MSH console",
-    "SITE_SUBHEADER": "msh.admin.navigation.our_uri",
+    "SITE_SUBHEADER": "msh.admin.framework.navigation.our_uri",
     "SITE_SYMBOL": "swap_horiz",
     "SITE_URL": None,
     "SITE_FAVICONS": [
-        {"rel": "icon", "type": "image/svg+xml", "href": "msh.admin.navigation.icon"}
+        {"rel": "icon", "type": "image/svg+xml", "href": "msh.admin.framework.navigation.icon"}
     ],
-    "STYLES": ["msh.admin.navigation.stylesheet"],
-    "SCRIPTS": ["msh.admin.navigation.script"],
-    "DASHBOARD_CALLBACK": "msh.admin.dashboard.context",
-    "SIDEBAR": {"navigation": "msh.admin.navigation.sidebar"},
+    "STYLES": ["msh.admin.framework.navigation.stylesheet"],
+    "SCRIPTS": ["msh.admin.framework.navigation.script"],
+    "DASHBOARD_CALLBACK": "msh.admin.dashboard.page.context",
+    "SIDEBAR": {"navigation": "msh.admin.framework.navigation.sidebar"},
 }
 
 # --- the REST API -------------------------------------------------------------------------------

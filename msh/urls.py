@@ -13,5 +13,5 @@ urlpatterns = [
     path("health/ready", health.ready),
 ]
 
-handler403 = "msh.admin.refused.forbidden"
-handler404 = "msh.admin.refused.not_found"
+handler403 = "msh.admin.framework.error_pages.forbidden"
+handler404 = "msh.admin.framework.error_pages.not_found"

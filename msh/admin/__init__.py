@@ -1,36 +1,22 @@
-"""Operators come in: a file per model. Everything is read-only but for the operator's verbs."""
+"""The console: pages for operators. Imported here is every module that registers a page."""
 
-from . import (
-    agreement,
-    api_token,
-    bulk,
-    consumer,
-    delivery,
-    history,
-    inbound_link,
-    inbound_message,
-    incident,
-    notice,
-    outbound_link,
-    outbound_message,
-    schedules,
-    setting_change,
-    signal,
-    users,
-)
-from .setup import partner
+from .deliveries import delivery
+from .incidents import bulk_job, incident, operator_notice
+from .links import inbound_link, outbound_link
+from .messages import history, inbound_message, outbound_message, signal
+from .setup import agreement, api_token, consumer, partner, schedules, setting_change, users
 
 __all__ = [
     "agreement",
     "api_token",
-    "bulk",
+    "bulk_job",
     "consumer",
     "delivery",
     "history",
     "inbound_link",
     "inbound_message",
     "incident",
-    "notice",
+    "operator_notice",
     "outbound_link",
     "outbound_message",
     "partner",

@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from pytest_django import Settings
 
-from msh.admin.exchange import IMPORT, LIMIT
+from msh.admin.setup.import_export import IMPORT, LIMIT
 from msh.flows import configure
 from msh.flows.advance import Actor
 from msh.flows.connection import check

@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from msh.admin.content import SHOWN, file_name
+from msh.admin.messages.content import SHOWN, file_name
 from msh.flows import operate
 from msh.flows.submit import submit
 from msh.models import (

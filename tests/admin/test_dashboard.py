@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from msh import health, tasks
-from msh.admin.chart import HEIGHT, WIDTH, chart
+from msh.admin.dashboard.chart import HEIGHT, WIDTH, chart
 from msh.flows import advance, operate
 from msh.flows.advance import Actor
 from msh.models import OutboundLink, Traffic

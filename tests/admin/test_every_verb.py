@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from msh.admin.dialog import Verb, VerbsAdmin
+from msh.admin.framework.actions import Verb, VerbsAdmin
 from msh.flows import bulk, operate, resynchronise
 from msh.flows.advance import Actor
 from msh.flows.link_status import NoStatus

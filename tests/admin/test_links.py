@@ -8,7 +8,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from msh.admin.tables import Table
+from msh.admin.framework.pages import Table
 from msh.flows import operate
 from msh.flows.advance import Actor
 from msh.models import InboundLink, InboundMessage, OutboundLink

@@ -8,7 +8,7 @@ from django.db import transaction
 from django.test import Client
 from django.urls import reverse
 
-from msh.admin.mending import Cancel
+from msh.admin.links.cancel_and_reset import Cancel
 from msh.flows import operate, resynchronise
 from msh.flows.advance import Actor, Lanes
 from msh.flows.link_status import NoStatus

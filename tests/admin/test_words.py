@@ -5,7 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from msh.admin.words import CAUSES, moment, seconds, situation, span
+from msh.admin.framework.time_format import moment, seconds, span
+from msh.admin.links.causes import CAUSES
+from msh.admin.links.status_text import situation
 from msh.protocol.agreement import Terms
 from msh.protocol.effects import IncidentKind
 from msh.protocol.lane import InFlight, Lane, LaneState

@@ -13,7 +13,7 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
-from msh.admin.delivery import BULK_LIMIT
+from msh.admin.deliveries.delivery import BULK_LIMIT
 from msh.flows import operate
 from msh.flows.advance import Actor
 from msh.flows.pull import Outcome, settle, take
@@ -173,7 +173,7 @@ def test_for_ticked_rows_only_what_is_possible_is_offered(
         "reject": "Reject (2)",
     }
 
-    monkeypatch.setattr("msh.admin.delivery.BULK_LIMIT", 2)
+    monkeypatch.setattr("msh.admin.deliveries.delivery.BULK_LIMIT", 2)
     cut = operator.post(LIST, data).content.decode()
     assert "These are the first 2 of them." in cut
 

@@ -1,0 +1,1 @@
+"""Partners, agreements, consumers, API tokens, users, schedules; the audit log of their changes."""

@@ -14,7 +14,7 @@ from django.utils.html import format_html
 from unfold.admin import StackedInline, TabularInline
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget
 
-from msh.admin.recorded import ReasonedForm, RecordedAdmin
+from msh.admin.framework.audited import ReasonedForm, RecordedAdmin
 from msh.flows import operate
 from msh.models import InboundLink, OutboundLink
 from partners.models import Agreement, Credential, OwnIdentity, Partner, Route

@@ -1,0 +1,1 @@
+"""Deliveries to consumers, and the decisions on them."""

@@ -1,0 +1,143 @@
+"""Deliveries: what waits for a decision first; decided one by one or in bulk."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from unfold.contrib.filters.admin import ChoicesDropdownFilter, RelatedDropdownFilter
+from unfold.decorators import display
+
+from msh.admin.framework import markup
+from msh.admin.framework.actions import REASON_LIMIT
+from msh.admin.framework.pages import EndlessAdmin
+from msh.flows.advance import Actor
+from msh.flows.decide import decide
+from msh.models import Delivery
+
+from .delivery_actions import ACKNOWLEDGED, DECISIONS, WORDS, consequence_of_many
+
+BULK_LIMIT = 10_000
+"""Deliveries that one decision covers at most."""
+
+
+def _decide(request: HttpRequest, keys: list[int], verb: str, reason: str) -> None:
+    decided = decide(keys, verb, Actor(request.user.get_username(), reason))
+    if decided.done:
+        messages.success(request, f"{WORDS[verb][0]}: {len(decided.done)} done.")
+    for refused in decided.refused[:20]:
+        messages.error(request, refused)
+    if len(decided.refused) > 20:
+        messages.error(request, f"and {len(decided.refused) - 20} more were refused.")
+
+
+class BulkForm(forms.Form):
+    """What stands above the list: one decision with its reason, for the rows that are ticked."""
+
+    reason = forms.CharField(max_length=REASON_LIMIT)
+
+    field_order = ("verb", "reason")
+
+    def __init__(self, possible: Mapping[str, int], *data: Any, **options: Any) -> None:
+        """`possible`: for how many of the rows a verb is."""
+        super().__init__(*data, **options)
+        choices = [(verb, f"{WORDS[verb][0]} ({count})") for verb, count in possible.items()]
+        self.fields["verb"] = forms.ChoiceField(choices=choices)
+        self.order_fields(self.field_order)
+
+
+@admin.register(Delivery)
+class DeliveryAdmin(EndlessAdmin):
+    list_display = ("identity", "consumer", "status", "attempt", "started", "ended", "error")
+    list_filter = (
+        ("state", ChoicesDropdownFilter),
+        ("consumer", RelatedDropdownFilter),
+        ("message__link__partner", RelatedDropdownFilter),
+    )
+    search_fields = ("message__message_id", "external_id")
+    search_help_text = "MessageId or external id, whole"
+    list_select_related = ("message__link__partner", "consumer")
+    fields = (
+        ("message_id", "status"),
+        ("consumer", "external_id"),
+        ("attempt", "failures"),
+        ("started_at", "ended_at"),
+        "due",
+        "error",
+    )
+    actions = ("decide_in_bulk",)
+    verbs = tuple(DECISIONS.values())
+
+    @admin.action(description="Decide", permissions=["decide"])
+    def decide_in_bulk(
+        self, request: HttpRequest, queryset: QuerySet[Delivery]
+    ) -> HttpResponse | None:
+        """The first POST shows the form; the one with a reason decides."""
+        rows = list(queryset.defer("message__header").order_by("pk")[:BULK_LIMIT])
+        possible = _possible(rows)
+        if not possible:
+            messages.error(request, "None of these waits for a decision.")
+            return None
+        form = BulkForm(possible, request.POST if "reason" in request.POST else None)
+        keys = [row.pk for row in rows]
+        if form.is_valid():
+            _decide(request, keys, form.cleaned_data["verb"], form.cleaned_data["reason"])
+            return None
+        if queryset.count() > BULK_LIMIT:
+            messages.warning(request, f"These are the first {BULK_LIMIT} of them.")
+        return self._ask(request, form, keys, possible)
+
+    def _ask(
+        self, request: HttpRequest, form: BulkForm, keys: list[int], possible: Mapping[str, int]
+    ) -> HttpResponse:
+        context = {
+            **self.admin_site.each_context(request),
+            "title": f"Decide on {len(keys)} deliveries",
+            "form": form,
+            "keys": keys,
+            "verbs": [(WORDS[verb][0], consequence_of_many(verb)) for verb in possible],
+            "acknowledged": ACKNOWLEDGED,
+            "opts": self.opts,
+        }
+        return TemplateResponse(request, "admin/msh/delivery/decide.html", context)
+
+    def has_decide_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        return request.user.has_perms(("msh.view_delivery", "msh.decide_delivery"))
+
+    def search(self, rows: Any, term: str) -> QuerySet[Any]:
+        found: QuerySet[Any] = rows.with_id(term)
+        return found
+
+    @display(description="MessageId")
+    def identity(self, delivery: Delivery) -> str:
+        """In the list, where it leads to the delivery itself: a link in a link is none."""
+        return markup.foreign(delivery.message.message_id)
+
+    @display(description="MessageId")
+    def message_id(self, delivery: Delivery) -> str:
+        return markup.link_to(delivery.message)
+
+    @display(description="State")
+    def status(self, delivery: Delivery) -> str:
+        return markup.state_badge(delivery)
+
+    @display(description="Started")
+    def started(self, delivery: Delivery) -> str:
+        return markup.time_of(delivery.started_at)
+
+    @display(description="Ended")
+    def ended(self, delivery: Delivery) -> str:
+        return markup.time_of(delivery.ended_at)
+
+    @display(description="Last error")
+    def error(self, delivery: Delivery) -> str:
+        return markup.verbatim(delivery.detail)
+
+
+def _possible(rows: Sequence[Delivery]) -> dict[str, int]:
+    """For how many of the rows each verb is possible, where it is for any."""
+    counts = {name: sum(not verb.why_not(row) for row in rows) for name, verb in DECISIONS.items()}
+    return {name: count for name, count in counts.items() if count}

@@ -1,0 +1,86 @@
+"""Pages of what is set up: each change asks why, and is kept with who, from what and to what."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from unfold.admin import ModelAdmin
+from unfold.widgets import UnfoldAdminTextareaWidget
+
+from msh.flows import advance
+from msh.flows.advance import Actor, Snapshot
+
+from .actions import REASON_LIMIT
+
+_WHY = (None, {"fields": ("reason",)})
+
+
+class ReasonedForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no generic one
+    """`before`: the rows of the page as they were, once it is saved."""
+
+    before: Snapshot
+
+    reason = forms.CharField(
+        max_length=REASON_LIMIT,
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 2}),
+        help_text="Kept with your name and every value that changes.",
+    )
+
+
+class RecordedAdmin(ModelAdmin):
+    """Name its `fields` or `fieldsets`: the reason comes last. Rows are removed one by one, each
+    with a reason of its own."""
+
+    form: Any = ReasonedForm
+    delete_confirmation_template: Any = "admin/msh/delete.html"
+
+    def recorded(self, key: int | None) -> list[QuerySet[Any]]:
+        """The rows that the page of the row with this id changes."""
+        rows: QuerySet[Any] = self.model._default_manager.filter(pk=key)  # noqa: SLF001  public
+        return [rows]
+
+    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        fieldsets = super().get_fieldsets(request, obj)
+        changes = (
+            self.has_add_permission(request)
+            if obj is None
+            else self.has_change_permission(request, obj)
+        )
+        return [*fieldsets, _WHY] if changes else fieldsets
+
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+        actions: dict[str, Any] = super().get_actions(request)
+        actions.pop("delete_selected", None)
+        return actions
+
+    def save_form(self, request: HttpRequest, form: Any, change: bool) -> Any:
+        form.before = advance.snapshot(*self.recorded(form.instance.pk))
+        return super().save_form(request, form, change)
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        super().save_related(request, form, formsets, change)
+        after = advance.snapshot(*self.recorded(form.instance.pk))
+        actor = Actor(request.user.get_username(), form.cleaned_data["reason"])
+        advance.record_changes(form.before, after, actor)
+
+    def delete_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        if request.method == "POST" and not _reason_of(request):
+            messages.error(request, "Nothing was deleted: say why it is to be.")
+            return HttpResponseRedirect(request.get_full_path())
+        context = {**(extra_context or {}), "reason_limit": REASON_LIMIT}
+        response: HttpResponse = super().delete_view(request, object_id, context)
+        return response
+
+    def delete_model(self, request: HttpRequest, obj: Model) -> None:
+        before = advance.snapshot(*self.recorded(obj.pk))
+        super().delete_model(request, obj)
+        actor = Actor(request.user.get_username(), _reason_of(request))
+        advance.record_changes(before, {}, actor)
+
+
+def _reason_of(request: HttpRequest) -> str:
+    return request.POST.get("reason", "").strip()[:REASON_LIMIT]

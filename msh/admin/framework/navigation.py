@@ -1,0 +1,144 @@
+"""The sidebar: what needs an operator first, and only what this user may see."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Model
+from django.http import HttpRequest
+from django.templatetags.static import static
+from django.urls import reverse
+from django_celery_beat.models import PeriodicTask
+
+from msh.models import (
+    ApiToken,
+    BulkJob,
+    Consumer,
+    Delivery,
+    History,
+    InboundLink,
+    InboundMessage,
+    Incident,
+    OperatorNotice,
+    OutboundLink,
+    OutboundMessage,
+    SettingChange,
+    Signal,
+)
+from partners.models import Agreement, Partner, Route, our_identity
+
+from .markup import list_url
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """`alarm` counts what needs an operator; 0 shows nothing."""
+
+    title: str
+    icon: str
+    model: type[Model]
+    query: tuple[tuple[str, str], ...] = ()
+    alarm: Callable[[], int] | None = None
+
+
+def _suspended() -> int:
+    return OutboundLink.objects.suspended().count()
+
+
+def _open_incidents() -> int:
+    return Incident.objects.filter(resolved_at=None).count()
+
+
+def _undecided() -> int:
+    return Delivery.objects.waiting_for_operator().count()
+
+
+GROUPS = (
+    (
+        "Needs you",
+        (
+            Item("Links", "sync_alt", OutboundLink, alarm=_suspended),
+            Item("Incidents", "warning", Incident, alarm=_open_incidents),
+            Item("Calls to operators", "notifications", OperatorNotice),
+            Item("Bulk jobs", "checklist", BulkJob),
+            Item("Deliveries", "move_to_inbox", Delivery, alarm=_undecided),
+        ),
+    ),
+    (
+        "Messages",
+        (
+            Item("Outbound", "outbox", OutboundMessage),
+            Item("Inbound", "inbox", InboundMessage),
+            Item("Links from partners", "call_received", InboundLink),
+            Item("Signals owed", "reply", Signal, (("is", "owed"),)),
+            Item("History", "history", History),
+        ),
+    ),
+    (
+        "Configuration",
+        (
+            Item("Partners", "handshake", Partner),
+            Item("Agreements", "contract", Agreement),
+            Item("Consumers", "apps", Consumer),
+            Item("Routes", "alt_route", Route),
+            Item("API tokens", "key", ApiToken),
+            Item("Schedules", "schedule", PeriodicTask),
+            Item("Changes", "manage_history", SettingChange),
+        ),
+    ),
+)
+
+
+def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
+    """What unfold asks for: groups of links (`SIDEBAR` in the settings)."""
+    return [
+        {"title": "", "separator": False, "items": [_dashboard()]},
+        *_groups(request),
+    ]
+
+
+def _dashboard() -> dict[str, Any]:
+    return {"title": "Dashboard", "icon": "monitoring", "link": reverse("admin:index")}
+
+
+def _groups(request: HttpRequest) -> list[dict[str, Any]]:
+    return [
+        {
+            "title": title,
+            "separator": True,
+            "items": [_entry(item) for item in items if _may_see(item.model, request)],
+        }
+        for title, items in GROUPS
+    ]
+
+
+def _may_see(model: type[Model], request: HttpRequest) -> bool:
+    return bool(admin.site.get_model_admin(model).has_view_permission(request))
+
+
+def _entry(item: Item) -> dict[str, Any]:
+    return {
+        "title": item.title,
+        "icon": item.icon,
+        "link": list_url(item.model, **dict(item.query)),
+        "badge": item.alarm() if item.alarm else 0,
+        "badge_style": "solid",
+    }
+
+
+def our_uri(request: HttpRequest) -> str:
+    """Under the title: which MSH this console belongs to."""
+    return our_identity().uri
+
+
+def stylesheet(request: HttpRequest) -> str:
+    return static("msh/console.css")
+
+
+def icon(request: HttpRequest) -> str:
+    return static("msh/icon.svg")
+
+
+def script(request: HttpRequest) -> str:
+    return static("msh/console.js")

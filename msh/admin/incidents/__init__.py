@@ -1,0 +1,1 @@
+"""Incidents, calls to operators, and bulk jobs."""

@@ -1,0 +1,255 @@
+"""Bulk jobs: one verb for many rows, with a count before, progress meanwhile and a list after."""
+
+from typing import Any
+from uuid import uuid4
+
+from django import forms
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
+from django.utils import timezone
+from django.utils.html import format_html
+from unfold.decorators import display
+from unfold.widgets import (
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanWidget,
+)
+
+from msh.admin.framework import markup
+from msh.admin.framework.actions import REASON_LIMIT, Verb
+from msh.admin.framework.pages import ReadOnlyAdmin, Table
+from msh.admin.links.causes import CAUSES
+from msh.flows import bulk
+from msh.flows.advance import Actor
+from msh.flows.operate import NotPossible
+from msh.models import BulkItem, BulkJob, BulkState, BulkVerb, Delivery, OutboundLink
+
+START = ("msh.view_bulkjob", "msh.bulk_bulkjob")
+EACH = {
+    BulkVerb.RESUME: ("msh.view_outboundlink", "msh.resume_outboundlink"),
+    BulkVerb.RUN_AGAIN: ("msh.view_delivery", "msh.decide_delivery"),
+}
+"""What it takes to do it to one row."""
+CONSEQUENCES = {
+    BulkVerb.RESUME: "Every partner that was suspended since then, and still is, is resumed,"
+    " one by one: the message in flight is sent again, same bytes and number, with a fresh retry"
+    " counter, then its queue in order. Their open incidents are resolved with your reason."
+    " Partners whose numbers have parted are suspended again: mend those one by one.",
+    BulkVerb.RUN_AGAIN: "Every delivery that was parked or blocked since then, and still is, is"
+    " given to its consumer again, one by one, with fresh retries. If the consumer has it already,"
+    " only the Idempotency-Key keeps it from being taken twice. What waits behind a parked message"
+    " has gone on: it comes after that, out of order. Deliveries in doubt are not among them.",
+}
+NAMED = 20
+"""Rows of a preview that are named."""
+LISTED = 500
+"""Results that are shown of one job: the refused first."""
+
+
+class ChoiceForm(forms.Form):
+    """What, and since when, in the time zone of the console."""
+
+    verb = forms.ChoiceField(choices=BulkVerb.choices, widget=UnfoldAdminSelectWidget())
+    since = forms.DateTimeField(
+        input_formats=["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M"],
+        widget=UnfoldAdminTextInputWidget(attrs={"type": "datetime-local", "step": "1"}),
+    )
+
+    spare_held = forms.BooleanField(
+        label="Leave out partners that an operator suspended on purpose",
+        required=False,
+        initial=True,
+        widget=UnfoldBooleanWidget(),
+    )
+
+    def __init__(self, *data: Any, **options: Any) -> None:
+        super().__init__(*data, **options)
+        self.fields["since"].label = f"Since ({timezone.get_default_timezone_name()})"
+
+
+class ConfirmationForm(ChoiceForm):
+    """The same, and which rows the operator has seen."""
+
+    seen = forms.CharField()
+    confirmation = forms.UUIDField()
+    reason = forms.CharField(max_length=REASON_LIMIT)
+
+
+class CancelJob(Verb):
+    name = "cancel"
+    title = "Cancel the job"
+    icon = "block"
+    permissions = START
+
+    def why_not(self, row: BulkJob) -> str:
+        return "" if row.state == BulkState.RUNNING else f"the job is {row.state}."
+
+    def consequence(self, row: BulkJob) -> str:
+        return (
+            f"{row.done + row.refused} of {row.total} were dealt with: that stays. Of the others no"
+            " more are begun, but for one that may be under way."
+        )
+
+    def act(self, row: BulkJob, actor: Actor, **given: Any) -> str:
+        bulk.cancel(row, actor)
+        return "The job is cancelled: no more rows are begun."
+
+
+@admin.register(BulkJob)
+class BulkJobAdmin(ReadOnlyAdmin):
+    list_display = ("what", "status", "progress", "refused", "actor", "reason", "started")
+    list_before_template = "admin/msh/bulkjob/new_link.html"
+    change_form_outer_before_template = "admin/msh/bulkjob/progress.html"
+    sortable_by = ()
+    change_form_outer_after_template = "admin/msh/bulkjob/results.html"
+    fields = (
+        ("what", "actor"),
+        "started_at",
+        "reason",
+        ("ended_at", "cancelled_by"),
+        "cancel_reason",
+    )
+    verbs = (CancelJob(),)
+
+    def get_urls(self) -> list[URLPattern]:
+        new = self.admin_site.admin_view(self.new)
+        urls: list[URLPattern] = super().get_urls()
+        return [path("new/", new, name="msh_bulkjob_new"), *urls]
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        extra = {**(extra_context or {}), "may_start": request.user.has_perms(START)}
+        response: HttpResponse = super().changelist_view(request, extra)
+        return response
+
+    def new(self, request: HttpRequest) -> HttpResponse:
+        """GET counts, and changes nothing; POST starts what was counted."""
+        if not request.user.has_perms(START):
+            raise PermissionDenied
+        if request.method == "POST":
+            return self._start(request)
+        return self._ask(request, ChoiceForm(request.GET or None))
+
+    def _start(self, request: HttpRequest) -> HttpResponse:
+        form = ConfirmationForm(request.POST)
+        if not form.is_valid():
+            if "reason" in form.errors:
+                messages.error(request, "Nothing has begun: say why it is to.")
+            return self._ask(request, ChoiceForm(request.POST))
+        given = form.cleaned_data
+        _check_permitted(request, given["verb"])
+        actor = Actor(request.user.get_username(), given["reason"])
+        try:
+            job = bulk.start(
+                given["verb"],
+                given["since"],
+                given["seen"],
+                actor,
+                spare_held=given["spare_held"],
+                confirmation=given["confirmation"],
+            )
+        except NotPossible as refused:
+            messages.error(request, str(refused))
+            return self._ask(request, ChoiceForm(request.POST))
+        messages.success(request, f"{job.total} rows are dealt with in the background.")
+        return HttpResponseRedirect(markup.page_url(job))
+
+    def _ask(self, request: HttpRequest, form: ChoiceForm) -> HttpResponse:
+        context = {
+            **self.admin_site.each_context(request),
+            "title": "Bulk job",
+            "opts": self.opts,
+            "form": form,
+            "reason_limit": REASON_LIMIT,
+            **_preview(request, form),
+        }
+        return TemplateResponse(request, "admin/msh/bulkjob/new.html", context)
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        job = context["original"]
+        context |= {"dealt_with": job.done + job.refused, "status": self.status(job)}
+        response = super().render_change_form(request, context, *args, **kwargs)
+        if "HX-Request" in request.headers and job.state != BulkState.RUNNING:
+            response["HX-Refresh"] = "true"  # the whole page once more: nothing changes any more
+        return response
+
+    def tables(self, request: HttpRequest, row: BulkJob) -> list[Table]:
+        items = BulkItem.objects.filter(job=row).order_by("done", "pk")[:LISTED]
+        return [
+            Table(
+                "Results, what was refused first" + ("" if row.total <= LISTED else ", the first"),
+                ("Row", "Result", "Why not"),
+                [_cells(item, row) for item in items],
+                "There is nothing in it.",
+            )
+        ]
+
+    @display(description="What")
+    def what(self, job: BulkJob) -> str:
+        return format_html("{} since {}", job.get_verb_display(), markup.time_of(job.since))
+
+    @display(description="State")
+    def status(self, job: BulkJob) -> str:
+        variants = {BulkState.RUNNING: "info", BulkState.DONE: "success"}
+        return markup.badge(job.state, variants.get(BulkState(job.state), "warning"))
+
+    @display(description="Dealt with")
+    def progress(self, job: BulkJob) -> str:
+        return f"{job.done + job.refused} of {job.total}"
+
+    @display(description="Started")
+    def started(self, job: BulkJob) -> str:
+        return markup.since(job.started_at)
+
+
+def _check_permitted(request: HttpRequest, verb: str) -> None:
+    if not request.user.has_perms(EACH[BulkVerb(verb)]):
+        raise PermissionDenied
+
+
+def _preview(request: HttpRequest, form: ChoiceForm) -> dict[str, Any]:
+    """How many it would be, and the first of them; nothing as long as it is not said of what."""
+    if not form.is_bound or not form.is_valid():
+        return {"counted": None}
+    verb, since = form.cleaned_data["verb"], form.cleaned_data["since"]
+    spared = {"spare_held": form.cleaned_data["spare_held"]}
+    _check_permitted(request, verb)
+    counted = bulk.count(verb, since, **spared)
+    named = [_named(row) for row in bulk.first(verb, since, NAMED, **spared)]
+    return {
+        "counted": counted,
+        "seen": bulk.seen(verb, since, **spared),
+        "confirmation": uuid4(),
+        "named": named,
+        "others": counted - len(named),
+        "consequence": CONSEQUENCES[BulkVerb(verb)],
+        "what": BulkVerb(verb).label,
+    }
+
+
+def _named(row: OutboundLink | Delivery) -> str:
+    """A row of a preview, and why it is among them."""
+    if isinstance(row, Delivery):
+        return markup.foreign(str(row))
+    cause = CAUSES.get(row.suspended_for)
+    return format_html(
+        "{}: {} since {}: {}",
+        markup.foreign(row.partner.name),
+        cause.what if cause else row.suspended_for,
+        markup.time_of(row.suspended_since),
+        markup.verbatim(row.suspended_detail),
+    )
+
+
+def _cells(item: BulkItem, job: BulkJob) -> tuple[Any, ...]:
+    if item.done is None:
+        result = markup.badge("waits" if job.state == BulkState.RUNNING else "not begun")
+    else:
+        result = markup.badge("done", "success") if item.done else markup.badge("refused", "danger")
+    return markup.foreign(item.label), result, markup.verbatim(item.detail)

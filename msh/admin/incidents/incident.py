@@ -1,0 +1,175 @@
+"""Incidents: what an operator has to mend. Resuming resolves a link's; others have a button."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import F, QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html_join
+from unfold.contrib.filters.admin import (
+    ChoicesDropdownFilter,
+    DropdownFilter,
+    RelatedDropdownFilter,
+)
+from unfold.decorators import display
+
+from msh.admin.framework import markup
+from msh.admin.framework.actions import Offer, Verb
+from msh.admin.framework.pages import ReadOnlyAdmin, Table
+from msh.admin.links import resynchronise
+from msh.admin.links.causes import CAUSES
+from msh.admin.links.outbound_actions import RESUME
+from msh.flows import operate
+from msh.models import Delivery, Direction, Incident, OutboundLink
+from msh.protocol.delivery_events import DeliveryState
+from msh.protocol.effects import IncidentKind
+
+from . import incident_actions
+from .operator_notice import calls_about
+
+NOTES = 100
+"""Notes that are shown of one incident."""
+
+_DELIVERIES: dict[str, Sequence[DeliveryState]] = {
+    IncidentKind.DELIVERY_FAILED: (DeliveryState.BLOCKED, DeliveryState.PARKED),
+    IncidentKind.DELIVERY_IN_DOUBT: (DeliveryState.IN_DOUBT,),
+    IncidentKind.DELIVERY_REJECTED: (DeliveryState.REJECTED,),
+}
+"""The states of deliveries in which an incident of this kind leaves them."""
+
+
+class OpenFilter(DropdownFilter):
+    title = "open or resolved"
+    parameter_name = "is"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("open", "Open"), ("mine", "Open and mine"), ("resolved", "Resolved")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Incident]) -> QuerySet[Incident]:
+        match self.value():
+            case "open":
+                return queryset.filter(resolved_at=None)
+            case "mine":
+                mine = request.user.get_username()
+                return queryset.filter(resolved_at=None, assigned_to=mine)
+            case "resolved":
+                return queryset.filter(resolved_at__isnull=False)
+        return queryset
+
+
+@admin.register(Incident)
+class IncidentAdmin(ReadOnlyAdmin):
+    list_display = (
+        "what",
+        "status",
+        "link",
+        "message",
+        "words",
+        "count",
+        "opened",
+        "whose",
+        "resolved",
+    )
+    list_filter = (
+        OpenFilter,
+        ("kind", ChoicesDropdownFilter),
+        ("partner", RelatedDropdownFilter),
+        ("direction", ChoicesDropdownFilter),
+    )
+    search_fields = ("message_id",)
+    search_help_text = "MessageId"
+    list_select_related = ("partner__outbound_link", "partner__inbound_link")
+    sortable_by = ()
+    fields = (
+        ("what", "status"),
+        "whose",
+        "advice",
+        ("link", "message"),
+        "words",
+        ("opened_at", "last_at", "count"),
+        ("resolved_at", "resolved_by"),
+        "resolution",
+    )
+    verbs = incident_actions.VERBS
+
+    def offered(
+        self, request: HttpRequest, row: Incident, verbs: Iterable[Verb] | None = None
+    ) -> list[Offer]:
+        """First what mends it, where that is a verb of the link that is suspended for it."""
+        offers = super().offered(request, row, verbs)
+        if not operate.suspends(row):
+            return offers
+        parted = row.kind == IncidentKind.RESYNCHRONISE
+        mending = resynchronise.VERBS if parted else (RESUME,)
+        links: Any = admin.site.get_model_admin(OutboundLink)
+        return [*links.offered(request, row.partner.outbound_link, mending), *offers]
+
+    def tables(self, request: HttpRequest, row: Incident) -> list[Table]:
+        return [_notes(row), calls_about(row)]
+
+    def get_fields(self, request: HttpRequest, obj: Incident | None = None) -> tuple[Any, ...]:
+        return (*self.fields, "deliveries") if obj and obj.kind in _DELIVERIES else self.fields
+
+    def get_ordering(self, request: HttpRequest) -> list[Any]:
+        return [F("resolved_at").desc(nulls_first=True), "-opened_at"]
+
+    @display(description="What has happened")
+    def what(self, incident: Incident) -> str:
+        return CAUSES[incident.kind].what
+
+    @display(description="What helps")
+    def advice(self, incident: Incident) -> str:
+        return CAUSES[incident.kind].advice
+
+    @display(description="State")
+    def status(self, incident: Incident) -> str:
+        return markup.badge("resolved") if incident.resolved_at else markup.badge("open", "danger")
+
+    @display(description="Assigned to")
+    def whose(self, incident: Incident) -> str:
+        return incident.assigned_to or "nobody"
+
+    @display(description="Link")
+    def link(self, incident: Incident) -> str:
+        name = "outbound_link" if incident.direction == Direction.OUT else "inbound_link"
+        return markup.link_to(getattr(incident.partner, name))
+
+    @display(description="Last MessageId")
+    def message(self, incident: Incident) -> str:
+        if incident.direction == Direction.OUT:
+            return markup.find_message(incident.message_id, incident.direction)
+        return markup.story_of(incident.message_id)  # it may be one that was refused
+
+    @display(description="Deliveries")
+    def deliveries(self, incident: Incident) -> str:
+        """The lists of what is to be decided, whatever became of the message that is named."""
+        states = _DELIVERIES[incident.kind]
+        lists = [(_deliveries_url(incident, state), state.replace("_", " ")) for state in states]
+        link = '<a href="{}" class="text-link">{} deliveries of this partner</a>'
+        return format_html_join(", ", link, lists)
+
+    @display(description="Last detail")
+    def words(self, incident: Incident) -> str:
+        return markup.verbatim(incident.detail)
+
+    @display(description="Opened")
+    def opened(self, incident: Incident) -> str:
+        return markup.since(incident.opened_at)
+
+    @display(description="Resolved")
+    def resolved(self, incident: Incident) -> str:
+        return markup.time_of(incident.resolved_at)
+
+
+def _deliveries_url(incident: Incident, state: DeliveryState) -> str:
+    partner = {"message__link__partner__id__exact": incident.partner_id}
+    return markup.list_url(Delivery, state__exact=state, **partner)
+
+
+def _notes(incident: Incident) -> Table:
+    rows = [
+        (markup.time_of(note.at), note.author, markup.verbatim(note.text))
+        for note in incident.notes.order_by("-pk")[:NOTES]
+    ]
+    return Table("Notes, the newest first", ("At", "By", "Note"), rows, "Nobody has written one.")

@@ -1,0 +1,188 @@
+"""Links from partners: the last message accepted, and the number that is expected next."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models.functions import Coalesce
+from django.http import HttpRequest, HttpResponse
+from unfold.decorators import display
+
+from msh.admin.framework import markup
+from msh.admin.framework.actions import Offer
+from msh.admin.framework.pages import ReadOnlyAdmin, Table
+from msh.admin.messages.history import history_of_link
+from msh.models import (
+    Delivery,
+    Direction,
+    InboundLink,
+    InboundMessage,
+    InboundState,
+    Incident,
+    Signal,
+)
+from msh.protocol import sequence
+
+from . import inbound_actions, partner_switches
+from .causes import CAUSES
+from .counters import arrivals, counters, receiving
+
+FIRST_ROWS = 10
+
+
+@admin.register(InboundLink)
+class InboundLinkAdmin(ReadOnlyAdmin):
+    list_display = ("partner", "last_number", "last_message", "expected", "undelivered")
+    list_select_related = ("partner",)
+    search_fields = ("partner__name", "partner__uri")
+    search_help_text = "Partner or its URI"
+    ordering = ("partner__name",)
+    sortable_by = ()
+    fields = ("settings_in_force", "consumers", "partner_page")
+    change_form_outer_before_template = "admin/msh/inboundlink/headline.html"
+    change_form_outer_after_template = None
+
+    verbs = (*inbound_actions.VERBS, *partner_switches.DELIVERING)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[InboundLink]:
+        links: QuerySet[InboundLink] = super().get_queryset(request)
+        waiting = InboundMessage.objects.filter(link=OuterRef("pk"), state=InboundState.ACCEPTED)
+        counted = waiting.order_by().values("link").annotate(count=Count("pk")).values("count")
+        return links.annotate(waiting=Coalesce(Subquery(counted), 0))
+
+    @display(description="Last MessageId")
+    def last_message(self, link: InboundLink) -> str:
+        return markup.find_message(link.last_message_id, Direction.IN)
+
+    @display(description="Expected next")
+    def expected(self, link: InboundLink) -> int:
+        if link.last_number is None:
+            return sequence.FIRST
+        return sequence.following(link.last_number)
+
+    @display(description="Not delivered yet")
+    def undelivered(self, link: Any) -> int:
+        return int(link.waiting)
+
+    @display(description="Settings in force")
+    def settings_in_force(self, link: InboundLink) -> str:
+        """What becomes of a number 1 out of turn, and what the partner may take of us."""
+        unexpected = {
+            f"{one.tpa_id}: {one.on_unexpected_first}" for one in link.partner.agreements.all()
+        }
+        limits = link.partner.limits
+        return (
+            f"A number 1 out of turn, by agreement: {', '.join(sorted(unexpected)) or 'none yet'}."
+            f" At most {limits.rate or 'any number of'} messages a minute,"
+            f" {limits.undelivered_messages or 'any number'} undelivered."
+        )
+
+    @display(description="Consumers")
+    def consumers(self, link: InboundLink) -> str:
+        return "get what comes" if link.partner.delivers else "get nothing: deliveries are held"
+
+    @display(description="Partner")
+    def partner_page(self, link: InboundLink) -> str:
+        return markup.link_to(link.partner)
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        link = context["original"]
+        blocking = _blocking(link)
+        delivery = (
+            blocking.deliveries.select_related("consumer", "message").first() if blocking else None
+        )
+        context |= {
+            "link": link,
+            "sentence": receiving(link),
+            "last_message": self.last_message(link),
+            "incidents": _incidents(link),
+            "undelivered": self.undelivered(link),
+            "oldest": markup.age_of(blocking.received_at) if blocking else "",
+            "blocking": markup.link_to(blocking) if blocking else "",
+            "delivery": delivery,
+            "delivery_page": markup.link_to(delivery, delivery.consumer) if delivery else "",
+            "delivery_offers": _offered(request, delivery) if delivery else [],
+            "arrivals": arrivals(link.pk),
+            "owed": _owed(link).count(),
+            "delivery_detail": markup.verbatim(delivery.detail) if delivery else "",
+            "counters": counters(link.partner_id),
+        }
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def tables(self, request: HttpRequest, row: InboundLink) -> list[Table]:
+        return [
+            _last_messages(row),
+            _signals_owed(row),
+            history_of_link(row.partner_id, Direction.IN),
+        ]
+
+
+def _blocking(link: InboundLink) -> InboundMessage | None:
+    """The head of what consumers have not got yet."""
+    waiting = InboundMessage.objects.filter(link=link, state=InboundState.ACCEPTED)
+    return waiting.order_by("pk").defer("header").first()
+
+
+def _offered(request: HttpRequest, delivery: Delivery) -> list[Offer]:
+    """What this user may decide on it now."""
+    deliveries: Any = admin.site.get_model_admin(Delivery)
+    offered: list[Offer] = deliveries.offered(request, delivery)
+    return offered
+
+
+def _incidents(link: InboundLink) -> list[tuple[str, str, str]]:
+    """Address, what has happened, in which words."""
+    opened = Incident.objects.filter(
+        partner=link.partner_id, direction=Direction.IN, resolved_at=None
+    )
+    return [
+        (markup.page_url(one), CAUSES[one.kind].what, one.detail and markup.verbatim(one.detail))
+        for one in opened
+    ]
+
+
+def _owed(link: InboundLink) -> QuerySet[Signal]:
+    return Signal.objects.filter(link=link, owed__gt=0)
+
+
+def _signals_owed(link: InboundLink) -> Table:
+    """What the partner has not taken of us: while an Ack is owed, it sends its message again."""
+    rows = [
+        (
+            markup.link_to(signal, signal.kind),
+            markup.story_of(signal.ref_to_message_id),
+            signal.code or markup.DASH,
+            signal.owed,
+            signal.tries,
+            markup.time_of(signal.due),
+            markup.verbatim(signal.last_detail),
+        )
+        for signal in _owed(link).defer("body").order_by("due")[:FIRST_ROWS]
+    ]
+    headers = ("Kind", "RefToMessageId", "Code", "Owed", "Tries", "Next try", "Last answer")
+    more = markup.list_url(Signal, link__partner__id__exact=link.partner_id, **{"is": "owed"})
+    title = "Acknowledgements and Errors owed, the next to be tried first"
+    return Table(title, headers, rows, "None is owed.", more)
+
+
+def _last_messages(link: InboundLink) -> Table:
+    messages = InboundMessage.objects.filter(link=link).defer("header")
+    rows = [
+        (
+            markup.link_to(message),
+            message.sequence_number or markup.DASH,
+            markup.state_badge(message),
+            markup.kind_of(message),
+            markup.time_of(message.received_at),
+        )
+        for message in messages[:FIRST_ROWS]
+    ]
+    return Table(
+        "Messages, the last first",
+        ("MessageId", "Number", "State", "ServiceInterface / Action", "Received"),
+        rows,
+        "None was accepted yet.",
+        markup.list_url(InboundMessage, link__partner__id__exact=link.partner_id),
+    )

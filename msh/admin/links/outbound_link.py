@@ -1,0 +1,257 @@
+"""Links to partners: the suspended first, why, since when, behind which message, what helps."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Case, Count, F, IntegerField, OuterRef, QuerySet, Subquery, When
+from django.db.models.functions import Coalesce, JSONObject
+from django.http import HttpRequest, HttpResponse
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html
+from unfold.contrib.filters.admin import ChoicesDropdownFilter
+from unfold.decorators import display
+
+from msh.admin.framework import markup
+from msh.admin.framework.pages import ReadOnlyAdmin, Table
+from msh.admin.framework.time_format import seconds
+from msh.admin.messages.history import history_of_link
+from msh.admin.setup.connection import TEST
+from msh.models import Attempt, Direction, OutboundLink, OutboundMessage
+from msh.protocol.lane import LaneState
+from msh.protocol.vocabulary import DeliverySemantics
+from partners.models import Agreement
+
+from . import cancel_and_reset, outbound_actions, partner_switches, resynchronise
+from .causes import CAUSES
+from .counters import counters, growth
+from .status_text import situation
+
+FIRST_ROWS = 10
+URGENCY = Case(
+    When(state=LaneState.SUSPENDED, then=0),
+    When(state=LaneState.TRANSIENT, then=1),
+    When(state=LaneState.WAITING, then=2),
+    default=3,
+    output_field=IntegerField(),
+)
+
+
+@admin.register(OutboundLink)
+class OutboundLinkAdmin(ReadOnlyAdmin):
+    list_display = ("partner", "doing", "blocking", "last_error", "queue")
+    list_filter = (("state", ChoicesDropdownFilter),)
+    search_fields = ("partner__name", "partner__uri")
+    search_help_text = "Partner or its URI"
+    sortable_by = ()
+    verbs = (
+        *outbound_actions.VERBS,
+        *resynchronise.VERBS,
+        *cancel_and_reset.VERBS,
+        *partner_switches.ACCEPTING,
+    )
+    change_form_outer_before_template = "admin/msh/outboundlink/headline.html"
+    change_form_outer_after_template = None
+    fields = ("terms_in_force", "where", "when_silent", "applications", "partner_page")
+
+    def get_ordering(self, request: HttpRequest) -> list[Any]:
+        return [URGENCY, F("suspended_since").asc(nulls_last=True), "partner__name"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[OutboundLink]:
+        links: QuerySet[OutboundLink] = super().get_queryset(request)
+        reliable = DeliverySemantics.ONCE_AND_ONLY_ONCE
+        return links.select_related("partner", "in_flight__agreement").annotate(
+            queued=_depth(reliable) + _depth(DeliverySemantics.BEST_EFFORT),
+            oldest=Subquery(_queue(reliable).order_by("pk").values("submitted_at")[:1]),
+            last_answer=Subquery(_last_answer()),
+        )
+
+    def get_list_display(self, request: HttpRequest) -> tuple[Any, ...]:
+        return (*self.list_display, self._verbs_column(request))
+
+    def _verbs_column(self, request: HttpRequest) -> Callable[[OutboundLink], str]:
+        """The last column: what this user may do to the link now. What is grave is on its page."""
+
+        def actions(link: OutboundLink) -> str:
+            offers = self.offered(request, link, outbound_actions.VERBS)
+            return render_to_string("admin/msh/verbs.html", {"offers": offers})
+
+        return actions
+
+    @display(description="What it does")
+    def doing(self, link: OutboundLink) -> str:
+        return render_to_string("admin/msh/outboundlink/situation.html", _situation(link))
+
+    @display(description="Message in flight")
+    def blocking(self, link: OutboundLink) -> str:
+        message = link.in_flight
+        if message is None:
+            return markup.DASH
+        return format_html(
+            '<div>number {}<div class="msh-id msh-short" title="{}">{}</div>{}</div>',
+            message.sequence_number,
+            message,
+            markup.link_to(message),
+            self.tries(link),
+        )
+
+    @display(description="Attempts")
+    def tries(self, link: OutboundLink) -> str:
+        flying = link.lane.in_flight
+        if flying is None:
+            return markup.DASH
+        spent, retries = flying.retries_spent, flying.terms.retries
+        so_far = f"{flying.attempt} attempt{'' if flying.attempt == 1 else 's'}"
+        return f"{so_far}, {spent} of {retries} retries spent"
+
+    @display(description="Queue")
+    def queue(self, link: Any) -> str:
+        if not link.oldest:
+            return str(link.queued)
+        age = markup.age_of(link.oldest)
+        return format_html('<div>{}<div class="msh-note">oldest {}</div></div>', link.queued, age)
+
+    @display(description="Last error")
+    def last_error(self, link: Any) -> str:
+        return markup.answer(link.last_answer)
+
+    @display(description="Terms in force")
+    def terms_in_force(self, link: OutboundLink) -> str:
+        flying = link.lane.in_flight
+        if flying is None:
+            return "those of the next message's agreement, see below"
+        terms = flying.terms
+        return (
+            f"Timeout {seconds(terms.timeout)}, Retries {terms.retries}, RetryInterval"
+            f" {seconds(terms.retry_interval)}: a message that nobody acknowledges suspends the"
+            f" link after {seconds(terms.retry_horizon)}"
+        )
+
+    @display(description="Where we send")
+    def where(self, link: OutboundLink) -> str:
+        return markup.verbatim(link.partner.destination)
+
+    @display(description="When it is silent")
+    def when_silent(self, link: OutboundLink) -> str:
+        partner = link.partner
+        probe = f"tried every {seconds(partner.probe_interval)}" if partner.probe_interval else ""
+        late = "a late Ack resumes sending" if partner.resume_on_late_ack else ""
+        return ", ".join(each for each in (probe, late) if each) or "only an operator resumes"
+
+    @display(description="Applications")
+    def applications(self, link: OutboundLink) -> str:
+        return "accepted" if link.partner.accepts else "refused: an operator has closed the partner"
+
+    @display(description="Partner")
+    def partner_page(self, link: OutboundLink) -> str:
+        return markup.link_to(link.partner)
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        link = context["original"]
+        context |= _situation(link) | {
+            "message": link.in_flight,
+            "kind": markup.kind_of(link.in_flight) if link.in_flight else "",
+            "tries": self.tries(link),
+            "queue": self.queue(link),
+            "last_error": self.last_error(link),
+            "growth": growth(link.partner_id),
+            "counters": counters(link.partner_id),
+        }
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def tables(self, request: HttpRequest, link: OutboundLink) -> list[Table]:
+        return [
+            _attempts(link),
+            _first_of_queue(link),
+            _agreements(link, may_test=request.user.has_perms(TEST)),
+            history_of_link(link.partner_id, Direction.OUT),
+        ]
+
+
+def _situation(link: Any) -> dict[str, Any]:
+    detail = link.suspended_detail
+    if link.last_answer and detail == link.last_answer["detail"]:
+        detail = ""  # it stands under Last error
+    return {
+        "link": link,
+        "variant": markup.STATE_VARIANTS.get(link.state, ""),
+        "cause": CAUSES.get(link.suspended_for),
+        "detail": markup.verbatim(detail) if detail else "",
+        "since": markup.time_of(link.suspended_since),
+        "age": markup.age_of(link.suspended_since),
+        "sentence": situation(link.lane, timezone.now()),
+    }
+
+
+def _queue(semantics: DeliverySemantics) -> QuerySet[OutboundMessage]:
+    """What waits behind the link: one of these conditions is that of a partial index."""
+    queued = OutboundMessage.objects.queued().filter(link=OuterRef("pk"), semantics=semantics)
+    return queued.order_by()
+
+
+def _depth(semantics: DeliverySemantics) -> Coalesce:
+    depth = _queue(semantics).values("link").annotate(depth=Count("pk")).values("depth")
+    return Coalesce(Subquery(depth), 0)
+
+
+def _last_answer() -> QuerySet[Attempt, Any]:
+    """How the last attempt of the message in flight ended."""
+    ended = Attempt.objects.filter(message=OuterRef("in_flight"), ended_at__isnull=False)
+    answer = JSONObject(outcome="outcome", detail="detail")
+    return ended.order_by("-number").values(answer=answer)[:1]
+
+
+def _attempts(link: OutboundLink) -> Table:
+    attempts = Attempt.objects.filter(message=link.in_flight_id).order_by("-number")
+    return Table(
+        "Attempts of the message in flight, the last first",
+        markup.ATTEMPT_HEADERS,
+        [markup.attempt_row(attempt) for attempt in attempts[:FIRST_ROWS]],
+        "Nothing was sent." if link.in_flight_id else "Nothing is in flight.",
+        markup.page_url(link.in_flight) if link.in_flight else "",
+    )
+
+
+def _agreements(link: OutboundLink, *, may_test: bool) -> Table:
+    """The settings of the messages to come, each under its own agreement."""
+    rows = [
+        (
+            markup.link_to(one, one.tpa_id),
+            one.semantics,
+            seconds(one.timeout),
+            one.retries,
+            seconds(one.retry_interval),
+            seconds(one.terms().retry_horizon),
+            _connection(one) if may_test else markup.DASH,
+        )
+        for one in link.partner.agreements.order_by("tpa_id")
+    ]
+    headers = ("TPAId", "Semantics", "Timeout", "Retries", "RetryInterval", "Suspends after")
+    return Table("Agreements", (*headers, "Connection"), rows, "Nothing was agreed.")
+
+
+def _connection(agreement: Agreement) -> str:
+    url = reverse("admin:partners_agreement_connection", args=[agreement.pk])
+    return format_html('<a href="{}" class="text-link">test the connection</a>', url)
+
+
+def _first_of_queue(link: OutboundLink) -> Table:
+    queue = OutboundMessage.objects.queued().filter(link=link).order_by("pk").defer("head")
+    rows = [
+        (
+            markup.link_to(message),
+            message.semantics,
+            markup.kind_of(message),
+            markup.time_of(message.submitted_at),
+            markup.age_of(message.submitted_at),
+        )
+        for message in queue[:FIRST_ROWS]
+    ]
+    headers = ("MessageId", "Semantics", "ServiceInterface / Action", "Submitted", "Age")
+    whole = {"link__partner__id__exact": link.partner_id, "state__exact": "queued"}
+    more = markup.list_url(OutboundMessage, **whole)
+    return Table("Queue, in the order of sending", headers, rows, "Nothing is queued.", more)

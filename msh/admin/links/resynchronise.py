@@ -1,0 +1,163 @@
+"""The verbs that bring numbers together again: both sides and the verdict come first (D17, D43)."""
+
+from typing import Any
+
+from django import forms
+from django.http import QueryDict
+from unfold.widgets import (
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextInputWidget,
+)
+
+from msh.admin.framework import markup
+from msh.admin.framework.actions import ReasonForm
+from msh.flows import resynchronise
+from msh.flows.advance import Actor
+from msh.flows.operate import NotPossible
+from msh.models import OutboundLink
+from msh.protocol import sequence
+from msh.protocol.events import Numbered, SequenceRewound
+from msh.protocol.resynchronisation import LinkStatus, Mend, Plan
+from partners.models import Partner
+
+from .outbound_actions import LinkVerb
+
+HAS, LACKS = "has", "lacks"
+
+
+class TheirsForm(forms.Form):
+    """What the partner's operator says, where its MSH cannot be asked."""
+
+    last = forms.IntegerField(
+        label="Last number it accepted",
+        min_value=0,
+        max_value=sequence.LAST,
+        widget=UnfoldAdminIntegerFieldWidget(),
+        help_text="0: it has accepted nothing of us.",
+    )
+    last_id = forms.CharField(
+        label="Its MessageId",
+        required=False,
+        widget=UnfoldAdminTextInputWidget(),
+        help_text="A number alone does not prove anything. Blank with 0 only.",
+    )
+    in_flight = forms.ChoiceField(
+        label="The message in flight",
+        required=False,
+        choices=[("", "unknown"), (HAS, "it has it"), (LACKS, "it lacks it")],
+        widget=UnfoldAdminSelectWidget(),
+    )
+
+    def __init__(self, flying: str, data: Any = None) -> None:
+        """`flying`: the MessageId in flight, "" if none is."""
+        super().__init__(data)
+        self._flying = flying
+        if flying:
+            self.fields["in_flight"].help_text = f"MessageId {markup.visible(flying)}."
+        else:
+            del self.fields["in_flight"]
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        if cleaned.get("last") and not cleaned.get("last_id"):
+            self.add_error("last_id", "Give the MessageId that the partner accepted last.")
+        return cleaned
+
+    @property
+    def status(self) -> LinkStatus:
+        said = self.cleaned_data
+        answer = said.get("in_flight")
+        known = {self._flying: answer == HAS} if answer else {}
+        return LinkStatus(said["last"] or None, said["last_id"], known=known)
+
+
+class MendForm(ReasonForm):
+    """The reason, and what the dialog had compared: typed in, or else asked of the partner."""
+
+    last = forms.IntegerField(required=False, widget=forms.HiddenInput)
+    last_id = forms.CharField(required=False, widget=forms.HiddenInput)
+    in_flight = forms.CharField(required=False, widget=forms.HiddenInput)
+    agreed = forms.CharField(widget=forms.HiddenInput)
+
+
+class Resynchronise(LinkVerb):
+    name = "resynchronise"
+    title = "Resynchronise and resume"
+    done = "the numbers agree"
+    icon = "sync"
+    event = SequenceRewound(Numbered(0, 1))
+    form = MendForm
+    template = "admin/msh/outboundlink/resynchronise.html"
+
+    def consequence(self, row: OutboundLink) -> str:
+        return (
+            f"Our numbers and those of {row.partner} are brought together as shown here, then"
+            " sending resumes. What is sent again has the same bytes. The partner has to have"
+            " finished its own repairs, and must not reset anything meanwhile."
+        )
+
+    def mend(self, partner: Partner, theirs: LinkStatus, actor: Actor, agreed: str) -> None:
+        resynchronise.apply(partner, theirs, actor, agreed=agreed)
+
+    def helps(self, plan: Plan) -> bool:
+        """Whether the verb would do what the plan says."""
+        return plan.mend is not Mend.ASK
+
+    def context(self, row: OutboundLink, query: QueryDict) -> dict[str, Any]:
+        typed = TheirsForm(_flying(row), query if "last" in query else None)
+        try:
+            compared = resynchronise.compare(row.partner, _theirs(row.partner, typed))
+        except NotPossible as problem:
+            return {"typed": typed, "problem": str(problem)}
+        said = typed.cleaned_data if typed.is_bound else {}
+        initial = {**said, "agreed": compared.agreed}
+        helps = self.helps(compared.plan)
+        ids = compared.ours.in_flight_message_id, compared.theirs.accepted_message_id
+        named = {"flying": markup.foreign(ids[0]), "accepted": markup.foreign(ids[1])}
+        shown = {"typed": typed, "compared": compared, "helps": helps, **named}
+        return {**shown, "initial": initial}
+
+    def act(self, row: OutboundLink, actor: Actor, **given: Any) -> str:
+        typed = TheirsForm(_flying(row), given if given["last"] is not None else None)
+        theirs = _theirs(row.partner, typed)
+        self.mend(row.partner, theirs, actor, given["agreed"])
+        row.refresh_from_db(fields=["state"])
+        return f"Partner {row.partner}: {self.done}. The link is {row.state} now."
+
+
+class Rewind(Resynchronise):
+    name = "rewind"
+    title = "Rewind and resume"
+    done = "what it lost goes again"
+    icon = "fast_rewind"
+    grave = True
+
+    def consequence(self, row: OutboundLink) -> str:
+        return (
+            f"For a partner that was restored from a backup: messages that {row.partner} had"
+            " acknowledged and lost go again, before the queue, with the same bytes and numbers."
+            " The partner has to say which message is the last that it still has."
+        )
+
+    def mend(self, partner: Partner, theirs: LinkStatus, actor: Actor, agreed: str) -> None:
+        resynchronise.rewind(partner, theirs, actor, agreed=agreed)
+
+    def helps(self, plan: Plan) -> bool:
+        return plan.mend is Mend.REWIND
+
+
+def _flying(row: OutboundLink) -> str:
+    return row.in_flight.message_id if row.in_flight else ""
+
+
+def _theirs(partner: Partner, typed: TheirsForm) -> LinkStatus:
+    """Typed in, or asked over the network: the dialog takes as long as that answers."""
+    if not typed.is_bound:
+        return resynchronise.ask(partner)
+    if not typed.is_valid():
+        raise NotPossible("Say what the partner has accepted last.")
+    return typed.status
+
+
+VERBS = (Resynchronise(), Rewind())

@@ -1,0 +1,70 @@
+"""What a link to a partner does now, and what happens next, as a sentence."""
+
+from datetime import datetime, timedelta
+
+from msh.admin.framework.time_format import moment, span
+from msh.protocol.lane import InFlight, Lane, LaneState
+
+OVERDUE = timedelta(seconds=15)
+"""Beyond this, what is due should have happened: the sweep looks every second."""
+
+
+def situation(lane: Lane, now: datetime) -> str:
+    """What the lane does now, and what happens next."""
+    sentence = _SITUATIONS[lane.state](lane, now)
+    if lane.due is not None and now - lane.due > OVERDUE:
+        return f"{sentence}. That was {span(lane.due, now)} ago: does a worker run?"
+    return sentence
+
+
+def _idle(lane: Lane, now: datetime) -> str:
+    return f"Nothing in flight. The next message gets number {lane.next_number}."
+
+
+def _waiting(lane: Lane, now: datetime) -> str:
+    flying = lane.flying
+    if lane.unsent:
+        copy = _copy(flying, flying.attempt + 1)
+        return f"Sending message {flying.sequence_number}, {copy}, due at {moment(lane.due, now)}"
+    left = flying.retries_spent < flying.terms.retries
+    return (
+        f"Waiting for the Ack of message {flying.sequence_number},"
+        f" {_copy(flying, flying.attempt)}, {'next at' if left else 'suspends at'}"
+        f" {moment(lane.due, now)}"
+    )
+
+
+def _transient(lane: Lane, now: datetime) -> str:
+    until = moment(lane.due, now)
+    if lane.in_flight is None:
+        return f"The partner asked us to wait: nothing is sent before {until}"
+    flying = lane.in_flight
+    return (
+        f"The partner asked us to wait ({flying.transients} of at most"
+        f" {flying.terms.transient_count_limit} times): message {flying.sequence_number}"
+        f" goes again at {until}"
+    )
+
+
+def _suspended(lane: Lane, now: datetime) -> str:
+    if lane.in_flight is not None:
+        return f"Message {lane.in_flight.sequence_number} blocks everything behind it."
+    if lane.late_ack:
+        return "Late acknowledgement received: safe to resume."
+    return "Nothing is in flight: safe to resume."
+
+
+_SITUATIONS = {
+    LaneState.IDLE: _idle,
+    LaneState.WAITING: _waiting,
+    LaneState.TRANSIENT: _transient,
+    LaneState.SUSPENDED: _suspended,
+}
+
+
+def _copy(flying: InFlight, attempt: int) -> str:
+    """Which copy of how many. Copies that spent no retry, and a resume, end that simple count."""
+    spent, retries = flying.retries_spent, flying.terms.retries
+    if attempt == spent + 1:
+        return f"attempt {attempt} of {retries + 1}"
+    return f"attempt {attempt}, {spent} of {retries} retries spent"

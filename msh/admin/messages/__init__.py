@@ -1,0 +1,1 @@
+"""Messages, their content and their history, and signals."""

@@ -1,0 +1,148 @@
+"""What a message holds: shown as text, or downloaded as it is. Nothing of it is ever rendered.
+
+Whatever a partner sends is escaped, cut, and served as bytes that a browser must save.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.defaultfilters import filesizeformat
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.http import content_disposition_header
+from django.views.decorators.http import require_safe
+from unfold.admin import ModelAdmin
+
+from msh import wire
+from msh.admin.framework import markup
+from msh.flows.stored import BytesMissing, Stored, body_of, header_of, payload_of
+
+SHOWN = 256 * 1024
+"""Bytes of a payload that are shown."""
+NAME_LIMIT = 100
+
+_NOT_IN_A_NAME = re.compile(r"[^\w.()+ -]")
+
+
+class ContentPages(ModelAdmin):
+    """Pages and downloads below the page of a message."""
+
+    sees_payloads: ClassVar[tuple[str, ...]]
+    """The permissions that it takes to see a payload."""
+
+    def get_urls(self) -> list[URLPattern]:
+        pages = (
+            ("header/", "header", self._header_page),
+            ("header/bytes/", "header_bytes", self._header_bytes),
+            ("payload/<int:position>/", "payload", self._payload_page),
+            ("payload/<int:position>/bytes/", "payload_bytes", self._payload_bytes),
+            ("body/bytes/", "body_bytes", self._body_bytes),
+        )
+        return [*(self._page(*page) for page in pages), *super().get_urls()]
+
+    def _page(self, route: str, name: str, view: Callable[..., HttpResponse]) -> URLPattern:
+        def shown(request: HttpRequest, object_id: int, **which: int) -> HttpResponse:
+            message = self._found(request, object_id)
+            try:
+                return view(request, message, **which)
+            except BytesMissing as missing:
+                messages.error(request, str(missing))
+                return HttpResponseRedirect(markup.page_url(message))
+
+        safe = self.admin_site.admin_view(require_safe(shown))
+        pattern: URLPattern = path(f"<int:object_id>/{route}", safe, name=self._name(name))
+        return pattern
+
+    def _name(self, page: str) -> str:
+        return f"{self.opts.app_label}_{self.opts.model_name}_{page}"
+
+    def content_url(self, page: str, *arguments: int) -> str:
+        return reverse(f"admin:{self._name(page)}", args=arguments)
+
+    def may_see_payloads(self, request: HttpRequest) -> bool:
+        return request.user.has_perms(self.sees_payloads)
+
+    def _header_page(self, request: HttpRequest, message: Any) -> HttpResponse:
+        address = self.content_url("header_bytes", message.pk)
+        return self._content_page(request, message, "Header document", header_of(message), address)
+
+    def _header_bytes(self, request: HttpRequest, message: Any) -> HttpResponse:
+        return download(header_of(message), "header.xml")
+
+    def _payload_page(self, request: HttpRequest, message: Any, position: int) -> HttpResponse:
+        self._check_payloads(request)
+        address = self.content_url("payload_bytes", message.pk, position)
+        stored = payload_of(message, position)
+        return self._content_page(request, message, f"Payload {position}", stored, address)
+
+    def _payload_bytes(self, request: HttpRequest, message: Any, position: int) -> HttpResponse:
+        self._check_payloads(request)
+        return download(payload_of(message, position), f"payload-{position}")
+
+    def _body_bytes(self, request: HttpRequest, message: Any) -> HttpResponse:
+        self._check_payloads(request)
+        return download(body_of(message), f"message-{message.pk}.mime")
+
+    def _check_payloads(self, request: HttpRequest) -> None:
+        if not self.may_see_payloads(request):
+            raise PermissionDenied
+
+    def _found(self, request: HttpRequest, object_id: int) -> Any:
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        message = self.model.objects.select_related("link__partner").filter(pk=object_id).first()
+        if message is None:
+            raise Http404(f"There is no {self.opts.verbose_name} {object_id}.")
+        return message
+
+    def _content_page(
+        self, request: HttpRequest, message: Any, title: str, stored: Stored, address: str
+    ) -> HttpResponse:
+        context = {
+            **self.admin_site.each_context(request),
+            "title": f"{title} of {markup.visible(str(message))}",
+            "opts": self.opts,
+            "back": markup.page_url(message),
+            "download": address,
+            "stored": stored,
+            "name": markup.foreign(stored.name),
+            "content_type": markup.foreign(stored.content_type),
+            "size": filesizeformat(len(stored.content)),
+            **_as_shown(stored),
+        }
+        return TemplateResponse(request, "admin/msh/content.html", context)
+
+
+def _as_shown(stored: Stored) -> dict[str, str | None]:
+    """The text that is shown, and what is to be said about it."""
+    text = wire.as_text(stored.content_type, stored.content, SHOWN)
+    if text is None:
+        return {"text": None, "note": "It is binary: download it to look at it."}
+    if len(stored.content) > SHOWN:
+        note = f"Only its first {filesizeformat(SHOWN)} are shown, as they are."
+        return {"text": markup.visible(text), "note": note}
+    xml = wire.indented(stored.content)
+    if xml is None:
+        return {"text": markup.visible(text), "note": ""}
+    return {"text": markup.visible(xml), "note": "Indented to be read; the download is as it is."}
+
+
+def download(stored: Stored, fallback: str) -> HttpResponse:
+    """The exact bytes, to be saved: no browser may take them for a page or a script."""
+    name = file_name(stored.name) or fallback
+    response = HttpResponse(stored.content, content_type="application/octet-stream")
+    response["Content-Disposition"] = content_disposition_header(True, name) or "attachment"
+    response["X-Content-Type-Options"] = "nosniff"
+    response["Content-Security-Policy"] = "sandbox; default-src 'none'"
+    response["Cache-Control"] = "private, no-store"
+    return response
+
+
+def file_name(label: str) -> str:
+    """What is left of a foreign name: its last part, without anything that is not seen."""
+    last = re.split(r"[/\\]", label)[-1]
+    return _NOT_IN_A_NAME.sub("_", last).strip(" ._")[-NAME_LIMIT:]

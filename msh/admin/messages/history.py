@@ -1,0 +1,136 @@
+"""The history: what happened, to what, by whom."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+from unfold.contrib.filters.admin import (
+    ChoicesDropdownFilter,
+    DropdownFilter,
+    RelatedDropdownFilter,
+    TextFilter,
+)
+from unfold.decorators import display
+
+from msh.admin.framework import markup
+from msh.admin.framework.pages import EndlessAdmin, Table
+from msh.models import Direction, History
+
+FIRST_ROWS = 10
+
+
+class ByFilter(DropdownFilter):
+    """What operators did would drown in what the MSH does."""
+
+    title = "by whom"
+    parameter_name = "by"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("person", "A person")]
+
+    def queryset(self, request: HttpRequest, queryset: Any) -> QuerySet[History]:
+        found: QuerySet[History] = queryset.by_persons() if self.value() else queryset
+        return found
+
+
+class ActorFilter(TextFilter):
+    title = "user name"
+    parameter_name = "actor"
+
+    def queryset(self, request: HttpRequest, queryset: Any) -> QuerySet[History]:
+        name = (self.value() or "").strip()
+        found: QuerySet[History] = queryset.by_persons(name) if name else queryset
+        return found
+
+
+def history_of_link(partner_id: int, direction: Direction) -> Table:
+    """The last events of one link."""
+    of_link = {"partner": partner_id, "direction": direction, "subject": History.Subject.LINK}
+    rows = History.objects.filter(**of_link).order_by("-pk")[:FIRST_ROWS]
+    headers = ("At", "Event", "State", "By", "Reason or detail")
+    return Table(
+        "History of the link, the newest first",
+        headers,
+        [_cells(row) for row in rows],
+        "Nothing has happened yet.",
+        markup.list_url(
+            History,
+            partner__id__exact=partner_id,
+            direction__exact=direction,
+            subject__exact=History.Subject.LINK,
+        ),
+    )
+
+
+def _cells(row: History) -> tuple[Any, ...]:
+    detail = markup.verbatim(_detail(row))
+    return markup.time_of(row.at), row.event, _transition(row), row.actor, detail
+
+
+def _detail(row: History) -> str:
+    if row.last_at is None:
+        return row.detail
+    until = timezone.localtime(row.last_at)
+    return "; ".join(filter(None, (f"{row.times} times until {until:%H:%M:%S}", row.detail)))
+
+
+def _transition(row: History) -> str:
+    if not row.to_state or row.from_state == row.to_state:
+        return row.to_state or markup.DASH
+    return f"{row.from_state or 'new'} → {row.to_state}"
+
+
+@admin.register(History)
+class HistoryAdmin(EndlessAdmin):
+    list_display = (
+        "time",
+        "partner",
+        "direction",
+        "event",
+        "transition",
+        "message",
+        "actor",
+        "words",
+    )
+    list_filter = (
+        ByFilter,
+        ActorFilter,
+        ("partner", RelatedDropdownFilter),
+        ("direction", ChoicesDropdownFilter),
+        ("subject", ChoicesDropdownFilter),
+    )
+    search_fields = ("message_id",)
+    search_help_text = "MessageId, whole"
+    fields = (
+        "at",
+        "actor",
+        "partner",
+        "direction",
+        "subject",
+        "message",
+        "event",
+        "from_state",
+        "to_state",
+        "detail",
+        "times",
+        "last_at",
+    )
+    list_select_related = ("partner",)
+
+    @display(description="At")
+    def time(self, row: History) -> str:
+        return markup.time_of(row.at)
+
+    @display(description="State")
+    def transition(self, row: History) -> str:
+        return _transition(row)
+
+    @display(description="MessageId")
+    def message(self, row: History) -> str:
+        return markup.find_message(row.message_id, row.direction)
+
+    @display(description="Detail")
+    def words(self, row: History) -> str:
+        return markup.verbatim(_detail(row))

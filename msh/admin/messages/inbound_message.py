@@ -1,0 +1,78 @@
+"""Messages we accepted: whether the application has them, and everything that happened."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.db.models.functions import Length
+from django.http import HttpRequest
+from unfold.decorators import display
+
+from msh.admin.framework import markup
+from msh.admin.framework.pages import Table
+from msh.models import InboundMessage, InboundPayload
+
+from .message import MessageAdmin
+
+
+@admin.register(InboundMessage)
+class InboundMessageAdmin(MessageAdmin):
+    list_display = (
+        "identity",
+        "partner",
+        "number",
+        "status",
+        "purpose",
+        "received",
+        "delivered",
+        "duplicates",
+    )
+    sees_payloads = ("msh.view_inboundmessage", "msh.view_payload_inboundmessage")
+    fields = (
+        ("identity", "status"),
+        ("partner", "number"),
+        ("agreement", "semantics"),
+        ("purpose", "header_document"),
+        ("conversation", "refers_to"),
+        ("sent_at", "received_at"),
+        ("delivered_at", "duplicates"),
+    )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[InboundMessage]:
+        messages: QuerySet[InboundMessage] = super().get_queryset(request)
+        related = messages.select_related("link__partner", "agreement")
+        return related.defer("header", "content_digest")
+
+    def payloads(self, message: InboundMessage) -> QuerySet[InboundPayload]:
+        parts = InboundPayload.objects.filter(message=message).defer("content")
+        return parts.annotate(size=Length("content"))
+
+    def tables(self, request: HttpRequest, row: Any) -> list[Table]:
+        return [_deliveries(row), *super().tables(request, row)]
+
+    @display(description="Received")
+    def received(self, message: InboundMessage) -> str:
+        return markup.time_of(message.received_at)
+
+    @display(description="Delivered")
+    def delivered(self, message: InboundMessage) -> str:
+        return markup.time_of(message.delivered_at)
+
+
+def _deliveries(message: InboundMessage) -> Table:
+    """Each with the way to its page, where an operator decides what becomes of it."""
+    deliveries = message.deliveries.select_related("consumer")
+    rows = [
+        (
+            markup.link_to(one, one.consumer),
+            markup.state_badge(one),
+            one.attempt,
+            markup.time_of(one.started_at),
+            markup.time_of(one.ended_at),
+            markup.foreign(one.external_id),
+            markup.verbatim(one.detail),
+        )
+        for one in deliveries
+    ]
+    headers = ("Consumer", "State", "Attempt", "Started", "Ended", "External id", "Last error")
+    return Table("Deliveries", headers, rows, "No consumer has been given it yet.")

@@ -1,0 +1,115 @@
+"""What the pages of outbound and inbound messages share."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.template.defaultfilters import filesizeformat
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from unfold.decorators import display
+
+from msh.admin.framework import markup
+from msh.admin.framework.pages import EndlessAdmin, Table
+from msh.flows.story import Moment, folded, story_of_row
+from msh.models import InboundMessage, OutboundMessage
+
+from .content import ContentPages
+from .search import SEARCHED_BY
+
+Message = OutboundMessage | InboundMessage
+TIMELINE_HEADERS = ("At", "What", "State", "By", "Detail")
+
+
+class MessageAdmin(ContentPages, EndlessAdmin):
+    """Found by its ids; told from submit to the end; what it holds is a page away."""
+
+    list_filter = SEARCHED_BY
+    list_filter_submit = True
+    search_fields = ("message_id", "conversation_id")
+    search_help_text = "MessageId or ConversationId, whole"
+
+    def search(self, rows: Any, term: str) -> QuerySet[Any]:
+        found: QuerySet[Any] = rows.with_id(term)
+        return found
+
+    def payloads(self, message: Any) -> Iterable[Any]:
+        """Its payload rows without their content, annotated with `size` in bytes."""
+        raise NotImplementedError
+
+    def tables(self, request: HttpRequest, row: Message) -> list[Table]:
+        return [_timeline(row), self._payloads(request, row)]
+
+    def _payloads(self, request: HttpRequest, message: Message) -> Table:
+        seen = self.may_see_payloads(request)
+        headers = ("Part", "Label", "Content type", "Content-ID", "Description", "Size", "Content")
+        rows = [
+            (
+                part.position,
+                markup.foreign(part.label),
+                markup.foreign(part.content_type),
+                markup.foreign(part.content_id),
+                markup.foreign(part.description),
+                filesizeformat(part.size),
+                self._content(message, part.position) if seen else "not for you to see",
+            )
+            for part in self.payloads(message)
+        ]
+        return Table("Payloads", headers, rows, "It has no payload.")
+
+    def _content(self, message: Message, position: int) -> SafeString:
+        return format_html(
+            '<a href="{}" class="text-link">look</a> <a href="{}" class="text-link">download</a>',
+            self.content_url("payload", message.pk, position),
+            self.content_url("payload_bytes", message.pk, position),
+        )
+
+    @display(description="MessageId")
+    def identity(self, message: Message) -> str:
+        return markup.foreign(message.message_id)
+
+    @display(description="ConversationId")
+    def conversation(self, message: Message) -> str:
+        return markup.foreign(message.conversation_id)
+
+    @display(description="RefToMessageId")
+    def refers_to(self, message: Message) -> str:
+        return markup.story_of(message.ref_to_message_id)
+
+    @display(description="Header document")
+    def header_document(self, message: Message) -> str:
+        address = self.content_url("header", message.pk)
+        return format_html('<a href="{}" class="text-link">look at it</a>', address)
+
+    @display(description="Partner")
+    def partner(self, message: Message) -> str:
+        return markup.link_to(message.link, message.link.partner)
+
+    @display(description="Number", empty_value=markup.DASH)
+    def number(self, message: Message) -> int | None:
+        return message.sequence_number
+
+    @display(description="State")
+    def status(self, message: Message) -> str:
+        return markup.state_badge(message)
+
+    @display(description="ServiceInterface / Action")
+    def purpose(self, message: Message) -> str:
+        return markup.foreign(f"{message.service_interface} / {message.action}")
+
+
+def _timeline(message: Message) -> Table:
+    """By time. What happened again and again is one row, which says how often."""
+    rows = [_timeline_row(moment) for moment in folded(story_of_row(message))]
+    return Table("Timeline", TIMELINE_HEADERS, rows, "Nothing is recorded.")
+
+
+def _timeline_row(moment: Moment) -> tuple[Any, ...]:
+    return (
+        markup.time_of(moment.at),
+        moment.event,
+        moment.to_state or markup.DASH,
+        moment.actor,
+        markup.verbatim(moment.detail),
+    )

@@ -1,0 +1,117 @@
+"""Messages we send: what became of each, and everything that happened to it."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet, Sum
+from django.db.models.functions import Length
+from django.http import HttpRequest
+from django.template.defaultfilters import filesizeformat
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from unfold.decorators import display
+
+from msh.admin.framework import markup
+from msh.admin.framework.pages import Table
+from msh.models import OutboundMessage, OutboundPayload, OutboundState
+from msh.protocol.lane import LaneState
+
+from .message import MessageAdmin
+from .message_actions import CancelQueued, Correct
+
+ATTEMPTS = 100
+"""Attempts that are shown of one message."""
+
+
+@admin.register(OutboundMessage)
+class OutboundMessageAdmin(MessageAdmin):
+    list_display = ("identity", "partner", "number", "status", "purpose", "submitted", "ended")
+    sees_payloads = ("msh.view_outboundmessage", "msh.view_payload_outboundmessage")
+    fields = (
+        ("identity", "status"),
+        ("partner", "number"),
+        ("agreement", "semantics"),
+        ("purpose", "header_document"),
+        ("conversation", "refers_to"),
+        ("submitted_at", "first_sent_at"),
+        ("completed_at", "outcome"),
+        ("size_on_the_wire", "duplicate_acks"),
+        ("sha256", "body_size"),
+        ("instead_of", "copy"),
+    )
+
+    verbs = (CancelQueued(), Correct())
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[OutboundMessage]:
+        messages: QuerySet[OutboundMessage] = super().get_queryset(request)
+        return messages.select_related("link__partner", "agreement").defer("head", "content_digest")
+
+    def tables(self, request: HttpRequest, row: Any) -> list[Table]:
+        seen = self.may_see_payloads(request)
+        return [*super().tables(request, row), self._attempts(row, seen=seen)]
+
+    def _attempts(self, message: OutboundMessage, *, seen: bool) -> Table:
+        """Copies of what was composed last: those before it was queued again were others."""
+        since, digest = message.first_sent_at, message.body_sha256
+        attempts = message.attempts.order_by("-number")[:ATTEMPTS]
+        rows = []
+        for attempt in attempts:
+            if since is None or digest is None or attempt.claimed_at < since:
+                bytes_sent: SafeString | str = "composed anew since, under another number"
+            else:
+                bytes_sent = self._bytes(message, bytes(digest).hex(), seen=seen)
+            rows.append((*markup.attempt_row(attempt), bytes_sent))
+        headers = (*markup.ATTEMPT_HEADERS, "SHA-256 of its bytes")
+        return Table("Attempts, the last first", headers, rows, "Nothing was sent.")
+
+    def _bytes(self, message: OutboundMessage, sha256: str, *, seen: bool) -> SafeString | str:
+        shown = format_html('<span class="msh-id" title="{}">{}…</span>', sha256, sha256[:16])
+        if not seen:
+            return shown
+        address = self.content_url("body_bytes", message.pk)
+        return format_html('{} <a href="{}" class="text-link">download</a>', shown, address)
+
+    def payloads(self, message: OutboundMessage) -> QuerySet[OutboundPayload]:
+        parts = OutboundPayload.objects.filter(message=message).defer("wire")
+        return parts.annotate(size=Length("wire"))
+
+    @display(description="State")
+    def status(self, message: OutboundMessage) -> str:
+        """And what keeps it, where that is its link."""
+        state: str = super().status(message)
+        open_still = message.state in (OutboundState.QUEUED, OutboundState.IN_FLIGHT)
+        if not open_still or message.link.state != LaneState.SUSPENDED:
+            return state
+        return format_html("{} {}", state, markup.link_to(message.link, "its link is suspended"))
+
+    @display(description="Submitted")
+    def submitted(self, message: OutboundMessage) -> str:
+        return markup.time_of(message.submitted_at)
+
+    @display(description="Completed")
+    def ended(self, message: OutboundMessage) -> str:
+        return markup.time_of(message.completed_at)
+
+    @display(description="Payloads on the wire")
+    def size_on_the_wire(self, message: OutboundMessage) -> str:
+        return filesizeformat(message.size)
+
+    @display(description="SHA-256 of the body, of every copy")
+    def sha256(self, message: OutboundMessage) -> str:
+        if message.body_sha256 is None:
+            return "not sent yet"
+        return markup.verbatim(bytes(message.body_sha256).hex())
+
+    @display(description="Bytes of every copy")
+    def body_size(self, message: OutboundMessage) -> str:
+        head = OutboundMessage.objects.filter(pk=message.pk).aggregate(size=Sum(Length("head")))
+        return filesizeformat(head["size"] + message.size) if head["size"] else "not sent yet"
+
+    @display(description="Submitted instead of")
+    def instead_of(self, message: OutboundMessage) -> str:
+        return markup.link_to(message.corrects) if message.corrects else markup.DASH
+
+    @display(description="Its corrected copy")
+    def copy(self, message: OutboundMessage) -> str:
+        copy = message.corrected_by.first()
+        return markup.link_to(copy) if copy else markup.DASH

@@ -1,0 +1,91 @@
+"""Acknowledgements and Errors that we owe, and those that were carried."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from unfold.contrib.filters.admin import (
+    ChoicesDropdownFilter,
+    DropdownFilter,
+    RelatedDropdownFilter,
+)
+from unfold.decorators import display
+
+from msh.admin.framework import markup
+from msh.admin.framework.pages import EndlessAdmin
+from msh.models import Signal
+
+
+class OwedFilter(DropdownFilter):
+    title = "owed now or ever"
+    parameter_name = "is"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("owed", "Owed now"), ("paid", "Owed no more")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Signal]) -> QuerySet[Signal]:
+        match self.value():
+            case "owed":
+                return queryset.filter(owed__gt=0)
+            case "paid":
+                return queryset.filter(owed=0)
+        return queryset
+
+
+@admin.register(Signal)
+class SignalAdmin(EndlessAdmin):
+    list_display = (
+        "kind",
+        "partner",
+        "about",
+        "code",
+        "owed",
+        "carried",
+        "tries",
+        "next_try",
+        "last_answer",
+    )
+    list_filter = (
+        OwedFilter,
+        ("kind", ChoicesDropdownFilter),
+        ("link__partner", RelatedDropdownFilter),
+        ("code", ChoicesDropdownFilter),
+    )
+    search_fields = ("ref_to_message_id",)
+    search_help_text = "RefToMessageId, whole"
+    fields = (
+        ("kind", "partner"),
+        ("about", "sequence_number"),
+        ("tpa_id", "conversation_id"),
+        ("code", "location"),
+        "description",
+        ("owed", "carried"),
+        ("tries", "min_retry_secs"),
+        ("first_at", "expires_at"),
+        ("due", "last_answer"),
+    )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Signal]:
+        signals: QuerySet[Signal] = super().get_queryset(request)
+        return signals.select_related("link__partner").defer("body")
+
+    def search(self, rows: Any, term: str) -> QuerySet[Any]:
+        found: QuerySet[Any] = rows.with_ref(term)
+        return found
+
+    @display(description="Partner")
+    def partner(self, signal: Signal) -> str:
+        return markup.link_to(signal.link, signal.link.partner)
+
+    @display(description="RefToMessageId")
+    def about(self, signal: Signal) -> str:
+        return markup.story_of(signal.ref_to_message_id)
+
+    @display(description="Next try")
+    def next_try(self, signal: Signal) -> str:
+        return markup.time_of(signal.due) if signal.owed else markup.DASH
+
+    @display(description="Last answer")
+    def last_answer(self, signal: Signal) -> str:
+        return markup.verbatim(signal.last_detail)

@@ -1,0 +1,92 @@
+"""Tokens of the REST API: made and revoked; the secret is shown once."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.auth.models import User
+from django.db.models import ForeignKey, Model
+from django.http import HttpRequest
+from unfold.decorators import display
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
+
+from msh.admin.framework import markup
+from msh.admin.framework.audited import ReasonedForm, RecordedAdmin
+from msh.flows import tokens
+from msh.models import ApiToken, Scope, missing_permissions
+
+
+class ApiTokenForm(ReasonedForm):
+    """`maker` fills it in, and is offered only what he may do himself."""
+
+    maker: Any = None
+
+    scopes = forms.MultipleChoiceField(
+        choices=Scope.choices, widget=UnfoldAdminCheckboxSelectMultipleWidget
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "scopes" in self.fields:
+            self.fields["scopes"].choices = [  # type: ignore[attr-defined]
+                choice
+                for choice in Scope.choices
+                if not missing_permissions(self.maker, choice[:1])
+            ]
+
+    def clean(self) -> dict[str, Any]:
+        given: dict[str, Any] = super().clean() or {}
+        scopes, user = given.get("scopes", []), given.get("user")
+        if user and (missing := missing_permissions(user, scopes)):
+            self.add_error(
+                "scopes",
+                f"User {user} may not do that: give the user {', '.join(missing)}, or choose fewer"
+                " scopes.",
+            )
+        try:
+            tokens.check_binding(scopes, given.get("consumers", ()))
+        except tokens.TokenRefused as refused:
+            self.add_error("consumers", str(refused))
+        return given
+
+
+@admin.register(ApiToken)
+class ApiTokenAdmin(RecordedAdmin):
+    """Delete one to revoke it. To change one, make another."""
+
+    form = ApiTokenForm
+    list_display = ("name", "user", "may", "made")
+    list_select_related = ("user",)
+    sortable_by = ()
+    fields = ("name", "user", "scopes", "consumers")
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def get_form(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        form = super().get_form(request, *args, **kwargs)
+        return type(form.__name__, (form,), {"maker": request.user})
+
+    def formfield_for_foreignkey(
+        self, db_field: ForeignKey[Any, Any], request: HttpRequest, **kwargs: Any
+    ) -> Any:
+        """Nobody makes a token with which to do what only others may."""
+        if not request.user.is_superuser:
+            kwargs["queryset"] = User.objects.filter(username=request.user.get_username())
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+    def save_model(self, request: HttpRequest, obj: ApiToken, form: Any, change: bool) -> None:
+        secret = obj.generate()
+        super().save_model(request, obj, form, change)
+        messages.warning(
+            request,
+            f"Token {obj}: {secret} Give it to its holder now: it cannot be displayed again.",
+        )
+
+    @display(description="Scopes")
+    def may(self, token: ApiToken) -> str:
+        return ", ".join(token.scopes)
+
+    @display(description="Made")
+    def made(self, token: ApiToken) -> str:
+        return markup.time_of(token.created)

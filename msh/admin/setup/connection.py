@@ -1,0 +1,67 @@
+"""The page that tests the connection to a partner: TCP, TLS, link status, never a message."""
+
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
+from unfold.admin import ModelAdmin
+
+from msh.admin.framework import markup
+from msh.admin.framework.pages import Table
+from msh.flows.connection import check
+from msh.transport.way import Step
+
+TEST = ("partners.view_agreement", "msh.send_now_outboundlink")
+"""Who may send a message again may see whether it can arrive."""
+
+_RESULTS = {True: ("open", "success"), False: ("failed", "danger"), None: ("says nothing", "")}
+
+
+class ConnectionPage(ModelAdmin):
+    """Of an agreement: the way is that of its partner."""
+
+    change_form_outer_before_template = "admin/partners/agreement/links.html"
+
+    def get_urls(self) -> list[URLPattern]:
+        page = self.admin_site.admin_view(self.test)
+        urls: list[URLPattern] = super().get_urls()
+        return [
+            path("<int:object_id>/connection/", page, name="partners_agreement_connection"),
+            *urls,
+        ]
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        context["may_test"] = request.user.has_perms(TEST)
+        response: HttpResponse = super().render_change_form(request, context, *args, **kwargs)
+        return response
+
+    def test(self, request: HttpRequest, object_id: int) -> HttpResponse:
+        """GET says what is tried, POST tries it."""
+        if not request.user.has_perms(TEST):
+            raise PermissionDenied
+        agreement = self.model.objects.select_related("partner").filter(pk=object_id).first()
+        if agreement is None:
+            raise Http404(f"There is no agreement {object_id}.")
+        tried = request.method == "POST"
+        context = {
+            **self.admin_site.each_context(request),
+            "title": f"Connection to {agreement.partner}",
+            "opts": self.opts,
+            "agreement": agreement,
+            "back": markup.page_url(agreement),
+            "tables": [_results(check(agreement.partner))] if tried else [],
+        }
+        return TemplateResponse(request, "admin/partners/agreement/connection.html", context)
+
+
+def _results(steps: list[Step]) -> Table:
+    rows = [(step.name, markup.badge(*_RESULTS[step.went]), _detail(step)) for step in steps]
+    return Table("What was tried", ("Step", "Result", "Detail"), rows, "")
+
+
+def _detail(step: Step) -> str:
+    return markup.verbatim(step.detail)

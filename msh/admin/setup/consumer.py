@@ -1,0 +1,63 @@
+"""Consumers: which messages go where. The one page of this app that operators write."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.http import HttpRequest
+from unfold.widgets import UnfoldAdminTextInputWidget
+
+from msh.admin.framework.audited import ReasonedForm, RecordedAdmin
+from msh.flows.nudge import Nudge, nudge
+from msh.models import Consumer
+
+
+class ConsumerForm(ReasonedForm):
+    """`authorization` is kept encrypted and never shown."""
+
+    authorization = forms.CharField(
+        required=False,
+        strip=True,
+        widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off"}),
+        help_text="HTTP: the Authorization header of our POSTs. Blank: as it was. none: nothing.",
+    )
+
+    class Meta:
+        model = Consumer
+        fields = (
+            *("name", "enabled", "partner", "service_interface", "action", "kind", "path", "url"),
+            *("history", "lease", "attempts", "retry_interval", "on_failure", "resolver"),
+        )
+
+    def clean(self) -> dict[str, Any]:
+        given: dict[str, Any] = super().clean() or self.cleaned_data
+        if shown := given.get("authorization"):
+            self.instance.show("" if shown == "none" else shown)
+        return given
+
+
+@admin.register(Consumer)
+class ConsumerAdmin(RecordedAdmin):
+    form = ConsumerForm
+    list_display = ("name", "enabled", "partner", "service_interface", "action", "kind", "place")
+    list_select_related = ("partner",)
+    fieldsets = (
+        (None, {"fields": ("name", "enabled")}),
+        ("Takes messages of", {"fields": ("partner", "service_interface", "action")}),
+        ("Goes to", {"fields": ("kind", "path", "url", "authorization")}),
+        ("Attempts", {"fields": ("lease", "attempts", "retry_interval", "on_failure")}),
+        ("Once and only once", {"fields": ("history", "resolver")}),
+    )
+
+    @admin.display(description="place")
+    def place(self, consumer: Consumer) -> str:
+        return consumer.path or consumer.url or "-"
+
+    def save_model(self, request: HttpRequest, obj: Consumer, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        nudge(Nudge.DELIVER)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Consumer | None = None) -> bool:
+        """One that was given a message stays, as its history does: switch it off."""
+        used = obj is not None and obj.deliveries.exists()
+        return not used and bool(super().has_delete_permission(request, obj))

@@ -1,0 +1,166 @@
+"""Agreements out of and into the console as JSON: what is imported is shown as a diff first."""
+
+import json
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.views.decorators.http import require_safe
+from unfold.admin import ModelAdmin
+from unfold.widgets import UnfoldAdminFileFieldWidget
+
+from msh.admin.framework.actions import REASON_LIMIT
+from msh.flows import configure
+from msh.flows.advance import Actor
+from partners import export, setup
+
+EXPORT = ("partners.view_partner", "partners.view_agreement", "partners.view_route")
+IMPORT = (
+    *EXPORT,
+    *(
+        f"partners.{verb}_{name}"
+        for verb in ("add", "change")
+        for name in ("partner", "agreement", "route", "ownidentity")
+    ),
+)
+LIMIT = 5 * 1024 * 1024  # bytes of a document
+
+
+TOLD = 20
+"""Changes that are named after an import."""
+
+
+class DocumentForm(forms.Form):
+    """A document as a file, or as text with what the preview of it had `seen`."""
+
+    file = forms.FileField(
+        label="JSON document", required=False, widget=UnfoldAdminFileFieldWidget()
+    )
+    text = forms.CharField(required=False, widget=forms.HiddenInput)
+    seen = forms.CharField(required=False, widget=forms.HiddenInput)
+    reason = forms.CharField(required=False, max_length=REASON_LIMIT)
+
+    def clean(self) -> dict[str, Any]:
+        """`document` is what was read."""
+        given = self.cleaned_data
+        text = given["file"].read(LIMIT + 1) if given.get("file") else given["text"].encode()
+        if not text or len(text) > LIMIT:
+            raise forms.ValidationError(f"Choose a document of at most {LIMIT} bytes.")
+        try:
+            given["document"] = json.loads(text)
+            export.as_text(given["document"]).encode()  # a lone surrogate is no text
+            if "\\u0000" in json.dumps(given["document"]):
+                raise ValueError("a text has a NUL in it")
+        except (ValueError, RecursionError) as problem:
+            raise forms.ValidationError(f"It is not JSON: {problem}.") from None
+        if names := _secrets_of(given["document"]):
+            raise forms.ValidationError(
+                f"It holds {', '.join(names)}: secrets are set on the page of the partner, or by"
+                " manage.py setup. Take them out."
+            )
+        return given
+
+
+def _told(report: setup.Report) -> str:
+    """What was changed, in one message."""
+    changes = [str(change) for change in report.changes if change.what != "unchanged"]
+    others = len(changes) - TOLD
+    more = [f"and {others} more"] if others > 0 else []
+    return "; ".join((*changes[:TOLD], *more)) or "Everything was so already."
+
+
+def _secrets_of(document: Any) -> list[str]:
+    partners = document.get("partners") if isinstance(document, dict) else None
+    keys = (
+        {key for each in partners or () if isinstance(each, dict) for key in each}
+        if isinstance(partners, list)
+        else set()
+    )
+    return sorted(keys & setup.SECRETS.keys())
+
+
+class ExchangePages(ModelAdmin):
+    """Beside the list of agreements."""
+
+    list_before_template = "admin/partners/agreement/exchange.html"
+
+    def get_urls(self) -> list[URLPattern]:
+        guard = self.admin_site.admin_view
+        urls: list[URLPattern] = super().get_urls()
+        return [
+            path(
+                "export/", guard(require_safe(self.export_page)), name="partners_agreement_export"
+            ),
+            path("import/", guard(self.import_page), name="partners_agreement_import"),
+            *urls,
+        ]
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        may = {
+            "may_export": request.user.has_perms(EXPORT),
+            "may_import": request.user.has_perms(IMPORT),
+        }
+        response: HttpResponse = super().changelist_view(request, {**(extra_context or {}), **may})
+        return response
+
+    def export_page(self, request: HttpRequest) -> HttpResponse:
+        if not request.user.has_perms(EXPORT):
+            raise PermissionDenied
+        text = export.as_text(export.exported())
+        return HttpResponse(
+            f"{text}\n",
+            content_type="application/json",
+            headers={"Content-Disposition": 'attachment; filename="agreements.json"'},
+        )
+
+    def import_page(self, request: HttpRequest) -> HttpResponse:
+        """A document is shown as a diff; the same one, with what was seen, is applied."""
+        if not request.user.has_perms(IMPORT):
+            raise PermissionDenied
+        form = DocumentForm(request.POST, request.FILES) if request.method == "POST" else None
+        if form is None or not form.is_valid():
+            return self._ask(request, form or DocumentForm())
+        try:
+            return self._show_or_apply(request, form.cleaned_data)
+        except setup.SetupRefused as refused:
+            return self._ask(request, form, problems=refused.problems)
+
+    def _show_or_apply(self, request: HttpRequest, given: dict[str, Any]) -> HttpResponse:
+        document, seen, reason = given["document"], given["seen"], given["reason"]
+        if seen and not reason:
+            messages.error(request, "Nothing was changed: say why it is to be.")
+        elif seen:
+            try:
+                report = configure.apply(document, Actor(request.user.get_username(), reason), seen)
+            except configure.ChangedMeanwhile:
+                messages.error(request, "Meanwhile something has changed: look again.")
+            else:
+                messages.success(request, _told(report))
+                return HttpResponseRedirect(reverse("admin:partners_agreement_changelist"))
+        return self._ask(request, DocumentForm(), export.preview(document), document)
+
+    def _ask(
+        self,
+        request: HttpRequest,
+        form: DocumentForm,
+        preview: export.Preview | None = None,
+        document: Any = None,
+        problems: list[str] | None = None,
+    ) -> HttpResponse:
+        context = {
+            **self.admin_site.each_context(request),
+            "title": "Import agreements",
+            "opts": self.opts,
+            "form": form,
+            "preview": preview,
+            "text": json.dumps(document, ensure_ascii=False, separators=(",", ":")),
+            "problems": problems,
+            "reason_limit": REASON_LIMIT,
+        }
+        return TemplateResponse(request, "admin/partners/agreement/import.html", context)

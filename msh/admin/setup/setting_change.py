@@ -1,0 +1,42 @@
+"""Who changed what of what is set up, the newest first."""
+
+import json
+
+from django.contrib import admin
+from unfold.contrib.filters.admin import ChoicesDropdownFilter
+from unfold.decorators import display
+
+from msh.admin.framework import markup
+from msh.admin.framework.pages import EndlessAdmin
+from msh.models import SettingChange
+
+
+@admin.register(SettingChange)
+class SettingChangeAdmin(EndlessAdmin):
+    list_display = ("time", "kind", "row", "what", "values", "actor", "why")
+    list_filter = (("what", ChoicesDropdownFilter),)
+    search_fields = ("name", "actor")
+    search_help_text = "Name of what was changed, or who changed it, whole"
+    fields = ("at", "actor", "what", "kind", "row", "values", "why")
+
+    @display(description="At")
+    def time(self, change: SettingChange) -> str:
+        return markup.time_of(change.at)
+
+    @display(description="Name")
+    def row(self, change: SettingChange) -> str:
+        return markup.foreign(change.name)
+
+    @display(description="From what to what")
+    def values(self, change: SettingChange) -> str:
+        names = {**change.before, **change.after}
+        return markup.verbatim("; ".join(_told(name, change) for name in names))
+
+    @display(description="Reason")
+    def why(self, change: SettingChange) -> str:
+        return markup.verbatim(change.reason)
+
+
+def _told(name: str, change: SettingChange) -> str:
+    sides = [json.dumps(side[name]) for side in (change.before, change.after) if name in side]
+    return f"{name}: {' → '.join(sides)}"

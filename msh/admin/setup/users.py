@@ -1,0 +1,54 @@
+"""Who may come in: Django's own pages, in the console's clothes."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
+from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.contrib.auth.models import Group, User
+from django.db import transaction
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from unfold.admin import ModelAdmin
+from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+
+from msh.admin.framework.audited import ReasonedForm, RecordedAdmin
+from msh.flows import advance
+from msh.flows.advance import Actor
+from msh.models import ApiToken
+
+admin.site.unregister([User, Group])
+
+
+class ReasonedUserForm(ReasonedForm, UserChangeForm):
+    pass
+
+
+class ReasonedNewUserForm(ReasonedForm, UserCreationForm):
+    pass
+
+
+@admin.register(User)
+class UserAdmin(RecordedAdmin, DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]
+    form = ReasonedUserForm
+    add_form = ReasonedNewUserForm
+    change_password_form = AdminPasswordChangeForm
+
+    def recorded(self, key: int | None) -> list[QuerySet[Any]]:
+        return [*super().recorded(key), ApiToken.objects.filter(user=key)]
+
+    def user_change_password(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """It is no page of a form with a reason: a new password speaks for itself."""
+        key = kwargs["id"]
+        users = User.objects.filter(pk=key) if key.isdecimal() else User.objects.none()
+        with transaction.atomic():
+            before = advance.snapshot(users)
+            response: HttpResponse = super().user_change_password(request, *args, **kwargs)
+            actor = Actor(request.user.get_username(), "a new password was set")
+            advance.record_changes(before, advance.snapshot(users), actor)
+        return response
+
+
+@admin.register(Group)
+class GroupAdmin(RecordedAdmin, DjangoGroupAdmin, ModelAdmin):
+    fields = ("name", "permissions")

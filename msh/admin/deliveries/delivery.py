@@ -102,7 +102,7 @@ class DeliveryAdmin(EndlessAdmin):
             "acknowledged": ACKNOWLEDGED,
             "opts": self.opts,
         }
-        return TemplateResponse(request, "admin/msh/delivery/decide.html", context)
+        return TemplateResponse(request, "admin/msh/deliveries/decide.html", context)
 
     def has_decide_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return request.user.has_perms(("msh.view_delivery", "msh.decide_delivery"))

@@ -58,7 +58,7 @@ class Verb:
     first: bool = False
     grave: bool = False
     form: type[ReasonForm] = ReasonForm
-    template: str = "admin/msh/dialog.html"
+    template: str = "admin/msh/framework/dialog.html"
 
     def why_not(self, row: Any) -> str:
         """Why it makes no sense now, as a sentence; empty where it does."""

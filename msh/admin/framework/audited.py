@@ -34,7 +34,7 @@ class RecordedAdmin(ModelAdmin):
     with a reason of its own."""
 
     form: Any = ReasonedForm
-    delete_confirmation_template: Any = "admin/msh/delete.html"
+    delete_confirmation_template: Any = "admin/msh/framework/delete.html"
 
     def recorded(self, key: int | None) -> list[QuerySet[Any]]:
         """The rows that the page of the row with this id changes."""

@@ -30,5 +30,5 @@ def _in_console(request: HttpRequest) -> bool:
 
 def _page(request: HttpRequest, status: int, title: str, words: str) -> HttpResponse:
     context = {**admin.site.each_context(request), "title": title, "words": words}
-    page = TemplateResponse(request, "admin/msh/refused.html", context, status=status)
+    page = TemplateResponse(request, "admin/msh/framework/error.html", context, status=status)
     return page.render()

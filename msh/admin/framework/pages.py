@@ -34,8 +34,8 @@ class ReadOnlyAdmin(VerbsAdmin):
     list_fullwidth = True
     list_per_page = 50
     show_facets = ShowFacets.NEVER
-    change_form_outer_before_template = "admin/msh/verbs.html"
-    change_form_outer_after_template: str | None = "admin/msh/tables.html"
+    change_form_outer_before_template = "admin/msh/framework/actions.html"
+    change_form_outer_after_template: str | None = "admin/msh/framework/tables.html"
 
     def tables(self, request: HttpRequest, row: Any) -> list[Table]:
         """What stands below the fields of one row."""

@@ -101,10 +101,10 @@ class CancelJob(Verb):
 @admin.register(BulkJob)
 class BulkJobAdmin(ReadOnlyAdmin):
     list_display = ("what", "status", "progress", "refused", "actor", "reason", "started")
-    list_before_template = "admin/msh/bulkjob/new_link.html"
-    change_form_outer_before_template = "admin/msh/bulkjob/progress.html"
+    list_before_template = "admin/msh/incidents/bulk_job_new_link.html"
+    change_form_outer_before_template = "admin/msh/incidents/bulk_job_progress.html"
     sortable_by = ()
-    change_form_outer_after_template = "admin/msh/bulkjob/results.html"
+    change_form_outer_after_template = "admin/msh/incidents/bulk_job_results.html"
     fields = (
         ("what", "actor"),
         "started_at",
@@ -167,7 +167,7 @@ class BulkJobAdmin(ReadOnlyAdmin):
             "reason_limit": REASON_LIMIT,
             **_preview(request, form),
         }
-        return TemplateResponse(request, "admin/msh/bulkjob/new.html", context)
+        return TemplateResponse(request, "admin/msh/incidents/bulk_job_new.html", context)
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any

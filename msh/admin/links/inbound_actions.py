@@ -90,7 +90,7 @@ class Expect(Verb):
     icon = "skip_next"
     grave = True
     form = ExpectForm
-    template = "admin/msh/inboundlink/expect.html"
+    template = "admin/msh/links/expect.html"
     permissions = ("msh.view_inboundlink", "msh.expect_inboundlink")
 
     def consequence(self, row: InboundLink) -> str:

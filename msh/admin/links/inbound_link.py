@@ -39,7 +39,7 @@ class InboundLinkAdmin(ReadOnlyAdmin):
     ordering = ("partner__name",)
     sortable_by = ()
     fields = ("settings_in_force", "consumers", "partner_page")
-    change_form_outer_before_template = "admin/msh/inboundlink/headline.html"
+    change_form_outer_before_template = "admin/msh/links/inbound_headline.html"
     change_form_outer_after_template = None
 
     verbs = (*inbound_actions.VERBS, *partner_switches.DELIVERING)

@@ -52,7 +52,7 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
         *cancel_and_reset.VERBS,
         *partner_switches.ACCEPTING,
     )
-    change_form_outer_before_template = "admin/msh/outboundlink/headline.html"
+    change_form_outer_before_template = "admin/msh/links/outbound_headline.html"
     change_form_outer_after_template = None
     fields = ("terms_in_force", "where", "when_silent", "applications", "partner_page")
 
@@ -76,13 +76,13 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
 
         def actions(link: OutboundLink) -> str:
             offers = self.offered(request, link, outbound_actions.VERBS)
-            return render_to_string("admin/msh/verbs.html", {"offers": offers})
+            return render_to_string("admin/msh/framework/actions.html", {"offers": offers})
 
         return actions
 
     @display(description="What it does")
     def doing(self, link: OutboundLink) -> str:
-        return render_to_string("admin/msh/outboundlink/situation.html", _situation(link))
+        return render_to_string("admin/msh/links/outbound_status.html", _situation(link))
 
     @display(description="Message in flight")
     def blocking(self, link: OutboundLink) -> str:

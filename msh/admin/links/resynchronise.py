@@ -88,7 +88,7 @@ class Resynchronise(LinkVerb):
     icon = "sync"
     event = SequenceRewound(Numbered(0, 1))
     form = MendForm
-    template = "admin/msh/outboundlink/resynchronise.html"
+    template = "admin/msh/links/resynchronise.html"
 
     def consequence(self, row: OutboundLink) -> str:
         return (

@@ -114,7 +114,7 @@ class ContentPages(ModelAdmin):
             "size": filesizeformat(len(stored.content)),
             **_as_shown(stored),
         }
-        return TemplateResponse(request, "admin/msh/content.html", context)
+        return TemplateResponse(request, "admin/msh/messages/content.html", context)
 
 
 def _as_shown(stored: Stored) -> dict[str, str | None]:

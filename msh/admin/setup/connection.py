@@ -22,7 +22,7 @@ _RESULTS = {True: ("open", "success"), False: ("failed", "danger"), None: ("says
 class ConnectionPage(ModelAdmin):
     """Of an agreement: the way is that of its partner."""
 
-    change_form_outer_before_template = "admin/partners/agreement/links.html"
+    change_form_outer_before_template = "admin/msh/setup/agreement_actions.html"
 
     def get_urls(self) -> list[URLPattern]:
         page = self.admin_site.admin_view(self.test)
@@ -55,7 +55,7 @@ class ConnectionPage(ModelAdmin):
             "back": markup.page_url(agreement),
             "tables": [_results(check(agreement.partner))] if tried else [],
         }
-        return TemplateResponse(request, "admin/partners/agreement/connection.html", context)
+        return TemplateResponse(request, "admin/msh/setup/connection.html", context)
 
 
 def _results(steps: list[Step]) -> Table:

@@ -86,7 +86,7 @@ def _secrets_of(document: Any) -> list[str]:
 class ExchangePages(ModelAdmin):
     """Beside the list of agreements."""
 
-    list_before_template = "admin/partners/agreement/exchange.html"
+    list_before_template = "admin/msh/setup/import_export.html"
 
     def get_urls(self) -> list[URLPattern]:
         guard = self.admin_site.admin_view
@@ -163,4 +163,4 @@ class ExchangePages(ModelAdmin):
             "problems": problems,
             "reason_limit": REASON_LIMIT,
         }
-        return TemplateResponse(request, "admin/partners/agreement/import.html", context)
+        return TemplateResponse(request, "admin/msh/setup/import.html", context)

@@ -16,7 +16,7 @@ from . import schema
 from .access import require_permissions
 from .documents import INCIDENT, LINK, LINK_STATES, IncidentDocument, LinkDocument
 from .parsers import JsonParser
-from .query import Form, PageQuery, asked, page, told
+from .query import Form, PageQuery, asked, moment, page, text, told
 from .view import ApiView, actor
 
 REASON_LIMIT = 500
@@ -44,6 +44,15 @@ class Reason(Form):
     reason = serializers.CharField(
         max_length=REASON_LIMIT, help_text="Kept in the history with the user of the token."
     )
+
+
+class VerbForm(Reason):
+    """What must be so still, where the caller has looked at the link before: 409 if it is not."""
+
+    if_message = text(
+        allow_blank=True, help_text='Only while this message is `in_flight`; "": while none is.'
+    )
+    if_suspended_since = moment("Only while it is this suspension, by its `suspended_since`.")
 
 
 class LinkStateDocument(Form):
@@ -81,15 +90,16 @@ class VerbView(ApiView):
 
     def act(self, request: Request, key: int) -> Response:
         require_permissions(request, "msh.view_outboundlink", f"msh.{self.verb}_outboundlink")
-        reason = told(request, Reason)["reason"]
+        form = told(request, VerbForm)
+        seen = operate.Seen(form.get("if_message"), form.get("if_suspended_since"))
         link = get_object_or_404(OutboundLink.objects.select_related("partner"), pk=key)
-        done = type(self).flow(link.partner, actor(request, reason))
+        done = type(self).flow(link.partner, actor(request, form["reason"]), seen)
         answer = {"id": key, "partner": link.partner.name, "state": done.state.value}
         return Response({**answer, "text": done.text})
 
 
 _VERB: dict[str, Any] = {
-    "request": Reason,
+    "request": VerbForm,
     "responses": {200: LinkStateDocument, **schema.problems(400, 404, 409, 411, 413, 415, 422)},
 }
 

@@ -1,6 +1,7 @@
 """The operator's verbs. Each is one event on a partner's lane, with who and why."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.db import transaction
 
@@ -34,39 +35,73 @@ class Done:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The link as whoever acts on it has seen it: what it must be still. None is anything, a
+    MessageId of "" is nothing in flight."""
+
+    message_id: str | None = None
+    suspended_since: datetime | None = None
+
+
+ANYTHING = Seen()
+
+
+def require_as_seen(lanes: Lanes, partner: Partner, seen: Seen) -> None:
+    """Raises NotPossible if the locked lane of this partner has changed since it was seen."""
+    flying = lanes.lane(partner.pk).in_flight
+    message_id = flying.message_id if flying else ""
+    since, cause, detail = lanes.suspended(partner.pk)
+    changes = []
+    if seen.message_id not in (None, message_id):
+        changes.append(f"message {message_id} is in flight" if flying else "nothing is in flight")
+    if seen.suspended_since not in (None, since):
+        told = since and f"it is suspended since {since:%Y-%m-%d %H:%M:%S} UTC, {cause}: {detail}"
+        changes.append(told or "it is not suspended")
+    if changes:
+        raise NotPossible(
+            f"Nothing was done to the link to partner {partner.name}, which has changed meanwhile:"
+            f" {' and '.join(changes)}."
+        )
+
+
 def open_links(partner: Partner) -> None:
     """Make the partner's two links, so that they are listed before the first message."""
     OutboundLink.objects.get_or_create(partner=partner)
     InboundLink.objects.get_or_create(partner=partner)
 
 
-def suspend(partner: Partner, actor: Actor) -> Done:
+def suspend(partner: Partner, actor: Actor, seen: Seen = ANYTHING) -> Done:
     """Send nothing more to the partner. The message in flight stays in flight."""
-    return _act(partner, OperatorSuspended(), actor, "suspended", "it is suspended already")
+    refusal = "suspended", "it is suspended already"
+    return _act(partner, OperatorSuspended(), actor, seen, *refusal)
 
 
-def resume(partner: Partner, actor: Actor) -> Done:
+def resume(partner: Partner, actor: Actor, seen: Seen = ANYTHING) -> Done:
     """Retry counter to zero; the same bytes of the uncompleted message first (000 §2.1.4.3)."""
-    return _act(partner, OperatorResumed(), actor, "resumed", "it is not suspended")
+    return _act(partner, OperatorResumed(), actor, seen, "resumed", "it is not suspended")
 
 
-def reset_retries(partner: Partner, actor: Actor) -> Done:
+def reset_retries(partner: Partner, actor: Actor, seen: Seen = ANYTHING) -> Done:
     """Retry counter to zero; the deadline stays."""
-    return _act(partner, RetriesReset(), actor, "given fresh retries", _NOTHING_WAITS)
+    return _act(partner, RetriesReset(), actor, seen, "given fresh retries", _NOTHING_WAITS)
 
 
-def send_now(partner: Partner, actor: Actor) -> Done:
+def send_now(partner: Partner, actor: Actor, seen: Seen = ANYTHING) -> Done:
     """Send the message in flight again at once; spends no retry."""
-    return _act(partner, SendNowRequested(), actor, "sent to now", _NOTHING_WAITS)
+    return _act(partner, SendNowRequested(), actor, seen, "sent to now", _NOTHING_WAITS)
 
 
 _NOTHING_WAITS = "no message of it waits for an Acknowledgement"
 
 
-def _act(partner: Partner, event: SenderEvent, actor: Actor, verb: str, why_not: str) -> Done:
+def _act(
+    partner: Partner, event: SenderEvent, actor: Actor, seen: Seen, verb: str, why_not: str
+) -> Done:
     open_links(partner)
     with transaction.atomic():
         lanes = Lanes.lock([partner.pk])
+        require_as_seen(lanes, partner, seen)
         before = lanes.lane(partner.pk)
         try:
             lanes.step(partner.pk, event, actor)

@@ -15,7 +15,14 @@ from msh.flows.advance import Actor, Lanes
 from msh.flows.cancel import under_way
 from msh.flows.link_status import enquire
 from msh.flows.nudge import Nudge, nudge
-from msh.flows.operate import Done, NotPossible, open_links
+from msh.flows.operate import (
+    ANYTHING,
+    Done,
+    NotPossible,
+    Seen,
+    open_links,
+    require_as_seen,
+)
 from msh.models import (
     InboundLink,
     InboundMessage,
@@ -230,11 +237,12 @@ def _link(partner: Partner) -> OutboundLink:
     return OutboundLink.objects.select_related("in_flight", "partner").get(partner=partner)
 
 
-def reset_sequence(partner: Partner, actor: Actor) -> Done:
+def reset_sequence(partner: Partner, actor: Actor, seen: Seen = ANYTHING) -> Done:
     """The next message gets number 1 (D17). Only when nothing is in flight or in doubt."""
     link = _link(partner)
     with transaction.atomic():
         lanes = Lanes.lock([partner.pk])
+        require_as_seen(lanes, partner, seen)
         in_doubt = OutboundMessage.objects.filter(link=link, state=OutboundState.REWOUND).count()
         try:
             lane = lanes.step(partner.pk, SequenceReset(in_doubt), actor)

@@ -2,6 +2,7 @@
 
 import getpass
 from argparse import ArgumentParser
+from datetime import UTC, datetime
 from typing import Any
 
 from django.core.management.base import CommandError
@@ -11,8 +12,14 @@ from msh.flows.advance import Actor
 from msh.management.cli import NameCommand, reason
 
 
+def _moment(text: str) -> datetime:
+    """A time as `links --json` gives it; without a zone it is UTC. Raises ValueError."""
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
 class VerbCommand(NameCommand):
-    """An operator's verb on one partner: NAME --reason TEXT."""
+    """An operator's verb on one partner: NAME --reason TEXT, and what must be so still."""
 
     verb: Any
     done = ""
@@ -20,11 +27,23 @@ class VerbCommand(NameCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
         parser.add_argument("--reason", type=reason, required=True, help="why: kept in the history")
+        parser.add_argument(
+            "--if-message",
+            metavar="ID",
+            help="only while this message is in flight (links --json: in_flight); '': none",
+        )
+        parser.add_argument(
+            "--if-suspended-since",
+            metavar="TIME",
+            type=_moment,
+            help="only while it is this suspension (links --json: suspended_since)",
+        )
 
     def handle(self, *args: Any, name: str, reason: str, **options: Any) -> None:
         partner = self.partner(name)
+        seen = operate.Seen(options["if_message"], options["if_suspended_since"])
         try:
-            done = type(self).verb(partner, Actor(getpass.getuser(), reason))
+            done = type(self).verb(partner, Actor(getpass.getuser(), reason), seen)
         except operate.NotPossible as refused:
             raise CommandError(str(refused)) from None
         answer = {"partner": name, "state": done.state, "text": done.text}

@@ -3,6 +3,8 @@
 import pytest
 from django.contrib.auth.models import User
 
+from msh.flows import operate
+from msh.flows.advance import Actor
 from msh.models import History, Incident, OutboundLink
 from tests.admin.conftest import suspended_world, waiting_world
 from tests.api.conftest import Tokens
@@ -105,6 +107,46 @@ def test_verb_needs_a_reason(token: Tokens, body: dict[str, str]) -> None:
     assert_problem(answer, 422, "reason")
     assert answer.json["field"] == "reason"
     assert world.link.state == "suspended"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_verb_on_a_link_that_has_another_message_in_flight_now(token: Tokens, verb: str) -> None:
+    world = waiting_world() if verb != "resume" else suspended_world()
+    may = (LINK, f"{VERBS[verb]}_outboundlink")
+    operator, path = token("operate", may=may), f"links/{world.link.pk}/{verb}"
+    before = OutboundLink.objects.values().get(pk=world.link.pk)
+    for other in ("", "the-one-before"):
+        answer = operator.post(path, REASON | {"if_message": other})
+        assert_problem(answer, 409, f"message {world.link.in_flight} is in flight")
+    assert OutboundLink.objects.values().get(pk=world.link.pk) == before
+
+    assert operator.post(path, REASON | {"if_message": str(world.link.in_flight)}).status == 200
+
+
+def test_resume_ends_no_suspension_that_came_after_a_look(token: Tokens) -> None:
+    world = suspended_world()
+    operator = token("operate", may=(LINK, "resume_outboundlink"))
+    (seen,) = operator.get("links").json["results"]
+    about = {"if_message": seen["in_flight"], "if_suspended_since": seen["suspended_since"]}
+    operate.resume(world.there, Actor("bob", "they are back"))
+    operate.suspend(world.there, Actor("bob", "STOP: they restore a backup"))
+
+    answer = operator.post(f"links/{world.link.pk}/resume", REASON | about)
+
+    assert_problem(answer, 409, "STOP: they restore a backup")
+    assert world.link.state == "suspended"
+    (seen,) = operator.get("links").json["results"]
+    about = {"if_message": seen["in_flight"], "if_suspended_since": seen["suspended_since"]}
+    assert operator.post(f"links/{world.link.pk}/resume", REASON | about).status == 200
+
+
+def test_nothing_in_flight_may_be_a_condition_too(token: Tokens) -> None:
+    world = make_world()
+    operate.suspend(world.there, Actor("ann", "they move"))
+    operator = token("operate", may=(LINK, "resume_outboundlink"))
+    path = f"links/{world.link.pk}/resume"
+    assert_problem(operator.post(path, REASON | {"if_message": "m-1"}), 409, "nothing is in flight")
+    assert operator.post(path, REASON | {"if_message": ""}).status == 200
 
 
 def test_link_that_is_not_there(token: Tokens) -> None:

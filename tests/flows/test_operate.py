@@ -73,3 +73,37 @@ def test_verb_that_makes_no_sense_names_the_one_that_does() -> None:
     with pytest.raises(CommandError, match="Resume it"):
         call_command("send-now", late.there.name, "--reason", "hurry")
     assert OutboundLink.objects.get(partner=late.there).state == "suspended"
+
+
+COMMANDS = ["suspend", "resume", "send-now", "reset-retries", "reset-sequence"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_command_on_a_link_that_has_another_message_in_flight_does_nothing(command: str) -> None:
+    world = suspended_world() if command == "resume" else waiting_world(retries_spent=1)
+    before = OutboundLink.objects.values().get(pk=world.link.pk)
+    with pytest.raises(CommandError, match=f"message {world.link.in_flight} is in flight"):
+        call_command(command, world.there.name, "--reason", "x", "--if-message", "m-1")
+    assert OutboundLink.objects.values().get(pk=world.link.pk) == before
+
+
+def test_command_on_the_link_that_was_looked_at(capsys: pytest.CaptureFixture[str]) -> None:
+    world = suspended_world()
+    call_command("links", "--json")
+    (seen,) = (
+        row
+        for row in json.loads(capsys.readouterr().out)
+        if (row["partner"], row["direction"]) == (world.there.name, "out")
+    )
+    assert seen["in_flight"] == str(world.link.in_flight)
+    resume = ["resume", world.there.name, "--reason", "they are back"]
+    about = ["--if-message", seen["in_flight"], "--if-suspended-since"]
+    operate.resume(world.there, ANN)
+    operate.suspend(world.there, Actor("bob", "STOP: they restore"))
+    with pytest.raises(CommandError, match=r"suspended since .*bob: STOP: they restore"):
+        call_command(*resume, *about, seen["suspended_since"])
+    now = str(world.link.suspended_since)
+    call_command(*resume, *about, now)
+    with pytest.raises(CommandError, match="it is not suspended"):
+        call_command("suspend", *resume[1:], *about, now)
+    assert world.link.state == "waiting"

@@ -48,8 +48,13 @@ class LinkVerb(Verb):
         flying = row.in_flight.message_id if row.in_flight else "nothing in flight"
         return f"{flying}, suspended since {row.suspended_since}"
 
+    def seen(self, row: OutboundLink) -> operate.Seen:
+        """The same for the flow, which looks under the lock."""
+        message_id = row.in_flight.message_id if row.in_flight else ""
+        return operate.Seen(message_id, row.suspended_since)
+
     def act(self, row: OutboundLink, actor: Actor, **given: Any) -> str:
-        done = type(self).flow(row.partner, actor, **given)
+        done = type(self).flow(row.partner, actor, self.seen(row), **given)
         return f"Partner {row.partner}: {self.done}. The link is {done.state} now: {done.text}."
 
     def changed(self, row: OutboundLink) -> str:
@@ -67,6 +72,9 @@ class Suspend(LinkVerb):
     def about(self, row: OutboundLink) -> str:
         """Whatever is in flight: on a busy link that is another message every moment."""
         return ""
+
+    def seen(self, row: OutboundLink) -> operate.Seen:
+        return operate.ANYTHING
 
     def consequence(self, row: OutboundLink) -> str:
         flying = row.lane.in_flight

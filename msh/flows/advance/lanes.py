@@ -110,6 +110,10 @@ class Lanes:
         locked = self._locked[partner_id]
         return locked.keys[locked.lane.flying.message_id]
 
+    def suspended(self, partner_id: int) -> tuple[datetime | None, str, str]:
+        """Since when, for what and why the lane was suspended when it was read."""
+        return self._locked[partner_id].row.suspended
+
     def size(self, partner_id: int) -> int:
         """Bytes of payload of the message in flight, if it is the one that was read."""
         return self._locked[partner_id].row.size

@@ -6,7 +6,7 @@ from typing import Any
 from django.db.models import Count
 
 from msh.management.cli import MshCommand, Row
-from msh.models import OutboundMessage
+from msh.models import OutboundLink, OutboundMessage
 from msh.protocol import sequence
 from msh.protocol.lane import LaneState
 from partners.models import Partner
@@ -25,9 +25,13 @@ class Command(MshCommand):
 
 
 def links() -> Iterable[Row]:
-    """Two rows a partner. Inbound: `next_number` is the one expected; nothing waits there."""
+    """Two rows a partner. Inbound: `next_number` is the one expected; nothing waits there. Besides
+    the COLUMNS: which message is in flight, and since when it is suspended."""
     queue = OutboundMessage.objects.queued().order_by().values("link__partner")
     queued = dict(queue.annotate(n=Count("pk")).values_list("link__partner", "n"))
+    flying = dict(
+        OutboundLink.objects.exclude(in_flight=None).values_list("pk", "in_flight__message_id")
+    )
     partners = Partner.objects.select_related("outbound_link", "inbound_link")
     for partner in partners.order_by("name"):
         out, into = _link(partner, "outbound_link"), _link(partner, "inbound_link")
@@ -36,7 +40,9 @@ def links() -> Iterable[Row]:
         next_out = out.next_number if out else sequence.FIRST
         last = into.last_number if into else None
         next_in = sequence.FIRST if last is None else sequence.following(last)
-        yield _row(partner.name, "out", state, late, next_out, queued.get(partner.pk, 0))
+        row = _row(partner.name, "out", state, late, next_out, queued.get(partner.pk, 0))
+        since = out.suspended_since if out else None
+        yield {**row, "in_flight": flying.get(out.pk if out else 0), "suspended_since": since}
         yield _row(partner.name, "in", LaneState.IDLE.value, False, next_in, 0)
 
 

@@ -15,6 +15,8 @@ from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
 from msh.connections import redis_client
+from msh.models import Incident
+from msh.protocol.effects import IncidentKind
 
 _SWEPT = "msh:swept"
 _BEATEN = "msh:beaten"
@@ -30,7 +32,8 @@ def live(request: HttpRequest) -> HttpResponse:
 
 def ready(request: HttpRequest) -> HttpResponse:
     database = _database_state()
-    report = {"ready": database == "ok", "database": database, **_nudge_states()}
+    kept = _retention_state() if database == "ok" else "unknown"
+    report = {"ready": database == "ok", "database": database, **_nudge_states(), "retention": kept}
     return JsonResponse(report, status=200 if report["ready"] else 503)
 
 
@@ -103,6 +106,18 @@ def _migration_state() -> str:
     executor = MigrationExecutor(connection)
     _migrated = not executor.migration_plan(executor.loader.graph.leaf_nodes())
     return "ok" if _migrated else "migrations missing"
+
+
+def _retention_state() -> str:
+    """As the last night's pruning found it."""
+    try:
+        incidents = Incident.objects.filter(
+            kind=IncidentKind.RETENTION_TOO_SHORT, resolved_at__isnull=True
+        )
+        count = incidents.count()
+    except DatabaseError:
+        return "unknown"
+    return f"too short for {count} partner{'' if count == 1 else 's'}" if count else "ok"
 
 
 def _nudge_states() -> dict[str, str]:

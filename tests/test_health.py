@@ -9,6 +9,8 @@ from django.db import connection
 from django.test import Client
 
 from msh import health
+from msh.flows import advance
+from tests.flows.world import make_world
 
 pytestmark = pytest.mark.django_db
 
@@ -29,7 +31,7 @@ def answer() -> tuple[int, dict[str, Any]]:
 
 
 def test_ready_when_migrated_whether_swept_or_not() -> None:
-    expected = {"ready": True, "database": "ok", "broker": "ok"}
+    expected = {"ready": True, "database": "ok", "broker": "ok", "retention": "ok"}
     assert answer() == (http.HTTPStatus.OK, expected | {"sweep": "late"})
     health.note_sweep()
     assert answer() == (http.HTTPStatus.OK, expected | {"sweep": "ok"})
@@ -46,7 +48,17 @@ def test_broker_that_is_down_leaves_it_ready(settings: Any) -> None:
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     health._redis.cache_clear()
     report = {"ready": True, "database": "ok", "broker": "unreachable", "sweep": "unknown"}
-    assert answer() == (http.HTTPStatus.OK, report)
+    assert answer() == (http.HTTPStatus.OK, report | {"retention": "ok"})
+
+
+def test_retention_that_is_too_short_for_an_agreement_is_told_and_leaves_it_ready() -> None:
+    partner = make_world().here
+    advance.note_retention_too_short({partner.pk: "tpa-1: set MSH_KEEP_MESSAGES to 1020"})
+    status, report = answer()
+    assert (status, report["ready"]) == (http.HTTPStatus.OK, True)
+    assert report["retention"] == "too short for 1 partner"
+    advance.note_retention_too_short({})
+    assert answer()[1]["retention"] == "ok"
 
 
 def test_missing_migration_makes_it_unready() -> None:
@@ -55,6 +67,7 @@ def test_missing_migration_makes_it_unready() -> None:
     status, report = answer()
     assert status == http.HTTPStatus.SERVICE_UNAVAILABLE
     assert (report["ready"], report["database"]) == (False, "migrations missing")
+    assert report["retention"] == "unknown", "its table may be one of those that are missing"
 
 
 @pytest.mark.parametrize("migrated", [False, True])
@@ -68,6 +81,7 @@ def test_database_that_is_down_makes_it_unready(
     status, report = answer()
     assert status == http.HTTPStatus.SERVICE_UNAVAILABLE
     assert (report["ready"], report["database"]) == (False, "unreachable")
+    assert report["retention"] == "unknown"
 
 
 def test_live_asks_nobody(settings: Any) -> None:

@@ -9,7 +9,6 @@ import threading
 from datetime import timedelta
 
 from django.db import transaction
-from django.utils import timezone
 
 from msh import wire
 from msh.faults import CrashPoint, reach
@@ -99,7 +98,6 @@ def _send_on(due: advance.Due, message: InboundMessage) -> None:
         service_interface=message.service_interface,
         action=message.action,
         ref_to_message_id=message.ref_to_message_id,
-        submitted_at=timezone.now(),
         content_digest=bytes(message.content_digest),
         boundary=boundary,
     )

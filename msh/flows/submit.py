@@ -7,7 +7,6 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.utils import timezone
 
 from msh import wire
 from msh.faults import CrashPoint, reach
@@ -83,7 +82,6 @@ def keep(new: NewMessage) -> tuple[OutboundMessage, bool]:
         service_interface=new.service_interface,
         action=new.action,
         ref_to_message_id=new.ref_to_message_id,
-        submitted_at=new.submitted_at,
         content_digest=new.content_digest,
         boundary=new.boundary,
     )
@@ -125,7 +123,6 @@ def prepare(
         conversation_id=conversation_id,
         ref_to_message_id=ref_to_message_id,
         semantics=semantics,
-        submitted_at=timezone.now(),
         content_digest=_content_digest(agreement, header, payloads),
         boundary=boundary,
         payloads=payloads,

@@ -10,7 +10,8 @@ from . import hot
 from .new_message import NewMessage
 
 _KEYS = """
-    SELECT array_agg(nextval('msh_outboundmessage_id_seq')) AS keys FROM generate_series(1, %s)
+    SELECT array_agg(nextval('msh_outboundmessage_id_seq')) AS keys, statement_timestamp() AS now
+    FROM generate_series(1, %s)
 """
 _COLUMNS: Mapping[str, Mapping[str, str]] = {
     "msh_outboundmessage": {
@@ -63,9 +64,10 @@ def copy_in(new: Sequence[NewMessage], links: Mapping[int, int]) -> None:
     """
     (row,) = hot.fetch(_KEYS, (len(new),))
     messages = list(zip(row.keys, new, strict=True))
-    _copy("msh_outboundmessage", (_message(key, one, links) for key, one in messages))
+    now = _time(row.now)
+    _copy("msh_outboundmessage", (_message(key, one, links, now) for key, one in messages))
     _copy("msh_outboundpayload", (row for key, one in messages for row in _payloads(key, one)))
-    _copy("msh_history", map(_history, new))
+    _copy("msh_history", (_history(one, now) for one in new))
 
 
 def _copy(table: str, rows: Iterable[Sequence[Any]]) -> None:
@@ -81,7 +83,7 @@ def _copy(table: str, rows: Iterable[Sequence[Any]]) -> None:
             copy.write_row(row)
 
 
-def _message(key: int, new: NewMessage, links: Mapping[int, int]) -> tuple[Any, ...]:
+def _message(key: int, new: NewMessage, links: Mapping[int, int], now: int) -> tuple[Any, ...]:
     return (
         key,
         links[new.agreement.partner_id],
@@ -93,7 +95,7 @@ def _message(key: int, new: NewMessage, links: Mapping[int, int]) -> tuple[Any, 
         new.service_interface,
         new.action,
         new.ref_to_message_id,
-        _time(new.submitted_at),
+        now,
         new.content_digest,
         new.size,
         new.boundary,
@@ -113,10 +115,9 @@ def _payloads(key: int, new: NewMessage) -> Iterator[tuple[Any, ...]]:
         )
 
 
-def _history(new: NewMessage) -> tuple[Any, ...]:
-    at, partner_id = _time(new.submitted_at), new.agreement.partner_id
+def _history(new: NewMessage, now: int) -> tuple[Any, ...]:
     what = ("out", "message", new.message_id, "MessageSubmitted")
-    return (at, partner_id, *what, "", "queued", "")
+    return (now, new.agreement.partner_id, *what, "", "queued", "")
 
 
 def _time(at: datetime) -> int:

@@ -1,7 +1,6 @@
 """A message that is prepared and not kept yet."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import NamedTuple
 
 from msh.protocol.message import Payload
@@ -18,7 +17,6 @@ class NewMessage(NamedTuple):
     service_interface: str
     action: str
     ref_to_message_id: str
-    submitted_at: datetime
     content_digest: bytes
     boundary: str
     payloads: Sequence[Payload]

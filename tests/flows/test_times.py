@@ -3,10 +3,14 @@
 from datetime import timedelta
 
 import pytest
+import time_machine
 from django.utils import timezone
 
 from msh.flows import advance
+from msh.flows.submit import prepare
+from msh.flows.submit_many import submit_all
 from msh.models import History, OutboundLink, OutboundMessage
+from msh.protocol.message import Payload
 
 from .world import make_world
 
@@ -23,6 +27,23 @@ def test_history_is_dated_now() -> None:
 
     assert len(times) == 5
     assert all(began < at < timezone.now() + timedelta(minutes=1) for at in times)
+
+
+@pytest.mark.parametrize("days", [1, -1])
+@pytest.mark.parametrize("together", [False, True])
+def test_message_is_submitted_at_the_time_of_the_database(days: int, together: bool) -> None:
+    """Whatever the clock of the host says that submits it."""
+    world = make_world()
+    now = timezone.now()
+    with time_machine.travel(now + timedelta(days=days)):
+        if together:
+            submit_all([[prepare(world.agreement, "service", "act", [Payload(b"<a/>")])]])
+        else:
+            submitted = world.submit()
+    stored = OutboundMessage.objects.get()
+    assert abs(stored.submitted_at - now) < timedelta(minutes=5)
+    assert History.objects.get(event="MessageSubmitted").at == stored.submitted_at
+    assert together or submitted.submitted_at == stored.submitted_at
 
 
 def test_the_queue_is_in_the_order_of_submits_though_the_clock_was_set_back() -> None:

@@ -27,7 +27,7 @@ def submitted(
     row = (
         *(message.agreement_id, message.message_id, message.semantics),
         *(message.conversation_id, message.service_interface, message.action),
-        *(message.ref_to_message_id, message.submitted_at, message.content_digest),
+        *(message.ref_to_message_id, message.content_digest),
         *(message.size, message.boundary, message.relays_id, partner_id),
     )
     columns = (
@@ -38,11 +38,11 @@ def submitted(
         [payload.description for payload in payloads],
         list(parts),
     )
-    who = (message.submitted_at, SYSTEM, partner_id, "out", "message")
+    who = (SYSTEM, partner_id, "out", "message")
     what = (message.message_id, "MessageSubmitted", "", "queued", "")
     (rows,) = hot.run((hot.SUBMIT_MESSAGE, (*row, *columns, *who, *what)))
     for written in rows:
-        message.pk, message.link_id = written
+        message.pk, message.link_id, message.submitted_at = written
     return bool(rows)
 
 

@@ -1,7 +1,5 @@
 """Messages we send, their attempts, and what the From-Party is told."""
 
-from .combine import given
-from .journal import WRITE_HISTORY
 from .partner import ROUTE_COLUMNS
 
 LOAD_COPIES = f"""
@@ -174,25 +172,30 @@ LOCK_BEST_EFFORT_IN_FLIGHT = """
 
 # No row without a link in use, none for a MessageId that is known, none of an application where
 # an operator has closed the partner to them: what is sent on for others is no application's.
-SUBMIT_MESSAGE = f"""
+SUBMIT_MESSAGE = """
     WITH message AS (
         INSERT INTO msh_outboundmessage
             (link_id, agreement_id, message_id, semantics, state, conversation_id,
              service_interface, action, ref_to_message_id, submitted_at, content_digest, size,
              boundary, relays_id)
-        SELECT link.id, %s, %s, %s, 'queued', %s, %s, %s, %s, %s, %s, %s, %s, given.relays
+        SELECT link.id, %s, %s, %s, 'queued', %s, %s, %s, %s, statement_timestamp(), %s, %s, %s,
+               given.relays
         FROM (SELECT %s::bigint AS relays) given, msh_outboundlink link
         JOIN partners_partner partner ON partner.id = link.partner_id
         WHERE link.partner_id = %s AND partner.in_use
           AND (partner.accepts OR given.relays IS NOT NULL)
         ON CONFLICT (link_id, message_id) DO NOTHING
-        RETURNING id, link_id),
+        RETURNING id, link_id, submitted_at),
     parts AS (
         INSERT INTO msh_outboundpayload
             (message_id, position, content_type, content_id, label, description, wire)
         SELECT message.id, part.*
         FROM message,
              unnest(%s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bytea[]) part),
-    story AS ({given(WRITE_HISTORY, "message")})
-    SELECT id, link_id FROM message
+    story AS (
+        INSERT INTO msh_history
+            (at, actor, partner_id, direction, subject, message_id, event, from_state, to_state,
+             detail)
+        SELECT submitted_at, %s, %s, %s, %s, %s, %s, %s, %s, %s FROM message)
+    SELECT id, link_id, submitted_at FROM message
 """

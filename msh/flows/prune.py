@@ -20,14 +20,16 @@ from partners.models import Agreement
 
 BATCH = 1000
 APART = timedelta(days=1)
+"""How far clocks may be apart: that of the database and this host's now, and that of the database
+now and when it dated what is to be removed."""
 LOCK = 0x6D7368_7072756E65  # "msh", "prune"
 
 
 def retention() -> Retention:
-    """The configured times."""
+    """The configured times, and a day more: nothing goes early that was dated a day early."""
     keep = timedelta(days=settings.MSH_KEEP_MESSAGES)
     payloads = timedelta(days=settings.MSH_KEEP_PAYLOADS)
-    return Retention(messages=keep, payloads=min(payloads, keep))
+    return Retention(messages=keep, payloads=min(payloads, keep)).longer_by(APART)
 
 
 def kept_longer() -> dict[int, str]:
@@ -44,17 +46,21 @@ class ClockDoubtful(RuntimeError):
     """The clocks of the database and of this host are far apart. `str()` says how far."""
 
 
-def require_clock() -> None:
-    """Raises ClockDoubtful: what one wrong clock removes is gone for good."""
+def require_clock() -> timedelta:
+    """By how much the database's clock is ahead of this host's, or nothing if it is behind.
+
+    Raises ClockDoubtful: what one wrong clock removes is gone for good.
+    """
     with connection.cursor() as cursor:
         cursor.execute("SELECT clock_timestamp()")
         (now,) = cursor.fetchone()
-    apart = abs(now - timezone.now())
-    if apart > APART:
+    ahead: timedelta = now - timezone.now()
+    if abs(ahead) > APART:
         raise ClockDoubtful(
-            f"The clocks of the database and of this host are {apart.days} days apart: nothing is"
-            " removed until they agree to a day."
+            f"The clocks of the database and of this host are {abs(ahead).days} days apart: nothing"
+            " is removed until they agree to a day."
         )
+    return max(ahead, timedelta())
 
 
 class PruningAlready(RuntimeError):
@@ -88,8 +94,8 @@ def prune_all(progress: Progress = lambda kind, count: None) -> dict[str, int]:
 
     An agreement that needs its ids for longer keeps them, and an operator is called.
     """
-    kept = retention()
-    require_clock()
+    # By the one of two clocks that is behind: what is old by a wrong one only is not removed.
+    kept = retention().longer_by(require_clock())
     with alone():
         removal.remove_log_ins(kept)
         advance.note_retention_too_short(kept_longer())

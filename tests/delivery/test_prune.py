@@ -302,6 +302,21 @@ def test_clocks_that_are_far_apart_remove_nothing() -> None:
         assert prune_all()["inbound messages"] == 2
 
 
+def test_what_is_old_by_one_of_two_clocks_only_stays(settings: Settings) -> None:
+    """The database's clock is less than a day ahead: what it calls old may be young. It may also
+    have been a day behind when it dated it."""
+    old_world()
+    hours_old = timezone.now() - timedelta(days=settings.MSH_KEEP_MESSAGES + 1, hours=1)
+    InboundMessage.objects.filter(delivered_at=YEARS_AGO).update(delivered_at=hours_old)
+    OutboundMessage.objects.filter(completed_at=YEARS_AGO).update(completed_at=hours_old)
+    with time_machine.travel(timezone.now() - timedelta(hours=23), tick=True):
+        removed = prune_all()
+    assert (removed["inbound messages"], removed["outbound messages"]) == (0, 0)
+    with time_machine.travel(timezone.now() + timedelta(hours=23), tick=True):
+        removed = prune_all()
+    assert (removed["inbound messages"], removed["outbound messages"]) == (2, 3)
+
+
 def test_sessions_that_are_over_and_old_failed_log_ins_go() -> None:
     for days in (-1, 1):
         at = timezone.now() + timedelta(days=days)

@@ -21,6 +21,9 @@ class Retention:
     messages: timedelta
     payloads: timedelta
 
+    def longer_by(self, time: timedelta) -> "Retention":
+        return Retention(self.messages + time, self.payloads + time)
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:

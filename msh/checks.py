@@ -17,7 +17,7 @@ from django.db import DatabaseError, connection
 from psycopg import ProgrammingError
 from psycopg.conninfo import make_conninfo
 
-from msh.connections import OF_DJANGO, SESSION_LIMITS
+from msh.connections import ENGINE, OF_DJANGO, SESSION_LIMITS
 from msh.models import Consumer, Delivery
 from partners.models.partner import networks_of
 
@@ -180,7 +180,7 @@ def _session() -> Iterator[CheckMessage]:
 
 
 def _database() -> Iterator[CheckMessage]:
-    if settings.DATABASES["default"]["ENGINE"] != "django.db.backends.postgresql":
+    if settings.DATABASES["default"]["ENGINE"] != ENGINE:
         yield Error(
             "The database is not PostgreSQL.",
             hint="Set DATABASE_URL to postgres://user:password@host:port/name.",

@@ -9,10 +9,10 @@ import pytest
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
-from django.db.backends.postgresql.base import DatabaseWrapper
 from kombu import Connection
 
-from msh.connections import broker_settings, database_settings, redis_client
+from msh.connections import base, broker_settings, database_settings, redis_client
+from msh.connections.base import DatabaseWrapper, in_turn
 
 PLAIN = "redis://cache.example"
 TLS = "rediss://:secret@cache.example:6380/3"
@@ -74,6 +74,14 @@ def test_each_of_several_hosts_keeps_its_port() -> None:
     assert (given["HOST"], given["PORT"]) == ("a.example,::1,c.example", ",5433,5434")
 
 
+def test_of_several_hosts_the_one_that_can_be_written_to_is_used() -> None:
+    one, several = "postgres://a.example/msh", "postgres://a.example,b.example/msh"
+    assert "target_session_attrs" not in database_settings(one)["OPTIONS"]
+    assert database_settings(several)["OPTIONS"]["target_session_attrs"] == "read-write"
+    given = database_settings(f"{several}?target_session_attrs=any")
+    assert given["OPTIONS"]["target_session_attrs"] == "any"
+
+
 @pytest.mark.django_db
 def test_session_is_opened_on_the_host_that_can_be_written_to_with_what_the_url_says() -> None:
     here = settings.DATABASES["default"]
@@ -87,6 +95,48 @@ def test_session_is_opened_on_the_host_that_can_be_written_to_with_what_the_url_
             assert cursor.fetchone() == ("from-url",)
     finally:
         wrapper.close()
+
+
+@pytest.mark.django_db
+def test_host_that_answered_last_is_tried_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else each new connection waits for one that is gone."""
+    monkeypatch.setattr(base, "_answered", None)
+    here = settings.DATABASES["default"]
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        hosts = f"127.0.0.1:{gone.getsockname()[1]},{here['HOST']}:{here['PORT']}"
+        name = connection.settings_dict["NAME"]
+        url = f"postgres://{here['USER']}:{here['PASSWORD']}@{hosts}/{name}?connect_timeout=2"
+        for _ in range(2):
+            wrapper = DatabaseWrapper(connection.settings_dict | database_settings(url))
+            wrapper.ensure_connection()
+            wrapper.close()
+        gone.settimeout(0)
+        gone.accept()[0].close()
+        with pytest.raises(BlockingIOError):
+            gone.accept()
+
+
+@pytest.mark.parametrize(
+    ("hosts", "ports", "first", "then"),
+    [
+        ("a,b,c", "1,2,3", ("b", "2"), ("b,a,c", "2,1,3")),
+        ("a,b", "1,1", ("a", "1"), ("a,b", "1,1")),
+        ("a,a", "1,2", ("a", "2"), ("a,a", "2,1")),
+        ("a,b", ",", ("b", "5432"), ("b,a", ",")),
+        ("a,b", "1,2", None, ("a,b", "1,2")),
+        ("a,b", "1,2", ("c", "1"), ("a,b", "1,2")),
+        ("a", "1", ("b", "1"), ("a", "1")),
+    ],
+)
+def test_hosts_keep_their_ports_in_whatever_order(
+    hosts: str, ports: str, first: tuple[str, str] | None, then: tuple[str, str]
+) -> None:
+    given = in_turn({"host": hosts, "port": ports, "dbname": "msh"}, first)
+    assert given == {"host": then[0], "port": then[1], "dbname": "msh"}
+
+
+def test_parameters_without_a_host_are_left_alone() -> None:
+    assert in_turn({"dbname": "msh"}, ("a", "1")) == {"dbname": "msh"}
 
 
 def test_broker_url_keeps_its_options_in_celery_and_in_our_clients() -> None:
@@ -106,7 +156,7 @@ def test_connections_to_redis_have_limits_of_time() -> None:
         assert made["socket_timeout"] == 10
         assert made["health_check_interval"] == 5
         assert made["socket_keepalive"] is True
-        assert made["socket_keepalive_options"][socket.TCP_KEEPIDLE] == 5
+        assert made["socket_keepalive_options"][socket.TCP_KEEPIDLE] == 4
     given = celery_connection(f"{PLAIN}?keepalives_idle=60")["socket_keepalive_options"]
     assert given[socket.TCP_KEEPIDLE] == 60
 
@@ -117,8 +167,8 @@ def test_connections_to_postgresql_have_limits_of_time() -> None:
         assert connection.connection is not None
         link = socket.fromfd(connection.connection.fileno(), socket.AF_INET, socket.SOCK_STREAM)
     with link:
-        assert link.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 5
-        assert link.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 10_000
+        assert link.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 4
+        assert link.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 8_000
 
 
 def test_a_limit_of_ours_wins_over_the_url() -> None:

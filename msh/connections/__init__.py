@@ -15,7 +15,18 @@ from django.core.exceptions import ImproperlyConfigured
 if TYPE_CHECKING:
     import redis
 
+_LIMITS: dict[str, Any] = {
+    # A server that is gone is noticed 8 seconds after it was heard or written to last: keepalives
+    # tell it, or what was sent and never confirmed.
+    "keepalives_idle": 4,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 8_000,  # milliseconds
+}
+
 # --- PostgreSQL -----------------------------------------------------------------------------------
+ENGINE = "msh.connections"
+"""Django's backend, in `msh/connections/base.py`."""
 SESSION_LIMITS = {
     # A lock not had in 2 s is a 503, and a stopped process cannot hold a lane.
     "lock_timeout": "2s",
@@ -31,16 +42,13 @@ _SESSION = {
     "jit": "off",  # compiling costs more than it saves in statements as short as ours
 }
 _DATABASE = {
-    # Whoever waits for an answer of a server that is gone hears so after 11 seconds: keepalives
-    # tell it, or what was sent and never confirmed.
+    **_LIMITS,
     "connect_timeout": 5,  # seconds, for each host
-    "keepalives_idle": 5,
-    "keepalives_interval": 2,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 10_000,  # milliseconds
     # Statements of the hot path are prepared after their fifth run; Django says never.
     "prepare_threshold": 5,
 }
+_WRITABLE = {"target_session_attrs": "read-write"}
+"""Of several hosts all but one are usually standbys."""
 
 
 OF_DJANGO = {"prepare_threshold", "isolation_level", "assume_role", "pool", "server_side_binding"}
@@ -56,13 +64,20 @@ def database_settings(url: str) -> dict[str, Any]:
     given = {name: _none(value) for name, value in read.pop("OPTIONS", {}).items()}
     session = [f"-c {name}={value}" for name, value in _SESSION.items()]
     options = " ".join([*session, *filter(None, [given.pop("options", "")])])
+    hosts = _hosts(url)
     return {
         "CONN_MAX_AGE": 3600,
         "CONN_HEALTH_CHECKS": True,
         **read,
-        **_hosts(url),
-        "OPTIONS": {**_DATABASE, **given, "options": options},
+        **_engine(read["ENGINE"]),
+        **hosts,
+        "OPTIONS": {**_DATABASE, **(_WRITABLE if hosts else {}), **given, "options": options},
     }
+
+
+def _engine(named: str) -> dict[str, str]:
+    """Ours in place of Django's; of another database the start-up check says that it is wrong."""
+    return {"ENGINE": ENGINE} if named == "django.db.backends.postgresql" else {}
 
 
 def _hosts(url: str) -> dict[str, str]:
@@ -105,10 +120,7 @@ _BROKER: dict[str, Any] = {
     "socket_timeout": 10.0,
     "socket_keepalive": True,
     "health_check_interval": 5,
-    "keepalives_idle": 5,
-    "keepalives_interval": 2,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 10_000,  # milliseconds
+    **_LIMITS,
 }
 _TCP = {
     "keepalives_idle": "TCP_KEEPIDLE",

@@ -6,6 +6,7 @@ from typing import Any
 
 from celery import Celery, Task
 from celery.signals import task_postrun, task_prerun, worker_init, worker_ready
+from django.db import close_old_connections
 from kombu import Connection
 
 from msh import memory
@@ -31,6 +32,9 @@ def _settle(**_: Any) -> None:
 app = NudgingCelery("msh")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+# Celery would close the connection to the database after every task: several new ones a second.
+# Instead each task asks whether its thread's is still good, as a request does.
+app.conf.CELERY_DB_REUSE_MAX = sys.maxsize
 
 
 @worker_init.connect
@@ -47,6 +51,11 @@ def require_store(**_: Any) -> None:
         checks.require()
     except ImproperlyConfigured as wrong:
         sys.exit(str(wrong))
+
+
+@task_prerun.connect
+def _renew_connection(**_: Any) -> None:
+    close_old_connections()
 
 
 @task_prerun.connect

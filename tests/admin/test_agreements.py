@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from pytest_django import Settings
 
-from msh.admin.setup.import_export import IMPORT, LIMIT
+from msh.admin.setup.import_export import IMPORT_PERMISSIONS, LIMIT
 from msh.flows import configure
 from msh.flows.advance import Actor
 from msh.flows.connection import check
@@ -139,7 +139,7 @@ def test_a_viewer_may_not_test() -> None:
 # --- out and in ---------------------------------------------------------------------------------
 @pytest.fixture
 def importer() -> Client:
-    return client_of("ada", *(name.partition(".")[2] for name in IMPORT))
+    return client_of("ada", *(name.partition(".")[2] for name in IMPORT_PERMISSIONS))
 
 
 def configured() -> Partner:
@@ -303,7 +303,7 @@ def test_what_cannot_be_is_said_and_nothing_changes(
 
 
 def test_importing_takes_the_rights_to_change_all_of_it() -> None:
-    names = [name.partition(".")[2] for name in IMPORT]
+    names = [name.partition(".")[2] for name in IMPORT_PERMISSIONS]
     for missing in names:
         client = client_of(f"no-{missing}", *(name for name in names if name != missing))
         assert client.get(IMPORT_PAGE).status_code == 403
@@ -311,7 +311,7 @@ def test_importing_takes_the_rights_to_change_all_of_it() -> None:
 
 
 def test_without_a_csrf_token_nothing_is_imported() -> None:
-    names = (name.partition(".")[2] for name in IMPORT)
+    names = (name.partition(".")[2] for name in IMPORT_PERMISSIONS)
     strict = client_of("sue", *names, enforce_csrf_checks=True)
 
     assert offer(strict, {}).status_code == 403

@@ -67,10 +67,10 @@ def test_an_incident_is_given_away_and_back(keeper: Client, incident: Incident) 
 def test_two_who_take_it_at_once_are_not_both_told_so(keeper: Client, incident: Incident) -> None:
     other = client_of("omar", "view_incident", "assign_incident")
     where = address("take", incident)
-    about = other.get(where).context["form"]["about"].value()
+    version = other.get(where).context["form"]["version"].value()
     submit(keeper, where)
 
-    other.post(where, {"about": about, "reason": "mine"})
+    other.post(where, {"version": version, "reason": "mine"})
 
     incident.refresh_from_db()
     assert incident.assigned_to == "kim"
@@ -97,7 +97,7 @@ def test_get_changes_nothing_and_a_viewer_may_not(
     before = Incident.objects.values().get()
 
     assert keeper.get(address(verb, incident)).status_code == 200
-    fields = {"about": "", "reason": "x", "to": ""}
+    fields = {"version": "", "reason": "x", "to": ""}
     assert viewer.post(address(verb, incident), fields).status_code == 403
     assert address(verb, incident) not in viewer.get(page(incident)).content.decode()
 
@@ -109,7 +109,7 @@ def test_get_changes_nothing_and_a_viewer_may_not(
 def test_without_a_csrf_token_nothing_happens(incident: Incident, verb: str) -> None:
     strict = client_of("kim", "view_incident", "assign_incident", enforce_csrf_checks=True)
 
-    fields = {"about": "", "reason": "x", "to": ""}
+    fields = {"version": "", "reason": "x", "to": ""}
     assert strict.post(address(verb, incident), fields).status_code == 403
     assert not IncidentNote.objects.exists()
 

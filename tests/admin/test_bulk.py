@@ -1,4 +1,4 @@
-"""One verb for many: counted before, done in the background, cancelled, gone on with, listed."""
+"""One action for many: counted before, done in the background, cancelled, gone on with, listed."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -58,9 +58,9 @@ def written(at: datetime) -> str:
     return timezone.localtime(at).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def confirm(client: Client, verb: str = "resume", **fields: Any) -> Any:
+def confirm(client: Client, action: str = "resume", **fields: Any) -> Any:
     since = an_hour_ago().replace(microsecond=0)
-    data = {"verb": verb, "since": written(since), "seen": bulk.seen(verb, since)}
+    data = {"action": action, "since": written(since), "seen": bulk.seen(action, since)}
     return client.post(NEW, {**data, "confirmation": uuid4(), "reason": "back", **fields})
 
 
@@ -78,7 +78,7 @@ def states(worlds: list[World]) -> list[str]:
 
 
 def test_a_preview_counts_and_changes_nothing(supervisor: Client, suspended: list[World]) -> None:
-    page = supervisor.get(NEW, {"verb": "resume", "since": written(an_hour_ago())})
+    page = supervisor.get(NEW, {"action": "resume", "since": written(an_hour_ago())})
 
     text = page.content.decode()
     assert page.context["counted"] == 3
@@ -96,7 +96,7 @@ def test_what_an_operator_holds_is_named_and_may_be_left_out(
     held.look()
     operate.suspend(held.there, Actor("bob", "STOP: they restore a backup"))
     since = an_hour_ago().replace(microsecond=0)
-    wanted = {"verb": "resume", "since": written(since)}
+    wanted = {"action": "resume", "since": written(since)}
 
     page = supervisor.get(NEW, wanted)
     assert page.context["counted"] == 4
@@ -135,7 +135,7 @@ def test_a_confirmation_that_comes_twice_starts_one_job(
     supervisor: Client, suspended: list[World]
 ) -> None:
     """As a double click sends it, or the back button when the worker was there already."""
-    query = {"verb": "resume", "since": written(an_hour_ago())}
+    query = {"action": "resume", "since": written(an_hour_ago())}
     shown = supervisor.get(NEW, query).context
     once = {"confirmation": shown["confirmation"]}
 
@@ -160,7 +160,7 @@ def test_what_was_parked_since_is_run_again(supervisor: Client) -> None:
             ended_at=timezone.now(),
         )
 
-    confirm(supervisor, verb="run-again")
+    confirm(supervisor, action="run-again")
     assert bulk.run() == 2
 
     left = Delivery.objects.order_by("message__pk").values_list("state", flat=True)
@@ -199,7 +199,7 @@ def test_other_rows_than_those_seen_are_not_touched(
 
 
 def test_a_preview_is_confirmed_as_it_is_sent(supervisor: Client, suspended: list[World]) -> None:
-    query = {"verb": "resume", "since": written(an_hour_ago())}
+    query = {"action": "resume", "since": written(an_hour_ago())}
     page = supervisor.get(NEW, query)
     hidden = f'<input type="hidden" name="seen" value="{page.context["seen"]}">'
     assert hidden in page.content.decode()
@@ -300,7 +300,7 @@ def test_it_takes_the_right_for_many_and_for_one(missing: str, suspended: list[W
     client = client_of("otto", *(right for right in RIGHTS if right != missing))
 
     assert confirm(client).status_code == 403
-    query = {"verb": "resume", "since": written(an_hour_ago())}
+    query = {"action": "resume", "since": written(an_hour_ago())}
     assert client.get(NEW, query).status_code == 403
     assert not BulkJob.objects.exists()
 

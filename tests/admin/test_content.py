@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from msh.admin.messages.content import SHOWN, file_name
+from msh.admin.messages.content import TEXT_LIMIT, file_name
 from msh.flows import operate
 from msh.flows.submit import submit
 from msh.models import (
@@ -100,7 +100,7 @@ def test_five_megabytes_are_cut_when_shown_and_whole_when_downloaded(reader: Cli
 
     for message in both():
         shown = reader.get(page(message, "payload", 1))
-        assert len(shown.content) < SHOWN + 64 * 1024
+        assert len(shown.content) < TEXT_LIMIT + 64 * 1024
         assert "Only its first 256.0" in shown.content.decode()
         assert reader.get(page(message, "payload_bytes", 1)).content == content
 

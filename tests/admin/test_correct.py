@@ -33,7 +33,7 @@ def address(message: OutboundMessage) -> str:
 def correct(client: Client, message: OutboundMessage, content: bytes = b"", **fields: Any) -> Any:
     data = {
         "reason": "wrong price",
-        "about": message.state,
+        "version": message.state,
         "service_interface": message.service_interface,
         "action": message.action,
         **fields,
@@ -166,7 +166,7 @@ def test_a_refused_copy_leaves_the_message_in_flight(mender: Client) -> None:
 def test_a_dialog_that_stood_open_acts_no_more(mender: Client) -> None:
     _, message = queued_world()
 
-    response = correct(mender, message, b"<new/>", about="in_flight")
+    response = correct(mender, message, b"<new/>", version="in_flight")
 
     assert "something else has happened" in said(response)
     assert not OutboundMessage.objects.filter(corrects=message).exists()

@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from msh.admin.framework.actions import Verb, VerbsAdmin
+from msh.admin.framework.actions import ActionsAdmin, OperatorAction
 from msh.flows import bulk, operate, resynchronise
 from msh.flows.advance import Actor
 from msh.flows.link_status import NoStatus
@@ -27,8 +27,8 @@ pytestmark = pytest.mark.django_db
 VERBS = [
     (model, verb)
     for model, page in admin.site._registry.items()
-    if isinstance(page, VerbsAdmin)
-    for verb in page.verbs
+    if isinstance(page, ActionsAdmin)
+    for verb in page.operator_actions
 ]
 
 
@@ -52,7 +52,7 @@ def a_row_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
     bulk.start("resume", since, bulk.seen("resume", since), Actor("ann", "they are back"))
 
 
-def addresses() -> Iterator[tuple[str, Verb, str]]:
+def addresses() -> Iterator[tuple[str, OperatorAction, str]]:
     """Name, verb and address of each dialog, on a row."""
     for model, verb in VERBS:
         meta, row = model._meta, model._default_manager.latest("pk")
@@ -69,7 +69,7 @@ def everything() -> dict[str, list[Any]]:
     }
 
 
-FILLED_IN = {"reason": "agreed by telephone", "verdict": "unknown", "number": "7", "about": ""}
+FILLED_IN = {"reason": "agreed by telephone", "verdict": "unknown", "number": "7", "version": ""}
 
 
 def test_there_are_verbs_on_every_kind_of_row() -> None:

@@ -92,7 +92,7 @@ def test_the_incident_of_a_suspended_link_offers_what_mends_it() -> None:
 
     assert [offer.url for offer in client.get(page).context["offers"]] == [resume]
     Incident.objects.filter(pk=incident.pk).update(kind="backlog")
-    assert [offer.verb.name for offer in client.get(page).context["offers"]] == ["resolve"]
+    assert [offer.action.name for offer in client.get(page).context["offers"]] == ["resolve"]
 
 
 def test_who_may_only_look_is_refused() -> None:

@@ -86,9 +86,9 @@ def test_of_a_mail_it_is_never_said_that_it_was_not_received(mender: Client) -> 
 def test_a_reset_that_spoke_of_other_numbers_does_nothing(mender: Client) -> None:
     world = suspended_world(queued=0)
     OutboundLink.objects.filter(pk=world.link.pk).update(in_flight=None, next_number=5)
-    about = mender.get(address("reset_sequence", world.link)).context["form"]["about"].value()
+    version = mender.get(address("reset_sequence", world.link)).context["form"]["version"].value()
     OutboundLink.objects.filter(pk=world.link.pk).update(next_number=7)
-    stale = {"reason": "agreed by telephone", "about": about}
+    stale = {"reason": "agreed by telephone", "version": version}
     response = mender.post(address("reset_sequence", world.link), stale)
     assert "Nothing was done" in said(response)
     assert world.link.next_number == 7

@@ -108,7 +108,7 @@ def test_without_the_right_to_look_nothing_is_shown(model: type[Model]) -> None:
 def test_what_is_refused_or_not_there_is_a_page_with_a_way_back(
     administrator: Client, viewer: Client
 ) -> None:
-    back = f'<a href="{reverse("admin:index")}" class="msh-verb">'
+    back = f'<a href="{reverse("admin:index")}" class="msh-action">'
 
     forbidden = viewer.get(url(Incident, "changelist"))
     missing = administrator.get("/admin/msh/no-such-page/")

@@ -157,9 +157,9 @@ def test_without_a_csrf_token_a_verb_is_refused(verb: str) -> None:
     assert submit(client, verb, world.link).status_code == 403
     assert as_stored(world) == before
 
-    about = client.get(address(verb, world.link)).context["form"]["about"].value()
+    version = client.get(address(verb, world.link)).context["form"]["version"].value()
     token = next(m.value for name, m in client.cookies.items() if name.startswith("msh_csrf"))
-    fields = {"about": about, "reason": "back", "csrfmiddlewaretoken": token}
+    fields = {"version": version, "reason": "back", "csrfmiddlewaretoken": token}
     assert client.post(address(verb, world.link), fields).status_code == 302
     assert History.objects.filter(actor="ann", subject="link").count() == 1
 
@@ -224,7 +224,7 @@ def test_a_dialog_that_speaks_of_another_message_than_is_in_flight_does_nothing(
     operator: Client,
 ) -> None:
     world = waiting_world()
-    fields = {"reason": "hurry", "about": "the message before"}
+    fields = {"reason": "hurry", "version": "the message before"}
 
     response = operator.post(address("send_now", world.link), fields)
 
@@ -234,11 +234,11 @@ def test_a_dialog_that_speaks_of_another_message_than_is_in_flight_does_nothing(
 
 def test_a_dialog_does_not_end_a_suspension_that_came_after_it(operator: Client) -> None:
     world = suspended_world()
-    about = operator.get(address("resume", world.link)).context["form"]["about"].value()
+    version = operator.get(address("resume", world.link)).context["form"]["version"].value()
     operate.resume(world.there, Actor("bob", "they are back"))
     operate.suspend(world.there, Actor("bob", "STOP: they restore a backup"))
 
-    stale = {"reason": "they are back", "about": about}
+    stale = {"reason": "they are back", "version": version}
     response = operator.post(address("resume", world.link), stale)
 
     assert "Nothing was done" in said(response)
@@ -304,7 +304,7 @@ def test_a_late_acknowledgement_while_the_operator_types_is_told_and_one_click_g
 ) -> None:
     world, first = late_world(queued=2)
     opened = operator.get(address("resume", world.link)).context["form"]
-    typed = {"about": opened["about"].value(), "reason": "their gateway is mended"}
+    typed = {"version": opened["version"].value(), "reason": "their gateway is mended"}
     world.settle()  # carries the Acknowledgement, and nothing to a suspended partner
     assert (world.link.state, world.link.late_ack) == ("suspended", True)
 
@@ -340,7 +340,7 @@ def test_retries_that_are_spent_while_the_operator_types_lead_to_resume(
     assert world.look() == []
     assert world.link.state == "suspended"
 
-    typed = {"about": opened["about"].value(), "reason": "they are back & well"}
+    typed = {"version": opened["version"].value(), "reason": "they are back & well"}
     told = operator.post(address(verb, world.link), typed)
 
     page = told.content.decode()

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from msh.admin.framework.time_format import moment, seconds, span
+from msh.admin.framework.time_format import format_duration, format_seconds, format_time
 from msh.admin.links.causes import CAUSES
-from msh.admin.links.status_text import situation
+from msh.admin.links.status_text import status_text
 from msh.protocol.agreement import Terms
 from msh.protocol.effects import IncidentKind
 from msh.protocol.lane import InFlight, Lane, LaneState
@@ -19,7 +19,7 @@ WAITING = Lane(LaneState.WAITING, 24, in_flight=FLYING, due=SOON)
 
 
 def test_waiting_names_message_attempt_and_next_time() -> None:
-    assert situation(WAITING, NOW) == (
+    assert status_text(WAITING, NOW) == (
         "Waiting for the Ack of message 23, attempt 2 of 4, next at 14:05:10 UTC"
     )
 
@@ -27,37 +27,37 @@ def test_waiting_names_message_attempt_and_next_time() -> None:
 def test_waiting_with_every_retry_spent_says_that_it_suspends() -> None:
     lane = replace(WAITING, in_flight=replace(FLYING, attempt=4, retries_spent=3))
 
-    assert situation(lane, NOW).endswith("attempt 4 of 4, suspends at 14:05:10 UTC")
+    assert status_text(lane, NOW).endswith("attempt 4 of 4, suspends at 14:05:10 UTC")
 
 
 def test_after_a_resume_attempts_and_retries_are_told_apart() -> None:
     lane = replace(WAITING, in_flight=replace(FLYING, attempt=5, retries_spent=0))
 
-    assert "attempt 5, 0 of 3 retries spent" in situation(lane, NOW)
+    assert "attempt 5, 0 of 3 retries spent" in status_text(lane, NOW)
 
 
 def test_a_copy_not_sent_yet_is_the_next_attempt() -> None:
     lane = replace(WAITING, unsent=True, in_flight=replace(FLYING, attempt=1))
 
-    assert situation(lane, NOW) == "Sending message 23, attempt 2 of 4, due at 14:05:10 UTC"
+    assert status_text(lane, NOW) == "Sending message 23, attempt 2 of 4, due at 14:05:10 UTC"
 
 
 def test_what_is_overdue_asks_for_the_worker() -> None:
     late = NOW + timedelta(minutes=5)
 
-    assert situation(WAITING, SOON + timedelta(seconds=15)).endswith("14:05:10 UTC")
-    assert situation(WAITING, late).endswith("That was 4 min ago: does a worker run?")
+    assert status_text(WAITING, SOON + timedelta(seconds=15)).endswith("14:05:10 UTC")
+    assert status_text(WAITING, late).endswith("That was 4 min ago: does a worker run?")
 
 
 def test_transient_says_how_often_and_until_when() -> None:
     flying = replace(FLYING, transients=2, transient_since=NOW)
     lane = replace(WAITING, state=LaneState.TRANSIENT, in_flight=flying)
 
-    assert situation(lane, NOW) == (
+    assert status_text(lane, NOW) == (
         "The partner asked us to wait (2 of at most 100 times): message 23 goes again at"
         " 14:05:10 UTC"
     )
-    assert situation(replace(lane, in_flight=None), NOW) == (
+    assert status_text(replace(lane, in_flight=None), NOW) == (
         "The partner asked us to wait: nothing is sent before 14:05:10 UTC"
     )
 
@@ -75,7 +75,7 @@ def test_transient_says_how_often_and_until_when() -> None:
     ],
 )
 def test_idle_and_suspended(lane: Lane, words: str) -> None:
-    assert situation(lane, NOW) == words
+    assert status_text(lane, NOW) == words
 
 
 def test_every_cause_has_words() -> None:
@@ -83,8 +83,8 @@ def test_every_cause_has_words() -> None:
 
 
 def test_a_time_of_another_day_has_its_date() -> None:
-    assert moment(NOW, NOW) == "14:05:00 UTC"
-    assert moment(NOW - timedelta(days=1), NOW) == "2026-11-20 14:05:00 UTC"
+    assert format_time(NOW, NOW) == "14:05:00 UTC"
+    assert format_time(NOW - timedelta(days=1), NOW) == "2026-11-20 14:05:00 UTC"
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_time_of_another_day_has_its_date() -> None:
     ],
 )
 def test_a_span_has_its_two_largest_units(length: timedelta, words: str) -> None:
-    assert span(NOW, NOW + length) == words
+    assert format_duration(NOW, NOW + length) == words
 
 
 @pytest.mark.parametrize(
@@ -106,4 +106,4 @@ def test_a_span_has_its_two_largest_units(length: timedelta, words: str) -> None
     [(60, "60 s"), (90, "90 s"), (120, "2 min"), (7_200, "2 h"), (7_201, "7201 s")],
 )
 def test_a_wait_stays_exact(count: int, words: str) -> None:
-    assert seconds(count) == words
+    assert format_seconds(count) == words

@@ -95,7 +95,7 @@ def test_all_parked_since_are_run_again_at_once(
     page = console.open("Supervisor", "msh/bulkjob/")
 
     page.get_by_role("link", name="New bulk job").click()
-    page.get_by_label("Verb").select_option("run-again")
+    page.get_by_label("Action").select_option("run-again")
     page.get_by_label("Since").fill(since.strftime("%Y-%m-%dT%H:%M:%S"))
     page.get_by_role("button", name="Count").click()
     page.get_by_label("Reason").fill("their disk has room again")

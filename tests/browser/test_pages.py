@@ -168,7 +168,7 @@ def test_an_incident_is_assigned_and_resolved(console: Console, pair: PairFactor
     use(page, "Assign", "supervisor attends to this incident.", To="supervisor")
     use(page, "Resolve", "The incident is resolved.")
 
-    expect(page.locator(".msh-verb").filter(has_text="Resolve")).to_have_count(0)
+    expect(page.locator(".msh-action").filter(has_text="Resolve")).to_have_count(0)
     incident.refresh_from_db()
     assert (incident.assigned_to, incident.resolved_by) == ("supervisor", "operator")
     assert incident.resolution == "agreed by telephone"

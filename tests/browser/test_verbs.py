@@ -189,10 +189,10 @@ def test_a_viewer_sees_everything_and_no_verb(console: Console, pair: PairFactor
 
     for row in (partner.link, inbound(partner), queued):
         page = page_of(console, "Viewer", row)
-        expect(page.locator(".msh-verb")).to_have_count(0)
+        expect(page.locator(".msh-action")).to_have_count(0)
     page = console.open("Viewer")
     expect(page.get_by_role("article").first).to_be_visible()
-    expect(page.locator(".msh-verb")).to_have_count(0)
+    expect(page.locator(".msh-action")).to_have_count(0)
 
 
 def test_a_viewer_who_posts_all_the_same_is_answered_403(

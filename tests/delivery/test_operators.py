@@ -166,7 +166,7 @@ def test_for_ticked_rows_only_what_is_possible_is_offered(
     data = {"action": "decide_in_bulk", "_selected_action": keys}
 
     asked = operator.post(LIST, data)
-    offered = dict(asked.context["form"].fields["verb"].choices)
+    offered = dict(asked.context["form"].fields["decision"].choices)
     assert offered == {
         "run-again": "Run again (2)",
         "mark-completed": "Mark completed (2)",
@@ -181,7 +181,7 @@ def test_for_ticked_rows_only_what_is_possible_is_offered(
 def test_as_many_rows_as_may_be_decided_fit_into_a_form(operator: Client) -> None:
     (message,) = parked(1)
     keys = [delivery_of(message).pk, *range(-BULK_LIMIT + 1, 0)]
-    data = {"action": "decide_in_bulk", "verb": "mark-completed", "reason": "they have it"}
+    data = {"action": "decide_in_bulk", "decision": "mark-completed", "reason": "they have it"}
 
     operator.post(LIST, {**data, "_selected_action": keys})
 
@@ -195,7 +195,7 @@ def test_a_viewer_decides_nothing() -> None:
     keys = [delivery_of(message).pk]
     viewer.post(
         LIST,
-        {"action": "decide_in_bulk", "_selected_action": keys, "verb": "reject", "reason": "x"},
+        {"action": "decide_in_bulk", "_selected_action": keys, "decision": "reject", "reason": "x"},
     )
     assert state_of(message) == ("parked", "parked")
 
@@ -211,7 +211,7 @@ def test_many_are_decided_at_once(operator: Client) -> None:
         {
             "action": "decide_in_bulk",
             "_selected_action": keys,
-            "verb": "mark-completed",
+            "decision": "mark-completed",
             "reason": "they have them",
         },
     )

@@ -83,12 +83,12 @@ def _suspended(request: HttpRequest) -> Sequence[dict[str, Any]]:
             "url": markup.page_url(link),
             "cause": _cause(link.suspended_for),
             "detail": markup.verbatim(link.suspended_detail),
-            "last_answer": markup.answer(link.last_answer),
-            "since": markup.since(link.suspended_since),
+            "last_answer": markup.last_answer(link.last_answer),
+            "since": markup.time_and_age(link.suspended_since),
             "message": link.in_flight,
             "message_url": markup.page_url(link.in_flight) if link.in_flight else "",
             "queued": link.queued,
-            "offers": links.offered(request, link, [RESUME]),
+            "offers": links.offers(request, link, [RESUME]),
         }
         for link in found.order_by(BY_OPERATOR, "suspended_since")[:FIRST_ROWS]
     ]
@@ -106,7 +106,7 @@ def _incidents() -> Sequence[dict[str, Any]]:
             "partner": incident.partner,
             "cause": _cause(incident.kind),
             "detail": markup.verbatim(incident.detail),
-            "opened": markup.since(incident.opened_at),
+            "opened": markup.time_and_age(incident.opened_at),
             "assigned_to": incident.assigned_to,
         }
         for incident in found.order_by("-opened_at")[:FIRST_ROWS]

@@ -13,7 +13,7 @@ from unfold.decorators import display
 
 from msh.admin.framework import markup
 from msh.admin.framework.actions import REASON_LIMIT
-from msh.admin.framework.pages import EndlessAdmin
+from msh.admin.framework.pages import LargeTableAdmin
 from msh.flows.advance import Actor
 from msh.flows.decide import decide
 from msh.models import Delivery
@@ -24,14 +24,14 @@ BULK_LIMIT = 10_000
 """Deliveries that one decision covers at most."""
 
 
-def _decide(request: HttpRequest, keys: list[int], verb: str, reason: str) -> None:
-    decided = decide(keys, verb, Actor(request.user.get_username(), reason))
-    if decided.done:
-        messages.success(request, f"{WORDS[verb][0]}: {len(decided.done)} done.")
-    for refused in decided.refused[:20]:
+def _apply(request: HttpRequest, keys: list[int], decision: str, reason: str) -> None:
+    outcome = decide(keys, decision, Actor(request.user.get_username(), reason))
+    if outcome.done:
+        messages.success(request, f"{WORDS[decision][0]}: {len(outcome.done)} done.")
+    for refused in outcome.refused[:20]:
         messages.error(request, refused)
-    if len(decided.refused) > 20:
-        messages.error(request, f"and {len(decided.refused) - 20} more were refused.")
+    if len(outcome.refused) > 20:
+        messages.error(request, f"and {len(outcome.refused) - 20} more were refused.")
 
 
 class BulkForm(forms.Form):
@@ -39,18 +39,20 @@ class BulkForm(forms.Form):
 
     reason = forms.CharField(max_length=REASON_LIMIT)
 
-    field_order = ("verb", "reason")
+    field_order = ("decision", "reason")
 
     def __init__(self, possible: Mapping[str, int], *data: Any, **options: Any) -> None:
-        """`possible`: for how many of the rows a verb is."""
+        """`possible`: for how many of the rows a decision is."""
         super().__init__(*data, **options)
-        choices = [(verb, f"{WORDS[verb][0]} ({count})") for verb, count in possible.items()]
-        self.fields["verb"] = forms.ChoiceField(choices=choices)
+        choices = [
+            (decision, f"{WORDS[decision][0]} ({count})") for decision, count in possible.items()
+        ]
+        self.fields["decision"] = forms.ChoiceField(choices=choices)
         self.order_fields(self.field_order)
 
 
 @admin.register(Delivery)
-class DeliveryAdmin(EndlessAdmin):
+class DeliveryAdmin(LargeTableAdmin):
     list_display = ("identity", "consumer", "status", "attempt", "started", "ended", "error")
     list_filter = (
         ("state", ChoicesDropdownFilter),
@@ -69,7 +71,7 @@ class DeliveryAdmin(EndlessAdmin):
         "error",
     )
     actions = ("decide_in_bulk",)
-    verbs = tuple(DECISIONS.values())
+    operator_actions = tuple(DECISIONS.values())
 
     @admin.action(description="Decide", permissions=["decide"])
     def decide_in_bulk(
@@ -84,13 +86,13 @@ class DeliveryAdmin(EndlessAdmin):
         form = BulkForm(possible, request.POST if "reason" in request.POST else None)
         keys = [row.pk for row in rows]
         if form.is_valid():
-            _decide(request, keys, form.cleaned_data["verb"], form.cleaned_data["reason"])
+            _apply(request, keys, form.cleaned_data["decision"], form.cleaned_data["reason"])
             return None
         if queryset.count() > BULK_LIMIT:
             messages.warning(request, f"These are the first {BULK_LIMIT} of them.")
-        return self._ask(request, form, keys, possible)
+        return self._render_form(request, form, keys, possible)
 
-    def _ask(
+    def _render_form(
         self, request: HttpRequest, form: BulkForm, keys: list[int], possible: Mapping[str, int]
     ) -> HttpResponse:
         context = {
@@ -98,7 +100,9 @@ class DeliveryAdmin(EndlessAdmin):
             "title": f"Decide on {len(keys)} deliveries",
             "form": form,
             "keys": keys,
-            "verbs": [(WORDS[verb][0], consequence_of_many(verb)) for verb in possible],
+            "decisions": [
+                (WORDS[decision][0], consequence_of_many(decision)) for decision in possible
+            ],
             "acknowledged": ACKNOWLEDGED,
             "opts": self.opts,
         }
@@ -114,7 +118,7 @@ class DeliveryAdmin(EndlessAdmin):
     @display(description="MessageId")
     def identity(self, delivery: Delivery) -> str:
         """In the list, where it leads to the delivery itself: a link in a link is none."""
-        return markup.foreign(delivery.message.message_id)
+        return markup.isolated(delivery.message.message_id)
 
     @display(description="MessageId")
     def message_id(self, delivery: Delivery) -> str:
@@ -138,6 +142,8 @@ class DeliveryAdmin(EndlessAdmin):
 
 
 def _possible(rows: Sequence[Delivery]) -> dict[str, int]:
-    """For how many of the rows each verb is possible, where it is for any."""
-    counts = {name: sum(not verb.why_not(row) for row in rows) for name, verb in DECISIONS.items()}
+    """For how many of the rows each decision is possible, where it is for any."""
+    counts = {
+        name: sum(not action.why_not(row) for row in rows) for name, action in DECISIONS.items()
+    }
     return {name: count for name, count in counts.items() if count}

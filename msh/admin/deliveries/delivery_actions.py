@@ -5,7 +5,7 @@ from typing import Any
 from django.utils import timezone
 
 from msh.admin.framework import markup
-from msh.admin.framework.actions import Verb
+from msh.admin.framework.actions import OperatorAction
 from msh.flows.advance import Actor
 from msh.flows.decide import VERBS, decide
 from msh.flows.operate import NotPossible
@@ -57,24 +57,24 @@ WORDS = {
 }
 
 
-class Decide(Verb):
+class Decide(OperatorAction):
     """One of the decisions on a delivery, as `flows.decide` names it."""
 
     permissions = ("msh.view_delivery", "msh.decide_delivery")
 
-    def __init__(self, verb: str) -> None:
-        self.verb = verb
-        self.name = verb.replace("-", "_")
-        self.title, self.icon, self._consequence = WORDS[verb]
+    def __init__(self, decision: str) -> None:
+        self.decision = decision
+        self.name = decision.replace("-", "_")
+        self.title, self.icon, self._consequence = WORDS[decision]
 
     def why_not(self, row: Delivery) -> str:
         before = Value(
             DeliveryState(row.state), row.attempt, row.failures, row.due, _is_parked(row)
         )
         try:
-            step(before, VERBS[self.verb], row.consumer.policy, now=timezone.now())
+            step(before, VERBS[self.decision], row.consumer.policy, now=timezone.now())
         except IllegalTransition:
-            resolver = self.verb == "ask-resolver" and not row.consumer.resolver
+            resolver = self.decision == "ask-resolver" and not row.consumer.resolver
             without = f" and consumer {row.consumer} has no resolver" if resolver else ""
             return f"the delivery is {row.get_state_display()}{without}."
         return ""
@@ -82,19 +82,19 @@ class Decide(Verb):
     def consequence(self, row: Delivery) -> str:
         message = row.message
         number = f"Message {message.sequence_number or ''}".strip()
-        which = f"{number} of {message.link.partner}, {markup.visible(message.message_id)}"
-        late = [_LEFT] if self.verb == "run-again" and _is_parked(row) else []
+        which = f"{number} of {message.link.partner}, {markup.escape_invisible(message.message_id)}"
+        late = [_LEFT] if self.decision == "run-again" and _is_parked(row) else []
         tries = f"attempt {row.attempt}: {row.get_state_display()}"
         about = f"{which}, to consumer {row.consumer} ({tries})."
         return " ".join((about, self._consequence, *late, ACKNOWLEDGED))
 
-    def about(self, row: Delivery) -> str:
+    def version(self, row: Delivery) -> str:
         return f"attempt {row.attempt}"
 
-    def act(self, row: Delivery, actor: Actor, **given: Any) -> str:
-        decided = decide([row.pk], self.verb, actor)
-        if decided.refused:
-            raise NotPossible(decided.refused[0])
+    def act(self, row: Delivery, actor: Actor, **fields: Any) -> str:
+        outcome = decide([row.pk], self.decision, actor)
+        if outcome.refused:
+            raise NotPossible(outcome.refused[0])
         return f"{self.title}: done."
 
 
@@ -103,9 +103,9 @@ def _is_parked(row: Delivery) -> bool:
     return bool(row.message.state == InboundState.PARKED)
 
 
-def consequence_of_many(verb: str) -> str:
-    late = f" Of a parked one: {_LEFT[0].lower()}{_LEFT[1:]}" if verb == "run-again" else ""
-    return f"{WORDS[verb][2]}{late}"
+def consequence_of_many(decision: str) -> str:
+    late = f" Of a parked one: {_LEFT[0].lower()}{_LEFT[1:]}" if decision == "run-again" else ""
+    return f"{WORDS[decision][2]}{late}"
 
 
 DECISIONS = {name: Decide(name) for name in WORDS}

@@ -17,7 +17,7 @@ from .actions import REASON_LIMIT
 _WHY = (None, {"fields": ("reason",)})
 
 
-class ReasonedForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no generic one
+class AuditedForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no generic one
     """`before`: the rows of the page as they were, once it is saved."""
 
     before: Snapshot
@@ -29,14 +29,14 @@ class ReasonedForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no 
     )
 
 
-class RecordedAdmin(ModelAdmin):
+class AuditedAdmin(ModelAdmin):
     """Name its `fields` or `fieldsets`: the reason comes last. Rows are removed one by one, each
     with a reason of its own."""
 
-    form: Any = ReasonedForm
+    form: Any = AuditedForm
     delete_confirmation_template: Any = "admin/msh/framework/delete.html"
 
-    def recorded(self, key: int | None) -> list[QuerySet[Any]]:
+    def audited_rows(self, key: int | None) -> list[QuerySet[Any]]:
         """The rows that the page of the row with this id changes."""
         rows: QuerySet[Any] = self.model._default_manager.filter(pk=key)  # noqa: SLF001  public
         return [rows]
@@ -56,12 +56,12 @@ class RecordedAdmin(ModelAdmin):
         return actions
 
     def save_form(self, request: HttpRequest, form: Any, change: bool) -> Any:
-        form.before = advance.snapshot(*self.recorded(form.instance.pk))
+        form.before = advance.snapshot(*self.audited_rows(form.instance.pk))
         return super().save_form(request, form, change)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         super().save_related(request, form, formsets, change)
-        after = advance.snapshot(*self.recorded(form.instance.pk))
+        after = advance.snapshot(*self.audited_rows(form.instance.pk))
         actor = Actor(request.user.get_username(), form.cleaned_data["reason"])
         advance.record_changes(form.before, after, actor)
 
@@ -76,7 +76,7 @@ class RecordedAdmin(ModelAdmin):
         return response
 
     def delete_model(self, request: HttpRequest, obj: Model) -> None:
-        before = advance.snapshot(*self.recorded(obj.pk))
+        before = advance.snapshot(*self.audited_rows(obj.pk))
         super().delete_model(request, obj)
         actor = Actor(request.user.get_username(), _reason_of(request))
         advance.record_changes(before, {}, actor)

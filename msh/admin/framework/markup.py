@@ -14,11 +14,11 @@ from django.utils.safestring import SafeString
 from msh.models import Attempt, Direction, History, InboundMessage, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome
 
-from .time_format import moment, span
+from .time_format import format_duration, format_time
 
 DASH = "-"
 
-_UNSEEN = re.compile(
+_INVISIBLE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff]"
 )
 """Characters that are not seen but change what is: controls, and those that turn the direction."""
@@ -45,19 +45,19 @@ STATE_VARIANTS = {
 """Colour of the badge of a state or an outcome; the word itself is always there."""
 
 
-def visible(text: str) -> str:
+def escape_invisible(text: str) -> str:
     """`text` with what is not seen written out, so that no name looks like another one."""
-    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def foreign(text: str) -> SafeString | str:
+def isolated(text: str) -> SafeString | str:
     """Words that came over the wire: whatever their direction, they turn nothing around them."""
-    return format_html('<bdi class="msh-id">{}</bdi>', visible(text)) if text else DASH
+    return format_html('<bdi class="msh-id">{}</bdi>', escape_invisible(text)) if text else DASH
 
 
-def kind_of(message: OutboundMessage | InboundMessage) -> SafeString:
+def service_and_action(message: OutboundMessage | InboundMessage) -> SafeString:
     """What it is for, as its sender calls it."""
-    names = foreign(message.service_interface), foreign(message.action)
+    names = isolated(message.service_interface), isolated(message.action)
     return format_html("{} / {}", *names)
 
 
@@ -72,7 +72,7 @@ def state_badge(row: Any) -> SafeString:
 
 def link_to(row: Any, text: Any = None) -> SafeString:
     """A link to the page of a row."""
-    shown = visible(str(row if text is None else text))
+    shown = escape_invisible(str(row if text is None else text))
     return format_html('<a href="{}" class="text-link"><bdi>{}</bdi></a>', page_url(row), shown)
 
 
@@ -92,21 +92,21 @@ def _page_name(model: Any, page: str) -> str:
     return f"admin:{meta.app_label}_{meta.model_name}_{page}"
 
 
-def find_message(message_id: str, direction: str) -> SafeString | str:
+def message_link(message_id: str, direction: str) -> SafeString | str:
     """A link that finds a message by its MessageId."""
     if not message_id:
         return DASH
     model = OutboundMessage if direction == Direction.OUT else InboundMessage
     url = list_url(model, q=message_id)
-    return format_html('<a href="{}" class="text-link">{}</a>', url, foreign(message_id))
+    return format_html('<a href="{}" class="text-link">{}</a>', url, isolated(message_id))
 
 
-def story_of(message_id: str) -> SafeString | str:
+def trace_link(message_id: str) -> SafeString | str:
     """A link to all that is known of a MessageId, stored or refused."""
     if not message_id:
         return DASH
     url = list_url(History, q=message_id)
-    return format_html('<a href="{}" class="text-link">{}</a>', url, foreign(message_id))
+    return format_html('<a href="{}" class="text-link">{}</a>', url, isolated(message_id))
 
 
 def time_of(at: datetime | None) -> SafeString | str:
@@ -118,15 +118,15 @@ def time_of(at: datetime | None) -> SafeString | str:
         '<time datetime="{}" title="{}" class="msh-time">{}</time>',
         at.isoformat(),
         whole,
-        moment(at, timezone.now()),
+        format_time(at, timezone.now()),
     )
 
 
 def age_of(since: datetime | None) -> str:
-    return span(since, timezone.now()) if since else DASH
+    return format_duration(since, timezone.now()) if since else DASH
 
 
-def since(at: datetime) -> SafeString:
+def time_and_age(at: datetime) -> SafeString:
     """A time, and how long ago that is."""
     ago = age_of(at)
     return format_html('<div>{}<div class="msh-note">{} ago</div></div>', time_of(at), ago)
@@ -134,10 +134,12 @@ def since(at: datetime) -> SafeString:
 
 def verbatim(text: str) -> SafeString | str:
     """Words of a peer or a library, as they were."""
-    return format_html('<bdi class="msh-verbatim">{}</bdi>', visible(text)) if text else DASH
+    return (
+        format_html('<bdi class="msh-verbatim">{}</bdi>', escape_invisible(text)) if text else DASH
+    )
 
 
-def answer(attempt: dict[str, str] | None) -> SafeString | str:
+def last_answer(attempt: dict[str, str] | None) -> SafeString | str:
     """How the last attempt (its `outcome` and `detail`) ended, verbatim where it failed."""
     if attempt is None:
         return DASH
@@ -146,7 +148,7 @@ def answer(attempt: dict[str, str] | None) -> SafeString | str:
     return verbatim(attempt["detail"])
 
 
-def attempt_row(attempt: Attempt) -> tuple[Any, ...]:
+def attempt_cells(attempt: Attempt) -> tuple[Any, ...]:
     """Cells for `ATTEMPT_HEADERS`."""
     variant = STATE_VARIANTS.get(attempt.outcome, "")
     return (

@@ -107,13 +107,13 @@ def _groups(request: HttpRequest) -> list[dict[str, Any]]:
         {
             "title": title,
             "separator": True,
-            "items": [_entry(item) for item in items if _may_see(item.model, request)],
+            "items": [_entry(item) for item in items if _can_view(item.model, request)],
         }
         for title, items in GROUPS
     ]
 
 
-def _may_see(model: type[Model], request: HttpRequest) -> bool:
+def _can_view(model: type[Model], request: HttpRequest) -> bool:
     return bool(admin.site.get_model_admin(model).has_view_permission(request))
 
 

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from unfold.paginator import InfinitePaginator
 
 from . import markup
-from .actions import VerbsAdmin
+from .actions import ActionsAdmin
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Table:
     more: str = ""
 
 
-class ReadOnlyAdmin(VerbsAdmin):
+class ReadOnlyAdmin(ActionsAdmin):
     """Rows that `flows.advance` alone writes: to be looked at, and changed by verbs only."""
 
     actions: Sequence[str] | None = None
@@ -46,9 +46,9 @@ class ReadOnlyAdmin(VerbsAdmin):
     ) -> HttpResponse:
         row = context["original"]
         name = str(self.opts.verbose_name)
-        title = f"{name[:1].upper()}{name[1:]} {markup.visible(str(row))}"
+        title = f"{name[:1].upper()}{name[1:]} {markup.escape_invisible(str(row))}"
         context |= {"title": title, "subtitle": None, "tables": self.tables(request, row)}
-        context["offers"] = self.offered(request, row)
+        context["offers"] = self.offers(request, row)
         response: HttpResponse = super().render_change_form(request, context, *args, **kwargs)
         return response
 
@@ -62,7 +62,7 @@ class ReadOnlyAdmin(VerbsAdmin):
         return False
 
 
-class EndlessAdmin(ReadOnlyAdmin):
+class LargeTableAdmin(ReadOnlyAdmin):
     """A table of millions of rows: pages forward and back, no COUNT(*), the newest first."""
 
     paginator = InfinitePaginator

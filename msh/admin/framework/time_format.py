@@ -5,7 +5,7 @@ from datetime import datetime
 from django.utils import timezone
 
 
-def moment(at: datetime | None, now: datetime) -> str:
+def format_time(at: datetime | None, now: datetime) -> str:
     """The time with its zone, and the date if it is not today's."""
     if at is None:
         return "an unknown time"
@@ -14,7 +14,7 @@ def moment(at: datetime | None, now: datetime) -> str:
     return local.strftime(form)
 
 
-def span(since: datetime, until: datetime) -> str:
+def format_duration(since: datetime, until: datetime) -> str:
     """How long, in its two largest units: "3 h 12 min"."""
     seconds = max(int((until - since).total_seconds()), 0)
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86_400
@@ -25,7 +25,7 @@ def span(since: datetime, until: datetime) -> str:
     return f"{minutes} min" if minutes else f"{seconds} s"
 
 
-def seconds(count: int) -> str:
+def format_seconds(count: int) -> str:
     """A wait of an agreement: "90 s", "2 h"."""
     for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if count >= 2 * length and count % length == 0:

@@ -1,4 +1,4 @@
-"""Bulk jobs: one verb for many rows, with a count before, progress meanwhile and a list after."""
+"""Bulk jobs: one action for many rows, with a count before, progress meanwhile and a list after."""
 
 from typing import Any
 from uuid import uuid4
@@ -19,7 +19,7 @@ from unfold.widgets import (
 )
 
 from msh.admin.framework import markup
-from msh.admin.framework.actions import REASON_LIMIT, Verb
+from msh.admin.framework.actions import REASON_LIMIT, OperatorAction
 from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.admin.links.causes import CAUSES
 from msh.flows import bulk
@@ -27,8 +27,8 @@ from msh.flows.advance import Actor
 from msh.flows.operate import NotPossible
 from msh.models import BulkItem, BulkJob, BulkState, BulkVerb, Delivery, OutboundLink
 
-START = ("msh.view_bulkjob", "msh.bulk_bulkjob")
-EACH = {
+START_PERMISSIONS = ("msh.view_bulkjob", "msh.bulk_bulkjob")
+ROW_PERMISSIONS = {
     BulkVerb.RESUME: ("msh.view_outboundlink", "msh.resume_outboundlink"),
     BulkVerb.RUN_AGAIN: ("msh.view_delivery", "msh.decide_delivery"),
 }
@@ -43,16 +43,16 @@ CONSEQUENCES = {
     " only the Idempotency-Key keeps it from being taken twice. What waits behind a parked message"
     " has gone on: it comes after that, out of order. Deliveries in doubt are not among them.",
 }
-NAMED = 20
+PREVIEW_ROWS = 20
 """Rows of a preview that are named."""
-LISTED = 500
+RESULT_ROWS = 500
 """Results that are shown of one job: the refused first."""
 
 
 class ChoiceForm(forms.Form):
     """What, and since when, in the time zone of the console."""
 
-    verb = forms.ChoiceField(choices=BulkVerb.choices, widget=UnfoldAdminSelectWidget())
+    action = forms.ChoiceField(choices=BulkVerb.choices, widget=UnfoldAdminSelectWidget())
     since = forms.DateTimeField(
         input_formats=["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M"],
         widget=UnfoldAdminTextInputWidget(attrs={"type": "datetime-local", "step": "1"}),
@@ -78,11 +78,11 @@ class ConfirmationForm(ChoiceForm):
     reason = forms.CharField(max_length=REASON_LIMIT)
 
 
-class CancelJob(Verb):
+class CancelJob(OperatorAction):
     name = "cancel"
     title = "Cancel the job"
     icon = "block"
-    permissions = START
+    permissions = START_PERMISSIONS
 
     def why_not(self, row: BulkJob) -> str:
         return "" if row.state == BulkState.RUNNING else f"the job is {row.state}."
@@ -93,7 +93,7 @@ class CancelJob(Verb):
             " more are begun, but for one that may be under way."
         )
 
-    def act(self, row: BulkJob, actor: Actor, **given: Any) -> str:
+    def act(self, row: BulkJob, actor: Actor, **cleaned: Any) -> str:
         bulk.cancel(row, actor)
         return "The job is cancelled: no more rows are begun."
 
@@ -112,7 +112,7 @@ class BulkJobAdmin(ReadOnlyAdmin):
         ("ended_at", "cancelled_by"),
         "cancel_reason",
     )
-    verbs = (CancelJob(),)
+    operator_actions = (CancelJob(),)
 
     def get_urls(self) -> list[URLPattern]:
         new = self.admin_site.admin_view(self.new)
@@ -122,43 +122,43 @@ class BulkJobAdmin(ReadOnlyAdmin):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        extra = {**(extra_context or {}), "may_start": request.user.has_perms(START)}
+        extra = {**(extra_context or {}), "may_start": request.user.has_perms(START_PERMISSIONS)}
         response: HttpResponse = super().changelist_view(request, extra)
         return response
 
     def new(self, request: HttpRequest) -> HttpResponse:
         """GET counts, and changes nothing; POST starts what was counted."""
-        if not request.user.has_perms(START):
+        if not request.user.has_perms(START_PERMISSIONS):
             raise PermissionDenied
         if request.method == "POST":
             return self._start(request)
-        return self._ask(request, ChoiceForm(request.GET or None))
+        return self._render_form(request, ChoiceForm(request.GET or None))
 
     def _start(self, request: HttpRequest) -> HttpResponse:
         form = ConfirmationForm(request.POST)
         if not form.is_valid():
             if "reason" in form.errors:
                 messages.error(request, "Nothing has begun: say why it is to.")
-            return self._ask(request, ChoiceForm(request.POST))
-        given = form.cleaned_data
-        _check_permitted(request, given["verb"])
-        actor = Actor(request.user.get_username(), given["reason"])
+            return self._render_form(request, ChoiceForm(request.POST))
+        cleaned = form.cleaned_data
+        _check_permitted(request, cleaned["action"])
+        actor = Actor(request.user.get_username(), cleaned["reason"])
         try:
             job = bulk.start(
-                given["verb"],
-                given["since"],
-                given["seen"],
+                cleaned["action"],
+                cleaned["since"],
+                cleaned["seen"],
                 actor,
-                spare_held=given["spare_held"],
-                confirmation=given["confirmation"],
+                spare_held=cleaned["spare_held"],
+                confirmation=cleaned["confirmation"],
             )
         except NotPossible as refused:
             messages.error(request, str(refused))
-            return self._ask(request, ChoiceForm(request.POST))
+            return self._render_form(request, ChoiceForm(request.POST))
         messages.success(request, f"{job.total} rows are dealt with in the background.")
         return HttpResponseRedirect(markup.page_url(job))
 
-    def _ask(self, request: HttpRequest, form: ChoiceForm) -> HttpResponse:
+    def _render_form(self, request: HttpRequest, form: ChoiceForm) -> HttpResponse:
         context = {
             **self.admin_site.each_context(request),
             "title": "Bulk job",
@@ -180,10 +180,11 @@ class BulkJobAdmin(ReadOnlyAdmin):
         return response
 
     def tables(self, request: HttpRequest, row: BulkJob) -> list[Table]:
-        items = BulkItem.objects.filter(job=row).order_by("done", "pk")[:LISTED]
+        items = BulkItem.objects.filter(job=row).order_by("done", "pk")[:RESULT_ROWS]
         return [
             Table(
-                "Results, what was refused first" + ("" if row.total <= LISTED else ", the first"),
+                "Results, what was refused first"
+                + ("" if row.total <= RESULT_ROWS else ", the first"),
                 ("Row", "Result", "Why not"),
                 [_cells(item, row) for item in items],
                 "There is nothing in it.",
@@ -205,11 +206,11 @@ class BulkJobAdmin(ReadOnlyAdmin):
 
     @display(description="Started")
     def started(self, job: BulkJob) -> str:
-        return markup.since(job.started_at)
+        return markup.time_and_age(job.started_at)
 
 
-def _check_permitted(request: HttpRequest, verb: str) -> None:
-    if not request.user.has_perms(EACH[BulkVerb(verb)]):
+def _check_permitted(request: HttpRequest, action: str) -> None:
+    if not request.user.has_perms(ROW_PERMISSIONS[BulkVerb(action)]):
         raise PermissionDenied
 
 
@@ -217,30 +218,30 @@ def _preview(request: HttpRequest, form: ChoiceForm) -> dict[str, Any]:
     """How many it would be, and the first of them; nothing as long as it is not said of what."""
     if not form.is_bound or not form.is_valid():
         return {"counted": None}
-    verb, since = form.cleaned_data["verb"], form.cleaned_data["since"]
+    action, since = form.cleaned_data["action"], form.cleaned_data["since"]
     spared = {"spare_held": form.cleaned_data["spare_held"]}
-    _check_permitted(request, verb)
-    counted = bulk.count(verb, since, **spared)
-    named = [_named(row) for row in bulk.first(verb, since, NAMED, **spared)]
+    _check_permitted(request, action)
+    counted = bulk.count(action, since, **spared)
+    rows = [_preview_row(row) for row in bulk.first(action, since, PREVIEW_ROWS, **spared)]
     return {
         "counted": counted,
-        "seen": bulk.seen(verb, since, **spared),
+        "seen": bulk.seen(action, since, **spared),
         "confirmation": uuid4(),
-        "named": named,
-        "others": counted - len(named),
-        "consequence": CONSEQUENCES[BulkVerb(verb)],
-        "what": BulkVerb(verb).label,
+        "rows": rows,
+        "others": counted - len(rows),
+        "consequence": CONSEQUENCES[BulkVerb(action)],
+        "what": BulkVerb(action).label,
     }
 
 
-def _named(row: OutboundLink | Delivery) -> str:
+def _preview_row(row: OutboundLink | Delivery) -> str:
     """A row of a preview, and why it is among them."""
     if isinstance(row, Delivery):
-        return markup.foreign(str(row))
+        return markup.isolated(str(row))
     cause = CAUSES.get(row.suspended_for)
     return format_html(
         "{}: {} since {}: {}",
-        markup.foreign(row.partner.name),
+        markup.isolated(row.partner.name),
         cause.what if cause else row.suspended_for,
         markup.time_of(row.suspended_since),
         markup.verbatim(row.suspended_detail),
@@ -252,4 +253,4 @@ def _cells(item: BulkItem, job: BulkJob) -> tuple[Any, ...]:
         result = markup.badge("waits" if job.state == BulkState.RUNNING else "not begun")
     else:
         result = markup.badge("done", "success") if item.done else markup.badge("refused", "danger")
-    return markup.foreign(item.label), result, markup.verbatim(item.detail)
+    return markup.isolated(item.label), result, markup.verbatim(item.detail)

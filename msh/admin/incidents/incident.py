@@ -15,7 +15,7 @@ from unfold.contrib.filters.admin import (
 from unfold.decorators import display
 
 from msh.admin.framework import markup
-from msh.admin.framework.actions import Offer, Verb
+from msh.admin.framework.actions import Offer, OperatorAction
 from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.admin.links import resynchronise
 from msh.admin.links.causes import CAUSES
@@ -91,19 +91,19 @@ class IncidentAdmin(ReadOnlyAdmin):
         ("resolved_at", "resolved_by"),
         "resolution",
     )
-    verbs = incident_actions.VERBS
+    operator_actions = incident_actions.ACTIONS
 
-    def offered(
-        self, request: HttpRequest, row: Incident, verbs: Iterable[Verb] | None = None
+    def offers(
+        self, request: HttpRequest, row: Incident, actions: Iterable[OperatorAction] | None = None
     ) -> list[Offer]:
-        """First what mends it, where that is a verb of the link that is suspended for it."""
-        offers = super().offered(request, row, verbs)
+        """First what mends it, where that is an action of the link that is suspended for it."""
+        offers = super().offers(request, row, actions)
         if not operate.suspends(row):
             return offers
         parted = row.kind == IncidentKind.RESYNCHRONISE
-        mending = resynchronise.VERBS if parted else (RESUME,)
+        mending = resynchronise.ACTIONS if parted else (RESUME,)
         links: Any = admin.site.get_model_admin(OutboundLink)
-        return [*links.offered(request, row.partner.outbound_link, mending), *offers]
+        return [*links.offers(request, row.partner.outbound_link, mending), *offers]
 
     def tables(self, request: HttpRequest, row: Incident) -> list[Table]:
         return [_notes(row), calls_about(row)]
@@ -138,8 +138,8 @@ class IncidentAdmin(ReadOnlyAdmin):
     @display(description="Last MessageId")
     def message(self, incident: Incident) -> str:
         if incident.direction == Direction.OUT:
-            return markup.find_message(incident.message_id, incident.direction)
-        return markup.story_of(incident.message_id)  # it may be one that was refused
+            return markup.message_link(incident.message_id, incident.direction)
+        return markup.trace_link(incident.message_id)  # it may be one that was refused
 
     @display(description="Deliveries")
     def deliveries(self, incident: Incident) -> str:
@@ -155,7 +155,7 @@ class IncidentAdmin(ReadOnlyAdmin):
 
     @display(description="Opened")
     def opened(self, incident: Incident) -> str:
-        return markup.since(incident.opened_at)
+        return markup.time_and_age(incident.opened_at)
 
     @display(description="Resolved")
     def resolved(self, incident: Incident) -> str:

@@ -6,7 +6,7 @@ from django import forms
 from django.contrib.auth.models import User
 from unfold.widgets import UnfoldAdminSelectWidget
 
-from msh.admin.framework.actions import ReasonForm, Verb
+from msh.admin.framework.actions import OperatorAction, ReasonForm
 from msh.flows import attend, operate
 from msh.flows.advance import Actor
 from msh.models import Incident
@@ -18,11 +18,11 @@ def _resolved(incident: Incident) -> str:
     return f"it was resolved by {incident.resolved_by}." if incident.resolved_at else ""
 
 
-class Resolve(Verb):
+class Resolve(OperatorAction):
     name = "resolve"
     title = "Resolve"
     icon = "check"
-    first = True
+    recommended = True
     permissions = ("msh.view_incident", "msh.resolve_incident")
 
     def why_not(self, row: Incident) -> str:
@@ -35,12 +35,12 @@ class Resolve(Verb):
             " do."
         )
 
-    def act(self, row: Incident, actor: Actor, **given: Any) -> str:
+    def act(self, row: Incident, actor: Actor, **fields: Any) -> str:
         operate.resolve(row, actor)
         return "The incident is resolved."
 
 
-class Take(Verb):
+class Take(OperatorAction):
     name = "take"
     title = "Take it"
     icon = "front_hand"
@@ -53,10 +53,10 @@ class Take(Verb):
         before = f" instead of {row.assigned_to}" if row.assigned_to else ""
         return f"Everybody sees that you attend to it{before}. Nothing else changes."
 
-    def about(self, row: Incident) -> str:
+    def version(self, row: Incident) -> str:
         return row.assigned_to
 
-    def act(self, row: Incident, actor: Actor, **given: Any) -> str:
+    def act(self, row: Incident, actor: Actor, **fields: Any) -> str:
         attend.assign(row, actor.name, actor)
         return "You attend to this incident."
 
@@ -86,12 +86,12 @@ class Assign(Take):
             " changes, and nobody is called."
         )
 
-    def act(self, row: Incident, actor: Actor, **given: Any) -> str:
-        attend.assign(row, given["to"], actor)
-        return f"{given['to'] or 'Nobody'} attends to this incident."
+    def act(self, row: Incident, actor: Actor, **fields: Any) -> str:
+        attend.assign(row, fields["to"], actor)
+        return f"{fields['to'] or 'Nobody'} attends to this incident."
 
 
-class Note(Verb):
+class Note(OperatorAction):
     name = "note"
     title = "Write a note"
     icon = "edit_note"
@@ -100,9 +100,9 @@ class Note(Verb):
     def consequence(self, row: Incident) -> str:
         return "Your words are kept with the incident and shown to everybody. Nothing else changes."
 
-    def act(self, row: Incident, actor: Actor, **given: Any) -> str:
+    def act(self, row: Incident, actor: Actor, **fields: Any) -> str:
         attend.note(row, actor)
         return "Your note is kept."
 
 
-VERBS = (Resolve(), Take(), Assign(), Note())
+ACTIONS = (Resolve(), Take(), Assign(), Note())

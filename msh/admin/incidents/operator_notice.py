@@ -8,11 +8,11 @@ from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter
 from unfold.decorators import display
 
 from msh.admin.framework import markup
-from msh.admin.framework.pages import EndlessAdmin, Table
+from msh.admin.framework.pages import LargeTableAdmin, Table
 from msh.models import Incident, OperatorNotice
 
 
-class ToldFilter(DropdownFilter):
+class NotifiedFilter(DropdownFilter):
     title = "told or not"
     parameter_name = "is"
 
@@ -31,9 +31,9 @@ class ToldFilter(DropdownFilter):
 
 
 @admin.register(OperatorNotice)
-class OperatorNoticeAdmin(EndlessAdmin):
+class OperatorNoticeAdmin(LargeTableAdmin):
     list_display = ("kind", "partner", "message", "channel", "status", "tries", "since", "problem")
-    list_filter = (ToldFilter, ("channel", ChoicesDropdownFilter))
+    list_filter = (NotifiedFilter, ("channel", ChoicesDropdownFilter))
     list_select_related = ("partner",)
     fields = (
         ("kind", "partner"),
@@ -46,7 +46,7 @@ class OperatorNoticeAdmin(EndlessAdmin):
 
     @display(description="MessageId")
     def message(self, notice: OperatorNotice) -> str:
-        return markup.story_of(notice.message_id)
+        return markup.trace_link(notice.message_id)
 
     @display(description="State")
     def status(self, notice: OperatorNotice) -> str:
@@ -54,7 +54,7 @@ class OperatorNoticeAdmin(EndlessAdmin):
 
     @display(description="Since")
     def since(self, notice: OperatorNotice) -> str:
-        return markup.since(notice.at)
+        return markup.time_and_age(notice.at)
 
     @display(description="Last problem")
     def problem(self, notice: OperatorNotice) -> str:

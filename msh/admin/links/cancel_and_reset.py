@@ -13,7 +13,7 @@ from msh.flows.operate import NotPossible
 from msh.models import OutboundLink
 from msh.protocol.events import MessageCancelled, SequenceReset, Verdict
 
-from .outbound_actions import LinkVerb
+from .outbound_actions import LinkAction
 
 
 class VerdictForm(ReasonForm):
@@ -22,12 +22,12 @@ class VerdictForm(ReasonForm):
     verdict = forms.ChoiceField(choices=VERDICTS, widget=UnfoldAdminSelectWidget())
 
 
-class Cancel(LinkVerb):
+class Cancel(LinkAction):
     name = "cancel"
     title = "Cancel the message in flight"
     done = "the message is cancelled"
     icon = "block"
-    grave = True
+    irreversible = True
     event = MessageCancelled(Verdict.RECEIVED)
     form = VerdictForm
 
@@ -48,26 +48,26 @@ class Cancel(LinkVerb):
             " to say which of them is true, and with unknown to take number 1 as a reset."
         )
 
-    def act(self, row: OutboundLink, actor: Actor, **given: Any) -> str:
+    def act(self, row: OutboundLink, actor: Actor, **fields: Any) -> str:
         """Cancel the message that the dialog named, not whatever is in flight by now."""
         if row.in_flight is None:
             raise NotPossible(f"Nothing is in flight to {row.partner}.")
-        cancel.cancel(row.in_flight, Verdict(given["verdict"]), actor)
+        cancel.cancel(row.in_flight, Verdict(fields["verdict"]), actor)
         row.refresh_from_db(fields=["state"])
         return f"Partner {row.partner}: {self.done}. The link is {row.state} now."
 
 
-class ResetSequence(LinkVerb):
+class ResetSequence(LinkAction):
     name = "reset_sequence"
     title = "Reset the sequence"
     done = "the next message gets number 1"
     icon = "restart_alt"
-    grave = True
+    irreversible = True
     event = SequenceReset()
     flow = resynchronise.reset_sequence
 
-    def about(self, row: OutboundLink) -> str:
-        return f"{super().about(row)}, next number {row.next_number}"
+    def version(self, row: OutboundLink) -> str:
+        return f"{super().version(row)}, next number {row.next_number}"
 
     def consequence(self, row: OutboundLink) -> str:
         return (
@@ -77,4 +77,4 @@ class ResetSequence(LinkVerb):
         )
 
 
-VERBS = (Cancel(), ResetSequence())
+ACTIONS = (Cancel(), ResetSequence())

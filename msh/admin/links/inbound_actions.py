@@ -6,7 +6,7 @@ from django import forms
 from django.http import QueryDict
 from unfold.widgets import UnfoldAdminIntegerFieldWidget
 
-from msh.admin.framework.actions import ReasonForm, Verb
+from msh.admin.framework.actions import OperatorAction, ReasonForm
 from msh.flows import resynchronise
 from msh.flows.advance import Actor
 from msh.flows.operate import NotPossible
@@ -16,7 +16,7 @@ from msh.protocol.errors import IllegalTransition
 from msh.protocol.receiver import OnUnexpectedFirst
 
 
-class ReleaseReset(Verb):
+class ReleaseReset(OperatorAction):
     name = "allow_reset"
     title = "Release a reset"
     icon = "restart_alt"
@@ -38,12 +38,12 @@ class ReleaseReset(Verb):
             " to send it (again)."
         )
 
-    def act(self, row: InboundLink, actor: Actor, **given: Any) -> str:
+    def act(self, row: InboundLink, actor: Actor, **fields: Any) -> str:
         resynchronise.allow_reset(row.partner, actor)
         return "Its next number 1 is accepted."
 
 
-class HoldResets(Verb):
+class HoldResets(OperatorAction):
     name = "hold_resets"
     title = "Hold resets"
     icon = "front_hand"
@@ -63,7 +63,7 @@ class HoldResets(Verb):
             " The partner has nothing to do."
         )
 
-    def act(self, row: InboundLink, actor: Actor, **given: Any) -> str:
+    def act(self, row: InboundLink, actor: Actor, **fields: Any) -> str:
         resynchronise.hold_resets(row.partner, actor)
         return f"Resets of {row.partner} are held."
 
@@ -84,11 +84,11 @@ class ExpectForm(ReasonForm):
     number = _number(forms.HiddenInput())
 
 
-class Expect(Verb):
+class Expect(OperatorAction):
     name = "expect"
     title = "Expect number"
     icon = "skip_next"
-    grave = True
+    irreversible = True
     form = ExpectForm
     template = "admin/msh/links/expect.html"
     permissions = ("msh.view_inboundlink", "msh.expect_inboundlink")
@@ -100,7 +100,7 @@ class Expect(Verb):
             " first see whether the partner can send them again."
         )
 
-    def about(self, row: InboundLink) -> str:
+    def version(self, row: InboundLink) -> str:
         return str(row.last_number)
 
     def context(self, row: InboundLink, query: QueryDict) -> dict[str, Any]:
@@ -115,9 +115,9 @@ class Expect(Verb):
         initial = {"number": number}
         return {"typed": typed, "number": number, "given_up": lost, "initial": initial}
 
-    def act(self, row: InboundLink, actor: Actor, **given: Any) -> str:
-        lost = resynchronise.expect(row.partner, given["number"], actor)
-        return f"Number {given['number']} is taken next. Given up as lost: {lost}."
+    def act(self, row: InboundLink, actor: Actor, **fields: Any) -> str:
+        lost = resynchronise.expect(row.partner, fields["number"], actor)
+        return f"Number {fields['number']} is taken next. Given up as lost: {lost}."
 
 
-VERBS = (ReleaseReset(), HoldResets(), Expect())
+ACTIONS = (ReleaseReset(), HoldResets(), Expect())

@@ -42,7 +42,7 @@ class InboundLinkAdmin(ReadOnlyAdmin):
     change_form_outer_before_template = "admin/msh/links/inbound_headline.html"
     change_form_outer_after_template = None
 
-    verbs = (*inbound_actions.VERBS, *partner_switches.DELIVERING)
+    operator_actions = (*inbound_actions.ACTIONS, *partner_switches.DELIVERING)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[InboundLink]:
         links: QuerySet[InboundLink] = super().get_queryset(request)
@@ -52,7 +52,7 @@ class InboundLinkAdmin(ReadOnlyAdmin):
 
     @display(description="Last MessageId")
     def last_message(self, link: InboundLink) -> str:
-        return markup.find_message(link.last_message_id, Direction.IN)
+        return markup.message_link(link.last_message_id, Direction.IN)
 
     @display(description="Expected next")
     def expected(self, link: InboundLink) -> int:
@@ -128,7 +128,7 @@ def _blocking(link: InboundLink) -> InboundMessage | None:
 def _offered(request: HttpRequest, delivery: Delivery) -> list[Offer]:
     """What this user may decide on it now."""
     deliveries: Any = admin.site.get_model_admin(Delivery)
-    offered: list[Offer] = deliveries.offered(request, delivery)
+    offered: list[Offer] = deliveries.offers(request, delivery)
     return offered
 
 
@@ -152,7 +152,7 @@ def _signals_owed(link: InboundLink) -> Table:
     rows = [
         (
             markup.link_to(signal, signal.kind),
-            markup.story_of(signal.ref_to_message_id),
+            markup.trace_link(signal.ref_to_message_id),
             signal.code or markup.DASH,
             signal.owed,
             signal.tries,
@@ -174,7 +174,7 @@ def _last_messages(link: InboundLink) -> Table:
             markup.link_to(message),
             message.sequence_number or markup.DASH,
             markup.state_badge(message),
-            markup.kind_of(message),
+            markup.service_and_action(message),
             markup.time_of(message.received_at),
         )
         for message in messages[:FIRST_ROWS]

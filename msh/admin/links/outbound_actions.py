@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 
 from django.utils import timezone
 
-from msh.admin.framework.actions import Verb
-from msh.admin.framework.time_format import moment
+from msh.admin.framework.actions import OperatorAction
+from msh.admin.framework.time_format import format_time
 from msh.flows import operate
 from msh.flows.advance import OPERATOR, Actor
 from msh.models import Attempt, OutboundLink
@@ -22,10 +22,10 @@ from msh.protocol.events import (
 )
 from msh.protocol.lane import LaneState
 
-from .status_text import situation
+from .status_text import status_text
 
 
-class LinkVerb(Verb):
+class LinkAction(OperatorAction):
     """One event on a lane; the Sender's table says when it may happen."""
 
     done: ClassVar[str]
@@ -42,7 +42,7 @@ class LinkVerb(Verb):
             return f"the link to {row.partner} is {row.state}."
         return ""
 
-    def about(self, row: OutboundLink) -> str:
+    def version(self, row: OutboundLink) -> str:
         """Of the message in flight, and of this suspension: not of a later one, which may have
         another cause."""
         flying = row.in_flight.message_id if row.in_flight else "nothing in flight"
@@ -53,15 +53,15 @@ class LinkVerb(Verb):
         message_id = row.in_flight.message_id if row.in_flight else ""
         return operate.Seen(message_id, row.suspended_since)
 
-    def act(self, row: OutboundLink, actor: Actor, **given: Any) -> str:
-        done = type(self).flow(row.partner, actor, self.seen(row), **given)
+    def act(self, row: OutboundLink, actor: Actor, **fields: Any) -> str:
+        done = type(self).flow(row.partner, actor, self.seen(row), **fields)
         return f"Partner {row.partner}: {self.done}. The link is {done.state} now: {done.text}."
 
-    def changed(self, row: OutboundLink) -> str:
-        return f"the link has changed meanwhile. {situation(row.lane, timezone.now())}"
+    def conflict(self, row: OutboundLink) -> str:
+        return f"the link has changed meanwhile. {status_text(row.lane, timezone.now())}"
 
 
-class Suspend(LinkVerb):
+class Suspend(LinkAction):
     name = "suspend"
     title = "Suspend"
     done = "suspended"
@@ -69,7 +69,7 @@ class Suspend(LinkVerb):
     event = OperatorSuspended()
     flow = operate.suspend
 
-    def about(self, row: OutboundLink) -> str:
+    def version(self, row: OutboundLink) -> str:
         """Whatever is in flight: on a busy link that is another message every moment."""
         return ""
 
@@ -91,12 +91,12 @@ class Suspend(LinkVerb):
         )
 
 
-class Resume(LinkVerb):
+class Resume(LinkAction):
     name = "resume"
     title = "Resolve and resume"
     done = "resumed"
     icon = "play_arrow"
-    first = True
+    recommended = True
     event = OperatorResumed()
     flow = operate.resume
 
@@ -131,7 +131,7 @@ class Resume(LinkVerb):
         )
 
 
-class ResetRetries(LinkVerb):
+class ResetRetries(LinkAction):
     name = "reset_retries"
     title = "Reset retries"
     done = "retry counter at 0"
@@ -150,12 +150,12 @@ class ResetRetries(LinkVerb):
         return (
             f"The retry counter of message {flying.sequence_number} goes from"
             f" {flying.retries_spent} to 0 of {flying.terms.retries}. Nothing is sent now: the next"
-            f" copy goes when it was due, at {moment(row.due, timezone.now())}. The partner has"
-            " nothing to do."
+            f" copy goes when it was due, at {format_time(row.due, timezone.now())}. The partner"
+            " has nothing to do."
         )
 
 
-class SendNow(LinkVerb):
+class SendNow(LinkAction):
     name = "send_now"
     title = "Send now"
     done = "one more copy goes at once"
@@ -168,7 +168,7 @@ class SendNow(LinkVerb):
         under_way = Attempt.objects.filter(message=row.in_flight, ended_at=None).last()
         beside = (
             f"Attempt {under_way.number} has been under way since"
-            f" {moment(under_way.claimed_at, timezone.now())}: this copy goes beside it. "
+            f" {format_time(under_way.claimed_at, timezone.now())}: this copy goes beside it. "
             if under_way
             else ""
         )
@@ -180,4 +180,4 @@ class SendNow(LinkVerb):
 
 
 RESUME = Resume()
-VERBS = (RESUME, SendNow(), ResetRetries(), Suspend())
+ACTIONS = (RESUME, SendNow(), ResetRetries(), Suspend())

@@ -16,9 +16,9 @@ from unfold.decorators import display
 
 from msh.admin.framework import markup
 from msh.admin.framework.pages import ReadOnlyAdmin, Table
-from msh.admin.framework.time_format import seconds
+from msh.admin.framework.time_format import format_seconds
 from msh.admin.messages.history import history_of_link
-from msh.admin.setup.connection import TEST
+from msh.admin.setup.connection import TEST_PERMISSIONS
 from msh.models import Attempt, Direction, OutboundLink, OutboundMessage
 from msh.protocol.lane import LaneState
 from msh.protocol.vocabulary import DeliverySemantics
@@ -27,7 +27,7 @@ from partners.models import Agreement
 from . import cancel_and_reset, outbound_actions, partner_switches, resynchronise
 from .causes import CAUSES
 from .counters import counters, growth
-from .status_text import situation
+from .status_text import status_text
 
 FIRST_ROWS = 10
 URGENCY = Case(
@@ -46,10 +46,10 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
     search_fields = ("partner__name", "partner__uri")
     search_help_text = "Partner or its URI"
     sortable_by = ()
-    verbs = (
-        *outbound_actions.VERBS,
-        *resynchronise.VERBS,
-        *cancel_and_reset.VERBS,
+    operator_actions = (
+        *outbound_actions.ACTIONS,
+        *resynchronise.ACTIONS,
+        *cancel_and_reset.ACTIONS,
         *partner_switches.ACCEPTING,
     )
     change_form_outer_before_template = "admin/msh/links/outbound_headline.html"
@@ -69,13 +69,13 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
         )
 
     def get_list_display(self, request: HttpRequest) -> tuple[Any, ...]:
-        return (*self.list_display, self._verbs_column(request))
+        return (*self.list_display, self._actions_column(request))
 
-    def _verbs_column(self, request: HttpRequest) -> Callable[[OutboundLink], str]:
+    def _actions_column(self, request: HttpRequest) -> Callable[[OutboundLink], str]:
         """The last column: what this user may do to the link now. What is grave is on its page."""
 
         def actions(link: OutboundLink) -> str:
-            offers = self.offered(request, link, outbound_actions.VERBS)
+            offers = self.offers(request, link, outbound_actions.ACTIONS)
             return render_to_string("admin/msh/framework/actions.html", {"offers": offers})
 
         return actions
@@ -115,7 +115,7 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
 
     @display(description="Last error")
     def last_error(self, link: Any) -> str:
-        return markup.answer(link.last_answer)
+        return markup.last_answer(link.last_answer)
 
     @display(description="Terms in force")
     def terms_in_force(self, link: OutboundLink) -> str:
@@ -124,9 +124,9 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
             return "those of the next message's agreement, see below"
         terms = flying.terms
         return (
-            f"Timeout {seconds(terms.timeout)}, Retries {terms.retries}, RetryInterval"
-            f" {seconds(terms.retry_interval)}: a message that nobody acknowledges suspends the"
-            f" link after {seconds(terms.retry_horizon)}"
+            f"Timeout {format_seconds(terms.timeout)}, Retries {terms.retries}, RetryInterval"
+            f" {format_seconds(terms.retry_interval)}: a message that nobody acknowledges suspends"
+            f" the link after {format_seconds(terms.retry_horizon)}"
         )
 
     @display(description="Where we send")
@@ -136,7 +136,11 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
     @display(description="When it is silent")
     def when_silent(self, link: OutboundLink) -> str:
         partner = link.partner
-        probe = f"tried every {seconds(partner.probe_interval)}" if partner.probe_interval else ""
+        probe = (
+            f"tried every {format_seconds(partner.probe_interval)}"
+            if partner.probe_interval
+            else ""
+        )
         late = "a late Ack resumes sending" if partner.resume_on_late_ack else ""
         return ", ".join(each for each in (probe, late) if each) or "only an operator resumes"
 
@@ -154,7 +158,7 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
         link = context["original"]
         context |= _situation(link) | {
             "message": link.in_flight,
-            "kind": markup.kind_of(link.in_flight) if link.in_flight else "",
+            "kind": markup.service_and_action(link.in_flight) if link.in_flight else "",
             "tries": self.tries(link),
             "queue": self.queue(link),
             "last_error": self.last_error(link),
@@ -167,7 +171,7 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
         return [
             _attempts(link),
             _first_of_queue(link),
-            _agreements(link, may_test=request.user.has_perms(TEST)),
+            _agreements(link, may_test=request.user.has_perms(TEST_PERMISSIONS)),
             history_of_link(link.partner_id, Direction.OUT),
         ]
 
@@ -183,7 +187,7 @@ def _situation(link: Any) -> dict[str, Any]:
         "detail": markup.verbatim(detail) if detail else "",
         "since": markup.time_of(link.suspended_since),
         "age": markup.age_of(link.suspended_since),
-        "sentence": situation(link.lane, timezone.now()),
+        "sentence": status_text(link.lane, timezone.now()),
     }
 
 
@@ -210,7 +214,7 @@ def _attempts(link: OutboundLink) -> Table:
     return Table(
         "Attempts of the message in flight, the last first",
         markup.ATTEMPT_HEADERS,
-        [markup.attempt_row(attempt) for attempt in attempts[:FIRST_ROWS]],
+        [markup.attempt_cells(attempt) for attempt in attempts[:FIRST_ROWS]],
         "Nothing was sent." if link.in_flight_id else "Nothing is in flight.",
         markup.page_url(link.in_flight) if link.in_flight else "",
     )
@@ -222,10 +226,10 @@ def _agreements(link: OutboundLink, *, may_test: bool) -> Table:
         (
             markup.link_to(one, one.tpa_id),
             one.semantics,
-            seconds(one.timeout),
+            format_seconds(one.timeout),
             one.retries,
-            seconds(one.retry_interval),
-            seconds(one.terms().retry_horizon),
+            format_seconds(one.retry_interval),
+            format_seconds(one.terms().retry_horizon),
             _connection(one) if may_test else markup.DASH,
         )
         for one in link.partner.agreements.order_by("tpa_id")
@@ -245,7 +249,7 @@ def _first_of_queue(link: OutboundLink) -> Table:
         (
             markup.link_to(message),
             message.semantics,
-            markup.kind_of(message),
+            markup.service_and_action(message),
             markup.time_of(message.submitted_at),
             markup.age_of(message.submitted_at),
         )

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from msh.admin.framework.actions import Verb
+from msh.admin.framework.actions import OperatorAction
 from msh.flows import operate
 from msh.flows.advance import Actor, Switch
 from msh.models import InboundLink, OutboundLink
@@ -10,7 +10,7 @@ from msh.models import InboundLink, OutboundLink
 Link = OutboundLink | InboundLink
 
 
-class Turn(Verb):
+class SwitchPartner(OperatorAction):
     """One switch into one position."""
 
     def __init__(
@@ -29,13 +29,13 @@ class Turn(Verb):
     def consequence(self, row: Link) -> str:
         return f"{row.partner}: {self._consequence}"
 
-    def act(self, row: Link, actor: Actor, **given: Any) -> str:
+    def act(self, row: Link, actor: Actor, **fields: Any) -> str:
         operate.switch(row.partner, self.switch, on=self.on, actor=actor)
         return f"{row.partner}: {self.title.lower()} is done."
 
 
 ACCEPTING = (
-    Turn(
+    SwitchPartner(
         Switch.ACCEPTS,
         "outboundlink",
         "Refuse from applications",
@@ -45,7 +45,7 @@ ACCEPTING = (
         " partner has nothing to do.",
         on=False,
     ),
-    Turn(
+    SwitchPartner(
         Switch.ACCEPTS,
         "outboundlink",
         "Accept from applications",
@@ -56,7 +56,7 @@ ACCEPTING = (
     ),
 )
 DELIVERING = (
-    Turn(
+    SwitchPartner(
         Switch.DELIVERS,
         "inboundlink",
         "Hold deliveries",
@@ -65,7 +65,7 @@ DELIVERING = (
         " consumer gets it until somebody delivers again. The partner has nothing to do.",
         on=False,
     ),
-    Turn(
+    SwitchPartner(
         Switch.DELIVERS,
         "inboundlink",
         "Deliver to consumers",

@@ -21,12 +21,12 @@ from msh.protocol.events import Numbered, SequenceRewound
 from msh.protocol.resynchronisation import LinkStatus, Mend, Plan
 from partners.models import Partner
 
-from .outbound_actions import LinkVerb
+from .outbound_actions import LinkAction
 
 HAS, LACKS = "has", "lacks"
 
 
-class TheirsForm(forms.Form):
+class PartnerStateForm(forms.Form):
     """What the partner's operator says, where its MSH cannot be asked."""
 
     last = forms.IntegerField(
@@ -54,7 +54,7 @@ class TheirsForm(forms.Form):
         super().__init__(data)
         self._flying = flying
         if flying:
-            self.fields["in_flight"].help_text = f"MessageId {markup.visible(flying)}."
+            self.fields["in_flight"].help_text = f"MessageId {markup.escape_invisible(flying)}."
         else:
             del self.fields["in_flight"]
 
@@ -72,7 +72,7 @@ class TheirsForm(forms.Form):
         return LinkStatus(said["last"] or None, said["last_id"], known=known)
 
 
-class MendForm(ReasonForm):
+class ResynchroniseForm(ReasonForm):
     """The reason, and what the dialog had compared: typed in, or else asked of the partner."""
 
     last = forms.IntegerField(required=False, widget=forms.HiddenInput)
@@ -81,13 +81,13 @@ class MendForm(ReasonForm):
     agreed = forms.CharField(widget=forms.HiddenInput)
 
 
-class Resynchronise(LinkVerb):
+class Resynchronise(LinkAction):
     name = "resynchronise"
     title = "Resynchronise and resume"
     done = "the numbers agree"
     icon = "sync"
     event = SequenceRewound(Numbered(0, 1))
-    form = MendForm
+    form = ResynchroniseForm
     template = "admin/msh/links/resynchronise.html"
 
     def consequence(self, row: OutboundLink) -> str:
@@ -97,31 +97,31 @@ class Resynchronise(LinkVerb):
             " finished its own repairs, and must not reset anything meanwhile."
         )
 
-    def mend(self, partner: Partner, theirs: LinkStatus, actor: Actor, agreed: str) -> None:
+    def apply(self, partner: Partner, theirs: LinkStatus, actor: Actor, agreed: str) -> None:
         resynchronise.apply(partner, theirs, actor, agreed=agreed)
 
-    def helps(self, plan: Plan) -> bool:
-        """Whether the verb would do what the plan says."""
+    def applies(self, plan: Plan) -> bool:
+        """Whether the action would do what the plan says."""
         return plan.mend is not Mend.ASK
 
     def context(self, row: OutboundLink, query: QueryDict) -> dict[str, Any]:
-        typed = TheirsForm(_flying(row), query if "last" in query else None)
+        typed = PartnerStateForm(_in_flight_id(row), query if "last" in query else None)
         try:
-            compared = resynchronise.compare(row.partner, _theirs(row.partner, typed))
+            compared = resynchronise.compare(row.partner, _partner_state(row.partner, typed))
         except NotPossible as problem:
             return {"typed": typed, "problem": str(problem)}
         said = typed.cleaned_data if typed.is_bound else {}
         initial = {**said, "agreed": compared.agreed}
-        helps = self.helps(compared.plan)
+        applies = self.applies(compared.plan)
         ids = compared.ours.in_flight_message_id, compared.theirs.accepted_message_id
-        named = {"flying": markup.foreign(ids[0]), "accepted": markup.foreign(ids[1])}
-        shown = {"typed": typed, "compared": compared, "helps": helps, **named}
+        named = {"flying": markup.isolated(ids[0]), "accepted": markup.isolated(ids[1])}
+        shown = {"typed": typed, "compared": compared, "applies": applies, **named}
         return {**shown, "initial": initial}
 
-    def act(self, row: OutboundLink, actor: Actor, **given: Any) -> str:
-        typed = TheirsForm(_flying(row), given if given["last"] is not None else None)
-        theirs = _theirs(row.partner, typed)
-        self.mend(row.partner, theirs, actor, given["agreed"])
+    def act(self, row: OutboundLink, actor: Actor, **fields: Any) -> str:
+        typed = PartnerStateForm(_in_flight_id(row), fields if fields["last"] is not None else None)
+        theirs = _partner_state(row.partner, typed)
+        self.apply(row.partner, theirs, actor, fields["agreed"])
         row.refresh_from_db(fields=["state"])
         return f"Partner {row.partner}: {self.done}. The link is {row.state} now."
 
@@ -131,7 +131,7 @@ class Rewind(Resynchronise):
     title = "Rewind and resume"
     done = "what it lost goes again"
     icon = "fast_rewind"
-    grave = True
+    irreversible = True
 
     def consequence(self, row: OutboundLink) -> str:
         return (
@@ -140,18 +140,18 @@ class Rewind(Resynchronise):
             " The partner has to say which message is the last that it still has."
         )
 
-    def mend(self, partner: Partner, theirs: LinkStatus, actor: Actor, agreed: str) -> None:
+    def apply(self, partner: Partner, theirs: LinkStatus, actor: Actor, agreed: str) -> None:
         resynchronise.rewind(partner, theirs, actor, agreed=agreed)
 
-    def helps(self, plan: Plan) -> bool:
+    def applies(self, plan: Plan) -> bool:
         return plan.mend is Mend.REWIND
 
 
-def _flying(row: OutboundLink) -> str:
+def _in_flight_id(row: OutboundLink) -> str:
     return row.in_flight.message_id if row.in_flight else ""
 
 
-def _theirs(partner: Partner, typed: TheirsForm) -> LinkStatus:
+def _partner_state(partner: Partner, typed: PartnerStateForm) -> LinkStatus:
     """Typed in, or asked over the network: the dialog takes as long as that answers."""
     if not typed.is_bound:
         return resynchronise.ask(partner)
@@ -160,4 +160,4 @@ def _theirs(partner: Partner, typed: TheirsForm) -> LinkStatus:
     return typed.status
 
 
-VERBS = (Resynchronise(), Rewind())
+ACTIONS = (Resynchronise(), Rewind())

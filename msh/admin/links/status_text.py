@@ -2,18 +2,18 @@
 
 from datetime import datetime, timedelta
 
-from msh.admin.framework.time_format import moment, span
+from msh.admin.framework.time_format import format_duration, format_time
 from msh.protocol.lane import InFlight, Lane, LaneState
 
 OVERDUE = timedelta(seconds=15)
 """Beyond this, what is due should have happened: the sweep looks every second."""
 
 
-def situation(lane: Lane, now: datetime) -> str:
+def status_text(lane: Lane, now: datetime) -> str:
     """What the lane does now, and what happens next."""
     sentence = _SITUATIONS[lane.state](lane, now)
     if lane.due is not None and now - lane.due > OVERDUE:
-        return f"{sentence}. That was {span(lane.due, now)} ago: does a worker run?"
+        return f"{sentence}. That was {format_duration(lane.due, now)} ago: does a worker run?"
     return sentence
 
 
@@ -25,17 +25,19 @@ def _waiting(lane: Lane, now: datetime) -> str:
     flying = lane.flying
     if lane.unsent:
         copy = _copy(flying, flying.attempt + 1)
-        return f"Sending message {flying.sequence_number}, {copy}, due at {moment(lane.due, now)}"
+        return (
+            f"Sending message {flying.sequence_number}, {copy}, due at {format_time(lane.due, now)}"
+        )
     left = flying.retries_spent < flying.terms.retries
     return (
         f"Waiting for the Ack of message {flying.sequence_number},"
         f" {_copy(flying, flying.attempt)}, {'next at' if left else 'suspends at'}"
-        f" {moment(lane.due, now)}"
+        f" {format_time(lane.due, now)}"
     )
 
 
 def _transient(lane: Lane, now: datetime) -> str:
-    until = moment(lane.due, now)
+    until = format_time(lane.due, now)
     if lane.in_flight is None:
         return f"The partner asked us to wait: nothing is sent before {until}"
     flying = lane.in_flight

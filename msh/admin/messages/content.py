@@ -21,7 +21,7 @@ from msh import wire
 from msh.admin.framework import markup
 from msh.flows.stored import BytesMissing, Stored, body_of, header_of, payload_of
 
-SHOWN = 256 * 1024
+TEXT_LIMIT = 256 * 1024
 """Bytes of a payload that are shown."""
 NAME_LIMIT = 100
 
@@ -31,7 +31,7 @@ _NOT_IN_A_NAME = re.compile(r"[^\w.()+ -]")
 class ContentPages(ModelAdmin):
     """Pages and downloads below the page of a message."""
 
-    sees_payloads: ClassVar[tuple[str, ...]]
+    payload_permissions: ClassVar[tuple[str, ...]]
     """The permissions that it takes to see a payload."""
 
     def get_urls(self) -> list[URLPattern]:
@@ -46,7 +46,7 @@ class ContentPages(ModelAdmin):
 
     def _page(self, route: str, name: str, view: Callable[..., HttpResponse]) -> URLPattern:
         def shown(request: HttpRequest, object_id: int, **which: int) -> HttpResponse:
-            message = self._found(request, object_id)
+            message = self._get_message(request, object_id)
             try:
                 return view(request, message, **which)
             except BytesMissing as missing:
@@ -63,8 +63,8 @@ class ContentPages(ModelAdmin):
     def content_url(self, page: str, *arguments: int) -> str:
         return reverse(f"admin:{self._name(page)}", args=arguments)
 
-    def may_see_payloads(self, request: HttpRequest) -> bool:
-        return request.user.has_perms(self.sees_payloads)
+    def can_view_payloads(self, request: HttpRequest) -> bool:
+        return request.user.has_perms(self.payload_permissions)
 
     def _header_page(self, request: HttpRequest, message: Any) -> HttpResponse:
         address = self.content_url("header_bytes", message.pk)
@@ -88,10 +88,10 @@ class ContentPages(ModelAdmin):
         return download(body_of(message), f"message-{message.pk}.mime")
 
     def _check_payloads(self, request: HttpRequest) -> None:
-        if not self.may_see_payloads(request):
+        if not self.can_view_payloads(request):
             raise PermissionDenied
 
-    def _found(self, request: HttpRequest, object_id: int) -> Any:
+    def _get_message(self, request: HttpRequest, object_id: int) -> Any:
         if not self.has_view_permission(request):
             raise PermissionDenied
         message = self.model.objects.select_related("link__partner").filter(pk=object_id).first()
@@ -104,31 +104,34 @@ class ContentPages(ModelAdmin):
     ) -> HttpResponse:
         context = {
             **self.admin_site.each_context(request),
-            "title": f"{title} of {markup.visible(str(message))}",
+            "title": f"{title} of {markup.escape_invisible(str(message))}",
             "opts": self.opts,
             "back": markup.page_url(message),
             "download": address,
             "stored": stored,
-            "name": markup.foreign(stored.name),
-            "content_type": markup.foreign(stored.content_type),
+            "name": markup.isolated(stored.name),
+            "content_type": markup.isolated(stored.content_type),
             "size": filesizeformat(len(stored.content)),
-            **_as_shown(stored),
+            **_text_and_note(stored),
         }
         return TemplateResponse(request, "admin/msh/messages/content.html", context)
 
 
-def _as_shown(stored: Stored) -> dict[str, str | None]:
+def _text_and_note(stored: Stored) -> dict[str, str | None]:
     """The text that is shown, and what is to be said about it."""
-    text = wire.as_text(stored.content_type, stored.content, SHOWN)
+    text = wire.as_text(stored.content_type, stored.content, TEXT_LIMIT)
     if text is None:
         return {"text": None, "note": "It is binary: download it to look at it."}
-    if len(stored.content) > SHOWN:
-        note = f"Only its first {filesizeformat(SHOWN)} are shown, as they are."
-        return {"text": markup.visible(text), "note": note}
+    if len(stored.content) > TEXT_LIMIT:
+        note = f"Only its first {filesizeformat(TEXT_LIMIT)} are shown, as they are."
+        return {"text": markup.escape_invisible(text), "note": note}
     xml = wire.indented(stored.content)
     if xml is None:
-        return {"text": markup.visible(text), "note": ""}
-    return {"text": markup.visible(xml), "note": "Indented to be read; the download is as it is."}
+        return {"text": markup.escape_invisible(text), "note": ""}
+    return {
+        "text": markup.escape_invisible(xml),
+        "note": "Indented to be read; the download is as it is.",
+    }
 
 
 def download(stored: Stored, fallback: str) -> HttpResponse:

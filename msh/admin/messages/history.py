@@ -15,7 +15,7 @@ from unfold.contrib.filters.admin import (
 from unfold.decorators import display
 
 from msh.admin.framework import markup
-from msh.admin.framework.pages import EndlessAdmin, Table
+from msh.admin.framework.pages import LargeTableAdmin, Table
 from msh.models import Direction, History
 
 FIRST_ROWS = 10
@@ -83,7 +83,7 @@ def _transition(row: History) -> str:
 
 
 @admin.register(History)
-class HistoryAdmin(EndlessAdmin):
+class HistoryAdmin(LargeTableAdmin):
     list_display = (
         "time",
         "partner",
@@ -129,7 +129,7 @@ class HistoryAdmin(EndlessAdmin):
 
     @display(description="MessageId")
     def message(self, row: History) -> str:
-        return markup.find_message(row.message_id, row.direction)
+        return markup.message_link(row.message_id, row.direction)
 
     @display(description="Detail")
     def words(self, row: History) -> str:

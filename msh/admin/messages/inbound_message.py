@@ -27,7 +27,7 @@ class InboundMessageAdmin(MessageAdmin):
         "delivered",
         "duplicates",
     )
-    sees_payloads = ("msh.view_inboundmessage", "msh.view_payload_inboundmessage")
+    payload_permissions = ("msh.view_inboundmessage", "msh.view_payload_inboundmessage")
     fields = (
         ("identity", "status"),
         ("partner", "number"),
@@ -69,7 +69,7 @@ def _deliveries(message: InboundMessage) -> Table:
             one.attempt,
             markup.time_of(one.started_at),
             markup.time_of(one.ended_at),
-            markup.foreign(one.external_id),
+            markup.isolated(one.external_id),
             markup.verbatim(one.detail),
         )
         for one in deliveries

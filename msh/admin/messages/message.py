@@ -11,21 +11,21 @@ from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from msh.admin.framework import markup
-from msh.admin.framework.pages import EndlessAdmin, Table
+from msh.admin.framework.pages import LargeTableAdmin, Table
 from msh.flows.story import Moment, folded, story_of_row
 from msh.models import InboundMessage, OutboundMessage
 
 from .content import ContentPages
-from .search import SEARCHED_BY
+from .search import SEARCH_FILTERS
 
 Message = OutboundMessage | InboundMessage
 TIMELINE_HEADERS = ("At", "What", "State", "By", "Detail")
 
 
-class MessageAdmin(ContentPages, EndlessAdmin):
+class MessageAdmin(ContentPages, LargeTableAdmin):
     """Found by its ids; told from submit to the end; what it holds is a page away."""
 
-    list_filter = SEARCHED_BY
+    list_filter = SEARCH_FILTERS
     list_filter_submit = True
     search_fields = ("message_id", "conversation_id")
     search_help_text = "MessageId or ConversationId, whole"
@@ -42,15 +42,15 @@ class MessageAdmin(ContentPages, EndlessAdmin):
         return [_timeline(row), self._payloads(request, row)]
 
     def _payloads(self, request: HttpRequest, message: Message) -> Table:
-        seen = self.may_see_payloads(request)
+        seen = self.can_view_payloads(request)
         headers = ("Part", "Label", "Content type", "Content-ID", "Description", "Size", "Content")
         rows = [
             (
                 part.position,
-                markup.foreign(part.label),
-                markup.foreign(part.content_type),
-                markup.foreign(part.content_id),
-                markup.foreign(part.description),
+                markup.isolated(part.label),
+                markup.isolated(part.content_type),
+                markup.isolated(part.content_id),
+                markup.isolated(part.description),
                 filesizeformat(part.size),
                 self._content(message, part.position) if seen else "not for you to see",
             )
@@ -67,15 +67,15 @@ class MessageAdmin(ContentPages, EndlessAdmin):
 
     @display(description="MessageId")
     def identity(self, message: Message) -> str:
-        return markup.foreign(message.message_id)
+        return markup.isolated(message.message_id)
 
     @display(description="ConversationId")
     def conversation(self, message: Message) -> str:
-        return markup.foreign(message.conversation_id)
+        return markup.isolated(message.conversation_id)
 
     @display(description="RefToMessageId")
     def refers_to(self, message: Message) -> str:
-        return markup.story_of(message.ref_to_message_id)
+        return markup.trace_link(message.ref_to_message_id)
 
     @display(description="Header document")
     def header_document(self, message: Message) -> str:
@@ -96,7 +96,7 @@ class MessageAdmin(ContentPages, EndlessAdmin):
 
     @display(description="ServiceInterface / Action")
     def purpose(self, message: Message) -> str:
-        return markup.foreign(f"{message.service_interface} / {message.action}")
+        return markup.isolated(f"{message.service_interface} / {message.action}")
 
 
 def _timeline(message: Message) -> Table:

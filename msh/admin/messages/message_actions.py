@@ -13,7 +13,7 @@ from unfold.widgets import (
 )
 
 from msh.admin.framework import markup
-from msh.admin.framework.actions import ReasonForm, Verb
+from msh.admin.framework.actions import OperatorAction, ReasonForm
 from msh.flows import cancel, correct
 from msh.flows.advance import Actor
 from msh.flows.correct import Correction
@@ -35,13 +35,13 @@ def verdicts_on(message: OutboundMessage) -> list[tuple[str, str]]:
     return [v for v in VERDICTS if not (by_mail and v[0] == Verdict.NOT_RECEIVED)]
 
 
-class CancelQueued(Verb):
+class CancelQueued(OperatorAction):
     """The one in flight is cancelled on the page of its link, with a verdict."""
 
     name = "cancel"
     title = "Cancel"
     icon = "block"
-    grave = True
+    irreversible = True
     permissions = ("msh.view_outboundmessage", "msh.cancel_outboundlink")
 
     def why_not(self, row: OutboundMessage) -> str:
@@ -55,7 +55,7 @@ class CancelQueued(Verb):
             " sender is told that it is cancelled. The partner has nothing to do."
         )
 
-    def act(self, row: OutboundMessage, actor: Actor, **given: Any) -> str:
+    def act(self, row: OutboundMessage, actor: Actor, **fields: Any) -> str:
         cancel.cancel(row, None, actor)
         return f"Message {row} is cancelled."
 
@@ -86,21 +86,21 @@ class CorrectionForm(ReasonForm):
             )
         for part in message.payloads.defer("wire"):
             self.fields[f"{_PAYLOAD}{part.position}"] = forms.FileField(
-                label=f"Instead of payload {part.position}, {markup.visible(str(part))}",
+                label=f"Instead of payload {part.position}, {markup.escape_invisible(str(part))}",
                 required=False,
                 validators=[_check_size],
-                help_text=f"Sent as {markup.visible(part.content_type)}. None: as it is.",
+                help_text=f"Sent as {markup.escape_invisible(part.content_type)}. None: as it is.",
                 widget=UnfoldAdminFileFieldWidget(),
             )
 
 
-class Correct(Verb):
+class Correct(OperatorAction):
     """The message stays as it was submitted: the copy is another one, linked to it."""
 
     name = "correct"
     title = "Cancel and submit a corrected copy"
     icon = "edit_document"
-    grave = True
+    irreversible = True
     permissions = (
         "msh.view_outboundmessage",
         "msh.cancel_outboundlink",
@@ -121,20 +121,20 @@ class Correct(Verb):
             f" here joins the end of the queue to {row.link.partner}. Each page names the other."
         )
 
-    def about(self, row: OutboundMessage) -> str:
+    def version(self, row: OutboundMessage) -> str:
         return str(row.state)
 
     def form_for(self, row: Any, *data: Any, **options: Any) -> ReasonForm:
         return CorrectionForm(row, *data, **options)
 
-    def act(self, row: OutboundMessage, actor: Actor, **given: Any) -> str:
-        verdict = given.get("verdict")
+    def act(self, row: OutboundMessage, actor: Actor, **fields: Any) -> str:
+        verdict = fields.get("verdict")
         correction = Correction(
-            given["service_interface"],
-            given["action"],
+            fields["service_interface"],
+            fields["action"],
             {
                 int(name.removeprefix(_PAYLOAD)): content.read()
-                for name, content in given.items()
+                for name, content in fields.items()
                 if name.startswith(_PAYLOAD) and content
             },
         )

@@ -26,7 +26,7 @@ ATTEMPTS = 100
 @admin.register(OutboundMessage)
 class OutboundMessageAdmin(MessageAdmin):
     list_display = ("identity", "partner", "number", "status", "purpose", "submitted", "ended")
-    sees_payloads = ("msh.view_outboundmessage", "msh.view_payload_outboundmessage")
+    payload_permissions = ("msh.view_outboundmessage", "msh.view_payload_outboundmessage")
     fields = (
         ("identity", "status"),
         ("partner", "number"),
@@ -40,14 +40,14 @@ class OutboundMessageAdmin(MessageAdmin):
         ("instead_of", "copy"),
     )
 
-    verbs = (CancelQueued(), Correct())
+    operator_actions = (CancelQueued(), Correct())
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[OutboundMessage]:
         messages: QuerySet[OutboundMessage] = super().get_queryset(request)
         return messages.select_related("link__partner", "agreement").defer("head", "content_digest")
 
     def tables(self, request: HttpRequest, row: Any) -> list[Table]:
-        seen = self.may_see_payloads(request)
+        seen = self.can_view_payloads(request)
         return [*super().tables(request, row), self._attempts(row, seen=seen)]
 
     def _attempts(self, message: OutboundMessage, *, seen: bool) -> Table:
@@ -60,7 +60,7 @@ class OutboundMessageAdmin(MessageAdmin):
                 bytes_sent: SafeString | str = "composed anew since, under another number"
             else:
                 bytes_sent = self._bytes(message, bytes(digest).hex(), seen=seen)
-            rows.append((*markup.attempt_row(attempt), bytes_sent))
+            rows.append((*markup.attempt_cells(attempt), bytes_sent))
         headers = (*markup.ATTEMPT_HEADERS, "SHA-256 of its bytes")
         return Table("Attempts, the last first", headers, rows, "Nothing was sent.")
 

@@ -19,7 +19,7 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 Messages = QuerySet[Any]
 
 
-def _nothing(request: HttpRequest, queryset: Messages, why: str) -> Messages:
+def _no_rows(request: HttpRequest, queryset: Messages, why: str) -> Messages:
     messages.error(request, f"Nothing was searched: {why}")
     return queryset.none()
 
@@ -39,7 +39,7 @@ class PartnerFilter(AutocompleteSelectFilter):
     def queryset(self, request: HttpRequest, queryset: Any) -> Messages:
         key = self.value()
         if not key and (given := super().value()):
-            return _nothing(request, queryset, f"{given} is no partner.")
+            return _no_rows(request, queryset, f"{given} is no partner.")
         found: Messages = queryset.of_partner(int(key)) if key else queryset
         return found
 
@@ -63,11 +63,11 @@ class NumberFilter(TextFilter):
         if not value:
             return queryset  # type: ignore[no-any-return]
         if not (value.isascii() and value.isdecimal() and len(value) <= 9):
-            return _nothing(request, queryset, f"{value} is no SequenceNumber: 1 to 999999999.")
+            return _no_rows(request, queryset, f"{value} is no SequenceNumber: 1 to 999999999.")
         return queryset.numbered(int(value))  # type: ignore[no-any-return]
 
 
-class MomentForm(forms.Form):
+class DateTimeForm(forms.Form):
     """The browser's own field for a date and a time: no script, any keyboard, any width."""
 
     def __init__(self, name: str, label: str, **options: Any) -> None:
@@ -77,10 +77,10 @@ class MomentForm(forms.Form):
         self.fields[name] = forms.CharField(label=label, required=False, widget=widget)
 
 
-class MomentFilter(TextFilter):
+class DateTimeFilter(TextFilter):
     """The title says what happened then, and the time zone."""
 
-    form_class = MomentForm
+    form_class = DateTimeForm
 
     def queryset(self, request: HttpRequest, queryset: Any) -> Messages:
         value = (self.value() or "").strip()
@@ -89,7 +89,7 @@ class MomentFilter(TextFilter):
         try:
             at = datetime.fromisoformat(value)
         except ValueError:
-            return _nothing(request, queryset, f"{value} is no time: 2026-11-21T14:05:00.")
+            return _no_rows(request, queryset, f"{value} is no time: 2026-11-21T14:05:00.")
         return self.bounded(queryset, at if at.tzinfo else timezone.make_aware(at))
 
     def bounded(self, queryset: Any, at: datetime) -> Messages:
@@ -102,7 +102,7 @@ class MomentFilter(TextFilter):
         yield {"form": self.form_class(name=name, label=label, data={name: self.value()})}
 
 
-class SinceFilter(MomentFilter):
+class SinceFilter(DateTimeFilter):
     title = "Since"
     parameter_name = "since"
 
@@ -111,7 +111,7 @@ class SinceFilter(MomentFilter):
         return found
 
 
-class UntilFilter(MomentFilter):
+class UntilFilter(DateTimeFilter):
     title = "Until"
     parameter_name = "until"
 
@@ -120,7 +120,7 @@ class UntilFilter(MomentFilter):
         return found
 
 
-SEARCHED_BY = (
+SEARCH_FILTERS = (
     ("state", StateFilter),
     ("link__partner", PartnerFilter),
     TpaFilter,

@@ -13,11 +13,11 @@ from unfold.contrib.filters.admin import (
 from unfold.decorators import display
 
 from msh.admin.framework import markup
-from msh.admin.framework.pages import EndlessAdmin
+from msh.admin.framework.pages import LargeTableAdmin
 from msh.models import Signal
 
 
-class OwedFilter(DropdownFilter):
+class PendingFilter(DropdownFilter):
     title = "owed now or ever"
     parameter_name = "is"
 
@@ -34,7 +34,7 @@ class OwedFilter(DropdownFilter):
 
 
 @admin.register(Signal)
-class SignalAdmin(EndlessAdmin):
+class SignalAdmin(LargeTableAdmin):
     list_display = (
         "kind",
         "partner",
@@ -47,7 +47,7 @@ class SignalAdmin(EndlessAdmin):
         "last_answer",
     )
     list_filter = (
-        OwedFilter,
+        PendingFilter,
         ("kind", ChoicesDropdownFilter),
         ("link__partner", RelatedDropdownFilter),
         ("code", ChoicesDropdownFilter),
@@ -80,7 +80,7 @@ class SignalAdmin(EndlessAdmin):
 
     @display(description="RefToMessageId")
     def about(self, signal: Signal) -> str:
-        return markup.story_of(signal.ref_to_message_id)
+        return markup.trace_link(signal.ref_to_message_id)
 
     @display(description="Next try")
     def next_try(self, signal: Signal) -> str:

@@ -10,16 +10,16 @@ from unfold.decorators import display
 
 from msh.admin.framework import markup
 from msh.admin.framework.pages import ReadOnlyAdmin
-from msh.admin.framework.time_format import seconds
+from msh.admin.framework.time_format import format_seconds
 from partners.models import Agreement
 from partners.models.agreement import HORIZONS
 
 from .connection import ConnectionPage
-from .import_export import ExchangePages
+from .import_export import ImportExportPages
 
 
 @admin.register(Agreement)
-class AgreementAdmin(ExchangePages, ConnectionPage, ReadOnlyAdmin):
+class AgreementAdmin(ImportExportPages, ConnectionPage, ReadOnlyAdmin):
     list_display = (
         "tpa_id",
         "partner_page",
@@ -56,15 +56,15 @@ class AgreementAdmin(ExchangePages, ConnectionPage, ReadOnlyAdmin):
 
     @display(description="Timeout", ordering="timeout")
     def wait(self, agreement: Agreement) -> str:
-        return seconds(agreement.timeout)
+        return format_seconds(agreement.timeout)
 
     @display(description="RetryInterval", ordering="retry_interval")
     def wait_after_retry(self, agreement: Agreement) -> str:
-        return seconds(agreement.retry_interval)
+        return format_seconds(agreement.retry_interval)
 
     @display(description="Suspends after")
     def horizon(self, agreement: Agreement) -> str:
-        return seconds(agreement.terms().retry_horizon)
+        return format_seconds(agreement.terms().retry_horizon)
 
     @display(description="MessageIds kept for")
     def kept(self, agreement: Agreement) -> str:

@@ -11,12 +11,12 @@ from unfold.decorators import display
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from msh.admin.framework import markup
-from msh.admin.framework.audited import ReasonedForm, RecordedAdmin
+from msh.admin.framework.audited import AuditedAdmin, AuditedForm
 from msh.flows import tokens
 from msh.models import ApiToken, Scope, missing_permissions
 
 
-class ApiTokenForm(ReasonedForm):
+class ApiTokenForm(AuditedForm):
     """`maker` fills it in, and is offered only what he may do himself."""
 
     maker: Any = None
@@ -35,8 +35,8 @@ class ApiTokenForm(ReasonedForm):
             ]
 
     def clean(self) -> dict[str, Any]:
-        given: dict[str, Any] = super().clean() or {}
-        scopes, user = given.get("scopes", []), given.get("user")
+        cleaned: dict[str, Any] = super().clean() or {}
+        scopes, user = cleaned.get("scopes", []), cleaned.get("user")
         if user and (missing := missing_permissions(user, scopes)):
             self.add_error(
                 "scopes",
@@ -44,14 +44,14 @@ class ApiTokenForm(ReasonedForm):
                 " scopes.",
             )
         try:
-            tokens.check_binding(scopes, given.get("consumers", ()))
+            tokens.check_binding(scopes, cleaned.get("consumers", ()))
         except tokens.TokenRefused as refused:
             self.add_error("consumers", str(refused))
-        return given
+        return cleaned
 
 
 @admin.register(ApiToken)
-class ApiTokenAdmin(RecordedAdmin):
+class ApiTokenAdmin(AuditedAdmin):
     """Delete one to revoke it. To change one, make another."""
 
     form = ApiTokenForm

@@ -13,7 +13,7 @@ from msh.admin.framework.pages import Table
 from msh.flows.connection import check
 from msh.transport.way import Step
 
-TEST = ("partners.view_agreement", "msh.send_now_outboundlink")
+TEST_PERMISSIONS = ("partners.view_agreement", "msh.send_now_outboundlink")
 """Who may send a message again may see whether it can arrive."""
 
 _RESULTS = {True: ("open", "success"), False: ("failed", "danger"), None: ("says nothing", "")}
@@ -35,13 +35,13 @@ class ConnectionPage(ModelAdmin):
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
-        context["may_test"] = request.user.has_perms(TEST)
+        context["may_test"] = request.user.has_perms(TEST_PERMISSIONS)
         response: HttpResponse = super().render_change_form(request, context, *args, **kwargs)
         return response
 
     def test(self, request: HttpRequest, object_id: int) -> HttpResponse:
         """GET says what is tried, POST tries it."""
-        if not request.user.has_perms(TEST):
+        if not request.user.has_perms(TEST_PERMISSIONS):
             raise PermissionDenied
         agreement = self.model.objects.select_related("partner").filter(pk=object_id).first()
         if agreement is None:

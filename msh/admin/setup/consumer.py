@@ -7,12 +7,12 @@ from django.contrib import admin
 from django.http import HttpRequest
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from msh.admin.framework.audited import ReasonedForm, RecordedAdmin
+from msh.admin.framework.audited import AuditedAdmin, AuditedForm
 from msh.flows.nudge import Nudge, nudge
 from msh.models import Consumer
 
 
-class ConsumerForm(ReasonedForm):
+class ConsumerForm(AuditedForm):
     """`authorization` is kept encrypted and never shown."""
 
     authorization = forms.CharField(
@@ -30,14 +30,14 @@ class ConsumerForm(ReasonedForm):
         )
 
     def clean(self) -> dict[str, Any]:
-        given: dict[str, Any] = super().clean() or self.cleaned_data
-        if shown := given.get("authorization"):
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        if shown := cleaned.get("authorization"):
             self.instance.show("" if shown == "none" else shown)
-        return given
+        return cleaned
 
 
 @admin.register(Consumer)
-class ConsumerAdmin(RecordedAdmin):
+class ConsumerAdmin(AuditedAdmin):
     form = ConsumerForm
     list_display = ("name", "enabled", "partner", "service_interface", "action", "kind", "place")
     list_select_related = ("partner",)
@@ -58,6 +58,6 @@ class ConsumerAdmin(RecordedAdmin):
         nudge(Nudge.DELIVER)
 
     def has_delete_permission(self, request: HttpRequest, obj: Consumer | None = None) -> bool:
-        """One that was given a message stays, as its history does: switch it off."""
+        """One that was cleaned a message stays, as its history does: switch it off."""
         used = obj is not None and obj.deliveries.exists()
         return not used and bool(super().has_delete_permission(request, obj))

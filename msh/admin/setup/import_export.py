@@ -18,19 +18,19 @@ from msh.flows import configure
 from msh.flows.advance import Actor
 from partners import export, setup
 
-EXPORT = ("partners.view_partner", "partners.view_agreement", "partners.view_route")
-IMPORT = (
-    *EXPORT,
+EXPORT_PERMISSIONS = ("partners.view_partner", "partners.view_agreement", "partners.view_route")
+IMPORT_PERMISSIONS = (
+    *EXPORT_PERMISSIONS,
     *(
-        f"partners.{verb}_{name}"
-        for verb in ("add", "change")
+        f"partners.{action}_{name}"
+        for action in ("add", "change")
         for name in ("partner", "agreement", "route", "ownidentity")
     ),
 )
 LIMIT = 5 * 1024 * 1024  # bytes of a document
 
 
-TOLD = 20
+SUMMARY_LIMIT = 20
 """Changes that are named after an import."""
 
 
@@ -46,31 +46,31 @@ class DocumentForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         """`document` is what was read."""
-        given = self.cleaned_data
-        text = given["file"].read(LIMIT + 1) if given.get("file") else given["text"].encode()
+        cleaned = self.cleaned_data
+        text = cleaned["file"].read(LIMIT + 1) if cleaned.get("file") else cleaned["text"].encode()
         if not text or len(text) > LIMIT:
             raise forms.ValidationError(f"Choose a document of at most {LIMIT} bytes.")
         try:
-            given["document"] = json.loads(text)
-            export.as_text(given["document"]).encode()  # a lone surrogate is no text
-            if "\\u0000" in json.dumps(given["document"]):
+            cleaned["document"] = json.loads(text)
+            export.as_text(cleaned["document"]).encode()  # a lone surrogate is no text
+            if "\\u0000" in json.dumps(cleaned["document"]):
                 raise ValueError("a text has a NUL in it")
         except (ValueError, RecursionError) as problem:
             raise forms.ValidationError(f"It is not JSON: {problem}.") from None
-        if names := _secrets_of(given["document"]):
+        if names := _secrets_of(cleaned["document"]):
             raise forms.ValidationError(
                 f"It holds {', '.join(names)}: secrets are set on the page of the partner, or by"
                 " manage.py setup. Take them out."
             )
-        return given
+        return cleaned
 
 
-def _told(report: setup.Report) -> str:
+def _summary(report: setup.Report) -> str:
     """What was changed, in one message."""
     changes = [str(change) for change in report.changes if change.what != "unchanged"]
-    others = len(changes) - TOLD
+    others = len(changes) - SUMMARY_LIMIT
     more = [f"and {others} more"] if others > 0 else []
-    return "; ".join((*changes[:TOLD], *more)) or "Everything was so already."
+    return "; ".join((*changes[:SUMMARY_LIMIT], *more)) or "Everything was so already."
 
 
 def _secrets_of(document: Any) -> list[str]:
@@ -83,7 +83,7 @@ def _secrets_of(document: Any) -> list[str]:
     return sorted(keys & setup.SECRETS.keys())
 
 
-class ExchangePages(ModelAdmin):
+class ImportExportPages(ModelAdmin):
     """Beside the list of agreements."""
 
     list_before_template = "admin/msh/setup/import_export.html"
@@ -103,14 +103,14 @@ class ExchangePages(ModelAdmin):
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         may = {
-            "may_export": request.user.has_perms(EXPORT),
-            "may_import": request.user.has_perms(IMPORT),
+            "may_export": request.user.has_perms(EXPORT_PERMISSIONS),
+            "may_import": request.user.has_perms(IMPORT_PERMISSIONS),
         }
         response: HttpResponse = super().changelist_view(request, {**(extra_context or {}), **may})
         return response
 
     def export_page(self, request: HttpRequest) -> HttpResponse:
-        if not request.user.has_perms(EXPORT):
+        if not request.user.has_perms(EXPORT_PERMISSIONS):
             raise PermissionDenied
         text = export.as_text(export.exported())
         return HttpResponse(
@@ -121,18 +121,18 @@ class ExchangePages(ModelAdmin):
 
     def import_page(self, request: HttpRequest) -> HttpResponse:
         """A document is shown as a diff; the same one, with what was seen, is applied."""
-        if not request.user.has_perms(IMPORT):
+        if not request.user.has_perms(IMPORT_PERMISSIONS):
             raise PermissionDenied
         form = DocumentForm(request.POST, request.FILES) if request.method == "POST" else None
         if form is None or not form.is_valid():
-            return self._ask(request, form or DocumentForm())
+            return self._render_form(request, form or DocumentForm())
         try:
             return self._show_or_apply(request, form.cleaned_data)
         except setup.SetupRefused as refused:
-            return self._ask(request, form, problems=refused.problems)
+            return self._render_form(request, form, problems=refused.problems)
 
-    def _show_or_apply(self, request: HttpRequest, given: dict[str, Any]) -> HttpResponse:
-        document, seen, reason = given["document"], given["seen"], given["reason"]
+    def _show_or_apply(self, request: HttpRequest, cleaned: dict[str, Any]) -> HttpResponse:
+        document, seen, reason = cleaned["document"], cleaned["seen"], cleaned["reason"]
         if seen and not reason:
             messages.error(request, "Nothing was changed: say why it is to be.")
         elif seen:
@@ -141,11 +141,11 @@ class ExchangePages(ModelAdmin):
             except configure.ChangedMeanwhile:
                 messages.error(request, "Meanwhile something has changed: look again.")
             else:
-                messages.success(request, _told(report))
+                messages.success(request, _summary(report))
                 return HttpResponseRedirect(reverse("admin:partners_agreement_changelist"))
-        return self._ask(request, DocumentForm(), export.preview(document), document)
+        return self._render_form(request, DocumentForm(), export.preview(document), document)
 
-    def _ask(
+    def _render_form(
         self,
         request: HttpRequest,
         form: DocumentForm,

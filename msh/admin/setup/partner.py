@@ -14,14 +14,14 @@ from django.utils.html import format_html
 from unfold.admin import StackedInline, TabularInline
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget
 
-from msh.admin.framework.audited import ReasonedForm, RecordedAdmin
+from msh.admin.framework.audited import AuditedAdmin, AuditedForm
 from msh.flows import operate
 from msh.models import InboundLink, OutboundLink
 from partners.models import Agreement, Credential, OwnIdentity, Partner, Route
 from partners.models.partner import OutgoingKind
 
 
-class PartnerForm(ReasonedForm):
+class PartnerForm(AuditedForm):
     secret = forms.CharField(
         label="Token, or user:password",
         required=False,
@@ -120,7 +120,7 @@ class CredentialInline(TabularInline):
 
 
 @admin.register(Partner)
-class PartnerAdmin(RecordedAdmin):
+class PartnerAdmin(AuditedAdmin):
     form = PartnerForm
     list_display = ("name", "uri", "destination", "tpa_ids")
     search_fields = ("name", "uri", "address", "agreements__tpa_id")
@@ -138,9 +138,9 @@ class PartnerAdmin(RecordedAdmin):
         ),
     )
 
-    def recorded(self, key: int | None) -> list[QuerySet[Any]]:
+    def audited_rows(self, key: int | None) -> list[QuerySet[Any]]:
         agreements = Agreement.objects.filter(partner=key)
-        return [*super().recorded(key), agreements, Credential.objects.filter(partner=key)]
+        return [*super().audited_rows(key), agreements, Credential.objects.filter(partner=key)]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Partner]:
         partners: QuerySet[Partner] = super().get_queryset(request)
@@ -177,7 +177,7 @@ class PartnerAdmin(RecordedAdmin):
 
 
 @admin.register(Route)
-class RouteAdmin(RecordedAdmin):
+class RouteAdmin(AuditedAdmin):
     """Parties whose messages are sent on to another MSH."""
 
     fields = ("to_party", "to_party_context", "partner", "mode")
@@ -187,7 +187,7 @@ class RouteAdmin(RecordedAdmin):
 
 
 @admin.register(OwnIdentity)
-class OwnIdentityAdmin(RecordedAdmin):
+class OwnIdentityAdmin(AuditedAdmin):
     """Who we are, where it is not what the settings say."""
 
     fields = ("msh_uri", "error_uri")

@@ -7,12 +7,12 @@ from unfold.contrib.filters.admin import ChoicesDropdownFilter
 from unfold.decorators import display
 
 from msh.admin.framework import markup
-from msh.admin.framework.pages import EndlessAdmin
+from msh.admin.framework.pages import LargeTableAdmin
 from msh.models import SettingChange
 
 
 @admin.register(SettingChange)
-class SettingChangeAdmin(EndlessAdmin):
+class SettingChangeAdmin(LargeTableAdmin):
     list_display = ("time", "kind", "row", "what", "values", "actor", "why")
     list_filter = (("what", ChoicesDropdownFilter),)
     search_fields = ("name", "actor")
@@ -25,18 +25,18 @@ class SettingChangeAdmin(EndlessAdmin):
 
     @display(description="Name")
     def row(self, change: SettingChange) -> str:
-        return markup.foreign(change.name)
+        return markup.isolated(change.name)
 
     @display(description="From what to what")
     def values(self, change: SettingChange) -> str:
         names = {**change.before, **change.after}
-        return markup.verbatim("; ".join(_told(name, change) for name in names))
+        return markup.verbatim("; ".join(_change_text(name, change) for name in names))
 
     @display(description="Reason")
     def why(self, change: SettingChange) -> str:
         return markup.verbatim(change.reason)
 
 
-def _told(name: str, change: SettingChange) -> str:
+def _change_text(name: str, change: SettingChange) -> str:
     sides = [json.dumps(side[name]) for side in (change.before, change.after) if name in side]
     return f"{name}: {' → '.join(sides)}"

@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from msh.admin.framework.audited import ReasonedForm, RecordedAdmin
+from msh.admin.framework.audited import AuditedAdmin, AuditedForm
 from msh.flows import advance
 from msh.flows.advance import Actor
 from msh.models import ApiToken
@@ -20,22 +20,22 @@ from msh.models import ApiToken
 admin.site.unregister([User, Group])
 
 
-class ReasonedUserForm(ReasonedForm, UserChangeForm):
+class AuditedUserForm(AuditedForm, UserChangeForm):
     pass
 
 
-class ReasonedNewUserForm(ReasonedForm, UserCreationForm):
+class AuditedNewUserForm(AuditedForm, UserCreationForm):
     pass
 
 
 @admin.register(User)
-class UserAdmin(RecordedAdmin, DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]
-    form = ReasonedUserForm
-    add_form = ReasonedNewUserForm
+class UserAdmin(AuditedAdmin, DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]
+    form = AuditedUserForm
+    add_form = AuditedNewUserForm
     change_password_form = AdminPasswordChangeForm
 
-    def recorded(self, key: int | None) -> list[QuerySet[Any]]:
-        return [*super().recorded(key), ApiToken.objects.filter(user=key)]
+    def audited_rows(self, key: int | None) -> list[QuerySet[Any]]:
+        return [*super().audited_rows(key), ApiToken.objects.filter(user=key)]
 
     def user_change_password(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         """It is no page of a form with a reason: a new password speaks for itself."""
@@ -50,5 +50,5 @@ class UserAdmin(RecordedAdmin, DjangoUserAdmin, ModelAdmin):  # type: ignore[typ
 
 
 @admin.register(Group)
-class GroupAdmin(RecordedAdmin, DjangoGroupAdmin, ModelAdmin):
+class GroupAdmin(AuditedAdmin, DjangoGroupAdmin, ModelAdmin):
     fields = ("name", "permissions")

@@ -21,11 +21,11 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from msh import memory, proxies
+from msh.allowance import guesses
 from msh.flows.link_status import status_for
-from msh.flows.receive import receive, receive_usual
-from msh.guesses import guesses
+from msh.flows.receive import Answer, receive, receive_usual
 from msh.models import hot
-from msh.protocol.errors import Unreadable, UnreadableTermsError
+from msh.protocol.errors import RefusedTooOften, Unreadable, UnreadableTermsError
 from msh.request import Utf8Request
 from msh.wire import link_status
 from partners.models import Partner
@@ -74,7 +74,7 @@ class PartnerAuthentication(BaseAuthentication):
             raise exceptions.Throttled(wait, f"too many guesses from {address}")
         partner = _on_a_connection_that_works(lambda: Partner.objects.by_credential(shown))
         if partner is None:
-            guesses.failed(address)
+            guesses.spend(address)
             raise exceptions.AuthenticationFailed("no partner shows itself by this Authorization")
         if not partner.admits(address):
             raise exceptions.PermissionDenied(f"partner {partner} may not come from {address}")
@@ -141,8 +141,15 @@ class Endpoint(APIView):
         partner: Partner = request.user  # type: ignore[assignment]
         answer = _on_a_connection_that_works(lambda: receive_usual(partner, content_type, body))
         if answer is None:
-            answer = receive(self._as_it_is_now(partner, request), content_type, body)
+            answer = self._receive(self._as_it_is_now(partner, request), content_type, body)
         return _answer(answer.status, answer.reason)
+
+    @staticmethod
+    def _receive(partner: Partner, content_type: str, body: bytes) -> Answer:
+        try:
+            return receive(partner, content_type, body)
+        except RefusedTooOften as refused:
+            raise exceptions.Throttled(refused.wait, str(refused)) from None
 
     def _as_it_is_now(self, partner: Partner, request: Request) -> Partner:
         if not request.auth:
@@ -187,8 +194,9 @@ class Endpoint(APIView):
         headers = {}
         if isinstance(exc, exceptions.AuthenticationFailed):
             headers["WWW-Authenticate"] = self.get_authenticate_header(self.request) or ""
-        if isinstance(exc, exceptions.Throttled):
-            headers["Retry-After"] = str(max(1, guesses.wait(self.request.META["REMOTE_ADDR"])))
+        wait = getattr(exc, "wait", None)
+        if wait is not None:
+            headers["Retry-After"] = str(wait)
         return _answer(exc.status_code, str(exc.detail), headers)
 
     def _body(self, request: Request) -> bytes:

@@ -24,7 +24,7 @@ from django.db import close_old_connections
 from msh import wire
 from msh.flows.receive import receive
 from msh.models import hot
-from msh.protocol.errors import Unreadable
+from msh.protocol.errors import RefusedTooOften, Unreadable
 from msh.protocol.uri import mail_address, normalised
 from partners.models import Partner, our_identity
 
@@ -138,6 +138,8 @@ class Handler:
             reason = await self._in_thread(_take, partner, mail)
         except Unreadable as refusal:
             return f"{_REPLIES[refusal.status]} {_line(str(refusal))}"
+        except RefusedTooOften as refusal:
+            return f"451 4.7.1 {_line(str(refusal))}"
         return f"{TAKEN}: {_line(reason)}" if reason else TAKEN
 
     async def handle_exception(self, error: Exception) -> str:

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.throttling import SimpleRateThrottle
 from rest_framework.views import APIView
 
-from msh.guesses import guesses
+from msh.allowance import guesses
 from msh.models import ApiToken, Scope
 from partners.models import digest_of
 
@@ -54,7 +54,7 @@ class TokenAuthentication(BaseAuthentication):
             raise exceptions.Throttled(wait, "Too many unknown tokens from your address.")
         token = self.find(shown)
         if token is None:
-            guesses.failed(address)
+            guesses.spend(address)
             raise exceptions.AuthenticationFailed(
                 "This token is unknown: `manage.py token NAME` makes one."
             )

@@ -13,7 +13,7 @@ from msh.flows.advance import Lanes
 from msh.flows.nudge import Nudge, nudge
 from msh.models import OutboundState
 from msh.protocol.effects import OweError
-from msh.protocol.errors import Refused, Unreadable
+from msh.protocol.errors import Refused, RefusedTooOften, Unreadable
 from msh.protocol.events import (
     AckOfOtherReceived,
     AckOfUnknownReceived,
@@ -80,8 +80,17 @@ def receive_usual(partner: Partner, content_type: str, body: bytes) -> Answer | 
 def receive(partner: Partner, content_type: str, body: bytes) -> Answer:
     """Take a message or signal from `partner`; everything owed for it is committed on return.
 
-    Raises Unreadable for what cannot be read, or is not of this pair: nothing is stored then.
+    Raises Unreadable for what cannot be read, or is not of this pair, and RefusedTooOften: nothing
+    is stored then.
     """
+    try:
+        return _receive(partner, content_type, body)
+    except RefusedTooOften:
+        advance.count_unanswered(partner.pk)
+        raise
+
+
+def _receive(partner: Partner, content_type: str, body: bytes) -> Answer:
     try:
         message = wire.parse(content_type, body)
     except Refused as refused:
@@ -131,8 +140,7 @@ def _refuse(partner: Partner, refused: Refused) -> Answer:
     partial = refused.partial
     _require_pair(partner, partial.sender_uri, partial.receiver_uri)
     if partial.message_type in (MessageType.ACKNOWLEDGEMENT, MessageType.ERROR):
-        name = f"{partial.message_type}Refused"
-        advance.note_unexpected(partner.pk, partial.message_id, name, refused.description)
+        _note(partner, partial.message_id, f"{partial.message_type}Refused", refused.description)
         return Answer(TAKEN, refused.description)  # a signal is never answered
     error = OweError(refused.code, refused.field, refused.description)
     advance.owe_error(partner.pk, error, partial, parse_number(partial.sequence_text))
@@ -183,16 +191,27 @@ def _take_signal(partner: Partner, header: Header, event_of: EventOf) -> Answer:
             lane = lanes.lane(partner.pk)
             flying = lane.in_flight.message_id if lane.in_flight else None
             sent = Sent(row.state, row.outcome) if row else None
-            lanes.step(partner.pk, event_of(partner, header, flying, sent))
-            lanes.write()
+            after = lanes.step(partner.pk, event_of(partner, header, flying, sent))
+            is_noted = header.message_type is MessageType.ERROR or sent is None
+            if after == lane and is_noted and not advance.may_note(partner.pk):
+                advance.count_unnoted(partner.pk)
+            else:
+                lanes.write()
         else:
             name = f"{header.message_type}Received"
-            detail = "refers to a message we never sent"
-            advance.note_unexpected(partner.pk, header.ref_to_message_id, name, detail)
+            _note(partner, header.ref_to_message_id, name, "refers to a message we never sent")
         reach(CrashPoint.ACK_BEFORE_COMMIT)
     reach(CrashPoint.ACK_AFTER_COMMIT)
     nudge(*lanes.nudges())
     return Answer(TAKEN)
+
+
+def _note(partner: Partner, message_id: str, event: str, detail: str) -> None:
+    """A signal that means nothing to us, unless there are too many of them."""
+    if advance.may_note(partner.pk):
+        advance.note_unexpected(partner.pk, message_id, event, detail)
+    else:
+        advance.count_unnoted(partner.pk)
 
 
 def _ack_event(

@@ -32,6 +32,15 @@ class Refused(ProtocolError):
         self.partial = partial
 
 
+class RefusedTooOften(ProtocolError):
+    """One refusal too many of a partner that is refused without end: this one is not answered by an
+    Error Message. Nothing is kept; it may be sent again in `wait` seconds."""
+
+    def __init__(self, wait: int) -> None:
+        super().__init__("too many of your messages are refused: mend them, then send this again")
+        self.wait = wait
+
+
 class UnreadableTermsError(ProtocolError, ValueError):
     """Stored terms that cannot be read are needed. Nothing has changed."""
 

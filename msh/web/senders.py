@@ -10,9 +10,9 @@ from django.conf import settings
 from django.contrib.auth import SESSION_KEY
 from django.urls import Resolver404, resolve
 
+from msh.allowance import guesses
 from msh.api.access import TokenAuthentication
 from msh.api.view import ApiView
-from msh.guesses import guesses
 from partners.models import Partner
 
 from .limits import CONSOLE_BODY_LIMIT, UNKNOWN_BODY_LIMIT

@@ -9,6 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from msh.allowance import refusals
 from msh.flows import receive
 from msh.models import InboundMessage, Signal
 from msh.smtpd import COMMAND_LIMITS, Listening, mail_limit
@@ -127,6 +128,18 @@ def test_a_refused_message_is_taken_and_owes_an_error(client: Client) -> None:
     assert "number 7 came" in text
     assert stored() == []
     assert owed() == [("Error", "SequenceGap", 1)]
+
+
+def test_what_is_refused_without_end_is_to_be_sent_later(client: Client, acme: Partner) -> None:
+    for _ in range(100):
+        refusals.spend(acme.pk)
+
+    code, text = client.send(message(7))
+
+    assert (code, text[:5]) == (451, "4.7.1")
+    assert "too many of your messages are refused" in text
+    assert owed() == []
+    assert client.send(message(1))[0] == 250
 
 
 def test_a_signal_is_taken_and_never_answered(client: Client) -> None:

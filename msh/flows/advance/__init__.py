@@ -45,6 +45,7 @@ from .outbound import (
     use_outbound_link,
 )
 from .receiving import hold_resets, set_receiving
+from .refusals import count_unanswered, count_unnoted, may_note
 from .settings_changed import Snapshot, record_changes, snapshot
 from .signals import SignalResult, signal_claim, signal_end
 from .start import open_missing_links, start_link
@@ -90,6 +91,8 @@ __all__ = [
     "claim_notices",
     "corrected",
     "count_traffic",
+    "count_unanswered",
+    "count_unnoted",
     "describe",
     "due_events",
     "due_forwards",
@@ -112,6 +115,7 @@ __all__ = [
     "lock_event",
     "lock_routed",
     "make_notices",
+    "may_note",
     "no_more_work",
     "note_retention_too_short",
     "note_stuck",

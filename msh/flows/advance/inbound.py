@@ -21,6 +21,7 @@ from msh.wire import locate
 from partners.models import Partner
 
 from .forward import onward_of, send_on
+from .refusals import spend_refusal
 from .relay import failure_onward
 from .use import mark_in_use
 
@@ -83,7 +84,10 @@ def accept_at_once(partner: Partner, message: ReceivedMessage) -> bool:
 
 
 def receive_message(partner: Partner, message: ReceivedMessage) -> Received:
-    """Store a Normal message, or not, by the Receiver's table; owe what it is owed; commit."""
+    """Store a Normal message, or not, by the Receiver's table; owe what it is owed; commit.
+
+    Raises RefusedTooOften, with nothing done, for one refusal too many.
+    """
     with transaction.atomic():
         pair = _read_pair(partner.pk, message)
         if pair.agreement_id is None and pair.known in (Known.NO, Known.OTHER):
@@ -92,20 +96,24 @@ def receive_message(partner: Partner, message: ReceivedMessage) -> Received:
             after = pair.receiving
         else:
             after, effects = _decide(pair, message, _postponed(partner, pair))
+        errors = [effect for effect in effects if isinstance(effect, do.OweError)]
+        for owed in errors:
+            spend_refusal(partner.pk, pair.link_id, owed.code, message.header.message_id)
         _write(pair, after, effects, message)
         mark_in_use(partner)
         reach(CrashPoint.RECEIVE_BEFORE_COMMIT)
     reach(CrashPoint.RECEIVE_AFTER_COMMIT)
-    errors = [effect.description for effect in effects if isinstance(effect, do.OweError)]
     accepted = any(isinstance(effect, do.Accept) for effect in effects)
     routed = any(isinstance(effect, do.SendOn) for effect in effects)
-    return Received(accepted, errors[0] if errors else "", routed)
+    return Received(accepted, errors[0].description if errors else "", routed)
 
 
 def owe_error(partner_id: int, error: do.OweError, about: Header | Any, number: int | None) -> None:
-    """Owe an Error Message for a message that could not be read far enough to be decided on."""
+    """Owe an Error Message for a message that could not be read far enough to be decided on.
+    Raises RefusedTooOften."""
     with transaction.atomic():
         link_id = _inbound_link(partner_id)
+        spend_refusal(partner_id, link_id, error.code, about.message_id)
         (rows,) = hot.run((hot.CLOCK, ()))
         now = rows[0].now
         expires_at = now + timedelta(seconds=SIGNAL_HORIZON)

@@ -1,0 +1,56 @@
+"""What somebody may do now and then, and not without end: guess credentials, be refused.
+
+Kept in memory, by each process for itself.
+"""
+
+import math
+import time
+from collections.abc import Hashable
+from threading import Lock
+from typing import Generic, TypeVar
+
+REMEMBERED = 10_000
+"""Of whom it is known how much is left, at most."""
+
+Who = TypeVar("Who", bound=Hashable)
+
+
+class Allowance(Generic[Who]):
+    """For each of them so many times at once, and so many more each second. Any thread may use
+    it."""
+
+    def __init__(self, burst: int, refill: float) -> None:
+        self._burst, self._refill = burst, refill
+        self._left: dict[Who, tuple[float, float]] = {}  # and when that was
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+    def wait(self, who: Who, now: float | None = None) -> int:
+        """Seconds until there is one again; 0: now."""
+        missing = 1.0 - self._now_left(who, time.monotonic() if now is None else now)
+        return math.ceil(missing / self._refill) if missing > 1e-9 else 0
+
+    def spend(self, who: Who, now: float | None = None) -> None:
+        """It was done once more."""
+        now = time.monotonic() if now is None else now
+        with self._lock:
+            left = self._now_left(who, now) - 1
+            if len(self._left) >= REMEMBERED and who not in self._left:
+                self._left.clear()
+            self._left[who] = (max(0.0, left), now)
+
+    def _now_left(self, who: Who, now: float) -> float:
+        left, then = self._left.get(who, (self._burst, now))
+        return min(self._burst, left + (now - then) * self._refill)
+
+
+guesses: Allowance[str] = Allowance(burst=100, refill=2)
+"""Credentials that nobody has, by address. What was found once is remembered by its process
+(`Partner.objects.remembered`), so who comes from the same address as a guesser is served all the
+same."""
+
+refusals: Allowance[int] = Allowance(burst=100, refill=1 / 60)
+"""Messages that are refused and signals that mean nothing, by partner: each with an id of its own
+is a row of the history and of what is owed. A Sender that waits for its answers is refused once."""

@@ -111,12 +111,14 @@ def _migration_state() -> str:
 def _retention_state() -> str:
     """As the last night's pruning found it."""
     try:
-        incidents = Incident.objects.filter(
-            kind=IncidentKind.RETENTION_TOO_SHORT, resolved_at__isnull=True
-        )
-        count = incidents.count()
+        kinds = [IncidentKind.RETENTION_TOO_SHORT, IncidentKind.CLOCK_DOUBTFUL]
+        found = Incident.objects.filter(kind__in=kinds, resolved_at__isnull=True)
+        open_kinds = list(found.values_list("kind", flat=True))
     except DatabaseError:
         return "unknown"
+    if IncidentKind.CLOCK_DOUBTFUL in open_kinds:
+        return "stopped: the clock is in doubt"
+    count = len(open_kinds)
     return f"too short for {count} partner{'' if count == 1 else 's'}" if count else "ok"
 
 

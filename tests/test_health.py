@@ -57,6 +57,9 @@ def test_retention_that_is_too_short_for_an_agreement_is_told_and_leaves_it_read
     status, report = answer()
     assert (status, report["ready"]) == (http.HTTPStatus.OK, True)
     assert report["retention"] == "too short for 1 partner"
+    advance.note_clock_doubtful("it has jumped")
+    assert answer()[1]["retention"] == "stopped: the clock is in doubt"
+    advance.note_clock_doubtful("")
     advance.note_retention_too_short({})
     assert answer()[1]["retention"] == "ok"
 

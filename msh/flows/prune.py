@@ -15,6 +15,7 @@ from django.utils import timezone
 from msh.flows import advance
 from msh.flows.advance import removal
 from msh.flows.advance.removal import Batch, Retention
+from msh.models import PruneRun
 from msh.models.retention import Removal, kinds
 from partners.models import Agreement
 
@@ -22,6 +23,8 @@ BATCH = 1000
 APART = timedelta(days=1)
 """How far clocks may be apart: that of the database and this host's now, and that of the database
 now and when it dated what is to be removed."""
+JUMP = timedelta(days=35)
+"""Nobody believes a clock that says that the last run was longer ago, until an operator does."""
 LOCK = 0x6D7368_7072756E65  # "msh", "prune"
 
 
@@ -43,7 +46,7 @@ def kept_longer() -> dict[int, str]:
 
 
 class ClockDoubtful(RuntimeError):
-    """The clocks of the database and of this host are far apart. `str()` says how far."""
+    """What the clock says is not to be believed. `str()` says why, and the cure."""
 
 
 def require_clock() -> timedelta:
@@ -61,6 +64,34 @@ def require_clock() -> timedelta:
             " is removed until they agree to a day."
         )
     return max(ahead, timedelta())
+
+
+def require_no_jump() -> None:
+    """Raises ClockDoubtful if the clock has jumped: that of the one machine that all runs on, or
+    those of all machines, which agree then."""
+    known = PruneRun.objects.last_known()
+    passed = removal.now() - known if known else timedelta()
+    if known and passed > JUMP:
+        raise ClockDoubtful(
+            f"The clock says that it is {passed.days} days after {known:%Y-%m-%d}, when old rows"
+            " were last removed, or the newest was written. Nothing is removed until somebody says"
+            " that it is right: manage.py prune --the-clock-is-right."
+        )
+
+
+def _believe_clock(*, clock_is_right: bool) -> timedelta:
+    """As `require_clock`. Operators are called for a doubt, and the time that is believed is noted
+    for the next run."""
+    try:
+        ahead = require_clock()
+        if not clock_is_right:
+            require_no_jump()
+    except ClockDoubtful as doubt:
+        advance.note_clock_doubtful(str(doubt))
+        raise
+    advance.note_clock_doubtful("")
+    removal.note_run()
+    return ahead
 
 
 class PruningAlready(RuntimeError):
@@ -89,14 +120,17 @@ Progress = Callable[[str, int], None]
 """Given a kind, and how many of it are removed so far: after each batch."""
 
 
-def prune_all(progress: Progress = lambda kind, count: None) -> dict[str, int]:
-    """Remove all that may go; how many of each kind went. Raises PruningAlready, ClockDoubtful.
+def prune_all(
+    progress: Progress = lambda kind, count: None, *, clock_is_right: bool = False
+) -> dict[str, int]:
+    """Remove all that may go; how many of each kind went. Raises PruningAlready, ClockDoubtful:
+    but for a jump of the clock that is said to be right.
 
     An agreement that needs its ids for longer keeps them, and an operator is called.
     """
-    # By the one of two clocks that is behind: what is old by a wrong one only is not removed.
-    kept = retention().longer_by(require_clock())
     with alone():
+        # By the one of two clocks that is behind: what is old by a wrong one only is not removed.
+        kept = retention().longer_by(_believe_clock(clock_is_right=clock_is_right))
         removal.remove_log_ins(kept)
         advance.note_retention_too_short(kept_longer())
         return {kind: _remove_all(kind, one, kept, progress) for kind, one in _kinds().items()}

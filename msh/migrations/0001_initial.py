@@ -82,6 +82,16 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='PruneRun',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('at', models.DateTimeField()),
+            ],
+            options={
+                'default_permissions': (),
+            },
+        ),
+        migrations.CreateModel(
             name='Traffic',
             fields=[
                 ('minute', models.DateTimeField(primary_key=True, serialize=False)),
@@ -268,7 +278,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('direction', models.CharField(choices=[('out', 'Out'), ('in', 'In')], max_length=3)),
-                ('kind', models.CharField(choices=[('retries_spent', 'RETRIES_SPENT'), ('refused_by_peer', 'REFUSED_BY_PEER'), ('transient_limit', 'TRANSIENT_LIMIT'), ('resynchronise', 'RESYNCHRONISE'), ('error_received', 'ERROR_RECEIVED'), ('sequence_gap', 'SEQUENCE_GAP'), ('sequence_stale', 'SEQUENCE_STALE'), ('sequence_conflict', 'SEQUENCE_CONFLICT'), ('message_id_reused', 'MESSAGE_ID_REUSED'), ('reset_held', 'RESET_HELD'), ('delivery_failed', 'DELIVERY_FAILED'), ('store_short', 'STORE_SHORT'), ('backlog', 'BACKLOG'), ('stuck', 'STUCK'), ('delivery_rejected', 'DELIVERY_REJECTED'), ('delivery_in_doubt', 'DELIVERY_IN_DOUBT'), ('no_consumer', 'NO_CONSUMER'), ('route_failed', 'ROUTE_FAILED'), ('processing_failed', 'PROCESSING_FAILED'), ('retention_too_short', 'RETENTION_TOO_SHORT')], max_length=32)),
+                ('kind', models.CharField(choices=[('retries_spent', 'RETRIES_SPENT'), ('refused_by_peer', 'REFUSED_BY_PEER'), ('transient_limit', 'TRANSIENT_LIMIT'), ('resynchronise', 'RESYNCHRONISE'), ('error_received', 'ERROR_RECEIVED'), ('sequence_gap', 'SEQUENCE_GAP'), ('sequence_stale', 'SEQUENCE_STALE'), ('sequence_conflict', 'SEQUENCE_CONFLICT'), ('message_id_reused', 'MESSAGE_ID_REUSED'), ('reset_held', 'RESET_HELD'), ('delivery_failed', 'DELIVERY_FAILED'), ('store_short', 'STORE_SHORT'), ('backlog', 'BACKLOG'), ('stuck', 'STUCK'), ('delivery_rejected', 'DELIVERY_REJECTED'), ('delivery_in_doubt', 'DELIVERY_IN_DOUBT'), ('no_consumer', 'NO_CONSUMER'), ('route_failed', 'ROUTE_FAILED'), ('processing_failed', 'PROCESSING_FAILED'), ('retention_too_short', 'RETENTION_TOO_SHORT'), ('clock_doubtful', 'CLOCK_DOUBTFUL')], max_length=32)),
                 ('message_id', models.CharField(blank=True, max_length=255, verbose_name='MessageId')),
                 ('detail', models.TextField(blank=True)),
                 ('count', models.PositiveIntegerField(db_default=1, default=1)),

@@ -14,6 +14,7 @@ from .notice import Channel, OperatorNotice
 from .outbound import Attempt, OutboundMessage, OutboundState
 from .party_event import PartyEvent
 from .payload import InboundPayload, OutboundPayload
+from .prune_run import PruneRun
 from .setting_change import SettingChange
 from .signal import Signal, SignalKind
 from .traffic import Traffic
@@ -46,6 +47,7 @@ __all__ = [
     "OutboundPayload",
     "OutboundState",
     "PartyEvent",
+    "PruneRun",
     "Scope",
     "SettingChange",
     "Signal",

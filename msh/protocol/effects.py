@@ -32,6 +32,7 @@ class IncidentKind(StrEnum):
     ROUTE_FAILED = "route_failed"
     PROCESSING_FAILED = "processing_failed"
     RETENTION_TOO_SHORT = "retention_too_short"
+    CLOCK_DOUBTFUL = "clock_doubtful"
 
 
 SILENCE = frozenset({IncidentKind.RETRIES_SPENT, IncidentKind.TRANSIENT_LIMIT})

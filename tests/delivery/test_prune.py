@@ -10,6 +10,7 @@ from django.contrib.sessions.models import Session
 from django.core.checks import run_checks
 from django.core.exceptions import ValidationError
 from django.core.management import CommandError, call_command
+from django.db import connection
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 from pytest_django import Settings
@@ -30,8 +31,10 @@ from msh.models import (
     OutboundMessage,
     OutboundPayload,
     PartyEvent,
+    PruneRun,
     Signal,
 )
+from msh.tasks import prune
 from partners.models import Agreement
 from partners.setup import SetupRefused, apply
 from tests.delivery.desk import Desk, consumer, delivery_of, receive, state_of
@@ -315,6 +318,65 @@ def test_what_is_old_by_one_of_two_clocks_only_stays(settings: Settings) -> None
     with time_machine.travel(timezone.now() + timedelta(hours=23), tick=True):
         removed = prune_all()
     assert (removed["inbound messages"], removed["outbound messages"]) == (2, 3)
+
+
+def let_last_run_be(days_ago: int) -> None:
+    PruneRun.objects.create(pk=1, at=timezone.now() - timedelta(days=days_ago))
+
+
+def test_a_clock_that_has_jumped_ahead_since_the_last_run_removes_nothing() -> None:
+    """Both clocks are of one machine: they agree."""
+    world = old_world()
+    let_last_run_be(days_ago=366)
+
+    with pytest.raises(ClockDoubtful, match="366 days after"):
+        prune_all()
+    with pytest.raises(CommandError, match=r"manage\.py prune --the-clock-is-right"):
+        call_command("prune")
+    prune()  # as beat does it
+
+    assert numbers()[1] == [1, 2, 3, 4]
+    incident = Incident.objects.get()
+    assert (incident.kind, incident.direction) == ("clock_doubtful", "in")
+    assert "prune --the-clock-is-right" in incident.detail
+    assert incident.partner in (world.here, world.there)
+
+
+def test_an_operator_says_that_the_clock_is_right() -> None:
+    old_world()
+    let_last_run_be(days_ago=366)
+    prune()
+
+    call_command("prune", "--the-clock-is-right")
+
+    assert numbers()[1] == [1, 4]
+    assert Incident.objects.get().resolved_at is not None
+    assert timezone.now() - PruneRun.objects.get().at < timedelta(minutes=5)
+    prune_all()
+
+
+def test_before_the_first_run_the_newest_history_says_what_the_time_was() -> None:
+    old_world()
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE msh_history DISABLE TRIGGER USER")
+        cursor.execute("UPDATE msh_history SET at = at - interval '40 days'")
+        cursor.execute("ALTER TABLE msh_history ENABLE TRIGGER USER")
+    with pytest.raises(ClockDoubtful, match="40 days after"):
+        prune_all()
+
+
+@pytest.mark.parametrize("days", [-400, 0, 34])
+def test_a_run_that_was_left_out_for_a_month_or_a_clock_that_is_behind_is_no_doubt(
+    days: int,
+) -> None:
+    old_world()
+    let_last_run_be(days_ago=days)
+    assert prune_all()["inbound messages"] == 2
+    assert timezone.now() - PruneRun.objects.get().at < timedelta(minutes=5)
+
+
+def test_an_msh_that_has_nothing_yet_is_pruned_without_a_doubt() -> None:
+    assert sum(prune_all().values()) == 0
 
 
 def test_sessions_that_are_over_and_old_failed_log_ins_go() -> None:

@@ -110,6 +110,13 @@ CAUSES: dict[str, Cause] = {
         " has the traceback. Nothing else is held up by it. When it is mended, resume the link, or"
         " cancel the message.",
     ),
+    IncidentKind.CLOCK_DOUBTFUL: Cause(
+        "Nothing old is removed: the clock is in doubt",
+        "It is about the whole MSH, not about this partner. Compare the clock of the database's"
+        " machine with a clock that you trust. If it is wrong, set it. If it is right, because the"
+        " MSH stood still for so long, run manage.py prune --the-clock-is-right once: it is"
+        " resolved by the next run.",
+    ),
     IncidentKind.RETENTION_TOO_SHORT: Cause(
         "MessageIds of a partner are kept for longer than is configured",
         "A copy may come for so long under its agreement that MSH_KEEP_MESSAGES is too short: only"

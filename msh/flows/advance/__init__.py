@@ -22,6 +22,7 @@ from .inbound import Received, accept_at_once, note_unexpected, owe_error, recei
 from .incidents import (
     add_note,
     assign_incident,
+    note_clock_doubtful,
     note_retention_too_short,
     note_stuck,
     resolve_incident,
@@ -117,6 +118,7 @@ __all__ = [
     "make_notices",
     "may_note",
     "no_more_work",
+    "note_clock_doubtful",
     "note_retention_too_short",
     "note_stuck",
     "note_unexpected",

@@ -7,6 +7,7 @@ from django.db.models.functions import Now
 
 from msh.models import Direction, History, Incident, IncidentNote, hot
 from msh.protocol.effects import IncidentKind
+from partners.models import Partner
 
 from .actor import SYSTEM, Actor
 from .receiving import MENDED
@@ -91,6 +92,16 @@ def note_retention_too_short(reasons: Mapping[int, str]) -> None:
     ((clock,),) = hot.run((hot.CLOCK, ()))
     kind, now = IncidentKind.RETENTION_TOO_SHORT, clock.now
     _note_condition(kind, Direction.IN, reasons, now, "MSH_KEEP_MESSAGES is long enough")
+
+
+def note_clock_doubtful(why: str) -> None:
+    """Call an operator once because old rows are not removed; with "" it is over. An incident is
+    one of a partner: this one, which is of all of them, is that of the first."""
+    ((clock,),) = hot.run((hot.CLOCK, ()))
+    first = Partner.objects.order_by("pk").values_list("pk", flat=True)[:1]
+    reasons = dict.fromkeys(first, why) if why else {}
+    kind, now = IncidentKind.CLOCK_DOUBTFUL, clock.now
+    _note_condition(kind, Direction.IN, reasons, now, "old rows are removed again")
 
 
 def _note_condition(

@@ -1,13 +1,13 @@
 """Removal of what has ended and is old enough, a batch at a time."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from axes.models import AccessAttempt
 from django.contrib.sessions.models import Session
 from django.db.models.functions import Now
 
-from msh.models import hot, retention
+from msh.models import PruneRun, hot, retention
 from msh.models.retention import Removal
 
 WINDOW = 10
@@ -51,6 +51,18 @@ def remove(removal: Removal, kept: Retention, after: int, limit: int) -> Batch:
     if keys:
         hot.run(*((statement, (keys,)) for statement in retention.deletions(removal)))
     return Batch(len(keys), rows[-1].key if len(rows) == limit else window.last)
+
+
+def now() -> datetime:
+    """By the clock that says what is old."""
+    ((clock,),) = hot.run((hot.CLOCK, ()))
+    time: datetime = clock.now
+    return time
+
+
+def note_run() -> None:
+    """Old rows are removed now: the next run compares its clock."""
+    PruneRun.objects.update_or_create(pk=1, defaults={"at": Now()})
 
 
 def remove_log_ins(kept: Retention) -> None:

@@ -26,10 +26,16 @@ class Command(MshCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
         parser.add_argument("--dry-run", action="store_true", help="only say what would go")
+        parser.add_argument(
+            "--the-clock-is-right",
+            action="store_true",
+            help="remove although the last run was more than 35 days ago by this clock",
+        )
 
     def handle(self, *args: Any, dry_run: bool, **options: Any) -> None:
+        right = options["the_clock_is_right"]
         try:
-            counts = prunable() if dry_run else prune_all(self._progress())
+            counts = prunable() if dry_run else prune_all(self._progress(), clock_is_right=right)
         except (PruningAlready, ClockDoubtful) as refused:
             raise CommandError(str(refused)) from None
         verb = "would go" if dry_run else "removed"

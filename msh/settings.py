@@ -48,6 +48,8 @@ MSH_KEEP_MESSAGES = env.int("MSH_KEEP_MESSAGES", default=365)
 """Days that a message is kept after its end: its id as long as that (D39)."""
 MSH_KEEP_PAYLOADS = env.int("MSH_KEEP_PAYLOADS", default=90)
 """Days that its payloads are kept after its end."""
+MSH_KEEP_CHANGES = env.int("MSH_KEEP_CHANGES", default=3653)
+"""Days that changes of settings, saved pages and log-ins of the console are kept, 366 at least."""
 MSH_API_RATE = env.str("MSH_API_RATE", default="200/second")
 """Requests of one API token that each web process takes, per second, minute, hour or day. Empty:
 any number."""

@@ -25,6 +25,8 @@ APART = timedelta(days=1)
 now and when it dated what is to be removed."""
 JUMP = timedelta(days=35)
 """Nobody believes a clock that says that the last run was longer ago, until an operator does."""
+LEAST_CHANGES = 366
+"""Days. Younger changes of settings cannot be removed: a trigger refuses."""
 LOCK = 0x6D7368_7072756E65  # "msh", "prune"
 
 
@@ -32,7 +34,8 @@ def retention() -> Retention:
     """The configured times, and a day more: nothing goes early that was dated a day early."""
     keep = timedelta(days=settings.MSH_KEEP_MESSAGES)
     payloads = timedelta(days=settings.MSH_KEEP_PAYLOADS)
-    return Retention(messages=keep, payloads=min(payloads, keep)).longer_by(APART)
+    changes = timedelta(days=max(settings.MSH_KEEP_CHANGES, LEAST_CHANGES))
+    return Retention(keep, min(payloads, keep), changes).longer_by(APART)
 
 
 def kept_longer() -> dict[int, str]:

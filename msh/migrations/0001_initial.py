@@ -29,15 +29,28 @@ BEGIN
     RAISE EXCEPTION 'the history is append-only';
 END $$;
 
+-- What people changed may be forgotten after a year, and not before.
+CREATE FUNCTION msh_refuse_young() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF OLD.at < statement_timestamp() - interval '365 days' THEN
+        RETURN OLD;
+    END IF;
+    RAISE EXCEPTION 'the history is append-only';
+END $$;
+
 CREATE TRIGGER msh_history_append_only BEFORE UPDATE ON msh_history
     FOR EACH ROW EXECUTE FUNCTION msh_history_only_counts();
-CREATE TRIGGER msh_settingchange_append_only BEFORE UPDATE OR DELETE ON msh_settingchange
+CREATE TRIGGER msh_settingchange_append_only BEFORE UPDATE ON msh_settingchange
     FOR EACH STATEMENT EXECUTE FUNCTION msh_refuse_change();
+CREATE TRIGGER msh_settingchange_kept BEFORE DELETE ON msh_settingchange
+    FOR EACH ROW EXECUTE FUNCTION msh_refuse_young();
 """
 REWRITABLE = """
+DROP TRIGGER msh_settingchange_kept ON msh_settingchange;
 DROP TRIGGER msh_settingchange_append_only ON msh_settingchange;
 DROP TRIGGER msh_history_append_only ON msh_history;
 DROP FUNCTION msh_history_only_counts();
+DROP FUNCTION msh_refuse_young();
 DROP FUNCTION msh_refuse_change();
 """
 

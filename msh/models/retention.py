@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from partners.models.agreement import HORIZONS
 
@@ -56,6 +57,14 @@ _STORY = f"""
 """
 
 
+class Age(StrEnum):
+    """Which of the configured times says when it goes."""
+
+    MESSAGES = "messages"
+    PAYLOADS = "payloads"
+    CHANGES = "changes"
+
+
 @dataclass(frozen=True, slots=True)
 class Removal:
     """`rows` are FROM and WHERE of what may go, `key` its row id under the name of its table;
@@ -65,7 +74,7 @@ class Removal:
     key: str
     rows: str
     dependents: tuple[tuple[str, str], ...] = ()
-    payload: bool = False
+    age: Age = Age.MESSAGES
     held_by: str = ""
     """A dependent table whose rows others lock before the row they depend on."""
 
@@ -85,13 +94,13 @@ _KINDS = {
         "msh_inboundpayload",
         "part.id",
         f"{_PART.format('inbound')} {_INBOUND_ENDED}",
-        payload=True,
+        age=Age.PAYLOADS,
     ),
     "outbound payloads": Removal(
         "msh_outboundpayload",
         "part.id",
         f"{_PART.format('outbound')} {_OUTBOUND_ENDED}",
-        payload=True,
+        age=Age.PAYLOADS,
     ),
     "inbound messages": Removal(
         "msh_inboundmessage",
@@ -125,6 +134,24 @@ _KINDS = {
         (("msh_bulkitem", "job_id"),),
     ),
     "history": Removal("msh_history", "story.id", _STORY),
+    "changes of settings": Removal(
+        "msh_settingchange",
+        "change.id",
+        "msh_settingchange change WHERE change.at < statement_timestamp() - %s::interval",
+        age=Age.CHANGES,
+    ),
+    "saved pages": Removal(
+        "django_admin_log",
+        "entry.id",
+        "django_admin_log entry WHERE entry.action_time < statement_timestamp() - %s::interval",
+        age=Age.CHANGES,
+    ),
+    "log-ins": Removal(
+        "axes_accesslog",
+        "entry.id",
+        "axes_accesslog entry WHERE entry.attempt_time < statement_timestamp() - %s::interval",
+        age=Age.CHANGES,
+    ),
 }
 
 

@@ -1,4 +1,5 @@
-"""What people changed of what is set up. Append-only, as the history is; a trigger refuses."""
+"""What people changed of what is set up. Append-only, as the history is; a trigger refuses. After
+MSH_KEEP_CHANGES days, a year at least, it may go."""
 
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models

@@ -5,12 +5,14 @@ from importlib import import_module
 
 import pytest
 import time_machine
-from axes.models import AccessAttempt
+from axes.models import AccessAttempt, AccessLog
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.core.checks import run_checks
 from django.core.exceptions import ValidationError
 from django.core.management import CommandError, call_command
-from django.db import connection
+from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 from pytest_django import Settings
@@ -32,6 +34,7 @@ from msh.models import (
     OutboundPayload,
     PartyEvent,
     PruneRun,
+    SettingChange,
     Signal,
 )
 from msh.tasks import prune
@@ -377,6 +380,51 @@ def test_a_run_that_was_left_out_for_a_month_or_a_clock_that_is_behind_is_no_dou
 
 def test_an_msh_that_has_nothing_yet_is_pruned_without_a_doubt() -> None:
     assert sum(prune_all().values()) == 0
+
+
+def change_settings(days_ago: int) -> None:
+    change = SettingChange.objects.create(
+        actor="ann", what="changed", kind="Partner", name=f"{days_ago}", before={}, after={}
+    )
+    user = User.objects.get_or_create(username="ann")[0]
+    entry = LogEntry.objects.create(user=user, action_flag=2, object_repr=f"{days_ago}")
+    log_in = AccessLog.objects.create(username=f"{days_ago}")
+    at = timezone.now() - timedelta(days=days_ago)
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE msh_settingchange DISABLE TRIGGER USER")
+        SettingChange.objects.filter(pk=change.pk).update(at=at)
+        cursor.execute("ALTER TABLE msh_settingchange ENABLE TRIGGER USER")
+    LogEntry.objects.filter(pk=entry.pk).update(action_time=at)
+    AccessLog.objects.filter(pk=log_in.pk).update(attempt_time=at)
+
+
+@pytest.mark.parametrize(("days", "left"), [(3653, [1, 400]), (500, [1, 400]), (10, [1])])
+def test_changes_of_settings_go_after_a_time_of_their_own_and_not_within_a_year(
+    settings: Settings, days: int, left: list[int]
+) -> None:
+    settings.MSH_KEEP_CHANGES = days
+    for days_ago in (1, 400, 3660):
+        change_settings(days_ago)
+    counted = prunable()
+
+    removed = prune_all()
+
+    gone = 3 - len(left)
+    assert removed == counted
+    assert removed["changes of settings"] == removed["log-ins"] == removed["saved pages"] == gone
+    names = SettingChange.objects.order_by("-pk").values_list("name", flat=True)
+    assert sorted(map(int, names)) == left
+    assert LogEntry.objects.count() == AccessLog.objects.count() == len(left)
+
+
+def test_no_change_of_settings_is_removed_within_a_year_by_whatever_sql() -> None:
+    for days_ago in (300, 400):
+        change_settings(days_ago)
+    with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
+        SettingChange.objects.all().delete()
+    with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
+        SettingChange.objects.update(actor="bob")
+    assert SettingChange.objects.filter(name="400").delete()[0] == 1
 
 
 def test_sessions_that_are_over_and_old_failed_log_ins_go() -> None:

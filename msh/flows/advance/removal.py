@@ -8,7 +8,7 @@ from django.contrib.sessions.models import Session
 from django.db.models.functions import Now
 
 from msh.models import PruneRun, hot, retention
-from msh.models.retention import Removal
+from msh.models.retention import Age, Removal
 
 WINDOW = 10
 """Rows that a batch looks at, for each that it may remove."""
@@ -20,9 +20,19 @@ class Retention:
 
     messages: timedelta
     payloads: timedelta
+    changes: timedelta
 
     def longer_by(self, time: timedelta) -> "Retention":
-        return Retention(self.messages + time, self.payloads + time)
+        return Retention(self.messages + time, self.payloads + time, self.changes + time)
+
+    def of(self, removal: Removal) -> timedelta:
+        match removal.age:
+            case Age.MESSAGES:
+                return self.messages
+            case Age.PAYLOADS:
+                return self.payloads
+            case Age.CHANGES:
+                return self.changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +46,7 @@ class Batch:
 
 def count(removal: Removal, kept: Retention) -> int:
     """How many rows may go now."""
-    (rows,) = hot.run((retention.count_of(removal), (_age(removal, kept),)))
+    (rows,) = hot.run((retention.count_of(removal), (kept.of(removal),)))
     return int(rows[0].rows)
 
 
@@ -46,7 +56,7 @@ def remove(removal: Removal, kept: Retention, after: int, limit: int) -> Batch:
     ((window,),) = hot.run((retention.window(removal), (after, limit * WINDOW)))
     if window.last is None:
         return Batch(0, None)
-    (rows,) = hot.run((retention.find(removal), (_age(removal, kept), after, window.last, limit)))
+    (rows,) = hot.run((retention.find(removal), (kept.of(removal), after, window.last, limit)))
     keys = _free(removal, [row.key for row in rows])
     if keys:
         hot.run(*((statement, (keys,)) for statement in retention.deletions(removal)))
@@ -82,7 +92,3 @@ def _free(removal: Removal, keys: list[int]) -> list[int]:
     (held,) = hot.run((retention.find_held(removal), (keys, ours)))
     others = {row.message_id for row in held}
     return [key for key in keys if key not in others]
-
-
-def _age(removal: Removal, kept: Retention) -> timedelta:
-    return kept.payloads if removal.payload else kept.messages

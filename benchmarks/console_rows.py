@@ -9,8 +9,8 @@ from collections.abc import Callable
 from django.db import connection
 from django.urls import reverse
 
-from msh.flows import advance
 from msh.models import InboundMessage, OutboundLink, OutboundMessage
+from msh.store.operations.traffic import count_traffic
 from partners.models import Agreement, Partner
 
 QUEUED = 9
@@ -161,7 +161,7 @@ def fill(messages: int, tell: Callable[[str], None]) -> None:
             tell(f"{messages} messages: vacuuming {name}")
             cursor.execute(f"VACUUM ANALYZE msh_{name}")
         cursor.execute("SELECT now()")
-        advance.count_traffic(cursor.fetchone()[0])
+        count_traffic(cursor.fetchone()[0])
 
 
 def pages() -> dict[str, str]:

@@ -19,6 +19,9 @@ from rich.console import Console
 from rich.table import Table
 
 from msh.embedded import EmbeddedServers
+from msh.store import plans
+from msh.store.receiving.forwarding import find_due
+from msh.store.sending import polling
 
 ROOT = Path(__file__).resolve().parent.parent
 ACTIVE = 10
@@ -81,10 +84,8 @@ def _begin(servers: Mapping[str, str]) -> None:
     django.setup()
     from django.core.management import call_command  # noqa: PLC0415  settings first
 
-    from msh.models import hot  # noqa: PLC0415
-
     call_command("migrate", verbosity=0, skip_checks=True)
-    hot.plan_for_hot_path()  # as the worker's threads do
+    plans.plan_for_hot_path()  # as the worker's threads do
     _run("SET session_replication_role = replica")  # foreign keys are not checked row by row
 
 
@@ -154,15 +155,13 @@ def _add_idle(count: int) -> None:
 
 
 def _look() -> None:
-    from msh.flows import advance  # noqa: PLC0415  settings first
 
-    advance.find_work((), advance.Places(4, 256))
+    polling.lock_work((), polling.Places(4, 256))
 
 
 def _look_for_forwards() -> None:
-    from msh.flows import advance  # noqa: PLC0415  settings first
 
-    advance.due_forwards(50)
+    find_due(50)
 
 
 def _fastest(look: Callable[[], Any]) -> float:

@@ -24,9 +24,9 @@ from msh import memory, proxies
 from msh.allowance import guesses
 from msh.flows.link_status import status_for
 from msh.flows.receive import Answer, receive, receive_usual
-from msh.models import hot
 from msh.protocol.errors import RefusedTooOften, Unreadable, UnreadableTermsError
 from msh.request import Utf8Request
+from msh.store import plans
 from msh.wire import link_status
 from partners.models import Partner
 
@@ -252,9 +252,9 @@ class EndpointApplication:
         if self.PATH.fullmatch(path):
             return self._answer(self._endpoint, environ, start_response)
         if path.startswith("/api/") and environ["REQUEST_METHOD"] == "POST":
-            hot.plan_for_hot_path()
+            plans.plan_for_hot_path()
         else:
-            hot.plan_freely()
+            plans.plan_freely()
         return self._others(environ, start_response)
 
     @staticmethod
@@ -263,7 +263,7 @@ class EndpointApplication:
         environ: "WSGIEnvironment",
         start_response: "StartResponse",
     ) -> Iterable[bytes]:
-        hot.plan_for_hot_path()
+        plans.plan_for_hot_path()
         answer = view(Utf8Request(environ))
         connection.close_if_unusable_or_obsolete()
         start_response(f"{answer.status_code} {answer.reason_phrase}", list(answer.items()))

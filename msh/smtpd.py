@@ -23,9 +23,9 @@ from django.db import close_old_connections
 
 from msh import wire
 from msh.flows.receive import receive
-from msh.models import hot
 from msh.protocol.errors import RefusedTooOften, Unreadable
 from msh.protocol.uri import mail_address, normalised
+from msh.store import plans
 from partners.models import Partner, our_identity
 
 logger = logging.getLogger(__name__)
@@ -164,7 +164,7 @@ class Handler:
 
 def _on_fresh_connection(work: Callable[..., Result], *values: Any) -> Result:
     close_old_connections()
-    hot.plan_for_hot_path()
+    plans.plan_for_hot_path()
     try:
         return work(*values)
     finally:

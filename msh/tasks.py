@@ -7,7 +7,6 @@ from celery import shared_task
 from celery.signals import worker_shutting_down
 from django.db import DatabaseError
 
-from msh.flows import advance
 from msh.flows.bulk import run as run_bulk_jobs
 from msh.flows.call_operators import call_operators as call
 from msh.flows.deliver import Deliveries
@@ -18,7 +17,9 @@ from msh.flows.nudge import Nudge
 from msh.flows.prune import ClockDoubtful, PruningAlready, prune_all
 from msh.flows.watch import watch as watch_links
 from msh.logs import configure_structlog
-from msh.models import hot
+from msh.store import plans
+from msh.store.clock import read_clock
+from msh.store.operations import traffic
 
 logger = logging.getLogger(__name__)
 configure_structlog()  # here run the applications' consumers
@@ -53,7 +54,7 @@ def _stop(**_: object) -> None:
 def carry() -> None:
     """Carry the copies and signals that are due."""
     try:
-        hot.plan_for_hot_path()
+        plans.plan_for_hot_path()
         drain().run()
     except DatabaseError as error:
         logger.warning("carrying waits for the database: %s", error)
@@ -63,7 +64,7 @@ def carry() -> None:
 def deliver() -> None:
     """Deliver accepted messages."""
     try:
-        hot.plan_for_hot_path()
+        plans.plan_for_hot_path()
         deliveries().run()
     except DatabaseError as error:
         logger.warning("delivery waits for the database: %s", error)
@@ -73,7 +74,7 @@ def deliver() -> None:
 def forward() -> None:
     """Send on the messages that are for parties behind another MSH."""
     try:
-        hot.plan_for_hot_path()
+        plans.plan_for_hot_path()
         forward_due()
     except DatabaseError as error:
         logger.warning("sending on waits for the database: %s", error)
@@ -83,7 +84,7 @@ def forward() -> None:
 def notify() -> None:
     """Tell the From-Party's application what became of its messages."""
     try:
-        hot.plan_for_hot_path()
+        plans.plan_for_hot_path()
         notices().run()
     except DatabaseError as error:
         logger.warning("notification waits for the database: %s", error)
@@ -93,7 +94,7 @@ def notify() -> None:
 def watch() -> None:
     """Probe silent partners that were given a probe; call an operator for links that are stuck."""
     try:
-        hot.plan_for_hot_path()
+        plans.plan_for_hot_path()
         watch_links()
     except DatabaseError as error:
         logger.warning("watching waits for the database: %s", error)
@@ -103,9 +104,8 @@ def watch() -> None:
 def count_traffic() -> None:
     """Count the messages of the last minutes, for the console."""
     try:
-        hot.plan_freely()
-        ((clock,),) = hot.run((hot.CLOCK, ()))
-        advance.count_traffic(clock.now)
+        plans.plan_freely()
+        traffic.count_traffic(read_clock())
     except DatabaseError as error:
         logger.warning("counting waits for the database: %s", error)
 
@@ -114,7 +114,7 @@ def count_traffic() -> None:
 def call_operators() -> None:
     """Tell operators of incidents and late messages, by e-mail and webhook."""
     try:
-        hot.plan_freely()
+        plans.plan_freely()
         call()
     except DatabaseError as error:
         logger.warning("calls to operators wait for the database: %s", error)
@@ -124,7 +124,7 @@ def call_operators() -> None:
 def bulk() -> None:
     """Go on with the bulk jobs that operators have started."""
     try:
-        hot.plan_freely()
+        plans.plan_freely()
         run_bulk_jobs()
     except DatabaseError as error:
         logger.warning("bulk jobs wait for the database: %s", error)
@@ -134,7 +134,7 @@ def bulk() -> None:
 def prune() -> None:
     """Remove what is older than it has to be kept."""
     try:
-        hot.plan_freely()
+        plans.plan_freely()
         prune_all()
     except PruningAlready as refused:
         logger.warning("nothing was pruned: %s", refused)

@@ -1,6 +1,6 @@
 """Whether the store has room for what applications submit."""
 
-from msh.flows.store import shortage
+from msh.store.capacity import shortage
 
 from .problems import NotNow
 

@@ -10,9 +10,9 @@ from django.utils.datastructures import MultiValueDict
 from rest_framework import serializers
 
 from msh.flows.submit import prepare
-from msh.models import NewMessage
 from msh.protocol.message import Payload
 from msh.protocol.vocabulary import DeliverySemantics
+from msh.store.sending.submissions import NewMessage
 from partners.models import Agreement
 
 from .problems import Refused

@@ -9,8 +9,8 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from msh import memory
-from msh.flows.advance import Actor
 from msh.models import Scope
+from msh.store.history import Actor
 
 from .access import HasScope, TokenAuthentication, TokenThrottle
 from .negotiation import OneAnswer

@@ -1,1 +1,1 @@
-"""The paths through the MSH, one verb a file. `advance` is the only writer of state."""
+"""The paths through the MSH: what happens in which order. `msh.store` reads and writes rows."""

@@ -6,20 +6,22 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Protocol
 
 from django.conf import settings
 from django.db import DatabaseError
 
 from msh import wire
-from msh.flows import advance
-from msh.flows.advance import Lanes, SignalResult
 from msh.flows.package import packaged
 from msh.flows.room import Room
-from msh.models import SignalKind, hot
+from msh.models import SignalKind
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.message import ErrorReport, Header, Party, Route
 from msh.protocol.vocabulary import DeliverySemantics, ErrorCode, MessageType
+from msh.store.incidents import processing_failed
+from msh.store.sending.isolation import describe, one_line
+from msh.store.sending.links import OutboundLinks
+from msh.store.sending.signals import PendingSignal, SignalResult, claim_signal, end_signal
 from msh.transport.job import SIGNAL_CRASH_POINTS, Job
 from partners.models import Identity, Partner
 from partners.secrecy import SecretUnreadableError
@@ -33,6 +35,27 @@ GRACE = 5.0  # seconds between claim and socket write
 LONGEST = 15.0
 """Seconds of one POST, at most: a signal is small, and what a lost worker was carrying is carried
 again only after that."""
+
+
+class SignalText(Protocol):
+    """What a header says of a signal."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def ref_to_message_id(self) -> str: ...
+    @property
+    def tpa_id(self) -> str: ...
+    @property
+    def conversation_id(self) -> str: ...
+    @property
+    def code(self) -> str: ...
+    @property
+    def location(self) -> str: ...
+    @property
+    def description(self) -> str: ...
+    @property
+    def min_retry_secs(self) -> int | None: ...
 
 
 def http_deadline() -> float:
@@ -53,53 +76,52 @@ class SignalCopy:
     """What it acknowledges may be sent on as soon as it was carried (000 §4.1.1)."""
 
 
-def claim_signals(lanes: Lanes, signals: Iterable[Any], room: Room) -> list[Job]:
+def claim_signals(links: OutboundLinks, signals: Iterable[PendingSignal], room: Room) -> list[Job]:
     """Claim locked signals, composing those that are not composed yet."""
     jobs: list[Job] = []
     deadline = http_deadline()
-    lease = lanes.now + timedelta(seconds=deadline + 2 * GRACE)
+    lease = links.now + timedelta(seconds=deadline + 2 * GRACE)
     for row in signals:
         if not room.take(row.partner_id):
             continue
         try:
-            job = _job(row, deadline, lanes.now)
+            job = _job(row, deadline, links.now)
         except (DatabaseError, MemoryError):
             raise
         except Exception as problem:  # noqa: BLE001  one signal stops no other
-            lanes.add_all(_unsendable(row, problem, lanes.now))
+            _end_unsendable(links, row, problem)
         else:
-            lanes.add(*advance.signal_claim(row.id, job.content_type, job.body, until=lease))
+            links.add(claim_signal(row.id, job.content_type, job.body, until=lease))
             jobs.append(job)
     return jobs
 
 
-def _unsendable(row: Any, problem: Exception, now: datetime) -> list[hot.Statement]:
-    """A secret that cannot be read may be mended; what cannot be composed never can be."""
-    mendable = isinstance(problem, SecretUnreadableError)
-    outcome = AttemptOutcome.FAILED if mendable else AttemptOutcome.REFUSED
+def _end_unsendable(links: OutboundLinks, row: PendingSignal, problem: Exception) -> None:
+    """A secret that cannot be read may be repaired; what cannot be composed never can be."""
+    repairable = isinstance(problem, SecretUnreadableError)
+    outcome = AttemptOutcome.FAILED if repairable else AttemptOutcome.REFUSED
     known = isinstance(problem, UNSENDABLE)
-    why = advance.one_line(str(problem)) if known else advance.describe(problem)
+    why = one_line(str(problem)) if known else describe(problem)
     result = AttemptResult(outcome, detail=why, body_sent=False)
-    ended = advance.signal_end(_result(_copy(row), result), now)
-    if known:
-        return ended
-    logger.error("a signal could not be composed", exc_info=problem)
-    about = (row.partner_id, "in", row.ref_to_message_id, why, now)
-    return [*ended, *advance.processing_failed(*about)]
+    links.add_all(end_signal(_result(_copy(row), result), links.now))
+    if not known:
+        logger.error("a signal could not be composed", exc_info=problem)
+        about = (row.partner_id, "in", row.ref_to_message_id, why, links.now)
+        links.add_all(processing_failed(*about))
 
 
-def record(lanes: Lanes, ended: Iterable[tuple[SignalCopy, AttemptResult]]) -> None:
-    """Have `lanes` write how carrying these signals ended."""
+def record(links: OutboundLinks, ended: Iterable[tuple[SignalCopy, AttemptResult]]) -> None:
+    """Have `links` write how carrying these signals ended."""
     for copy, result in ended:
-        lanes.forwards |= copy.routed
-        lanes.add_all(advance.signal_end(_result(copy, result), lanes.now))
+        links.forwards |= copy.routed
+        links.add_all(end_signal(_result(copy, result), links.now))
 
 
 def _result(copy: SignalCopy, result: AttemptResult) -> SignalResult:
     return SignalResult(copy.key, copy.kind, copy.ref_to_message_id, copy.partner_id, result)
 
 
-def header_of(row: Any, partner: Partner, identity: Identity, now: datetime) -> Header:
+def header_of(row: SignalText, partner: Partner, identity: Identity, now: datetime) -> Header:
     """From and To are the MSHs, the rest is copied (000 §2.2.2, D19, D33)."""
     ours = partner.our_uri or identity.uri
     error = None
@@ -129,12 +151,12 @@ def header_of(row: Any, partner: Partner, identity: Identity, now: datetime) -> 
     )
 
 
-def _copy(row: Any) -> SignalCopy:
+def _copy(row: PendingSignal) -> SignalCopy:
     return SignalCopy(row.id, row.kind, row.ref_to_message_id, row.partner_id, row.routed)
 
 
-def _job(row: Any, deadline: float, now: datetime) -> Job:
-    partner, identity = hot.route_of(row)
+def _job(row: PendingSignal, deadline: float, now: datetime) -> Job:
+    partner, identity = row.partner, row.identity
     if row.body is None:
         content_type, body = wire.compose_signal(header_of(row, partner, identity, now))
     else:

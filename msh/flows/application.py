@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from django.db import connection
 
-from msh.models import hot
+from msh.store import plans
 from msh.wire.text import prose
 
 ERRORS = (Exception, SystemExit, CancelledError)
@@ -28,7 +28,7 @@ def allow_idle(time_allowed: timedelta) -> None:
     milliseconds = int(time_allowed.total_seconds() * 1000)
     idle = f"SET LOCAL idle_in_transaction_session_timeout = {milliseconds}"
     with connection.cursor() as cursor:
-        cursor.execute(f"{idle}; {hot.PLAN_FREELY_LOCALLY}")
+        cursor.execute(f"{idle}; {plans.PLAN_FREELY_LOCALLY}")
 
 
 def require_commit() -> None:
@@ -45,7 +45,7 @@ def require_commit() -> None:
             " atomic() block of its own, or set_rollback(True) was called"
         )
     with connection.cursor() as cursor:
-        cursor.execute(f"SET CONSTRAINTS ALL IMMEDIATE; {hot.local_plans()}")
+        cursor.execute(f"SET CONSTRAINTS ALL IMMEDIATE; {plans.local_plans()}")
 
 
 def restore_connection() -> None:

@@ -18,12 +18,22 @@ from django.db import DatabaseError, IntegrityError, transaction
 from django.db.models import QuerySet
 
 from msh.faults import CrashPoint, reach
-from msh.flows import advance, operate
-from msh.flows.advance import OPERATOR, Actor
+from msh.flows import operate
 from msh.flows.decide import decide
 from msh.flows.operate import NotPossible
 from msh.models import BulkItem, BulkJob, BulkVerb, Delivery, OutboundLink
 from msh.protocol.delivery_events import DeliveryState
+from msh.protocol.lane import OPERATOR
+from msh.store.history import Actor
+from msh.store.operations.bulk_jobs import (
+    cancel_job,
+    claim_item,
+    end_item,
+    end_jobs,
+    skip_item,
+    start_job,
+)
+from msh.store.sending.isolation import describe
 from partners.models import Partner
 
 logger = logging.getLogger(__name__)
@@ -136,7 +146,7 @@ def _start(job: BulkJob, agreed: str, *, spare_held: bool) -> BulkJob:
         if not rows or _digest_of(key for key, _ in rows) != agreed:
             raise NotPossible(f"These are not the rows that you saw, but {len(rows)}: look again.")
         job.total = len(rows)
-        advance.start_job(job, rows)
+        start_job(job, rows)
     return job
 
 
@@ -146,7 +156,7 @@ def _digest_of(keys: Iterable[int]) -> str:
 
 def cancel(job: BulkJob, actor: Actor) -> None:
     """Begin no more rows of it. What was done stays done."""
-    if not advance.cancel_job(job, actor):
+    if not cancel_job(job, actor):
         raise NotPossible("This job has ended already.")
 
 
@@ -165,7 +175,7 @@ def _run(until: float) -> int:
     passed_over: set[int] = set()
     while time.monotonic() < until:
         with transaction.atomic():
-            item = advance.claim_item(passed_over)
+            item = claim_item(passed_over)
             if item is None:
                 break
             if _deal_with(item):
@@ -173,7 +183,7 @@ def _run(until: float) -> int:
             else:
                 passed_over.add(item.pk)
             reach(CrashPoint.BULK_BEFORE_COMMIT)
-    advance.end_jobs()
+    end_jobs()
     return dealt_with
 
 
@@ -191,10 +201,10 @@ def _deal_with(item: BulkItem) -> bool:
         refused = "The partner is gone."
     except DatabaseError as error:
         logger.warning("bulk job %s passes over %s: %s", item.job_id, item.label, error)
-        advance.item_passed_over(item, f"It is tried again. The database said: {error}")
+        skip_item(item, f"It is tried again. The database said: {error}")
         return False
     except Exception as error:
         logger.exception("bulk job %s: %s could not be dealt with", item.job_id, item.label)
-        refused = advance.describe(error)
-    advance.item_ended(item, refused)
+        refused = describe(error)
+    end_item(item, refused)
     return True

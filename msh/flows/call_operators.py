@@ -16,8 +16,9 @@ from django.conf import settings
 from django.core.mail import EmailMessage
 from django.db import transaction
 
-from msh.flows import advance
 from msh.models import Channel, OperatorNotice
+from msh.store.operations.notices import claim_notices, make_notices, mark_failed, mark_sent
+from msh.store.sending.isolation import one_line
 from msh.transport.webhook import WebhookFailed, post
 
 logger = logging.getLogger(__name__)
@@ -43,7 +44,7 @@ def call_operators() -> int:
     try:
         channels = _channels()
         with transaction.atomic():
-            advance.make_notices(channels)
+            make_notices(channels)
         return sum(_tell_claimed(channel, tell) for channel, tell in channels.items())
     finally:
         _calling.release()
@@ -64,7 +65,7 @@ def _channels() -> dict[str, Tell]:
 
 def _tell_claimed(channel: str, tell: Tell) -> int:
     with transaction.atomic():
-        notices = advance.claim_notices(channel, BATCH, LEASE)
+        notices = claim_notices(channel, BATCH, LEASE)
     return _tell(notices, tell) if notices else 0
 
 
@@ -81,14 +82,14 @@ def _tell(notices: Sequence[OperatorNotice], tell: Tell) -> int:
             return sum(_tell([notice], tell) for notice in notices)
         _not_told(notices, error)
         return 0
-    advance.notices_told(notices)
+    mark_sent(notices)
     return len(notices)
 
 
 def _not_told(notices: Sequence[OperatorNotice], error: Exception) -> None:
     why = f"{type(error).__name__}: {error}"
     logger.warning("%d notices did not reach the operators by %s: %s", *_sum(notices), why)
-    _put_off(notices, advance.one_line(why))
+    _put_off(notices, one_line(why))
 
 
 def _sum(notices: Sequence[OperatorNotice]) -> tuple[int, str]:
@@ -99,7 +100,7 @@ def _put_off(notices: Sequence[OperatorNotice], why: str) -> None:
     with transaction.atomic():
         for notice in notices:
             wait = min(FIRST_WAIT * 2 ** min(notice.tries - 1, 10), LONGEST_WAIT)
-            advance.notice_failed(notice, why, wait, give_up=notice.tries >= TRIES)
+            mark_failed(notice, why, wait, give_up=notice.tries >= TRIES)
 
 
 def _mail(notices: Sequence[OperatorNotice]) -> None:

@@ -7,10 +7,8 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Now
 
-from msh.flows import advance
-from msh.flows.advance import Actor, Lanes
 from msh.flows.link_status import NoStatus, enquire
-from msh.flows.nudge import Nudge, nudge
+from msh.flows.nudge import Nudge, nudge, nudges_of
 from msh.flows.operate import NotPossible
 from msh.flows.transmit import GRACE
 from msh.models import Attempt, OutboundLink, OutboundMessage, OutboundState
@@ -18,6 +16,9 @@ from msh.protocol.attempt import Trace, nothing_was_sent
 from msh.protocol.errors import IllegalTransition
 from msh.protocol.events import MessageCancelled, Verdict
 from msh.protocol.resynchronisation import LinkStatus
+from msh.store.history import Actor
+from msh.store.operations.operator_actions import cancel_queued
+from msh.store.sending.links import OutboundLinks
 from partners.models import Partner
 
 
@@ -54,30 +55,30 @@ def cancel(message: OutboundMessage, verdict: Verdict | None, actor: Actor) -> L
     if verdict is Verdict.NOT_RECEIVED and not _nothing_sent(message):
         answer = _ask(message)
     with transaction.atomic():
-        lanes = Lanes.lock([partner.pk])
+        links = OutboundLinks.lock([partner.pk])
         locked = OutboundMessage.objects.select_for_update(no_key=True).get(pk=message.pk)
         match locked.state:
             case OutboundState.QUEUED:
                 never_sent = Verdict.NOT_RECEIVED
-                advance.cancel_queued(lanes, locked, partner.pk, never_sent, actor)
-            case OutboundState.IN_FLIGHT if lanes.lane(partner.pk).in_flight is not None:
-                _cancel_in_flight(lanes, partner, locked, verdict, answer, actor)
+                cancel_queued(links, locked, partner.pk, never_sent, actor)
+            case OutboundState.IN_FLIGHT if links.lane(partner.pk).in_flight is not None:
+                _cancel_in_flight(links, partner, locked, verdict, answer, actor)
             case _:
                 raise NotPossible(_why_not(locked))
-        lanes.write()
-    nudge(Nudge.CARRY, *lanes.nudges())
+        links.write()
+    nudge(Nudge.CARRY, *nudges_of(links))
     return answer.status if answer else None
 
 
 def _cancel_in_flight(
-    lanes: Lanes,
+    links: OutboundLinks,
     partner: Partner,
     message: OutboundMessage,
     verdict: Verdict | None,
     answer: _Answer | None,
     actor: Actor,
 ) -> None:
-    flying = lanes.lane(partner.pk).in_flight
+    flying = links.lane(partner.pk).in_flight
     if flying is None or flying.message_id != message.message_id:
         raise NotPossible(_why_not(message))
     if verdict is None:
@@ -87,7 +88,7 @@ def _cancel_in_flight(
         )
     proven = _nothing_sent(message) or _partner_lacks(message, flying.attempt, answer)
     try:
-        lanes.step(partner.pk, MessageCancelled(verdict, nothing_sent=proven), actor)
+        links.step(partner.pk, MessageCancelled(verdict, nothing_sent=proven), actor)
     except IllegalTransition:
         status = answer.status if answer else None
         raise NotPossible(_why_no_verdict(verdict, message, status)) from None

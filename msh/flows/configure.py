@@ -4,8 +4,9 @@ from typing import Any
 
 from django.db import transaction
 
-from msh.flows import advance
-from msh.flows.advance import Actor
+from msh.store.history import Actor
+from msh.store.operations.operator_actions import open_missing_links
+from msh.store.operations.settings_log import Snapshot, record_changes, snapshot
 from partners import export, setup
 from partners.models import Agreement, Credential, OwnIdentity, Partner, Route
 
@@ -28,10 +29,10 @@ def apply(document: Any, actor: Actor, seen: str = "") -> setup.Report:
             raise ChangedMeanwhile
         before = _snapshot()
         report = setup.apply(document)
-        advance.record_changes(before, _snapshot(), actor)
-        advance.open_missing_links()
+        record_changes(before, _snapshot(), actor)
+        open_missing_links()
     return report
 
 
-def _snapshot() -> advance.Snapshot:
-    return advance.snapshot(*(model._default_manager.all() for model in _SET_UP))  # noqa: SLF001  public
+def _snapshot() -> Snapshot:
+    return snapshot(*(model._default_manager.all() for model in _SET_UP))  # noqa: SLF001  public

@@ -14,8 +14,6 @@ from django.db import transaction
 
 from msh import wire
 from msh.faults import CrashPoint, reach
-from msh.flows.advance import Consumers, Handover
-from msh.flows.advance import delivery as deliveries
 from msh.flows.application import reason_of, restore_connection, words_of
 from msh.models import InboundMessage, InboundPayload
 from msh.protocol.attempt import AttemptResult
@@ -27,6 +25,8 @@ from msh.protocol.delivery_events import (
     OutcomeLost,
 )
 from msh.protocol.message import Payload
+from msh.store.delivery import deliveries
+from msh.store.delivery.deliveries import Consumers, HeldDelivery
 from msh.transport.job import CONSUMER_CRASH_POINTS, Job
 from partners.secrecy import SecretUnreadableError
 
@@ -47,7 +47,7 @@ class Posted:
     attempt: int
 
 
-def jobs_of(claimed: Iterable[Handover]) -> tuple[list[Job], list[tuple[Posted, str]]]:
+def jobs_of(claimed: Iterable[HeldDelivery]) -> tuple[list[Job], list[tuple[Posted, str]]]:
     """A job for each claimed delivery, and those that cannot be sent, with the reason."""
     jobs: list[Job] = []
     unsendable: list[tuple[Posted, str]] = []
@@ -98,7 +98,7 @@ def leave(delivery: int, consumers: Consumers) -> None:
             handover.step(OutcomeKept())
 
 
-def _job(handover: Handover, posted: Posted) -> Job:
+def _job(handover: HeldDelivery, posted: Posted) -> Job:
     consumer = handover.consumer
     message = InboundMessage.objects.select_related("link__partner", "agreement").get(
         pk=handover.message_key

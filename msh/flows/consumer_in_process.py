@@ -17,8 +17,6 @@ from django.db import transaction
 
 from msh.faults import CrashPoint, reach
 from msh.flows import application
-from msh.flows.advance import Consumers, Handover, delivery_work
-from msh.flows.advance import delivery as deliveries
 from msh.flows.resolve import ask
 from msh.models import Consumer, Delivery, InboundMessage
 from msh.protocol.delivery_events import (
@@ -32,6 +30,9 @@ from msh.protocol.delivery_events import (
     Run,
 )
 from msh.protocol.errors import Reject
+from msh.store.delivery import deliveries
+from msh.store.delivery import polling as delivery_work
+from msh.store.delivery.deliveries import Consumers, HeldDelivery
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ RUN_OF_PAIR = 100
 """Messages of one pair that are delivered in a row before others have their turn."""
 
 Outcome = AttemptSucceeded | AttemptRejected | AttemptFailed
-Hold = Callable[[], Handover | None]
+Hold = Callable[[], HeldDelivery | None]
 """Locks a delivery, in the transaction of its caller, with the attempt begun that is to be made.
 None if it is not to be made (any more)."""
 
@@ -103,14 +104,14 @@ def _deliver_new(head: Any, consumer: Consumer) -> bool:
     return run_claimed(claimed, Consumers({consumer.pk: consumer}))
 
 
-def _hold_new(message_key: int, consumer: Consumer) -> Handover | None:
+def _hold_new(message_key: int, consumer: Consumer) -> HeldDelivery | None:
     handover = deliveries.lock_new(message_key, consumer)
     if handover is not None:
         handover.step(DeliveryLooked(), keep=False)
     return handover
 
 
-def _hold_failed(key: int) -> Handover | None:
+def _hold_failed(key: int) -> HeldDelivery | None:
     """A delivery that is due to be run again."""
     held = deliveries.lock([key], Consumers())
     if not held or held[0].value.state is not DeliveryState.FAILED:
@@ -118,7 +119,7 @@ def _hold_failed(key: int) -> Handover | None:
     return held[0] if held[0].step(DeliveryLooked(), keep=False) else None
 
 
-def _hold_claimed(claimed: Claimed, consumers: Consumers) -> Handover | None:
+def _hold_claimed(claimed: Claimed, consumers: Consumers) -> HeldDelivery | None:
     held = deliveries.lock([claimed.delivery], consumers)
     if not held or held[0].attempt != claimed.attempt:
         return None
@@ -144,7 +145,7 @@ def _attempt(hold: Hold) -> bool:
     return not isinstance(outcome, AttemptFailed)
 
 
-def _call(handover: Handover) -> Outcome:
+def _call(handover: HeldDelivery) -> Outcome:
     """Call the consumer. Its effects are kept if it succeeds, and only then."""
     attempt, consumer = handover.attempt, handover.consumer
     outcome: Outcome = AttemptSucceeded(attempt)
@@ -167,7 +168,7 @@ def _call(handover: Handover) -> Outcome:
     return outcome
 
 
-def _write(handover: Handover, outcome: Outcome) -> None:
+def _write(handover: HeldDelivery, outcome: Outcome) -> None:
     if isinstance(outcome, AttemptSucceeded):
         handover.step(outcome, keep=False)
         # Without a history, a message that went well at once leaves no row but its own.

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 from django.db import transaction
 
-from msh.flows import advance, cancel
-from msh.flows.advance import Actor
+from msh.flows import cancel
 from msh.flows.operate import NotPossible
 from msh.flows.stored import BytesMissing, payload_of
 from msh.flows.submit import SubmitRefused, submit
@@ -15,6 +14,8 @@ from msh.models import OutboundMessage, OutboundState
 from msh.protocol.events import Verdict
 from msh.protocol.message import Payload
 from msh.protocol.vocabulary import DeliverySemantics
+from msh.store.history import Actor
+from msh.store.sending.submissions import link_correction
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def correct(
         if why := why_not(original):
             raise NotPossible(f"It cannot be corrected: {why}")
         copy = _submit(original, correction, payloads)
-        advance.corrected(original, copy, actor)
+        link_correction(original, copy, actor)
     return copy
 
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from django.db import transaction
 
 from msh import wire
-from msh.flows.advance import Actor, Consumers
-from msh.flows.advance import delivery as deliveries
 from msh.flows.nudge import Nudge, nudge
 from msh.models import InboundMessage, InboundPayload
 from msh.protocol.delivery_events import (
@@ -19,6 +17,9 @@ from msh.protocol.delivery_events import (
     RunAgainRequested,
 )
 from msh.protocol.errors import IllegalTransition
+from msh.store.delivery import deliveries
+from msh.store.delivery.deliveries import Consumers
+from msh.store.history import Actor
 
 AT_ONCE = 100
 """Deliveries that are locked and written in one transaction."""
@@ -62,7 +63,7 @@ def decide(keys: Iterable[int], verb: str, actor: Actor) -> Decided:
     return Decided(done, refused)
 
 
-def _decide(handover: deliveries.Handover | None, verb: str, actor: Actor) -> str:
+def _decide(handover: deliveries.HeldDelivery | None, verb: str, actor: Actor) -> str:
     """Why it cannot be done; empty if it was."""
     if handover is None:
         return "there is no such delivery"

@@ -13,9 +13,7 @@ from typing import Any
 from django.db import transaction
 
 from msh.faults import CrashPoint, reach
-from msh.flows import consumer_http, store
-from msh.flows.advance import Consumers, Handover, Places, delivery_work
-from msh.flows.advance import delivery as deliveries
+from msh.flows import consumer_http
 from msh.flows.application import reason_of
 from msh.flows.consumer_http import Posted
 from msh.flows.consumer_in_process import advance_due, deliver_pair
@@ -24,6 +22,11 @@ from msh.flows.nudge import Nudge
 from msh.flows.room import Room
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.delivery_events import DeliveryLooked
+from msh.store import capacity
+from msh.store.delivery import deliveries
+from msh.store.delivery import polling as delivery_work
+from msh.store.delivery.deliveries import Consumers, HeldDelivery
+from msh.store.sending.polling import Places
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +39,7 @@ THREADS_PER_CONSUMER = 4
 leaves threads to the others."""
 
 
-Claim = Callable[[list[Any]], list[Handover]]
+Claim = Callable[[list[Any]], list[HeldDelivery]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +137,7 @@ class Deliveries(Dispatch):
         placed = [head for head in heads if room.take(head.consumer_id, head.size)]
         return self._post(self._claim(placed, partial(_claim_new, consumers)))
 
-    def _claim(self, rows: list[Any], claim: Claim) -> list[Handover]:
+    def _claim(self, rows: list[Any], claim: Claim) -> list[HeldDelivery]:
         """Claim these in one transaction. If one of them makes that impossible, claim each by
         itself, and leave that one alone for a while."""
         if not rows:
@@ -143,15 +146,15 @@ class Deliveries(Dispatch):
             with transaction.atomic():
                 return claim(rows)
         except Exception as error:
-            if store.is_gone(error):
+            if capacity.is_gone(error):
                 raise
-        claimed: list[Handover] = []
+        claimed: list[HeldDelivery] = []
         for row in rows:
             try:
                 with transaction.atomic():
                     claimed += claim([row])
             except Exception as error:
-                if store.is_gone(error):
+                if capacity.is_gone(error):
                     break  # what was claimed has to be posted
                 logger.exception("a delivery to consumer %d cannot begin", row.consumer_id)
                 self._isolate(row, reason_of(error))
@@ -161,7 +164,7 @@ class Deliveries(Dispatch):
         self.rest(Call(row.consumer_id, row.link_id, getattr(row, "id", 0)), FAILED_REST)
         deliveries.report_failure(row.partner_id, f"a delivery cannot begin: {why}")
 
-    def _post(self, claimed: list[Handover]) -> bool:
+    def _post(self, claimed: list[HeldDelivery]) -> bool:
         if not claimed:
             return False
         reach(CrashPoint.DELIVER_AFTER_CLAIM)
@@ -180,12 +183,12 @@ class Deliveries(Dispatch):
                 logger.warning("no consumer takes the next message of %d pairs", opened)
 
 
-def _claim_due(consumers: Consumers, rows: list[Any]) -> list[Handover]:
+def _claim_due(consumers: Consumers, rows: list[Any]) -> list[HeldDelivery]:
     held = deliveries.lock([row.id for row in rows], consumers)
     return [one for one in held if deliveries.begin(one)]
 
 
-def _claim_new(consumers: Consumers, heads: list[Any]) -> list[Handover]:
+def _claim_new(consumers: Consumers, heads: list[Any]) -> list[HeldDelivery]:
     claimed = []
     for head in heads:
         handover = deliveries.lock_new(head.message_key, consumers[head.consumer_id])

@@ -21,11 +21,10 @@ from typing import Any
 
 from django.db import DatabaseError, connection
 
-from msh.flows import store
 from msh.flows.application import reason_of, restore_connection
 from msh.flows.nudge import Ear, Nudge
-from msh.models import hot
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.store import capacity, plans
 from msh.transport.carrier import Carrier, Finished
 
 logger = logging.getLogger(__name__)
@@ -213,7 +212,7 @@ class Dispatch(ABC):
                 continue
             outcome.due = time.monotonic() + RETRY_IN
             restore_connection()
-            if store.is_gone(error):
+            if capacity.is_gone(error):
                 logger.warning("outcomes not written yet: %d; %s", len(self._unrecorded), error)
                 return
 
@@ -226,7 +225,7 @@ class Dispatch(ABC):
             else:
                 self.record(outcome.key, outcome.result)
         except Exception as error:
-            if store.is_gone(error) or not store.is_lasting(error):
+            if capacity.is_gone(error) or not capacity.is_lasting(error):
                 return error
             logger.exception("the outcome of %s cannot be written", outcome.key)
             outcome.failures += 1
@@ -237,7 +236,7 @@ class Dispatch(ABC):
 
 def _call(function: Callable[..., object], *arguments: Any) -> None:
     connection.close_if_unusable_or_obsolete()
-    hot.plan_for_hot_path()
+    plans.plan_for_hot_path()
     function(*arguments)
 
 

@@ -16,12 +16,15 @@ from typing import Any
 from django.db import DatabaseError, transaction
 
 from msh.faults import CrashPoint, reach
-from msh.flows import acknowledge, advance, one_by_one, recover, store, transmit
+from msh.flows import acknowledge, one_by_one, recover, transmit
 from msh.flows.acknowledge import SignalCopy
-from msh.flows.advance import Lanes
-from msh.flows.nudge import Ear, Nudge, nudge
+from msh.flows.nudge import Ear, Nudge, nudge, nudges_of
 from msh.flows.room import Room
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.store import capacity
+from msh.store.sending import polling
+from msh.store.sending.isolation import describe
+from msh.store.sending.links import OutboundLinks
 from msh.transport.carrier import AT_ONCE_PER_PARTNER, Carrier, Finished
 from msh.transport.job import Job
 
@@ -154,11 +157,11 @@ class Drain:
             return False
         try:
             with transaction.atomic():
-                lanes, jobs = self._record_and_claim(ended, looking=looking)
+                links, jobs = self._record_and_claim(ended, looking=looking)
         except Exception as error:
-            if store.is_gone(error):
+            if capacity.is_gone(error):
                 raise
-            logger.warning("a round is done again one by one: %s", advance.describe(error))
+            logger.warning("a round is done again one by one: %s", describe(error))
             return self._round_one_by_one(looking=looking)
         self._unrecorded = []
         if ended:
@@ -166,7 +169,7 @@ class Drain:
         if jobs:
             reach(CrashPoint.LOOK_AFTER_COMMIT)
             self._carrier.submit(jobs)
-        nudge(*(kind for kind in lanes.nudges() if not (looking and kind is Nudge.CARRY)))
+        nudge(*(kind for kind in nudges_of(links) if not (looking and kind is Nudge.CARRY)))
         return bool(ended or jobs)
 
     def _round_one_by_one(self, *, looking: bool) -> bool:
@@ -189,11 +192,13 @@ class Drain:
         done = one_by_one.do(unit)
         if done.jobs:
             self._carrier.submit(done.jobs)
-        if done.lanes is not None:
-            nudge(*(kind for kind in done.lanes.nudges() if kind is not Nudge.CARRY))
+        if done.links is not None:
+            nudge(*(kind for kind in nudges_of(done.links) if kind is not Nudge.CARRY))
         return done.settled
 
-    def _record_and_claim(self, ended: list[Finished], *, looking: bool) -> tuple[Lanes, list[Job]]:
+    def _record_and_claim(
+        self, ended: list[Finished], *, looking: bool
+    ) -> tuple[OutboundLinks, list[Job]]:
         results = [(one.job.key, one.result or _STALE) for one in ended]
         partners = transmit.partners_of(results)
         jobs: list[Job] = []
@@ -201,24 +206,24 @@ class Drain:
             self._looked_at = time.monotonic()
             room = Room(self._carrier)
             places = self._places(room)
-            work = advance.find_work(partners, places)
+            work = polling.lock_work(partners, places)
         else:
-            work = advance.no_more_work(partners)
-        record(work.lanes, results)
+            work = polling.work_of_ended(partners)
+        record(work.links, results)
         if looking:
             jobs = claim(work, room)
             self._more = room.refused or len(jobs) >= places.limit
             self._end_leases()
-        work.lanes.write()
+        work.links.write()
         if ended:
             reach(CrashPoint.OUTCOME_BEFORE_COMMIT)
         if looking:
             reach(CrashPoint.LOOK_BEFORE_COMMIT)
-        return work.lanes, jobs
+        return work.links, jobs
 
-    def _places(self, room: Room) -> advance.Places:
+    def _places(self, room: Room) -> polling.Places:
         busy, free = self._carrier.busy(), self._carrier.free_in_all()
-        return advance.Places(AT_ONCE_PER_PARTNER, free, busy, room.for_large)
+        return polling.Places(AT_ONCE_PER_PARTNER, free, busy, room.for_large)
 
     def _end_leases(self) -> None:
         if time.monotonic() - self._leases_at > LEASES_EVERY:
@@ -226,19 +231,19 @@ class Drain:
             recover.lost_leases()
 
 
-def record(lanes: Lanes, ended: Sequence[tuple[Any, AttemptResult]]) -> None:
+def record(links: OutboundLinks, ended: Sequence[tuple[Any, AttemptResult]]) -> None:
     """Note how these POSTs ended, each named by the key of its job."""
     copies = [(key, result) for key, result in ended if isinstance(key, transmit.Copy)]
-    transmit.record(lanes, copies)
-    transmit.end_best_effort(copies)
-    acknowledge.record(lanes, ((k, result) for k, result in ended if isinstance(k, SignalCopy)))
+    transmit.record(links, copies)
+    transmit.record_best_effort(copies)
+    acknowledge.record(links, ((k, result) for k, result in ended if isinstance(k, SignalCopy)))
 
 
-def claim(work: advance.Work, room: Room) -> list[Job]:
+def claim(work: polling.Work, room: Room) -> list[Job]:
     """Claim what was found; the jobs that carry it once it is committed."""
-    recover.passed_deadlines(work.lanes, work.due)
+    recover.passed_deadlines(work.links, work.due)
     return [
-        *transmit.jobs_of(work.lanes, transmit.claim(work.lanes, room)),
-        *transmit.best_effort_jobs(work.lanes, work.best_effort, room),
-        *acknowledge.claim_signals(work.lanes, work.signals, room),
+        *transmit.jobs_of(work.links, transmit.claim(work.links, room)),
+        *transmit.best_effort_jobs(work.links, work.best_effort, room),
+        *acknowledge.claim_signals(work.links, work.signals, room),
     ]

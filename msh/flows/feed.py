@@ -7,12 +7,12 @@ process at a time; of one pair they are in the order of acceptance.
 from django.db import transaction
 from django.db.models import QuerySet
 
-from msh.flows import advance
 from msh.models import InboundMessage
+from msh.store.delivery.feed import list_in_feed
 
 
 def page(after: int, limit: int) -> QuerySet[InboundMessage]:
     """At most `limit` messages behind the place `after` (0: from the beginning), in order."""
     with transaction.atomic():
-        advance.list_in_feed(limit)
+        list_in_feed(limit)
     return InboundMessage.objects.filter(feed_position__gt=after).order_by("feed_position")[:limit]

@@ -12,10 +12,19 @@ from django.db import transaction
 
 from msh import wire
 from msh.faults import CrashPoint, reach
-from msh.flows import advance, store
 from msh.flows.nudge import Nudge, nudge
 from msh.models import InboundMessage, InboundPayload, OutboundMessage
 from msh.protocol.message import Payload
+from msh.store import capacity
+from msh.store.receiving.forwarding import (
+    Due,
+    find_due,
+    find_next_hop,
+    forward_message,
+    lock_routed,
+    mark_forwarding_failed,
+)
+from msh.store.sending.isolation import describe, one_line
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +37,7 @@ _asked = threading.Event()
 
 def forward() -> int:
     """Send on the head of every pair that has one; how many were."""
-    sent_on = sum(_forward_one(due) for due in advance.due_forwards(BATCH))
+    sent_on = sum(_forward_one(due) for due in find_due(BATCH))
     if sent_on:
         nudge(Nudge.CARRY)
     return sent_on
@@ -49,11 +58,11 @@ def run() -> None:
         _running.release()
 
 
-def _forward_one(due: advance.Due) -> bool:
+def _forward_one(due: Due) -> bool:
     """False if it was not sent on. Whatever that raises, the other pairs go on."""
     try:
         with transaction.atomic():
-            message = advance.lock_routed(due)
+            message = lock_routed(due)
             if message is None:
                 return False
             _send_on(due, message)
@@ -62,32 +71,32 @@ def _forward_one(due: advance.Due) -> bool:
         _note_failure(due, str(problem))
         return False
     except Exception as problem:
-        if store.is_gone(problem):
+        if capacity.is_gone(problem):
             raise
-        logger.exception("message %d cannot be sent on", due.key)
-        if store.is_lasting(problem):
-            _note_failure(due, advance.describe(problem))
+        logger.exception("message %d cannot be sent on", due.id)
+        if capacity.is_lasting(problem):
+            _note_failure(due, describe(problem))
         return False
     reach(CrashPoint.FORWARD_AFTER_COMMIT)
     return True
 
 
-def _note_failure(due: advance.Due, why: str) -> None:
-    logger.warning("message %d cannot be sent on: %s", due.key, why)
+def _note_failure(due: Due, why: str) -> None:
+    logger.warning("message %d cannot be sent on: %s", due.id, why)
     try:
         with transaction.atomic():
-            message = advance.lock_routed(due)
+            message = lock_routed(due)
             if message is not None:
-                advance.send_on_failed(due, message, advance.one_line(why), RETRY_IN)
+                mark_forwarding_failed(due, message, one_line(why), RETRY_IN)
     except Exception as problem:
-        if store.is_gone(problem):
+        if capacity.is_gone(problem):
             raise
-        logger.exception("that message %d cannot be sent on could not be noted", due.key)
+        logger.exception("that message %d cannot be sent on could not be noted", due.id)
 
 
-def _send_on(due: advance.Due, message: InboundMessage) -> None:
+def _send_on(due: Due, message: InboundMessage) -> None:
     """Raises ValueError if there is no way onward; it was there when the message came."""
-    way = advance.way_onward(message.agreement)
+    way = find_next_hop(message.agreement)
     boundary = wire.new_boundary()
     payloads = [_payload(row) for row in message.payloads.all()]
     onward = OutboundMessage(
@@ -102,7 +111,7 @@ def _send_on(due: advance.Due, message: InboundMessage) -> None:
         boundary=boundary,
     )
     parts = wire.compose_parts(payloads, boundary)
-    advance.sent_on(due, message, onward, payloads, parts)
+    forward_message(due, message, onward, payloads, parts)
 
 
 def _payload(row: InboundPayload) -> Payload:

@@ -18,11 +18,14 @@ from django.db import transaction
 from django.utils.module_loading import import_string
 
 from msh.faults import CrashPoint, reach
-from msh.flows import advance, application, store
+from msh.flows import application
 from msh.flows.dispatch import Dispatch
 from msh.flows.nudge import Nudge
 from msh.models import PartyEvent
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.store import capacity
+from msh.store.sending import party_events
+from msh.store.sending.isolation import describe
 from msh.transport.job import CONSUMER_CRASH_POINTS, Job
 
 logger = logging.getLogger(__name__)
@@ -55,10 +58,10 @@ class Notices(Dispatch):
         if not handler or self.calls:
             return False
         if is_address(handler):  # what is claimed has to be written to its socket at once
-            jobs = _claim(advance.due_events(self.carrier.free(APPLICATION)), handler)
+            jobs = _claim(party_events.find_due(self.carrier.free(APPLICATION)), handler)
             self.carrier.submit(jobs)
             return bool(jobs)
-        keys = advance.due_events(BATCH)
+        keys = party_events.find_due(BATCH)
         if keys:
             self.call("events", tell, keys, handler)
         return bool(keys)
@@ -89,7 +92,7 @@ def _tell_alone(key: int, handler: str) -> bool:
     try:
         return _tell(key, handler)
     except Exception as error:
-        if store.is_gone(error):
+        if capacity.is_gone(error):
             raise
         logger.exception("event %d can neither be told nor put off", key)
         return False
@@ -98,13 +101,13 @@ def _tell_alone(key: int, handler: str) -> bool:
 def _tell(key: int, handler: str) -> bool:
     try:
         with transaction.atomic():
-            event = advance.lock_event(key)
+            event = party_events.lock_event(key)
             if event is None:
                 return False
             application.allow_idle(LEASE)
             import_string(handler)(event)
             application.require_commit()
-            advance.event_told(event)
+            party_events.mark_delivered(event)
             reach(CrashPoint.NOTIFY_BEFORE_COMMIT)
     except application.ERRORS as error:
         _note_failure(key, error)
@@ -118,7 +121,7 @@ def _note_failure(key: int, error: BaseException) -> None:
     its connection."""
     application.restore_connection()
     with transaction.atomic():
-        event = advance.lock_event(key)
+        event = party_events.lock_event(key)
         if event is None:
             logger.error("the handler of events raised after its end", exc_info=error)
         else:
@@ -134,19 +137,19 @@ def _claim_alone(key: int, address: str) -> Job | None:
     """None if another worker has it, or if it cannot be told: that keeps no other waiting."""
     try:
         with transaction.atomic():
-            event = advance.lock_event(key)
+            event = party_events.lock_event(key)
             if event is None:
                 return None
-            advance.event_claimed(event, LEASE)
+            party_events.claim_event(event, LEASE)
             return _job(event, address)
     except Exception as error:
-        if store.is_gone(error):
+        if capacity.is_gone(error):
             raise
         logger.exception("event %d cannot be told", key)
         with transaction.atomic():
-            event = advance.lock_event(key)
+            event = party_events.lock_event(key)
             if event is not None:
-                _failed(event, advance.describe(error))
+                _failed(event, describe(error))
         return None
 
 
@@ -184,15 +187,15 @@ def document_of(event: PartyEvent) -> dict[str, Any]:
 
 
 def _record(told: Told, result: AttemptResult) -> None:
-    event = advance.lock_event(told.key)
+    event = party_events.lock_event(told.key)
     if event is None:
         return
     if result.outcome is AttemptOutcome.CARRIED:
-        advance.event_told(event)
+        party_events.mark_delivered(event)
     else:
         _failed(event, result.detail)
 
 
 def _failed(event: PartyEvent, why: str) -> None:
     logger.warning("event %s of %s not told: %s", event.event_id, event.message, why)
-    advance.event_failed(event, RETRY_IN)
+    party_events.mark_failed(event, RETRY_IN)

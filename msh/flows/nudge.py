@@ -23,6 +23,7 @@ from redis.commands.core import Script
 
 from msh.celery import app
 from msh.connections import redis_client
+from msh.store.sending.links import OutboundLinks
 
 logger = logging.getLogger(__name__)
 
@@ -90,6 +91,17 @@ def _client() -> redis.Redis:
 
 def _listening_client() -> redis.Redis:
     return redis_client(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=TRY_FOR)
+
+
+def nudges_of(links: OutboundLinks) -> list[Nudge]:
+    """What is to be looked at after the commit of these links."""
+    notifies = links.notifies and bool(settings.MSH_FROM_PARTY_HANDLER)  # else nobody is notified
+    wanted = {
+        Nudge.CARRY: links.transmits,
+        Nudge.FORWARD: links.forwards,
+        Nudge.NOTIFY: notifies,
+    }
+    return [kind for kind, wants in wanted.items() if wants]
 
 
 def nudge(*kinds: Nudge) -> None:

@@ -5,9 +5,6 @@ from datetime import datetime
 
 from django.db import transaction
 
-from msh.flows import advance
-from msh.flows.advance import Actor, Lanes, Switch
-from msh.flows.advance import delivery as deliveries
 from msh.flows.nudge import Nudge, nudge
 from msh.models import Direction, InboundLink, Incident, OutboundLink
 from msh.protocol import sequence
@@ -20,6 +17,12 @@ from msh.protocol.events import (
     SendNowRequested,
 )
 from msh.protocol.lane import Lane, LaneState
+from msh.store.delivery import deliveries
+from msh.store.history import Actor
+from msh.store.incidents import resolve_incident
+from msh.store.operations import operator_actions
+from msh.store.operations.operator_actions import Switch, set_switch
+from msh.store.sending.links import OutboundLinks
 from partners.models import Partner
 
 
@@ -47,11 +50,11 @@ class Seen:
 ANYTHING = Seen()
 
 
-def require_as_seen(lanes: Lanes, partner: Partner, seen: Seen) -> None:
+def require_as_seen(links: OutboundLinks, partner: Partner, seen: Seen) -> None:
     """Raises NotPossible if the locked lane of this partner has changed since it was seen."""
-    flying = lanes.lane(partner.pk).in_flight
+    flying = links.lane(partner.pk).in_flight
     message_id = flying.message_id if flying else ""
-    since, cause, detail = lanes.suspended(partner.pk)
+    since, cause, detail = links.suspended(partner.pk)
     changes = []
     if seen.message_id not in (None, message_id):
         changes.append(f"message {message_id} is in flight" if flying else "nothing is in flight")
@@ -100,18 +103,18 @@ def _act(
 ) -> Done:
     open_links(partner)
     with transaction.atomic():
-        lanes = Lanes.lock([partner.pk])
-        require_as_seen(lanes, partner, seen)
-        before = lanes.lane(partner.pk)
+        links = OutboundLinks.lock([partner.pk])
+        require_as_seen(links, partner, seen)
+        before = links.lane(partner.pk)
         try:
-            lanes.step(partner.pk, event, actor)
+            links.step(partner.pk, event, actor)
         except IllegalTransition:
             raise NotPossible(
                 f"Partner {partner.name} cannot be {verb}: {why_not}"
                 f" (its link is {before.state}).{_instead(before, event)}"
             ) from None
-        after = lanes.lane(partner.pk)
-        lanes.write()
+        after = links.lane(partner.pk)
+        links.write()
     nudge(Nudge.CARRY)
     return Done(after.state, _told(event, before, after))
 
@@ -147,7 +150,7 @@ def _instead(lane: Lane, event: SenderEvent) -> str:
 def switch(partner: Partner, which: Switch, *, on: bool, actor: Actor) -> None:
     """Let applications submit messages for the partner, or consumers have those from it, or not."""
     with transaction.atomic():
-        if not advance.set_switch(partner, which, on=on, actor=actor):
+        if not set_switch(partner, which, on=on, actor=actor):
             raise NotPossible(f"Partner {partner.name}: that is {'on' if on else 'off'} already.")
     if on and which is Switch.DELIVERS:
         nudge(Nudge.DELIVER)
@@ -181,7 +184,7 @@ def resolve(incident: Incident, actor: Actor) -> None:
     with transaction.atomic():
         if instead := unmended(incident):
             raise NotPossible(instead)
-        if not advance.resolve_incident(incident, actor):
+        if not resolve_incident(incident, actor):
             raise NotPossible("This incident is resolved already.")
 
 
@@ -191,7 +194,7 @@ def start_link(partner: Partner, direction: str, last: int, actor: Actor) -> Non
         raise NotPossible(f"The last number is {sequence.FIRST} to {sequence.LAST}, not {last}.")
     open_links(partner)
     with transaction.atomic():
-        if not advance.start_link(partner, direction, last, actor):
+        if not operator_actions.start_link(partner, direction, last, actor):
             raise NotPossible(
                 f"The link {direction} of partner {partner.name} was used: its numbers stand."
             )

@@ -12,11 +12,12 @@ from django.conf import settings
 from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 
-from msh.flows import advance
-from msh.flows.advance import removal
-from msh.flows.advance.removal import Batch, Retention
 from msh.models import PruneRun
-from msh.models.retention import Removal, kinds
+from msh.store.clock import read_clock
+from msh.store.incidents import note_clock_doubtful, note_retention_too_short
+from msh.store.operations import retention as removal
+from msh.store.operations.retention import Batch, Retention
+from msh.store.operations.retention_sql import Removal, kinds
 from partners.models import Agreement
 
 BATCH = 1000
@@ -73,7 +74,7 @@ def require_no_jump() -> None:
     """Raises ClockDoubtful if the clock has jumped: that of the one machine that all runs on, or
     those of all machines, which agree then."""
     known = PruneRun.objects.last_known()
-    passed = removal.now() - known if known else timedelta()
+    passed = read_clock() - known if known else timedelta()
     if known and passed > JUMP:
         raise ClockDoubtful(
             f"The clock says that it is {passed.days} days after {known:%Y-%m-%d}, when old rows"
@@ -90,9 +91,9 @@ def _believe_clock(*, clock_is_right: bool) -> timedelta:
         if not clock_is_right:
             require_no_jump()
     except ClockDoubtful as doubt:
-        advance.note_clock_doubtful(str(doubt))
+        note_clock_doubtful(str(doubt))
         raise
-    advance.note_clock_doubtful("")
+    note_clock_doubtful("")
     removal.note_run()
     return ahead
 
@@ -135,7 +136,7 @@ def prune_all(
         # By the one of two clocks that is behind: what is old by a wrong one only is not removed.
         kept = retention().longer_by(_believe_clock(clock_is_right=clock_is_right))
         removal.remove_log_ins(kept)
-        advance.note_retention_too_short(kept_longer())
+        note_retention_too_short(kept_longer())
         return {kind: _remove_all(kind, one, kept, progress) for kind, one in _kinds().items()}
 
 

@@ -9,8 +9,6 @@ from enum import StrEnum
 
 from django.db import transaction
 
-from msh.flows.advance import Consumers, delivery_work
-from msh.flows.advance import delivery as deliveries
 from msh.flows.consumer_http import leave
 from msh.flows.nudge import Nudge, nudge
 from msh.models import Consumer, ConsumerKind, InboundMessage
@@ -21,6 +19,9 @@ from msh.protocol.delivery_events import (
     DeliveryEvent,
     DeliveryState,
 )
+from msh.store.delivery import deliveries
+from msh.store.delivery import polling as delivery_work
+from msh.store.delivery.deliveries import Consumers
 
 
 class Outcome(StrEnum):

@@ -8,9 +8,8 @@ from django.db import DatabaseError, transaction
 
 from msh import wire
 from msh.faults import CrashPoint, reach
-from msh.flows import advance, store, unstored
-from msh.flows.advance import Lanes
-from msh.flows.nudge import Nudge, nudge
+from msh.flows import unstored
+from msh.flows.nudge import Nudge, nudge, nudges_of
 from msh.models import OutboundState
 from msh.protocol.effects import OweError
 from msh.protocol.errors import Refused, RefusedTooOften, Unreadable
@@ -28,6 +27,15 @@ from msh.protocol.events import (
 from msh.protocol.message import Header, ReceivedMessage
 from msh.protocol.sequence import parse as parse_number
 from msh.protocol.vocabulary import RESYNCHRONISE, ErrorCode, MessageType, Severity
+from msh.store import capacity
+from msh.store.receiving.messages import (
+    accept_if_usual,
+    note_unexpected,
+    owe_error,
+    receive_message,
+)
+from msh.store.receiving.refusals import count_unanswered, count_unrecorded, may_record
+from msh.store.sending.links import OutboundLinks
 from partners.models import Partner
 
 
@@ -86,7 +94,7 @@ def receive(partner: Partner, content_type: str, body: bytes) -> Answer:
     try:
         return _receive(partner, content_type, body)
     except RefusedTooOften:
-        advance.count_unanswered(partner.pk)
+        count_unanswered(partner.pk)
         raise
 
 
@@ -109,9 +117,9 @@ def _receive(partner: Partner, content_type: str, body: bytes) -> Answer:
 
 def _accept_at_once(partner: Partner, message: ReceivedMessage) -> bool:
     try:
-        return advance.accept_at_once(partner, message)
+        return accept_if_usual(partner, message)
     except DatabaseError as error:
-        if store.cannot_be_written(error):
+        if capacity.is_unwritable(error):
             return False  # then it is told so
         raise
 
@@ -123,7 +131,7 @@ def _note_signal_of_others(partner: Partner, header: Header) -> None:
     if is_signal and not partner.is_pair(header.route.sender_uri, header.route.receiver_uri):
         name = f"{header.message_type}NotOfThePair"
         detail = "its SenderURI or ReceiverURI is not the pair's: 403"
-        advance.note_unexpected(partner.pk, "", name, detail)
+        note_unexpected(partner.pk, "", name, detail)
 
 
 def _require_pair(partner: Partner, sender_uri: str, receiver_uri: str) -> None:
@@ -143,16 +151,16 @@ def _refuse(partner: Partner, refused: Refused) -> Answer:
         _note(partner, partial.message_id, f"{partial.message_type}Refused", refused.description)
         return Answer(TAKEN, refused.description)  # a signal is never answered
     error = OweError(refused.code, refused.field, refused.description)
-    advance.owe_error(partner.pk, error, partial, parse_number(partial.sequence_text))
+    owe_error(partner.pk, error, partial, parse_number(partial.sequence_text))
     nudge(Nudge.CARRY)
     return Answer(TAKEN, refused.description)
 
 
 def _take_message(partner: Partner, message: ReceivedMessage) -> Answer:
     try:
-        received = advance.receive_message(partner, message)
+        received = receive_message(partner, message)
     except DatabaseError as error:
-        if store.cannot_be_written(error):
+        if capacity.is_unwritable(error):
             unstored.tell_to_wait(partner, message.header)
         raise
     if received.routed:
@@ -170,48 +178,48 @@ def _acknowledge_at_once(partner: Partner, header: Header) -> bool:
 
 
 def _try_to_acknowledge(partner: Partner, header: Header) -> bool:
-    lanes, state = Lanes.read_with_sent(partner, header.ref_to_message_id)
-    flying = lanes.lane(partner.pk).in_flight if partner.pk in lanes else None
+    links, state = OutboundLinks.read_with_sent(partner, header.ref_to_message_id)
+    flying = links.lane(partner.pk).in_flight if partner.pk in links else None
     if flying is None or flying.message_id != header.ref_to_message_id:
         return False
     sent = None if state is None else Sent(state)
-    lanes.step(partner.pk, _ack_event(partner, header, flying.message_id, sent))
+    links.step(partner.pk, _ack_event(partner, header, flying.message_id, sent))
     reach(CrashPoint.ACK_BEFORE_COMMIT)
-    if not lanes.write_if_unchanged(partner.pk):
+    if not links.write_if_unchanged(partner.pk):
         return False
     reach(CrashPoint.ACK_AFTER_COMMIT)
-    nudge(*lanes.nudges())
+    nudge(*nudges_of(links))
     return True
 
 
 def _take_signal(partner: Partner, header: Header, event_of: EventOf) -> Answer:
     with transaction.atomic():
-        lanes, row = Lanes.lock_with_sent(partner.pk, header.ref_to_message_id)
-        if partner.pk in lanes:
-            lane = lanes.lane(partner.pk)
+        links, row = OutboundLinks.lock_with_sent(partner.pk, header.ref_to_message_id)
+        if partner.pk in links:
+            lane = links.lane(partner.pk)
             flying = lane.in_flight.message_id if lane.in_flight else None
             sent = Sent(row.state, row.outcome) if row else None
-            after = lanes.step(partner.pk, event_of(partner, header, flying, sent))
+            after = links.step(partner.pk, event_of(partner, header, flying, sent))
             is_noted = header.message_type is MessageType.ERROR or sent is None
-            if after == lane and is_noted and not advance.may_note(partner.pk):
-                advance.count_unnoted(partner.pk)
+            if after == lane and is_noted and not may_record(partner.pk):
+                count_unrecorded(partner.pk)
             else:
-                lanes.write()
+                links.write()
         else:
             name = f"{header.message_type}Received"
             _note(partner, header.ref_to_message_id, name, "refers to a message we never sent")
         reach(CrashPoint.ACK_BEFORE_COMMIT)
     reach(CrashPoint.ACK_AFTER_COMMIT)
-    nudge(*lanes.nudges())
+    nudge(*nudges_of(links))
     return Answer(TAKEN)
 
 
 def _note(partner: Partner, message_id: str, event: str, detail: str) -> None:
     """A signal that means nothing to us, unless there are too many of them."""
-    if advance.may_note(partner.pk):
-        advance.note_unexpected(partner.pk, message_id, event, detail)
+    if may_record(partner.pk):
+        note_unexpected(partner.pk, message_id, event, detail)
     else:
-        advance.count_unnoted(partner.pk)
+        count_unrecorded(partner.pk)
 
 
 def _ack_event(

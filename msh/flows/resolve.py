@@ -10,8 +10,6 @@ from django.db import transaction
 from django.utils.module_loading import import_string
 
 from msh.flows import application
-from msh.flows.advance import Consumers
-from msh.flows.advance import delivery as deliveries
 from msh.flows.nudge import Nudge, nudge
 from msh.models import Delivery
 from msh.protocol.delivery_events import (
@@ -20,6 +18,8 @@ from msh.protocol.delivery_events import (
     ResolverAnswered,
     ResolverVerdict,
 )
+from msh.store.delivery import deliveries
+from msh.store.delivery.deliveries import Consumers
 
 logger = logging.getLogger(__name__)
 

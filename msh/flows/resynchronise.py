@@ -10,11 +10,9 @@ from django.db import transaction
 from django.db.models import Count, F, Max, Min, OuterRef, Q, Subquery, Sum
 from django.db.models.functions import Length
 
-from msh.flows import advance
-from msh.flows.advance import Actor, Lanes
 from msh.flows.cancel import under_way
 from msh.flows.link_status import enquire
-from msh.flows.nudge import Nudge, nudge
+from msh.flows.nudge import Nudge, nudge, nudges_of
 from msh.flows.operate import (
     ANYTHING,
     Done,
@@ -53,6 +51,10 @@ from msh.protocol.resynchronisation import (
     arriving,
     plan,
 )
+from msh.store.history import Actor
+from msh.store.operations import operator_actions
+from msh.store.operations.operator_actions import cancel_queued, set_receiving
+from msh.store.sending.links import OutboundLinks
 from partners.models import Partner
 
 QUEUED_ASKED = 1_000
@@ -116,8 +118,8 @@ def apply(
     lock it is another, nothing is done.
     """
     with transaction.atomic():
-        lanes = Lanes.lock([partner.pk])
-        if partner.pk not in lanes or lanes.lane(partner.pk).state is not LaneState.SUSPENDED:
+        links = OutboundLinks.lock([partner.pk])
+        if partner.pk not in links or links.lane(partner.pk).state is not LaneState.SUSPENDED:
             raise NotPossible(
                 f"The link to {partner.name} is not suspended: suspend it first, so that nothing"
                 " is sent meanwhile."
@@ -128,12 +130,12 @@ def apply(
             raise NotPossible(
                 "A copy of the message in flight is still under way: try again in a moment."
             )
-        _mend(lanes, partner, comparison, actor)
-        lanes.write()
-        resumed = Lanes.load([partner.pk], lanes.now)  # the queue's head may be another now
+        _mend(links, partner, comparison, actor)
+        links.write()
+        resumed = OutboundLinks.load([partner.pk], links.now)  # the queue's head may be another now
         resumed.step(partner.pk, OperatorResumed(), actor)
         resumed.write()
-    nudge(Nudge.CARRY, *lanes.nudges(), *resumed.nudges())
+    nudge(Nudge.CARRY, *nudges_of(links), *nudges_of(resumed))
     return comparison
 
 
@@ -147,26 +149,26 @@ def _check_agreed(comparison: Comparison, agreed: str, only: Mend | None) -> Non
         raise NotPossible(made.text)
 
 
-def _mend(lanes: Lanes, partner: Partner, comparison: Comparison, actor: Actor) -> None:
+def _mend(links: OutboundLinks, partner: Partner, comparison: Comparison, actor: Actor) -> None:
     made, theirs = comparison.plan, comparison.theirs
     flying = comparison.ours.in_flight_message_id
     accepted = theirs.accepted_number or "nothing"
     sides = f"the partner accepted {accepted}, our next is {comparison.ours.coming}"
     told = f"{sides}; {made.mend}: {made.text} Verdict: {made.verdict}"
-    lanes.record(partner.pk, "", "Resynchronised", detail=told, actor=actor)
+    links.record(partner.pk, "", "Resynchronised", detail=told, actor=actor)
     if made.completes:
-        lanes.step(partner.pk, AckReceived(flying), actor)  # its word is as good as an Ack
+        links.step(partner.pk, AckReceived(flying), actor)  # its word is as good as an Ack
     match made.mend:
         case Mend.REWIND if made.last is not None:
-            lanes.step(partner.pk, SequenceRewound(made.last), actor)
+            links.step(partner.pk, SequenceRewound(made.last), actor)
         case Mend.ADOPT:
             lacks = theirs.has(flying) is False
-            lanes.step(partner.pk, SequenceAdopted(made.next_number, lacks), actor)
+            links.step(partner.pk, SequenceAdopted(made.next_number, lacks), actor)
     queued = OutboundMessage.objects.queued().filter(
         link__partner=partner, message_id__in=comparison.received
     )
     for message in queued.select_for_update(no_key=True):
-        advance.cancel_queued(lanes, message, partner.pk, Verdict.RECEIVED, actor)
+        cancel_queued(links, message, partner.pk, Verdict.RECEIVED, actor)
 
 
 def sent(link: OutboundLink, theirs: LinkStatus) -> Sent:
@@ -241,11 +243,11 @@ def reset_sequence(partner: Partner, actor: Actor, seen: Seen = ANYTHING) -> Don
     """The next message gets number 1 (D17). Only when nothing is in flight or in doubt."""
     link = _link(partner)
     with transaction.atomic():
-        lanes = Lanes.lock([partner.pk])
-        require_as_seen(lanes, partner, seen)
+        links = OutboundLinks.lock([partner.pk])
+        require_as_seen(links, partner, seen)
         in_doubt = OutboundMessage.objects.filter(link=link, state=OutboundState.REWOUND).count()
         try:
-            lane = lanes.step(partner.pk, SequenceReset(in_doubt), actor)
+            lane = links.step(partner.pk, SequenceReset(in_doubt), actor)
         except IllegalTransition:
             what = (
                 f"{in_doubt} messages are still to be sent again under their old numbers"
@@ -255,7 +257,7 @@ def reset_sequence(partner: Partner, actor: Actor, seen: Seen = ANYTHING) -> Don
             raise NotPossible(
                 f"The numbers to {partner.name} cannot start again at 1: {what}."
             ) from None
-        lanes.write()
+        links.write()
     nudge(Nudge.CARRY)
     return Done(lane.state, "the next message gets number 1")
 
@@ -271,14 +273,14 @@ def allow_reset(partner: Partner, actor: Actor) -> None:
             why = "it is allowed already" if link.reset_allowed else "it has not sent anything yet"
             raise NotPossible(f"Partner {partner.name} needs no leave to reset: {why}.") from None
         text = f"last accepted {link.last_number}, number 1 let in: no → yes"
-        advance.set_receiving(link, after, "ResetAllowed", text, actor)
+        set_receiving(link, after, "ResetAllowed", text, actor)
 
 
 def hold_resets(partner: Partner, actor: Actor) -> None:
     """Hold the partner's next number 1 out of turn until an operator lets it in."""
     open_links(partner)
     with transaction.atomic():
-        if not advance.hold_resets(_locked_inbound(partner), actor):
+        if not operator_actions.hold_resets(_locked_inbound(partner), actor):
             raise NotPossible(f"Resets of partner {partner.name} are held already.")
 
 
@@ -290,7 +292,7 @@ def expect(partner: Partner, number: int, actor: Actor) -> str:
         lost = given_up(link, number)
         after = receiver.expect(link.receiving, number)
         text = f"last accepted {link.last_number}, taken next {number}, given up {lost}"
-        advance.set_receiving(link, after, "NumberExpected", text, actor)
+        set_receiving(link, after, "NumberExpected", text, actor)
     return lost
 
 

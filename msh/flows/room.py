@@ -3,11 +3,10 @@ bytes all of them may have, so that a worker's memory is bounded."""
 
 from typing import Protocol
 
+from msh.store.sending.polling import LARGE
+
 BYTES_AT_ONCE = 64 * 1024 * 1024
 """Bytes under way above which no further large message is taken: one more than fits at most."""
-LARGE = 256 * 1024
-"""Bytes of payload. What has fewer is bounded by the number of places: large messages to partners
-that are slow are not to keep it waiting."""
 
 
 class Carrying(Protocol):

@@ -10,11 +10,11 @@ from django.db import transaction
 
 from msh import wire
 from msh.faults import CrashPoint, reach
-from msh.flows import advance
 from msh.flows.nudge import Nudge, nudge
-from msh.models import NewMessage, OutboundMessage
+from msh.models import OutboundMessage
 from msh.protocol.message import MESSAGE_ID_LIMIT, Payload
 from msh.protocol.vocabulary import DeliverySemantics
+from msh.store.sending.submissions import NewMessage, insert_message, use_outbound_link
 from partners.models import Agreement, Partner
 
 
@@ -87,7 +87,7 @@ def keep(new: NewMessage) -> tuple[OutboundMessage, bool]:
     )
     reach(CrashPoint.SUBMIT_BEFORE_COMMIT)
     stored = message
-    if not advance.submitted(message, new.payloads, new.parts):
+    if not insert_message(message, new.payloads, new.parts):
         stored = _first_or_known(message, new.payloads, new.parts)
     transaction.on_commit(_after_commit)
     return stored, stored is message
@@ -140,8 +140,8 @@ def _first_or_known(
 ) -> OutboundMessage:
     """What is written once a pair, or was written before."""
     with transaction.atomic():
-        link = advance.use_outbound_link(message.agreement.partner)
-        if advance.submitted(message, payloads, parts):
+        link = use_outbound_link(message.agreement.partner)
+        if insert_message(message, payloads, parts):
             return message
         known = OutboundMessage.objects.filter(link=link, message_id=message.message_id).first()
         if known is None:

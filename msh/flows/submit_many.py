@@ -8,19 +8,14 @@ import psycopg
 from django.db import IntegrityError, OperationalError, transaction
 
 from msh.faults import CrashPoint, reach
-from msh.flows import advance
 from msh.flows.nudge import Nudge, nudge
 from msh.flows.submit import PartnerClosed
-from msh.models import NewMessage, OutboundLink, hot
+from msh.models import OutboundLink
+from msh.store.sending.bulk_insert import find_known, insert_messages
+from msh.store.sending.submissions import NewMessage, use_outbound_link
 from partners.models import Partner
 
 _UNDONE = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
-
-_KNOWN = """
-    SELECT known.link_id, known.message_id, known.content_digest
-    FROM unnest(%s::bigint[], %s::text[]) AS asked (link_id, message_id)
-    JOIN msh_outboundmessage known USING (link_id, message_id)
-"""
 
 
 class InTheWay(Exception):
@@ -98,7 +93,7 @@ def _kept(block: Sequence[Entry], links: "_Links") -> list[Answer]:
             fresh.append(entry)
         answers.append(_answer(entry, digest))
     if fresh:
-        advance.submitted_together(fresh, links)
+        insert_messages(fresh, links)
     return answers
 
 
@@ -112,9 +107,7 @@ def _answer(new: NewMessage, digest: bytes | None) -> Answer:
 
 
 def _known(new: Sequence[NewMessage], links: "_Links") -> dict[tuple[int, str], bytes]:
-    asked = [links[one.agreement.partner_id] for one in new]
-    rows = hot.fetch(_KNOWN, (asked, [one.message_id for one in new]))
-    return {(row.link_id, row.message_id): row.content_digest for row in rows}
+    return find_known([(links[one.agreement.partner_id], one.message_id) for one in new])
 
 
 class _Links(dict[int, int]):
@@ -131,6 +124,6 @@ class _Links(dict[int, int]):
         self.update(used.values_list("partner_id", "pk") if missing else ())
         for key, partner in missing.items():
             if key not in self:
-                self[key] = advance.use_outbound_link(partner).pk
+                self[key] = use_outbound_link(partner).pk
         closed = Partner.objects.filter(pk__in=list(missing), accepts=False)
         self.closed.update(closed.values_list("pk", flat=True) if missing else ())

@@ -12,12 +12,8 @@ from django.conf import settings
 from django.db import DatabaseError
 
 from msh import wire
-from msh.flows import advance
-from msh.flows.advance import Lanes
-from msh.flows.advance.outbound import BestEffortResult, end_of_best_effort
 from msh.flows.package import packaged
 from msh.flows.room import Room
-from msh.models import hot
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.events import (
     AttemptCarried,
@@ -28,6 +24,11 @@ from msh.protocol.events import (
 from msh.protocol.lane import LaneState
 from msh.protocol.message import DocumentReference, Header, Party, Route
 from msh.protocol.vocabulary import DeliverySemantics, MessageType
+from msh.store.incidents import processing_failed
+from msh.store.sending.best_effort import BestEffortResult, end_best_effort, end_calls
+from msh.store.sending.isolation import describe, one_line
+from msh.store.sending.links import OutboundLinks
+from msh.store.sending.submissions import load_copies
 from msh.transport.job import Job
 from partners.models import Identity, Partner
 from partners.secrecy import SecretUnreadableError
@@ -65,17 +66,17 @@ UNSENDABLE = (StoredBytesDamagedError, SecretUnreadableError, ValueError)
 """What is known to keep one copy from being sent. Anything else is a defect of this MSH."""
 
 
-def claim(lanes: Lanes, room: Room) -> dict[int, Claimed]:
-    """Put the heads of idle lanes in flight and claim every copy that is to be sent.
+def claim(links: OutboundLinks, room: Room) -> dict[int, Claimed]:
+    """Put the heads of idle links in flight and claim every copy that is to be sent.
 
     Returns message row id → what was claimed.
     """
     claimed: dict[int, Claimed] = {}
-    for partner_id in lanes:
-        if lanes.lane(partner_id).state is LaneState.IDLE:
-            lanes.look(partner_id)
-        if lanes.lane(partner_id).unsent and room.take(partner_id, lanes.size(partner_id)):
-            key, one = _claim(lanes, partner_id)
+    for partner_id in links:
+        if links.lane(partner_id).state is LaneState.IDLE:
+            links.start_next(partner_id)
+        if links.lane(partner_id).unsent and room.take(partner_id, links.size(partner_id)):
+            key, one = _claim(links, partner_id)
             claimed[key] = one
     return claimed
 
@@ -85,17 +86,17 @@ def grace(deadline: float) -> float:
     return min(GRACE, deadline)
 
 
-def _claim(lanes: Lanes, partner_id: int) -> tuple[int, Claimed]:
-    terms = lanes.lane(partner_id).flying.terms
+def _claim(links: OutboundLinks, partner_id: int) -> tuple[int, Claimed]:
+    terms = links.lane(partner_id).flying.terms
     deadline = terms.http_deadline(settings.MSH_HTTP_DEADLINE)
     # The socket write may come as late as the grace allows; only then does the deadline run.
-    lane = lanes.step(partner_id, AttemptClaimed(grace(deadline) + deadline))
-    key, flying = lanes.in_flight_id(partner_id), lane.flying
-    lanes.attempt_claimed(key, flying.attempt)
+    lane = links.step(partner_id, AttemptClaimed(grace(deadline) + deadline))
+    key, flying = links.in_flight_id(partner_id), lane.flying
+    links.insert_attempt(key, flying.attempt)
     return key, Claimed(flying.sequence_number, flying.attempt, deadline)
 
 
-def jobs_of(lanes: Lanes, claimed: dict[int, Claimed]) -> list[Job]:
+def jobs_of(links: OutboundLinks, claimed: dict[int, Claimed]) -> list[Job]:
     """The jobs that carry the claimed copies, composing what was not composed before.
 
     A copy that cannot be made suspends its own lane and no other.
@@ -104,63 +105,63 @@ def jobs_of(lanes: Lanes, claimed: dict[int, Claimed]) -> list[Job]:
     for row in _load(claimed):
         one = claimed[row.id]
         try:
-            jobs.append(_job(lanes, row, one.http_deadline, one))
+            jobs.append(_job(links, row, one.http_deadline, one))
         except (DatabaseError, MemoryError):
             raise
         except Exception as problem:  # noqa: BLE001  one message stops no other
             detail = why_unsendable(problem)
             result = AttemptResult(AttemptOutcome.REFUSED, detail=detail, body_sent=False)
-            lanes.step(row.partner_id, _event(row.message_id, one.attempt, result))
-            lanes.attempt_ended(row.id, one.attempt, result)
+            links.step(row.partner_id, _event(row.message_id, one.attempt, result))
+            links.end_attempt(row.id, one.attempt, result)
     return jobs
 
 
 def why_unsendable(problem: Exception) -> str:
     """What an operator is told of what keeps a message or a signal from being sent."""
     if isinstance(problem, UNSENDABLE):
-        return advance.one_line(str(problem))
+        return one_line(str(problem))
     logger.error("could not be composed", exc_info=problem)
-    return advance.describe(problem)
+    return describe(problem)
 
 
-def best_effort_jobs(lanes: Lanes, waiting: Iterable[Any], room: Room) -> list[Job]:
+def best_effort_jobs(links: OutboundLinks, waiting: Iterable[Any], room: Room) -> list[Job]:
     """Claim locked BestEffort messages: one attempt each, and no promise (D5, D25)."""
     keys = [row.id for row in waiting if room.take(row.partner_id, row.size)]
     deadline = settings.MSH_HTTP_DEADLINE
     jobs = []
     for row in _load(keys):
-        lanes.best_effort_claimed(row.id, lanes.now + timedelta(seconds=deadline + 2 * GRACE))
+        links.claim_best_effort(row.id, links.now + timedelta(seconds=deadline + 2 * GRACE))
         try:
-            jobs.append(_job(lanes, row, deadline, None))
+            jobs.append(_job(links, row, deadline, None))
         except (DatabaseError, MemoryError):
             raise
         except Exception as problem:  # noqa: BLE001  one message stops no other
             why = why_unsendable(problem)
             failed = AttemptResult(AttemptOutcome.FAILED, detail=why, body_sent=False)
             one = BestEffortResult(row.id, row.message_id, row.partner_id, failed)
-            lanes.add_all(end_of_best_effort(one, lanes.now))
+            links.add_all(end_calls(one, links.now))
             if not isinstance(problem, UNSENDABLE):
-                about = (row.partner_id, "out", row.message_id, why, lanes.now)
-                lanes.add_all(advance.processing_failed(*about))
+                about = (row.partner_id, "out", row.message_id, why, links.now)
+                links.add_all(processing_failed(*about))
     return jobs
 
 
 def _load(keys: Iterable[int]) -> list[Any]:
     ids = list(keys)
-    return hot.fetch(hot.LOAD_COPIES, (ids,)) if ids else []
+    return load_copies(ids) if ids else []
 
 
-def _job(lanes: Lanes, row: Any, deadline: float, claimed: Claimed | None) -> Job:
-    partner, identity = hot.route_of(row)
+def _job(links: OutboundLinks, row: Any, deadline: float, claimed: Claimed | None) -> Job:
+    partner, identity = row.partner, row.identity
     number = claimed.sequence_number if claimed else None
-    route = _route(partner, identity, number, lanes.now)
+    route = _route(partner, identity, number, links.now)
     content_type = wire.content_type(row.boundary)
     return Job(
         key=Copy(row.id, row.message_id, row.partner_id, claimed.attempt if claimed else None),
         partner_id=row.partner_id,
         url=partner.destination,
         content_type=content_type,
-        body=packaged(partner.destination, content_type, _body(lanes, row, route)),
+        body=packaged(partner.destination, content_type, _body(links, row, route)),
         authorization=partner.authorization(),
         deadline=deadline,
         not_after=time.monotonic() + grace(deadline),
@@ -168,12 +169,12 @@ def _job(lanes: Lanes, row: Any, deadline: float, claimed: Claimed | None) -> Jo
     )
 
 
-def _body(lanes: Lanes, row: Any, route: Route) -> bytes:
+def _body(links: OutboundLinks, row: Any, route: Route) -> bytes:
     parts = row.wires or []
     if row.head is None:
         head = _head(row, route, closing=not parts)
         body = b"".join((head, *parts))
-        lanes.composed(row.id, head, hashlib.sha256(body).digest())
+        links.store_head(row.id, head, hashlib.sha256(body).digest())
         return body
     body = b"".join((row.head, *parts))
     if hashlib.sha256(body).digest() != row.body_sha256:
@@ -213,22 +214,22 @@ def header_of(row: Any, route: Route) -> Header:
 
 
 def partners_of(ended: Iterable[tuple[Any, AttemptResult]]) -> set[int]:
-    """Whose lanes these results are about, each named by the key of its job."""
+    """Whose links these results are about, each named by the key of its job."""
     copies = (key for key, _ in ended if isinstance(key, Copy))
     return {copy.partner_id for copy in copies if copy.attempt is not None}
 
 
-def record(lanes: Lanes, ended: Iterable[tuple[Copy, AttemptResult]]) -> None:
-    """Tell the lanes how these attempts ended."""
+def record(links: OutboundLinks, ended: Iterable[tuple[Copy, AttemptResult]]) -> None:
+    """Tell the links how these attempts ended."""
     for one, result in ended:
         if one.attempt is not None:
-            lanes.step(one.partner_id, _event(one.message_id, one.attempt, result))
-            lanes.attempt_ended(one.key, one.attempt, result)
+            links.step(one.partner_id, _event(one.message_id, one.attempt, result))
+            links.end_attempt(one.key, one.attempt, result)
 
 
-def end_best_effort(ended: Sequence[tuple[Copy, AttemptResult]]) -> None:
+def record_best_effort(ended: Sequence[tuple[Copy, AttemptResult]]) -> None:
     """The one attempt of each of these has ended."""
-    advance.end_best_effort(
+    end_best_effort(
         BestEffortResult(one.key, one.message_id, one.partner_id, result)
         for one, result in ended
         if one.attempt is None

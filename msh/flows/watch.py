@@ -10,14 +10,17 @@ from typing import TypeVar
 from django.conf import settings
 from django.db import transaction
 
-from msh.flows import advance, store
-from msh.flows.advance import Lanes
 from msh.flows.nudge import Nudge, nudge
-from msh.models import Direction, hot
-from msh.models.watched import lock_probes, owed, undelivered, unmoved
+from msh.models import Direction
 from msh.protocol.errors import IllegalTransition
 from msh.protocol.events import ProbeDue
 from msh.protocol.stuck import why_stuck
+from msh.store import capacity
+from msh.store.clock import read_clock
+from msh.store.incidents import note_stuck, resolve_passed
+from msh.store.operations.clock_repair import make_far_work_due
+from msh.store.operations.stuck_links import lock_probes, owed, undelivered, unmoved
+from msh.store.sending.links import OutboundLinks
 
 logger = logging.getLogger(__name__)
 
@@ -34,8 +37,8 @@ def watch() -> None:
     if probe():
         nudge(Nudge.CARRY)
     find_stuck()
-    _apart(advance.resolve_passed, QUIET)
-    _apart(advance.bring_back_due)
+    _apart(resolve_passed, QUIET)
+    _apart(make_far_work_due)
 
 
 def probe() -> int:
@@ -46,12 +49,12 @@ def probe() -> int:
 
 
 def _probe(partner_id: int) -> int:
-    lanes = Lanes.lock([partner_id])
+    links = OutboundLinks.lock([partner_id])
     try:
-        lanes.step(partner_id, ProbeDue())
+        links.step(partner_id, ProbeDue())
     except IllegalTransition:
         return 0  # another worker was faster, or an operator
-    lanes.write()
+    links.write()
     return 1
 
 
@@ -70,7 +73,7 @@ def _apart(act: Callable[..., Result], *given: object) -> Result | None:
         with transaction.atomic():
             return act(*given)
     except Exception as error:
-        if store.is_gone(error):
+        if capacity.is_gone(error):
             raise
         logger.exception("watching goes on without what failed")
         return None
@@ -79,21 +82,21 @@ def _apart(act: Callable[..., Result], *given: object) -> Result | None:
 def _find_stuck_to_partners(limit: timedelta) -> int:
     """Read without locks: an Ack that comes meanwhile must not wait for all of them."""
     moved_at = {one.partner_id: one.at for one in unmoved(limit, STUCK)}
-    now = hot.run((hot.CLOCK, ()))[0][0].now
-    lanes = Lanes.load(moved_at, now)
-    reasons = {one: why_stuck(lanes.lane(one), moved_at[one], now, limit) for one in lanes}
+    now = read_clock()
+    links = OutboundLinks.load(moved_at, now)
+    reasons = {one: why_stuck(links.lane(one), moved_at[one], now, limit) for one in links}
     stuck = {partner_id: why for partner_id, why in reasons.items() if why}
-    advance.note_stuck(Direction.OUT, stuck, now)
+    note_stuck(Direction.OUT, stuck, now)
     return len(stuck)
 
 
 def _find_stuck_from_partners(limit: timedelta) -> int:
     """Consumers that take nothing, and partners that do not take what we owe them."""
-    now = hot.run((hot.CLOCK, ()))[0][0].now
+    now = read_clock()
     reasons: defaultdict[int, list[str]] = defaultdict(list)
     for found in (undelivered(limit, STUCK), owed(limit, STUCK)):
         for partner_id, one in found.items():
             reasons[partner_id].append(one.why())
     stuck = {partner_id: "; ".join(why) for partner_id, why in reasons.items()}
-    advance.note_stuck(Direction.IN, stuck, now)
+    note_stuck(Direction.IN, stuck, now)
     return len(stuck)

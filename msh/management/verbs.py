@@ -8,8 +8,8 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from msh.flows import operate
-from msh.flows.advance import Actor
 from msh.management.cli import NameCommand, reason
+from msh.store.history import Actor
 
 
 def _moment(text: str) -> datetime:

@@ -1,4 +1,4 @@
-"""What we keep. Every durable thing is a row here; `flows.advance` alone writes state."""
+"""What we keep. Every durable thing is a row here; only `msh.store` writes."""
 
 from .api_token import PERMISSIONS, ApiToken, Scope, missing_permissions
 from .applied_default import AppliedDefault
@@ -9,7 +9,6 @@ from .history import History
 from .inbound import InboundMessage, InboundState
 from .incident import Direction, Incident, IncidentNote
 from .link import InboundLink, OutboundLink
-from .new_message import NewMessage
 from .notice import Channel, OperatorNotice
 from .outbound import Attempt, OutboundMessage, OutboundState
 from .party_event import PartyEvent
@@ -40,7 +39,6 @@ __all__ = [
     "InboundState",
     "Incident",
     "IncidentNote",
-    "NewMessage",
     "OperatorNotice",
     "OutboundLink",
     "OutboundMessage",

@@ -1,8 +1,6 @@
 """The sequence state of a pair: one row per partner and direction."""
 
 import json
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from django.db import models
@@ -11,7 +9,6 @@ from django.db.models import Q
 from msh.protocol import sequence
 from msh.protocol.agreement import Terms, UnreadableTerms
 from msh.protocol.errors import UnreadableTermsError
-from msh.protocol.events import LaneLooked, Numbered
 from msh.protocol.lane import InFlight, Lane, LaneState
 from msh.protocol.receiver import ReceivingLink
 
@@ -113,51 +110,8 @@ class OutboundLink(models.Model):
         return lane_of(self, self.in_flight)
 
 
-@dataclass(frozen=True, slots=True)
-class LaneRow:
-    """A lane as the hot path reads it: with its message in flight and the head of its queue."""
-
-    id: int
-    partner_id: int
-    lane: Lane
-    in_flight_id: int
-    in_flight_relays: int | None
-    """Row id of the inbound message that is sent on as the one in flight."""
-    head: tuple[int, LaneLooked] | None
-    size: int
-    """Bytes of payload of the message in flight, of the head if there is none."""
-    suspended: tuple[datetime | None, str, str]
-    now: datetime
-    version: str
-    """Of the row, where it was read without a lock."""
-
-    @classmethod
-    def of(cls, row: Any) -> "LaneRow":
-        """From a record of `hot.LOAD_LANES`."""
-        head = (row.head_id, _looked_at(row)) if row.head_id else None
-        return cls(
-            id=row.id,
-            partner_id=row.partner_id,
-            lane=lane_of(row, row if row.in_flight_id else None),
-            in_flight_id=row.in_flight_id,
-            in_flight_relays=row.relays_id,
-            head=head,
-            size=row.size or 0,
-            suspended=(row.suspended_since, row.suspended_for, row.suspended_detail),
-            now=row.now,
-            version=getattr(row, "version", ""),
-        )
-
-
-def _looked_at(row: Any) -> LaneLooked:
-    """The head of the queue; one that has a number is rewound and keeps it."""
-    number, epoch = row.head_sequence_number, row.head_epoch
-    again = None if number is None else Numbered(number, epoch)
-    terms = _terms_of_agreement(row)
-    return LaneLooked(row.head_message_id, terms, again, row.head_earlier_attempts)
-
-
-def _terms_of_agreement(row: Any) -> Terms:
+def terms_of(row: Any) -> Terms:
+    """The terms of an agreement, or of a row with its columns."""
     return Terms(
         row.timeout,
         row.retries,

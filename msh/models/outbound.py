@@ -1,7 +1,5 @@
 """Messages we send, and every attempt to carry them."""
 
-from collections.abc import Mapping, Sequence
-
 from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 from django.db.models import Q
@@ -11,9 +9,7 @@ from msh.protocol.attempt import AttemptOutcome
 from msh.protocol.events import Verdict
 from msh.protocol.vocabulary import DeliverySemantics
 
-from . import copying
 from .message import MessageQuerySet, conversation_index
-from .new_message import NewMessage
 
 
 class OutboundState(models.TextChoices):
@@ -50,14 +46,6 @@ class OutboundMessageQuerySet(MessageQuerySet["OutboundMessage"]):
             case OutboundState.SENT:
                 return self.filter(best_effort, state=state)
         return super().in_state(state)
-
-    def copy_in(self, new: Sequence[NewMessage], links: Mapping[int, int]) -> None:
-        """Write new messages with their payloads and history, in this order, by COPY.
-
-        In the caller's transaction. `links`: partner id to link id. Raises IntegrityError if a
-        MessageId is known.
-        """
-        copying.copy_in(new, links)
 
 
 class OutboundMessage(models.Model):

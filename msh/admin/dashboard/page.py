@@ -15,10 +15,9 @@ from msh.admin.framework import markup
 from msh.admin.links.causes import CAUSES, Cause
 from msh.admin.links.outbound_actions import RESUME
 from msh.admin.links.outbound_link import URGENCY
-from msh.flows.advance import OPERATOR
 from msh.models import Delivery, Incident, OutboundLink, OutboundMessage, Traffic
 from msh.protocol.delivery_events import DeliveryState
-from msh.protocol.lane import LaneState
+from msh.protocol.lane import OPERATOR, LaneState
 from msh.protocol.vocabulary import DeliverySemantics
 
 from .chart import Chart, chart

@@ -14,9 +14,9 @@ from unfold.decorators import display
 from msh.admin.framework import markup
 from msh.admin.framework.actions import REASON_LIMIT
 from msh.admin.framework.pages import LargeTableAdmin
-from msh.flows.advance import Actor
 from msh.flows.decide import decide
 from msh.models import Delivery
+from msh.store.history import Actor
 
 from .delivery_actions import ACKNOWLEDGED, DECISIONS, WORDS, consequence_of_many
 

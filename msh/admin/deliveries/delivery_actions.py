@@ -6,7 +6,6 @@ from django.utils import timezone
 
 from msh.admin.framework import markup
 from msh.admin.framework.actions import OperatorAction
-from msh.flows.advance import Actor
 from msh.flows.decide import VERBS, decide
 from msh.flows.operate import NotPossible
 from msh.models import Delivery, InboundState
@@ -14,6 +13,7 @@ from msh.protocol.delivery import step
 from msh.protocol.delivery_events import Delivery as Value
 from msh.protocol.delivery_events import DeliveryState
 from msh.protocol.errors import IllegalTransition
+from msh.store.history import Actor
 
 ACKNOWLEDGED = "The partner has nothing to do: it has its Acknowledgement."
 _LEFT = "What waited behind it has gone on: it is delivered after that, out of order."

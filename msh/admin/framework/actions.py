@@ -18,8 +18,8 @@ from django.urls import URLPattern, path, reverse
 from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminTextareaWidget
 
-from msh.flows.advance import Actor
 from msh.flows.operate import NotPossible
+from msh.store.history import Actor
 
 from . import markup
 

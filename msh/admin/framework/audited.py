@@ -9,8 +9,8 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminTextareaWidget
 
-from msh.flows import advance
-from msh.flows.advance import Actor, Snapshot
+from msh.store.history import Actor
+from msh.store.operations.settings_log import Snapshot, record_changes, snapshot
 
 from .actions import REASON_LIMIT
 
@@ -56,14 +56,14 @@ class AuditedAdmin(ModelAdmin):
         return actions
 
     def save_form(self, request: HttpRequest, form: Any, change: bool) -> Any:
-        form.before = advance.snapshot(*self.audited_rows(form.instance.pk))
+        form.before = snapshot(*self.audited_rows(form.instance.pk))
         return super().save_form(request, form, change)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         super().save_related(request, form, formsets, change)
-        after = advance.snapshot(*self.audited_rows(form.instance.pk))
+        after = snapshot(*self.audited_rows(form.instance.pk))
         actor = Actor(request.user.get_username(), form.cleaned_data["reason"])
-        advance.record_changes(form.before, after, actor)
+        record_changes(form.before, after, actor)
 
     def delete_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
@@ -76,10 +76,10 @@ class AuditedAdmin(ModelAdmin):
         return response
 
     def delete_model(self, request: HttpRequest, obj: Model) -> None:
-        before = advance.snapshot(*self.audited_rows(obj.pk))
+        before = snapshot(*self.audited_rows(obj.pk))
         super().delete_model(request, obj)
         actor = Actor(request.user.get_username(), _reason_of(request))
-        advance.record_changes(before, {}, actor)
+        record_changes(before, {}, actor)
 
 
 def _reason_of(request: HttpRequest) -> str:

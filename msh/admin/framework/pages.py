@@ -26,7 +26,7 @@ class Table:
 
 
 class ReadOnlyAdmin(ActionsAdmin):
-    """Rows that `flows.advance` alone writes: to be looked at, and changed by verbs only."""
+    """Rows that `msh.store` alone writes: to be looked at, and changed by verbs only."""
 
     actions: Sequence[str] | None = None
     actions_detail_hide_default = True  # the log of changes made in the admin: there are none

@@ -23,9 +23,9 @@ from msh.admin.framework.actions import REASON_LIMIT, OperatorAction
 from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.admin.links.causes import CAUSES
 from msh.flows import bulk
-from msh.flows.advance import Actor
 from msh.flows.operate import NotPossible
 from msh.models import BulkItem, BulkJob, BulkState, BulkVerb, Delivery, OutboundLink
+from msh.store.history import Actor
 
 START_PERMISSIONS = ("msh.view_bulkjob", "msh.bulk_bulkjob")
 ROW_PERMISSIONS = {

@@ -8,8 +8,8 @@ from unfold.widgets import UnfoldAdminSelectWidget
 
 from msh.admin.framework.actions import OperatorAction, ReasonForm
 from msh.flows import attend, operate
-from msh.flows.advance import Actor
 from msh.models import Incident
+from msh.store.history import Actor
 
 ASSIGN = ("msh.view_incident", "msh.assign_incident")
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from msh.flows.advance import OPERATOR
 from msh.protocol.effects import IncidentKind
+from msh.protocol.lane import OPERATOR
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from unfold.widgets import UnfoldAdminIntegerFieldWidget
 
 from msh.admin.framework.actions import OperatorAction, ReasonForm
 from msh.flows import resynchronise
-from msh.flows.advance import Actor
 from msh.flows.operate import NotPossible
 from msh.models import InboundLink
 from msh.protocol import receiver, sequence
 from msh.protocol.errors import IllegalTransition
 from msh.protocol.receiver import OnUnexpectedFirst
+from msh.store.history import Actor
 
 
 class ReleaseReset(OperatorAction):

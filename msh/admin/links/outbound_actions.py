@@ -8,7 +8,6 @@ from django.utils import timezone
 from msh.admin.framework.actions import OperatorAction
 from msh.admin.framework.time_format import format_time
 from msh.flows import operate
-from msh.flows.advance import OPERATOR, Actor
 from msh.models import Attempt, OutboundLink
 from msh.protocol import sender
 from msh.protocol.effects import IncidentKind
@@ -20,7 +19,8 @@ from msh.protocol.events import (
     SenderEvent,
     SendNowRequested,
 )
-from msh.protocol.lane import LaneState
+from msh.protocol.lane import OPERATOR, LaneState
+from msh.store.history import Actor
 
 from .status_text import status_text
 

@@ -4,8 +4,9 @@ from typing import Any
 
 from msh.admin.framework.actions import OperatorAction
 from msh.flows import operate
-from msh.flows.advance import Actor, Switch
 from msh.models import InboundLink, OutboundLink
+from msh.store.history import Actor
+from msh.store.operations.operator_actions import Switch
 
 Link = OutboundLink | InboundLink
 

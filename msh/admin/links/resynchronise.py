@@ -13,12 +13,12 @@ from unfold.widgets import (
 from msh.admin.framework import markup
 from msh.admin.framework.actions import ReasonForm
 from msh.flows import resynchronise
-from msh.flows.advance import Actor
 from msh.flows.operate import NotPossible
 from msh.models import OutboundLink
 from msh.protocol import sequence
 from msh.protocol.events import Numbered, SequenceRewound
 from msh.protocol.resynchronisation import LinkStatus, Mend, Plan
+from msh.store.history import Actor
 from partners.models import Partner
 
 from .outbound_actions import LinkAction

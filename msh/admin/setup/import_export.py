@@ -15,7 +15,7 @@ from unfold.widgets import UnfoldAdminFileFieldWidget
 
 from msh.admin.framework.actions import REASON_LIMIT
 from msh.flows import configure
-from msh.flows.advance import Actor
+from msh.store.history import Actor
 from partners import export, setup
 
 EXPORT_PERMISSIONS = ("partners.view_partner", "partners.view_agreement", "partners.view_route")

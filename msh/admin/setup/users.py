@@ -13,9 +13,9 @@ from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from msh.admin.framework.audited import AuditedAdmin, AuditedForm
-from msh.flows import advance
-from msh.flows.advance import Actor
 from msh.models import ApiToken
+from msh.store.history import Actor
+from msh.store.operations.settings_log import record_changes, snapshot
 
 admin.site.unregister([User, Group])
 
@@ -42,10 +42,10 @@ class UserAdmin(AuditedAdmin, DjangoUserAdmin, ModelAdmin):  # type: ignore[type
         key = kwargs["id"]
         users = User.objects.filter(pk=key) if key.isdecimal() else User.objects.none()
         with transaction.atomic():
-            before = advance.snapshot(users)
+            before = snapshot(users)
             response: HttpResponse = super().user_change_password(request, *args, **kwargs)
             actor = Actor(request.user.get_username(), "a new password was set")
-            advance.record_changes(before, advance.snapshot(users), actor)
+            record_changes(before, snapshot(users), actor)
         return response
 
 

@@ -7,9 +7,9 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from msh.flows import cancel, operate
-from msh.flows.advance import Actor
 from msh.management.cli import MshCommand, reason
 from msh.protocol.events import Verdict
+from msh.store.history import Actor
 
 
 class Command(MshCommand):

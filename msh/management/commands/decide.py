@@ -6,11 +6,11 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from msh.flows.advance import Actor
 from msh.flows.decide import VERBS, decide
 from msh.management.cli import MshCommand, reason
 from msh.models import Delivery
 from msh.models.delivery import OPEN_TO_OPERATORS
+from msh.store.history import Actor
 
 
 class Command(MshCommand):

@@ -7,8 +7,8 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from msh.flows import operate, resynchronise
-from msh.flows.advance import Actor
 from msh.management.cli import NameCommand, reason
+from msh.store.history import Actor
 
 
 class Command(NameCommand):

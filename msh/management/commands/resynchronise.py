@@ -7,11 +7,11 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from msh.flows import operate, resynchronise
-from msh.flows.advance import Actor
 from msh.flows.resynchronise import Comparison
 from msh.management.cli import NameCommand, reason
 from msh.protocol import sequence
 from msh.protocol.resynchronisation import LinkStatus
+from msh.store.history import Actor
 from partners.models import Partner
 
 

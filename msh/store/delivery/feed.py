@@ -1,0 +1,31 @@
+"""Places in the feed of accepted messages, given after their commit, so that none is skipped."""
+
+from msh.store.engine import Write, run
+
+LOCK_SPACE = 0x66656564  # "feed"
+
+_LOCK = Write("SELECT pg_advisory_xact_lock(%(space)s, 0)")
+# The place is the clock's microsecond, or what follows the last one: after a restore from a
+# backup no place is given a second time, whatever had been read.
+_LIST = Write("""
+    WITH unlisted AS (
+        SELECT id, row_number() OVER (ORDER BY id) AS nth FROM (
+            SELECT id FROM msh_inboundmessage WHERE feed_position IS NULL
+            ORDER BY id LIMIT %(limit)s FOR NO KEY UPDATE) first),
+    start AS (
+        SELECT GREATEST(
+            (SELECT max(feed_position) FROM msh_inboundmessage WHERE feed_position IS NOT NULL),
+            (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS position)
+    UPDATE msh_inboundmessage message SET feed_position = start.position + unlisted.nth
+    FROM unlisted, start WHERE message.id = unlisted.id
+""")
+
+
+def list_in_feed(limit: int) -> None:
+    """Give at most `limit` committed messages their place. In a transaction.
+
+    One at a time: another waits, and then sees what the first has listed, so that nothing that was
+    committed before it asked is missing from what it reads.
+    """
+    run(_LOCK(space=LOCK_SPACE))
+    run(_LIST(limit=limit))

@@ -1,0 +1,155 @@
+"""Statements with named parameters and typed rows, on Django's own connection and transaction.
+
+The hot path does not use the ORM: it needs several statements in one round trip, locks that pass
+over what others hold, and no objects that it throws away. The constraints are the same.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import groupby
+from typing import Any, Generic, TypeVar, overload
+
+import psycopg
+from django.db import DEFAULT_DB_ALIAS, connections
+from psycopg.rows import class_row, tuple_row
+
+Row = TypeVar("Row")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+
+FEW = 6
+"""Calls that are cheaper one by one in a pipeline than gathered by statement."""
+
+
+class Order(IntEnum):
+    """In which order one transaction writes, so that constraints hold after each statement and all
+    transactions lock rows in one order: see ARCHITECTURE.md."""
+
+    MESSAGE = 0
+    """A message has its number before a link points at it."""
+    LINK = 1
+    MESSAGE_AFTER_LINK = 2
+    """A message loses its number when no link points at it any more."""
+    ATTEMPT = 3
+    INCIDENT = 4
+    EVENT = 5
+    SIGNAL = 6
+    INBOUND_MESSAGE = 7
+    HISTORY = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Statement(Generic[Row]):
+    """SQL with parameters `%(name)s`. Called with their values, it gives a `Call` for `run`."""
+
+    sql: str
+    row: type[Row] | None = None
+    """What each row is made into, by the names of its columns. None: rows are not read."""
+    order: Order = Order.MESSAGE
+    """Its place among the writes of one transaction."""
+
+    def __call__(self, **values: Any) -> "Call[Row]":
+        return Call(self, values)
+
+    def of(self, row: Any) -> "Call[Row]":
+        """With the fields of a dataclass as values."""
+        return Call(self, vars(row))
+
+
+class Write(Statement[None]):
+    """A statement whose rows nobody reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[Row]):
+    """A statement with its values."""
+
+    statement: Statement[Row]
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A row of which only the id is read."""
+
+    id: int
+
+
+@overload
+def run(first: Call[A], /) -> tuple[list[A]]: ...
+@overload
+def run(first: Call[A], second: Call[B], /) -> tuple[list[A], list[B]]: ...
+@overload
+def run(first: Call[A], second: Call[B], third: Call[C], /) -> tuple[list[A], list[B], list[C]]: ...
+@overload
+def run(*calls: Call[Any]) -> tuple[list[Any], ...]: ...
+def run(*calls: Call[Any]) -> tuple[list[Any], ...]:
+    """Run them in this order in one round trip; the rows of each."""
+    return _execute(calls)
+
+
+def _execute(calls: Sequence[Call[Any]]) -> tuple[list[Any], ...]:
+    database = _database()
+    cursors = [_cursor(database, call.statement) for call in calls]
+    with database.wrap_database_errors:
+        if len(calls) == 1:
+            cursors[0].execute(calls[0].statement.sql, calls[0].values)
+        elif calls:
+            with database.connection.pipeline():
+                for cursor, call in zip(cursors, calls, strict=True):
+                    cursor.execute(call.statement.sql, call.values)
+        return tuple(
+            cursor.fetchall() if call.statement.row else []
+            for cursor, call in zip(cursors, calls, strict=True)
+        )
+
+
+def run_all(calls: Sequence[Call[Any]]) -> None:
+    """Run many writes in one round trip. Those of one statement stand together."""
+    if len(calls) <= FEW:
+        run(*calls)
+        return
+    with _pipeline() as cursor:
+        for statement, group in groupby(calls, key=lambda call: call.statement):
+            cursor.executemany(statement.sql, [call.values for call in group])
+
+
+def fetch_binary(call: Call[Row]) -> list[Row]:
+    """The rows of one statement in PostgreSQL's binary format: bytes come as they are."""
+    database = _database()
+    with database.wrap_database_errors:
+        cursor = _cursor(database, call.statement)
+        rows: list[Row] = cursor.execute(call.statement.sql, call.values, binary=True).fetchall()
+        return rows
+
+
+@contextmanager
+def _pipeline() -> Iterator["psycopg.Cursor[Any]"]:
+    database = _database()
+    with database.wrap_database_errors, database.connection.pipeline():
+        yield psycopg.Cursor(database.connection)
+
+
+def _database() -> Any:
+    """Django's connection of this thread, connected.
+
+    Raises TransactionManagementError, as Django's own cursors do, in a transaction that is marked
+    for rollback: its COMMIT would do nothing and raise nothing.
+    """
+    database = connections[DEFAULT_DB_ALIAS]
+    database.ensure_connection()
+    database.validate_no_broken_transaction()
+    return database
+
+
+def _cursor(database: Any, statement: Statement[Any]) -> "psycopg.Cursor[Any]":
+    make_rows: Callable[..., Any] = class_row(statement.row) if statement.row else tuple_row
+    return psycopg.Cursor(database.connection, row_factory=make_rows)
+
+
+USE_INDEX_ORDER = Write("SELECT set_config('enable_bitmapscan', 'off', true)")
+"""For the rest of the transaction: what wants the first row in the order of an index reads that
+row. A plan made while the table was small may otherwise read and sort all rows, and is kept."""

@@ -1,0 +1,56 @@
+"""Bulk jobs: started with the rows they are about, done row by row, ended."""
+
+from collections.abc import Collection, Iterable
+
+from django.db.models import F
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from msh.models import BulkItem, BulkJob, BulkState
+from msh.store.history import Actor
+
+
+def start_job(job: BulkJob, rows: Iterable[tuple[int, str]]) -> None:
+    """Write it with an item for each (key, label), in the caller's transaction."""
+    job.started_at = timezone.now()
+    job.save()
+    items = (BulkItem(job=job, key=key, label=label) for key, label in rows)
+    BulkItem.objects.bulk_create(items, batch_size=1000)
+
+
+def claim_item(passed_over: Collection[int]) -> BulkItem | None:
+    """Lock the next open item of a running job, in the caller's transaction; none that another
+    worker has, nor one of these."""
+    items = BulkItem.objects.filter(done=None, job__state=BulkState.RUNNING)
+    free = items.exclude(pk__in=passed_over).order_by("job", "pk").select_related("job")
+    return free.select_for_update(skip_locked=True, no_key=True, of=("self",)).first()
+
+
+def skip_item(item: BulkItem, why: str) -> None:
+    """It stays open, and says what keeps it."""
+    BulkItem.objects.filter(pk=item.pk).update(detail=why)
+
+
+def end_item(item: BulkItem, refused: str) -> None:
+    """It was done, or why it was not."""
+    BulkItem.objects.filter(pk=item.pk).update(done=not refused, detail=refused)
+    counter = "refused" if refused else "done"
+    BulkJob.objects.filter(pk=item.job_id).update(**{counter: F(counter) + 1})
+
+
+def end_jobs() -> None:
+    """End the jobs of which every item was dealt with."""
+    running = BulkJob.objects.filter(state=BulkState.RUNNING, total=F("done") + F("refused"))
+    running.update(state=BulkState.DONE, ended_at=Now())
+
+
+def cancel_job(job: BulkJob, actor: Actor) -> bool:
+    """Items that nobody has begun stay as they are. False if it had ended."""
+    running = BulkJob.objects.filter(pk=job.pk, state=BulkState.RUNNING)
+    cancelled = running.update(
+        state=BulkState.CANCELLED,
+        ended_at=Now(),
+        cancelled_by=actor.name,
+        cancel_reason=actor.reason,
+    )
+    return bool(cancelled)

@@ -1,0 +1,130 @@
+"""What operators do to links and partners, apart from sending and deliveries: each with its history
+row, in the caller's transaction."""
+
+from enum import StrEnum
+
+from msh.models import Direction, InboundLink, OutboundLink, OutboundMessage
+from msh.protocol import sequence
+from msh.protocol.effects import PartyEventKind
+from msh.protocol.events import Verdict
+from msh.protocol.lane import LaneState
+from msh.protocol.receiver import OnUnexpectedFirst, ReceivingLink, ended_run
+from msh.store import history, incidents
+from msh.store.history import Actor
+from msh.store.sending import message_sql, party_events
+from msh.store.sending.links import OutboundLinks
+from partners.models import Agreement, Partner
+
+NUMBERS = ("last_number", "epoch", "highest_number")
+
+
+class Switch(StrEnum):
+    """The fields of a partner that are on, unless an operator has switched them off."""
+
+    ACCEPTS = "accepts"
+    DELIVERS = "delivers"
+
+
+_SWITCHED = {
+    Switch.ACCEPTS: (Direction.OUT, "AcceptingSwitched"),
+    Switch.DELIVERS: (Direction.IN, "DeliverySwitched"),
+}
+
+
+def set_switch(partner: Partner, switch: Switch, *, on: bool, actor: Actor) -> bool:
+    """Turn it on or off. False, and nothing changed, if it is so already."""
+    other = Partner.objects.filter(pk=partner.pk, **{switch.value: not on})
+    if not other.update(**{switch.value: on}):
+        return False
+    direction, event = _SWITCHED[switch]
+    before, after = ("off", "on") if on else ("on", "off")
+    states = {"from_state": before, "to_state": after}
+    history.record(history.link_row(partner.pk, direction, event, actor, **states))
+    return True
+
+
+def cancel_queued(
+    links: OutboundLinks, message: OutboundMessage, partner_id: int, verdict: Verdict, actor: Actor
+) -> None:
+    """Have `links`, which hold its link, write the end of a queued message. It never had a
+    number."""
+    links.touch(partner_id)
+    links.add(message_sql.CANCEL(key=message.pk, at=links.now, outcome=verdict, free_number=True))
+    what = (partner_id, message.message_id, "MessageCancelled", "queued", "cancelled")
+    links.record(*what, f"outcome {verdict}", actor)
+    links.add(party_events.insert_event(message.pk, PartyEventKind.CANCELLED, verdict, links.now))
+    links.notifies = True
+
+
+def set_receiving(
+    link: InboundLink, after: ReceivingLink, event: str, detail: str, actor: Actor
+) -> None:
+    """Write the numbers of a locked link, and resolve what was open because of them."""
+    before = link.receiving
+    link.last_number, link.epoch = after.last_number, after.epoch
+    link.highest_number = max(link.highest_number, ended_run(before, after))
+    link.reset_allowed = after.reset_allowed
+    if after.last_number != before.last_number:
+        link.last_message_id = ""
+    link.save(update_fields=[*NUMBERS, "reset_allowed", "last_message_id"])
+    incidents.resolve_numbers_out_of_step(link.partner_id, actor)
+    history.record(history.link_row(link.partner_id, "in", event, actor, detail=detail))
+
+
+def hold_resets(link: InboundLink, actor: Actor) -> bool:
+    """Every agreement of the pair holds a number 1 out of turn, and a permission that was not used
+    is withdrawn. False, and nothing changed, if it is so already. Needs the link locked."""
+    others = Agreement.objects.filter(partner=link.partner_id).exclude(
+        on_unexpected_first=OnUnexpectedFirst.HOLD
+    )
+    before = ", ".join(f"{one.tpa_id} {one.on_unexpected_first}" for one in others)
+    if not before and not link.reset_allowed:
+        return False
+    others.update(on_unexpected_first=OnUnexpectedFirst.HOLD)
+    InboundLink.objects.filter(pk=link.pk).update(reset_allowed=False)
+    detail = f"on_unexpected_first was: {before}" if before else "an unused leave is taken back"
+    history.record(history.link_row(link.partner_id, "in", "ResetsHeld", actor, detail=detail))
+    return True
+
+
+def open_missing_links() -> None:
+    """Make the links of every partner that has none, in a few statements however many those are."""
+    OutboundLink.objects.bulk_create(
+        [OutboundLink(partner=one) for one in Partner.objects.filter(outbound_link=None)],
+        ignore_conflicts=True,
+    )
+    InboundLink.objects.bulk_create(
+        [InboundLink(partner=one) for one in Partner.objects.filter(inbound_link=None)],
+        ignore_conflicts=True,
+    )
+
+
+def start_link(partner: Partner, direction: str, last: int, actor: Actor) -> bool:
+    """Set the last number of an unused link, which takes over from another MSH (D50). False, and
+    nothing changed, if it was used."""
+    start = _start_outbound if direction == "out" else _start_inbound
+    if not start(partner, last):
+        return False
+    detail = f"last number {last}"
+    history.record(history.link_row(partner.pk, direction, "LinkStarted", actor, detail=detail))
+    return True
+
+
+def _start_outbound(partner: Partner, last: int) -> bool:
+    link = OutboundLink.objects.select_for_update(no_key=True).get(partner=partner)
+    numbered = OutboundMessage.objects.filter(link=link, sequence_number__isnull=False)
+    if link.state != LaneState.IDLE or numbered.exists():
+        return False
+    link.next_number = sequence.following(last)
+    link.epoch = sequence.epoch_following(last, link.epoch)
+    link.save(update_fields=["next_number", "epoch"])
+    return True
+
+
+def _start_inbound(partner: Partner, last: int) -> bool:
+    link = InboundLink.objects.select_for_update(no_key=True).get(partner=partner)
+    if link.last_message_id or link.messages.exists():
+        return False
+    link.last_number = last
+    link.save(update_fields=["last_number"])
+    return True

@@ -1,0 +1,91 @@
+"""Removal of what has ended and is old enough, a batch at a time."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from axes.models import AccessAttempt
+from django.contrib.sessions.models import Session
+from django.db.models.functions import Now
+
+from msh.models import PruneRun
+from msh.store.engine import run
+
+from . import retention_sql
+from .retention_sql import Age, Removal
+
+WINDOW = 10
+"""Rows that a batch looks at, for each that it may remove."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long what has ended is kept."""
+
+    messages: timedelta
+    payloads: timedelta
+    changes: timedelta
+
+    def longer_by(self, time: timedelta) -> "Retention":
+        return Retention(self.messages + time, self.payloads + time, self.changes + time)
+
+    def of(self, removal: Removal) -> timedelta:
+        match removal.age:
+            case Age.MESSAGES:
+                return self.messages
+            case Age.PAYLOADS:
+                return self.payloads
+            case Age.CHANGES:
+                return self.changes
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """How many rows went, and the key after which the next batch begins; None if it was the last
+    one."""
+
+    count: int
+    last: int | None
+
+
+def count(removal: Removal, kept: Retention) -> int:
+    """How many rows may go now."""
+    ((row,),) = run(retention_sql.count(removal)(age=kept.of(removal)))
+    return row.rows
+
+
+def remove(removal: Removal, kept: Retention, after: int, limit: int) -> Batch:
+    """Remove at most `limit` of them whose key is higher than `after`, with what depends on them,
+    and none that is held. Needs a transaction."""
+    ((window,),) = run(retention_sql.window(removal)(after=after, limit=limit * WINDOW))
+    if window.last is None:
+        return Batch(0, None)
+    find = retention_sql.find(removal)
+    (rows,) = run(find(age=kept.of(removal), after=after, last=window.last, limit=limit))
+    keys = _free(removal, [row.id for row in rows])
+    if keys:
+        run(*(delete(keys=keys) for delete in retention_sql.deletions(removal)))
+    return Batch(len(keys), rows[-1].id if len(rows) == limit else window.last)
+
+
+def note_run() -> None:
+    """Old rows are removed now: the next run compares its clock."""
+    PruneRun.objects.update_or_create(pk=1, defaults={"at": Now()})
+
+
+def remove_log_ins(kept: Retention) -> None:
+    """Sessions that are over, and failed log-ins, of which a stranger can make as many as he
+    likes."""
+    Session.objects.filter(expire_date__lt=Now()).delete()
+    AccessAttempt.objects.filter(attempt_time__lt=Now() - kept.payloads).delete()
+
+
+def _free(removal: Removal, keys: list[int]) -> list[int]:
+    """Those of which no dependent row is held: who holds one may want the row that we hold, so we
+    must not wait for it. The next run finds what is left out."""
+    if not removal.held_by or not keys:
+        return keys
+    (locked,) = run(retention_sql.lock_holders(removal)(keys=keys))
+    ours = [row.id for row in locked]
+    (held,) = run(retention_sql.find_held(removal)(keys=keys, ours=ours))
+    others = {row.message_id for row in held}
+    return [key for key in keys if key not in others]

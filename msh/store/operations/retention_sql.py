@@ -1,0 +1,245 @@
+"""What retention removes: which rows of each kind, and the statements for it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from msh.store.engine import Key, Statement, Write
+from partners.models.agreement import HORIZONS
+
+# The id of a message accepted with number 1 stays, and the last one. After a reset the ids of the
+# earlier run stay until the last number has passed their highest: a late copy of one of them would
+# be new again (D39). After a wrap no number passes 999,999,999: an id goes when its own has passed.
+_INBOUND_ENDED = """
+    message.state IN ('delivered', 'rejected', 'relayed')
+    AND message.delivered_at < statement_timestamp() - %(age)s::interval
+"""
+_OUTBOUND_ENDED = """
+    message.state IN ('acknowledged', 'cancelled', 'sent', 'failed')
+    AND message.completed_at < statement_timestamp() - %(age)s::interval
+"""
+_PART = "msh_{0}payload part JOIN msh_{0}message message ON message.id = part.message_id WHERE"
+_MESSAGE = "msh_{0}message message JOIN msh_{0}link link ON link.id = message.link_id WHERE"
+_ID_MAY_GO = f"""
+    AND message.delivered_at < statement_timestamp() - interval '1 second' * (
+        SELECT {HORIZONS}::bigint
+               * (timeout + retries::bigint * retry_interval + transient_time_limit)
+        FROM partners_agreement WHERE id = message.agreement_id)
+    AND NOT EXISTS (SELECT FROM msh_outboundmessage WHERE relays_id = message.id)
+    AND message.message_id <> link.last_message_id
+    AND (message.sequence_number IS NULL
+         OR (message.sequence_number > 1
+             AND (message.epoch = link.epoch
+                  OR link.last_number > GREATEST(link.highest_number, message.sequence_number))))
+"""
+_MESSAGE_MAY_GO = """
+    AND link.in_flight_id IS DISTINCT FROM message.id
+    AND NOT EXISTS (SELECT FROM msh_outboundmessage WHERE corrects_id = message.id)
+    AND (message.sequence_number IS NULL OR EXISTS (
+        SELECT FROM msh_outboundmessage later
+        WHERE later.link_id = message.link_id
+          AND (later.epoch, later.sequence_number) > (message.epoch, message.sequence_number)))
+"""
+_TOLD = """
+    AND NOT EXISTS (
+        SELECT FROM msh_partyevent WHERE message_id = message.id AND delivered_at IS NULL)
+"""
+# By link and MessageId, as both tables are indexed: one probe for each row of the history.
+_OF_MESSAGE = """
+    SELECT FROM msh_{0}message
+    WHERE link_id = (SELECT id FROM msh_{0}link WHERE partner_id = story.partner_id)
+      AND message_id = story.message_id
+"""
+_STORY = f"""
+    msh_history story
+    WHERE story.at < statement_timestamp() - %(age)s::interval
+      AND NOT EXISTS ({_OF_MESSAGE.format("inbound")})
+      AND NOT EXISTS ({_OF_MESSAGE.format("outbound")})
+"""
+
+
+class Age(StrEnum):
+    """Which of the configured times says when it goes."""
+
+    MESSAGES = "messages"
+    PAYLOADS = "payloads"
+    CHANGES = "changes"
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """`rows` are FROM and WHERE of what may go, `key` its row id under the name of its table;
+    `dependents` are (table, column) of rows that go with it."""
+
+    table: str
+    key: str
+    rows: str
+    dependents: tuple[tuple[str, str], ...] = ()
+    age: Age = Age.MESSAGES
+    held_by: str = ""
+    """A dependent table whose rows others lock before the row they depend on."""
+
+
+_OUTBOUND_MESSAGES = Removal(
+    "msh_outboundmessage",
+    "message.id",
+    f"{_MESSAGE.format('outbound')} {_OUTBOUND_ENDED} {_MESSAGE_MAY_GO}",
+    (
+        ("msh_outboundpayload", "message_id"),
+        ("msh_attempt", "message_id"),
+        ("msh_partyevent", "message_id"),
+    ),
+)
+_KINDS = {
+    "inbound payloads": Removal(
+        "msh_inboundpayload",
+        "part.id",
+        f"{_PART.format('inbound')} {_INBOUND_ENDED}",
+        age=Age.PAYLOADS,
+    ),
+    "outbound payloads": Removal(
+        "msh_outboundpayload",
+        "part.id",
+        f"{_PART.format('outbound')} {_OUTBOUND_ENDED}",
+        age=Age.PAYLOADS,
+    ),
+    "inbound messages": Removal(
+        "msh_inboundmessage",
+        "message.id",
+        f"{_MESSAGE.format('inbound')} {_INBOUND_ENDED} {_ID_MAY_GO}",
+        (("msh_inboundpayload", "message_id"), ("msh_delivery", "message_id")),
+        held_by="msh_delivery",
+    ),
+    "outbound messages": _OUTBOUND_MESSAGES,
+    "signals": Removal(
+        "msh_signal",
+        "signal.id",
+        "msh_signal signal WHERE owed = 0"
+        " AND expires_at < statement_timestamp() - %(age)s::interval",
+    ),
+    "incidents": Removal(
+        "msh_incident",
+        "incident.id",
+        "msh_incident incident WHERE resolved_at < statement_timestamp() - %(age)s::interval",
+        (("msh_incidentnote", "incident_id"), ("msh_operatornotice", "incident_id")),
+    ),
+    "early warnings": Removal(
+        "msh_operatornotice",
+        "notice.id",
+        "msh_operatornotice notice WHERE notice.incident_id IS NULL"
+        " AND notice.at < statement_timestamp() - %(age)s::interval",
+    ),
+    "bulk jobs": Removal(
+        "msh_bulkjob",
+        "job.id",
+        "msh_bulkjob job WHERE job.ended_at < statement_timestamp() - %(age)s::interval",
+        (("msh_bulkitem", "job_id"),),
+    ),
+    "history": Removal("msh_history", "story.id", _STORY),
+    "changes of settings": Removal(
+        "msh_settingchange",
+        "change.id",
+        "msh_settingchange change WHERE change.at < statement_timestamp() - %(age)s::interval",
+        age=Age.CHANGES,
+    ),
+    "saved pages": Removal(
+        "django_admin_log",
+        "entry.id",
+        "django_admin_log entry"
+        " WHERE entry.action_time < statement_timestamp() - %(age)s::interval",
+        age=Age.CHANGES,
+    ),
+    "log-ins": Removal(
+        "axes_accesslog",
+        "entry.id",
+        "axes_accesslog entry WHERE entry.attempt_time < statement_timestamp() - %(age)s::interval",
+        age=Age.CHANGES,
+    ),
+}
+
+
+def kinds(*, heard: bool) -> Mapping[str, Removal]:
+    """What may be removed, by its name, in the order in which it is: the history of a message goes
+    after the message. `heard`: somebody is told of events, so that one not told yet keeps its
+    message."""
+    if not heard:
+        return _KINDS
+    told = replace(_OUTBOUND_MESSAGES, rows=_OUTBOUND_MESSAGES.rows + _TOLD)
+    return _KINDS | {"outbound messages": told}
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    last: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class HeldMessage:
+    message_id: int
+
+
+def count(removal: Removal) -> Statement[Count]:
+    """Rows older than `age` that may go."""
+    return Statement(f"SELECT count(*) AS rows FROM {removal.rows}", Count)
+
+
+def window(removal: Removal) -> Statement[Window]:
+    """The last key of `limit` rows after a key. Whatever plan `find` gets, it looks at no others,
+    so that all of a night's batches look at each row once."""
+    return Statement(
+        f"""
+        SELECT max(id) AS last
+        FROM (SELECT id FROM {removal.table} WHERE id > %(after)s
+              ORDER BY id LIMIT %(limit)s) rows
+        """,
+        Window,
+    )
+
+
+def find(removal: Removal) -> Statement[Key]:
+    """Locks at most `limit` rows that may go and nobody holds, with keys after `after` and up to
+    `last`."""
+    alias = removal.key.partition(".")[0]
+    return Statement(
+        f"""
+        SELECT {removal.key} AS id FROM {removal.rows}
+          AND {removal.key} > %(after)s AND {removal.key} <= %(last)s
+        ORDER BY {removal.key} LIMIT %(limit)s
+        FOR UPDATE OF {alias} SKIP LOCKED
+        """,
+        Key,
+    )
+
+
+def lock_holders(removal: Removal) -> Statement[Key]:
+    """Locks the rows in `held_by` of a list of messages, those that nobody holds."""
+    return Statement(
+        f"""
+        SELECT id FROM {removal.held_by} WHERE message_id = ANY(%(keys)s) FOR UPDATE SKIP LOCKED
+        """,
+        Key,
+    )
+
+
+def find_held(removal: Removal) -> Statement[HeldMessage]:
+    """The messages of a list of which `held_by` has rows besides a list of its own."""
+    return Statement(
+        f"""
+        SELECT message_id FROM {removal.held_by}
+        WHERE message_id = ANY(%(keys)s) AND id <> ALL(%(ours)s)
+        """,
+        HeldMessage,
+    )
+
+
+def deletions(removal: Removal) -> list[Write]:
+    """One for each table, what depends on others first, of a list of keys."""
+    tables = [*removal.dependents, (removal.table, "id")]
+    return [
+        Write(f"DELETE FROM {table} WHERE {column} = ANY(%(keys)s)") for table, column in tables
+    ]

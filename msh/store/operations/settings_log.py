@@ -1,0 +1,90 @@
+"""Who changed what of what is set up, from what to what, and why."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Model, QuerySet
+from django.utils.text import capfirst
+
+from msh.models import SettingChange
+from msh.store.history import Actor
+from partners.models import Agreement, Credential
+
+_SECRETS = {"password", "secret", "outgoing_secret", "sha256"}
+_NOT_SHOWN = "(not shown)"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One row of what is set up, as it was: values by the name of their field."""
+
+    kind: str
+    name: str
+    values: Mapping[str, Any]
+
+
+Snapshot = Mapping[tuple[str, int], Setting]
+"""Rows of what is set up, by table and row id."""
+
+
+def snapshot(*rows: QuerySet[Any]) -> Snapshot:
+    """These rows as they are in the database now."""
+    found = (row for some in rows for row in some.select_related())
+    return {(row._meta.db_table, row.pk): _setting(row) for row in found}  # noqa: SLF001  public
+
+
+def record_changes(before: Snapshot, after: Snapshot, actor: Actor) -> None:
+    """Write what became of the rows between two snapshots, in the caller's transaction."""
+    changes = [
+        _change(key, before, after, actor)
+        for key in {**before, **after}
+        if before.get(key) != after.get(key)
+    ]
+    SettingChange.objects.bulk_create(changes, batch_size=1000)
+
+
+def _setting(row: Model) -> Setting:
+    meta = row._meta  # noqa: SLF001  public
+    told = [field for field in meta.concrete_fields if field.editable or field.name in _SECRETS]
+    values = {field.name: _value(row, field) for field in told}
+    many = {field.name: _names(getattr(row, field.name)) for field in meta.many_to_many}
+    return Setting(capfirst(str(meta.verbose_name)), _name_of(row), values | many)
+
+
+def _name_of(row: Model) -> str:
+    """Agreements and credentials are called the same at several partners."""
+    if isinstance(row, Agreement | Credential):
+        return f"{row} of {row.partner}"
+    return str(row)
+
+
+def _value(row: Model, field: Any) -> Any:
+    if not field.is_relation:
+        return field.value_from_object(row)
+    related = getattr(row, field.name)
+    return None if related is None else str(related)
+
+
+def _names(related: Any) -> list[str]:
+    return sorted(str(one) for one in related.all())
+
+
+def _change(key: tuple[str, int], before: Snapshot, after: Snapshot, actor: Actor) -> SettingChange:
+    what = SettingChange.What
+    row = after.get(key) or before[key]
+    was, now = (side[key].values if key in side else {} for side in (before, after))
+    different = [name for name in {**was, **now} if was.get(name) != now.get(name)]
+    return SettingChange(
+        actor=actor.name,
+        reason=actor.reason,
+        what=what.ADDED if not was else what.CHANGED if now else what.REMOVED,
+        kind=row.kind,
+        name=row.name,
+        before={name: _shown(name, was[name]) for name in different if name in was},
+        after={name: _shown(name, now[name]) for name in different if name in now},
+    )
+
+
+def _shown(name: str, value: Any) -> Any:
+    return _NOT_SHOWN if value and name in _SECRETS else value

@@ -1,0 +1,52 @@
+"""The partner of a row, as far as sending to it and receiving from it need it."""
+
+from dataclasses import dataclass
+
+from django.db import DEFAULT_DB_ALIAS
+
+from partners.models import Identity, Partner
+from partners.models.partner import AS_READ
+
+ROUTE_COLUMNS = """
+    partner.id AS partner_id, partner.our_uri, partner.uri, partner.address,
+    partner.error_address, partner.outgoing_kind, partner.outgoing_secret,
+    own.msh_uri AS own_uri, own.error_uri AS own_error_uri
+"""
+"""Of tables called `partner` and `own` (the one row of our identity, if there is one)."""
+
+PARTNER_AS_READ = f"""
+    (SELECT {AS_READ}
+     FROM partners_credential credential
+     JOIN partners_partner partner ON partner.id = credential.partner_id
+     LEFT JOIN partners_ownidentity own ON true
+     WHERE credential.id = %(credential_id)s AND partner.id = link.partner_id) AS as_read
+"""
+"""The versions of the rows that a partner was read from: equal to `Partner.as_read` if it has not
+changed since it was found by this credential."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteColumns:
+    """A row with ROUTE_COLUMNS."""
+
+    partner_id: int
+    our_uri: str
+    uri: str
+    address: str
+    error_address: str
+    outgoing_kind: str
+    outgoing_secret: str
+    own_uri: str | None
+    own_error_uri: str | None
+
+    @property
+    def partner(self) -> Partner:
+        """The partner, with these fields only."""
+        names = ("our_uri", "uri", "address", "error_address", "outgoing_kind", "outgoing_secret")
+        values = [self.partner_id, *(getattr(self, name) for name in names)]
+        return Partner.from_db(DEFAULT_DB_ALIAS, ("id", *names), values)
+
+    @property
+    def identity(self) -> Identity:
+        """Who we are."""
+        return Identity.given(self.own_uri, self.own_error_uri)

@@ -1,0 +1,165 @@
+"""Inbound links and the messages we accept."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from msh.store.engine import Key, Order, Statement, Write
+from msh.store.partner_columns import PARTNER_AS_READ
+
+
+@dataclass(frozen=True, slots=True)
+class InboundRow:
+    """A link, what it knows of the MessageId that has arrived (`known_…`), and the agreement and
+    route of the message, if there are any."""
+
+    id: int
+    last_number: int | None
+    epoch: int
+    reset_allowed: bool
+    version: str
+    as_read: str | None
+    known_id: int | None
+    known_digest: bytes | None
+    known_state: str | None
+    route_id: int | None
+    agreement_id: int | None
+    on_unexpected_first: str | None
+    retry_horizon: int | None
+    now: datetime
+
+
+@dataclass(frozen=True)
+class LastNumber:
+    """What is stored of a link after a message with a number. `ended_run`: the last number of a
+    run that the partner has ended by beginning again at 1, otherwise 0."""
+
+    link_id: int
+    last_number: int | None
+    epoch: int
+    ended_run: int
+    reset_allowed: bool
+    last_message_id: str
+
+
+LOCK_LINK = Statement(
+    "SELECT id FROM msh_inboundlink WHERE partner_id = %(partner_id)s FOR NO KEY UPDATE", Key
+)
+
+# A party configured without context is compared by its text alone (D63).
+LOAD = Statement(
+    f"""
+    SELECT link.id, link.last_number, link.epoch, link.reset_allowed,
+           link.xmin::text AS version, {PARTNER_AS_READ},
+           known.id AS known_id, known.content_digest AS known_digest,
+           known.state AS known_state, route.id AS route_id,
+           agreement.id AS agreement_id, agreement.on_unexpected_first,
+           agreement.timeout + agreement.retries * agreement.retry_interval AS retry_horizon,
+           clock_timestamp() AS now
+    FROM msh_inboundlink link
+    LEFT JOIN msh_inboundmessage known
+           ON known.link_id = link.id AND known.message_id = %(message_id)s
+    LEFT JOIN partners_agreement agreement
+           ON agreement.partner_id = link.partner_id AND agreement.tpa_id = %(tpa_id)s
+          AND agreement.their_party = %(their_party)s
+          AND agreement.their_party_context IN ('', %(their_party_context)s)
+          AND agreement.our_party = %(our_party)s
+          AND agreement.our_party_context IN ('', %(our_party_context)s)
+    LEFT JOIN LATERAL (
+        SELECT id FROM partners_route
+        WHERE to_party = agreement.our_party
+          AND to_party_context IN ('', agreement.our_party_context)
+        ORDER BY to_party_context DESC LIMIT 1) route ON true
+    WHERE link.partner_id = %(partner_id)s
+    """,
+    InboundRow,
+)
+
+INSERT = Write(
+    """
+    WITH message AS (
+        INSERT INTO msh_inboundmessage
+            (link_id, agreement_id, message_id, semantics, state, epoch, sequence_number,
+             conversation_id, service_interface, action, ref_to_message_id, sent_at, received_at,
+             content_digest, header)
+        VALUES (%(link_id)s, %(agreement_id)s, %(message_id)s, %(semantics)s, 'accepted',
+                %(epoch)s, %(sequence_number)s, %(conversation_id)s, %(service_interface)s,
+                %(action)s, %(ref_to_message_id)s, %(sent_at)s, %(received_at)s,
+                %(content_digest)s, %(header)s)
+        RETURNING id)
+    INSERT INTO msh_inboundpayload
+        (message_id, position, content_type, content_id, label, description, content)
+    SELECT message.id, part.*
+    FROM message,
+         unnest(%(positions)s::int[], %(content_types)s::text[], %(content_ids)s::text[],
+                %(labels)s::text[], %(descriptions)s::text[], %(contents)s::bytea[]) part
+    """
+)
+
+WRITE_LAST_NUMBER = Write(
+    """
+    UPDATE msh_inboundlink
+    SET last_number = %(last_number)s, epoch = %(epoch)s,
+        highest_number = GREATEST(highest_number, %(ended_run)s),
+        reset_allowed = %(reset_allowed)s, last_message_id = %(last_message_id)s
+    WHERE id = %(link_id)s
+    """,
+    order=Order.LINK,
+)
+
+COUNT_DUPLICATE = Write(
+    "UPDATE msh_inboundmessage SET duplicates = duplicates + 1 WHERE id = %(key)s"
+)
+
+# The next message of a pair, without a lock: its number, the message with its payloads, its history
+# and the Acknowledgement that is owed for it, if the link is still in the version that was read.
+# xmin is the transaction that wrote the row last. Whoever changes without this row what was decided
+# by has to write the row nevertheless (docs/decisions/2026-11-21-at-once.md).
+ACCEPT_IF_UNCHANGED = Statement(
+    """
+    WITH link AS (
+        UPDATE msh_inboundlink
+        SET last_number = %(last_number)s, epoch = %(epoch)s,
+            highest_number = GREATEST(highest_number, %(ended_run)s),
+            reset_allowed = %(reset_allowed)s, last_message_id = %(message_id)s
+        WHERE id = %(link_id)s AND xmin = %(version)s RETURNING id),
+    message AS (
+        INSERT INTO msh_inboundmessage
+            (link_id, agreement_id, message_id, semantics, state, epoch, sequence_number,
+             conversation_id, service_interface, action, ref_to_message_id, sent_at, received_at,
+             content_digest, header)
+        SELECT id, %(agreement_id)s, %(message_id)s, %(semantics)s, 'accepted', %(epoch)s,
+               %(sequence_number)s, %(conversation_id)s, %(service_interface)s, %(action)s,
+               %(ref_to_message_id)s, %(sent_at)s, %(received_at)s, %(content_digest)s, %(header)s
+        FROM link
+        RETURNING id),
+    parts AS (
+        INSERT INTO msh_inboundpayload
+            (message_id, position, content_type, content_id, label, description, content)
+        SELECT message.id, part.*
+        FROM message,
+             unnest(%(positions)s::int[], %(content_types)s::text[], %(content_ids)s::text[],
+                    %(labels)s::text[], %(descriptions)s::text[], %(contents)s::bytea[]) part),
+    story AS (
+        INSERT INTO msh_history
+            (at, actor, partner_id, direction, subject, message_id, event, from_state, to_state,
+             detail)
+        SELECT %(received_at)s, 'msh', %(partner_id)s, 'in', 'message', %(message_id)s,
+               'MessageArrived', '', 'accepted', %(detail)s
+        FROM link),
+    signal AS (
+        INSERT INTO msh_signal
+            (link_id, kind, ref_to_message_id, tpa_id, conversation_id, code, location,
+             description, min_retry_secs, sequence_number, first_at, due, expires_at)
+        SELECT id, 'Acknowledgement', %(message_id)s, %(tpa_id)s, %(conversation_id)s, '', '', '',
+               NULL, %(sequence_number)s, %(received_at)s, %(received_at)s, %(expires_at)s
+        FROM link
+        ON CONFLICT (link_id, kind, code, ref_to_message_id) DO UPDATE
+        SET owed = msh_signal.owed + 1, expires_at = EXCLUDED.expires_at,
+            sequence_number = EXCLUDED.sequence_number,
+            due = CASE WHEN msh_signal.sending
+                       THEN LEAST(msh_signal.due, EXCLUDED.due + interval '1 second')
+                       ELSE EXCLUDED.due END)
+    SELECT id FROM link
+    """,
+    Key,
+)

@@ -1,0 +1,63 @@
+"""Refusals and signals that move nothing: each has rows of its own, and a partner can make as many
+as it likes. Beyond what is allowed they are counted in one row of the history a minute."""
+
+from dataclasses import dataclass
+
+from msh.allowance import refusals
+from msh.protocol.errors import RefusedTooOften
+from msh.protocol.vocabulary import ErrorCode
+from msh.store import history
+from msh.store.engine import Statement, run
+from msh.store.history import LINK, HistoryRow
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    known: bool
+
+
+_IS_KNOWN = Statement(
+    """
+    SELECT EXISTS (
+        SELECT FROM msh_signal
+        WHERE link_id = %(link_id)s AND kind = 'Error' AND code = %(code)s
+          AND ref_to_message_id = %(message_id)s) AS known
+    """,
+    _Known,
+)
+
+
+def spend_refusal(partner_id: int, link_id: int, code: str, message_id: str) -> None:
+    """This message is to be answered by an Error Message. Raises RefusedTooOften.
+
+    A partner that was asked to wait and comes again is not refused for good: that costs nothing.
+    """
+    if code == ErrorCode.TRANSIENT_ERROR:
+        ((row,),) = run(_IS_KNOWN(link_id=link_id, code=code, message_id=message_id))
+        if row.known:
+            return
+    if wait := refusals.wait(partner_id):
+        raise RefusedTooOften(wait)
+    refusals.spend(partner_id)
+
+
+def may_record(partner_id: int) -> bool:
+    """Whether a signal that moves nothing may have a row of its own."""
+    if refusals.wait(partner_id):
+        return False
+    refusals.spend(partner_id)
+    return True
+
+
+def count_unanswered(partner_id: int) -> None:
+    """A message was refused without an Error Message."""
+    _count(partner_id, "RefusalsNotAnswered", "too many are refused: 429 instead of an Error")
+
+
+def count_unrecorded(partner_id: int) -> None:
+    """A signal moved nothing, and has no row of its own."""
+    _count(partner_id, "SignalsNotNoted", "too many that move nothing")
+
+
+def _count(partner_id: int, event: str, detail: str) -> None:
+    run(history.insert_or_count(HistoryRow(partner_id, "in", event, detail=detail, subject=LINK)))

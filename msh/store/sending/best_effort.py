@@ -1,0 +1,59 @@
+"""BestEffort messages from claim to end: one attempt each, outside the order of the link."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.protocol.effects import PartyEventKind
+from msh.store import history
+from msh.store.clock import CLOCK
+from msh.store.engine import Call, run
+from msh.store.history import HistoryRow
+
+from . import message_sql, party_events
+from .links import end_attempt
+
+
+@dataclass(frozen=True, slots=True)
+class BestEffortResult:
+    """How the one attempt of a BestEffort message ended; None: its worker was lost."""
+
+    key: int
+    message_id: str
+    partner_id: int
+    result: AttemptResult | None
+
+
+def lock_lost(limit: int) -> list[BestEffortResult]:
+    """Lock BestEffort messages whose lease is over: nobody knows what became of them."""
+    (rows,) = run(message_sql.LOCK_LOST_BEST_EFFORT(limit=limit))
+    return [BestEffortResult(row.id, row.message_id, row.partner_id, None) for row in rows]
+
+
+def end_best_effort(ended: Iterable[BestEffortResult]) -> None:
+    """SENT or FAILED; the From-Party is notified of the failure (D25)."""
+    by_key = {one.key: one for one in ended}
+    if not by_key:
+        return
+    rows, (clock,) = run(message_sql.LOCK_BEST_EFFORT_IN_FLIGHT(keys=list(by_key)), CLOCK())
+    calls = [call for row in rows for call in end_calls(by_key[row.id], clock.now)]
+    if calls:
+        run(*calls)
+
+
+def end_calls(one: BestEffortResult, now: datetime) -> list[Call[Any]]:
+    """What is written when the one attempt of a BestEffort message has ended."""
+    carried = one.result is not None and one.result.outcome is AttemptOutcome.CARRIED
+    state = "sent" if carried else "failed"
+    detail = one.result.detail if one.result else "the worker was lost, outcome unknown"
+    row = HistoryRow(
+        one.partner_id, "out", "AttemptEnded", one.message_id, "in_flight", state, detail, at=now
+    )
+    calls: list[Call[Any]] = [message_sql.COMPLETE(key=one.key, state=state, at=now)]
+    if one.result is not None:
+        calls.append(end_attempt(one.key, 1, one.result, now))
+    if not carried:
+        calls.append(party_events.insert_event(one.key, PartyEventKind.FAILED, detail, now))
+    return [*calls, history.insert(row)]

@@ -1,0 +1,150 @@
+"""What the worker and the endpoint write for nearly every message, as one statement each.
+
+A statement of several writes costs the server one parse, one plan and one round trip; the pieces
+are the statements of the same names in `link_sql`, `message_sql` and `party_events`, and
+`tests/store/test_fast_path.py` compares what both ways leave in the tables.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msh.store.engine import Call, Key, Statement, Write
+from msh.store.history import INSERT as INSERT_HISTORY
+
+from . import link_sql, message_sql, party_events
+
+_WRITE_LINK = """
+        UPDATE msh_outboundlink
+        SET state = %(state)s, next_number = %(next_number)s, epoch = %(epoch)s,
+            in_flight_id = %(in_flight_id)s, due = %(due)s, unsent = %(unsent)s,
+            attempt = %(attempt)s, retries_spent = %(retries_spent)s, transients = %(transients)s,
+            transient_since = %(transient_since)s, late_ack = %(late_ack)s,
+            suspended_since = %(suspended_since)s, suspended_for = %(suspended_for)s,
+            suspended_detail = %(suspended_detail)s
+        WHERE id = %(link_id)s
+"""
+
+CLAIM_FIRST_ATTEMPT = Write(f"""
+    WITH message AS (
+        UPDATE msh_outboundmessage
+        SET head = %(head)s, body_sha256 = %(body_sha256)s, first_sent_at = %(at)s
+        WHERE id = %(key)s),
+    link AS ({_WRITE_LINK})
+    INSERT INTO msh_attempt (message_id, number, claimed_at)
+    VALUES (%(key)s, %(number)s, %(at)s)
+""")
+
+CLAIM_ATTEMPT = Write(f"""
+    WITH link AS ({_WRITE_LINK})
+    INSERT INTO msh_attempt (message_id, number, claimed_at)
+    VALUES (%(key)s, %(number)s, %(at)s)
+""")
+
+END_ATTEMPT = Write(f"""
+    WITH link AS ({_WRITE_LINK})
+    UPDATE msh_attempt
+    SET ended_at = %(at)s, outcome = %(outcome)s, status = %(status)s, detail = %(detail)s,
+        body_sent = %(body_sent)s
+    WHERE message_id = %(key)s AND number = %(number)s
+""")
+
+_IF_UNCHANGED = f"""
+    WITH link AS ({_WRITE_LINK} AND xmin = %(version)s RETURNING id),
+    done AS (
+        UPDATE msh_outboundmessage
+        SET state = %(done_state)s, completed_at = %(done_at)s, due = NULL
+        WHERE id = %(done_key)s AND EXISTS (SELECT FROM link)),
+    event AS (
+        INSERT INTO msh_partyevent (event_id, message_id, kind, detail, at, due)
+        SELECT gen_random_uuid(), %(event_key)s, %(event_kind)s::text, %(event_detail)s::text,
+               %(event_at)s, %(event_at)s
+        FROM link),
+    story AS (
+        INSERT INTO msh_history
+            (at, actor, partner_id, direction, subject, message_id, event, from_state, to_state,
+             detail)
+        SELECT %(story_at)s, %(story_actor)s::text, %(story_partner_id)s,
+               %(story_direction)s::text, %(story_subject)s::text, %(story_message_id)s::text,
+               %(story_event)s::text, %(story_from_state)s::text, %(story_to_state)s::text,
+               %(story_detail)s::text
+        FROM link)
+"""
+
+# xmin is the transaction that wrote the row last: a link that is as it was read has the same.
+# Whoever changes without this row what was decided by has to write the row nevertheless
+# (docs/decisions/2026-11-21-at-once.md).
+ACKNOWLEDGE_IF_UNCHANGED = Statement(f"{_IF_UNCHANGED} SELECT id FROM link", Key)
+
+ACKNOWLEDGE_AND_START_NEXT_IF_UNCHANGED = Statement(
+    f"""{_IF_UNCHANGED},
+    next AS (
+        UPDATE msh_outboundmessage
+        SET state = 'in_flight', sequence_number = %(next_sequence_number)s,
+            epoch = %(next_epoch)s, terms = %(next_terms)s
+        WHERE id = %(next_key)s AND EXISTS (SELECT FROM link)),
+    next_story AS (
+        INSERT INTO msh_history
+            (at, actor, partner_id, direction, subject, message_id, event, from_state, to_state,
+             detail)
+        SELECT %(then_at)s, %(then_actor)s::text, %(then_partner_id)s,
+               %(then_direction)s::text, %(then_subject)s::text, %(then_message_id)s::text,
+               %(then_event)s::text, %(then_from_state)s::text, %(then_to_state)s::text,
+               %(then_detail)s::text
+        FROM link)
+    SELECT id FROM link
+    """,
+    Key,
+)
+
+_FIRST = [message_sql.STORE_HEAD, link_sql.WRITE, message_sql.INSERT_ATTEMPT]
+_AGAIN = [link_sql.WRITE, message_sql.INSERT_ATTEMPT]
+_ENDED = [link_sql.WRITE, message_sql.END_ATTEMPT]
+_ACK = [message_sql.COMPLETE, link_sql.WRITE, party_events.INSERT, INSERT_HISTORY]
+_ACK_AND_NEXT = [
+    *(message_sql.COMPLETE, message_sql.PUT_IN_FLIGHT, link_sql.WRITE),
+    *(party_events.INSERT, INSERT_HISTORY, INSERT_HISTORY),
+]
+
+
+def merge(calls: Sequence[Call[Any]]) -> Sequence[Call[Any]]:
+    """The same writes, as one statement if they are a claim or the end of one attempt."""
+    statements = [call.statement for call in calls]
+    values = {name: value for call in calls[:3] for name, value in call.values.items()}
+    if statements == _FIRST:
+        return [CLAIM_FIRST_ATTEMPT(**values)]
+    if statements == _AGAIN:
+        return [CLAIM_ATTEMPT(**values)]
+    if statements == _ENDED:
+        return [END_ATTEMPT(**values)]
+    return calls
+
+
+def if_unchanged(calls: Sequence[Call[Any]], version: str) -> Call[Key] | None:
+    """One statement that makes these writes if the link is in this version, and returns a row if
+    it was. None if they are not those of an Acknowledgement for the message in flight."""
+    statements = [call.statement for call in calls]
+    if statements == _ACK:
+        done, link, event, story = calls
+        return ACKNOWLEDGE_IF_UNCHANGED(
+            version=version,
+            **link.values,
+            **_named("done", done),
+            **_named("event", event),
+            **_named("story", story),
+        )
+    if statements == _ACK_AND_NEXT:
+        done, following, link, event, story, then = calls
+        return ACKNOWLEDGE_AND_START_NEXT_IF_UNCHANGED(
+            version=version,
+            **link.values,
+            **_named("done", done),
+            **_named("next", following),
+            **_named("event", event),
+            **_named("story", story),
+            **_named("then", then),
+        )
+    return None
+
+
+def _named(prefix: str, call: Call[Any]) -> dict[str, Any]:
+    return {f"{prefix}_{name}": value for name, value in call.values.items()}

@@ -1,0 +1,329 @@
+"""Outbound links: lock them, step them, write what the steps ask for, in one transaction.
+
+It holds the new state, its history and every effect that must not be lost: incident, event to the
+From-Party, due time. Only wake-ups follow the commit.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Self
+
+from msh.models.history import SYSTEM
+from msh.models.link import lane_of, terms_of
+from msh.protocol import effects as do
+from msh.protocol import sender
+from msh.protocol.attempt import AttemptResult
+from msh.protocol.events import LaneLooked, Numbered, SenderEvent
+from msh.protocol.lane import OPERATOR, Lane, LaneState
+from msh.store import history
+from msh.store.clock import read_clock
+from msh.store.engine import Call, Statement, run, run_all
+from msh.store.history import ITSELF, Actor, HistoryRow
+from partners.models import Partner
+
+from . import fast_path, link_sql, message_sql
+from .link_effects import EFFECTS, Locked
+from .link_sql import LinkRow
+from .message_sql import SentMessage
+
+_BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(slots=True)
+class OutboundLinks:
+    """Links locked in this transaction, by partner id. `write` ends it."""
+
+    now: datetime
+    _locked: dict[int, Locked] = field(default_factory=dict)
+    _calls: list[Call[Any]] = field(default_factory=list)
+    transmits: bool = False
+    """Something is to be sent now; likewise to be notified and to be forwarded."""
+    notifies: bool = False
+    forwards: bool = False
+
+    @classmethod
+    def none(cls) -> Self:
+        """No link, by the database's clock."""
+        return cls(read_clock())
+
+    @classmethod
+    def lock(cls, partner_ids: Iterable[int]) -> Self:
+        """Lock these partners' links, in the order of their ids, waiting at most lock_timeout."""
+        ids = list(partner_ids)
+        if not ids:
+            return cls.none()
+        _, rows = run(link_sql.LOCK(partner_ids=ids), link_sql.LOAD(partner_ids=ids))
+        return cls._of(rows)
+
+    @classmethod
+    def load(cls, partner_ids: Iterable[int], now: datetime) -> Self:
+        """The links of these partners, which are locked already."""
+        ids = list(partner_ids)
+        (rows,) = run(link_sql.LOAD(partner_ids=ids)) if ids else ([],)
+        links = cls._of(rows)
+        links.now = max(links.now, now)
+        return links
+
+    @classmethod
+    def lock_with_sent(cls, partner_id: int, message_id: str) -> tuple[Self, SentMessage | None]:
+        """Lock one link; also a message of it, if it is known."""
+        _, rows, sent = run(
+            link_sql.LOCK(partner_ids=[partner_id]),
+            link_sql.LOAD(partner_ids=[partner_id]),
+            message_sql.FIND_SENT(partner_id=partner_id, message_id=message_id),
+        )
+        links = cls._of(rows)
+        if sent and partner_id in links:
+            links._add_key(partner_id, sent[0])  # noqa: SLF001  its own
+        return links, sent[0] if sent else None
+
+    @classmethod
+    def read_with_sent(cls, partner: Partner, message_id: str) -> tuple[Self, str | None]:
+        """One link, not locked, for `write_if_unchanged`; also the state of a message of it.
+
+        Without the link if `partner` is not as it is remembered any more.
+        """
+        (rows,) = run(
+            link_sql.READ_WITH_SENT(
+                credential_id=partner.credential_id, message_id=message_id, partner_id=partner.pk
+            )
+        )
+        links = cls._of(row for row in rows if row.as_read == partner.as_read)
+        return links, rows[0].sent_state if rows else None
+
+    @classmethod
+    def _of(cls, rows: Iterable[LinkRow]) -> Self:
+        locked = {row.partner_id: _begin(row) for row in rows}
+        now = max((one.row.now for one in locked.values()), default=_BEFORE_ALL)
+        return cls(now, locked)
+
+    def _add_key(self, partner_id: int, message: SentMessage) -> None:
+        locked = self._locked[partner_id]
+        locked.keys[message.message_id] = message.id
+        if message.relays_id:
+            locked.relays[message.message_id] = message.relays_id
+
+    def __contains__(self, partner_id: int) -> bool:
+        return partner_id in self._locked
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(tuple(self._locked))
+
+    def lane(self, partner_id: int) -> Lane:
+        """The state of this partner's link, as the protocol has it."""
+        return self._locked[partner_id].lane
+
+    def in_flight_id(self, partner_id: int) -> int:
+        """The row id of the message in flight."""
+        locked = self._locked[partner_id]
+        return locked.keys[locked.lane.flying.message_id]
+
+    def size(self, partner_id: int) -> int:
+        """Bytes of payload of the message in flight, if it is the one that was read."""
+        return self._locked[partner_id].row.size or 0
+
+    def suspended(self, partner_id: int) -> tuple[datetime | None, str, str]:
+        """Since when, for what and why the link was suspended when it was read."""
+        row = self._locked[partner_id].row
+        return row.suspended_since, row.suspended_for, row.suspended_detail
+
+    def step(self, partner_id: int, event: SenderEvent, actor: Actor = ITSELF) -> Lane:
+        """Let `event` happen. Raises IllegalTransition with nothing changed."""
+        locked = self._locked[partner_id]
+        before = locked.lane
+        after, effects = sender.step(before, event, now=self.now)
+        locked.lane = after
+        locked.changed = locked.changed or after != before
+        if _is_recorded(before, after) or actor.name != SYSTEM:
+            name = type(event).__name__
+            states = (before.state, after.state)
+            self.record(partner_id, "", name, *states, _changed_numbers(before, after), actor)
+        self._note_suspension(locked, before, after, effects, actor)
+        for effect in effects:
+            EFFECTS[type(effect)](self, locked, effect, event, actor)
+        return after
+
+    def start_next(self, partner_id: int) -> None:
+        """Put the head of an idle link's queue in flight."""
+        locked = self._locked[partner_id]
+        if locked.head is None:
+            return
+        head_id, looked = locked.head
+        if looked.message_id is not None:
+            locked.keys[looked.message_id] = head_id
+        self.step(partner_id, looked)
+        locked.head = None
+
+    def touch(self, partner_id: int) -> None:
+        """Write the link although it is the same: who has read its queue has to read it again."""
+        self._locked[partner_id].changed = True
+
+    def record(
+        self,
+        partner_id: int,
+        message_id: str,
+        event: str,
+        from_state: str = "",
+        to_state: str = "",
+        detail: str = "",
+        actor: Actor = ITSELF,
+        *,
+        counts: bool = False,
+    ) -> None:
+        """One history row: of the message if one is named, otherwise of the link. With `counts` a
+        repetition within a minute is counted in the row of the first one."""
+        row = HistoryRow(
+            partner_id,
+            "out",
+            event,
+            message_id,
+            from_state,
+            to_state,
+            history.with_reason(detail, actor),
+            history.MESSAGE if message_id else history.LINK,
+            actor.name,
+            self.now,
+        )
+        self.add(history.insert_or_count(row) if counts else history.insert(row))
+
+    def insert_attempt(self, key: int, number: int) -> None:
+        """This attempt of the message with row id `key` begins."""
+        self.add(message_sql.INSERT_ATTEMPT(key=key, number=number, at=self.now))
+
+    def end_attempt(self, key: int, number: int, result: AttemptResult) -> None:
+        """It ended like this: written whatever the link makes of it."""
+        self.add(end_attempt(key, number, result, self.now))
+
+    def claim_best_effort(self, key: int, until: datetime) -> None:
+        """The one attempt of a BestEffort message begins; after `until` its worker is lost."""
+        self.add(message_sql.LEASE_BEST_EFFORT(key=key, until=until))
+        self.insert_attempt(key, 1)
+
+    def store_head(self, key: int, head: bytes, body_sha256: bytes) -> None:
+        """The head of a message, composed once (D36)."""
+        self.add(message_sql.STORE_HEAD(key=key, head=head, body_sha256=body_sha256, at=self.now))
+
+    def add(self, call: Call[Any]) -> None:
+        """Write this too, in the same round trip."""
+        self._calls.append(call)
+
+    def add_all(self, calls: Iterable[Call[Any]]) -> None:
+        self._calls.extend(calls)
+
+    def write(self) -> None:
+        """Write everything in one round trip."""
+        calls = self._ordered()
+        self._calls.clear()
+        run_all(fast_path.merge(calls))
+
+    def write_if_unchanged(self, partner_id: int) -> bool:
+        """Write in one statement, its own transaction, if the link is still as it was read.
+
+        False, with nothing written, if it is not, or if there is more to write than usual.
+        """
+        calls = self._ordered()
+        call = fast_path.if_unchanged(calls, self._locked[partner_id].row.version)
+        if call is None:
+            return False
+        (done,) = run(call)
+        return bool(done)
+
+    def _ordered(self) -> list[Call[Any]]:
+        states = [link_state(locked) for locked in self._locked.values() if locked.changed]
+        calls = [*self._calls, *(link_sql.WRITE.of(state) for state in states)]
+        places: dict[Statement[Any], int] = {}
+        for call in calls:  # those of one statement stand together
+            places.setdefault(call.statement, len(places))
+        return sorted(calls, key=lambda call: (call.statement.order, places[call.statement]))
+
+    def _note_suspension(
+        self,
+        locked: Locked,
+        before: Lane,
+        after: Lane,
+        effects: Sequence[do.SenderEffect],
+        actor: Actor,
+    ) -> None:
+        if after.state is not LaneState.SUSPENDED:
+            locked.suspended = (None, "", "")
+        elif before.state is not LaneState.SUSPENDED:
+            incidents = [e for e in effects if isinstance(e, do.OpenIncident)]
+            kind = incidents[0].kind if incidents else OPERATOR
+            detail = incidents[0].detail if incidents else f"{actor.name}: {actor.reason}"
+            locked.suspended = (self.now, kind, detail)
+
+
+def end_attempt(key: int, number: int, result: AttemptResult, now: datetime) -> Call[None]:
+    """Write how this attempt of the message with row id `key` ended."""
+    return message_sql.END_ATTEMPT(
+        key=key,
+        number=number,
+        at=now,
+        outcome=result.outcome,
+        status=result.status,
+        detail=result.detail,
+        body_sent=result.body_sent,
+    )
+
+
+def link_state(locked: Locked) -> link_sql.LinkState:
+    """What is written of a link that was stepped."""
+    lane, flying = locked.lane, locked.lane.in_flight
+    since, kind, detail = locked.suspended
+    return link_sql.LinkState(
+        link_id=locked.row.id,
+        state=lane.state,
+        next_number=lane.next_number,
+        epoch=lane.epoch,
+        in_flight_id=locked.keys[flying.message_id] if flying else None,
+        due=lane.due,
+        unsent=lane.unsent,
+        attempt=flying.attempt if flying else 0,
+        retries_spent=flying.retries_spent if flying else 0,
+        transients=flying.transients if flying else 0,
+        transient_since=flying.transient_since if flying else None,
+        late_ack=lane.late_ack,
+        suspended_since=since,
+        suspended_for=kind,
+        suspended_detail=detail,
+    )
+
+
+def _begin(row: LinkRow) -> Locked:
+    lane = lane_of(row, row if row.in_flight_id else None)
+    keys, relays = {}, {}
+    if row.in_flight_id and row.message_id:
+        keys[row.message_id] = row.in_flight_id
+        if row.relays_id:
+            relays[row.message_id] = row.relays_id
+    suspended = (row.suspended_since, row.suspended_for, row.suspended_detail)
+    head = (row.head_id, _looked_at(row)) if row.head_id else None
+    return Locked(row, lane, head, keys, relays, suspended=suspended)
+
+
+def _looked_at(row: LinkRow) -> LaneLooked:
+    """The head of the queue; one that has a number is rewound and keeps it."""
+    number, epoch = row.head_sequence_number, row.head_epoch
+    again = None if number is None or epoch is None else Numbered(number, epoch)
+    return LaneLooked(row.head_message_id, terms_of(row), again, row.head_earlier_attempts or 0)
+
+
+def _is_recorded(before: Lane, after: Lane) -> bool:
+    """A link's history is its troubles; idle and waiting alternate with every message's own."""
+    ordinary = (LaneState.IDLE, LaneState.WAITING)
+    return before.state is not after.state and not (
+        before.state in ordinary and after.state in ordinary
+    )
+
+
+def _changed_numbers(before: Lane, after: Lane) -> str:
+    """Which numbers of a link have changed, from what to what."""
+    numbers = [
+        ("next number", before.next_number, after.next_number),
+        ("epoch", before.epoch, after.epoch),
+    ]
+    was, now = before.in_flight, after.in_flight
+    if was and now and was.message_id == now.message_id:
+        numbers.append(("retries spent", was.retries_spent, now.retries_spent))
+    return ", ".join(f"{name} {old} → {new}" for name, old, new in numbers if old != new)

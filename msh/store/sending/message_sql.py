@@ -1,0 +1,338 @@
+"""Outbound messages and their attempts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from msh.store.engine import Key, Order, Statement, Write
+from msh.store.partner_columns import ROUTE_COLUMNS, RouteColumns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyRow(RouteColumns):
+    """A message as far as a copy of it needs it. `head` is None until the first copy is composed,
+    `relayed_header` is the header document of the message that is forwarded as this one."""
+
+    id: int
+    message_id: str
+    semantics: str
+    conversation_id: str
+    service_interface: str
+    action: str
+    ref_to_message_id: str
+    submitted_at: datetime
+    boundary: str
+    head: bytes | None
+    body_sha256: bytes | None
+    tpa_id: str
+    our_party: str
+    our_party_context: str
+    their_party: str
+    their_party_context: str
+    wires: Sequence[bytes] | None
+    content_ids: Sequence[str] | None
+    labels: Sequence[str] | None
+    descriptions: Sequence[str] | None
+    relayed_header: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class SentMessage:
+    """A message of ours that a signal refers to."""
+
+    id: int
+    message_id: str
+    state: str
+    outcome: str
+    relays_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingMessage:
+    """A queued BestEffort message, locked. `size`: bytes of payload."""
+
+    id: int
+    size: int
+    partner_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class LostMessage:
+    """A BestEffort message whose worker was lost, locked."""
+
+    id: int
+    message_id: str
+    partner_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class KnownMessage:
+    link_id: int
+    message_id: str
+    content_digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Inserted:
+    id: int
+    link_id: int
+    submitted_at: datetime
+
+
+LOAD_COPIES = Statement(
+    f"""
+    SELECT message.id, message.message_id, message.semantics, message.conversation_id,
+           message.service_interface, message.action, message.ref_to_message_id,
+           message.submitted_at, message.boundary, message.head, message.body_sha256,
+           agreement.tpa_id, agreement.our_party, agreement.our_party_context,
+           agreement.their_party, agreement.their_party_context,
+           part.wires, part.content_ids, part.labels, part.descriptions,
+           relayed.header AS relayed_header, {ROUTE_COLUMNS}
+    FROM msh_outboundmessage message
+    JOIN partners_agreement agreement ON agreement.id = message.agreement_id
+    JOIN partners_partner partner ON partner.id = agreement.partner_id
+    LEFT JOIN partners_ownidentity own ON true
+    LEFT JOIN msh_inboundmessage relayed
+           ON relayed.id = message.relays_id AND message.head IS NULL
+    LEFT JOIN LATERAL (
+        SELECT array_agg(wire ORDER BY position) AS wires,
+               array_agg(content_id ORDER BY position) AS content_ids,
+               array_agg(label ORDER BY position) AS labels,
+               array_agg(description ORDER BY position) AS descriptions
+        FROM msh_outboundpayload WHERE message_id = message.id) part ON true
+    WHERE message.id = ANY(%(ids)s)
+    ORDER BY message.id
+    """,
+    CopyRow,
+)
+
+FIND_SENT = Statement(
+    """
+    SELECT message.id, message.message_id, message.state, message.outcome, message.relays_id
+    FROM msh_outboundmessage message JOIN msh_outboundlink link ON link.id = message.link_id
+    WHERE link.partner_id = %(partner_id)s AND message.message_id = %(message_id)s
+    """,
+    SentMessage,
+)
+
+PUT_IN_FLIGHT = Write("""
+    UPDATE msh_outboundmessage
+    SET state = 'in_flight', sequence_number = %(sequence_number)s, epoch = %(epoch)s,
+        terms = %(terms)s
+    WHERE id = %(key)s
+""")
+
+COMPLETE = Write("""
+    UPDATE msh_outboundmessage SET state = %(state)s, completed_at = %(at)s, due = NULL
+    WHERE id = %(key)s
+""")
+
+CANCEL = Write("""
+    UPDATE msh_outboundmessage
+    SET state = 'cancelled', completed_at = %(at)s, outcome = %(outcome)s,
+        sequence_number = CASE WHEN %(free_number)s THEN NULL ELSE sequence_number END
+    WHERE id = %(key)s
+""")
+
+# It was never accepted, so another head with another number makes no second message of it.
+REQUEUE = Write(
+    """
+    UPDATE msh_outboundmessage
+    SET state = 'queued', sequence_number = NULL, epoch = NULL, terms = NULL, head = NULL,
+        body_sha256 = NULL, first_sent_at = NULL,
+        earlier_attempts = COALESCE(
+            (SELECT max(number) FROM msh_attempt WHERE message_id = msh_outboundmessage.id), 0)
+    WHERE id = %(key)s
+""",
+    order=Order.MESSAGE_AFTER_LINK,
+)
+
+REWIND = Write(
+    """
+    WITH again AS (
+        UPDATE msh_outboundmessage message
+        SET state = 'rewound', completed_at = NULL, outcome = '',
+            earlier_attempts = COALESCE(
+                (SELECT max(number) FROM msh_attempt WHERE message_id = message.id), 0)
+        FROM msh_outboundmessage before
+        WHERE before.id = message.id AND message.link_id = %(link_id)s
+          AND (message.epoch, message.sequence_number) > (%(epoch)s, %(sequence_number)s)
+          AND (message.state IN ('acknowledged', 'in_flight')
+               OR (message.state = 'cancelled' AND message.outcome = 'received'))
+        RETURNING message.message_id, before.state)
+    INSERT INTO msh_history
+        (at, actor, partner_id, direction, subject, message_id, event, from_state, to_state, detail)
+    SELECT %(at)s, %(actor)s, %(partner_id)s, 'out', 'message', message_id, 'SequenceRewound',
+           state, 'rewound', %(reason)s
+    FROM again
+""",
+    order=Order.MESSAGE_AFTER_LINK,
+)
+
+RECORD_LATE_VERDICT = Write("""
+    UPDATE msh_outboundmessage SET outcome = 'received' WHERE id = %(key)s
+""")
+
+COUNT_DUPLICATE_ACK = Write("""
+    UPDATE msh_outboundmessage SET duplicate_acks = duplicate_acks + 1 WHERE id = %(key)s
+""")
+
+STORE_HEAD = Write("""
+    UPDATE msh_outboundmessage
+    SET head = %(head)s, body_sha256 = %(body_sha256)s, first_sent_at = %(at)s
+    WHERE id = %(key)s
+""")
+
+INSERT_ATTEMPT = Write(
+    """
+    INSERT INTO msh_attempt (message_id, number, claimed_at)
+    VALUES (%(key)s, %(number)s, %(at)s)
+""",
+    order=Order.ATTEMPT,
+)
+
+END_ATTEMPT = Write(
+    """
+    UPDATE msh_attempt
+    SET ended_at = %(at)s, outcome = %(outcome)s, status = %(status)s, detail = %(detail)s,
+        body_sent = %(body_sent)s
+    WHERE message_id = %(key)s AND number = %(number)s
+""",
+    order=Order.ATTEMPT,
+)
+
+LEASE_BEST_EFFORT = Write("""
+    UPDATE msh_outboundmessage SET state = 'in_flight', due = %(until)s WHERE id = %(key)s
+""")
+
+# The links that have queued ones are read by leaps from one to the next. Of these the ones whose
+# first message is the oldest; those with a large one in a window of their own, for they may wait
+# until others have left. Of each link the first, then of each the second, and so on.
+# BETWEEN, for with `=` an index of ids alone would do for the order, and is read from its start.
+# A link that is probed is suspended to all but the probe (D15, D41).
+LOCK_BEST_EFFORT = Statement(
+    """
+    WITH RECURSIVE head (link_id, id, size) AS (
+        (SELECT link_id, id, size FROM msh_outboundmessage
+         WHERE semantics = 'BestEffort' AND state = 'queued' ORDER BY link_id, id LIMIT 1)
+        UNION ALL
+        SELECT next.link_id, next.id, next.size FROM head CROSS JOIN LATERAL (
+            SELECT link_id, id, size FROM msh_outboundmessage
+            WHERE semantics = 'BestEffort' AND state = 'queued' AND link_id > head.link_id
+            ORDER BY link_id, id LIMIT 1) next),
+    open AS (
+        SELECT head.link_id, head.id, link.partner_id, head.size >= %(large)s AS large
+        FROM head CROSS JOIN LATERAL (
+            SELECT partner_id, state, in_flight_id, retries_spent
+            FROM msh_outboundlink WHERE id = head.link_id OFFSET 0) link
+        WHERE link.state IN ('idle', 'waiting') AND link.partner_id <> ALL(%(full)s)
+          AND (link.retries_spent = 0 OR NOT EXISTS (
+              SELECT FROM msh_outboundmessage flying
+              WHERE flying.id = link.in_flight_id
+                AND to_jsonb(link.retries_spent) > flying.terms -> 'retries'
+              OFFSET 0))),
+    chosen AS (
+        (SELECT link_id, partner_id FROM open WHERE NOT large ORDER BY id LIMIT %(limit)s)
+        UNION ALL
+        (SELECT link_id, partner_id FROM open WHERE large ORDER BY id LIMIT %(limit_of_large)s)),
+    candidate AS (
+        SELECT first.id, partner_id FROM chosen CROSS JOIN LATERAL unnest(ARRAY(
+            SELECT id FROM msh_outboundmessage
+            WHERE link_id BETWEEN chosen.link_id AND chosen.link_id
+              AND semantics = 'BestEffort' AND state = 'queued'
+            ORDER BY link_id, id LIMIT %(of_partner)s)) WITH ORDINALITY first (id, place)
+        ORDER BY first.place, first.id)
+    SELECT message.id, message.size, candidate.partner_id
+    FROM candidate CROSS JOIN LATERAL (
+        SELECT id, size FROM msh_outboundmessage
+        WHERE id = candidate.id AND state = 'queued' FOR NO KEY UPDATE SKIP LOCKED) message
+    LIMIT %(limit_in_all)s
+    """,
+    WaitingMessage,
+)
+
+LOCK_QUEUED_BEST_EFFORT = Statement(
+    """
+    SELECT message.id, message.size, link.partner_id
+    FROM msh_outboundmessage message JOIN msh_outboundlink link ON link.id = message.link_id
+    WHERE message.id = %(key)s AND message.state = 'queued'
+    FOR NO KEY UPDATE OF message SKIP LOCKED
+    """,
+    WaitingMessage,
+)
+
+LOCK_OPEN_BEST_EFFORT = Statement(
+    """
+    SELECT id FROM msh_outboundmessage
+    WHERE id = %(key)s AND semantics = 'BestEffort' AND state IN ('queued', 'in_flight')
+    FOR NO KEY UPDATE
+    """,
+    Key,
+)
+
+LOCK_LOST_BEST_EFFORT = Statement(
+    """
+    SELECT message.id, message.message_id, link.partner_id
+    FROM msh_outboundmessage message JOIN msh_outboundlink link ON link.id = message.link_id
+    WHERE message.semantics = 'BestEffort' AND message.state = 'in_flight'
+      AND message.due <= statement_timestamp()
+    LIMIT %(limit)s
+    FOR NO KEY UPDATE OF message SKIP LOCKED
+    """,
+    LostMessage,
+)
+
+LOCK_BEST_EFFORT_IN_FLIGHT = Statement(
+    """
+    SELECT message.id FROM msh_outboundmessage message
+    WHERE message.id = ANY(%(keys)s) AND message.state = 'in_flight' AND semantics = 'BestEffort'
+    ORDER BY id FOR NO KEY UPDATE
+    """,
+    Key,
+)
+
+# No row without a link in use, none for a MessageId that is known, none of an application where
+# an operator has closed the partner to them: what is forwarded is no application's.
+INSERT = Statement(
+    """
+    WITH message AS (
+        INSERT INTO msh_outboundmessage
+            (link_id, agreement_id, message_id, semantics, state, conversation_id,
+             service_interface, action, ref_to_message_id, submitted_at, content_digest, size,
+             boundary, relays_id)
+        SELECT link.id, %(agreement_id)s, %(message_id)s, %(semantics)s, 'queued',
+               %(conversation_id)s, %(service_interface)s, %(action)s, %(ref_to_message_id)s,
+               statement_timestamp(), %(content_digest)s, %(size)s, %(boundary)s, given.relays
+        FROM (SELECT %(relays_id)s::bigint AS relays) given, msh_outboundlink link
+        JOIN partners_partner partner ON partner.id = link.partner_id
+        WHERE link.partner_id = %(partner_id)s AND partner.in_use
+          AND (partner.accepts OR given.relays IS NOT NULL)
+        ON CONFLICT (link_id, message_id) DO NOTHING
+        RETURNING id, link_id, submitted_at),
+    parts AS (
+        INSERT INTO msh_outboundpayload
+            (message_id, position, content_type, content_id, label, description, wire)
+        SELECT message.id, part.*
+        FROM message,
+             unnest(%(positions)s::int[], %(content_types)s::text[], %(content_ids)s::text[],
+                    %(labels)s::text[], %(descriptions)s::text[], %(wires)s::bytea[]) part),
+    story AS (
+        INSERT INTO msh_history
+            (at, actor, partner_id, direction, subject, message_id, event, from_state, to_state,
+             detail)
+        SELECT submitted_at, 'msh', %(partner_id)s, 'out', 'message', %(message_id)s,
+               'MessageSubmitted', '', 'queued', ''
+        FROM message)
+    SELECT id, link_id, submitted_at FROM message
+    """,
+    Inserted,
+)
+
+FIND_KNOWN = Statement(
+    """
+    SELECT known.link_id, known.message_id, known.content_digest
+    FROM unnest(%(links)s::bigint[], %(message_ids)s::text[]) AS asked (link_id, message_id)
+    JOIN msh_outboundmessage known USING (link_id, message_id)
+    """,
+    KnownMessage,
+)

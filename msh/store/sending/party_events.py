@@ -1,0 +1,51 @@
+"""Events to the From-Party's application, from due to delivered: an outbox."""
+
+from datetime import datetime, timedelta
+
+from django.db.models import Exists, F, OuterRef
+from django.db.models.functions import Now
+
+from msh.models import PartyEvent
+from msh.store.engine import Call, Order, Write
+
+INSERT = Write(
+    """
+    INSERT INTO msh_partyevent (event_id, message_id, kind, detail, at, due)
+    VALUES (gen_random_uuid(), %(key)s, %(kind)s, %(detail)s, %(at)s, %(at)s)
+""",
+    order=Order.EVENT,
+)
+
+
+def insert_event(key: int, kind: str, detail: str, at: datetime) -> Call[None]:
+    """About the message with row id `key`; due at once."""
+    return INSERT(key=key, kind=kind, detail=detail, at=at)
+
+
+def find_due(limit: int) -> list[int]:
+    """The events to be delivered now, the oldest first, and none before an earlier one of its
+    message."""
+    open_events = PartyEvent.objects.filter(delivered_at=None)
+    earlier = open_events.filter(message=OuterRef("message"), pk__lt=OuterRef("pk"))
+    due = open_events.filter(~Exists(earlier), due__lte=Now()).order_by("due", "pk")
+    return list(due.values_list("pk", flat=True)[:limit])
+
+
+def lock_event(key: int) -> PartyEvent | None:
+    """Lock the event; None if another worker holds it or has delivered it."""
+    open_events = PartyEvent.objects.filter(pk=key, delivered_at=None)
+    related = open_events.select_related("message__link__partner", "message__agreement")
+    return related.select_for_update(skip_locked=True, no_key=True, of=("self",)).first()
+
+
+def claim_event(event: PartyEvent, lease: timedelta) -> None:
+    """It is being delivered; when the lease is over it is due again."""
+    PartyEvent.objects.filter(pk=event.pk).update(due=Now() + lease)
+
+
+def mark_delivered(event: PartyEvent) -> None:
+    PartyEvent.objects.filter(pk=event.pk).update(delivered_at=Now(), tries=F("tries") + 1)
+
+
+def mark_failed(event: PartyEvent, retry_in: timedelta) -> None:
+    PartyEvent.objects.filter(pk=event.pk).update(due=Now() + retry_in, tries=F("tries") + 1)

@@ -1,0 +1,141 @@
+"""What there is to send now: found and locked in one round trip, passing over what others hold."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from msh.protocol.lane import LaneState
+from msh.store.clock import CLOCK
+from msh.store.engine import USE_INDEX_ORDER, Call, run
+
+from . import link_sql, message_sql, signals
+from .link_sql import Found
+from .links import OutboundLinks
+from .message_sql import WaitingMessage
+from .signals import PendingSignal
+
+AT_ONCE = 50
+"""Links, BestEffort messages and signals that one poll takes, of each; of links and BestEffort as
+many again that are large."""
+
+LARGE = 256 * 1024
+"""Bytes of payload of a large message. What has fewer is bounded by the number of places: large
+messages to partners that are slow are not to keep it waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Locked in this transaction. `due` are the partners whose link's wait is over."""
+
+    links: OutboundLinks
+    due: set[int]
+    best_effort: list[WaitingMessage]
+    signals: list[PendingSignal]
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """What a carrier can take. `of_partner`: at most so many of one, and none of the `full` ones.
+    `large`: whether there are bytes for a large message."""
+
+    of_partner: int
+    in_all: int
+    full: Collection[int] = ()
+    large: bool = True
+
+    @property
+    def limit(self) -> int:
+        return min(AT_ONCE, self.in_all)
+
+    @property
+    def limit_of_large(self) -> int:
+        return self.limit if self.large else 0
+
+
+def lock_work(ended: Iterable[int], places: Places) -> Work:
+    """Links that are due or idle with a queue, beside those of the `ended` partners; BestEffort
+    messages and pending signals. Of each no more than there are `places`.
+
+    The links of `ended` are waited for, the rest passed over if others hold it.
+    """
+    asked = list(ended)
+    _, _, due, large, idle, best_effort, pending, (clock,) = run(
+        USE_INDEX_ORDER(),
+        link_sql.LOCK(partner_ids=asked),
+        *_lock_links(places),
+        _lock_best_effort(places),
+        _lock_signals(places),
+        CLOCK(),
+    )
+    timed = {row.partner_id for row in (*due, *large)}
+    return Work(
+        links=OutboundLinks.load({*asked, *timed, *(row.partner_id for row in idle)}, clock.now),
+        due=timed - set(asked),  # how their POST ended comes first
+        best_effort=best_effort,
+        signals=pending,
+    )
+
+
+def lock_links(places: Places) -> list[int]:
+    """The partners whose link is due, or idle with a queue: locked, and not read."""
+    _, *found = run(USE_INDEX_ORDER(), *_lock_links(places))
+    return [row.partner_id for rows in found for row in rows]
+
+
+def lock_best_effort(places: Places) -> list[WaitingMessage]:
+    """Queued BestEffort messages as in `Work`, locked."""
+    return run(USE_INDEX_ORDER(), _lock_best_effort(places))[1]
+
+
+def lock_signals(places: Places) -> list[PendingSignal]:
+    """Pending signals as in `Work`, locked."""
+    return run(USE_INDEX_ORDER(), _lock_signals(places))[1]
+
+
+def _lock_links(places: Places) -> list[Call[Found]]:
+    # Of full partners those may be passed over that wait for a place: fewer cannot fill the poll.
+    full = list(places.full) if len(places.full) >= places.limit else []
+    return [
+        link_sql.LOCK_DUE(large=LARGE, full=full, limit=places.limit),
+        link_sql.LOCK_DUE_WITH_LARGE_COPIES(large=LARGE, full=full, limit=places.limit_of_large),
+        link_sql.LOCK_IDLE_WITH_QUEUE(limit=places.limit),
+    ]
+
+
+def _lock_best_effort(places: Places) -> Call[WaitingMessage]:
+    return message_sql.LOCK_BEST_EFFORT(
+        large=LARGE,
+        full=list(places.full),
+        limit=places.limit,
+        limit_of_large=places.limit_of_large,
+        of_partner=places.of_partner,
+        limit_in_all=places.limit + places.limit_of_large,
+    )
+
+
+def _lock_signals(places: Places) -> Call[PendingSignal]:
+    return signals.lock_pending(places.full, places.limit, places.of_partner)
+
+
+def work_of_link(partner_id: int) -> Work:
+    """One link, locked and read; it is due if it waits for anything."""
+    links = OutboundLinks.lock([partner_id])
+    timed = {LaneState.WAITING, LaneState.TRANSIENT}
+    due = {one for one in links if links.lane(one).state in timed}
+    return Work(links, due, [], [])
+
+
+def work_of_best_effort(key: int) -> Work:
+    """One BestEffort message, by its row id; nothing if it is not queued any more."""
+    rows, (clock,) = run(message_sql.LOCK_QUEUED_BEST_EFFORT(key=key), CLOCK())
+    return Work(OutboundLinks(clock.now), set(), rows, [])
+
+
+def work_of_signal(key: int) -> Work:
+    """One signal, by its row id; nothing if it is not owed any more."""
+    rows, (clock,) = run(signals.LOCK_ONE_PENDING(key=key), CLOCK())
+    return Work(OutboundLinks(clock.now), set(), [], rows)
+
+
+def work_of_ended(ended: Iterable[int]) -> Work:
+    """The links of the `ended` partners alone."""
+    return Work(OutboundLinks.lock(ended), set(), [], [])

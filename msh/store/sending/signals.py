@@ -1,0 +1,242 @@
+"""Acknowledgements and Error Messages: from pending to transmitted."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.store import history
+from msh.store.engine import Call, Order, Statement, Write
+from msh.store.history import HistoryRow
+from msh.store.partner_columns import ROUTE_COLUMNS, RouteColumns
+
+
+@dataclass(frozen=True)
+class NewSignal:
+    """What is owed to a partner about one of its messages."""
+
+    link_id: int
+    kind: str
+    message_id: str
+    tpa_id: str
+    conversation_id: str
+    sequence_number: int | None
+    at: datetime
+    expires_at: datetime
+    code: str = ""
+    location: str = ""
+    description: str = ""
+    min_retry_secs: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingSignal(RouteColumns):
+    """A signal to be sent, locked. `routed`: the message it is about waits to be forwarded."""
+
+    id: int
+    kind: str
+    ref_to_message_id: str
+    tpa_id: str
+    conversation_id: str
+    code: str
+    location: str
+    description: str
+    min_retry_secs: int | None
+    content_type: str
+    body: bytes | None
+    routed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SignalResult:
+    """How sending one signal ended."""
+
+    key: int
+    kind: str
+    ref_to_message_id: str
+    partner_id: int
+    result: AttemptResult
+
+
+# One row per message: a flood of copies owes many signals and stays one row. While one of them is
+# being sent, the next waits for it, but not for long: its worker may be dead.
+OWE = Write(
+    """
+    INSERT INTO msh_signal
+        (link_id, kind, ref_to_message_id, tpa_id, conversation_id, code, location, description,
+         min_retry_secs, sequence_number, first_at, due, expires_at)
+    VALUES (%(link_id)s, %(kind)s, %(message_id)s, %(tpa_id)s, %(conversation_id)s, %(code)s,
+            %(location)s, %(description)s, %(min_retry_secs)s, %(sequence_number)s, %(at)s, %(at)s,
+            %(expires_at)s)
+    ON CONFLICT (link_id, kind, code, ref_to_message_id) DO UPDATE
+    SET owed = msh_signal.owed + 1, expires_at = EXCLUDED.expires_at,
+        description = EXCLUDED.description, min_retry_secs = EXCLUDED.min_retry_secs,
+        sequence_number = EXCLUDED.sequence_number,
+        due = CASE WHEN msh_signal.sending
+                   THEN LEAST(msh_signal.due, EXCLUDED.due + interval '1 second')
+                   ELSE EXCLUDED.due END
+""",
+    order=Order.SIGNAL,
+)
+
+_COLUMNS = f"""
+    signal.id, signal.kind, signal.ref_to_message_id, signal.tpa_id,
+    signal.conversation_id, signal.code, signal.location, signal.description,
+    signal.min_retry_secs, signal.content_type, signal.body, {ROUTE_COLUMNS},
+    EXISTS (
+        SELECT FROM msh_inboundmessage message
+        WHERE message.link_id = signal.link_id AND message.state = 'routed'
+          AND message.message_id = signal.ref_to_message_id) AS routed
+"""
+_PARTNER = """
+    CROSS JOIN LATERAL (
+        SELECT partner.* FROM msh_inboundlink link
+        JOIN partners_partner partner ON partner.id = link.partner_id
+        WHERE link.id = signal.link_id OFFSET 0) partner
+    LEFT JOIN partners_ownidentity own ON true
+"""
+
+# The links to which something is owed are read by leaps from one to the next. Of these the ones
+# whose first signal is due longest, of each link at most so many as its partner has free places:
+# the first of each, then the second of each, and so on. None of a partner that has no free place.
+LOCK_PENDING = Statement(
+    f"""
+    WITH RECURSIVE head (link_id, due) AS (
+        (SELECT link_id, due FROM msh_signal WHERE owed > 0 ORDER BY link_id, due LIMIT 1)
+        UNION ALL
+        SELECT next.link_id, next.due FROM head CROSS JOIN LATERAL (
+            SELECT link_id, due FROM msh_signal
+            WHERE owed > 0 AND link_id > head.link_id ORDER BY link_id, due LIMIT 1) next),
+    chosen AS (
+        SELECT head.link_id, head.due FROM head CROSS JOIN LATERAL (
+            SELECT partner_id FROM msh_inboundlink WHERE id = head.link_id OFFSET 0) link
+        WHERE head.due <= statement_timestamp() AND link.partner_id <> ALL(%(full)s)
+        ORDER BY head.due LIMIT %(limit)s),
+    candidate AS (
+        SELECT first.id FROM chosen CROSS JOIN LATERAL unnest(ARRAY(
+            SELECT id FROM msh_signal
+            WHERE link_id = chosen.link_id AND owed > 0 AND due <= statement_timestamp()
+            ORDER BY due LIMIT %(of_partner)s)) WITH ORDINALITY first (id, place)
+        ORDER BY first.place, chosen.due)
+    SELECT {_COLUMNS}
+    FROM candidate CROSS JOIN LATERAL (
+        SELECT * FROM msh_signal
+        WHERE id = candidate.id AND owed > 0 AND due <= statement_timestamp()
+        FOR NO KEY UPDATE SKIP LOCKED) signal
+    {_PARTNER}
+    LIMIT %(limit)s
+    """,
+    PendingSignal,
+)
+
+LOCK_ONE_PENDING = Statement(
+    f"""
+    SELECT {_COLUMNS}
+    FROM msh_signal signal
+    {_PARTNER}
+    WHERE signal.id = %(key)s AND owed > 0 AND due <= statement_timestamp()
+    FOR NO KEY UPDATE OF signal SKIP LOCKED
+    """,
+    PendingSignal,
+)
+
+CLAIM = Write(
+    """
+    UPDATE msh_signal
+    SET sending = true, tries = tries + 1, due = %(until)s, content_type = %(content_type)s,
+        body = %(body)s
+    WHERE id = %(key)s
+""",
+    order=Order.SIGNAL,
+)
+
+# With its history: a repetition within a minute is counted in the row of the first one, which is
+# searched only if there was one.
+TRANSMITTED = Write(
+    """
+    WITH carried AS (
+        UPDATE msh_signal
+        SET owed = GREATEST(owed - 1, 0), carried = carried + 1, sending = false, tries = 0,
+            due = statement_timestamp(), body = NULL, last_status = %(status)s,
+            last_detail = %(detail)s
+        WHERE id = %(key)s AND sending RETURNING carried),
+    counted AS (
+        UPDATE msh_history
+        SET times = times + 1, last_at = GREATEST(at, last_at, %(at)s::timestamptz)
+        WHERE (SELECT carried FROM carried) > 1 AND id = (
+            SELECT id FROM (
+                SELECT * FROM msh_history
+                WHERE message_id = %(message_id)s::text ORDER BY id DESC LIMIT 20) recent
+            WHERE partner_id = %(partner_id)s AND direction = 'in' AND subject = 'message'
+              AND event = %(event)s::text AND actor = 'msh' AND from_state = '' AND to_state = ''
+              AND detail = %(detail)s::text
+              AND at >= date_trunc('minute', %(at)s::timestamptz)
+            ORDER BY id DESC LIMIT 1)
+        RETURNING id)
+    INSERT INTO msh_history
+        (at, actor, partner_id, direction, subject, message_id, event, from_state, to_state, detail)
+    SELECT %(at)s::timestamptz, 'msh', %(partner_id)s, 'in', 'message', %(message_id)s::text,
+           %(event)s::text, '', '', %(detail)s::text
+    WHERE NOT EXISTS (SELECT FROM counted)
+""",
+    order=Order.SIGNAL,
+)
+
+# Back-off doubles from a second to a minute, until the retry horizon is over.
+FAILED = Write(
+    """
+    UPDATE msh_signal
+    SET sending = false,
+        due = statement_timestamp() + interval '1 second' * LEAST(60, 2 ^ LEAST(tries - 1, 10)),
+        owed = CASE WHEN expires_at < statement_timestamp() THEN 0 ELSE owed END,
+        body = CASE WHEN expires_at < statement_timestamp() THEN NULL ELSE body END,
+        last_status = %(status)s, last_detail = %(detail)s
+    WHERE id = %(key)s
+""",
+    order=Order.SIGNAL,
+)
+
+REFUSED = Write(
+    """
+    UPDATE msh_signal
+    SET sending = false, owed = 0, body = NULL, last_status = %(status)s, last_detail = %(detail)s
+    WHERE id = %(key)s
+""",
+    order=Order.SIGNAL,
+)
+
+
+def owe_signal(new: NewSignal) -> Call[None]:
+    """One more is owed for this message."""
+    return OWE.of(new)
+
+
+def lock_pending(full: Collection[int], limit: int, of_partner: int) -> Call[PendingSignal]:
+    """Signals that are due, at most `limit`, none of the `full` partners."""
+    return LOCK_PENDING(full=list(full), limit=limit, of_partner=of_partner)
+
+
+def claim_signal(key: int, content_type: str, body: bytes, until: datetime) -> Call[None]:
+    """It is being sent as these bytes; after `until` its worker is lost and it is due again."""
+    return CLAIM(key=key, content_type=content_type, body=body, until=until)
+
+
+def end_signal(one: SignalResult, now: datetime) -> list[Call[None]]:
+    """Transmitted: one less is owed. Failed: sent again after a back-off. Refused: owed no more
+    (D51)."""
+    end = {"key": one.key, "status": one.result.status, "detail": one.result.detail}
+    match one.result.outcome:
+        case AttemptOutcome.CARRIED:
+            about = {"message_id": one.ref_to_message_id, "partner_id": one.partner_id, "at": now}
+            return [TRANSMITTED(**end, **about, event=f"{one.kind}Carried")]
+        case AttemptOutcome.REFUSED:
+            row = HistoryRow(
+                one.partner_id,
+                "in",
+                f"{one.kind}Refused",
+                one.ref_to_message_id,
+                detail=one.result.detail,
+                at=now,
+            )
+            return [REFUSED(**end), history.insert_or_count(row)]
+    return [FAILED(**end)]

@@ -1,0 +1,119 @@
+"""Messages that applications submit, and those that are forwarded: from prepared to queued."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from msh.models import OutboundLink, OutboundMessage
+from msh.protocol.message import Payload
+from msh.store import history
+from msh.store.engine import fetch_binary, run
+from msh.store.history import Actor, HistoryRow
+from partners.models import Agreement, Partner
+
+from . import message_sql
+from .message_sql import CopyRow
+
+
+class NewMessage(NamedTuple):
+    """Checked, its payloads named and composed: all that is stored of it at submit."""
+
+    agreement: Agreement
+    message_id: str
+    semantics: str
+    conversation_id: str
+    service_interface: str
+    action: str
+    ref_to_message_id: str
+    content_digest: bytes
+    boundary: str
+    payloads: Sequence[Payload]
+    parts: Sequence[bytes]
+    """The payloads in wire form."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of its payloads in wire form."""
+        return sum(map(len, self.parts))
+
+
+def insert_message(
+    message: OutboundMessage, payloads: Sequence[Payload], parts: Sequence[bytes]
+) -> bool:
+    """Write a new message with its payloads in wire form: one statement, and so all or nothing.
+
+    False, with nothing written, if its MessageId is known, or the partner's link is not in use, or
+    the partner is closed to applications.
+    """
+    message.size = sum(map(len, parts))
+    (rows,) = run(
+        message_sql.INSERT(
+            agreement_id=message.agreement_id,
+            message_id=message.message_id,
+            semantics=message.semantics,
+            conversation_id=message.conversation_id,
+            service_interface=message.service_interface,
+            action=message.action,
+            ref_to_message_id=message.ref_to_message_id,
+            content_digest=message.content_digest,
+            size=message.size,
+            boundary=message.boundary,
+            relays_id=message.relays_id,
+            partner_id=message.agreement.partner_id,
+            **_columns(payloads, parts),
+        )
+    )
+    for row in rows:
+        message.pk, message.link_id, message.submitted_at = row.id, row.link_id, row.submitted_at
+    return bool(rows)
+
+
+def _columns(payloads: Sequence[Payload], parts: Sequence[bytes]) -> Mapping[str, Sequence[object]]:
+    return {
+        "positions": list(range(1, len(parts) + 1)),
+        "content_types": [payload.content_type for payload in payloads],
+        "content_ids": [payload.content_id for payload in payloads],
+        "labels": [payload.label for payload in payloads],
+        "descriptions": [payload.description for payload in payloads],
+        "wires": list(parts),
+    }
+
+
+def load_copies(keys: Sequence[int]) -> list[CopyRow]:
+    """The messages with these row ids, as far as a copy of them needs it; payloads included."""
+    return fetch_binary(message_sql.LOAD_COPIES(ids=list(keys)))
+
+
+def mark_in_use(partner: Partner) -> None:
+    """Say that messages were exchanged with this partner: from then on the pair keeps its names
+    (D16). One statement for the first message, none later."""
+    if not partner.in_use:
+        Partner.objects.filter(pk=partner.pk, in_use=False).update(in_use=True)
+
+
+def use_outbound_link(partner: Partner) -> OutboundLink:
+    """The link of the first message to this partner, made if there is none."""
+    mark_in_use(partner)
+    link, _ = OutboundLink.objects.get_or_create(partner=partner)
+    return link
+
+
+def link_correction(original: OutboundMessage, copy: OutboundMessage, actor: Actor) -> None:
+    """The copy was submitted instead of the original: the history of each says so."""
+    OutboundMessage.objects.filter(pk=copy.pk).update(corrects=original)
+    events = (
+        (original, "CopySubmitted", f"{copy.message_id} was submitted instead"),
+        (copy, "SubmittedInstead", f"instead of {original.message_id}"),
+    )
+    for message, event, detail in events:
+        history.record(
+            HistoryRow(
+                message.agreement.partner_id,
+                "out",
+                event,
+                message.message_id,
+                message.state,
+                message.state,
+                f"{detail}; {actor.reason}",
+                actor=actor.name,
+            )
+        )

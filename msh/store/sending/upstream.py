@@ -1,0 +1,110 @@
+"""What the MSH that a forwarded message came from is owed when the next hop has answered (D20).
+
+Each does nothing unless the Acknowledgement of that message is withheld.
+"""
+
+from datetime import datetime
+
+from msh.models import OutboundMessage, OutboundState
+from msh.protocol.effects import IncidentKind
+from msh.protocol.lane import LaneState
+from msh.protocol.message import Field
+from msh.protocol.vocabulary import ErrorCode
+from msh.store.engine import Call, Order, Write
+from msh.wire import locate
+
+REFUSED_BY_NEXT_HOP = frozenset({IncidentKind.REFUSED_BY_PEER, IncidentKind.ERROR_RECEIVED})
+"""What says that the next hop will not take the message as it is."""
+
+OWE_WITHHELD_ACK = Write(
+    """
+    WITH origin AS (
+        UPDATE msh_inboundmessage message
+        SET state = 'relayed', delivered_at = %(at)s::timestamptz
+        FROM msh_inboundlink link, partners_agreement agreement
+        WHERE message.id = %(key)s AND message.state = 'relaying'
+          AND link.id = message.link_id AND agreement.id = message.agreement_id
+        RETURNING message.link_id, message.message_id, message.conversation_id,
+                  message.sequence_number, link.partner_id, agreement.tpa_id,
+                  %(at)s::timestamptz AS at,
+                  %(at)s::timestamptz
+                  + interval '1 second' * GREATEST(60, timeout + retries * retry_interval)
+                  AS expires_at),
+    story AS (
+        INSERT INTO msh_history
+            (at, actor, partner_id, direction, subject, message_id, event, from_state, to_state,
+             detail)
+        SELECT at, 'msh', partner_id, 'in', 'message', message_id, 'OnwardAcknowledged',
+               'relaying', 'relayed', '' FROM origin)
+    INSERT INTO msh_signal
+        (link_id, kind, ref_to_message_id, tpa_id, conversation_id, code, location, description,
+         sequence_number, first_at, due, expires_at)
+    SELECT link_id, 'Acknowledgement', message_id, tpa_id, conversation_id, '', '', '',
+           sequence_number, at, at, expires_at FROM origin
+    ON CONFLICT (link_id, kind, code, ref_to_message_id) DO UPDATE
+    SET owed = msh_signal.owed + 1, expires_at = EXCLUDED.expires_at, due = EXCLUDED.due,
+        description = EXCLUDED.description
+    """,
+    order=Order.INBOUND_MESSAGE,
+)
+
+OWE_DELIVERY_FAILURE = Write(
+    """
+    WITH origin AS (
+        SELECT message.link_id, message.message_id, message.conversation_id,
+               message.sequence_number, link.partner_id, agreement.tpa_id,
+               %(at)s::timestamptz AS at,
+               %(at)s::timestamptz
+               + interval '1 second' * GREATEST(60, timeout + retries * retry_interval)
+               AS expires_at
+        FROM msh_inboundmessage message
+        JOIN msh_inboundlink link ON link.id = message.link_id
+        JOIN partners_agreement agreement ON agreement.id = message.agreement_id
+        WHERE message.id = %(key)s AND message.state = 'relaying'),
+    story AS (
+        INSERT INTO msh_history
+            (at, actor, partner_id, direction, subject, message_id, event, from_state, to_state,
+             detail)
+        SELECT at, 'msh', partner_id, 'in', 'message', message_id, %(code)s::text,
+               'relaying', 'relaying', %(why)s::text FROM origin)
+    INSERT INTO msh_signal
+        (link_id, kind, ref_to_message_id, tpa_id, conversation_id, code, location, description,
+         sequence_number, first_at, due, expires_at)
+    SELECT link_id, 'Error', message_id, tpa_id, conversation_id, %(code)s::text,
+           %(location)s::text, %(why)s::text, sequence_number, at, at, expires_at FROM origin
+    ON CONFLICT (link_id, kind, code, ref_to_message_id) DO UPDATE
+    SET owed = msh_signal.owed + 1, expires_at = EXCLUDED.expires_at, due = EXCLUDED.due,
+        description = EXCLUDED.description
+    """,
+    order=Order.INBOUND_MESSAGE,
+)
+
+
+def owe_withheld_ack(key: int, at: datetime) -> Call[None]:
+    """The next hop has acknowledged the inbound message with row id `key`."""
+    return OWE_WITHHELD_ACK(key=key, at=at)
+
+
+def owe_delivery_failure(key: int, at: datetime, why: str) -> Call[None]:
+    """The inbound message with row id `key` will not arrive."""
+    return OWE_DELIVERY_FAILURE(
+        key=key,
+        at=at,
+        why=why,
+        code=ErrorCode.DELIVERY_FAILURE,
+        location=locate(Field.ROUTING),
+    )
+
+
+def failure_of_forwarded(inbound_id: int) -> str:
+    """Why a message that was forwarded will not arrive as things stand; "" if it may."""
+    forwarded = OutboundMessage.objects.select_related("link").filter(relays_id=inbound_id).first()
+    if forwarded is None:
+        return ""
+    if forwarded.state == OutboundState.CANCELLED:
+        return f"cancelled by the operator of the router, outcome {forwarded.outcome}"
+    link = forwarded.link
+    suspended = link.state == LaneState.SUSPENDED and link.in_flight_id == forwarded.pk
+    if suspended and link.suspended_for in REFUSED_BY_NEXT_HOP:
+        return f"refused: {link.suspended_detail}"
+    return ""

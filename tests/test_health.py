@@ -9,7 +9,7 @@ from django.db import connection
 from django.test import Client
 
 from msh import health
-from msh.flows import advance
+from msh.store.incidents import note_clock_doubtful, note_retention_too_short
 from tests.flows.world import make_world
 
 pytestmark = pytest.mark.django_db
@@ -53,14 +53,14 @@ def test_broker_that_is_down_leaves_it_ready(settings: Any) -> None:
 
 def test_retention_that_is_too_short_for_an_agreement_is_told_and_leaves_it_ready() -> None:
     partner = make_world().here
-    advance.note_retention_too_short({partner.pk: "tpa-1: set MSH_KEEP_MESSAGES to 1020"})
+    note_retention_too_short({partner.pk: "tpa-1: set MSH_KEEP_MESSAGES to 1020"})
     status, report = answer()
     assert (status, report["ready"]) == (http.HTTPStatus.OK, True)
     assert report["retention"] == "too short for 1 partner"
-    advance.note_clock_doubtful("it has jumped")
+    note_clock_doubtful("it has jumped")
     assert answer()[1]["retention"] == "stopped: the clock is in doubt"
-    advance.note_clock_doubtful("")
-    advance.note_retention_too_short({})
+    note_clock_doubtful("")
+    note_retention_too_short({})
     assert answer()[1]["retention"] == "ok"
 
 

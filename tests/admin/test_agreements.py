@@ -17,9 +17,9 @@ from pytest_django import Settings
 
 from msh.admin.setup.import_export import IMPORT_PERMISSIONS, LIMIT
 from msh.flows import configure
-from msh.flows.advance import Actor
 from msh.flows.connection import check
 from msh.models import Attempt, History, SettingChange
+from msh.store.history import Actor
 from partners import setup
 from partners.export import exported, preview
 from partners.models import Agreement, OwnIdentity, Partner, Route

@@ -12,7 +12,6 @@ from django.urls import reverse
 from django.utils import timezone
 
 from msh.flows import bulk, operate
-from msh.flows.advance import Actor
 from msh.models import (
     BulkItem,
     BulkJob,
@@ -23,6 +22,7 @@ from msh.models import (
     Incident,
     OutboundLink,
 )
+from msh.store.history import Actor
 from tests.delivery.desk import consumer, receive
 from tests.flows.world import World, make_world
 

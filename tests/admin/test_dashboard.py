@@ -12,10 +12,12 @@ from django.utils import timezone
 
 from msh import health, tasks
 from msh.admin.dashboard.chart import HEIGHT, WIDTH, chart
-from msh.flows import advance, operate
-from msh.flows.advance import Actor
+from msh.flows import operate
 from msh.models import OutboundLink, Traffic
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.store.history import Actor
+from msh.store.operations.operator_actions import open_missing_links
+from msh.store.operations.traffic import count_traffic
 from msh.transport.job import Job
 from tests.flows.world import World, make_world
 
@@ -107,7 +109,7 @@ def test_the_strip_has_every_partner_the_worst_first(onlooker: Client) -> None:
     """Also those that have exchanged nothing yet."""
     unused = make_world()
     suspended = suspended_world()
-    advance.open_missing_links()
+    open_missing_links()
 
     strip = onlooker.get(PAGE).context["strip"]
 
@@ -124,8 +126,8 @@ def test_traffic_is_counted_from_what_happened(onlooker: Client) -> None:
         world.submit()
     world.settle()
 
-    advance.count_traffic(timezone.now())
-    advance.count_traffic(timezone.now())  # counted once, however often
+    count_traffic(timezone.now())
+    count_traffic(timezone.now())  # counted once, however often
 
     (minute,) = Traffic.objects.all()
     assert (minute.sent, minute.received, minute.retries, minute.duplicates) == (3, 3, 0, 0)
@@ -139,7 +141,7 @@ def test_retries_and_duplicates_are_counted(onlooker: Client) -> None:
     world.hand_over(job := again(world))
     world.hand_over(job)
 
-    advance.count_traffic(timezone.now())
+    count_traffic(timezone.now())
 
     assert list(Traffic.objects.values_list("retries", "duplicates")) == [(1, 1)]
 
@@ -154,7 +156,7 @@ def test_old_traffic_is_removed() -> None:
     old = timezone.now() - timedelta(days=9)
     Traffic.objects.create(minute=old, sent=1)
 
-    advance.count_traffic(timezone.now())
+    count_traffic(timezone.now())
 
     assert not Traffic.objects.filter(minute=old).exists()
 

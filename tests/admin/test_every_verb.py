@@ -14,9 +14,9 @@ from django.utils import timezone
 
 from msh.admin.framework.actions import ActionsAdmin, OperatorAction
 from msh.flows import bulk, operate, resynchronise
-from msh.flows.advance import Actor
 from msh.flows.link_status import NoStatus
 from msh.models import ConsumerKind, Delivery
+from msh.store.history import Actor
 from tests.delivery.desk import consumer, receive
 from tests.flows.world import make_world
 

@@ -6,8 +6,8 @@ from django.test import Client
 from django.urls import reverse
 
 from msh.flows import operate
-from msh.flows.advance import Actor
 from msh.models import History
+from msh.store.history import Actor
 from tests.flows.world import make_world
 
 from .test_search import looked_at, plan_of

@@ -8,7 +8,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from msh.models import History, Incident, hot
+from msh.models import History, Incident
+from msh.store import incidents
 from tests.flows.world import make_world
 
 from .conftest import client_of, suspended_world
@@ -38,10 +39,10 @@ def said(response: Any) -> str:
 
 
 def test_an_open_incident_names_the_message_of_its_last_detail() -> None:
-    partner, now = make_world().here, timezone.now()
+    partner = make_world().here
     for number in (5, 6):
-        what = (partner.pk, "in", "sequence_gap", f"m-{number}", f"number {number} out of turn")
-        hot.run((hot.OPEN_INCIDENT, (*what, now, now)))
+        what = ("sequence_gap", f"m-{number}", f"number {number} out of turn")
+        incidents.open_now(partner.pk, "in", *what)
 
     incident = Incident.objects.get()
     assert (incident.count, incident.message_id) == (2, "m-6")

@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from msh.admin.framework.pages import Table
 from msh.flows import operate
-from msh.flows.advance import Actor
 from msh.models import InboundLink, InboundMessage, OutboundLink
+from msh.store.history import Actor
 from tests.flows.world import World, make_world
 
 from .conftest import client_of, late_world, suspended_world, waiting_world

@@ -10,12 +10,13 @@ from django.urls import reverse
 
 from msh.admin.links.cancel_and_reset import Cancel
 from msh.flows import operate, resynchronise
-from msh.flows.advance import Actor, Lanes
 from msh.flows.link_status import NoStatus
 from msh.flows.operate import NotPossible
 from msh.models import History, InboundLink, OutboundLink, OutboundMessage
 from msh.protocol.events import AckReceived
 from msh.protocol.resynchronisation import LinkStatus
+from msh.store.history import Actor
+from msh.store.sending.links import OutboundLinks
 from tests.flows.world import World, make_world
 
 from . import conftest
@@ -211,7 +212,7 @@ def test_a_queued_message_is_cancelled_on_its_page(mender: Client) -> None:
 
 def acknowledge(world: World, message_id: str) -> None:
     with transaction.atomic():
-        lanes = Lanes.lock([world.there.pk])
+        lanes = OutboundLinks.lock([world.there.pk])
         lanes.step(world.there.pk, AckReceived(message_id))
         lanes.write()
 

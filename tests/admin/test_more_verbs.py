@@ -8,10 +8,11 @@ from django.test import Client
 from django.urls import reverse
 
 from msh.flows import operate, resynchronise
-from msh.flows.advance import Actor, Switch
 from msh.flows.submit import PartnerClosed
 from msh.models import ConsumerKind, Delivery, History, InboundLink, InboundMessage, OutboundMessage
 from msh.protocol.resynchronisation import LinkStatus
+from msh.store.history import Actor
+from msh.store.operations.operator_actions import Switch
 from tests.delivery import application
 from tests.delivery.desk import Desk, consumer, receive
 from tests.flows.world import World, make_world

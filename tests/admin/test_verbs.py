@@ -11,8 +11,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from msh.flows import operate
-from msh.flows.advance import Actor
 from msh.models import Attempt, History, Incident, OutboundLink, OutboundMessage
+from msh.store.history import Actor
 from tests.flows.world import World
 
 from . import conftest

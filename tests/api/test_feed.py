@@ -12,9 +12,9 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from msh.api import inbound
-from msh.flows import advance, feed
-from msh.flows.advance.feed import LOCK_SPACE
+from msh.flows import feed
 from msh.models import InboundLink, InboundMessage, InboundPayload
+from msh.store.delivery.feed import LOCK_SPACE, list_in_feed
 from tests.api.application import Answer, Application
 from tests.api.conftest import Tokens
 from tests.api.test_access import assert_problem
@@ -263,5 +263,5 @@ def test_reader_sees_what_another_was_just_listing() -> None:
             page = threads.submit(read)
             wait_until(somebody_waits, what="a reader that waits")
             assert not page.done()
-            advance.list_in_feed(10)
+            list_in_feed(10)
         assert page.result() == ["a"]

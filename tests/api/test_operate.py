@@ -4,8 +4,8 @@ import pytest
 from django.contrib.auth.models import User
 
 from msh.flows import operate
-from msh.flows.advance import Actor
 from msh.models import History, Incident, OutboundLink
+from msh.store.history import Actor
 from tests.admin.conftest import suspended_world, waiting_world
 from tests.api.conftest import Tokens
 from tests.api.test_access import assert_problem

@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from msh.flows.advance import Consumers, Handover
-from msh.flows.advance import delivery as deliveries
 from msh.models import Consumer, ConsumerKind, InboundMessage
 from msh.protocol import delivery as core
 from msh.protocol.delivery_events import (
@@ -29,6 +27,8 @@ from msh.protocol.delivery_events import (
     RunAgainRequested,
 )
 from msh.protocol.errors import IllegalTransition
+from msh.store.delivery import deliveries
+from msh.store.delivery.deliveries import Consumers, HeldDelivery
 from tests.delivery.desk import consumer, receive
 from tests.flows.world import make_world
 
@@ -89,7 +89,7 @@ def test_rows_and_values_agree(seed: int, on_failure: str) -> None:
         assert _placed(message, value)
 
 
-def _row(key: int, message: InboundMessage, made: Consumer) -> Handover:
+def _row(key: int, message: InboundMessage, made: Consumer) -> HeldDelivery:
     held = deliveries.lock([key], Consumers()) if key else []
     found = held[0] if held else deliveries.lock_new(message.pk, made)
     assert found is not None

@@ -14,7 +14,6 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from msh import Payload, Reject, reply, send
-from msh.flows.advance import Actor
 from msh.flows.decide import decide
 from msh.models import (
     ConsumerKind,
@@ -24,6 +23,7 @@ from msh.models import (
     OutboundMessage,
     PartyEvent,
 )
+from msh.store.history import Actor
 from tests.delivery import application
 from tests.delivery.desk import Desk, consumer, delivery_of, receive, state_of
 from tests.delivery.test_application import Office

@@ -9,9 +9,8 @@ import pytest
 
 from msh import wire
 from msh.flows import consumer_http
-from msh.flows.advance import Actor, Consumers
 from msh.flows.decide import decide
-from msh.flows.room import BYTES_AT_ONCE, LARGE
+from msh.flows.room import BYTES_AT_ONCE
 from msh.flows.submit import submit
 from msh.models import ConsumerKind, Delivery, History, InboundPayload, Incident
 from msh.protocol.delivery_events import (
@@ -20,6 +19,9 @@ from msh.protocol.delivery_events import (
 )
 from msh.protocol.message import Payload
 from msh.protocol.vocabulary import DeliverySemantics
+from msh.store.delivery.deliveries import Consumers
+from msh.store.history import Actor
+from msh.store.sending.polling import LARGE
 from tests.delivery import application
 from tests.delivery.desk import Desk, consumer, delivery_of, receive, state_of
 from tests.flows.world import make_world

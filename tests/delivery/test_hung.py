@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from msh.flows.advance import delivery_work
 from msh.flows.consumer_in_process import deliver_pair
 from msh.flows.deliver import THREADS_PER_CONSUMER
 from msh.flows.submit import submit
 from msh.models import Consumer, ConsumerKind, Delivery
 from msh.protocol.message import Payload
+from msh.store.delivery import polling as delivery_work
 from tests.delivery.desk import Desk, Function, consumer, receive, state_of
 from tests.flows.world import World, make_world
 

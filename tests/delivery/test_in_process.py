@@ -9,10 +9,11 @@ from django.core.exceptions import ValidationError
 
 from msh import Reject
 from msh.flows import operate
-from msh.flows.advance import Actor, Consumers
 from msh.flows.consumer_in_process import Claimed, run_claimed
 from msh.flows.decide import decide
 from msh.models import ConsumerKind, Delivery, History, InboundMessage, Incident
+from msh.store.delivery.deliveries import Consumers
+from msh.store.history import Actor
 from tests.delivery import application
 from tests.delivery.desk import Desk, consumer, delivery_of, receive, state_of
 from tests.flows.world import make_world

@@ -5,13 +5,14 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from msh.flows.advance import Places, delivery_work
-from msh.flows.advance import delivery as deliveries
 from msh.models import Consumer, ConsumerKind, Delivery
-from msh.models.watched import undelivered
+from msh.store.delivery import deliveries
+from msh.store.delivery import polling as delivery_work
+from msh.store.operations.stuck_links import undelivered
+from msh.store.sending.polling import Places
 from partners.models import Partner
 from tests.delivery.desk import Desk, consumer, receive
-from tests.flows.costs import add_idle_partners, cost, statements_of
+from tests.flows.costs import add_idle_partners, cost_of, statements_of
 from tests.flows.world import make_world
 
 pytestmark = pytest.mark.django_db
@@ -50,7 +51,7 @@ def look(pull: Consumer) -> None:
 
 def cost_of_a_look(pull: Consumer) -> int:
     found = statements_of(lambda: look(pull))
-    return sum(cost(*statement, by_index=False) for statement in found)
+    return sum(cost_of(call, by_index=False) for call in found)
 
 
 def add_consumers_of_idle_partners() -> None:

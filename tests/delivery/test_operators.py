@@ -15,10 +15,10 @@ from django.urls import reverse
 
 from msh.admin.deliveries.delivery import BULK_LIMIT
 from msh.flows import operate
-from msh.flows.advance import Actor
 from msh.flows.pull import Outcome, settle, take
 from msh.flows.story import story_of, waypoints
 from msh.models import Consumer, ConsumerKind, Delivery, History, InboundMessage, Incident
+from msh.store.history import Actor
 from tests.admin.conftest import client_of, submit
 from tests.delivery import application
 from tests.delivery.desk import Desk, consumer, delivery_of, receive, state_of

@@ -9,11 +9,11 @@ from django.db import OperationalError, connection
 from pytest_django import Settings
 
 from msh.flows import consumer_http, dispatch, notify
-from msh.flows.advance import Handover
 from msh.flows.deliver import Deliveries
 from msh.models import ConsumerKind, Delivery, InboundMessage, Incident, PartyEvent
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.delivery_events import DeliveryEvent, DeliveryLooked, OutcomeLost
+from msh.store.delivery.deliveries import HeldDelivery
 from msh.transport.carrier import Finished
 from tests.delivery import application
 from tests.delivery.desk import Desk, consumer, delivery_of, receive, state_of
@@ -85,7 +85,7 @@ def test_an_outcome_is_written_though_every_look_fails(
     def fail(*_: Any) -> None:
         raise TypeError("cannot be read")
 
-    monkeypatch.setattr("msh.flows.advance.delivery_work.find_due", fail)
+    monkeypatch.setattr("msh.store.delivery.polling.find_due", fail)
     desk._events.put(Finished(job, DONE))
     desk.run()
 
@@ -232,14 +232,14 @@ def test_a_delivery_that_cannot_begin_stops_no_other(monkeypatch: pytest.MonkeyP
     consumer(HTTP)
     messages = [receive(make_world())[0] for _ in range(3)]
     bad = messages[1]
-    stepped = Handover.step
+    stepped = HeldDelivery.step
 
     def step(handover: Any, event: DeliveryEvent, *others: Any, **named: Any) -> Any:
         if handover.message_key == bad.pk and isinstance(event, DeliveryLooked):
             raise TypeError("unexpected key in its terms")
         return stepped(handover, event, *others, **named)
 
-    monkeypatch.setattr(Handover, "step", step)
+    monkeypatch.setattr(HeldDelivery, "step", step)
     desk = Desk()
 
     desk.settle()

@@ -18,7 +18,6 @@ from django_celery_beat.models import PeriodicTask
 from pytest_django import Settings
 
 from msh.flows import submit
-from msh.flows.advance import Actor
 from msh.flows.decide import decide
 from msh.flows.prune import ClockDoubtful, prunable, prune_all
 from msh.models import (
@@ -37,6 +36,7 @@ from msh.models import (
     SettingChange,
     Signal,
 )
+from msh.store.history import Actor
 from msh.tasks import prune
 from partners.models import Agreement
 from partners.setup import SetupRefused, apply

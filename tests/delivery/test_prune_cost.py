@@ -10,8 +10,10 @@ from django.db import connection
 from django.db.models import F
 
 from msh.flows import prune
-from msh.models import InboundLink, InboundMessage, OutboundLink, retention
+from msh.models import InboundLink, InboundMessage, OutboundLink
 from msh.protocol import sequence
+from msh.store.engine import Call
+from msh.store.operations import retention_sql
 from tests.delivery.desk import Desk, receive
 from tests.delivery.test_prune import age, numbers, old_world
 from tests.flows.world import World, make_world
@@ -43,10 +45,11 @@ def many_of_an_earlier_run(count: int) -> None:
     )
 
 
-def rows_visited(statement: str, *parameters: Any) -> int:
+def rows_visited(call: Call[Any]) -> int:
     """By all nodes of the plan as it was run."""
     with connection.cursor() as cursor:
-        cursor.execute(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {statement}", parameters)
+        explain = f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {call.statement.sql}"
+        cursor.execute(explain, call.values)
         plan = cursor.fetchone()[0]
     return visited((json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"])
 
@@ -59,8 +62,8 @@ def visited(node: Any) -> int:
 @pytest.mark.django_db
 def test_messages_of_an_earlier_run_are_looked_at_once() -> None:
     many_of_an_earlier_run(300)
-    removal = retention.kinds(heard=False)["inbound messages"]
-    assert rows_visited(retention.count_of(removal), YEAR) < 300 * 20
+    removal = retention_sql.kinds(heard=False)["inbound messages"]
+    assert rows_visited(retention_sql.count(removal)(age=YEAR)) < 300 * 20
 
 
 @pytest.mark.django_db
@@ -70,11 +73,12 @@ def test_batch_looks_at_no_more_than_its_window(monkeypatch: pytest.MonkeyPatch)
     receive(make_world(), 20)
     Desk().settle()
     age()
-    removal = retention.kinds(heard=False)["inbound messages"]
+    removal = retention_sql.kinds(heard=False)["inbound messages"]
     keys = list(InboundMessage.objects.order_by("pk").values_list("pk", flat=True))
     for first in (0, 150, 290, len(keys) - 11):
-        window = (keys[first], keys[first + 10])
-        assert rows_visited(retention.find(removal), YEAR, *window, 1) < 10 * 20
+        find = retention_sql.find(removal)
+        window = {"after": keys[first], "last": keys[first + 10]}
+        assert rows_visited(find(age=YEAR, limit=1, **window)) < 10 * 20
     monkeypatch.setattr(prune, "BATCH", 1)
     assert prune.prune_all()["inbound messages"] == 18
 

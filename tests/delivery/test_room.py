@@ -5,10 +5,12 @@ from collections.abc import Callable
 import pytest
 
 from msh.flows import deliver
-from msh.flows.advance import delivery_work, work
-from msh.flows.room import BYTES_AT_ONCE, LARGE
+from msh.flows.room import BYTES_AT_ONCE
 from msh.models import Consumer, ConsumerKind, Delivery, InboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.store.delivery import polling as delivery_work
+from msh.store.sending import polling
+from msh.store.sending.polling import LARGE
 from tests.delivery.desk import Desk, consumer, receive
 from tests.flows.world import World, make_world
 
@@ -19,7 +21,7 @@ HTTP = ConsumerKind.HTTP
 
 @pytest.fixture(autouse=True)
 def _small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work, "AT_ONCE", 5)
+    monkeypatch.setattr(polling, "AT_ONCE", 5)
     monkeypatch.setattr(delivery_work, "AT_ONCE", 5)
 
 

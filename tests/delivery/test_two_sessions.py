@@ -7,11 +7,12 @@ import pytest
 from django.db import connection, transaction
 from pytest_django import Settings
 
-from msh.flows.advance import Actor, Consumers
-from msh.flows.advance import delivery as deliveries
 from msh.flows.decide import decide
 from msh.models import ConsumerKind, Delivery, Incident, PartyEvent
 from msh.protocol.delivery_events import AttemptFailed, CompletionMarked, DeliveryLooked
+from msh.store.delivery import deliveries
+from msh.store.delivery.deliveries import Consumers
+from msh.store.history import Actor
 from tests.delivery.desk import Desk, consumer, receive
 from tests.delivery.test_application import Office
 from tests.flows.world import make_world

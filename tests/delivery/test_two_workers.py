@@ -6,11 +6,11 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from msh.flows.advance import Consumers
-from msh.flows.advance import delivery as deliveries
 from msh.flows.pull import Outcome, settle, take
 from msh.models import ConsumerKind, Delivery, InboundMessage
 from msh.protocol.delivery_events import AttemptFailed
+from msh.store.delivery import deliveries
+from msh.store.delivery.deliveries import Consumers
 from msh.transport.job import Job
 from tests.delivery import application
 from tests.delivery.desk import Desk, consumer, receive, state_of

@@ -9,10 +9,10 @@ from threading import Thread
 import pytest
 
 from msh.flows import operate
-from msh.flows.advance import Actor
 from msh.flows.link_status import ASKED_AT_ONCE, NoStatus, enquire
 from msh.models import InboundMessage
 from msh.protocol.resynchronisation import LinkStatus
+from msh.store.history import Actor
 from partners.models import Credential, Partner, digest_of
 from partners.models.partner import OutgoingKind
 from tests.peer import Peer, Response, normal

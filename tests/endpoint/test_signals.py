@@ -4,12 +4,12 @@ import pytest
 from django.db.models import Sum
 
 from msh.flows import operate
-from msh.flows.advance import Actor
 from msh.flows.cancel import cancel
 from msh.flows.drain import Drain
 from msh.flows.submit import submit
 from msh.models import History, OutboundLink, OutboundMessage, Signal
 from msh.protocol.events import Verdict
+from msh.store.history import Actor
 from partners.models import Agreement, Partner
 from tests.flows import byhand
 from tests.peer import Draft, Peer, acknowledgement, error, normal

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from msh.flows import operate
-from msh.flows.advance import Actor
 from msh.flows.submit import submit
 from msh.models import Attempt, Incident, OutboundLink, OutboundMessage, OutboundState, PartyEvent
 from msh.protocol.lane import LaneState
 from msh.protocol.message import Payload
+from msh.store.history import Actor
 from partners.models import Agreement, Credential, Partner
 from tests.exchange.machine import Machine
 from tests.peer import Peer, Received, normal

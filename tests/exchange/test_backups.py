@@ -15,11 +15,11 @@ from django.conf import settings
 from pytest_django import DjangoDbBlocker
 
 from msh.flows import operate, resynchronise
-from msh.flows.advance import Actor
 from msh.flows.submit import submit
 from msh.models import InboundMessage, Incident, OutboundLink, OutboundMessage
 from msh.protocol.message import Payload
 from msh.protocol.resynchronisation import Arriving, Mend
+from msh.store.history import Actor
 from partners.models import Agreement, Credential, Partner, digest_of
 from partners.models.partner import OutgoingKind
 from tests.exchange.machine import Machine

@@ -6,8 +6,8 @@ from django.utils import timezone
 
 from msh.faults import CrashPoint
 from msh.flows import bulk
-from msh.flows.advance import Actor
 from msh.models import BulkVerb, History
+from msh.store.history import Actor
 from tests.exchange.machine import Machine
 from tests.exchange.pair import WAITS, PairFactory
 from tests.waiting import wait_until

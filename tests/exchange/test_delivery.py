@@ -11,10 +11,10 @@ from django.db import DatabaseError, connection
 from django.utils import timezone
 
 from msh.faults import CrashPoint
-from msh.flows.advance import receive_message
 from msh.models import Consumer, Delivery, InboundMessage
 from msh.protocol.message import Header, Party, Payload, ReceivedMessage, Route
 from msh.protocol.vocabulary import DeliverySemantics, MessageType
+from msh.store.receiving.messages import receive_message
 from tests.exchange.machine import Machine
 from tests.exchange.outside import Outside, outside_system
 from tests.exchange.pair import OUR_PARTY, THEIR_PARTY, WAITS, Pair, PairFactory

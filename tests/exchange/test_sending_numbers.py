@@ -6,9 +6,9 @@ import pytest
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from msh.flows.advance import Lanes
 from msh.models import OutboundMessage
 from msh.protocol.events import SequenceReset
+from msh.store.sending.links import OutboundLinks
 from tests.exchange.machine import Machine
 from tests.exchange.pair import WAITS, Pair, PairFactory
 from tests.waiting import wait_until
@@ -86,7 +86,7 @@ def test_first_number_after_a_reset_is_one(pair: PairFactory) -> None:
     for message in [partner.submit(), partner.submit()]:
         partner.wait_for_state(message)
     with transaction.atomic():
-        lanes = Lanes.lock([partner.partner.pk])
+        lanes = OutboundLinks.lock([partner.partner.pk])
         lanes.step(partner.partner.pk, SequenceReset())
         lanes.write()
     for message in [partner.submit(), partner.submit()]:

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 from django.db import transaction
 
-from msh.flows import advance, drain, receive, transmit
+from msh.flows import drain, receive, transmit
 from msh.flows.room import Room
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.store.sending import polling
 from msh.transport.job import Job
 from partners.models import Partner
 
@@ -39,10 +40,10 @@ def look(carrying: Carrying = PLENTY) -> list[Job]:
     """What the drain does in one look, without the carrier."""
     with transaction.atomic():
         room = Room(carrying)
-        places = advance.Places(4, carrying.left, carrying.busy, room.for_large)
-        work = advance.find_work((), places)
+        places = polling.Places(4, carrying.left, carrying.busy, room.for_large)
+        work = polling.lock_work((), places)
         jobs = drain.claim(work, room)
-        work.lanes.write()
+        work.links.write()
     return jobs
 
 
@@ -63,6 +64,6 @@ def end(job: Job, result: AttemptResult = CARRIED) -> None:
     """The job's attempt ended like this."""
     with transaction.atomic():
         ended = [(job.key, result)]
-        work = advance.no_more_work(transmit.partners_of(ended))
-        drain.record(work.lanes, ended)
-        work.lanes.write()
+        work = polling.work_of_ended(transmit.partners_of(ended))
+        drain.record(work.links, ended)
+        work.links.write()

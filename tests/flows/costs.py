@@ -9,8 +9,10 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from msh.models import InboundLink, OutboundLink, hot
+from msh.models import InboundLink, OutboundLink
+from msh.store.engine import USE_INDEX_ORDER, Call
 from partners.models import Partner
+from tests.sql import Calls, Execute, wrap_execute
 
 
 def multiply(row: Any, count: int, **values: str) -> None:
@@ -26,26 +28,30 @@ def multiply(row: Any, count: int, **values: str) -> None:
         cursor.execute(f"ANALYZE {table}")
 
 
-def statements_of(act: Callable[[], object]) -> list[hot.Statement]:
-    """What `act` runs by `hot.run`, with its parameters."""
-    seen: list[hot.Statement] = []
-    run = hot.run
+def statements_of(act: Callable[[], object]) -> list[Call[Any]]:
+    """What `act` runs in the store."""
+    seen: list[Call[Any]] = []
 
-    def watch(*statements: hot.Statement) -> list[list[Any]]:
-        seen.extend(statements)
-        return run(*statements)
+    def watch(execute: Execute, calls: Calls) -> Any:
+        seen.extend(calls)
+        return execute(calls)
 
     with pytest.MonkeyPatch.context() as patch, transaction.atomic():
-        patch.setattr(hot, "run", watch)
+        wrap_execute(patch, watch)
         act()
     return seen
+
+
+def cost_of(call: Call[Any], *, by_index: bool = True) -> int:
+    """As `cost`, of a statement of the store."""
+    return cost(call.statement.sql, call.values, by_index=by_index)
 
 
 def cost(statement: str, parameters: Any, *, by_index: bool = True) -> int:
     """Pages that a statement reads, and rows that its steps make or read in vain."""
     with transaction.atomic(), connection.cursor() as cursor:
         if by_index:
-            cursor.execute(hot.BY_INDEX)
+            cursor.execute(USE_INDEX_ORDER.sql)
         cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}", parameters)
         (found,) = cursor.fetchone()
         transaction.set_rollback(True)

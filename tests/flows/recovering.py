@@ -1,8 +1,8 @@
 """What tests of recoveries do and look at: an operator, numbers, events."""
 
 from msh.flows import operate
-from msh.flows.advance import Actor
 from msh.models import OutboundMessage, PartyEvent
+from msh.store.history import Actor
 
 from .world import World
 

@@ -9,11 +9,13 @@ from django.db import connection, transaction
 
 from msh import wire
 from msh.faults import CrashPoint
-from msh.flows import advance, receive
-from msh.flows.advance import Lanes, inbound
+from msh.flows import receive
 from msh.flows.transmit import Copy
 from msh.models import Attempt, History, InboundMessage, OutboundLink, PartyEvent, Signal
 from msh.protocol.events import AckReceived
+from msh.store.receiving import messages
+from msh.store.receiving.messages import accept_if_usual
+from msh.store.sending.links import OutboundLinks
 from msh.transport.job import Job
 from partners.models import Credential, OwnIdentity, Partner, digest_of
 from tests.flows.world import World, make_world
@@ -80,18 +82,18 @@ def test_nothing_is_taken_if_the_link_has_changed_since_it_was_read(
 ) -> None:
     job = next_job(world)
     partner = known(world.here.name)
-    decide = inbound._decide
+    decide = messages._decide
 
     def change_first(*given: Any) -> Any:
         elsewhere(world.here.inbound_link.save)
         return decide(*given)
 
-    monkeypatch.setattr(inbound, "_decide", change_first)
+    monkeypatch.setattr(messages, "_decide", change_first)
     before = counts()
-    assert not advance.accept_at_once(partner, wire.parse(job.content_type, job.body))
+    assert not accept_if_usual(partner, wire.parse(job.content_type, job.body))
     assert counts() == before
     monkeypatch.undo()
-    assert advance.accept_at_once(partner, wire.parse(job.content_type, job.body))
+    assert accept_if_usual(partner, wire.parse(job.content_type, job.body))
 
 
 @pytest.mark.parametrize("revoked", ["credential", "partner", "own identity"])
@@ -130,7 +132,7 @@ def test_an_ack_changes_nothing_if_the_lane_has_changed_since_it_was_read(world:
     assert isinstance(first.key, Copy)
     message_id = first.key.message_id
     there = known(world.there.name)
-    lanes, state = Lanes.read_with_sent(there, message_id)
+    lanes, state = OutboundLinks.read_with_sent(there, message_id)
     assert state == "in_flight"
     lanes.step(there.pk, AckReceived(message_id))
     elsewhere(lambda: OutboundLink.objects.get(partner=there).save())
@@ -139,7 +141,7 @@ def test_an_ack_changes_nothing_if_the_lane_has_changed_since_it_was_read(world:
     assert counts() == before
     assert world.link.in_flight_id == link.in_flight_id
 
-    lanes, _ = Lanes.read_with_sent(there, message_id)
+    lanes, _ = OutboundLinks.read_with_sent(there, message_id)
     lanes.step(there.pk, AckReceived(message_id))
     assert lanes.write_if_unchanged(there.pk)
     assert world.link.in_flight_id != link.in_flight_id
@@ -172,7 +174,7 @@ def test_the_ack_of_who_dies_after_the_commit_is_sent_by_another_worker(
         if point is CrashPoint.RECEIVE_AFTER_COMMIT:
             raise DiedError
 
-    monkeypatch.setattr(inbound, "reach", die)
+    monkeypatch.setattr(messages, "reach", die)
     with pytest.raises(DiedError):
         take(partner, job.content_type, job.body)
     monkeypatch.undo()

@@ -9,8 +9,8 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from msh.flows import bulk, operate
-from msh.flows.advance import Actor
 from msh.models import BulkItem, BulkJob, BulkVerb
+from msh.store.history import Actor
 from partners.models import Partner
 from tests.delivery.test_two_sessions import somebody_waits_for_us
 from tests.flows.world import make_world

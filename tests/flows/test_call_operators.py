@@ -14,11 +14,11 @@ from pytest_django import Settings
 
 from msh.flows import call_operators as call_operators_module
 from msh.flows import operate, prune
-from msh.flows.advance import Actor
 from msh.flows.call_operators import TRIES, call_operators
 from msh.flows.watch import find_stuck
 from msh.models import Incident, OperatorNotice, OutboundLink, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.store.history import Actor
 from tests.admin.conftest import REFUSED, suspended_world
 from tests.flows.world import World, make_world
 from tests.peer import Peer, status

@@ -6,7 +6,6 @@ import pytest
 
 from msh.flows import operate, recover, submit
 from msh.flows.acknowledge import SignalCopy
-from msh.flows.advance import Actor
 from msh.flows.submit import MessageIdReused, SubmitRefused
 from msh.flows.transmit import Copy
 from msh.models import (
@@ -22,6 +21,7 @@ from msh.models import (
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.message import Payload
 from msh.protocol.vocabulary import DeliverySemantics
+from msh.store.history import Actor
 from msh.transport.job import Job
 
 from .byhand import CARRIED

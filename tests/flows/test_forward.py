@@ -9,8 +9,7 @@ import pytest
 from django.db import transaction
 
 from msh import wire
-from msh.flows import advance, forward, operate, resynchronise
-from msh.flows.advance import Actor, Lanes, Switch, owe_error
+from msh.flows import forward, operate, resynchronise
 from msh.flows.link_status import status_for
 from msh.models import (
     History,
@@ -26,6 +25,11 @@ from msh.protocol.events import AckReceived
 from msh.protocol.message import Field, ReceivedMessage
 from msh.protocol.routing import HOP_LIMIT, RouteMode
 from msh.protocol.vocabulary import DeliverySemantics, ErrorCode
+from msh.store.history import Actor
+from msh.store.operations.operator_actions import Switch
+from msh.store.receiving.forwarding import Due, find_next_hop
+from msh.store.receiving.messages import owe_error
+from msh.store.sending.links import OutboundLinks
 from msh.transport.job import Job
 from msh.wire.document import MARKUP_LIMIT
 from partners.models import Agreement, Partner, Route
@@ -416,7 +420,7 @@ def test_whatever_a_trial_of_sending_on_raises_is_refused_at_receipt(
     monkeypatch.setattr(wire, "compose_routed_head", raising)
     answer = chain.hand_over(job)
 
-    assert answer.reason == "cannot be sent on: RuntimeError: what nobody has thought of"
+    assert answer.reason == "cannot be forwarded: RuntimeError: what nobody has thought of"
     assert chain.stored_at(chain.from_a) == []
     assert chain.owed_to(chain.from_a) == [FAILURE]
 
@@ -489,7 +493,7 @@ def chain_ack(chain: Chain) -> None:
 
     message = OutboundMessage.objects.get(link__partner=chain.at_a, state="in_flight")
     with transaction.atomic():
-        lanes = Lanes.lock([chain.at_a.pk])
+        lanes = OutboundLinks.lock([chain.at_a.pk])
         lanes.step(chain.at_a.pk, AckReceived(message.message_id))
         lanes.write()
 
@@ -514,14 +518,14 @@ def test_a_message_that_cannot_be_sent_on_stops_no_other_pair(
         (broken if job.partner_id == broken.at_a.pk else other).carry(job)
     for job in byhand.look():  # the Acks to A
         (broken if job.partner_id == broken.from_a.pk else other).carry(job)
-    way_onward = advance.way_onward
+    way_onward = find_next_hop
 
     def raising(agreement: Agreement) -> Any:
         if agreement.partner_id == broken.from_a.pk:
             raise RuntimeError("what nobody has thought of")
         return way_onward(agreement)
 
-    monkeypatch.setattr(advance, "way_onward", raising)
+    monkeypatch.setattr(forward, "find_next_hop", raising)
     forward.run()
 
     assert OutboundMessage.objects.filter(link__partner=other.at_r).count() == 1
@@ -537,13 +541,13 @@ def test_one_thread_of_a_process_sends_on(monkeypatch: pytest.MonkeyPatch) -> No
     looks: list[str] = []
     inside, release = threading.Event(), threading.Event()
 
-    def look(_: int) -> list[advance.Due]:
+    def look(_: int) -> list[Due]:
         looks.append(threading.current_thread().name)
         inside.set()
         release.wait(30)
         return []
 
-    monkeypatch.setattr(advance, "due_forwards", look)
+    monkeypatch.setattr(forward, "find_due", look)
     first = threading.Thread(target=forward.run, name="first")
     first.start()
     inside.wait(30)

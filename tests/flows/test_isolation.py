@@ -11,11 +11,12 @@ from django.db import DatabaseError, OperationalError
 from msh import wire
 from msh.flows import drain
 from msh.flows.drain import Drain
-from msh.models import Attempt, History, Incident, OutboundMessage, PartyEvent, Signal, hot
+from msh.models import Attempt, History, Incident, OutboundMessage, PartyEvent, Signal
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.transport.carrier import Finished
 from msh.transport.job import Job
+from tests.sql import Calls, Execute, execute, wrap_execute
 from tests.waiting import wait_until
 
 from .byhand import CARRIED
@@ -78,12 +79,12 @@ def posted(driven: Drain) -> list[int]:
 
 def set_terms(message: OutboundMessage, change: str) -> None:
     """Change the stored terms of a message by an expression of PostgreSQL."""
-    hot.run((f"UPDATE msh_outboundmessage SET terms = {change} WHERE id = %s", (message.pk,)))
+    execute(f"UPDATE msh_outboundmessage SET terms = {change} WHERE id = %s", message.pk)
 
 
 def make_due(world: World) -> None:
     statement = "UPDATE msh_outboundlink SET due = now() - interval '1 s' WHERE partner_id = %s"
-    hot.run((statement, (world.there.pk,)))
+    execute(statement, world.there.pk)
 
 
 def in_flight(world: World) -> OutboundMessage:
@@ -146,11 +147,9 @@ def test_a_number_given_twice_suspends_its_own_lane_only(driven: Drain) -> None:
     broken, other = make_world(), make_world()
     broken.submit()
     broken.settle()
-    hot.run(
-        (
-            "UPDATE msh_outboundlink SET next_number = 1, epoch = 1 WHERE partner_id = %s",
-            (broken.there.pk,),
-        )
+    execute(
+        "UPDATE msh_outboundlink SET next_number = 1, epoch = 1 WHERE partner_id = %s",
+        broken.there.pk,
     )
     second = broken.submit()
     other.submit()
@@ -272,20 +271,20 @@ def test_what_the_database_refuses_now_is_done_later_and_suspends_nobody(
 ) -> None:
     world = make_world()
     message = world.submit()
-    write, refusals = hot.run, iter(range(3))
+    refusals = iter(range(3))
 
-    def refusing(*statements: hot.Statement) -> list[list[Any]]:
-        ends = any(statement == hot.END_ATTEMPT for statement, _ in statements)
+    def refusing(execute: Execute, calls: Calls) -> Any:
+        ends = any("UPDATE msh_attempt" in call.statement.sql for call in calls)
         if ends and next(refusals, None) is not None:
             raise OperationalError("the connection is lost")
-        return write(*statements)
+        return execute(calls)
 
     def is_written() -> bool:
         with suppress(OperationalError):  # a busy machine does a single round each time
             driven.run()
         return Attempt.objects.filter(message=message, outcome="carried").exists()
 
-    monkeypatch.setattr(hot, "run", refusing)
+    wrap_execute(monkeypatch, refusing)
     wait_until(is_written)
 
     assert (world.link.state, Incident.objects.count()) == ("waiting", 0)
@@ -298,11 +297,11 @@ def test_without_a_database_a_round_is_not_tried_one_by_one(
         world.submit()
     calls = []
 
-    def gone(*statements: hot.Statement) -> list[list[Any]]:
-        calls.append(statements)
+    def gone(_: Execute, given: Calls) -> Any:
+        calls.append(given)
         raise OperationalError("the connection is lost")
 
-    monkeypatch.setattr(hot, "run", gone)
+    wrap_execute(monkeypatch, gone)
     with pytest.raises(DatabaseError):
         driven.run()
     assert len(calls) == 1

@@ -17,7 +17,6 @@ from django.db.models import F
 from django.utils import timezone
 
 from msh.flows import consumer_http
-from msh.flows.advance import Actor, Consumers
 from msh.flows.consumer_http import Posted
 from msh.flows.decide import decide
 from msh.flows.feed import page
@@ -29,12 +28,14 @@ from msh.models import (
     InboundMessage,
     InboundPayload,
     Incident,
-    hot,
 )
 from msh.protocol.delivery_events import AttemptFailed
+from msh.store.delivery.deliveries import Consumers
+from msh.store.history import Actor
 from tests.delivery import application
 from tests.delivery.desk import Desk, consumer, receive, state_of
 from tests.flows.world import make_world
+from tests.sql import Calls, Execute, wrap_execute
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -100,16 +101,14 @@ def _waits(pid: int) -> bool:
 
 @pytest.fixture(autouse=True)
 def _statements_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = hot.run
-
-    def counted(*statements: Any) -> Any:
-        results = run(*statements)
+    def counted(execute: Execute, calls: Calls) -> Any:
+        results = execute(calls)
         thread = threading.current_thread()
         if isinstance(thread, Session):
             thread.count()
         return results
 
-    monkeypatch.setattr(hot, "run", counted)
+    wrap_execute(monkeypatch, counted)
 
 
 def cross(one: Act, other: Act, stop_after: int) -> bool:

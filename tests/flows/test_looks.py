@@ -1,21 +1,26 @@
 """What one look for work finds, and what it costs: by the work there is, not by what is stored."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from msh.flows import advance
-from msh.flows.advance import work
-from msh.flows.room import BYTES_AT_ONCE, LARGE
-from msh.models import OutboundLink, OutboundMessage, Signal, hot
+from msh.flows.room import BYTES_AT_ONCE
+from msh.models import OutboundLink, OutboundMessage, Signal
 from msh.protocol.vocabulary import DeliverySemantics
+from msh.store.clock import CLOCK
+from msh.store.engine import USE_INDEX_ORDER, Call
+from msh.store.operations.clock_repair import make_far_work_due
+from msh.store.receiving.forwarding import find_due
+from msh.store.sending import link_sql, polling
+from msh.store.sending.polling import LARGE
 
 from . import byhand
 from .byhand import Carrying
 from .chain import make_chain
-from .costs import add_idle_partners, cost, multiply, statements_of
+from .costs import add_idle_partners, cost_of, multiply, statements_of
 from .world import World, make_world
 
 pytestmark = pytest.mark.django_db
@@ -63,7 +68,7 @@ def test_large_messages_that_wait_for_bytes_hide_no_small_one(
     monkeypatch: pytest.MonkeyPatch, semantics: DeliverySemantics, carrying: Carrying
 ) -> None:
     """More of them than one look takes, and all due before it."""
-    monkeypatch.setattr(work, "AT_ONCE", 5)
+    monkeypatch.setattr(polling, "AT_ONCE", 5)
     large = [make_world() for _ in range(6)]
     for world in large:
         world.submit("x" * LARGE, semantics=semantics)
@@ -104,8 +109,8 @@ def test_a_long_wait_is_not_looked_at_but_one_that_cannot_be(hours: int, agreed:
     OutboundLink.objects.update(due=timezone.now() + timedelta(hours=hours))
 
     with transaction.atomic():
-        assert list(advance.find_work((), advance.Places(4, 256)).lanes) == []
-    advance.bring_back_due()
+        assert list(polling.lock_work((), polling.Places(4, 256)).links) == []
+    make_far_work_due()
 
     assert (byhand.look() == []) is agreed
     assert (world.link.retries_spent == 0) is agreed
@@ -114,24 +119,24 @@ def test_a_long_wait_is_not_looked_at_but_one_that_cannot_be(hours: int, agreed:
 # --- what a look costs ----------------------------------------------------------------------------
 
 
-def statements_of_a_look() -> list[hot.Statement]:
+def statements_of_a_look() -> list[Call[Any]]:
     """What a look runs to find work, with its parameters."""
 
     def search() -> None:
-        advance.find_work((), advance.Places(4, 256))
-        advance.due_forwards(50)
+        polling.lock_work((), polling.Places(4, 256))
+        find_due(50)
 
     seen = statements_of(search)
     return [
         one
         for one in seen
-        if one[0] not in (hot.BY_INDEX, hot.LOCK_LANES, hot.LOAD_LANES, hot.CLOCK)
+        if one.statement not in (USE_INDEX_ORDER, link_sql.LOCK, link_sql.LOAD, CLOCK)
     ]
 
 
 def cost_of_a_look() -> int:
     """Pages and rows that a look touches."""
-    return sum(cost(*statement) for statement in statements_of_a_look())
+    return sum(map(cost_of, statements_of_a_look()))
 
 
 @pytest.fixture

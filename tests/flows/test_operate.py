@@ -6,8 +6,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from msh.flows import operate
-from msh.flows.advance import Actor
 from msh.models import OutboundLink
+from msh.store.history import Actor
 from tests.admin.conftest import late_world, suspended_world, waiting_world
 
 pytestmark = pytest.mark.django_db

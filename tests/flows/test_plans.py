@@ -1,6 +1,7 @@
 """The planner's hands are tied for the hot path only, in sessions of their own here."""
 
 import io
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -13,7 +14,10 @@ from msh import tasks
 from msh.endpoint import EndpointApplication
 from msh.flows import application
 from msh.flows.dispatch import _call
-from msh.models import hot
+from msh.store import plans
+from msh.store.engine import Statement
+from msh.store.receiving import message_sql as received_sql
+from msh.store.sending import fast_path, link_sql, message_sql, party_events, signals
 
 pytestmark = pytest.mark.django_db
 
@@ -31,7 +35,7 @@ def session() -> Iterator[InSession]:
         thread.submit(lambda: connection.close()).result()  # noqa: PLW0108  that thread's own
 
 
-def plans() -> tuple[str, str]:
+def planner() -> tuple[str, str]:
     with connection.cursor() as cursor:
         cursor.execute("SELECT current_setting('enable_seqscan')")
         (seqscan,) = cursor.fetchone()
@@ -51,22 +55,22 @@ def count_statements(function: Callable[[], object]) -> int:
 
 def test_session_begins_free(session: InSession) -> None:
     """That of a command, of an application that sends, of a report."""
-    assert session(plans) == FREE
+    assert session(planner) == FREE
 
 
 @pytest.mark.parametrize("task", [tasks.carry, tasks.deliver, tasks.forward, tasks.notify])
 def test_worker_of_the_hot_path(session: InSession, task: Any) -> None:
     session(task)
-    assert session(plans) == HOT
+    assert session(planner) == HOT
 
 
 @pytest.mark.parametrize("task", [tasks.count_traffic, tasks.bulk, tasks.call_operators])
 def test_task_that_reads_much_is_free_after_one_of_the_hot_path(
     session: InSession, task: Any
 ) -> None:
-    session(hot.plan_for_hot_path)
+    session(plans.plan_for_hot_path)
     session(task)
-    assert session(plans) == FREE
+    assert session(planner) == FREE
 
 
 @pytest.mark.parametrize(
@@ -83,39 +87,39 @@ def test_task_that_reads_much_is_free_after_one_of_the_hot_path(
 def test_web_thread_that_has_served_the_other_kind(
     session: InSession, method: str, path: str, expected: tuple[str, str]
 ) -> None:
-    before = hot.plan_freely if expected == HOT else hot.plan_for_hot_path
-    session(plans)
+    before = plans.plan_freely if expected == HOT else plans.plan_for_hot_path
+    session(planner)
     session(before)
     served: Any = EndpointApplication(lambda environ, start_response: ())
     environ = {"REQUEST_METHOD": method, "PATH_INFO": path, "wsgi.input": io.BytesIO()}
     environ |= {"SERVER_NAME": "msh.example", "SERVER_PORT": "80", "REMOTE_ADDR": "192.0.2.1"}
     session(served, environ, lambda status, headers: None)
-    assert session(plans) == expected
+    assert session(planner) == expected
 
 
 def test_it_costs_one_statement_in_the_life_of_a_connection(session: InSession) -> None:
-    session(plans)
-    assert session(count_statements, hot.plan_for_hot_path) == 1
-    assert session(count_statements, hot.plan_for_hot_path) == 0
+    session(planner)
+    assert session(count_statements, plans.plan_for_hot_path) == 1
+    assert session(count_statements, plans.plan_for_hot_path) == 0
 
 
 def test_new_connection_of_a_thread_is_as_the_one_before(session: InSession) -> None:
     """The database was started again in the middle of a loop."""
-    session(hot.plan_for_hot_path)
-    session(plans)
+    session(plans.plan_for_hot_path)
+    session(planner)
     session(lambda: connection.close())  # noqa: PLW0108  that thread's own
-    assert session(plans) == HOT
+    assert session(planner) == HOT
 
 
 def test_connection_that_is_dead_harms_nobody(session: InSession) -> None:
     def dies() -> None:
         connection.ensure_connection()
         connection.connection.close()
-        hot.plan_for_hot_path()
+        plans.plan_for_hot_path()
         connection.close()
 
     session(dies)
-    assert session(plans) == HOT
+    assert session(planner) == HOT
 
 
 def test_function_of_the_application_is_free_and_we_are_not(session: InSession) -> None:
@@ -124,11 +128,11 @@ def test_function_of_the_application_is_free_and_we_are_not(session: InSession) 
     def consumer() -> None:
         with transaction.atomic():
             application.allow_idle(timedelta(seconds=40))
-            seen.append(plans())
+            seen.append(planner())
             application.require_commit()
-            seen.append(plans())
+            seen.append(planner())
         with transaction.atomic():
-            seen.append(plans())
+            seen.append(planner())
 
     for _ in range(8):  # more often than what it takes for a statement to be prepared
         session(_call, consumer)
@@ -137,18 +141,20 @@ def test_function_of_the_application_is_free_and_we_are_not(session: InSession) 
 
 def test_in_a_transaction_nothing_changes() -> None:
     """It would end with the transaction, and be believed to hold."""
-    hot.plan_for_hot_path()
-    assert plans() == FREE
+    plans.plan_for_hot_path()
+    assert planner() == FREE
 
 
 LARGE = {
     *("msh_outboundmessage", "msh_outboundpayload", "msh_attempt", "msh_history"),
     *("msh_inboundmessage", "msh_inboundpayload", "msh_signal", "msh_delivery", "msh_partyevent"),
 }
+HOT_PATH = (link_sql, received_sql, message_sql, signals, fast_path, party_events)
 STATEMENTS = {
-    name: getattr(hot, name)
-    for name in hot.__all__
-    if name.isupper() and isinstance(getattr(hot, name), str) and "msh_" in getattr(hot, name)
+    f"{module.__name__}.{name}": statement.sql
+    for module in HOT_PATH
+    for name, statement in vars(module).items()
+    if isinstance(statement, Statement) and "msh_" in statement.sql
 }
 
 
@@ -157,12 +163,16 @@ def tables_read_whole() -> set[str]:
     found = set()
     with connection.cursor() as cursor:
         for name, statement in STATEMENTS.items():
-            *pieces, last = statement.split("%s")
-            numbered = (f"{piece}${number}" for number, piece in enumerate(pieces, 1))
-            cursor.execute(f"EXPLAIN (GENERIC_PLAN, FORMAT JSON) {''.join(numbered)}{last}")
+            cursor.execute(f"EXPLAIN (GENERIC_PLAN, FORMAT JSON) {_numbered(statement)}")
             (explained,) = cursor.fetchone()
             found |= {f"{name} reads {table}" for table in _read_whole(explained[0]["Plan"])}
     return found
+
+
+def _numbered(statement: str) -> str:
+    """With the parameters of the server: $1, $2 …"""
+    names = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", statement)))
+    return re.sub(r"%\((\w+)\)s", lambda found: f"${names.index(found[1]) + 1}", statement)
 
 
 def _read_whole(plan: dict[str, Any]) -> set[str]:
@@ -174,7 +184,7 @@ def _read_whole(plan: dict[str, Any]) -> set[str]:
 def test_hot_path_reads_no_large_table_whole_though_it_was_planned_while_empty(
     session: InSession,
 ) -> None:
-    session(hot.plan_for_hot_path)
+    session(plans.plan_for_hot_path)
     assert session(tables_read_whole) == set()
-    session(hot.plan_freely)
+    session(plans.plan_freely)
     assert session(tables_read_whole) != set(), "or else nobody has to tell the planner"

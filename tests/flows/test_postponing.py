@@ -10,9 +10,10 @@ from django.db import InternalError, connection
 from pytest_django.fixtures import Settings
 
 from msh import wire
-from msh.flows import operate, receive, store, unstored
-from msh.flows.advance import Actor
+from msh.flows import operate, receive, unstored
 from msh.models import InboundMessage, Incident, Signal
+from msh.store import capacity
+from msh.store.history import Actor
 from msh.transport.carrier import Carrier
 from msh.transport.job import Job
 from partners.models import Partner
@@ -170,7 +171,7 @@ def test_a_read_only_store_is_told_from_memory_and_answers_503() -> None:
             assert receive.receive_usual(known, job.content_type, job.body) is None
             with pytest.raises(InternalError) as refused:
                 receive.receive(world.here, job.content_type, job.body)
-        assert store.cannot_be_written(refused.value)
+        assert capacity.is_unwritable(refused.value)
         came = peer.received.wait_for(list, 30, "a TransientError")
         assert [one.message.error_code for one in came] == ["TransientError"]
         assert came[0].message.text("ErrorHeader/Error/MinRetrySecs") == "60"

@@ -6,7 +6,6 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from msh.flows import cancel, link_status, operate, resynchronise
-from msh.flows.advance import Lanes
 from msh.flows.operate import NotPossible
 from msh.models import (
     History,
@@ -17,6 +16,7 @@ from msh.models import (
 )
 from msh.protocol.events import AckReceived, Verdict
 from msh.protocol.vocabulary import DeliverySemantics
+from msh.store.sending.links import OutboundLinks
 from msh.transport import enquiry
 from msh.wire.link_status import write
 from partners.models import Partner
@@ -218,7 +218,7 @@ def test_a_cancelled_message_is_not_put_in_flight_by_who_read_the_queue_before()
     queued = world.submit()
     partner = Partner.objects.by_credential(f"Bearer {world.there.name}")
     assert partner is not None
-    lanes, _ = Lanes.read_with_sent(partner, first.message_id)
+    lanes, _ = OutboundLinks.read_with_sent(partner, first.message_id)
     lanes.step(partner.pk, AckReceived(first.message_id))
 
     cancel.cancel(queued, None, ANN)

@@ -9,8 +9,8 @@ from django.db import DatabaseError, connection, transaction
 from django.db.models import Sum
 from django.urls import reverse
 
-from msh.flows import advance
 from msh.models import History, InboundMessage, Traffic
+from msh.store.operations.traffic import count_traffic
 from msh.transport.job import Job
 from tests.admin.conftest import client_of
 from tests.flows.world import World, make_world
@@ -81,7 +81,7 @@ def test_minute_that_begins_has_a_row_of_its_own_so_that_traffic_is_counted_by_m
     duplicates = History.objects.filter(event="DuplicateArrived").order_by("pk")
     assert duplicates.count() >= 2
     assert duplicates[0].times == duplicates.last().times + 2 == 3  # type: ignore[union-attr]
-    advance.count_traffic(duplicates[1].at + timedelta(seconds=1))
+    count_traffic(duplicates[1].at + timedelta(seconds=1))
     assert sorted(Traffic.objects.values_list("duplicates", flat=True))[-2:] == [1, 3]
 
 

@@ -6,10 +6,11 @@ import pytest
 from django.utils import timezone
 
 from msh.flows import cancel
-from msh.flows.room import BYTES_AT_ONCE, LARGE, Room
+from msh.flows.room import BYTES_AT_ONCE, Room
 from msh.models import Attempt, OutboundLink
 from msh.protocol.events import Verdict
 from msh.protocol.vocabulary import DeliverySemantics
+from msh.store.sending.polling import LARGE
 
 from . import byhand
 from .byhand import Carrying

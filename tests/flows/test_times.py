@@ -6,11 +6,11 @@ import pytest
 import time_machine
 from django.utils import timezone
 
-from msh.flows import advance
 from msh.flows.submit import prepare
 from msh.flows.submit_many import submit_all
 from msh.models import History, OutboundLink, OutboundMessage
 from msh.protocol.message import Payload
+from msh.store.operations.clock_repair import make_far_work_due
 
 from .world import make_world
 
@@ -72,6 +72,6 @@ def test_a_deadline_farther_away_than_any_wait_has_passed(
     due = timezone.now() + timedelta(hours=hours)
     OutboundLink.objects.filter(pk=world.link.pk).update(due=due)
 
-    advance.bring_back_due()
+    make_far_work_due()
 
     assert len(world.look()) == sent

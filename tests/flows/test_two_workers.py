@@ -9,17 +9,20 @@ import psycopg
 import pytest
 from django.db import connection, transaction
 from django.utils import timezone
-from psycopg.rows import namedtuple_row
+from psycopg.rows import class_row, tuple_row
 
 from msh import wire
-from msh.flows import advance, cancel, drain, operate, receive, recover
-from msh.flows.advance import Lanes, inbound
-from msh.models import Attempt, InboundMessage, OutboundLink, OutboundMessage, hot
+from msh.flows import cancel, drain, operate, receive, recover
+from msh.models import Attempt, InboundMessage, OutboundLink, OutboundMessage
 from msh.protocol.effects import OweError
 from msh.protocol.message import Field
 from msh.protocol.vocabulary import DeliverySemantics, ErrorCode
+from msh.store.receiving import messages
+from msh.store.receiving.messages import owe_error
+from msh.store.sending.links import OutboundLinks
 from msh.transport.job import Job
 from tests.sessions import beside, in_another_session, somebody_waits_for_us, waits_for_us
+from tests.sql import Calls, Execute, wrap_execute
 from tests.waiting import wait_until
 
 from . import byhand
@@ -91,29 +94,33 @@ def test_what_another_worker_has_claimed_since_the_look_began_is_skipped(
     prepare([make_world()])
     claimed: list[Job] = []
 
-    def run_late(*statements: hot.Statement) -> list[list[Any]]:
+    def run_late(_: Execute, calls: Calls) -> Any:
         monkeypatch.undo()
-        begin(statements)
+        begin(calls)
         claimed.extend(in_another_session(byhand.look))
-        return end(len(statements))
+        return end(calls)
 
-    monkeypatch.setattr(hot, "run", run_late)
+    wrap_execute(monkeypatch, run_late)
 
     assert byhand.look() == []
     assert len(claimed) == 1
 
 
-def begin(statements: Iterable[hot.Statement]) -> None:
+def begin(calls: Calls) -> None:
     """Open a cursor for each: it reads what is committed now, and locks when it is read."""
     cursor = psycopg.ClientCursor(connection.connection)
-    for number, (statement, parameters) in enumerate(statements):
-        cursor.execute(f"DECLARE late_{number} CURSOR FOR {statement}", parameters)
+    for number, call in enumerate(calls):
+        cursor.execute(f"DECLARE late_{number} CURSOR FOR {call.statement.sql}", call.values)
 
 
-def end(count: int) -> list[list[Any]]:
+def end(calls: Calls) -> list[list[Any]]:
     """The rows of all of them."""
-    cursor = psycopg.Cursor(connection.connection, row_factory=namedtuple_row)
-    return [cursor.execute(f"FETCH ALL FROM late_{number}").fetchall() for number in range(count)]
+    rows = []
+    for number, call in enumerate(calls):
+        make_rows = class_row(call.statement.row) if call.statement.row else tuple_row
+        cursor: Any = psycopg.Cursor(connection.connection, row_factory=make_rows)
+        rows.append(cursor.execute(f"FETCH ALL FROM late_{number}").fetchall())
+    return rows
 
 
 def test_a_lost_lease_is_ended_by_one_worker() -> None:
@@ -153,7 +160,7 @@ def take_ack(world: World, job: Job) -> Act:
 def take_error(world: World, job: Job) -> Act:
     message = wire.parse(job.content_type, job.body)
     why = OweError(ErrorCode.OTHER_XML, Field.MESSAGE, "cannot be read")
-    advance.owe_error(world.here.pk, why, message.header, 1)
+    owe_error(world.here.pk, why, message.header, 1)
     (error,) = world.look()
     return lambda: world.hand_over(error)
 
@@ -166,7 +173,7 @@ def test_who_changes_a_lane_waits_for_who_holds_it(prepare: Callable[[World, Job
     before = world.link
 
     with transaction.atomic():
-        assert world.there.pk in Lanes.lock([world.there.pk])
+        assert world.there.pk in OutboundLinks.lock([world.there.pk])
         assert waits_for_us(act)
 
     assert (world.link.state, world.link.due) == (before.state, before.due)
@@ -182,10 +189,10 @@ def test_lanes_are_locked_in_the_order_of_their_links() -> None:
     both = [second.there.pk, first.there.pk]
 
     with ExitStack() as stack, transaction.atomic():
-        Lanes.lock([first.there.pk])
-        locking = stack.enter_context(beside(lambda: Lanes.lock(both)))
+        OutboundLinks.lock([first.there.pk])
+        locking = stack.enter_context(beside(lambda: OutboundLinks.lock(both)))
         wait_until(lambda: somebody_waits_for_us() or locking.done())
-        in_another_session(lambda: Lanes.lock([second.there.pk]))
+        in_another_session(lambda: OutboundLinks.lock([second.there.pk]))
 
 
 def test_who_cancels_a_queued_message_waits_for_who_puts_it_in_flight() -> None:
@@ -206,7 +213,7 @@ def test_who_submits_waits_for_no_worker() -> None:
     best_effort = DeliverySemantics.BEST_EFFORT
 
     with transaction.atomic():
-        assert world.there.pk in Lanes.lock([world.there.pk])
+        assert world.there.pk in OutboundLinks.lock([world.there.pk])
         in_another_session(world.submit)
         in_another_session(lambda: world.submit(semantics=best_effort))
 
@@ -258,7 +265,7 @@ def test_a_copy_waits_until_the_message_before_it_is_stored(
     """The copy is then decided with what the first has committed."""
     world = make_world()
     job = put_in_flight(world)
-    decide = inbound._decide
+    decide = messages._decide
     waited = []
 
     def take() -> receive.Answer:
@@ -270,7 +277,7 @@ def test_a_copy_waits_until_the_message_before_it_is_stored(
         return decide(*given)
 
     operate.open_links(world.here)
-    monkeypatch.setattr(inbound, "_decide", decide_while_a_copy_arrives)
+    monkeypatch.setattr(messages, "_decide", decide_while_a_copy_arrives)
     take()
     take()
 

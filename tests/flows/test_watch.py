@@ -10,7 +10,6 @@ from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from msh.flows import cancel, operate, watch
-from msh.flows.advance import Actor, Lanes, Switch
 from msh.flows.pull import Outcome, settle, take
 from msh.models import (
     ConsumerKind,
@@ -22,13 +21,16 @@ from msh.models import (
     OutboundMessage,
     PartyEvent,
     Signal,
-    hot,
 )
 from msh.protocol.events import TransientErrorReceived, Verdict
 from msh.protocol.vocabulary import DeliverySemantics
+from msh.store.history import Actor
+from msh.store.operations.operator_actions import Switch
+from msh.store.sending.links import OutboundLinks
 from msh.transport.job import Job
 from partners.models import Partner
 from tests.delivery.desk import consumer, receive
+from tests.sql import Calls, Execute, execute, wrap_execute
 
 from . import byhand
 from .world import LOST, World, make_world
@@ -200,13 +202,13 @@ def test_a_stuck_link_is_told_once_and_resolved_when_it_moves(settings: Settings
     operate.send_now(world.there, ANN)
     world.settle()
     assert watch.find_stuck() == 0
-    assert Incident.objects.get().resolution == "it moves again"
+    assert Incident.objects.get().resolution == "traffic resumed"
 
 
 def told_to_wait(world: World, message: OutboundMessage) -> None:
     """The partner answers the latest copy with a TransientError."""
     with transaction.atomic():
-        lanes = Lanes.lock([world.there.pk])
+        lanes = OutboundLinks.lock([world.there.pk])
         lanes.step(world.there.pk, TransientErrorReceived(message.message_id, min_retry_secs=40))
         lanes.write()
 
@@ -343,7 +345,7 @@ def test_a_pull_consumer_that_stopped_is_told_once_and_resolved(settings: Settin
     assert stuck_detail(world).endswith("consumer orders has not got the first message yet")
     (taken,) = take(orders, 1)
     assert watch.find_stuck() == 0
-    assert Incident.objects.get().resolution == "it moves again"
+    assert Incident.objects.get().resolution == "traffic resumed"
     settle(orders, taken.delivery, 1, Outcome.COMPLETED)
     assert watch.find_stuck() == 0
 
@@ -474,14 +476,10 @@ def test_a_lane_that_cannot_be_read_hides_no_other_stuck_one(settings: Settings)
         world.submit()
         for job in world.look():
             world.end(job)
-    hot.run(
-        (
-            (
-                "UPDATE msh_outboundmessage SET terms = '{}' FROM msh_outboundlink link"
-                " WHERE msh_outboundmessage.id = link.in_flight_id AND link.partner_id = %s"
-            ),
-            (broken.there.pk,),
-        )
+    execute(
+        "UPDATE msh_outboundmessage SET terms = '{}' FROM msh_outboundlink link"
+        " WHERE msh_outboundmessage.id = link.in_flight_id AND link.partner_id = %s",
+        broken.there.pk,
     )
 
     watch.find_stuck()
@@ -495,14 +493,14 @@ def test_a_partner_whose_probe_fails_hides_no_other(monkeypatch: pytest.MonkeyPa
     for world in worlds:
         let_age(world)
     broken, other = worlds
-    step = Lanes.step
+    step = OutboundLinks.step
 
-    def raising(lanes: Lanes, partner_id: int, *given: Any) -> Any:
+    def raising(lanes: OutboundLinks, partner_id: int, *given: Any) -> Any:
         if partner_id == broken.there.pk:
             raise RuntimeError("what nobody has thought of")
         return step(lanes, partner_id, *given)
 
-    monkeypatch.setattr(Lanes, "step", raising)
+    monkeypatch.setattr(OutboundLinks, "step", raising)
     assert watch.probe() == 1
     assert (broken.link.state, other.link.state) == ("suspended", "waiting")
 
@@ -513,14 +511,13 @@ def test_looking_for_stuck_links_locks_no_lane(settings: Settings) -> None:
     make_world().submit()
     byhand.look()
     statements: list[str] = []
-    run = hot.run
 
-    def watched(*given: hot.Statement) -> list[list[Any]]:
-        statements.extend(statement for statement, _ in given)
-        return run(*given)
+    def watched(execute: Execute, calls: Calls) -> Any:
+        statements.extend(call.statement.sql for call in calls)
+        return execute(calls)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hot, "run", watched)
+        wrap_execute(patch, watched)
         assert watch.find_stuck() == 1
     assert not [one for one in statements if "msh_outboundlink" in one and "FOR NO KEY" in one]
 

@@ -9,11 +9,11 @@ import pytest
 
 from msh.flows import operate
 from msh.flows.acknowledge import SignalCopy
-from msh.flows.advance import Actor
 from msh.flows.submit import submit
 from msh.models import InboundMessage, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.message import Payload
+from msh.store.history import Actor
 from msh.transport.job import Job
 from msh.transport.smtp import SmtpTransport
 from partners.models import Credential, CredentialKind, Partner, digest_of

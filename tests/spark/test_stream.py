@@ -13,7 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from msh.flows import operate
-from msh.flows.advance import Actor, Switch
+from msh.store.history import Actor
+from msh.store.operations.operator_actions import Switch
 from tests.exchange.machine import ROOT
 from tests.exchange.pair import Pair
 from tests.spark.office import Office, submitted

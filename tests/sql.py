@@ -1,0 +1,25 @@
+"""Statements of the tests' own, and what the store runs."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from msh.store import engine
+from msh.store.engine import Call
+
+Calls = Sequence[Call[Any]]
+Execute = Callable[[Calls], tuple[list[Any], ...]]
+
+
+def execute(statement: str, *values: Any) -> None:
+    """Run one statement that returns nothing."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+
+
+def wrap_execute(patch: pytest.MonkeyPatch, wrap: Callable[[Execute, Calls], Any]) -> None:
+    """Have `wrap(execute, calls)` run what the store runs in one round trip."""
+    real = engine._execute
+    patch.setattr(engine, "_execute", lambda calls: wrap(real, calls))

@@ -9,7 +9,7 @@ from celery.signals import task_postrun, task_prerun, worker_init, worker_ready
 from django.db import close_old_connections
 from kombu import Connection
 
-from msh import memory
+from msh import memory, open_files
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "msh.settings")
 
@@ -27,6 +27,7 @@ class NudgingCelery(Celery):
 @worker_ready.connect
 def _settle(**_: Any) -> None:
     memory.settle()
+    open_files.allow_most()  # each loop has up to 512 POSTs under way
 
 
 app = NudgingCelery("msh")

@@ -9,20 +9,27 @@ import asyncio
 import logging
 import os
 import threading
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from queue import SimpleQueue
 from typing import NamedTuple
 
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.transport.job import Job
+from msh.transport.places import Place, Places, Standing
 from msh.transport.registry import Transport, UnknownSchemeError, transport_for
 
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 256
+SLOW_AT_ONCE = 256
+"""POSTs besides that have been under way for SLOW_AFTER seconds."""
 AT_ONCE_PER_PARTNER = 4
+SLOW_AFTER = 2.0
+"""Seconds after which a POST does not keep others from beginning, while there are places for slow
+ones. Partners that drop packets or never answer would else hold all places for a minute each."""
 RESOLVER_THREADS = 32  # a name server that does not answer holds one thread per host
 
 
@@ -51,7 +58,7 @@ class Carrier:
         self._at_once = at_once
         self._at_once_per_partner = at_once_per_partner
         self._lock = threading.Lock()
-        self._under_way: Counter[int] = Counter()
+        self._places = Places(at_once, SLOW_AT_ONCE, at_once_per_partner)
         self._bytes = 0
         self._loop: _Loop | None = None
         self._pid = os.getpid()
@@ -61,34 +68,29 @@ class Carrier:
         batch = tuple(jobs)
         with self._lock:
             loop = self._running_loop()
-            self._under_way.update(job.partner_id for job in batch)
+            placed = tuple((job, self._places.take(job.partner_id)) for job in batch)
             self._bytes += sum(len(job.body) for job in batch)
-        loop.carry(batch)
+        loop.carry(placed)
 
     def free(self, partner_id: int) -> int:
         """How many more jobs of this partner would start at once."""
         with self._lock:
-            left = self._at_once_per_partner - self._under_way[partner_id]
-            return max(0, min(left, self._at_once - self._under_way.total()))
+            return self._places.free(partner_id)
 
     def free_in_all(self) -> int:
         """How many more jobs of all partners together would start at once."""
         with self._lock:
-            return max(0, self._at_once - self._under_way.total())
+            return self._places.free_in_all()
 
     def busy(self) -> set[int]:
-        """The partners without a place of their own left."""
+        """The partners that are known to have no place left."""
         with self._lock:
-            return {
-                partner_id
-                for partner_id, count in self._under_way.items()
-                if count >= self._at_once_per_partner
-            }
+            return self._places.full()
 
     def under_way(self) -> int:
         """Jobs submitted and not yet in `results`."""
         with self._lock:
-            return self._under_way.total()
+            return self._places.under_way()
 
     def bytes_under_way(self) -> int:
         """The bodies of all jobs that are under way."""
@@ -105,30 +107,37 @@ class Carrier:
     def _running_loop(self) -> "_Loop":
         if self._loop is None or self._pid != os.getpid():
             self._pid = os.getpid()
-            self._under_way.clear()
+            self._places.clear()
             self._bytes = 0
-            self._loop = _Loop(self._finish, self._at_once, self._at_once_per_partner)
+            self._loop = _Loop(self, self._at_once, self._at_once_per_partner)
         return self._loop
 
-    def _finish(self, job: Job, result: AttemptResult | None) -> None:
+    def slow_down(self, place: Place) -> bool:
+        """From the loop: this POST takes long. True if others may begin in its place."""
+        with self._lock:
+            return self._places.slow_down(place)
+
+    def finish(self, job: Job, place: Place, result: AttemptResult | None, seconds: float) -> None:
+        """From the loop: this POST has ended, after so long."""
         with self._lock:
             self._bytes -= len(job.body)
-            self._under_way[job.partner_id] -= 1
-            if not self._under_way[job.partner_id]:
-                del self._under_way[job.partner_id]
+            self._places.leave(place, _standing(result, seconds))
         self._results.put(Finished(job, result))
+
+
+def _standing(result: AttemptResult | None, seconds: float) -> Standing | None:
+    """What this says of the partner; nothing if the POST was not made."""
+    if result is None:
+        return None
+    answered = result.outcome is AttemptOutcome.CARRIED or result.status is not None
+    return Standing.ANSWERS if answered or seconds < SLOW_AFTER else Standing.SILENT
 
 
 class _Loop:
     """An event loop in a daemon thread, with the transports that belong to it."""
 
-    def __init__(
-        self,
-        finish: Callable[[Job, AttemptResult | None], None],
-        at_once: int,
-        at_once_per_partner: int,
-    ) -> None:
-        self._finish = finish
+    def __init__(self, carrier: Carrier, at_once: int, at_once_per_partner: int) -> None:
+        self._carrier = carrier
         self._room = asyncio.Semaphore(at_once)
         self._places: defaultdict[int, asyncio.Semaphore] = defaultdict(
             lambda: asyncio.Semaphore(at_once_per_partner)
@@ -140,7 +149,7 @@ class _Loop:
         self._thread = threading.Thread(target=self._run, name="msh-carrier", daemon=True)
         self._thread.start()
 
-    def carry(self, jobs: tuple[Job, ...]) -> None:
+    def carry(self, jobs: tuple[tuple[Job, Place], ...]) -> None:
         self._loop.call_soon_threadsafe(self._start, jobs)
 
     def close(self, grace: float) -> None:
@@ -153,18 +162,20 @@ class _Loop:
         self._loop.run_forever()
         self._loop.close()
 
-    def _start(self, jobs: tuple[Job, ...]) -> None:
-        for job in jobs:
-            task = self._loop.create_task(self._carry(job))
+    def _start(self, jobs: tuple[tuple[Job, Place], ...]) -> None:
+        for job, place in jobs:
+            task = self._loop.create_task(self._carry(job, place))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _carry(self, job: Job) -> None:
+    async def _carry(self, job: Job, place: Place) -> None:
+        began_at = self._loop.time()
         result: AttemptResult | None = AttemptResult(
             AttemptOutcome.FAILED, detail="given up: the process is ending"
         )
         try:
-            async with self._places[job.partner_id], self._room:
+            async with self._places[job.partner_id], self._in_room(place):
+                began_at = self._loop.time()
                 result = await self._transport(job.url).post(job)
         except UnknownSchemeError as error:
             result = AttemptResult(AttemptOutcome.FAILED, detail=str(error), body_sent=False)
@@ -172,7 +183,23 @@ class _Loop:
             logger.exception("POST to %s failed unexpectedly", job.url)
             result = AttemptResult(AttemptOutcome.FAILED, detail=repr(error)[:500])
         finally:
-            self._finish(job, result)
+            self._carrier.finish(job, place, result, self._loop.time() - began_at)
+
+    @asynccontextmanager
+    async def _in_room(self, place: Place) -> AsyncIterator[None]:
+        """A place among all, until it is left or the POST takes long."""
+        await self._room.acquire()
+        timer = self._loop.call_later(SLOW_AFTER, self._slow_down, place)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            if not place.slow:
+                self._room.release()
+
+    def _slow_down(self, place: Place) -> None:
+        if self._carrier.slow_down(place):
+            self._room.release()
 
     def _transport(self, url: str) -> Transport:
         kind = transport_for(url)

@@ -62,10 +62,15 @@ class HttpTransport:
     async def post(self, job: Job) -> AttemptResult | None:
         """How the POST ended; None if it was not made because its `not_after` had passed."""
         body = _Body(job, self._used)
+        began_at = time.monotonic()
+        if began_at > job.not_after:
+            return None
         expires = asyncio.get_running_loop().time() + job.deadline
         try:
             async with asyncio.timeout_at(expires):
                 response = await self._post_fresh(job, body)
+        except aiohttp.ConnectionTimeoutError:
+            return _failed(f"no connection within {_time_to_connect(job, began_at):.1g} s", body)
         except TimeoutError:
             return _failed(f"no answer within {job.deadline:g} s", body)
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -93,7 +98,15 @@ class HttpTransport:
             headers["Content-Type"] = job.content_type
         if job.authorization:
             headers["Authorization"] = job.authorization
-        return await self._session.post(job.url, data=body, headers=headers, allow_redirects=False)
+        timeout = aiohttp.ClientTimeout(connect=_time_to_connect(job, time.monotonic()))
+        return await self._session.post(
+            job.url, data=body, headers=headers, allow_redirects=False, timeout=timeout
+        )
+
+
+def _time_to_connect(job: Job, now: float) -> float:
+    """Seconds. A connection that comes later is of no use: nothing is written after `not_after`."""
+    return max(0.001, min(job.not_after - now, job.deadline))
 
 
 class _Body(payload.Payload):

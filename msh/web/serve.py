@@ -3,7 +3,6 @@
 import asyncio
 import heapq
 import logging
-import resource
 import signal
 import socket
 from collections import Counter
@@ -11,6 +10,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import uvloop
+
+from msh import open_files
 
 from .answer import Answer
 from .call import call
@@ -57,7 +58,7 @@ class Server:
         self._application = application
         self._connections: set[Connection] = set()
         self._emptied = asyncio.Event()
-        self._most = min(limits.connections, _files() - FILES_BESIDE)
+        self._most = min(limits.connections, open_files.allow_most() - FILES_BESIDE)
 
     def call(self, request: Request) -> Answer:
         return call(self._application, request, self.room)
@@ -122,14 +123,6 @@ def listen(host: str, port: int) -> socket.socket:
     listener.bind((host, port))
     listener.setblocking(False)
     return listener
-
-
-def _files() -> int:
-    """How many files this process may have open, after it has asked for as many as it may."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return hard if hard != resource.RLIM_INFINITY else 1 << 20
 
 
 def serve(application: "WSGIApplication", listener: socket.socket, threads: int) -> None:

@@ -87,14 +87,32 @@ def test_without_a_place_among_all_no_partner_has_one(
     results: Results, job: MakeJob, peer: Peer
 ) -> None:
     carrier = Carrier(results, at_once=2)
+    carrier.submit(job(partner_id=number) for number in (1, 2))
+    for _ in range(2):
+        results.get(timeout=10)  # both are known to answer now
     peer.script(silence(), silence())
     carrier.submit([job(partner_id=1)])
     assert (carrier.free_in_all(), carrier.free(1), carrier.free(2)) == (1, 1, 1)
     carrier.submit([job(partner_id=1)])
     assert (carrier.free_in_all(), carrier.free(2), carrier.busy()) == (0, 0, set())
-    peer.received.wait_for(lambda r: len(r) == 2)
+    peer.received.wait_for(lambda r: len(r) == 4)
     peer.release()
     carrier.close(grace=10)
+
+
+def test_posts_that_take_long_keep_no_other_from_beginning(
+    monkeypatch: pytest.MonkeyPatch, results: Results, job: MakeJob, peer: Peer
+) -> None:
+    monkeypatch.setattr("msh.transport.carrier.SLOW_AFTER", 0.2)
+    carrier = Carrier(results, at_once=2)
+    peer.script(*(silence() for _ in range(4)))
+    carrier.submit(job(key=number, partner_id=number) for number in range(5))
+    assert results.get(timeout=10).job.key == 4, "its turn has come though none before it has ended"
+    assert (carrier.under_way(), carrier.free_in_all()) == (4, 2)
+    assert carrier.busy() == set()
+    peer.release()
+    assert {results.get(timeout=10).job.key for _ in range(4)} == {0, 1, 2, 3}
+    carrier.close()
 
 
 def test_an_address_without_a_transport_fails_with_the_cure(

@@ -20,6 +20,7 @@ from msh.transport.http import ANSWER_LIMIT, WORDS_LIMIT, HttpTransport, one_lin
 from msh.transport.job import Job
 from tests.certificates import write_certificate
 from tests.peer import Answer, Peer, hang_up, reset, silence, status
+from tests.silent import dropping
 
 Carry = Callable[..., Finished]
 
@@ -273,6 +274,15 @@ def test_a_job_whose_time_has_passed_is_not_written(carry: Carry, peer: Peer) ->
     carry()
     assert len(peer.received) == 1
     assert peer.received.all()[0].headers["Content-Length"] == "5"
+
+
+def test_a_connection_is_waited_for_only_while_the_job_may_be_written(carry: Carry) -> None:
+    """Where packets are dropped, until the claim is over and not until the deadline of the POST."""
+    with dropping() as nowhere:
+        result = result_of(carry(url=nowhere, not_after=time.monotonic() + 0.3, deadline=300.0))
+    assert result.outcome is AttemptOutcome.FAILED
+    assert result.detail == "no connection within 0.3 s"
+    assert result.body_sent is False
 
 
 def test_a_large_body_to_a_peer_that_stops_reading_ends_at_the_deadline(carry: Carry) -> None:

@@ -1,0 +1,106 @@
+"""Who may have how many POSTs under way, so that partners that do not answer leave room to others.
+
+Pure counting: whoever uses it from several threads holds a lock of its own.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Standing(Enum):
+    """How a partner's last POST from this process went."""
+
+    ANSWERS = "answers"
+    """It was answered, or has ended quickly: nobody waits long for its places."""
+    UNKNOWN = "unknown"
+    SILENT = "silent"
+    """It takes long, or has ended without an answer."""
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """Of one POST. A slow one is among those that have no part in the others' places."""
+
+    partner_id: int
+    standing: Standing
+    slow: bool = False
+
+
+class Places:
+    """`at_once` in all. Of these at most half for partners that are not known to answer, half of
+    that for those that are known not to. A POST that takes long leaves them for one of
+    `slow_at_once` others, while there are some."""
+
+    def __init__(self, at_once: int, slow_at_once: int, per_partner: int) -> None:
+        self._at_once, self._slow_at_once, self._per_partner = at_once, slow_at_once, per_partner
+        self._unproven_at_once = max(1, at_once // 2)
+        self._silent_at_once = max(1, at_once // 4)
+        self._standings: dict[int, Standing] = {}
+        self.clear()
+
+    def clear(self) -> None:
+        """Nothing is under way."""
+        self._of_partner: Counter[int] = Counter()
+        self._quick: Counter[Standing] = Counter()
+        self._slow = 0
+
+    def take(self, partner_id: int) -> Place:
+        """One more, whether there is room or not."""
+        place = Place(partner_id, self._standing(partner_id))
+        self._of_partner[partner_id] += 1
+        self._quick[place.standing] += 1
+        return place
+
+    def slow_down(self, place: Place) -> bool:
+        """It takes long. True if its place is another's now."""
+        self._standings[place.partner_id] = Standing.SILENT
+        if self._slow >= self._slow_at_once:
+            return False
+        self._quick[place.standing] -= 1
+        self._slow += 1
+        place.slow = True
+        return True
+
+    def leave(self, place: Place, standing: Standing | None) -> None:
+        """It has ended. `standing`: what that says of its partner, None if nothing."""
+        if place.slow:
+            self._slow -= 1
+        else:
+            self._quick[place.standing] -= 1
+        self._of_partner[place.partner_id] -= 1
+        if not self._of_partner[place.partner_id]:
+            del self._of_partner[place.partner_id]
+        if standing is not None:
+            self._standings[place.partner_id] = standing
+
+    def free(self, partner_id: int) -> int:
+        """How many more POSTs to this partner would begin at once."""
+        own = max(0, self._per_partner - self._of_partner[partner_id])
+        return min(own, self._left(self._standing(partner_id)))
+
+    def free_in_all(self) -> int:
+        """How many more of all partners together."""
+        return max(0, self._at_once - self._quick.total())
+
+    def under_way(self) -> int:
+        return self._of_partner.total()
+
+    def full(self) -> set[int]:
+        """Partners that are known to have no place left."""
+        own = {one for one, count in self._of_partner.items() if count >= self._per_partner}
+        if self._left(Standing.SILENT):
+            return own
+        return own | {one for one, how in self._standings.items() if how is Standing.SILENT}
+
+    def _left(self, standing: Standing) -> int:
+        left = [self.free_in_all()]
+        if standing is not Standing.ANSWERS:
+            unproven = self._quick[Standing.UNKNOWN] + self._quick[Standing.SILENT]
+            left.append(self._unproven_at_once - unproven)
+        if standing is Standing.SILENT:
+            left.append(self._silent_at_once - self._quick[Standing.SILENT])
+        return max(0, min(left))
+
+    def _standing(self, partner_id: int) -> Standing:
+        return self._standings.get(partner_id, Standing.UNKNOWN)

@@ -34,13 +34,13 @@ help:
 	@echo 'ARGS="..." is passed on:  make demo ARGS="--messages 300 --kill"'
 
 demo: $(VENV)/ready-to-run
-	$(PY) manage.py demo $(ARGS)
+	$(PY) -m demo $(ARGS)
 
 siege: $(VENV)/ready-to-run
 	$(PY) -m demo.siege $(ARGS)
 
 audit: $(VENV)/ready-to-spark
-	$(PY) manage.py audit $(ARGS)
+	$(PY) -m demo.audit $(ARGS)
 
 up: $(VENV)/ready-to-run
 	$(PY) manage.py up --data var/msh --port 8000 $(ARGS)

@@ -1,4 +1,4 @@
-"""`manage.py demo`: sets the stage, lets it run, judges, and clears everything away."""
+"""`make demo`: sets the stage, lets it run, judges, and clears everything away."""
 
 import asyncio
 import json

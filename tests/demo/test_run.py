@@ -22,9 +22,9 @@ def demo(folder: Path, *words: str, by: tuple[str, ...] = ()) -> subprocess.Pope
     environment = {name: value for name, value in os.environ.items() if name not in SERVERS}
     with (folder / "output").open("wb") as output:
         return subprocess.Popen(
-            [*by, sys.executable, str(ROOT / "manage.py"), "demo", *words],
+            [*by, sys.executable, "-m", "demo", *words],
             cwd=folder,
-            env=environment | {"COLUMNS": "120"},
+            env=environment | {"COLUMNS": "120", "PYTHONPATH": str(ROOT)},
             stdout=output,
             stderr=subprocess.STDOUT,
         )

@@ -1,4 +1,4 @@
-"""The README's Spark section, as it stands there."""
+"""The first steps of docs/spark.md, as they stand there."""
 
 import re
 
@@ -15,7 +15,12 @@ def test_section_works_by_copy_and_paste(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     pair = office.silent_pair()
-    section = (ROOT / "README.md").read_text().partition("\n## Spark\n")[2].partition("\n## ")[0]
+    section = (
+        (ROOT / "docs/spark.md")
+        .read_text()
+        .partition("\n## First steps\n")[2]
+        .partition("\n## ")[0]
+    )
     (code,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     code = code.replace("http://127.0.0.1:8000", office.url)
     code = code.replace("tpa-4711", pair.agreement.tpa_id)

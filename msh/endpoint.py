@@ -253,6 +253,8 @@ class EndpointApplication:
             return self._answer(self._endpoint, environ, start_response)
         if path.startswith("/api/") and environ["REQUEST_METHOD"] == "POST":
             plans.plan_for_hot_path()
+        elif environ["REQUEST_METHOD"] in ("GET", "HEAD"):
+            plans.plan_to_read()
         else:
             plans.plan_freely()
         return self._others(environ, start_response)

@@ -50,6 +50,8 @@ MSH_KEEP_PAYLOADS = env.int("MSH_KEEP_PAYLOADS", default=90)
 """Days that its payloads are kept after its end."""
 MSH_KEEP_CHANGES = env.int("MSH_KEEP_CHANGES", default=3653)
 """Days that changes of settings, saved pages and log-ins of the console are kept, 366 at least."""
+MSH_READ_TIMEOUT = env.float("MSH_READ_TIMEOUT", default=15.0)
+"""Seconds of a statement that a page of the console or a GET of the API waits for; 0: no limit."""
 MSH_API_RATE = env.str("MSH_API_RATE", default="200/second")
 """Requests of one API token that each web process takes, per second, minute, hour or day. Empty:
 any number."""
@@ -131,6 +133,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "msh.admin.framework.error_pages.TooLong",
     "axes.middleware.AxesMiddleware",
 ]
 

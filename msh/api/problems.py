@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
+from django.conf import settings
 from django.core.exceptions import SuspiciousOperation
 from django.db import IntegrityError, InterfaceError, InternalError, OperationalError
 from django.http import Http404, HttpRequest, JsonResponse, UnreadablePostError
@@ -121,6 +122,9 @@ _Translation = Callable[[Any], exceptions.APIException]
 
 def _store_fails(error: Exception) -> exceptions.APIException:
     """Nobody knows what was kept: a connection may be lost at a commit, or after it."""
+    if isinstance(error.__cause__, psycopg.errors.QueryCanceled):  # of a GET only
+        seconds = f"{settings.MSH_READ_TIMEOUT:g}"
+        return NotNow(f"This took longer than {seconds} seconds: ask for less, or again later.")
     logger.warning("503 to an application, the store fails: %s: %s", type(error).__name__, error)
     return NotNow("The store is not available or busy: send the same again.")
 

@@ -10,9 +10,11 @@ has a new connection, and none otherwise.
 
 import threading
 from contextlib import suppress
+from enum import Enum
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
+from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections
 from django.db.backends.signals import connection_created
 
@@ -23,46 +25,68 @@ PLAN_FREELY_LOCALLY = _FREE.format("LOCAL ")
 _PLAN_FOR_HOT_PATH_LOCALLY = _HOT.format("LOCAL ")
 
 
+_READ = f"{_FREE}; SET statement_timeout = {{1}}"
+_ENDLESS = "; SET statement_timeout TO DEFAULT"
+
+
+class _Plan(Enum):
+    FREE = "free"
+    HOT = "hot"
+    READ = "read"
+    """Free, and each statement has MSH_READ_TIMEOUT seconds."""
+
+
 class _Thread(threading.local):
-    is_hot = False
+    plan = _Plan.FREE
 
 
 _thread = _Thread()
-_hot_sessions: WeakSet[Any] = WeakSet()
+_sessions: WeakKeyDictionary[Any, _Plan] = WeakKeyDictionary()
+"""Those that are not as every session begins."""
 
 
 def plan_for_hot_path() -> None:
     """Until `plan_freely`, on each connection of this thread. No effect in a transaction, with
     which it would end."""
-    _plan(hot=True)
+    _plan(_Plan.HOT)
 
 
 def plan_freely() -> None:
     """As every session begins."""
-    _plan(hot=False)
+    _plan(_Plan.FREE)
+
+
+def plan_to_read() -> None:
+    """Freely, and a statement that takes too long is ended: somebody waits for a page."""
+    _plan(_Plan.READ)
 
 
 def local_plans() -> str:
     """What has statements planned as this thread wants it, after PLAN_FREELY_LOCALLY."""
-    return _PLAN_FOR_HOT_PATH_LOCALLY if _thread.is_hot else PLAN_FREELY_LOCALLY
+    return _PLAN_FOR_HOT_PATH_LOCALLY if _thread.plan is _Plan.HOT else PLAN_FREELY_LOCALLY
 
 
-def _plan(*, hot: bool) -> None:
+def _plan(plan: _Plan) -> None:
     database = connections[DEFAULT_DB_ALIAS]
     if database.in_atomic_block:
         return
-    _thread.is_hot = hot
+    _thread.plan = plan
     with suppress(DatabaseError):  # a dead connection: whoever uses it next finds out
         _apply(database)
 
 
 def _apply(database: Any) -> None:
     session = database.connection
-    if session is None or (session in _hot_sessions) is _thread.is_hot:
+    if session is None:
         return
+    was, plan = _sessions.get(session, _Plan.FREE), _thread.plan
+    if was is plan:
+        return
+    limit = int(settings.MSH_READ_TIMEOUT * 1000)
+    wanted = {_Plan.HOT: _HOT, _Plan.FREE: _FREE, _Plan.READ: _READ}[plan].format("", limit)
     with database.cursor() as cursor:
-        cursor.execute((_HOT if _thread.is_hot else _FREE).format(""))
-    (_hot_sessions.add if _thread.is_hot else _hot_sessions.discard)(session)
+        cursor.execute(wanted + (_ENDLESS if was is _Plan.READ else ""))
+    _sessions[session] = plan
 
 
 def _connected(connection: Any, **_: Any) -> None:

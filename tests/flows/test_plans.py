@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.db import connection, transaction
+from pytest_django import Settings
 
 from msh import tasks
 from msh.endpoint import EndpointApplication
@@ -95,6 +96,23 @@ def test_web_thread_that_has_served_the_other_kind(
     environ |= {"SERVER_NAME": "msh.example", "SERVER_PORT": "80", "REMOTE_ADDR": "192.0.2.1"}
     session(served, environ, lambda status, headers: None)
     assert session(planner) == expected
+
+
+def limit() -> str:
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW statement_timeout")
+        (found,) = cursor.fetchone()
+    return str(found)
+
+
+def test_only_who_waits_for_a_page_ends_statements(session: InSession, settings: Settings) -> None:
+    settings.MSH_READ_TIMEOUT = 2.5
+    before = session(limit)
+    for others in (plans.plan_for_hot_path, plans.plan_freely):
+        session(plans.plan_to_read)
+        assert (session(limit), session(planner)) == ("2500ms", FREE)
+        session(others)
+        assert session(limit) == before
 
 
 def test_it_costs_one_statement_in_the_life_of_a_connection(session: InSession) -> None:

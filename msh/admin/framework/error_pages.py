@@ -1,5 +1,9 @@
 """What the console shows instead of a page: it is not there, or not for this user to see."""
 
+from collections.abc import Callable
+
+import psycopg
+from django.conf import settings
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
@@ -21,6 +25,27 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
         return defaults.permission_denied(request, exception)
     words = "None of your roles allows it. An administrator gives you one that does."
     return _page(request, 403, "You may not do this", words)
+
+
+class TooLong:
+    """Middleware: a page of the console whose statement was ended says so (MSH_READ_TIMEOUT)."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self._get_response(request)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        ended = isinstance(exception.__cause__, psycopg.errors.QueryCanceled)
+        if not ended or not _in_console(request):
+            return None
+        seconds = f"{settings.MSH_READ_TIMEOUT:g}"
+        words = (
+            f"To find this takes longer than {seconds} seconds, and nobody is to wait for that."
+            " Look for less: a partner, a narrower time, an id."
+        )
+        return _page(request, 503, "This takes too long", words)
 
 
 def _in_console(request: HttpRequest) -> bool:

@@ -22,6 +22,7 @@ from msh import datafolder
 from msh.embedded import EmbeddedServers
 from msh.processes import spawn, stop
 from msh.supervisor import Child, Supervisor
+from msh.waiting import Waiting
 
 READY_SECONDS = 120
 WEB_WORKERS = 2
@@ -45,9 +46,15 @@ class Running:
 
 
 def run(
-    folder: Path, port: int, *, on_ready: Callable[[Running], None], smtp_port: int | None = None
+    folder: Path,
+    port: int,
+    *,
+    on_ready: Callable[[Running], None],
+    on_wait: Callable[[str], None],
+    smtp_port: int | None = None,
 ) -> None:
     """Run until SIGINT or SIGTERM; then nothing is left running. With `smtp_port` it takes mail.
+    `on_wait` is told now and then what takes so long.
 
     Call it from the main thread. Raises ServerUnavailable and StandaloneError.
     """
@@ -56,15 +63,23 @@ def run(
     _require_free(port, "--port")
     if smtp_port:
         _require_free(smtp_port, "--smtp-port")
-    with suppress(KeyboardInterrupt), EmbeddedServers(folder) as servers, _process_file(folder):
+    with (
+        suppress(KeyboardInterrupt),
+        Waiting(on_wait, "PostgreSQL and Valkey start") as waiting,
+        EmbeddedServers(folder) as servers,
+        _process_file(folder),
+    ):
         first_time = not (folder / "admin.password").exists()
         password = _password(folder)
         kept = _settings(folder, port) | {"MSH_DISK_PATH": str(folder)}
         env = kept | os.environ | servers.settings
         datafolder.write(folder, datafolder.SERVERS, servers.settings)
+        waiting.goes_on_with("the database is being prepared")
         _prepare(folder, env | {"DJANGO_SUPERUSER_PASSWORD": password})
         with Supervisor(_children(folder, port, smtp_port), cwd=_PROJECT, env=env) as supervisor:
+            waiting.goes_on_with("the web process starts")
             _await_ready(supervisor, servers, folder, port)
+            waiting.over()
             on_ready(
                 Running(
                     console=f"http://127.0.0.1:{port}/admin/",

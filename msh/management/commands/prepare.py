@@ -10,6 +10,7 @@ from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 
 from msh.flows import consumers
+from msh.waiting import Waiting
 
 
 class Command(BaseCommand):
@@ -25,7 +26,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         _refuse_unknown_migrations()
-        call_command("migrate", interactive=False, verbosity=0)
+        with Waiting(self.stderr.write, "migrating the database"):
+            call_command("migrate", interactive=False, verbosity=0)
         if settings.MSH_CONSUMER:
             consumers.keep_default(settings.MSH_CONSUMER)
         self._ensure_operator(os.environ.get("DJANGO_SUPERUSER_PASSWORD"))

@@ -28,6 +28,7 @@ class Command(BaseCommand):
                 options["port"],
                 smtp_port=options["smtp_port"],
                 on_ready=say,
+                on_wait=self._say_that_it_waits,
             )
         except (ServerUnavailable, StandaloneError) as error:
             raise CommandError(str(error)) from None
@@ -38,6 +39,10 @@ class Command(BaseCommand):
             log_in = f"log in as {running.user} with password {running.new_password}"
         self.stdout.write(f"Ready: {running.console} ({log_in}). Ctrl-C ends it.")
         self.stdout.flush()
+
+    def _say_that_it_waits(self, line: str) -> None:
+        self.stderr.write(line)
+        self.stderr.flush()
 
     def _say_as_json(self, running: Running) -> None:
         report = {

@@ -1,0 +1,47 @@
+"""What takes long says now and then that it goes on."""
+
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+TELL_EVERY = 10.0
+"""Seconds."""
+
+
+class Waiting:
+    """Use it as a context: every TELL_EVERY seconds `say` is given a line with what is waited for,
+    from a thread of its own, until the context is left or `over` is called."""
+
+    def __init__(self, say: Callable[[str], None], what: str) -> None:
+        self._say = say
+        self._what = what
+        self._since = time.monotonic()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="msh-waiting", daemon=True)
+
+    def goes_on_with(self, what: str) -> None:
+        """What was waited for is there; now it is this."""
+        self._what, self._since = what, time.monotonic()
+
+    def over(self) -> None:
+        """No line comes any more."""
+        self._over.set()
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.over()
+
+    def _run(self) -> None:
+        while not self._over.wait(TELL_EVERY):
+            self._say(f"{self._what}: {time.monotonic() - self._since:.0f} s so far")

@@ -15,6 +15,7 @@ from . import byhand
 from .byhand import CARRIED
 
 LOST = AttemptResult(AttemptOutcome.FAILED, detail="ConnectionRefusedError", body_sent=False)
+MOST_POSTS = 1000
 _names = count(1)
 
 
@@ -48,6 +49,7 @@ class World:
                 self.hand_over(job)
                 self.end(job)
                 carried += 1
+            assert carried < MOST_POSTS, "there is always something due"
         return carried
 
     @property

@@ -19,6 +19,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib.util import cache_from_source
 from pathlib import Path
 from queue import SimpleQueue
 from urllib.parse import urlsplit
@@ -29,12 +30,15 @@ from msh.embedded import EmbeddedServers
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
-LIMIT = 600  # seconds for the tests of one mutant
+LIMIT = 240  # seconds for the tests of one mutant
 MIGRATES = "tests/delivery/test_prune.py::test_beat_prunes_daily"
 """A test that needs a database and leaves it as it was."""
 TEMPLATE = "migrated"
 PASSED, FAILED, INVALID, CAUGHT = "passed", "failed", "INVALID", "caught"
-PYTEST = ("-m", "pytest", "-q", "-x", "--no-header", "--reuse-db", "-p", "no:cacheprovider")
+PYTEST = (
+    *("-m", "pytest", "-q", "-x", "--no-header", "--reuse-db"),
+    *("-p", "no:cacheprovider", "-p", "no:schemathesis"),  # its import takes longer than most tests
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +56,14 @@ class Mutant:
         text = path.read_text()
         if (count := text.count(self.find)) != 1:
             raise ValueError(f"`find` occurs {count} times in {self.file}")
-        path.write_text(text.replace(self.find, self.replace))
+        _write(path, text.replace(self.find, self.replace))
         return text
+
+
+def _write(path: Path, text: str) -> None:
+    """Its bytecode goes too: Python would keep that of a file of the same size and second."""
+    path.write_text(text)
+    Path(cache_from_source(str(path))).unlink(missing_ok=True)
 
 
 class Tree:
@@ -65,7 +75,6 @@ class Tree:
         self._name = f"mutants_{number}"
         self.environment = {
             **os.environ,
-            "PYTHONDONTWRITEBYTECODE": "1",
             "DATABASE_URL": _with_path(self._database, self._name),
             "REDIS_URL": urlsplit(servers.settings["REDIS_URL"])
             ._replace(path=f"/{number}")
@@ -158,7 +167,7 @@ def judge(mutant: Mutant, tree: Tree) -> Result:
     try:
         verdict, detail = tree.run_tests(mutant.tests.split())
     finally:
-        (tree.folder / mutant.file).write_text(before)
+        _write(tree.folder / mutant.file, before)
     if verdict == PASSED:
         return Result(mutant.name, "SURVIVED", mutant.tests)
     return Result(mutant.name, CAUGHT if verdict == FAILED else verdict, detail)

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TypeVar
 
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, transaction
 from psycopg.errors import LockNotAvailable
+
+from tests.waiting import wait_until
 
 T = TypeVar("T")
 
@@ -55,3 +57,14 @@ def waits_for_us(act: Callable[[], object]) -> bool:
             return True
         raise
     return False
+
+
+def meet(first: Callable[[], object], second: Callable[[], T]) -> T:
+    """What `second` returns in a session of its own, which began before `first` was committed in
+    ours. It may wait for that."""
+    with ExitStack() as stack:
+        with transaction.atomic():
+            first()
+            doing = stack.enter_context(beside(second))
+            wait_until(lambda: somebody_waits_for_us() or doing.done())
+        return doing.result()

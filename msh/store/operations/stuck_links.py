@@ -75,6 +75,10 @@ _UNMOVED = Statement(
     FROM msh_outboundlink link
     LEFT JOIN msh_outboundmessage flying ON flying.id = link.in_flight_id
     LEFT JOIN LATERAL (
+        SELECT submitted_at, epoch, sequence_number FROM msh_outboundmessage
+        WHERE link_id = link.id AND state = 'rewound'
+        ORDER BY epoch, sequence_number LIMIT 1) rewound ON true
+    LEFT JOIN LATERAL (
         SELECT submitted_at FROM msh_outboundmessage
         WHERE link_id = link.id AND state = 'queued' AND semantics = 'OnceAndOnlyOnce'
         ORDER BY id LIMIT 1) queued ON true
@@ -84,12 +88,14 @@ _UNMOVED = Statement(
         WHERE link_id = link.id AND state IN ('queued', 'in_flight') AND semantics = 'BestEffort'
         ORDER BY id LIMIT 1) best_effort ON true
     LEFT JOIN msh_outboundmessage before
-           ON before.link_id = link.id AND before.epoch = COALESCE(flying.epoch, link.epoch)
-          AND before.sequence_number = COALESCE(flying.sequence_number, link.next_number) - 1
+           ON before.link_id = link.id
+          AND before.epoch = COALESCE(flying.epoch, rewound.epoch, link.epoch)
+          AND before.sequence_number = COALESCE(
+              flying.sequence_number, rewound.sequence_number, link.next_number) - 1
     {_EVENT.format(Direction.OUT)}
     CROSS JOIN LATERAL (
-        SELECT COALESCE(flying.submitted_at, queued.submitted_at, best_effort.submitted_at) AS since
-        ) work
+        SELECT COALESCE(flying.submitted_at, rewound.submitted_at, queued.submitted_at,
+                        best_effort.submitted_at) AS since) work
     CROSS JOIN LATERAL (SELECT GREATEST(work.since, before.completed_at, event.at) AS at) moved
     WHERE (link.state <> 'suspended' OR link.suspended_for = '{OPERATOR}')
       AND work.since IS NOT NULL

@@ -28,7 +28,7 @@ DETAIL_LIMIT = 1000
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """The message in flight, or the head of the queue: what failed is one of them."""
+    """The message in flight, or the one that would be next: what failed is one of them."""
 
     state: str
     in_flight_id: int | None
@@ -43,10 +43,14 @@ _FIND = Statement(
            clock_timestamp() AS now
     FROM msh_outboundlink link
     LEFT JOIN LATERAL (
-        SELECT id, message_id, relays_id FROM msh_outboundmessage
-        WHERE link_id = link.id AND state = 'queued' AND semantics = 'OnceAndOnlyOnce'
-          AND link.in_flight_id IS NULL
-        ORDER BY id LIMIT 1) head ON true
+        (SELECT id, 0 AS turn FROM msh_outboundmessage
+         WHERE link_id = link.id AND state = 'rewound'
+         ORDER BY epoch, sequence_number LIMIT 1)
+        UNION ALL
+        (SELECT id, 1 FROM msh_outboundmessage
+         WHERE link_id = link.id AND state = 'queued' AND semantics = 'OnceAndOnlyOnce'
+         ORDER BY id LIMIT 1)
+        ORDER BY turn LIMIT 1) head ON link.in_flight_id IS NULL
     LEFT JOIN msh_outboundmessage message ON message.id = COALESCE(link.in_flight_id, head.id)
     WHERE link.partner_id = %(partner_id)s
     """,

@@ -1,24 +1,28 @@
 """A database clock that ran ahead and was set back (D13)."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
+from django.db import transaction
 from django.utils import timezone
 
 from msh.flows import watch
 from msh.models import (
-    Channel,
     ConsumerKind,
     Delivery,
     InboundMessage,
     OperatorNotice,
+    OutboundLink,
     OutboundMessage,
     PartyEvent,
     Signal,
 )
 from msh.protocol.vocabulary import DeliverySemantics
+from msh.store.operations.clock_repair import make_far_work_due
 from tests.delivery.desk import Desk, consumer, receive
 from tests.flows.world import make_world
+from tests.sessions import in_another_session
 
 pytestmark = pytest.mark.django_db
 
@@ -26,33 +30,84 @@ TOMORROW = timedelta(days=1)
 SOON = timedelta(minutes=5)
 
 
+def everything_due_at(due: datetime) -> None:
+    """One of each kind that waits for a time, and one of each that does not any more."""
+    world = make_world()
+    _, waiting, gone = receive(world, 3)
+    best_effort = [world.submit(semantics=DeliverySemantics.BEST_EFFORT) for _ in range(2)]
+    world.look()
+    OutboundMessage.objects.filter(pk__in=[one.pk for one in best_effort]).update(due=due)
+    OutboundMessage.objects.filter(pk=best_effort[1].pk).update(state="sent")
+    InboundMessage.objects.filter(pk=waiting.pk).update(state="routed", forward_due=due)
+    InboundMessage.objects.filter(pk=gone.pk).update(state="relayed", forward_due=due)
+    Signal.objects.update(due=due)
+    Signal.objects.filter(ref_to_message_id=waiting.message_id).update(owed=1)
+    PartyEvent.objects.update(due=due, delivered_at=due)
+    PartyEvent.objects.filter(message__message_id=waiting.message_id).update(delivered_at=None)
+    ends: dict[str, dict[str, Any]] = {
+        "open": {},
+        "told": {"told_at": due},
+        "up": {"given_up": True},
+    }
+    for cause, ended in ends.items():
+        OperatorNotice.objects.create(
+            cause=cause, channel="email", partner=world.here, kind="x", at=due, due=due, **ended
+        )
+
+
+def waiting() -> list[datetime | None]:
+    """When each kind is due."""
+    return [
+        OutboundMessage.objects.get(semantics="BestEffort", state="in_flight").due,
+        InboundMessage.objects.get(state="routed").forward_due,
+        Signal.objects.get(owed=1).due,
+        PartyEvent.objects.get(delivered_at=None).due,
+        OperatorNotice.objects.get(cause="open").due,
+    ]
+
+
+def ended() -> set[datetime | None]:
+    return {
+        OutboundMessage.objects.get(semantics="BestEffort", state="sent").due,
+        InboundMessage.objects.get(state="relayed").forward_due,
+        *Signal.objects.filter(owed=0).values_list("due", flat=True),
+        *PartyEvent.objects.exclude(delivered_at=None).values_list("due", flat=True),
+        *OperatorNotice.objects.exclude(cause="open").values_list("due", flat=True),
+    }
+
+
 @pytest.mark.parametrize(("away", "stays"), [(TOMORROW, False), (SOON, True)])
 def test_what_is_due_farther_away_than_it_can_be_is_due_now(away: timedelta, stays: bool) -> None:
     due = timezone.now() + away
-    world = make_world()
-    first, second = receive(world, 2)
-    best_effort = world.submit(semantics=DeliverySemantics.BEST_EFFORT)
-    world.look()
-    OutboundMessage.objects.filter(pk=best_effort.pk).update(due=due)
-    InboundMessage.objects.filter(pk=second.pk).update(state="routed", forward_due=due)
-    Signal.objects.update(owed=1, due=due)
-    PartyEvent.objects.update(due=due)
-    OperatorNotice.objects.create(
-        cause="x", channel=Channel.EMAIL, partner=world.here, kind="x", at=due, due=due
-    )
+    everything_due_at(due)
 
     watch.watch()
 
-    found = (
-        OutboundMessage.objects.get(pk=best_effort.pk).due,
-        InboundMessage.objects.get(pk=second.pk).forward_due,
-        *Signal.objects.values_list("due", flat=True),
-        *PartyEvent.objects.values_list("due", flat=True),
-        OperatorNotice.objects.get(cause="x").due,
-    )
-    assert len(found) == 7
-    assert {one == due for one in found} == {stays}
-    assert first.state == "accepted"
+    assert {one == due for one in waiting()} == {stays}
+    assert ended() == {due}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_others_hold_is_brought_back_the_next_time() -> None:
+    due = timezone.now() + TOMORROW
+    everything_due_at(due)
+    consumer(ConsumerKind.HTTP)
+    Desk().look()
+    Delivery.objects.update(due=due)
+    lane = make_world()
+    lane.submit()
+    lane.end(next(job for job in lane.look() if job.partner_id == lane.there.pk))
+    OutboundLink.objects.filter(partner=lane.there).update(due=due)
+    held = (Delivery, InboundMessage, OutboundLink, OutboundMessage, Signal, PartyEvent)
+    with transaction.atomic():
+        for model in (*held, OperatorNotice):
+            list(model.objects.select_for_update(no_key=True))
+        in_another_session(make_far_work_due)
+        assert set(waiting()) == {due}
+
+    make_far_work_due()
+
+    assert due not in (*waiting(), Delivery.objects.get().due, lane.link.due)
 
 
 @pytest.mark.parametrize(
@@ -75,3 +130,40 @@ def test_a_delivery_waits_no_longer_than_its_consumer_has_it_wait(
     due = Delivery.objects.get().due
     assert due is not None
     assert waits <= due - now < waits + timedelta(minutes=4)
+
+
+@pytest.mark.parametrize(("lease", "retry_interval"), [(10, 3600), (3600, 10)])
+def test_a_delivery_may_wait_for_its_lease_or_its_interval(lease: int, retry_interval: int) -> None:
+    """Twice as long as either; another that is too far away changes nothing of it."""
+    now = timezone.now()
+    orders = consumer(ConsumerKind.HTTP, lease=lease, retry_interval=retry_interval)
+    made = [
+        Delivery.objects.create(
+            consumer=orders,
+            message=receive(make_world())[0],
+            state="failed",
+            attempt=1,
+            started_at=now,
+            due=now + away,
+        )
+        for away in (timedelta(minutes=100), timedelta(minutes=140))
+    ]
+    watch.watch()
+    for delivery in made:
+        delivery.refresh_from_db()
+    assert [one.due == now + timedelta(minutes=100) for one in made] == [True, False]
+    assert made[1].due is not None
+    assert made[1].due < now + SOON
+
+
+def test_a_lane_that_cannot_be_read_keeps_no_other_from_being_brought_back() -> None:
+    worlds = [make_world() for _ in range(2)]
+    for world in worlds:
+        world.submit()
+    for job in worlds[0].look():
+        worlds[0].end(job)
+    OutboundLink.objects.update(due=timezone.now() + TOMORROW)
+    OutboundMessage.objects.filter(link=worlds[0].link).update(terms={})
+    make_far_work_due()
+    due = [world.link.due for world in worlds]
+    assert [one is not None and one < timezone.now() + SOON for one in due] == [False, True]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import F
 
 from msh.flows import prune
@@ -158,3 +158,42 @@ def test_deleted_message_is_looked_up_among_links_by_an_index() -> None:
     plan = OutboundLink.objects.filter(in_flight=1).explain()
     assert "Seq Scan" not in plan
     assert "outbound_in_flight" in plan
+
+
+# --- batches --------------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db
+def test_a_night_of_small_batches_removes_all_that_may_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    old_world(5)
+    told = prune.prunable()
+    monkeypatch.setattr(prune, "BATCH", 1)
+    batches: list[int] = []
+    removed = prune.prune_all(lambda kind, count: batches.append(count))
+    assert removed == told
+    assert max(batches) == 5
+    assert numbers() == ([5], [1, 5])
+
+
+@pytest.mark.django_db
+def test_a_batch_removes_no_more_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    old_world(5)
+    monkeypatch.setattr(prune, "BATCH", 2)
+    counts: list[int] = []
+    prune.prune_all(
+        lambda kind, count: counts.append(count) if kind == "inbound messages" else None
+    )
+    assert counts[:2] == [2, 3]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_others_hold_is_left_to_the_next_night() -> None:
+    old_world()
+
+    with transaction.atomic():
+        held = InboundMessage.objects.select_for_update(no_key=True)
+        held.get(sequence_number=2)
+        in_another_session(prune.prune_all)
+        assert numbers()[1] == [1, 2, 4]
+    prune.prune_all()
+    assert numbers()[1] == [1, 4]

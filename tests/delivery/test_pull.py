@@ -36,13 +36,16 @@ def test_a_failed_one_is_taken_again_and_a_rejected_one_is_not() -> None:
     settle(made, one.delivery, 1, Outcome.FAILED, reason="disk full")
     (again,) = take(made, 1)
     assert (again.delivery, again.attempt) == (one.delivery, 2)
+    assert delivery_of(message).detail == "", "of the attempt before"
 
     late = settle(made, one.delivery, 1, Outcome.COMPLETED)
     assert late == "processing", "attempt 1 is over"
 
     settle(made, one.delivery, 2, Outcome.REJECTED, reason="not ours")
+    ended_at = delivery_of(message).ended_at
     settle(made, one.delivery, 2, Outcome.REJECTED, reason="not ours")
     assert state_of(message) == ("rejected", "rejected")
+    assert delivery_of(message).ended_at == ended_at, "said twice"
     assert take(made, 1) == []
     assert Incident.objects.get().count == 1
 

@@ -77,19 +77,33 @@ def test_one_look_claims_as_much_as_memory_allows_and_leaves_the_rest_to_the_nex
     assert {job.partner_id for job in (*first, last)} == {world.there.pk for world in worlds}
 
 
+def test_a_large_copy_needs_its_own_bytes_though_a_small_message_is_queued_behind_it() -> None:
+    worlds = [make_world() for _ in range(2)]
+    for world in worlds:
+        world.submit("x" * LARGE)
+        world.submit("small")
+    assert byhand.look(Carrying(held=BYTES_AT_ONCE)) == []  # in flight, and not sent
+
+    (job,) = byhand.look(Carrying(held=BYTES_AT_ONCE - 1))
+
+    assert len(job.body) > LARGE
+
+
 def let_a_deadline_pass(world: World, due: timedelta = timedelta(0)) -> None:
     OutboundLink.objects.filter(pk=world.link.pk).update(due=timezone.now() - due)
 
 
-def test_a_deadline_passes_though_its_partner_has_no_place() -> None:
+@pytest.mark.parametrize("text", ["small", "x" * LARGE], ids=["small", "large"])
+def test_a_deadline_passes_though_there_is_no_place(text: str) -> None:
     """Nothing is to be sent, an operator is to be called."""
     world = make_world(retries=0)
-    world.submit()
+    world.submit(text)
     (job,) = world.look()
     world.end(job)
     let_a_deadline_pass(world)
+    busy = frozenset({world.there.pk})
 
-    assert byhand.look(Carrying(left=1, busy=frozenset({world.there.pk}))) == []
+    assert byhand.look(Carrying(left=1, busy=busy, held=BYTES_AT_ONCE)) == []
 
     assert world.link.state == "suspended"
 

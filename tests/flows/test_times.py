@@ -10,9 +10,12 @@ from msh.flows.submit import prepare
 from msh.flows.submit_many import submit_all
 from msh.models import History, OutboundLink, OutboundMessage
 from msh.protocol.message import Payload
+from msh.store.engine import run
 from msh.store.operations.clock_repair import make_far_work_due
+from msh.store.sending import link_sql
 
-from .world import make_world
+from . import byhand
+from .world import World, make_world
 
 pytestmark = pytest.mark.django_db
 
@@ -61,17 +64,40 @@ def test_the_queue_is_in_the_order_of_submits_though_the_clock_was_set_back() ->
 @pytest.mark.parametrize(
     ("hours", "timeout", "sent"), [(-1, 60, 1), (1, 60, 0), (3, 60, 1), (3, 24 * 3600, 0)]
 )
+@pytest.mark.parametrize("state", ["waiting", "transient"])
 def test_a_deadline_farther_away_than_any_wait_has_passed(
-    hours: int, timeout: int, sent: int
+    hours: int, timeout: int, sent: int, state: str
 ) -> None:
     """The clock was set forward and back (D13)."""
     world = make_world(timeout=timeout)
-    world.submit()
-    (job,) = world.look()
-    world.end(job)
-    due = timezone.now() + timedelta(hours=hours)
-    OutboundLink.objects.filter(pk=world.link.pk).update(due=due)
+    wait(world, hours, state)
 
     make_far_work_due()
 
     assert len(world.look()) == sent
+
+
+def wait(world: World, hours: int, state: str = "waiting") -> None:
+    """Its copy was carried, and its lane is due in so many hours."""
+    world.submit()
+    (job,) = world.look()
+    world.end(job)
+    due = timezone.now() + timedelta(hours=hours)
+    OutboundLink.objects.filter(pk=world.link.pk).update(due=due, state=state)
+
+
+def test_only_the_lane_that_waits_too_long_is_brought_back() -> None:
+    patient, other = make_world(timeout=24 * 3600), make_world()
+    for world in (patient, other):
+        wait(world, 3)
+
+    make_far_work_due()
+
+    assert [job.partner_id for job in byhand.look()] == [other.there.pk]
+
+
+def test_a_lane_that_has_moved_meanwhile_is_not_brought_back() -> None:
+    world = make_world()
+    wait(world, 1)
+    run(link_sql.MAKE_DUE(partner_ids=[world.there.pk]))
+    assert world.look() == []

@@ -113,6 +113,9 @@ def test_a_loop_is_seen_where_the_router_has_another_name_onward() -> None:
 
     assert "a loop" in routing.obstacle(loop, "http://r/onward/")
 
+    by_its_first_name = [hop("http://a/"), hop("http://r/", "http://x/"), hop("http://x/")]
+    assert "a loop" in routing.obstacle(by_its_first_name, "http://r/onward/")
+
 
 def test_at_most_hop_limit_routing_headers_leave_a_router() -> None:
     far = [hop(f"http://{n}.example/") for n in range(HOP_LIMIT)]

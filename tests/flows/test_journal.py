@@ -1,0 +1,146 @@
+"""History that counts, and incidents: what they are about, and nothing else."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from msh.models import History, Incident
+from msh.store import history, incidents
+from msh.store.engine import Call, run
+from msh.store.history import HistoryRow
+from msh.store.incidents import NewIncident
+from tests.flows.costs import cost_of, multiply
+
+from .world import World, make_world
+
+pytestmark = pytest.mark.django_db
+
+AT = datetime(2026, 5, 20, 12, 0, 10, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+
+
+def repetition(world: World, **other: Any) -> Call[None]:
+    values: dict[str, Any] = {
+        "at": AT,
+        "actor": "msh",
+        "partner_id": world.here.pk,
+        "direction": "in",
+        "subject": "message",
+        "message_id": "m-1",
+        "event": "DuplicateArrived",
+        "from_state": "",
+        "to_state": "",
+        "detail": "discarded",
+    }
+    return history.insert_or_count(HistoryRow(**(values | other)))
+
+
+def rows() -> list[tuple[int, datetime | None]]:
+    return list(History.objects.order_by("pk").values_list("times", "last_at"))
+
+
+def test_a_repetition_is_counted_in_the_row_of_its_minute() -> None:
+    world = make_world()
+    for seconds in (0, 1, 40):
+        run(repetition(world, at=AT + seconds * SECOND))
+    assert rows() == [(3, AT + 40 * SECOND)]
+    run(repetition(world, at=AT + 60 * SECOND))
+    run(repetition(world, at=AT + 61 * SECOND))
+    assert rows() == [(3, AT + 40 * SECOND), (2, AT + 61 * SECOND)]
+
+
+def test_the_last_time_does_not_go_back_with_the_clock() -> None:
+    world = make_world()
+    for seconds in (0, 30, 20, -5):
+        run(repetition(world, at=AT + seconds * SECOND))
+    assert rows() == [(4, AT + 30 * SECOND)]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"actor": "ann"},
+        {"partner_id": "there"},
+        {"direction": "out"},
+        {"subject": "link"},
+        {"message_id": "m-2"},
+        {"event": "AcknowledgementCarried"},
+        {"from_state": "accepted"},
+        {"to_state": "accepted"},
+        {"detail": "200"},
+    ],
+    ids=lambda other: next(iter(other)),
+)
+def test_what_differs_in_anything_is_no_repetition(other: dict[str, Any]) -> None:
+    world = make_world()
+    if "partner_id" in other:
+        other = {"partner_id": world.there.pk}
+    run(repetition(world))
+    run(repetition(world, **other))
+    assert rows() == [(1, None), (1, None)]
+
+
+def test_of_two_rows_of_a_minute_the_newer_one_counts() -> None:
+    world = make_world()
+    run(repetition(world))
+    multiply(History.objects.get(), 1)
+    run(repetition(world, at=AT + SECOND))
+    assert rows() == [(1, None), (2, AT + SECOND)]
+
+
+def test_a_message_with_a_long_history_is_counted_at_the_same_cost() -> None:
+    world = make_world()
+    run(repetition(world))
+    before = cost_of(repetition(world))
+    multiply(History.objects.get(), 3_000, event="'Note'")
+    assert cost_of(repetition(world)) < before + 150
+
+
+# --- incidents ------------------------------------------------------------------------------------
+
+
+def open_incident(world: World, **values: Any) -> Incident:
+    given = {"direction": "out", "kind": "stuck", "message_id": "m-1", "opened_at": AT}
+    return Incident.objects.create(partner=world.there, **(given | {"last_at": AT} | values))
+
+
+def test_an_incident_that_is_open_is_counted_and_says_what_is_so_now() -> None:
+    world = make_world()
+    for number in (1, 2):
+        about = (world.there.pk, "out", "stuck", f"m-{number}", f"detail {number}")
+        run(incidents.open_incident(NewIncident(*about, AT + number * SECOND)))
+    incident = Incident.objects.get()
+    assert (incident.count, incident.message_id, incident.detail) == (2, "m-2", "detail 2")
+    assert (incident.opened_at, incident.last_at) == (AT + SECOND, AT + 2 * SECOND)
+
+
+def test_only_what_is_open_about_sending_to_this_partner_is_resolved() -> None:
+    world, other = make_world(), make_world()
+    ours, earlier = (open_incident(world, kind=kind) for kind in ("stuck", "refused_by_peer"))
+    Incident.objects.filter(pk=earlier.pk).update(resolved_at=AT, resolved_by="ann")
+    open_incident(world, direction="in")
+    open_incident(other)
+
+    who = {"at": timezone.now(), "actor": "msh", "resolution": "it moves"}
+    run(incidents.RESOLVE_OUTBOUND(partner_id=world.there.pk, **who))
+
+    resolved = Incident.objects.exclude(resolved_at=None).order_by("pk")
+    told = list(resolved.values_list("pk", "resolved_by"))
+    assert told == [(ours.pk, "msh"), (earlier.pk, "ann")]
+
+
+def test_only_the_incidents_about_a_message_are_noted_on() -> None:
+    world, other = make_world(), make_world()
+    ours = open_incident(world)
+    open_incident(world, kind="refused_by_peer", message_id="m-2")
+    open_incident(world, direction="in")
+    open_incident(other)
+
+    about = {"partner_id": world.there.pk, "message_id": "m-1"}
+    run(incidents.APPEND_TO_DETAIL(text="; received", **about))
+
+    assert list(Incident.objects.exclude(detail="").values_list("pk", "detail")) == [
+        (ours.pk, "; received")
+    ]

@@ -1,0 +1,167 @@
+"""Which lanes a look finds, and which message of each comes next."""
+
+from datetime import timedelta
+from itertools import count
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from django.utils import timezone
+
+from msh.flows import drain
+from msh.models import OutboundLink, OutboundMessage
+from msh.protocol.vocabulary import DeliverySemantics
+from msh.store.engine import USE_INDEX_ORDER
+from msh.store.sending import polling
+from msh.store.sending.polling import Places
+from tests.flows.costs import add_idle_partners, cost_of, statements_of
+
+from . import byhand
+from .world import LOST, World, make_world
+
+pytestmark = pytest.mark.django_db
+
+
+def found(in_all: int = 100) -> list[int]:
+    """The partners whose lanes a look finds, in its order."""
+    return polling.lock_links(Places(4, in_all))
+
+
+def with_lane(state: str = "idle") -> World:
+    world = make_world()
+    since = timezone.now() if state == "suspended" else None
+    OutboundLink.objects.create(partner=world.there, state=state, suspended_since=since)
+    return world
+
+
+KINDS = pytest.mark.parametrize("kind", ["queued", "rewound"])
+NUMBERED: dict[str, Any] = {"sequence_number": 1, "epoch": 1, "terms": {}}
+
+
+def work_for(world: World, kind: str) -> None:
+    world.submit()
+    if kind == "rewound":
+        of_link = OutboundMessage.objects.filter(link=world.link)
+        of_link.update(state="rewound", **NUMBERED)
+
+
+@KINDS
+def test_an_idle_lane_with_a_queue_is_found_wherever_it_stands(kind: str) -> None:
+    """Between those that have none, and those that may not send."""
+    idle = [True, False, True, True, False, True, True, True, False]
+    worlds = [with_lane("idle" if one else "suspended") for one in idle]
+    for number in (1, 2, 4, 5, 7, 8):
+        work_for(worlds[number], kind)
+    assert found() == [worlds[number].there.pk for number in (2, 5, 7)]
+    assert found(in_all=1) == [worlds[2].there.pk]
+
+
+def test_a_look_finds_no_more_than_it_takes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(polling, "AT_ONCE", 2)
+    for _ in range(3):
+        make_world().submit()
+    assert len(found()) == 2
+
+
+@KINDS
+def test_a_lane_is_not_found_by_the_work_of_another(kind: str) -> None:
+    worlds = [with_lane("idle"), with_lane("suspended"), with_lane("idle")]
+    work_for(worlds[1], kind)
+    assert found() == []
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"semantics": DeliverySemantics.BEST_EFFORT},
+        {"state": "acknowledged", **NUMBERED},
+        {"state": "cancelled"},
+    ],
+)
+def test_a_lane_is_not_found_by_what_it_does_not_carry(values: dict[str, Any]) -> None:
+    world = make_world()
+    world.submit()
+    OutboundMessage.objects.update(**values)
+    assert found() == []
+
+
+def test_rewound_messages_go_in_the_order_of_their_numbers() -> None:
+    world = make_world()
+    messages = [world.submit() for _ in range(4)]
+    world.settle()
+    OutboundMessage.objects.update(state="rewound", completed_at=None, earlier_attempts=1)
+    numbers = [(2, 1), (1, 12), (2, 2), (1, 11)]
+    for message, (epoch, number) in zip(messages, numbers, strict=True):
+        of_message = OutboundMessage.objects.filter(pk=message.pk)
+        of_message.update(epoch=epoch, sequence_number=number)
+
+    (job,) = byhand.look()
+
+    assert job.key.message_id == messages[3].message_id  # type: ignore[attr-defined]
+
+
+# --- what is written ------------------------------------------------------------------------------
+
+
+def test_an_outcome_is_written_though_that_of_an_earlier_copy_comes_after_it() -> None:
+    world = make_world(retry_interval=600)
+    world.submit()
+    (first,) = world.look()
+    OutboundLink.objects.update(due=timezone.now())
+    (second,) = world.look()
+    before = world.link.due
+
+    with transaction.atomic():
+        links = polling.work_of_ended([world.there.pk]).links
+        drain.record(links, [(second.key, LOST), (first.key, LOST)])
+        links.write()
+
+    assert before is not None
+    assert world.link.due is not None
+    assert world.link.due != before
+
+
+def test_a_link_stays_suspended_for_what_it_was_whatever_comes_late() -> None:
+    world = make_world(retries=0)
+    message = world.submit()
+    (job,) = world.look()
+    world.hand_over(job)
+    (ack,) = world.look()
+    OutboundLink.objects.update(due=timezone.now())
+    world.look()
+    since = timezone.now() - timedelta(hours=1)
+    OutboundLink.objects.update(suspended_since=since)
+
+    world.hand_over(ack)
+
+    message.refresh_from_db()
+    assert (message.state, world.link.late_ack) == ("acknowledged", True)
+    assert (world.link.suspended_for, world.link.suspended_since) == ("retries_spent", since)
+
+
+# --- what a look costs ----------------------------------------------------------------------------
+
+
+@KINDS
+def test_partners_that_are_suspended_with_work_cost_a_look_nothing(kind: str) -> None:
+    for _ in range(3):
+        make_world().submit()
+    before = cost_of_a_look()
+    add_idle_partners(400)
+    suspended = OutboundLink.objects.filter(partner__name__startswith="idle-")
+    suspended.update(state="suspended", due=None, suspended_since=timezone.now())
+    link_ids = suspended.values_list("pk", flat=True)
+    message = OutboundMessage.objects.all()[0]
+    message.state = kind
+    if kind == "rewound":
+        message.sequence_number, message.epoch, message.terms = 1, 1, {}
+    for message.pk, message.link_id in zip(count(1_000_000), link_ids, strict=False):
+        message.save(force_insert=True)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE msh_outboundlink, msh_outboundmessage")
+    assert cost_of_a_look() < before + 150
+
+
+def cost_of_a_look() -> int:
+    """Pages and rows that looking for lanes touches."""
+    return sum(cost_of(one) for one in statements_of(found) if one.statement != USE_INDEX_ORDER)

@@ -1,0 +1,169 @@
+"""What operators are called for, and with which words: one condition at a time."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from msh.models import Attempt, Incident, OperatorNotice, OutboundLink
+from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.store.operations import notices
+
+from .recovering import suspend
+from .world import World, make_world
+
+pytestmark = pytest.mark.django_db
+
+NOW = timezone.now()
+HOUR, SECOND = timedelta(hours=1), timedelta(seconds=1)
+DOWN = AttemptResult(AttemptOutcome.FAILED, status=503, detail="503 down")
+DOUBTED = AttemptResult(AttemptOutcome.DOUBTED, status=404, detail="404 not here")
+
+
+def told(**which: Any) -> list[str]:
+    notices.make_notices(["email"])
+    return list(OperatorNotice.objects.filter(**which).values_list("detail", flat=True))
+
+
+def late(
+    retries_spent: int, retries: int, early_warning: int, result: AttemptResult = DOWN
+) -> World:
+    """A message in flight that has spent retries; how its last attempt ended."""
+    world = make_world(retries=retries)
+    world.agreement.early_warning = early_warning
+    world.agreement.save(update_fields=["early_warning"])
+    world.submit()
+    (job,) = world.look()
+    world.end(job, result)
+    OutboundLink.objects.filter(pk=world.link.pk).update(retries_spent=retries_spent)
+    return world
+
+
+@pytest.mark.parametrize(
+    ("retries_spent", "retries", "early_warning", "warned"),
+    [
+        (0, 4, 0, False),
+        (1, 4, 0, False),
+        (2, 4, 0, True),
+        (3, 4, 0, True),
+        (4, 4, 0, False),
+        (1, 4, 1, True),
+        (2, 4, 3, False),
+        (3, 4, 3, True),
+        (0, 1, 0, False),
+        (1, 1, 0, False),
+        (0, 0, 0, False),
+    ],
+)
+def test_a_message_is_late_when_the_retry_that_is_named_or_half_of_them_are_spent(
+    retries_spent: int, retries: int, early_warning: int, warned: bool
+) -> None:
+    late(retries_spent, retries, early_warning)
+    assert len(told(kind="early_warning")) == warned
+
+
+@pytest.mark.parametrize(
+    ("state", "result", "warned"),
+    [
+        ("waiting", DOUBTED, True),
+        ("transient", DOUBTED, True),
+        ("waiting", DOWN, False),
+        ("suspended", DOUBTED, False),
+    ],
+)
+def test_a_doubtful_answer_warns_at_once(state: str, result: AttemptResult, warned: bool) -> None:
+    world = late(0, 4, 0, result)
+    if state == "suspended":
+        suspend(world)
+    else:
+        OutboundLink.objects.filter(pk=world.link.pk).update(state=state)
+    assert len(told(kind="early_warning")) == warned
+
+
+# --- incidents ------------------------------------------------------------------------------------
+
+
+def opened(world: World, **values: Any) -> Incident:
+    given = {"direction": "out", "kind": "retries_spent", "detail": "no Acknowledgement"} | values
+    given.setdefault("message_id", world.link.in_flight.message_id)  # type: ignore[union-attr]
+    return Incident.objects.create(partner=world.there, opened_at=NOW, last_at=NOW, **given)
+
+
+def attempt(world: World, number: int, detail: str, *, ended: bool = True) -> None:
+    message = world.link.in_flight
+    assert message is not None
+    Attempt.objects.create(
+        message=message,
+        number=number,
+        claimed_at=NOW,
+        ended_at=NOW if ended else None,
+        detail=detail,
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "answer"),
+    [
+        ({}, "; last answer: 503 busy"),
+        ({"direction": "in"}, ""),
+        ({"message_id": "another"}, ""),
+        ({"detail": "503 busy"}, ""),
+    ],
+)
+def test_an_incident_is_told_with_the_last_answer_to_its_message(
+    values: dict[str, str], answer: str
+) -> None:
+    """Not with one that has not ended, nor that of another partner."""
+    other, world = late(0, 4, 0, DOUBTED), late(0, 4, 0)
+    attempt(world, 2, "503 busy")
+    attempt(world, 3, "404 not here", ended=False)
+    opened(world, **values)
+    (detail,) = told(kind="retries_spent")
+    assert detail == values.get("detail", "no Acknowledgement") + answer
+    assert other.link.in_flight is not None
+
+
+def test_only_an_incident_that_was_not_announced_is() -> None:
+    """What was open before anybody was named is not told."""
+    world = late(0, 4, 0)
+    before = opened(world, announced=True, kind="stuck")
+    fresh = opened(world)
+    told()
+    incidents = OperatorNotice.objects.values_list("incident", flat=True)
+    assert list(incidents) == [fresh.pk]
+    before.refresh_from_db()
+    fresh.refresh_from_db()
+    assert before.announced
+    assert fresh.announced
+
+
+# --- claims ---------------------------------------------------------------------------------------
+
+
+def notice(cause: str, **values: Any) -> OperatorNotice:
+    given = {"channel": "email", "at": NOW, "due": NOW} | values
+    return OperatorNotice.objects.create(
+        cause=cause, partner=make_world().there, kind="stuck", **given
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "claimed"),
+    [
+        ({}, True),
+        ({"channel": "webhook"}, False),
+        ({"told_at": NOW}, False),
+        ({"given_up": True}, False),
+        ({"due": NOW + HOUR}, False),
+    ],
+)
+def test_a_notice_is_claimed_while_it_is_due(values: dict[str, Any], claimed: bool) -> None:
+    made = notice("cause", **values)
+    assert notices.claim_notices("email", 50, HOUR) == ([made] if claimed else [])
+    assert notices.claim_notices("email", 50, HOUR) == [], "the lease is not over"
+
+
+def test_the_notices_that_are_due_longest_are_claimed_first() -> None:
+    made = [notice(f"cause {n}", due=NOW - n * SECOND) for n in (1, 3, 2)]
+    assert {one.pk for one in notices.claim_notices("email", 2, HOUR)} == {made[1].pk, made[2].pk}

@@ -1,0 +1,100 @@
+"""What a step is based on is read after the lock: it is what the lock's last holder committed."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import transaction
+
+from msh import wire
+from msh.flows import cancel, drain, operate, receive
+from msh.models import InboundMessage
+from msh.protocol.effects import OweError
+from msh.protocol.events import Verdict
+from msh.protocol.message import Field
+from msh.protocol.vocabulary import ErrorCode
+from msh.store.receiving.messages import owe_error
+from msh.store.sending import polling
+from msh.transport.job import Job
+from partners.models import Partner
+from tests.sessions import meet
+
+from .recovering import ANN
+from .world import LOST, World, make_world
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+Act = Callable[[], object]
+
+
+def in_flight(world: World) -> Job:
+    world.submit()
+    (job,) = world.look()
+    return job
+
+
+def take(world: World, job: Job) -> Act:
+    """The slow path at once: the usual one takes nothing while the row is held."""
+    sender = world.here if job.partner_id == world.there.pk else world.there
+    known = Partner.objects.by_credential(f"Bearer {sender.name}")
+    assert known is not None
+    return lambda: receive.receive(known, job.content_type, job.body)
+
+
+def end_attempt(world: World, job: Job) -> Act:
+    return lambda: world.end(job, LOST)
+
+
+def end_attempt_in_a_look(world: World, job: Job) -> Act:
+    def look() -> None:
+        with transaction.atomic():
+            work = polling.lock_work([world.there.pk], polling.Places(4, 100))
+            drain.record(work.links, [(job.key, LOST)])
+            work.links.write()
+
+    return look
+
+
+def take_error(world: World, job: Job) -> Act:
+    header = wire.parse(job.content_type, job.body).header
+    why = OweError(ErrorCode.OTHER_XML, Field.MESSAGE, "cannot be read")
+    owe_error(world.here.pk, why, header, 1)
+    (error,) = world.look()
+    return take(world, error)
+
+
+@pytest.mark.parametrize("prepare", [end_attempt, end_attempt_in_a_look, take_error])
+def test_what_an_operator_suspends_meanwhile_stays_suspended_by_the_operator(
+    prepare: Callable[[World, Job], Act],
+) -> None:
+    world = make_world()
+    act = prepare(world, in_flight(world))
+
+    meet(lambda: operate.suspend(world.there, ANN), act)
+
+    assert (world.link.state, world.link.suspended_for) == ("suspended", "operator")
+
+
+def test_the_ack_of_a_message_that_is_cancelled_meanwhile_is_its_late_verdict() -> None:
+    world = make_world()
+    message = world.submit()
+    (job,) = world.look()
+    world.hand_over(job)
+    (ack,) = world.look()
+
+    meet(lambda: cancel.cancel(message, Verdict.UNKNOWN, ANN), take(world, ack))
+
+    message.refresh_from_db()
+    assert (message.state, message.outcome) == ("cancelled", "received")
+
+
+def test_a_copy_that_comes_while_the_first_is_stored_is_a_copy() -> None:
+    world = make_world()
+    job = in_flight(world)
+    operate.open_links(world.here)
+    act = take(world, job)
+
+    answer: Any = meet(act, act)
+
+    assert (answer.status, answer.reason) == (204, "")
+    assert InboundMessage.objects.get().duplicates == 1

@@ -1,0 +1,185 @@
+"""Messages that are sent on: which come next, and what the MSH they came from is owed."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from msh.flows import cancel
+from msh.models import History, InboundLink, InboundMessage, OutboundMessage, Signal
+from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.protocol.events import Verdict
+from msh.protocol.routing import RouteMode
+from msh.store.receiving import forwarding
+from msh.transport.job import Job
+from partners.models import Agreement
+
+from .chain import Chain, make_chain
+from .recovering import ANN
+
+pytestmark = pytest.mark.django_db
+
+ACK, FAILURE = ("Acknowledgement", ""), ("Error", "DeliveryFailure")
+REFUSED = AttemptResult(AttemptOutcome.REFUSED, status=413, detail="413 too large")
+PAST, FUTURE = timezone.now() - timedelta(hours=1), timezone.now() + timedelta(hours=1)
+
+
+def due() -> list[int]:
+    """Row ids of the messages that may be sent on now."""
+    return [one.id for one in forwarding.find_due(50)]
+
+
+def stored(*chains: Chain, count: int = 1) -> list[list[int]]:
+    """Of each chain, row ids of so many messages from A that wait at the router to be sent on, and
+    were acknowledged to A."""
+    for chain in chains:
+        for _ in range(count):
+            chain.submit()
+        chain.settle()
+    InboundMessage.objects.filter(state="relayed").update(state="routed")
+    of_router = InboundMessage.objects.filter(state="routed").order_by("pk")
+    return [
+        list(of_router.filter(link__partner=chain.from_a).values_list("pk", flat=True))
+        for chain in chains
+    ]
+
+
+# --- which come next ------------------------------------------------------------------------------
+
+
+def test_the_head_of_each_pair_is_sent_on_and_the_oldest_of_all_first() -> None:
+    chains = [make_chain() for _ in range(3)]
+    for chain in chains:
+        InboundLink.objects.create(partner=chain.from_a)
+    waiting = stored(chains[1], chains[0], chains[2], count=2)
+    assert due() == [keys[0] for keys in waiting]
+    assert [one.id for one in forwarding.find_due(1)] == [waiting[0][0]]
+    InboundMessage.objects.filter(pk=waiting[0][0]).update(state="relayed")
+    assert due() == sorted([waiting[0][1], waiting[1][0], waiting[2][0]])
+
+
+@pytest.mark.parametrize(
+    ("values", "goes"),
+    [({}, True), ({"forward_due": PAST}, True), ({"forward_due": FUTURE}, False)],
+)
+def test_one_that_failed_waits_and_those_behind_it(values: dict[str, Any], goes: bool) -> None:
+    ((first, _),) = stored(make_chain(), count=2)
+    InboundMessage.objects.filter(pk=first).update(**values)
+    assert due() == ([first] if goes else [])
+
+
+@pytest.mark.parametrize(
+    ("values", "held"),
+    [
+        ({"owed": 1, "carried": 0}, True),
+        ({"owed": 1, "carried": 1}, False),  # a copy owes it again
+        ({"owed": 0, "carried": 0}, False),  # the partner does not take it
+        ({"owed": 1, "carried": 0, "kind": "Error", "code": "OtherXML"}, False),
+        ({"owed": 1, "carried": 0, "ref_to_message_id": "another"}, False),
+    ],
+)
+@pytest.mark.parametrize("state", ["routed", "withheld"])
+def test_only_its_own_ack_that_was_never_carried_holds_it(
+    values: dict[str, Any], held: bool, state: str
+) -> None:
+    """The Ack of the same MessageId to another partner is not it."""
+    chain, other = make_chain(), make_chain()
+    (key,), _ = stored(chain, other)
+    message_id = InboundMessage.objects.get(pk=key).message_id
+    InboundMessage.objects.exclude(pk=key).update(state="relayed")
+    InboundMessage.objects.filter(pk=key).update(state=state)
+    of_other = Signal.objects.filter(link__partner=other.from_a)
+    of_other.update(owed=1, carried=0, ref_to_message_id=message_id)
+    Signal.objects.filter(link__partner=chain.from_a).update(**values)
+    assert due() == ([] if held and state == "routed" else [key])
+
+
+def test_one_that_was_sent_on_meanwhile_is_not_held() -> None:
+    ((key,),) = stored(make_chain())
+    (found,) = forwarding.find_due(50)
+    assert forwarding.lock_routed(found) is not None
+    InboundMessage.objects.filter(pk=key).update(state="relayed")
+    assert forwarding.lock_routed(found) is None
+
+
+def test_the_same_message_id_of_another_pair_is_not_to_be_sent_on() -> None:
+    chain, other = make_chain(), make_chain()
+    for one in (other, chain):
+        one.submit(message_id="order-1")
+        if one is other:
+            one.settle()
+    (job,) = chain.look()
+    chain.hand_over(job)
+    states = InboundMessage.objects.order_by("pk").values_list("state", flat=True)
+    assert list(states) == ["relayed", "accepted", "routed"]
+
+
+# --- what the MSH before is owed ------------------------------------------------------------------
+
+
+def sent_on(chain: Chain) -> Job:
+    """A message of A is on its way to B, its Ack withheld."""
+    chain.submit()
+    (job,) = chain.look()
+    chain.carry(job)
+    (onward,) = (one for one in chain.look() if one.partner_id == chain.at_r.pk)
+    return onward
+
+
+def test_the_ack_of_b_completes_the_message_it_is_about_and_no_other() -> None:
+    chain, other = make_chain(RouteMode.END_TO_END), make_chain(RouteMode.END_TO_END)
+    sent_on(other)
+    onward = sent_on(chain)
+    Agreement.objects.filter(partner=chain.from_a).update(tpa_id="tpa-a")
+    chain.hand_over(onward)
+    (ack,) = (job for job in chain.look() if job.partner_id == chain.from_r.pk)
+    chain.hand_over(ack)
+
+    assert chain.owed_to(chain.from_a) == [ACK]
+    assert Signal.objects.get(link__partner=chain.from_a).tpa_id == "tpa-a"
+    states = InboundMessage.objects.filter(link__partner__in=[chain.from_a, other.from_a])
+    assert list(states.order_by("pk").values_list("state", flat=True)) == ["relaying", "relayed"]
+
+    chain.hand_over(ack)
+    assert Signal.objects.get(link__partner=chain.from_a).owed == 1
+    assert History.objects.filter(event="OnwardAcknowledged").count() == 1
+
+
+def test_the_ack_of_a_message_that_the_router_cancelled_reaches_a_after_all() -> None:
+    chain = make_chain(RouteMode.END_TO_END)
+    onward = sent_on(chain)
+    chain.hand_over(onward)
+    message = OutboundMessage.objects.get(link__partner=chain.at_r)
+    cancel.cancel(message, Verdict.UNKNOWN, ANN)
+    assert chain.owed_to(chain.from_a) == [FAILURE]
+
+    chain.settle()
+
+    message = OutboundMessage.objects.get(link__partner=chain.at_a)
+    assert (message.state, chain.link(chain.at_a).late_ack) == ("acknowledged", True)
+
+
+def test_a_failure_is_owed_again_at_once_each_time_it_is_told() -> None:
+    chain = make_chain(RouteMode.END_TO_END)
+    onward = sent_on(chain)
+    chain.end(onward, REFUSED)
+    failure = Signal.objects.filter(link__partner=chain.from_a)
+    failure.update(due=FUTURE)
+    message = OutboundMessage.objects.get(link__partner=chain.at_r)
+    cancel.cancel(message, Verdict.UNKNOWN, ANN)
+    again = failure.get()
+    assert (again.owed, again.due < FUTURE) == (2, True)
+
+
+def test_no_failure_is_owed_for_what_was_acknowledged() -> None:
+    """In `hop` mode the message is the router's own."""
+    chain = make_chain()
+    chain.submit()
+    (job,) = chain.look()
+    chain.carry(job)
+    chain.carry(*chain.look())
+    (onward,) = chain.look()
+    chain.end(onward, REFUSED)
+    assert chain.owed_to(chain.from_a) == []
+    assert InboundMessage.objects.get(link__partner=chain.from_a).state == "relayed"

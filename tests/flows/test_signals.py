@@ -1,0 +1,239 @@
+"""Acknowledgements and Errors that are owed: which, how often, which first."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import transaction
+from django.utils import timezone
+
+from msh import wire
+from msh.flows.acknowledge import SignalCopy
+from msh.models import InboundMessage, Signal
+from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.protocol.effects import OweError
+from msh.protocol.message import Field
+from msh.protocol.vocabulary import ErrorCode
+from msh.store.receiving.messages import owe_error
+from msh.store.sending import polling
+from msh.store.sending.polling import Places
+from msh.transport.job import Job
+from partners.models import Partner
+
+from . import byhand
+from .byhand import Carrying
+from .costs import multiply
+from .world import LOST, World, make_world
+
+pytestmark = pytest.mark.django_db
+
+HOUR, MINUTE, SECOND = timedelta(hours=1), timedelta(minutes=1), timedelta(seconds=1)
+
+
+def copy_to(world: World) -> Job:
+    """A copy of a new message that arrives at the other side: an Ack is owed."""
+    world.submit()
+    others = Partner.objects.exclude(pk=world.there.pk).values_list("pk", flat=True)
+    (job,) = byhand.look(Carrying(busy=frozenset(others)))
+    world.hand_over(job)
+    return job
+
+
+def owe(*due_before: timedelta) -> Signal:
+    """To a new partner, a signal for each time, which was due so long ago. The first of them."""
+    world = make_world()
+    copy_to(world)
+    signal = Signal.objects.get(link__partner=world.here)
+    Signal.objects.filter(pk=signal.pk).update(due=timezone.now() - due_before[0])
+    for number, before in enumerate(due_before[1:]):
+        due = f"statement_timestamp() - interval '{before.total_seconds()} s'"
+        multiply(signal, 1, ref_to_message_id=f"'{number}-{signal.pk}'", due=due)
+    return signal
+
+
+def found(of_partner: int, in_all: int, *full: int) -> list[tuple[int, str]]:
+    """Partner and MessageId of what a look finds, in its order."""
+    with transaction.atomic():
+        rows = polling.lock_signals(Places(of_partner, in_all, full))
+    return [(row.partner_id, row.ref_to_message_id) for row in rows]
+
+
+def to(signal: Signal) -> int:
+    """The partner that it is owed to."""
+    return signal.link.partner_id
+
+
+def under_way(world: World) -> Job:
+    (job,) = (job for job in byhand.look() if job.partner_id == world.here.pk)
+    return job
+
+
+# --- which are owed -------------------------------------------------------------------------------
+
+
+def test_an_error_that_is_owed_again_says_what_is_so_now() -> None:
+    world = make_world()
+    job = copy_to(world)
+    header = wire.parse(job.content_type, job.body).header
+    for number, text in ((1, "first"), (2, "second")):
+        why = OweError(ErrorCode.TRANSIENT_ERROR, Field.MESSAGE, text, min_retry_secs=10 * number)
+        owe_error(world.here.pk, why, header, number)
+        signal = Signal.objects.get(code=ErrorCode.TRANSIENT_ERROR)
+        if number == 1:
+            long_ago, later = timezone.now() - HOUR, timezone.now() + HOUR
+            Signal.objects.filter(pk=signal.pk).update(expires_at=long_ago, due=later)
+
+    assert (signal.owed, signal.description) == (2, "second")
+    assert (signal.min_retry_secs, signal.sequence_number) == (20, 2)
+    assert signal.expires_at > timezone.now()
+    assert signal.due <= timezone.now()
+
+
+def test_the_ack_of_a_copy_waits_for_the_ack_under_way_but_not_for_a_lost_worker() -> None:
+    world = make_world()
+    job = copy_to(world)
+    ack = under_way(world)
+    Signal.objects.update(expires_at=timezone.now() + HOUR)
+
+    world.hand_over(job)
+
+    assert byhand.look() == []
+    signal = Signal.objects.get()
+    assert (signal.owed, signal.sending) == (2, True)
+    assert signal.due < timezone.now() + 2 * SECOND
+    world.end(ack)
+    world.hand_over(under_way(world))
+
+
+def test_only_the_ack_of_a_message_to_be_sent_on_has_it_sent_on() -> None:
+    """The same MessageId from another partner, or another of the same partner, is not it."""
+    world, other = make_world(), make_world()
+    for one, message_id in ((other, "order-1"), (world, "order-0"), (world, "order-1")):
+        one.submit(message_id=message_id)
+        one.settle()
+    Signal.objects.filter(ref_to_message_id="order-1", link__partner=world.here).update(owed=1)
+    messages = InboundMessage.objects.all()
+    own = messages.get(link__partner=world.here, message_id="order-1")
+
+    def is_sent_on() -> bool:
+        Signal.objects.filter(owed=1).update(due=timezone.now())
+        (job,) = byhand.look()
+        assert isinstance(job.key, SignalCopy)
+        return job.key.routed
+
+    messages.exclude(pk=own.pk).update(state="routed")
+    assert not is_sent_on()
+    messages.filter(pk=own.pk).update(state="routed")
+    assert is_sent_on()
+
+
+# --- which come first -----------------------------------------------------------------------------
+
+
+def test_the_link_whose_signal_is_due_longest_comes_first() -> None:
+    second, first, third = owe(2 * MINUTE), owe(3 * MINUTE), owe(MINUTE)
+    assert [partner for partner, _ in found(4, 2)] == [to(first), to(second)]
+    assert [partner for partner, _ in found(4, 2, to(first))] == [to(second), to(third)]
+
+
+def test_each_link_has_a_place_before_one_has_two() -> None:
+    flooded, other = owe(HOUR, HOUR - SECOND, HOUR - 2 * SECOND), owe(MINUTE)
+    assert [partner for partner, _ in found(4, 2)] == [to(flooded), to(other)]
+
+
+def test_a_look_finds_no_more_than_there_are_places() -> None:
+    signals = [owe(*(MINUTE + n * SECOND for n in range(4))) for _ in range(3)]
+    oldest = [(to(one), f"{n}-{one.pk}") for n in (2, 1) for one in signals]
+    assert sorted(found(2, 100)) == sorted(oldest)
+    assert len(found(2, 5)) == 5
+
+
+def test_links_to_which_nothing_is_owed_hide_no_other() -> None:
+    carried, owed, also_carried, last = [owe(minutes * MINUTE) for minutes in (4, 3, 2, 1)]
+    Signal.objects.filter(pk__in=[carried.pk, also_carried.pk]).update(owed=0)
+    assert [partner for partner, _ in found(4, 1)] == [to(owed)]
+    assert [partner for partner, _ in found(4, 1, to(owed))] == [to(last)]
+
+
+def test_what_was_carried_hides_nothing_that_is_owed_to_the_same_partner() -> None:
+    signal = owe(MINUTE, -HOUR, 2 * MINUTE)
+    Signal.objects.filter(ref_to_message_id=f"1-{signal.pk}").update(owed=0)
+    assert found(1, 100) == [(to(signal), signal.ref_to_message_id)]
+
+
+def test_a_look_of_a_full_carrier_claims_nothing() -> None:
+    owe(MINUTE)
+    assert byhand.look(Carrying(left=0)) == []
+    assert not Signal.objects.filter(sending=True).exists()
+
+
+# --- how carrying one ends ------------------------------------------------------------------------
+
+
+def test_each_is_carried_as_its_own_bytes_and_its_tries_are_counted() -> None:
+    signals = [owe(MINUTE), owe(MINUTE)]
+    jobs = byhand.look()
+    stored = Signal.objects.in_bulk([one.pk for one in signals])
+    assert {job.key.key: job.body for job in jobs} == {  # type: ignore[attr-defined]
+        key: bytes(one.body or b"") for key, one in stored.items()
+    }
+    assert {(one.sending, one.tries) for one in stored.values()} == {(True, 1)}
+
+
+def test_when_one_was_carried_the_next_one_is_due_and_composed_anew() -> None:
+    signal, other = owe(MINUTE), owe(MINUTE)
+    Signal.objects.filter(pk=signal.pk).update(owed=2, tries=7)
+    first, _ = byhand.look()
+
+    for _ in range(2):  # an outcome that is written twice counts once
+        byhand.end(first)
+
+    signal.refresh_from_db()
+    assert (signal.owed, signal.carried, signal.sending, signal.tries) == (1, 1, False, 0)
+    assert signal.due <= timezone.now()
+    assert signal.body is None
+    (second,) = byhand.look()
+    assert second.key == first.key
+    assert second.body != first.body
+    other.refresh_from_db()
+    assert (other.owed, other.sending) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("tries", "seconds"), [(1, 1), (2, 2), (3, 4), (6, 32), (7, 60), (30_000, 60)]
+)
+def test_one_that_failed_is_tried_again_as_it_was_after_a_wait_that_grows(
+    tries: int, seconds: int
+) -> None:
+    signal = owe(MINUTE)
+    Signal.objects.filter(pk=signal.pk).update(tries=tries - 1)
+    (job,) = byhand.look()
+    began = timezone.now()
+
+    byhand.end(job, LOST)
+
+    signal.refresh_from_db()
+    assert (signal.owed, signal.carried, signal.sending) == (1, 0, False)
+    assert signal.due - began >= timedelta(seconds=seconds)
+    assert signal.due - timezone.now() <= timedelta(seconds=seconds)
+    Signal.objects.filter(pk=signal.pk).update(due=timezone.now())
+    (again,) = byhand.look()
+    assert again.body == job.body
+
+
+REFUSED = AttemptResult(AttemptOutcome.REFUSED, status=413, detail="413 too large")
+
+
+@pytest.mark.parametrize(("result", "expired"), [(LOST, True), (REFUSED, False)])
+def test_what_is_given_up_is_owed_no_more_and_leaves_no_bytes(
+    result: AttemptResult, expired: bool
+) -> None:
+    signal = owe(MINUTE)
+    (job,) = byhand.look()
+    horizon = timezone.now() + (-SECOND if expired else HOUR)
+    Signal.objects.filter(pk=signal.pk).update(owed=2, expires_at=horizon)
+
+    byhand.end(job, result)
+
+    signal.refresh_from_db()
+    assert (signal.owed, signal.sending, signal.body) == (0, False, None)
+    assert signal.last_detail == result.detail

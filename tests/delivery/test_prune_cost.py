@@ -169,7 +169,12 @@ def test_a_night_of_small_batches_removes_all_that_may_go(monkeypatch: pytest.Mo
     told = prune.prunable()
     monkeypatch.setattr(prune, "BATCH", 1)
     batches: list[int] = []
-    removed = prune.prune_all(lambda kind, count: batches.append(count))
+
+    def note(kind: str, count: int) -> None:
+        batches.append(count)
+        assert len(batches) < 1000, "the same batch again and again"
+
+    removed = prune.prune_all(note)
     assert removed == told
     assert max(batches) == 5
     assert numbers() == ([5], [1, 5])

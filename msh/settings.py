@@ -133,7 +133,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "msh.admin.framework.error_pages.TooLong",
+    "msh.admin.framework.error_pages.QueryTimeout",
     "axes.middleware.AxesMiddleware",
 ]
 

@@ -124,7 +124,7 @@ def test_the_page_says_who_was_called(
         call_operators()
     (_, calls) = keeper.get(page(incident)).context["tables"]
     assert (calls.rows[0][0], calls.rows[0][3]) == ("Webhook", 1)
-    assert "told" in str(calls.rows[0][1])
+    assert "sent" in str(calls.rows[0][1])
 
 
 def test_what_has_not_come_through_is_listed(

@@ -102,7 +102,7 @@ def test_what_an_operator_holds_is_named_and_may_be_left_out(
     assert page.context["counted"] == 4
     assert "Suspended by an operator" in page.content.decode()
     assert "bob: STOP: they restore a backup" in page.content.decode()
-    assert "The message was refused for good" in page.content.decode()
+    assert "The partner refused the message permanently" in page.content.decode()
 
     page = supervisor.get(NEW, {**wanted, "spare_held": "on"})
     assert (page.context["counted"], held.there.name in page.content.decode()) == (3, False)
@@ -215,7 +215,7 @@ def test_blanks_are_no_reason_and_the_preview_stays(
 ) -> None:
     response = confirm(supervisor, reason="  ")
 
-    assert "say why" in said(response)
+    assert "a reason is required" in said(response)
     assert response.context["counted"] == 3
 
 
@@ -248,7 +248,7 @@ def test_a_cancelled_job_begins_no_more(supervisor: Client, suspended: list[Worl
     assert (job.state, job.cancelled_by) == ("cancelled", "sue")
     assert job.cancel_reason == "wrong hour"
     page = supervisor.get(reverse("admin:msh_bulkjob_change", args=[job.pk]))
-    assert "not begun" in page.content.decode()
+    assert "not started" in page.content.decode()
     again = submit(supervisor, reverse("admin:msh_bulkjob_cancel", args=[job.pk]))
     assert "has ended already" in said(again)
 

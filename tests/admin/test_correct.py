@@ -62,7 +62,7 @@ def test_a_queued_message_is_cancelled_and_its_copy_queued(mender: Client) -> No
     response = correct(mender, message, b"<order price='1'/>")
 
     copy = copy_of(message)
-    assert f"Instead of it {copy} is queued." in said(response)
+    assert f"corrected copy {copy} queued." in said(response)
     message.refresh_from_db()
     assert (message.state, message.outcome) == ("cancelled", "not_received")
     assert payload_of(message, 1).content == b"<order/>"
@@ -137,7 +137,7 @@ def test_what_would_be_refused_changes_nothing(mender: Client, settings: Setting
     assert "Nothing is corrected" in said(nothing)
     settings.MSH_MESSAGE_LIMIT = 10
     large = correct(mender, message, b"x" * 11)
-    assert "larger than a message may be" in str(large.context["form"].errors)
+    assert "larger than the limit of a message" in str(large.context["form"].errors)
     settings.MSH_MESSAGE_LIMIT = 1000
     Partner.objects.update(accepts=False)
     closed = correct(mender, message, b"<new/>")
@@ -168,7 +168,7 @@ def test_a_dialog_that_stood_open_acts_no_more(mender: Client) -> None:
 
     response = correct(mender, message, b"<new/>", version="in_flight")
 
-    assert "something else has happened" in said(response)
+    assert "changed in the meantime" in said(response)
     assert not OutboundMessage.objects.filter(corrects=message).exists()
 
 

@@ -45,7 +45,7 @@ def test_suspended_partners_come_first_with_the_cause_and_the_message(onlooker: 
 
     message = reverse("admin:msh_outboundmessage_change", args=[world.link.in_flight_id])
     assert page.index("Suspended partners") < page.index("Open incidents") < page.index(">Now<")
-    assert "The message was refused for good" in page
+    assert "The partner refused the message permanently" in page
     assert "no &lt;b&gt;thanks&lt;/b&gt;" in page
     assert f'href="{message}"' in page
     assert "2 queued." in page
@@ -63,13 +63,13 @@ def test_a_suspended_partner_is_shown_with_its_last_answer(onlooker: Client) -> 
     page = onlooker.get(PAGE).content.decode()
 
     assert "no Acknowledgement after 1 transmissions" in page
-    assert 'Last answer: <bdi class="msh-verbatim">503 &lt;down&gt;</bdi>' in page
+    assert 'Last response: <bdi class="msh-verbatim">503 &lt;down&gt;</bdi>' in page
 
 
 def test_an_answer_that_is_the_cause_is_shown_once(onlooker: Client) -> None:
     suspended_world()
 
-    assert "Last answer" not in onlooker.get(PAGE).content.decode()
+    assert "Last response" not in onlooker.get(PAGE).content.decode()
 
 
 def test_what_an_operator_suspended_comes_after_what_needs_one(onlooker: Client) -> None:
@@ -111,12 +111,12 @@ def test_the_strip_has_every_partner_the_worst_first(onlooker: Client) -> None:
     suspended = suspended_world()
     open_missing_links()
 
-    strip = onlooker.get(PAGE).context["strip"]
+    strip = onlooker.get(PAGE).context["health"]
 
     others = sorted(one.name for one in (unused.here, unused.there, suspended.here))
     assert [(one.name, one.state) for one in strip] == [
         (suspended.there.name, "suspended"),
-        *((name, "well") for name in others),
+        *((name, "ok") for name in others),
     ]
 
 
@@ -162,13 +162,13 @@ def test_old_traffic_is_removed() -> None:
 
 
 def test_a_chart_fits_its_frame() -> None:
-    drawn = chart("Messages a minute", {"out": [0, 50, 100]}, 10, [(0, "a"), (2, "b")])
+    drawn = chart("Messages per minute", {"out": [0, 50, 100]}, 10, [(0, "a"), (2, "b")])
 
     (line,) = drawn.lines
     middle = f"{WIDTH / 2:.1f},{HEIGHT / 2:.1f}"
     assert line.points == f"0.0,{HEIGHT:.1f} {middle} {WIDTH:.1f},0.0"
     assert drawn.ticks == [(0, "a"), (WIDTH, "b")]
-    assert drawn.words == "Messages a minute: in all out 150. At most 10 a minute."
+    assert drawn.description == "Messages per minute: total out 150, peak 10 per minute."
 
 
 def test_traffic_is_counted_by_the_clock_of_the_database() -> None:
@@ -183,16 +183,16 @@ def test_traffic_is_counted_by_the_clock_of_the_database() -> None:
 def test_no_worker_and_no_beat_are_told_before_all_else(onlooker: Client) -> None:
     redis = health._redis()
     redis.delete(health._SWEPT, health._BEATEN)
-    assert "No sign of life from worker" in onlooker.get(PAGE).content.decode()
+    assert "No heartbeat from worker" in onlooker.get(PAGE).content.decode()
 
     health.note_sweep()
     redis.set(health._BEATEN, 1, ex=health._REMEMBERED - 60)
     page = onlooker.get(PAGE).content.decode()
-    assert "No sign of life from beat" in page
-    assert "No sign of life from worker" not in page
+    assert "No heartbeat from beat" in page
+    assert "No heartbeat from worker" not in page
 
     health.note_beat()
-    assert "No sign of life" not in onlooker.get(PAGE).content.decode()
+    assert "No heartbeat" not in onlooker.get(PAGE).content.decode()
 
 
 def test_without_the_rights_nothing_is_shown() -> None:
@@ -201,7 +201,7 @@ def test_without_the_rights_nothing_is_shown() -> None:
     page = client_of("nobody").get(PAGE).content.decode()
 
     assert world.there.name not in page
-    assert "An administrator gives you a role" in page
+    assert "Ask an administrator for a role" in page
 
 
 def test_it_asks_as_many_queries_for_many_partners_as_for_one(onlooker: Client) -> None:

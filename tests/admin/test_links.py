@@ -52,11 +52,11 @@ def test_the_list_says_why_since_when_behind_which_message(viewer: Client) -> No
     page = viewer.get(LIST).content.decode()
 
     message = reverse("admin:msh_outboundmessage_change", args=[world.link.in_flight_id])
-    assert "The message was refused for good" in page
+    assert "The partner refused the message permanently" in page
     assert "since <time" in page
     assert f'href="{message}"' in page
-    assert "1 attempt, 0 of 3 retries spent" in page
-    assert "Message 1 blocks everything behind it." in page
+    assert "1 attempt, 0 of 3 retries used" in page
+    assert "Message 1 blocks the queue." in page
     (row,) = viewer.get(LIST).context["cl"].result_list
     assert row.queued == 2
 
@@ -101,7 +101,7 @@ def test_the_page_shows_attempts_queue_and_history(viewer: Client) -> None:
     assert reverse("admin:msh_outboundmessage_change", args=[queued.pk]) in page
     assert "AttemptRefused" in page
     assert "waiting → suspended" in page
-    assert "What helps:" in page
+    assert "Recommended action:" in page
 
 
 def test_a_link_is_found_by_its_partner(viewer: Client) -> None:
@@ -126,17 +126,17 @@ def test_an_inbound_link_says_what_is_expected_next(administrator: Client) -> No
     operate.open_links(world.here)
     link = InboundLink.objects.get(partner=world.here)
     where = reverse("admin:msh_inboundlink_change", args=[link.pk])
-    assert "None was accepted yet." in administrator.get(where).content.decode()
+    assert "No messages accepted yet." in administrator.get(where).content.decode()
 
     message = world.submit()
     world.settle()
     page = administrator.get(reverse("admin:msh_inboundlink_changelist")).content.decode()
 
     assert message.message_id in page
-    assert 'data-label="Expected next">2<' in page
+    assert 'data-label="Expected number">2<' in page
     InboundLink.objects.filter(pk=link.pk).update(last_number=999_999_999)
     page = administrator.get(reverse("admin:msh_inboundlink_changelist")).content.decode()
-    assert 'data-label="Expected next">1<' in page
+    assert 'data-label="Expected number">1<' in page
 
 
 def test_the_page_tells_growth_and_both_counters(viewer: Client) -> None:
@@ -146,9 +146,9 @@ def test_the_page_tells_growth_and_both_counters(viewer: Client) -> None:
 
     page = page_of(viewer, world)
 
-    assert "+2 in 10 min: 3 came, 1 went" in page
+    assert "+2 in 10 min: 3 added, 1 removed" in page
     assert "out: number 1 in flight, then 2" in page
-    assert "in: last accepted 41, expects 42" in page
+    assert "in: last accepted 41, expecting 42" in page
 
 
 def test_the_page_tells_the_settings_in_force(viewer: Client) -> None:
@@ -158,8 +158,8 @@ def test_the_page_tells_the_settings_in_force(viewer: Client) -> None:
 
     page = page_of(viewer, world)
 
-    assert "tried every 10 min" in page
-    assert "Closed to applications" in page
+    assert "probed every 10 min" in page
+    assert "Submissions are refused" in page
     assert "Timeout 60 s, Retries 3, RetryInterval 60 s" in page
 
 
@@ -172,7 +172,7 @@ def test_an_inbound_page_says_what_waits_behind_what(administrator: Client) -> N
 
     page = administrator.get(where).content.decode()
 
-    assert "Last accepted 2, expects 3; 2 not delivered yet" in page
+    assert "Last accepted 2, expecting 3; 2 undelivered" in page
     waits = InboundMessage.objects.get(message_id=first.message_id)
     assert reverse("admin:msh_inboundmessage_change", args=[waits.pk]) in page
     assert "tpa-1: accept" in page.lower()
@@ -191,15 +191,15 @@ def test_an_inbound_page_says_what_comes_and_what_is_owed(administrator: Client)
     link = InboundLink.objects.get(partner=world.here)
     where = reverse("admin:msh_inboundlink_change", args=[link.pk])
     InboundMessage.objects.filter(message_id=first.message_id).update(state="delivered")
-    assert table_of(administrator, where, "owed").rows == []
+    assert table_of(administrator, where, "Pending").rows == []
     owed = link.signals.filter(ref_to_message_id=first.message_id)
     owed.update(owed=2, tries=7, last_detail="503 <closed>")
 
     page = administrator.get(where).content.decode()
 
-    assert "2 in 10 min, 1 of them not delivered yet" in page
-    assert "<dt>Acknowledgements and Errors owed</dt><dd>1</dd>" in page
-    (row,) = table_of(administrator, where, "owed").rows
+    assert "2 in 10 min, 1 not delivered yet" in page
+    assert "<dt>Pending Acknowledgements and Errors</dt><dd>1</dd>" in page
+    (row,) = table_of(administrator, where, "Pending").rows
     assert row[3:5] == (2, 7)
     assert first.message_id in row[1]
     assert "503 &lt;closed&gt;" in row[6]
@@ -234,5 +234,5 @@ def test_the_history_of_a_link_says_that_the_partner_started_again(
 
     link = InboundLink.objects.get(partner=world.here)
     page = reverse("admin:msh_inboundlink_change", args=[link.pk])
-    (row,) = table_of(administrator, page, "History of the link").rows
+    (row,) = table_of(administrator, page, "Link history").rows
     assert "the peer started its numbers again at 1, the last accepted was 2" in str(row)

@@ -51,7 +51,7 @@ def test_the_message_in_flight_is_cancelled_with_a_verdict(mender: Client) -> No
 
     response = submit(mender, "cancel", world.link, verdict="received")
 
-    assert "the message is cancelled. The link is suspended now." in said(response)
+    assert "message cancelled. The link is now suspended." in said(response)
     message = OutboundMessage.objects.get()
     assert (message.state, message.outcome) == ("cancelled", "received")
     assert History.objects.filter(event="MessageCancelled", actor="max").exists()
@@ -132,7 +132,7 @@ def test_both_sides_are_shown_before_they_are_brought_together(
     assert "The numbers agree: the partner expects 1, and that is what comes." in page
     assert world.link.state == "suspended"
 
-    assert "the numbers agree" in said(submit(mender, "resynchronise", world.link))
+    assert "sequence numbers in sync" in said(submit(mender, "resynchronise", world.link))
     assert world.link.state == "waiting"
 
 
@@ -148,14 +148,16 @@ def test_what_the_partner_says_of_the_message_in_flight_is_typed_in(
     unknown = mender.get(where).content.decode()
 
     assert "not known yet." in unknown
-    assert "loses nothing, doubles nothing" not in unknown
-    assert "Nothing can be done before more is known." in unknown
+    assert "no loss, no duplicates" not in unknown
+    assert "More information is needed first." in unknown
     assert 'name="reason"' not in unknown
     assert 'name="in_flight"' in unknown
     assert world.link.in_flight is not None
     assert f"MessageId {world.link.in_flight.message_id}." in unknown
 
-    assert "the numbers agree" in said(conftest.submit(mender, f"{where}&in_flight={answer}"))
+    assert "sequence numbers in sync" in said(
+        conftest.submit(mender, f"{where}&in_flight={answer}")
+    )
     assert OutboundMessage.objects.get().state == state
     assert world.link.next_number == (8 if answer == "has" else 9)
 
@@ -254,7 +256,9 @@ def test_the_receiving_side_allows_a_reset_or_expects_a_number(mender: Client) -
     assert "accepted" in said(submit(mender, "allow_reset", link))
     assert "it is allowed already" in said(submit(mender, "allow_reset", link))
     lost = "Given up as lost: 2 to 41 (40 numbers)."
-    assert f"Number 42 is taken next. {lost}" in said(submit(mender, "expect", link, number="42"))
+    assert f"Number 42 is expected next. {lost}" in said(
+        submit(mender, "expect", link, number="42")
+    )
     assert "is what is expected" in said(submit(mender, "expect", link, number="42"))
     assert "Number 5 is not ahead" in said(submit(mender, "expect", link, number="5"))
     assert "number" in submit(mender, "expect", link, number="0").context["form"].errors

@@ -52,7 +52,7 @@ def test_a_partner_that_is_closed_to_applications_refuses_theirs_and_sends_the_r
     world = make_world()
     queued = world.submit()
 
-    assert "is done" in do(supervisor, "stop_accepts", world.link)
+    assert "submissions are refused" in do(supervisor, "stop_accepts", world.link)
 
     with pytest.raises(PartnerClosed, match="closed to applications"):
         world.submit()
@@ -95,9 +95,15 @@ def test_held_deliveries_wait_in_order_and_are_acknowledged(supervisor: Client) 
     assert application.taken == [message.message_id for message in messages]
 
 
-@pytest.mark.parametrize(("switch", "side"), [("accepts", "link"), ("delivers", "inbound")])
+@pytest.mark.parametrize(
+    ("switch", "side", "now"),
+    [
+        ("accepts", "link", "submissions are accepted"),
+        ("delivers", "inbound", "deliveries are resumed"),
+    ],
+)
 def test_only_the_other_position_of_a_switch_is_offered(
-    supervisor: Client, switch: str, side: str
+    supervisor: Client, switch: str, side: str, now: str
 ) -> None:
     world = suspended_world()
     operate.open_links(world.there)
@@ -107,7 +113,7 @@ def test_only_the_other_position_of_a_switch_is_offered(
     page = supervisor.get(where).content.decode()
     assert address(f"stop_{switch}", row) in page
     assert address(f"start_{switch}", row) not in page
-    assert "is on already" in supervisor.get(address(f"start_{switch}", row)).content.decode()
+    assert f"{now} already" in supervisor.get(address(f"start_{switch}", row)).content.decode()
 
 
 def test_who_may_not_switch_is_refused() -> None:
@@ -158,7 +164,7 @@ def test_what_is_held_is_not_held_again_and_takes_back_a_leave(supervisor: Clien
     do(supervisor, "hold_resets", link)
     link.refresh_from_db()
     assert not link.reset_allowed
-    assert "are held already" in supervisor.get(address("hold_resets", link)).content.decode()
+    assert "are already held" in supervisor.get(address("hold_resets", link)).content.decode()
 
 
 # --- rewind and typed numbers ---------------------------------------------------------------------
@@ -181,7 +187,7 @@ def test_what_a_restored_partner_lost_goes_again(supervisor: Client) -> None:
 
     response = conftest.submit(supervisor, where)
 
-    assert "what it lost goes again" in said(response)
+    assert "lost messages are sent again" in said(response)
     assert world.link.in_flight == OutboundMessage.objects.get(message_id="order-2")
     states = OutboundMessage.objects.order_by("pk").values_list("state", flat=True)
     assert list(states) == ["acknowledged", "in_flight", "rewound"]
@@ -192,7 +198,7 @@ def test_a_rewind_that_is_none_has_no_button(supervisor: Client) -> None:
 
     page = supervisor.get(address("rewind", world.link) + "?last=3&last_id=order-3")
 
-    assert "This does not help here." in page.content.decode()
+    assert "This action does not apply here." in page.content.decode()
     assert 'name="reason"' not in page.content.decode()
 
 
@@ -202,7 +208,7 @@ def test_what_is_typed_in_wrongly_is_said(supervisor: Client, typed: str) -> Non
 
     page = supervisor.get(address("resynchronise", world.link) + typed).content.decode()
 
-    assert "Say what the partner has accepted last." in page
+    assert "Enter the last message that the partner accepted." in page
     assert 'name="reason"' not in page
 
 

@@ -87,7 +87,7 @@ def test_a_partner_is_added_and_its_token_shown_once(admin_client: Client) -> No
     response = admin_client.post(ADD, data, follow=True)
     partner = Partner.objects.get()
     assert partner.agreements.get().tpa_id == "tpa-1"
-    shown = re.search(r"Bearer token for acme: (\S+) Give it", response.content.decode())
+    shown = re.search(r"Bearer token for acme: (\S+) Copy it", response.content.decode())
     assert shown
     assert Partner.objects.by_credential(f"Bearer {shown[1]}") == partner
     for again in (LIST, page_of(partner)):
@@ -135,7 +135,7 @@ def test_two_credentials_rotate(admin_client: Client, partner: Partner) -> None:
         "credentials-1-kind": "basic",
     }
     response = admin_client.post(page_of(partner), data, follow=True)
-    shown = re.search(r"for acme: (acme:\S+) Give", response.content.decode())
+    shown = re.search(r"for acme: (acme:\S+) Copy", response.content.decode())
     assert shown
     old.refresh_from_db()
     assert (old.kind, old.sha256) == ("bearer", digest_of("old"))

@@ -108,11 +108,11 @@ def test_by_time(administrator: Client, world: World) -> None:
 @pytest.mark.parametrize(
     ("query", "why"),
     [
-        ({"number": "x"}, "x is no SequenceNumber"),
-        ({"number": "-1"}, "-1 is no SequenceNumber"),
-        ({"number": "1" * 30}, "is no SequenceNumber"),
-        ({"since": "yesterday"}, "yesterday is no time"),
-        ({"link__partner__id__exact": "acme"}, "acme is no partner"),
+        ({"number": "x"}, "x is not a SequenceNumber"),
+        ({"number": "-1"}, "-1 is not a SequenceNumber"),
+        ({"number": "1" * 30}, "is not a SequenceNumber"),
+        ({"since": "yesterday"}, "yesterday is not a time"),
+        ({"link__partner__id__exact": "acme"}, "acme is not the id of a partner"),
     ],
 )
 def test_what_cannot_be_searched_is_said(

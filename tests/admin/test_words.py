@@ -33,7 +33,7 @@ def test_waiting_with_every_retry_spent_says_that_it_suspends() -> None:
 def test_after_a_resume_attempts_and_retries_are_told_apart() -> None:
     lane = replace(WAITING, in_flight=replace(FLYING, attempt=5, retries_spent=0))
 
-    assert "attempt 5, 0 of 3 retries spent" in status_text(lane, NOW)
+    assert "attempt 5, 0 of 3 retries used" in status_text(lane, NOW)
 
 
 def test_a_copy_not_sent_yet_is_the_next_attempt() -> None:
@@ -46,7 +46,7 @@ def test_what_is_overdue_asks_for_the_worker() -> None:
     late = NOW + timedelta(minutes=5)
 
     assert status_text(WAITING, SOON + timedelta(seconds=15)).endswith("14:05:10 UTC")
-    assert status_text(WAITING, late).endswith("That was 4 min ago: does a worker run?")
+    assert status_text(WAITING, late).endswith("Overdue by 4 min: check that a worker is running.")
 
 
 def test_transient_says_how_often_and_until_when() -> None:
@@ -54,7 +54,7 @@ def test_transient_says_how_often_and_until_when() -> None:
     lane = replace(WAITING, state=LaneState.TRANSIENT, in_flight=flying)
 
     assert status_text(lane, NOW) == (
-        "The partner asked us to wait (2 of at most 100 times): message 23 goes again at"
+        "The partner asked us to wait (2 of at most 100 times): message 23 is sent again at"
         " 14:05:10 UTC"
     )
     assert status_text(replace(lane, in_flight=None), NOW) == (
@@ -65,9 +65,9 @@ def test_transient_says_how_often_and_until_when() -> None:
 @pytest.mark.parametrize(
     ("lane", "words"),
     [
-        (Lane(next_number=24), "Nothing in flight. The next message gets number 24."),
-        (Lane(LaneState.SUSPENDED, in_flight=FLYING), "Message 23 blocks everything behind it."),
-        (Lane(LaneState.SUSPENDED), "Nothing is in flight: safe to resume."),
+        (Lane(next_number=24), "No message in flight. The next message gets number 24."),
+        (Lane(LaneState.SUSPENDED, in_flight=FLYING), "Message 23 blocks the queue."),
+        (Lane(LaneState.SUSPENDED), "No message in flight: safe to resume."),
         (
             Lane(LaneState.SUSPENDED, late_ack=True),
             "Late acknowledgement received: safe to resume.",

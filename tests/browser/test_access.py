@@ -73,7 +73,7 @@ def test_labels_and_contrast(console: Console, pair: PairFactory, scheme: str) -
         page.goto(console.at(f"{meta.app_label}_{meta.model_name}_change", row.pk))
         found += grave_violations(name, page)
     page.goto(console.at("msh_outboundlink_change", partner.link.pk))
-    page.get_by_role("link", name="Cancel the message in flight").click()
+    page.get_by_role("link", name="Cancel message in flight").click()
     expect(page.get_by_role("dialog").get_by_label("Reason")).to_be_focused()
     found += grave_violations("dialog", page)
     for name, address in other_pages(console, partner, message).items():
@@ -92,7 +92,7 @@ def test_suspend_and_resume_without_a_mouse(console: Console, pair: PairFactory)
     expect(dialog.get_by_label("Reason")).to_be_focused()
     page.keyboard.type("their data centre moves")
     press(page, dialog.get_by_role("button", name="Suspend"))
-    expect(page.get_by_text("The link is suspended now")).to_be_visible()
+    expect(page.get_by_text("The link is now suspended")).to_be_visible()
     assert partner.link.suspended_detail.endswith(": their data centre moves")
 
     press(page, page.get_by_role("link", name="Resolve and resume"))

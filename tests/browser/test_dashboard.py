@@ -5,7 +5,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 from tests.browser.console import Console
 from tests.exchange.pair import Pair, PairFactory
 
-OLD = "This page is old"
+OLD = "Connection lost"
 REFRESH = 10_000  # milliseconds
 
 
@@ -24,7 +24,7 @@ def trouble(page: Page, partner: Pair) -> Locator:
 def test_it_refreshes_itself_under_the_keyboard(console: Console, pair: PairFactory) -> None:
     partner = pair()
     page = left_open(console)
-    square = page.get_by_role("link", name=f"{partner.partner.name}: well")
+    square = page.get_by_role("link", name=f"{partner.partner.name}: OK")
     square.focus()
     address = square.get_attribute("href")
 
@@ -49,7 +49,7 @@ def test_a_dialog_gives_the_keyboard_back_to_what_opened_it(
     partner.submit()
     page.clock.fast_forward(REFRESH)
     expect(shown).to_contain_text("1 queued")
-    dialog.get_by_role("link", name="Do nothing").press("Enter")
+    dialog.get_by_role("link", name="Cancel").press("Enter")
 
     expect(shown.get_by_role("link", name="Resolve and resume")).to_be_focused()
 

@@ -97,9 +97,9 @@ def test_all_parked_since_are_run_again_at_once(
     page.get_by_role("link", name="New bulk job").click()
     page.get_by_label("Action").select_option("run-again")
     page.get_by_label("Since").fill(since.strftime("%Y-%m-%dT%H:%M:%S"))
-    page.get_by_role("button", name="Count").click()
+    page.get_by_role("button", name="Preview").click()
     page.get_by_label("Reason").fill("their disk has room again")
-    page.get_by_role("button", name="Run deliveries again: these").click()
+    page.get_by_role("button", name="Run deliveries again (").click()
 
     wait_for_deliveries(orders, "completed")
     assert dict(outside.committed) == {parked.message.message_id: 1}
@@ -115,10 +115,10 @@ def test_ask_the_resolver(console: Console, pair: PairFactory, consumer: Consume
     (doubtful,) = wait_for_deliveries(taker, "in_doubt")
     page = page_of(console, "Operator", doubtful)
     expect(page.get_by_role("link", name="Mark completed")).to_be_visible()
-    expect(page.get_by_role("link", name="Ask the resolver")).to_have_count(0)
+    expect(page.get_by_role("link", name="Ask resolver")).to_have_count(0)
 
     Consumer.objects.filter(pk=taker.pk).update(resolver=HAS_IT)
     page.reload()
-    use(page, "Ask the resolver", "Ask the resolver: done.")
+    use(page, "Ask resolver", "Ask resolver: done.")
 
     wait_for_deliveries(taker, "completed")

@@ -38,7 +38,7 @@ def test_a_partner_is_down_and_an_operator_mends_it_in_two_clicks(
     page.get_by_role("link", name="Resolve and resume").click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("Message 1 is sent to")
-    expect(dialog).to_contain_text("same bytes, number and MessageId")
+    expect(dialog).to_contain_text("the same bytes, number and MessageId")
     dialog.get_by_label("Reason").fill(PARTNER_MENDED)
     console.picture(page, "console-dialog")
     dialog.get_by_role("button", name="Resolve and resume").click()
@@ -72,14 +72,14 @@ def _called(operators: Mailbox, partner: Pair) -> bool:
 
 def _see_the_trouble_on_the_dashboard(page: Page, partner: Pair, first: OutboundMessage) -> None:
     trouble = page.get_by_role("article").filter(has_text=partner.partner.name)
-    expect(trouble).to_contain_text("Every retry is spent")
+    expect(trouble).to_contain_text("No Acknowledgement after all retries")
     expect(trouble).to_contain_text("down for maintenance")
-    expect(trouble).to_contain_text(f"Behind message 1, {first.message_id}; 2 queued.")
+    expect(trouble).to_contain_text(f"Blocked by message 1, {first.message_id}; 2 queued.")
 
 
 def _see_it_on_the_page_of_the_link(page: Page, first: OutboundMessage) -> None:
-    expect(page.get_by_text("Message 1 blocks everything behind it.")).to_be_visible()
-    expect(page.get_by_text("2 attempts, 1 of 1 retries spent")).to_be_visible()
+    expect(page.get_by_text("Message 1 blocks the queue.")).to_be_visible()
+    expect(page.get_by_text("2 attempts, 1 of 1 retries used")).to_be_visible()
     expect(page.get_by_text("down for maintenance").first).to_be_visible()
     expect(page.get_by_role("link", name=first.message_id)).to_be_visible()
 

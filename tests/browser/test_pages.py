@@ -29,18 +29,19 @@ def test_a_message_is_found_and_its_payload_shown_and_never_run(
     message.payloads.update(label=name)
 
     page = console.open("Operator", "msh/outboundmessage/")
-    page.get_by_placeholder("MessageId or ConversationId, whole").fill("a talk")
+    page.get_by_placeholder("Complete MessageId or ConversationId").fill("a talk")
     page.keyboard.press("Enter")
     page.get_by_role("link", name=message.message_id).click()
     expect(page.get_by_text("page\\u202elmth.html")).to_be_visible()
     expect(page.get_by_text("MessageSubmitted")).to_be_visible()
-    page.get_by_role("link", name="look", exact=True).click()
+    payloads = page.get_by_role("group", name="Payloads")
+    payloads.get_by_role("link", name="view").click()
     expect(page.get_by_label("Content", exact=True)).to_contain_text(
         "<script>document.title = 'run'"
     )
     console.picture(page, "console-payload")
     with page.expect_download() as downloading:
-        page.get_by_role("link", name="Download the exact bytes").click()
+        page.get_by_role("link", name="Download exact bytes").click()
 
     assert downloading.value.path().read_bytes() == SCRIPT
     assert downloading.value.suggested_filename == "page_lmth.html"
@@ -54,16 +55,16 @@ def test_a_corrected_copy_takes_the_place_of_a_queued_message(
     queued = OutboundMessage.objects.get(link=partner.link, state="queued")
     page = page_of(console, "Supervisor", queued)
 
-    page.get_by_role("link", name="Cancel and submit a corrected copy").click()
+    page.get_by_role("link", name="Cancel and submit corrected copy").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Reason").fill("wrong price")
-    dialog.get_by_label("Instead of payload 1").set_input_files(
+    dialog.get_by_label("Replacement for payload 1").set_input_files(
         {"name": "order.xml", "mimeType": "text/xml", "buffer": b"<Order price='1'/>"}
     )
     console.picture(page, "console-correct")
-    dialog.get_by_role("button", name="Cancel and submit a corrected copy").click()
+    dialog.get_by_role("button", name="Cancel and submit corrected copy").click()
 
-    expect(page.get_by_text("Instead of it")).to_be_visible()
+    expect(page.get_by_text("cancelled, corrected copy")).to_be_visible()
     copy = OutboundMessage.objects.get(corrects=queued)
     assert payload_of(copy, 1).content == b"<Order price='1'/>"
     assert (copy.service_interface, copy.action) == (queued.service_interface, queued.action)
@@ -78,11 +79,11 @@ def test_all_suspended_since_are_resumed_at_once(console: Console, pair: PairFac
 
     page.get_by_role("link", name="New bulk job").click()
     page.get_by_label("Since").fill(since.strftime("%Y-%m-%dT%H:%M:%S"))
-    page.get_by_role("button", name="Count").click()
+    page.get_by_role("button", name="Preview").click()
     expect(page.get_by_role("heading", name="Resume partners:")).to_be_visible()
     expect(page.get_by_text(partners[0].partner.name)).to_have_count(0)  # it is held
     page.get_by_label("Leave out partners").uncheck()
-    page.get_by_role("button", name="Count").click()
+    page.get_by_role("button", name="Preview").click()
     for one in partners:
         row = page.get_by_role("listitem").filter(has_text=one.partner.name)
         expect(row).to_contain_text("Suspended by an operator since")
@@ -91,9 +92,9 @@ def test_all_suspended_since_are_resumed_at_once(console: Console, pair: PairFac
     jobs = BulkJob.objects.exclude(pk__in=earlier)
     assert not jobs.exists()
     page.get_by_label("Reason").fill("their network is back")
-    page.get_by_role("button", name="Resume partners: these").click()
+    page.get_by_role("button", name="Resume partners (").click()
 
-    expect(page.get_by_text("rows are dealt with in the background")).to_be_visible()
+    expect(page.get_by_text("rows queued")).to_be_visible()
     wait_until(lambda: jobs.get().state == "done", seconds=WAITS)
     page.reload()
     for one in partners:
@@ -110,19 +111,19 @@ def test_a_running_job_is_cancelled_at_leisure(console: Console) -> None:
         total=9, done=1,
     )  # fmt: skip
     page = page_of(console, "Supervisor", job)
-    expect(page.get_by_text("1 of 9 dealt with")).to_be_visible()
+    expect(page.get_by_text("1 of 9 finished")).to_be_visible()
     assert grave_violations("bulk job", page) == []
 
-    page.get_by_role("link", name="Cancel the job").click()
+    page.get_by_role("link", name="Cancel job").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Reason").fill("the wrong ")
     BulkJob.objects.filter(pk=job.pk).update(done=2)
-    expect(page.get_by_text("2 of 9 dealt with")).to_be_attached()
+    expect(page.get_by_text("2 of 9 finished")).to_be_attached()
     expect(dialog.get_by_label("Reason")).to_be_focused()
     page.keyboard.type("partners")
-    dialog.get_by_role("button", name="Cancel the job").click()
+    dialog.get_by_role("button", name="Cancel job").click()
 
-    expect(page.get_by_text("The job is cancelled")).to_be_visible()
+    expect(page.get_by_text("Job cancelled")).to_be_visible()
     job.refresh_from_db()
     assert (job.state, job.cancel_reason) == ("cancelled", "the wrong partners")
 
@@ -133,13 +134,13 @@ def test_a_job_that_ends_shows_its_results(console: Console) -> None:
         total=1,
     )  # fmt: skip
     page = page_of(console, "Supervisor", job)
-    expect(page.get_by_text("0 of 1 dealt with")).to_be_visible()
+    expect(page.get_by_text("0 of 1 finished")).to_be_visible()
 
     job.items.create(key=1, label="acme", done=False, detail="it is not suspended")
     BulkJob.objects.filter(pk=job.pk).update(refused=1, state="done", ended_at=timezone.now())
 
     expect(page.get_by_role("cell", name="it is not suspended")).to_be_visible()
-    expect(page.get_by_role("link", name="Cancel the job")).to_have_count(0)
+    expect(page.get_by_role("link", name="Cancel job")).to_have_count(0)
 
 
 def test_an_incident_is_taken_and_written_about(console: Console, pair: PairFactory) -> None:
@@ -149,9 +150,9 @@ def test_an_incident_is_taken_and_written_about(console: Console, pair: PairFact
     page = console.open("Operator", "msh/incident/?is=open")
 
     row = page.get_by_role("row").filter(has_text=partner.partner.name)
-    row.get_by_role("link", name="Every retry is spent").click()
-    use(page, "Take it", "You attend to this incident.")
-    use(page, "Write a note", "Your note is kept.", Reason="their certificate has expired")
+    row.get_by_role("link", name="No Acknowledgement after all retries").click()
+    use(page, "Assign to me", "The incident is assigned to you.")
+    use(page, "Add note", "Note added.", Reason="their certificate has expired")
 
     expect(page.get_by_role("cell", name="their certificate has expired")).to_be_visible()
     assert Incident.objects.get(partner=partner.partner).assigned_to == "operator"
@@ -165,7 +166,7 @@ def test_an_incident_is_assigned_and_resolved(console: Console, pair: PairFactor
     user_with("Supervisor")
     page = page_of(console, "Operator", incident)
 
-    use(page, "Assign", "supervisor attends to this incident.", To="supervisor")
+    use(page, "Assign", "The incident is assigned to supervisor.", **{"Assign to": "supervisor"})
     use(page, "Resolve", "The incident is resolved.")
 
     expect(page.locator(".msh-action").filter(has_text="Resolve")).to_have_count(0)
@@ -180,10 +181,10 @@ def test_a_connection_is_tested_from_the_page_of_the_link(
     partner = pair()
     page = page_of(console, "Operator", partner.link)
 
-    page.get_by_role("link", name="test the connection").click()
-    page.get_by_role("button", name="Test the connection").click()
+    page.get_by_role("link", name="test connection").click()
+    page.get_by_role("button", name="Test connection").click()
 
-    expect(page.get_by_role("row").filter(has_text="TCP")).to_contain_text("open")
+    expect(page.get_by_role("row").filter(has_text="TCP")).to_contain_text("ok")
     assert partner.peer.received.normals() == []
 
 
@@ -200,12 +201,12 @@ def test_an_import_is_a_diff_before_it_is_applied(console: Console, pair: PairFa
             "buffer": json.dumps(document).encode(),
         }
     )
-    page.get_by_role("button", name="Show what it would change").click()
+    page.get_by_role("button", name="Preview changes").click()
     expect(page.get_by_label("Difference")).to_contain_text('"timeout": 7')
     partner.agreement.refresh_from_db()
     assert partner.agreement.timeout == 10
     page.get_by_label("Reason").fill("they answer faster now")
-    page.get_by_role("button", name="Apply these changes").click()
+    page.get_by_role("button", name="Apply changes").click()
 
     page.wait_for_url("**/partners/agreement/")
     expect(page.get_by_text("updated (timeout)")).to_be_visible()

@@ -26,7 +26,7 @@ def page_of(console: Console, role: str, row: Model) -> Page:
 
 def use(page: Page, verb: str, said: str, **fields: str) -> None:
     """Open the dialog of a verb, fill it in, send it, and see what was done."""
-    page.get_by_role("link", name=verb).first.click()
+    page.get_by_role("link", name=verb, exact=True).first.click()
     dialog = page.get_by_role("dialog")
     for label, value in {"Reason": "agreed by telephone", **fields}.items():
         field = dialog.get_by_label(label)
@@ -34,7 +34,7 @@ def use(page: Page, verb: str, said: str, **fields: str) -> None:
             field.select_option(value)
         else:
             field.fill(value)
-    dialog.get_by_role("button", name=verb).click()
+    dialog.get_by_role("button", name=verb, exact=True).click()
     expect(page.get_by_text(said).first).to_be_visible()
 
 
@@ -65,7 +65,7 @@ def test_a_dialog_does_nothing_but_on_its_button(console: Console, pair: PairFac
 
     page.get_by_role("link", name="Suspend").click()
     dialog = page.get_by_role("dialog")
-    expect(dialog.get_by_text("Nothing more is sent to")).to_be_visible()
+    expect(dialog.get_by_text("No more messages are sent to")).to_be_visible()
     dialog.get_by_role("button", name="Suspend").click()  # without a reason
     expect(dialog.get_by_label("Reason")).to_be_focused()
     page.keyboard.press("Escape")
@@ -78,13 +78,13 @@ def test_send_now_and_reset_retries(console: Console, pair: PairFactory) -> None
     partner, message = waiting(pair)
     page = page_of(console, "Operator", partner.link)
 
-    use(page, "Send now", "one more copy goes at once")
+    use(page, "Send now", "sending the message again now")
     first, second = partner.wait_for_copies(message, 2)
     assert first.body == second.body
 
     OutboundLink.objects.filter(pk=partner.link.pk).update(retries_spent=1)
     page.reload()
-    use(page, "Reset retries", "retry counter at 0")
+    use(page, "Reset retries", "retry counter reset")
     assert partner.link.retries_spent == 0
 
 
@@ -95,9 +95,9 @@ def test_cancel_in_flight_with_a_verdict_and_queued_without(
     queued = OutboundMessage.objects.get(link=partner.link, state="queued")
 
     page = page_of(console, "Supervisor", queued)
-    use(page, "Cancel", "is cancelled")
+    use(page, "Cancel", "cancelled.")
     page = page_of(console, "Supervisor", partner.link)
-    use(page, "Cancel the message in flight", "the message is cancelled", Verdict="received")
+    use(page, "Cancel message in flight", "message cancelled", Verdict="received")
 
     assert partner.state_of(message) == partner.state_of(queued) == "cancelled"
     message.refresh_from_db()
@@ -109,7 +109,7 @@ def test_reset_the_sequence(console: Console, pair: PairFactory) -> None:
     partner.wait_for_state(partner.submit())
     page = page_of(console, "Supervisor", partner.link)
 
-    use(page, "Reset the sequence", "the next message gets number 1")
+    use(page, "Reset sequence", "the next message gets number 1")
 
     assert partner.link.next_number == 1
 
@@ -123,15 +123,15 @@ def test_resynchronise_with_what_the_partner_says(console: Console, pair: PairFa
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_role("alert")).to_contain_text("does not say how its link is")
     expect(dialog.get_by_label("Reason")).to_have_count(0)
-    dialog.get_by_label("Last number it accepted").fill("1")
-    dialog.get_by_label("Its MessageId").fill(message.message_id)
+    dialog.get_by_label("Last accepted number").fill("1")
+    dialog.get_by_label("MessageId of that message").fill(message.message_id)
     dialog.get_by_role("button", name="Compare").click()
 
-    expect(page.get_by_text("loses nothing, doubles nothing.")).to_be_visible()
+    expect(page.get_by_text("no loss, no duplicates.")).to_be_visible()
     console.picture(page, "console-resynchronise")
     page.get_by_label("Reason").fill("agreed by telephone")
     page.get_by_role("button", name="Resynchronise and resume").click()
-    expect(page.get_by_text("the numbers agree")).to_be_visible()
+    expect(page.get_by_text("sequence numbers in sync")).to_be_visible()
     partner.wait_for_state(message)
 
 
@@ -146,7 +146,7 @@ def test_rewind_for_a_partner_that_was_restored(console: Console, pair: PairFact
     page.get_by_label("Reason").fill("their backup of this morning")
     page.get_by_role("button", name="Rewind and resume").click()
 
-    expect(page.get_by_text("what it lost goes again")).to_be_visible()
+    expect(page.get_by_text("lost messages are sent again")).to_be_visible()
     again, earlier = partner.wait_for_copies(second, 2)
     assert again.body == earlier.body
 
@@ -157,30 +157,30 @@ def test_hold_and_release_resets_and_expect_a_number(console: Console, pair: Pai
     page = page_of(console, "Supervisor", inbound(partner))
 
     use(page, "Hold resets", "are held")
-    use(page, "Release a reset", "next number 1 is accepted")
+    use(page, "Allow reset", "next number 1 from")
     assert inbound(partner).reset_allowed
-    page.get_by_role("link", name="Expect number").click()
+    page.get_by_role("link", name="Set expected number").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Number").fill("7")
-    dialog.get_by_role("button", name="See what is given up").click()
+    dialog.get_by_role("button", name="Show numbers given up").click()
     expect(page.get_by_text("Given up as lost: 2 to 6 (5 numbers).")).to_be_visible()
     page.get_by_label("Reason").fill("agreed by telephone")
-    page.get_by_role("button", name="Expect number").click()
-    expect(page.get_by_text("Number 7 is taken next")).to_be_visible()
+    page.get_by_role("button", name="Set expected number").click()
+    expect(page.get_by_text("Number 7 is expected next")).to_be_visible()
     assert inbound(partner).last_number == 6
 
 
 def test_two_switches(console: Console, pair: PairFactory) -> None:
     partner = pair()
     page = page_of(console, "Supervisor", partner.link)
-    use(page, "Refuse from applications", "refuse from applications is done")
-    expect(page.get_by_text("Closed to applications:")).to_be_visible()
-    use(page, "Accept from applications", "accept from applications is done")
+    use(page, "Refuse submissions", "submissions are refused")
+    expect(page.get_by_text("Submissions are refused by an operator.")).to_be_visible()
+    use(page, "Accept submissions", "submissions are accepted")
 
     page = page_of(console, "Supervisor", inbound(partner))
-    use(page, "Hold deliveries", "hold deliveries is done")
+    use(page, "Hold deliveries", "deliveries are held")
     expect(page.get_by_text("Deliveries are held:")).to_be_visible()
-    use(page, "Deliver to consumers", "deliver to consumers is done")
+    use(page, "Resume deliveries", "deliveries are resumed")
 
 
 def test_a_viewer_sees_everything_and_no_verb(console: Console, pair: PairFactory) -> None:

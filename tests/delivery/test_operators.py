@@ -148,7 +148,7 @@ def test_the_dialog_speaks_of_this_message(operator: Client) -> None:
     dialog = operator.get(run_again).content.decode()
     number = f"Message {first.sequence_number} of {first.link.partner}, {first.message_id}"
     assert number in dialog
-    assert "The partner has nothing to do" in dialog
+    assert "The partner does not have to do anything" in dialog
     assert "out of order" in dialog
 
     Delivery.objects.filter(message=second).update(state="blocked")
@@ -175,7 +175,7 @@ def test_for_ticked_rows_only_what_is_possible_is_offered(
 
     monkeypatch.setattr("msh.admin.deliveries.delivery.BULK_LIMIT", 2)
     cut = operator.post(LIST, data).content.decode()
-    assert "These are the first 2 of them." in cut
+    assert "Only the first 2 of them are included." in cut
 
 
 def test_as_many_rows_as_may_be_decided_fit_into_a_form(operator: Client) -> None:

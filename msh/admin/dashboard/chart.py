@@ -1,15 +1,15 @@
-"""A day in lines: figures become the points of an SVG drawing, which needs no script."""
+"""Line charts as SVG: the points of the lines, the ticks, and a description."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 WIDTH, HEIGHT = 600, 140
-"""Of the drawing, in its own units."""
+"""Of the plot, in SVG units."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """`style` is the CSS class that tells it from the others, `points` are "x,y x,y ..."."""
+    """`style` is a CSS class, `points` are "x,y x,y ..."."""
 
     name: str
     style: str
@@ -19,7 +19,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """`ticks` are (x, text) along the time, `top` is the figure at its upper edge."""
+    """`ticks` are (x, text) on the time axis, `top` is the value at the upper edge."""
 
     title: str
     lines: Sequence[Line]
@@ -29,10 +29,10 @@ class Chart:
     height: int = HEIGHT
 
     @property
-    def words(self) -> str:
-        """What it shows, for those who do not see it."""
+    def description(self) -> str:
+        """Description for screen readers."""
         totals = ", ".join(f"{line.name} {line.total}" for line in self.lines)
-        return f"{self.title}: in all {totals}. At most {self.top:g} a minute."
+        return f"{self.title}: total {totals}, peak {self.top:g} per minute."
 
 
 def chart(
@@ -41,8 +41,8 @@ def chart(
     minutes: int,
     ticks: Sequence[tuple[int, str]],
 ) -> Chart:
-    """A line for each of `series`, whose figures are counts of that many `minutes` each, all of the
-    same length. `ticks` name some of them by their place."""
+    """A line for each of `series`, which have equal lengths; each value counts a period of
+    `minutes`. `ticks` are (index of a value, text)."""
     peak = max((max(counts, default=0) for counts in series.values()), default=0)
     top = max(peak / minutes, 1)
     lines = [

@@ -1,4 +1,4 @@
-"""The first page: who is stuck and why, then how much is under way, then who works at all."""
+"""The dashboard: suspended partners, open incidents, figures, charts, partner health."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,18 +23,18 @@ from msh.protocol.vocabulary import DeliverySemantics
 from .chart import Chart, chart
 
 FIRST_ROWS = 10
-STRIP = 200
-"""Partners in the strip: those that are not well come first."""
+HEALTH_LIMIT = 200
+"""Partners shown at most, those with problems first."""
 DAY = timedelta(days=1)
-SLOT = 10  # minutes of one point in the charts
+SLOT = 10  # minutes in one point of a chart
 BY_OPERATOR = Case(When(suspended_for=OPERATOR, then=1), default=0)
-"""Those that an operator suspended on purpose come after the others."""
-NEEDED = ("msh.view_outboundlink", "msh.view_outboundmessage", "msh.view_incident")
+"""Links suspended by an operator come after the others."""
+PERMISSIONS = ("msh.view_outboundlink", "msh.view_outboundmessage", "msh.view_incident")
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """`alarm`: it should be zero. `url` leads to what was counted."""
+    """`alarm`: it should be zero. `url` is the list of what was counted."""
 
     name: str
     value: int
@@ -45,7 +45,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """One partner in the strip: a sign, and the same in words."""
+    """The state of one partner, as a letter and in words."""
 
     name: str
     url: str
@@ -55,20 +55,20 @@ class Health:
 
 
 def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
-    """What unfold asks for (`DASHBOARD_CALLBACK` in the settings)."""
+    """The context of the page, for unfold (`DASHBOARD_CALLBACK` in the settings)."""
     now = timezone.now()
     context |= {"title": "Dashboard", "now": now, "processes": health.processes()}
-    if request.user.has_perms(NEEDED):
+    if request.user.has_perms(PERMISSIONS):
         context |= {
             "suspended": _suspended(request),
             "suspended_url": _list(OutboundLink, "suspended"),
             "incidents": _incidents(),
             "figures": _figures(now),
             "charts": _charts(now),
-            "strip": _strip(),
+            "health": _partner_health(),
             "links_url": markup.list_url(OutboundLink),
             "incidents_url": markup.list_url(Incident, **{"is": "open"}),
-            "strip_limit": STRIP,
+            "health_limit": HEALTH_LIMIT,
         }
     return context
 
@@ -135,8 +135,8 @@ def _list(model: type[Model], state: str) -> str:
 
 
 def _queue() -> tuple[int, str]:
-    """How many wait, and how long the oldest has. Row ids grow with time, and are in an index of
-    each kind of queue."""
+    """The number of queued messages, and the age of the oldest. The oldest has the smallest id,
+    which the index of its queue finds."""
     queue = OutboundMessage.objects.queued().order_by()
     found = [
         queue.filter(semantics=kind).aggregate(count=Count("pk"), first=Min("pk"))
@@ -149,7 +149,7 @@ def _queue() -> tuple[int, str]:
 
 
 def _deliveries() -> Sequence[Figure]:
-    """Those that wait for a person."""
+    """Deliveries that need a decision."""
     waiting = Delivery.objects.waiting_for_operator().order_by().values("state")
     counts = dict(waiting.annotate(count=Count("pk")).values_list("state", "count"))
     names = {
@@ -164,7 +164,7 @@ def _deliveries() -> Sequence[Figure]:
 
 
 def _charts(now: datetime) -> Sequence[Chart]:
-    """The day until now, in slots: what went out and came in, and what was sent or came again."""
+    """The last 24 hours: messages sent and received, retries and duplicates."""
     slot = timedelta(minutes=SLOT)
     begin = now - DAY
     names = ("sent", "received", "retries", "duplicates")
@@ -176,13 +176,13 @@ def _charts(now: datetime) -> Sequence[Chart]:
     ticks = [(at * (every // slot), _clock(begin + at * every)) for at in range(DAY // every + 1)]
     return [
         chart(
-            "Messages a minute",
+            "Messages per minute",
             {"out": counts["sent"], "in": counts["received"]},
             SLOT,
             ticks,
         ),
         chart(
-            "Copies a minute",
+            "Retries and duplicates per minute",
             {"retries": counts["retries"], "duplicates": counts["duplicates"]},
             SLOT,
             ticks,
@@ -194,11 +194,11 @@ def _clock(at: datetime) -> str:
     return timezone.localtime(at).strftime("%H:%M")
 
 
-def _strip() -> Sequence[Health]:
+def _partner_health() -> Sequence[Health]:
     troubles = Incident.objects.filter(partner=OuterRef("partner"), resolved_at=None)
     links = OutboundLink.objects.select_related("partner").annotate(trouble=Exists(troubles))
     worst = links.order_by(URGENCY, "-trouble", "-retries_spent", "partner__name")
-    return [_health(link) for link in worst[:STRIP]]
+    return [_health(link) for link in worst[:HEALTH_LIMIT]]
 
 
 def _health(link: Any) -> Health:
@@ -210,9 +210,14 @@ def _health(link: Any) -> Health:
 
 _HEALTH: Sequence[tuple[Callable[[Any], bool], str, str, str]] = (
     (lambda link: link.state == LaneState.SUSPENDED, "suspended", "S", "suspended"),
-    (lambda link: link.state == LaneState.TRANSIENT, "late", "W", "asked us to wait"),
+    (
+        lambda link: link.state == LaneState.TRANSIENT,
+        "late",
+        "W",
+        "waiting at the request of the partner",
+    ),
     (lambda link: link.retries_spent > 0, "late", "R", "retrying"),
     (lambda link: link.trouble, "late", "I", "has an open incident"),
-    (lambda link: True, "well", "", "well"),
+    (lambda link: True, "ok", "", "OK"),
 )
-"""The worst that is true of a partner: when, its style, its sign, in words."""
+"""The first one that applies is shown: condition, style, letter, text."""

@@ -1,4 +1,4 @@
-"""Deliveries: what waits for a decision first; decided one by one or in bulk."""
+"""Deliveries: list, with decisions on selected rows, and the page of one."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ from msh.store.history import Actor
 from .delivery_actions import ACKNOWLEDGED, DECISIONS, WORDS, consequence_of_many
 
 BULK_LIMIT = 10_000
-"""Deliveries that one decision covers at most."""
+"""Deliveries in one decision, at most."""
 
 
 def _apply(request: HttpRequest, keys: list[int], decision: str, reason: str) -> None:
@@ -31,18 +31,18 @@ def _apply(request: HttpRequest, keys: list[int], decision: str, reason: str) ->
     for refused in outcome.refused[:20]:
         messages.error(request, refused)
     if len(outcome.refused) > 20:
-        messages.error(request, f"and {len(outcome.refused) - 20} more were refused.")
+        messages.error(request, f"{len(outcome.refused) - 20} more were refused.")
 
 
 class BulkForm(forms.Form):
-    """What stands above the list: one decision with its reason, for the rows that are ticked."""
+    """One decision with its reason, for the selected rows."""
 
     reason = forms.CharField(max_length=REASON_LIMIT)
 
     field_order = ("decision", "reason")
 
     def __init__(self, possible: Mapping[str, int], *data: Any, **options: Any) -> None:
-        """`possible`: for how many of the rows a decision is."""
+        """`possible`: the number of rows that allow each decision."""
         super().__init__(*data, **options)
         choices = [
             (decision, f"{WORDS[decision][0]} ({count})") for decision, count in possible.items()
@@ -60,7 +60,7 @@ class DeliveryAdmin(LargeTableAdmin):
         ("message__link__partner", RelatedDropdownFilter),
     )
     search_fields = ("message__message_id", "external_id")
-    search_help_text = "MessageId or external id, whole"
+    search_help_text = "Complete MessageId or external id"
     list_select_related = ("message__link__partner", "consumer")
     fields = (
         ("message_id", "status"),
@@ -81,7 +81,7 @@ class DeliveryAdmin(LargeTableAdmin):
         rows = list(queryset.defer("message__header").order_by("pk")[:BULK_LIMIT])
         possible = _possible(rows)
         if not possible:
-            messages.error(request, "None of these waits for a decision.")
+            messages.error(request, "None of the selected deliveries needs a decision.")
             return None
         form = BulkForm(possible, request.POST if "reason" in request.POST else None)
         keys = [row.pk for row in rows]
@@ -89,7 +89,7 @@ class DeliveryAdmin(LargeTableAdmin):
             _apply(request, keys, form.cleaned_data["decision"], form.cleaned_data["reason"])
             return None
         if queryset.count() > BULK_LIMIT:
-            messages.warning(request, f"These are the first {BULK_LIMIT} of them.")
+            messages.warning(request, f"Only the first {BULK_LIMIT} of them are included.")
         return self._render_form(request, form, keys, possible)
 
     def _render_form(
@@ -117,7 +117,7 @@ class DeliveryAdmin(LargeTableAdmin):
 
     @display(description="MessageId")
     def identity(self, delivery: Delivery) -> str:
-        """In the list, where it leads to the delivery itself: a link in a link is none."""
+        """In the list, where the cell links to the delivery: links cannot be nested."""
         return markup.isolated(delivery.message.message_id)
 
     @display(description="MessageId")
@@ -142,7 +142,7 @@ class DeliveryAdmin(LargeTableAdmin):
 
 
 def _possible(rows: Sequence[Delivery]) -> dict[str, int]:
-    """For how many of the rows each decision is possible, where it is for any."""
+    """The number of rows that allow each decision, without zeros."""
     counts = {
         name: sum(not action.why_not(row) for row in rows) for name, action in DECISIONS.items()
     }

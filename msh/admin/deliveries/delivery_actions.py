@@ -1,4 +1,4 @@
-"""What an operator decides on a delivery."""
+"""The decisions of an operator on a delivery."""
 
 from typing import Any
 
@@ -15,50 +15,50 @@ from msh.protocol.delivery_events import DeliveryState
 from msh.protocol.errors import IllegalTransition
 from msh.store.history import Actor
 
-ACKNOWLEDGED = "The partner has nothing to do: it has its Acknowledgement."
-_LEFT = "What waited behind it has gone on: it is delivered after that, out of order."
+ACKNOWLEDGED = "The partner does not have to do anything: it has its Acknowledgement."
+_LEFT = "Messages behind it have been delivered already: it is delivered out of order."
 
 WORDS = {
     "run-again": (
         "Run again",
         "replay",
         (
-            "It is given to its consumer again, as a new attempt with fresh retries. If the"
-            " consumer has it already, only the Idempotency-Key keeps it from being taken twice."
+            "The message is delivered to its consumer again, as a new attempt with all retries. If"
+            " the consumer already has it, only the Idempotency-Key prevents double processing."
         ),
     ),
     "mark-completed": (
         "Mark completed",
         "done_all",
         (
-            "You say that the consumer has it. It is not given to it again; what waits behind it"
-            " goes on."
+            "You confirm that the consumer has the message. It is not delivered again; messages"
+            " behind it are delivered."
         ),
     ),
     "ask-resolver": (
-        "Ask the resolver",
+        "Ask resolver",
         "help",
-        "The consumer's resolver is asked what became of it, and is believed.",
+        "The consumer's resolver is asked for the outcome, which is then recorded.",
     ),
     "park": (
         "Park",
         "inventory_2",
         (
-            "What waits behind it goes on without it. It is not given to its consumer until you"
-            " decide again: run again, mark completed or reject. If its outcome is in doubt, it"
-            " stays so."
+            "Messages behind it are delivered. The message itself is not delivered until you decide"
+            " again: run again, mark completed or reject. If its outcome is in doubt, it stays in"
+            " doubt."
         ),
     ),
     "reject": (
         "Reject",
         "block",
-        "It is not given to its consumer any more. It is kept; what waits behind it goes on.",
+        "The message is stored but not delivered any more. Messages behind it are delivered.",
     ),
 }
 
 
 class Decide(OperatorAction):
-    """One of the decisions on a delivery, as `flows.decide` names it."""
+    """A decision of `flows.decide`."""
 
     permissions = ("msh.view_delivery", "msh.decide_delivery")
 
@@ -99,12 +99,12 @@ class Decide(OperatorAction):
 
 
 def _is_parked(row: Delivery) -> bool:
-    """It has left the order of its pair."""
+    """Whether the messages behind it no longer wait for it."""
     return bool(row.message.state == InboundState.PARKED)
 
 
 def consequence_of_many(decision: str) -> str:
-    late = f" Of a parked one: {_LEFT[0].lower()}{_LEFT[1:]}" if decision == "run-again" else ""
+    late = f" If parked: {_LEFT[0].lower()}{_LEFT[1:]}" if decision == "run-again" else ""
     return f"{WORDS[decision][2]}{late}"
 
 

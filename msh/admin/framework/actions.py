@@ -1,7 +1,9 @@
-"""What an operator may do to a row: each action is a page of its own, shown as a dialog.
+"""What an operator can do to a row: each action is a page of its own, shown as a dialog.
 
-GET shows what the action does to this row and asks for the reason; only a POST with the CSRF token
-acts. Both need the action's permissions. Who and why go into the history.
+GET shows what the action does to this row and asks for a reason. Only a POST with the CSRF token
+acts. Both need the permissions of the action. The history records the user and the reason.
+
+These are not the `actions` of Django's ModelAdmin, which act on the selected rows of a list.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,12 +29,12 @@ REASON_LIMIT = 500
 
 
 class ReasonForm(forms.Form):
-    """Why, which is required. An action that needs to know more adds its fields."""
+    """`reason` is required. `version` is that of the row which the dialog showed."""
 
     reason = forms.CharField(
         max_length=REASON_LIMIT,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 2, "autofocus": True}),
-        help_text="Kept in the history with your name.",
+        help_text="Recorded in the history with your name.",
     )
     version = forms.CharField(required=False, widget=forms.HiddenInput)
 
@@ -40,15 +42,15 @@ class ReasonForm(forms.Form):
 
     @property
     def action_fields(self) -> dict[str, Any]:
-        """What the action is told besides who and why."""
+        """The input of the action itself."""
         return {k: v for k, v in self.cleaned_data.items() if k not in ("reason", "version")}
 
 
 class OperatorAction:
-    """One thing that may be done to a row of one model.
+    """Something that can be done to a row of one model.
 
-    `name` is part of the address, `permissions` are needed all of them. `first` marks what helps
-    most often, `grave` what cannot be taken back.
+    `name` is part of the URL. A user needs all `permissions`. `dismiss` is the text of the button
+    that closes the dialog.
     """
 
     name: str
@@ -57,53 +59,54 @@ class OperatorAction:
     permissions: tuple[str, ...]
     recommended: bool = False
     irreversible: bool = False
+    dismiss: str = "Cancel"
     form: type[ReasonForm] = ReasonForm
     template: str = "admin/msh/framework/dialog.html"
 
     def why_not(self, row: Any) -> str:
-        """Why it makes no sense now, as a sentence; empty where it does."""
+        """Why it is not possible now, as a clause with a full stop; empty if it is possible."""
         return ""
 
     def consequence(self, row: Any) -> str:
-        """What it does to this row, and what the partner has to do."""
+        """What it does to this row, and what the partner must do."""
         raise NotImplementedError
 
     def version(self, row: Any) -> str:
-        """What the dialog speaks of, such as a MessageId: a dialog that stood open while that
-        became another thing acts no more. Empty: of the row itself."""
+        """What the dialog is about, such as a MessageId. If this changes while a dialog is open,
+        the dialog does nothing. Empty if the action applies to the row in any state."""
         return ""
 
     def conflict(self, row: Any) -> str:
-        """What to say where `about` has become another thing while the operator typed."""
-        return "meanwhile something else has happened here. Look again."
+        """What to say if `version` changed while the dialog was open."""
+        return "the row has changed in the meantime. Check it again."
 
     def context(self, row: Any, query: QueryDict) -> dict[str, Any]:
-        """What its own template shows besides; `initial` in it fills the form."""
+        """What its own template needs; `initial` in it fills the form."""
         return {}
 
     def form_for(self, row: Any, *data: Any, **options: Any) -> ReasonForm:
-        """Its form, where its fields depend on the row."""
+        """Override it if the fields depend on the row."""
         return self.form(*data, **options)
 
     def act(self, row: Any, actor: Actor, **fields: Any) -> str:
-        """Do it, and say what was done. Raises NotPossible with nothing changed."""
+        """Do it, and return what was done as a sentence. Raises NotPossible if nothing was."""
         raise NotImplementedError
 
     def is_permitted(self, request: HttpRequest) -> bool:
-        """True if this user may use it, on whatever row."""
+        """Whether this user may use it on any row."""
         return request.user.has_perms(self.permissions)
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """An action that this user may use on a row now, and where."""
+    """An action that is possible and permitted now, and its URL."""
 
     action: OperatorAction
     url: str
 
 
 class ActionsAdmin(ModelAdmin):
-    """A page whose row has actions. What is impossible now, or not permitted, is not offered."""
+    """A page whose row has actions. It offers those that are possible and permitted."""
 
     operator_actions: Sequence[OperatorAction] = ()
 
@@ -121,7 +124,7 @@ class ActionsAdmin(ModelAdmin):
     def offers(
         self, request: HttpRequest, row: Any, actions: Iterable[OperatorAction] | None = None
     ) -> list[Offer]:
-        """Those of `actions`, of all by default, that are possible and permitted."""
+        """Those of `actions`, by default of all, that are possible and permitted."""
         return [
             Offer(action, reverse(f"admin:{self._url_name(action)}", args=[row.pk]))
             for action in (self.operator_actions if actions is None else actions)
@@ -136,7 +139,7 @@ class ActionsAdmin(ModelAdmin):
             raise PermissionDenied
         row = self.get_object(request, object_id)
         if row is None:
-            raise Http404(f"There is no {self.opts.verbose_name} {object_id}.")
+            raise Http404(f"The {self.opts.verbose_name} {object_id} does not exist.")
         if request.method != "POST":
             return self._show(action, request, row, None)
         form = action.form_for(row, request.POST, request.FILES)
@@ -156,7 +159,7 @@ class ActionsAdmin(ModelAdmin):
         refused: ReasonForm | None,
         reason: str = "",
     ) -> TemplateResponse:
-        """The dialog as the row is now. `reason`: what was typed into one that acts no more."""
+        """The dialog for the row as it is now. `reason`: what was typed into an outdated one."""
         why_not = action.why_not(row)
         details = {} if why_not else action.context(row, request.GET)
         reason = reason or request.GET.get("reason", "")[:REASON_LIMIT]

@@ -1,4 +1,4 @@
-"""Pages of what is set up: each change asks why, and is kept with who, from what and to what."""
+"""Pages of the configuration. Each change needs a reason and is recorded in the audit log."""
 
 from typing import Any
 
@@ -14,24 +14,24 @@ from msh.store.operations.settings_log import Snapshot, record_changes, snapshot
 
 from .actions import REASON_LIMIT
 
-_WHY = (None, {"fields": ("reason",)})
+_REASON = (None, {"fields": ("reason",)})
 
 
 class AuditedForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no generic one
-    """`before`: the rows of the page as they were, once it is saved."""
+    """`before`: the rows of the page before they are saved."""
 
     before: Snapshot
 
     reason = forms.CharField(
         max_length=REASON_LIMIT,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 2}),
-        help_text="Kept with your name and every value that changes.",
+        help_text="Recorded with your name and all changed values.",
     )
 
 
 class AuditedAdmin(ModelAdmin):
-    """Name its `fields` or `fieldsets`: the reason comes last. Rows are removed one by one, each
-    with a reason of its own."""
+    """Subclasses set `fields` or `fieldsets`; the reason is added at the end. Rows are deleted one
+    by one, each with its own reason."""
 
     form: Any = AuditedForm
     delete_confirmation_template: Any = "admin/msh/framework/delete.html"
@@ -48,7 +48,7 @@ class AuditedAdmin(ModelAdmin):
             if obj is None
             else self.has_change_permission(request, obj)
         )
-        return [*fieldsets, _WHY] if changes else fieldsets
+        return [*fieldsets, _REASON] if changes else fieldsets
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         actions: dict[str, Any] = super().get_actions(request)
@@ -69,7 +69,7 @@ class AuditedAdmin(ModelAdmin):
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         if request.method == "POST" and not _reason_of(request):
-            messages.error(request, "Nothing was deleted: say why it is to be.")
+            messages.error(request, "Nothing was deleted: a reason is required.")
             return HttpResponseRedirect(request.get_full_path())
         context = {**(extra_context or {}), "reason_limit": REASON_LIMIT}
         response: HttpResponse = super().delete_view(request, object_id, context)

@@ -1,4 +1,4 @@
-"""What the console shows instead of a page: it is not there, or not for this user to see."""
+"""Error pages of the console."""
 
 from collections.abc import Callable
 
@@ -12,23 +12,23 @@ from django.views import defaults
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """404: in the console with the way back, elsewhere as Django says it."""
+    """404, in the layout of the console for its users."""
     if not _in_console(request):
         return defaults.page_not_found(request, exception)
-    words = "It may have been kept for its time and removed, or the address is mistyped."
-    return _page(request, 404, "This is not here", words)
+    text = "The row may have been deleted after its retention period, or the address is wrong."
+    return _page(request, 404, "Page not found", text)
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """403: in the console with who may help, elsewhere as Django says it."""
+    """403, in the layout of the console for its users."""
     if not _in_console(request):
         return defaults.permission_denied(request, exception)
-    words = "None of your roles allows it. An administrator gives you one that does."
-    return _page(request, 403, "You may not do this", words)
+    text = "None of your roles has the required permission. Ask an administrator."
+    return _page(request, 403, "Permission denied", text)
 
 
-class TooLong:
-    """Middleware: a page of the console whose statement was ended says so (MSH_READ_TIMEOUT)."""
+class QueryTimeout:
+    """Middleware: 503 if a statement took longer than MSH_READ_TIMEOUT."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response
@@ -41,11 +41,11 @@ class TooLong:
         if not ended or not _in_console(request):
             return None
         seconds = f"{settings.MSH_READ_TIMEOUT:g}"
-        words = (
-            f"To find this takes longer than {seconds} seconds, and nobody is to wait for that."
-            " Look for less: a partner, a narrower time, an id."
+        text = (
+            f"The database query was cancelled after {seconds} seconds. Narrow the search: select"
+            " a partner, a shorter period or an id."
         )
-        return _page(request, 503, "This takes too long", words)
+        return _page(request, 503, "Query timeout", text)
 
 
 def _in_console(request: HttpRequest) -> bool:
@@ -53,7 +53,7 @@ def _in_console(request: HttpRequest) -> bool:
     return inside and admin.site.has_permission(request)
 
 
-def _page(request: HttpRequest, status: int, title: str, words: str) -> HttpResponse:
-    context = {**admin.site.each_context(request), "title": title, "words": words}
+def _page(request: HttpRequest, status: int, title: str, text: str) -> HttpResponse:
+    context = {**admin.site.each_context(request), "title": title, "text": text}
     page = TemplateResponse(request, "admin/msh/framework/error.html", context, status=status)
     return page.render()

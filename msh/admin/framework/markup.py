@@ -1,4 +1,4 @@
-"""Pieces of HTML in lists and tables. Whatever came over the wire is escaped here."""
+"""HTML for values in lists and tables. What came from a partner is escaped here."""
 
 import re
 from datetime import datetime
@@ -21,7 +21,7 @@ DASH = "-"
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff]"
 )
-"""Characters that are not seen but change what is: controls, and those that turn the direction."""
+"""Invisible characters that change what is shown: controls, and those that set the direction."""
 
 STATE_VARIANTS = {
     "suspended": "danger",
@@ -42,27 +42,32 @@ STATE_VARIANTS = {
     "doubted": "warning",
     "refused": "danger",
 }
-"""Colour of the badge of a state or an outcome; the word itself is always there."""
+"""Colour of the badge of a state or an outcome; the badge also contains the word."""
+
+_OUTCOMES = {
+    AttemptOutcome.CARRIED: "transmitted",
+    AttemptOutcome.FAILED: "failed",
+    AttemptOutcome.DOUBTED: "unexpected response",
+    AttemptOutcome.REFUSED: "refused",
+}
 
 
 def escape_invisible(text: str) -> str:
-    """`text` with what is not seen written out, so that no name looks like another one."""
+    """`text` with invisible characters as escapes, so that no name can imitate another one."""
     return _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def isolated(text: str) -> SafeString | str:
-    """Words that came over the wire: whatever their direction, they turn nothing around them."""
+    """Text from a partner: its writing direction has no effect on the text around it."""
     return format_html('<bdi class="msh-id">{}</bdi>', escape_invisible(text)) if text else DASH
 
 
 def service_and_action(message: OutboundMessage | InboundMessage) -> SafeString:
-    """What it is for, as its sender calls it."""
     names = isolated(message.service_interface), isolated(message.action)
     return format_html("{} / {}", *names)
 
 
 def badge(text: str, variant: str = "") -> SafeString:
-    """A label that says a state."""
     return render_to_string("unfold/helpers/label.html", {"text": text, "variant": variant})
 
 
@@ -71,18 +76,17 @@ def state_badge(row: Any) -> SafeString:
 
 
 def link_to(row: Any, text: Any = None) -> SafeString:
-    """A link to the page of a row."""
+    """A link to the page of `row`, by default with its name."""
     shown = escape_invisible(str(row if text is None else text))
     return format_html('<a href="{}" class="text-link"><bdi>{}</bdi></a>', page_url(row), shown)
 
 
 def page_url(row: Any) -> str:
-    """The address of a row's page."""
     return reverse(_page_name(row, "change"), args=[row.pk])
 
 
 def list_url(model: Any, **query: Any) -> str:
-    """The address of a model's list with this query."""
+    """The URL of a model's list, filtered by `query`."""
     url = reverse(_page_name(model, "changelist"))
     return f"{url}?{urlencode(query)}" if query else url
 
@@ -93,7 +97,7 @@ def _page_name(model: Any, page: str) -> str:
 
 
 def message_link(message_id: str, direction: str) -> SafeString | str:
-    """A link that finds a message by its MessageId."""
+    """A link that searches for a message by its MessageId."""
     if not message_id:
         return DASH
     model = OutboundMessage if direction == Direction.OUT else InboundMessage
@@ -102,7 +106,7 @@ def message_link(message_id: str, direction: str) -> SafeString | str:
 
 
 def trace_link(message_id: str) -> SafeString | str:
-    """A link to all that is known of a MessageId, stored or refused."""
+    """A link to the history of a MessageId, whether the message was stored or refused."""
     if not message_id:
         return DASH
     url = list_url(History, q=message_id)
@@ -110,7 +114,7 @@ def trace_link(message_id: str) -> SafeString | str:
 
 
 def time_of(at: datetime | None) -> SafeString | str:
-    """A time, with the date if it is not today's; the whole of it on hover."""
+    """A time, with the date if it is not today; in full on hover."""
     if at is None:
         return DASH
     whole = timezone.localtime(at).isoformat(sep=" ", timespec="milliseconds")
@@ -127,38 +131,38 @@ def age_of(since: datetime | None) -> str:
 
 
 def time_and_age(at: datetime) -> SafeString:
-    """A time, and how long ago that is."""
     ago = age_of(at)
     return format_html('<div>{}<div class="msh-note">{} ago</div></div>', time_of(at), ago)
 
 
 def verbatim(text: str) -> SafeString | str:
-    """Words of a peer or a library, as they were."""
+    """Text from a partner or a library, unchanged."""
     return (
         format_html('<bdi class="msh-verbatim">{}</bdi>', escape_invisible(text)) if text else DASH
     )
 
 
 def last_answer(attempt: dict[str, str] | None) -> SafeString | str:
-    """How the last attempt (its `outcome` and `detail`) ended, verbatim where it failed."""
+    """How the last attempt (its `outcome` and `detail`) ended."""
     if attempt is None:
         return DASH
     if attempt["outcome"] == AttemptOutcome.CARRIED:
-        return f"none: carried ({attempt['detail']}), no Ack yet"
+        return f"none: transmitted ({attempt['detail']}), no Ack yet"
     return verbatim(attempt["detail"])
 
 
 def attempt_cells(attempt: Attempt) -> tuple[Any, ...]:
     """Cells for `ATTEMPT_HEADERS`."""
+    outcome = _OUTCOMES[AttemptOutcome(attempt.outcome)] if attempt.outcome else ""
     variant = STATE_VARIANTS.get(attempt.outcome, "")
     return (
         attempt.number,
         time_of(attempt.claimed_at),
         time_of(attempt.ended_at),
-        badge(attempt.outcome, variant) if attempt.outcome else "under way",
+        badge(outcome, variant) if outcome else "in progress",
         verbatim(attempt.detail),
-        "yes" if attempt.body_sent else "no byte of the body left us",
+        "yes" if attempt.body_sent else "no",
     )
 
 
-ATTEMPT_HEADERS = ("Attempt", "Claimed", "Ended", "Outcome", "Answer", "Body sent")
+ATTEMPT_HEADERS = ("Attempt", "Started", "Ended", "Outcome", "Response", "Body sent")

@@ -1,4 +1,4 @@
-"""The sidebar: what needs an operator first, and only what this user may see."""
+"""The sidebar: first what may need an operator, and only what this user can view."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ from .markup import list_url
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """`alarm` counts what needs an operator; 0 shows nothing."""
+    """`alarm` counts the rows that need an operator; 0 is not shown."""
 
     title: str
     icon: str
@@ -56,11 +56,11 @@ def _undecided() -> int:
 
 GROUPS = (
     (
-        "Needs you",
+        "Action required",
         (
-            Item("Links", "sync_alt", OutboundLink, alarm=_suspended),
+            Item("Links to partners", "sync_alt", OutboundLink, alarm=_suspended),
             Item("Incidents", "warning", Incident, alarm=_open_incidents),
-            Item("Calls to operators", "notifications", OperatorNotice),
+            Item("Operator notifications", "notifications", OperatorNotice),
             Item("Bulk jobs", "checklist", BulkJob),
             Item("Deliveries", "move_to_inbox", Delivery, alarm=_undecided),
         ),
@@ -71,7 +71,7 @@ GROUPS = (
             Item("Outbound", "outbox", OutboundMessage),
             Item("Inbound", "inbox", InboundMessage),
             Item("Links from partners", "call_received", InboundLink),
-            Item("Signals owed", "reply", Signal, (("is", "owed"),)),
+            Item("Pending signals", "reply", Signal, (("is", "pending"),)),
             Item("History", "history", History),
         ),
     ),
@@ -84,14 +84,14 @@ GROUPS = (
             Item("Routes", "alt_route", Route),
             Item("API tokens", "key", ApiToken),
             Item("Schedules", "schedule", PeriodicTask),
-            Item("Changes", "manage_history", SettingChange),
+            Item("Audit log", "manage_history", SettingChange),
         ),
     ),
 )
 
 
 def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
-    """What unfold asks for: groups of links (`SIDEBAR` in the settings)."""
+    """Groups of links, for unfold (`SIDEBAR` in the settings)."""
     return [
         {"title": "", "separator": False, "items": [_dashboard()]},
         *_groups(request),
@@ -128,7 +128,7 @@ def _entry(item: Item) -> dict[str, Any]:
 
 
 def our_uri(request: HttpRequest) -> str:
-    """Under the title: which MSH this console belongs to."""
+    """The line under the title: the MSH that this console belongs to."""
     return our_identity().uri
 
 

@@ -1,4 +1,4 @@
-"""What the pages of the console share: they are read-only, and they never count millions."""
+"""Base classes of pages: read-only, and without COUNT(*) on large tables."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,8 +15,11 @@ from .actions import ActionsAdmin
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """`rows` hold a cell for each of `headers`; `empty` is said where there are none.
-    `more` is the address of the whole, where these are only the first rows."""
+    """A table below the fields of a page, shown by `framework/tables.html`.
+
+    `rows` have a cell for each of `headers`; `empty` is shown instead if there are none. `more` is
+    the URL of the complete list.
+    """
 
     title: str
     headers: Sequence[str]
@@ -26,10 +29,10 @@ class Table:
 
 
 class ReadOnlyAdmin(ActionsAdmin):
-    """Rows that `msh.store` alone writes: to be looked at, and changed by verbs only."""
+    """Rows that only `msh.store` writes; here they change by operator actions only."""
 
     actions: Sequence[str] | None = None
-    actions_detail_hide_default = True  # the log of changes made in the admin: there are none
+    actions_detail_hide_default = True  # Django's log of changes made in the admin is empty
     compressed_fields = True
     list_fullwidth = True
     list_per_page = 50
@@ -38,7 +41,7 @@ class ReadOnlyAdmin(ActionsAdmin):
     change_form_outer_after_template: str | None = "admin/msh/framework/tables.html"
 
     def tables(self, request: HttpRequest, row: Any) -> list[Table]:
-        """What stands below the fields of one row."""
+        """The tables below the fields of `row`."""
         return []
 
     def render_change_form(
@@ -63,7 +66,7 @@ class ReadOnlyAdmin(ActionsAdmin):
 
 
 class LargeTableAdmin(ReadOnlyAdmin):
-    """A table of millions of rows: pages forward and back, no COUNT(*), the newest first."""
+    """Lists of tables with millions of rows: newest first, next and previous page only."""
 
     paginator = InfinitePaginator
     show_full_result_count = False
@@ -73,12 +76,12 @@ class LargeTableAdmin(ReadOnlyAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """The whole term is the value of a field: an id may have blanks in it."""
+        """The term is not split: an id may contain blanks."""
         term = search_term.strip()
         return (self.search(queryset, term) if term else queryset), False
 
     def search(self, rows: Any, term: str) -> QuerySet[Any]:
-        """Those with this value in one of `search_fields`."""
+        """The rows with exactly this value in one of `search_fields`."""
         found: QuerySet[Any] = rows.filter(
             Q(*((name, term) for name in self.search_fields), _connector=Q.OR)
         )

@@ -1,4 +1,4 @@
-"""Bulk jobs: one action for many rows, with a count before, progress meanwhile and a list after."""
+"""Bulk jobs: one action for many rows, with a preview, progress and a list of results."""
 
 from typing import Any
 from uuid import uuid4
@@ -32,25 +32,25 @@ ROW_PERMISSIONS = {
     BulkVerb.RESUME: ("msh.view_outboundlink", "msh.resume_outboundlink"),
     BulkVerb.RUN_AGAIN: ("msh.view_delivery", "msh.decide_delivery"),
 }
-"""What it takes to do it to one row."""
+"""The permissions that the action needs on one row."""
 CONSEQUENCES = {
-    BulkVerb.RESUME: "Every partner that was suspended since then, and still is, is resumed,"
-    " one by one: the message in flight is sent again, same bytes and number, with a fresh retry"
-    " counter, then its queue in order. Their open incidents are resolved with your reason."
-    " Partners whose numbers have parted are suspended again: mend those one by one.",
-    BulkVerb.RUN_AGAIN: "Every delivery that was parked or blocked since then, and still is, is"
-    " given to its consumer again, one by one, with fresh retries. If the consumer has it already,"
-    " only the Idempotency-Key keeps it from being taken twice. What waits behind a parked message"
-    " has gone on: it comes after that, out of order. Deliveries in doubt are not among them.",
+    BulkVerb.RESUME: "Every partner suspended since then, if it still is, is resumed, one after"
+    " the other. Its message in flight is sent again, with the same bytes and number and all"
+    " retries, then its queue in order. Its open incidents are resolved with your reason. Partners"
+    " with sequence numbers out of sync are suspended again: resynchronise them one by one.",
+    BulkVerb.RUN_AGAIN: "Every delivery parked or blocked since then, if it still is, is run"
+    " again, one after the other, with all retries. If a consumer already has the message, only"
+    " the Idempotency-Key prevents double processing. Messages behind a parked one have"
+    " been delivered already: it is delivered out of order. Deliveries in doubt are not included.",
 }
 PREVIEW_ROWS = 20
-"""Rows of a preview that are named."""
+"""Rows listed in a preview."""
 RESULT_ROWS = 500
-"""Results that are shown of one job: the refused first."""
+"""Results shown for one job, refused ones first."""
 
 
 class ChoiceForm(forms.Form):
-    """What, and since when, in the time zone of the console."""
+    """The action and its rows. Times are in the time zone of the console."""
 
     action = forms.ChoiceField(choices=BulkVerb.choices, widget=UnfoldAdminSelectWidget())
     since = forms.DateTimeField(
@@ -59,7 +59,7 @@ class ChoiceForm(forms.Form):
     )
 
     spare_held = forms.BooleanField(
-        label="Leave out partners that an operator suspended on purpose",
+        label="Leave out partners suspended by an operator",
         required=False,
         initial=True,
         widget=UnfoldBooleanWidget(),
@@ -71,7 +71,7 @@ class ChoiceForm(forms.Form):
 
 
 class ConfirmationForm(ChoiceForm):
-    """The same, and which rows the operator has seen."""
+    """The same, and the rows that the operator has seen."""
 
     seen = forms.CharField()
     confirmation = forms.UUIDField()
@@ -80,7 +80,8 @@ class ConfirmationForm(ChoiceForm):
 
 class CancelJob(OperatorAction):
     name = "cancel"
-    title = "Cancel the job"
+    title = "Cancel job"
+    dismiss = "Keep job running"
     icon = "block"
     permissions = START_PERMISSIONS
 
@@ -89,13 +90,13 @@ class CancelJob(OperatorAction):
 
     def consequence(self, row: BulkJob) -> str:
         return (
-            f"{row.done + row.refused} of {row.total} were dealt with: that stays. Of the others no"
-            " more are begun, but for one that may be under way."
+            f"{row.done + row.refused} of {row.total} rows are finished and stay as they are. One"
+            " may be in progress and is finished. The others are not started."
         )
 
     def act(self, row: BulkJob, actor: Actor, **cleaned: Any) -> str:
         bulk.cancel(row, actor)
-        return "The job is cancelled: no more rows are begun."
+        return "Job cancelled. No more rows are started."
 
 
 @admin.register(BulkJob)
@@ -127,7 +128,7 @@ class BulkJobAdmin(ReadOnlyAdmin):
         return response
 
     def new(self, request: HttpRequest) -> HttpResponse:
-        """GET counts, and changes nothing; POST starts what was counted."""
+        """GET shows a preview, POST starts the job."""
         if not request.user.has_perms(START_PERMISSIONS):
             raise PermissionDenied
         if request.method == "POST":
@@ -138,7 +139,7 @@ class BulkJobAdmin(ReadOnlyAdmin):
         form = ConfirmationForm(request.POST)
         if not form.is_valid():
             if "reason" in form.errors:
-                messages.error(request, "Nothing has begun: say why it is to.")
+                messages.error(request, "Not started: a reason is required.")
             return self._render_form(request, ChoiceForm(request.POST))
         cleaned = form.cleaned_data
         _check_permitted(request, cleaned["action"])
@@ -155,13 +156,13 @@ class BulkJobAdmin(ReadOnlyAdmin):
         except NotPossible as refused:
             messages.error(request, str(refused))
             return self._render_form(request, ChoiceForm(request.POST))
-        messages.success(request, f"{job.total} rows are dealt with in the background.")
+        messages.success(request, f"{job.total} rows queued.")
         return HttpResponseRedirect(markup.page_url(job))
 
     def _render_form(self, request: HttpRequest, form: ChoiceForm) -> HttpResponse:
         context = {
             **self.admin_site.each_context(request),
-            "title": "Bulk job",
+            "title": "New bulk job",
             "opts": self.opts,
             "form": form,
             "reason_limit": REASON_LIMIT,
@@ -173,25 +174,25 @@ class BulkJobAdmin(ReadOnlyAdmin):
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
         job = context["original"]
-        context |= {"dealt_with": job.done + job.refused, "status": self.status(job)}
+        context |= {"finished": job.done + job.refused, "status": self.status(job)}
         response = super().render_change_form(request, context, *args, **kwargs)
         if "HX-Request" in request.headers and job.state != BulkState.RUNNING:
-            response["HX-Refresh"] = "true"  # the whole page once more: nothing changes any more
+            response["HX-Refresh"] = "true"  # the page once more, complete
         return response
 
     def tables(self, request: HttpRequest, row: BulkJob) -> list[Table]:
         items = BulkItem.objects.filter(job=row).order_by("done", "pk")[:RESULT_ROWS]
         return [
             Table(
-                "Results, what was refused first"
-                + ("" if row.total <= RESULT_ROWS else ", the first"),
-                ("Row", "Result", "Why not"),
+                "Results, refused first"
+                + ("" if row.total <= RESULT_ROWS else f" ({RESULT_ROWS} shown)"),
+                ("Row", "Result", "Detail"),
                 [_cells(item, row) for item in items],
-                "There is nothing in it.",
+                "No rows.",
             )
         ]
 
-    @display(description="What")
+    @display(description="Action")
     def what(self, job: BulkJob) -> str:
         return format_html("{} since {}", job.get_verb_display(), markup.time_of(job.since))
 
@@ -200,7 +201,7 @@ class BulkJobAdmin(ReadOnlyAdmin):
         variants = {BulkState.RUNNING: "info", BulkState.DONE: "success"}
         return markup.badge(job.state, variants.get(BulkState(job.state), "warning"))
 
-    @display(description="Dealt with")
+    @display(description="Progress")
     def progress(self, job: BulkJob) -> str:
         return f"{job.done + job.refused} of {job.total}"
 
@@ -215,7 +216,7 @@ def _check_permitted(request: HttpRequest, action: str) -> None:
 
 
 def _preview(request: HttpRequest, form: ChoiceForm) -> dict[str, Any]:
-    """How many it would be, and the first of them; nothing as long as it is not said of what."""
+    """The number of rows and the first of them; `counted` is None until the form is valid."""
     if not form.is_bound or not form.is_valid():
         return {"counted": None}
     action, since = form.cleaned_data["action"], form.cleaned_data["since"]
@@ -235,7 +236,7 @@ def _preview(request: HttpRequest, form: ChoiceForm) -> dict[str, Any]:
 
 
 def _preview_row(row: OutboundLink | Delivery) -> str:
-    """A row of a preview, and why it is among them."""
+    """The name of a row, and why it is included."""
     if isinstance(row, Delivery):
         return markup.isolated(str(row))
     cause = CAUSES.get(row.suspended_for)
@@ -250,7 +251,7 @@ def _preview_row(row: OutboundLink | Delivery) -> str:
 
 def _cells(item: BulkItem, job: BulkJob) -> tuple[Any, ...]:
     if item.done is None:
-        result = markup.badge("waits" if job.state == BulkState.RUNNING else "not begun")
+        result = markup.badge("waiting" if job.state == BulkState.RUNNING else "not started")
     else:
         result = markup.badge("done", "success") if item.done else markup.badge("refused", "danger")
     return markup.isolated(item.label), result, markup.verbatim(item.detail)

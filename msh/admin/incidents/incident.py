@@ -1,4 +1,4 @@
-"""Incidents: what an operator has to mend. Resuming resolves a link's; others have a button."""
+"""Incidents: list, and the page of one."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -26,25 +26,25 @@ from msh.protocol.delivery_events import DeliveryState
 from msh.protocol.effects import IncidentKind
 
 from . import incident_actions
-from .operator_notice import calls_about
+from .operator_notice import notices_about
 
 NOTES = 100
-"""Notes that are shown of one incident."""
+"""Notes shown for one incident."""
 
 _DELIVERIES: dict[str, Sequence[DeliveryState]] = {
     IncidentKind.DELIVERY_FAILED: (DeliveryState.BLOCKED, DeliveryState.PARKED),
     IncidentKind.DELIVERY_IN_DOUBT: (DeliveryState.IN_DOUBT,),
     IncidentKind.DELIVERY_REJECTED: (DeliveryState.REJECTED,),
 }
-"""The states of deliveries in which an incident of this kind leaves them."""
+"""For incidents about deliveries: the states of the deliveries concerned."""
 
 
 class OpenFilter(DropdownFilter):
-    title = "open or resolved"
+    title = "state"
     parameter_name = "is"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("open", "Open"), ("mine", "Open and mine"), ("resolved", "Resolved")]
+        return [("open", "Open"), ("mine", "Open and assigned to me"), ("resolved", "Resolved")]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Incident]) -> QuerySet[Incident]:
         match self.value():
@@ -65,7 +65,7 @@ class IncidentAdmin(ReadOnlyAdmin):
         "status",
         "link",
         "message",
-        "words",
+        "detail_text",
         "count",
         "opened",
         "whose",
@@ -86,7 +86,7 @@ class IncidentAdmin(ReadOnlyAdmin):
         "whose",
         "advice",
         ("link", "message"),
-        "words",
+        "detail_text",
         ("opened_at", "last_at", "count"),
         ("resolved_at", "resolved_by"),
         "resolution",
@@ -96,17 +96,17 @@ class IncidentAdmin(ReadOnlyAdmin):
     def offers(
         self, request: HttpRequest, row: Incident, actions: Iterable[OperatorAction] | None = None
     ) -> list[Offer]:
-        """First what mends it, where that is an action of the link that is suspended for it."""
+        """If the link is suspended for it, the actions of the link that resume it come first."""
         offers = super().offers(request, row, actions)
         if not operate.suspends(row):
             return offers
-        parted = row.kind == IncidentKind.RESYNCHRONISE
-        mending = resynchronise.ACTIONS if parted else (RESUME,)
+        out_of_sync = row.kind == IncidentKind.RESYNCHRONISE
+        resuming = resynchronise.ACTIONS if out_of_sync else (RESUME,)
         links: Any = admin.site.get_model_admin(OutboundLink)
-        return [*links.offers(request, row.partner.outbound_link, mending), *offers]
+        return [*links.offers(request, row.partner.outbound_link, resuming), *offers]
 
     def tables(self, request: HttpRequest, row: Incident) -> list[Table]:
-        return [_notes(row), calls_about(row)]
+        return [_notes(row), notices_about(row)]
 
     def get_fields(self, request: HttpRequest, obj: Incident | None = None) -> tuple[Any, ...]:
         return (*self.fields, "deliveries") if obj and obj.kind in _DELIVERIES else self.fields
@@ -114,11 +114,11 @@ class IncidentAdmin(ReadOnlyAdmin):
     def get_ordering(self, request: HttpRequest) -> list[Any]:
         return [F("resolved_at").desc(nulls_first=True), "-opened_at"]
 
-    @display(description="What has happened")
+    @display(description="Problem")
     def what(self, incident: Incident) -> str:
         return CAUSES[incident.kind].what
 
-    @display(description="What helps")
+    @display(description="Recommended action")
     def advice(self, incident: Incident) -> str:
         return CAUSES[incident.kind].advice
 
@@ -139,18 +139,18 @@ class IncidentAdmin(ReadOnlyAdmin):
     def message(self, incident: Incident) -> str:
         if incident.direction == Direction.OUT:
             return markup.message_link(incident.message_id, incident.direction)
-        return markup.trace_link(incident.message_id)  # it may be one that was refused
+        return markup.trace_link(incident.message_id)  # the message may have been refused
 
     @display(description="Deliveries")
     def deliveries(self, incident: Incident) -> str:
-        """The lists of what is to be decided, whatever became of the message that is named."""
+        """Links to the lists of the deliveries that need a decision."""
         states = _DELIVERIES[incident.kind]
         lists = [(_deliveries_url(incident, state), state.replace("_", " ")) for state in states]
         link = '<a href="{}" class="text-link">{} deliveries of this partner</a>'
         return format_html_join(", ", link, lists)
 
     @display(description="Last detail")
-    def words(self, incident: Incident) -> str:
+    def detail_text(self, incident: Incident) -> str:
         return markup.verbatim(incident.detail)
 
     @display(description="Opened")
@@ -172,4 +172,4 @@ def _notes(incident: Incident) -> Table:
         (markup.time_of(note.at), note.author, markup.verbatim(note.text))
         for note in incident.notes.order_by("-pk")[:NOTES]
     ]
-    return Table("Notes, the newest first", ("At", "By", "Note"), rows, "Nobody has written one.")
+    return Table("Notes, newest first", ("At", "By", "Note"), rows, "No notes.")

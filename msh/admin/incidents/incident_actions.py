@@ -1,4 +1,4 @@
-"""What an operator does with an incident: take it, give it away, write a note, resolve it."""
+"""The actions on an incident: resolve, assign, add a note."""
 
 from typing import Any
 
@@ -30,9 +30,8 @@ class Resolve(OperatorAction):
 
     def consequence(self, row: Incident) -> str:
         return (
-            "The incident is closed with your reason. Nothing is sent, accepted or changed by it:"
-            " the same cause opens a new incident when it comes again. The partner has nothing to"
-            " do."
+            "The incident is closed with your reason. Nothing else changes. If the same cause"
+            " occurs again, a new incident is opened. The partner does not have to do anything."
         )
 
     def act(self, row: Incident, actor: Actor, **fields: Any) -> str:
@@ -40,9 +39,9 @@ class Resolve(OperatorAction):
         return "The incident is resolved."
 
 
-class Take(OperatorAction):
+class AssignToMe(OperatorAction):
     name = "take"
-    title = "Take it"
+    title = "Assign to me"
     icon = "front_hand"
     permissions = ASSIGN
 
@@ -51,14 +50,14 @@ class Take(OperatorAction):
 
     def consequence(self, row: Incident) -> str:
         before = f" instead of {row.assigned_to}" if row.assigned_to else ""
-        return f"Everybody sees that you attend to it{before}. Nothing else changes."
+        return f"The incident is assigned to you{before}. All users see this. Nothing else changes."
 
     def version(self, row: Incident) -> str:
         return row.assigned_to
 
     def act(self, row: Incident, actor: Actor, **fields: Any) -> str:
         attend.assign(row, actor.name, actor)
-        return "You attend to this incident."
+        return "The incident is assigned to you."
 
 
 class AssignForm(ReasonForm):
@@ -67,14 +66,14 @@ class AssignForm(ReasonForm):
         staff = User.objects.filter(is_active=True, is_staff=True).order_by("username")
         names = [(name, name) for name in staff.values_list("username", flat=True)]
         self.fields["to"] = forms.ChoiceField(
-            label="To",
+            label="Assign to",
             required=False,
             choices=[("", "nobody"), *names],
             widget=UnfoldAdminSelectWidget(),
         )
 
 
-class Assign(Take):
+class Assign(AssignToMe):
     name = "assign"
     title = "Assign"
     icon = "person_add"
@@ -82,27 +81,27 @@ class Assign(Take):
 
     def consequence(self, row: Incident) -> str:
         return (
-            f"It is {row.assigned_to or 'nobody'}'s now. Everybody sees whose it is; nothing else"
-            " changes, and nobody is called."
+            f"The incident is now assigned to {row.assigned_to or 'nobody'}. All users see the"
+            " assignment. Nobody is notified, and nothing else changes."
         )
 
     def act(self, row: Incident, actor: Actor, **fields: Any) -> str:
         attend.assign(row, fields["to"], actor)
-        return f"{fields['to'] or 'Nobody'} attends to this incident."
+        return f"The incident is assigned to {fields['to'] or 'nobody'}."
 
 
 class Note(OperatorAction):
     name = "note"
-    title = "Write a note"
+    title = "Add note"
     icon = "edit_note"
     permissions = ASSIGN
 
     def consequence(self, row: Incident) -> str:
-        return "Your words are kept with the incident and shown to everybody. Nothing else changes."
+        return "The note is stored with the incident. All users see it. Nothing else changes."
 
     def act(self, row: Incident, actor: Actor, **fields: Any) -> str:
         attend.note(row, actor)
-        return "Your note is kept."
+        return "Note added."
 
 
-ACTIONS = (Resolve(), Take(), Assign(), Note())
+ACTIONS = (Resolve(), AssignToMe(), Assign(), Note())

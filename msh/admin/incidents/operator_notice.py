@@ -1,4 +1,4 @@
-"""Calls to operators: who was told what, and what has not come through."""
+"""Notifications to operators: which were sent, and which could not be sent."""
 
 from typing import Any
 
@@ -12,18 +12,18 @@ from msh.admin.framework.pages import LargeTableAdmin, Table
 from msh.models import Incident, OperatorNotice
 
 
-class NotifiedFilter(DropdownFilter):
-    title = "told or not"
+class NoticeStateFilter(DropdownFilter):
+    title = "state"
     parameter_name = "is"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("waiting", "Not told yet"), ("told", "Told"), ("given-up", "Given up")]
+        return [("pending", "Pending"), ("sent", "Sent"), ("given-up", "Given up")]
 
     def queryset(self, request: HttpRequest, queryset: Any) -> Any:
         match self.value():
-            case "waiting":
+            case "pending":
                 return queryset.filter(told_at=None, given_up=False)
-            case "told":
+            case "sent":
                 return queryset.filter(told_at__isnull=False)
             case "given-up":
                 return queryset.filter(given_up=True)
@@ -33,13 +33,13 @@ class NotifiedFilter(DropdownFilter):
 @admin.register(OperatorNotice)
 class OperatorNoticeAdmin(LargeTableAdmin):
     list_display = ("kind", "partner", "message", "channel", "status", "tries", "since", "problem")
-    list_filter = (NotifiedFilter, ("channel", ChoicesDropdownFilter))
+    list_filter = (NoticeStateFilter, ("channel", ChoicesDropdownFilter))
     list_select_related = ("partner",)
     fields = (
         ("kind", "partner"),
         ("message", "channel"),
         "detail",
-        ("at", "told_at"),
+        ("at", "sent_at"),
         ("status", "tries"),
         ("due", "problem"),
     )
@@ -52,17 +52,21 @@ class OperatorNoticeAdmin(LargeTableAdmin):
     def status(self, notice: OperatorNotice) -> str:
         return _status(notice)
 
+    @display(description="Sent")
+    def sent_at(self, notice: OperatorNotice) -> str:
+        return markup.time_of(notice.told_at)
+
     @display(description="Since")
     def since(self, notice: OperatorNotice) -> str:
         return markup.time_and_age(notice.at)
 
-    @display(description="Last problem")
+    @display(description="Last error")
     def problem(self, notice: OperatorNotice) -> str:
         return markup.verbatim(notice.error)
 
 
-def calls_about(incident: Incident) -> Table:
-    """Who was called about an incident."""
+def notices_about(incident: Incident) -> Table:
+    """The notifications about an incident."""
     rows = [
         (
             notice.get_channel_display(),
@@ -73,13 +77,13 @@ def calls_about(incident: Incident) -> Table:
         )
         for notice in incident.notices.order_by("channel")
     ]
-    headers = ("By", "State", "At", "Tries", "Last problem")
-    return Table("Calls to operators", headers, rows, "Nobody was called: no address is set.")
+    headers = ("Channel", "State", "Sent", "Tries", "Last error")
+    return Table("Operator notifications", headers, rows, "None: no recipient is configured.")
 
 
 def _status(notice: OperatorNotice) -> str:
     if notice.told_at:
-        return markup.badge("told", "success")
+        return markup.badge("sent", "success")
     return (
-        markup.badge("given up", "danger") if notice.given_up else markup.badge("waiting", "info")
+        markup.badge("given up", "danger") if notice.given_up else markup.badge("pending", "info")
     )

@@ -1,4 +1,4 @@
-"""The verbs on a link that cannot be taken back: cancel with a verdict, reset (D17, D18)."""
+"""The irreversible actions on a link to a partner: cancel with a verdict, reset (D17, D18)."""
 
 from typing import Any
 
@@ -17,15 +17,16 @@ from .outbound_actions import LinkAction
 
 
 class VerdictForm(ReasonForm):
-    """What the operator knows of the message, and why."""
+    """What the operator knows about the message in flight."""
 
     verdict = forms.ChoiceField(choices=VERDICTS, widget=UnfoldAdminSelectWidget())
 
 
 class Cancel(LinkAction):
     name = "cancel"
-    title = "Cancel the message in flight"
-    done = "the message is cancelled"
+    title = "Cancel message in flight"
+    dismiss = "Keep message"
+    done = "message cancelled"
     icon = "block"
     irreversible = True
     event = MessageCancelled(Verdict.RECEIVED)
@@ -40,26 +41,26 @@ class Cancel(LinkAction):
     def consequence(self, row: OutboundLink) -> str:
         flying = row.lane.flying
         return (
-            f"Message {flying.sequence_number} to {row.partner} is given up and its sender is told"
-            " so, with your verdict. Received: the next message gets the number after it. Not"
-            " received: the next one gets its number; this needs the proof that no byte of it was"
-            " sent, or the word of the partner's MSH, which is asked. Unknown: the next one gets"
-            " number 1; a copy that is still on its way may arrive all the same. The partner has"
-            " to say which of them is true, and with unknown to take number 1 as a reset."
+            f"Message {flying.sequence_number} to {row.partner} is cancelled, and its sender is"
+            " notified of your verdict. Received: the next message gets the next number. Not"
+            " received: the next message gets the same number. This requires proof that no byte was"
+            " sent, or the partner's MSH must confirm it; it is asked. Unknown: the next message"
+            " gets number 1; the cancelled one may still arrive. Ask the partner which verdict is"
+            " true. If it is unknown, the partner must accept number 1 as a reset."
         )
 
     def act(self, row: OutboundLink, actor: Actor, **fields: Any) -> str:
-        """Cancel the message that the dialog named, not whatever is in flight by now."""
+        """Cancels the message that the dialog named, not one that is in flight since then."""
         if row.in_flight is None:
-            raise NotPossible(f"Nothing is in flight to {row.partner}.")
+            raise NotPossible(f"No message is in flight to {row.partner}.")
         cancel.cancel(row.in_flight, Verdict(fields["verdict"]), actor)
         row.refresh_from_db(fields=["state"])
-        return f"Partner {row.partner}: {self.done}. The link is {row.state} now."
+        return f"Partner {row.partner}: {self.done}. The link is now {row.state}."
 
 
 class ResetSequence(LinkAction):
     name = "reset_sequence"
-    title = "Reset the sequence"
+    title = "Reset sequence"
     done = "the next message gets number 1"
     icon = "restart_alt"
     irreversible = True
@@ -72,8 +73,8 @@ class ResetSequence(LinkAction):
     def consequence(self, row: OutboundLink) -> str:
         return (
             f"The next message to {row.partner} gets number 1 instead of {row.next_number}. This"
-            " changes our side only: the partner has to take number 1 as a reset. Ask it first, or"
-            " resynchronise instead."
+            " changes our side only: the partner must accept number 1 as a reset. Ask the partner"
+            " first, or resynchronise instead."
         )
 
 

@@ -1,4 +1,4 @@
-"""What an operator says of the numbers that a partner sends."""
+"""The actions on a link from a partner: its resets, and the expected number."""
 
 from typing import Any
 
@@ -16,9 +16,9 @@ from msh.protocol.receiver import OnUnexpectedFirst
 from msh.store.history import Actor
 
 
-class ReleaseReset(OperatorAction):
+class AllowReset(OperatorAction):
     name = "allow_reset"
-    title = "Release a reset"
+    title = "Allow reset"
     icon = "restart_alt"
     permissions = ("msh.view_inboundlink", "msh.allow_reset_inboundlink")
 
@@ -27,20 +27,20 @@ class ReleaseReset(OperatorAction):
             receiver.allow_reset(row.receiving)
         except IllegalTransition:
             if row.reset_allowed:
-                return "its next number 1 is let in already."
+                return "its next number 1 is already allowed."
             return f"{row.partner} has not sent anything yet."
         return ""
 
     def consequence(self, row: InboundLink) -> str:
         return (
-            f"The next number 1 of {row.partner} is accepted as a reset of its numbers, whatever"
-            " the agreement says of it. Once. Nothing is accepted by this alone: the partner has"
-            " to send it (again)."
+            f"The next message from {row.partner} with number 1 is accepted as a reset of its"
+            " sequence numbers, once, whatever the agreement says. The partner must send it"
+            " (again)."
         )
 
     def act(self, row: InboundLink, actor: Actor, **fields: Any) -> str:
         resynchronise.allow_reset(row.partner, actor)
-        return "Its next number 1 is accepted."
+        return f"The next number 1 from {row.partner} is accepted."
 
 
 class HoldResets(OperatorAction):
@@ -53,14 +53,14 @@ class HoldResets(OperatorAction):
         agreements = row.partner.agreements.exclude(on_unexpected_first=OnUnexpectedFirst.HOLD)
         if row.reset_allowed or agreements.exists():
             return ""
-        return f"resets of {row.partner} are held already."
+        return f"resets of {row.partner} are already held."
 
     def consequence(self, row: InboundLink) -> str:
         return (
-            f"A number 1 out of turn from {row.partner} is not accepted any more: the partner is"
-            " told to wait, and an incident asks you to release it. This sets On unexpected first"
-            " to hold in every agreement with the partner, and lasts until somebody changes them."
-            " The partner has nothing to do."
+            f"An unexpected number 1 from {row.partner} is no longer accepted: the partner is told"
+            " to wait, and an incident is opened. This sets On unexpected first to hold in all"
+            " agreements with the partner, until somebody changes them. The partner does not have"
+            " to do anything."
         )
 
     def act(self, row: InboundLink, actor: Actor, **fields: Any) -> str:
@@ -73,20 +73,20 @@ def _number(widget: forms.Widget) -> forms.IntegerField:
 
 
 class NumberForm(forms.Form):
-    """The number whose consequence is to be seen."""
+    """The number whose effect is to be shown."""
 
     number = _number(UnfoldAdminIntegerFieldWidget())
 
 
 class ExpectForm(ReasonForm):
-    """The reason, and the number whose consequence was seen."""
+    """The reason, and the number whose effect was shown."""
 
     number = _number(forms.HiddenInput())
 
 
-class Expect(OperatorAction):
+class SetExpectedNumber(OperatorAction):
     name = "expect"
-    title = "Expect number"
+    title = "Set expected number"
     icon = "skip_next"
     irreversible = True
     form = ExpectForm
@@ -95,9 +95,9 @@ class Expect(OperatorAction):
 
     def consequence(self, row: InboundLink) -> str:
         return (
-            f"The number that you give is taken next from {row.partner}. Those between"
-            f" {row.last_number or 'none'}, the last one accepted, and it are given up as lost:"
-            " first see whether the partner can send them again."
+            f"The number that you enter is the next one to be accepted from {row.partner}. The"
+            f" numbers between the last accepted one, {row.last_number or 'none'}, and the new one"
+            " are given up as lost. First ask the partner whether it can send them again."
         )
 
     def version(self, row: InboundLink) -> str:
@@ -117,7 +117,7 @@ class Expect(OperatorAction):
 
     def act(self, row: InboundLink, actor: Actor, **fields: Any) -> str:
         lost = resynchronise.expect(row.partner, fields["number"], actor)
-        return f"Number {fields['number']} is taken next. Given up as lost: {lost}."
+        return f"Number {fields['number']} is expected next. Given up as lost: {lost}."
 
 
-ACTIONS = (ReleaseReset(), HoldResets(), Expect())
+ACTIONS = (AllowReset(), HoldResets(), SetExpectedNumber())

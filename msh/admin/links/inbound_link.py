@@ -54,32 +54,32 @@ class InboundLinkAdmin(ReadOnlyAdmin):
     def last_message(self, link: InboundLink) -> str:
         return markup.message_link(link.last_message_id, Direction.IN)
 
-    @display(description="Expected next")
+    @display(description="Expected number")
     def expected(self, link: InboundLink) -> int:
         if link.last_number is None:
             return sequence.FIRST
         return sequence.following(link.last_number)
 
-    @display(description="Not delivered yet")
+    @display(description="Undelivered")
     def undelivered(self, link: Any) -> int:
         return int(link.waiting)
 
     @display(description="Settings in force")
     def settings_in_force(self, link: InboundLink) -> str:
-        """What becomes of a number 1 out of turn, and what the partner may take of us."""
+        """How an unexpected number 1 is treated, and the limits of the partner."""
         unexpected = {
             f"{one.tpa_id}: {one.on_unexpected_first}" for one in link.partner.agreements.all()
         }
         limits = link.partner.limits
         return (
-            f"A number 1 out of turn, by agreement: {', '.join(sorted(unexpected)) or 'none yet'}."
-            f" At most {limits.rate or 'any number of'} messages a minute,"
-            f" {limits.undelivered_messages or 'any number'} undelivered."
+            f"Unexpected number 1, by agreement: {', '.join(sorted(unexpected)) or 'none yet'}."
+            f" Messages per minute: at most {limits.rate or 'unlimited'}. Undelivered messages: at"
+            f" most {limits.undelivered_messages or 'unlimited'}."
         )
 
     @display(description="Consumers")
     def consumers(self, link: InboundLink) -> str:
-        return "get what comes" if link.partner.delivers else "get nothing: deliveries are held"
+        return "receive messages" if link.partner.delivers else "none: deliveries are held"
 
     @display(description="Partner")
     def partner_page(self, link: InboundLink) -> str:
@@ -103,9 +103,9 @@ class InboundLinkAdmin(ReadOnlyAdmin):
             "blocking": markup.link_to(blocking) if blocking else "",
             "delivery": delivery,
             "delivery_page": markup.link_to(delivery, delivery.consumer) if delivery else "",
-            "delivery_offers": _offered(request, delivery) if delivery else [],
+            "delivery_offers": _offers(request, delivery) if delivery else [],
             "arrivals": arrivals(link.pk),
-            "owed": _owed(link).count(),
+            "pending": _pending(link).count(),
             "delivery_detail": markup.verbatim(delivery.detail) if delivery else "",
             "counters": counters(link.partner_id),
         }
@@ -114,26 +114,25 @@ class InboundLinkAdmin(ReadOnlyAdmin):
     def tables(self, request: HttpRequest, row: InboundLink) -> list[Table]:
         return [
             _last_messages(row),
-            _signals_owed(row),
+            _pending_signals(row),
             history_of_link(row.partner_id, Direction.IN),
         ]
 
 
 def _blocking(link: InboundLink) -> InboundMessage | None:
-    """The head of what consumers have not got yet."""
+    """The oldest undelivered message."""
     waiting = InboundMessage.objects.filter(link=link, state=InboundState.ACCEPTED)
     return waiting.order_by("pk").defer("header").first()
 
 
-def _offered(request: HttpRequest, delivery: Delivery) -> list[Offer]:
-    """What this user may decide on it now."""
+def _offers(request: HttpRequest, delivery: Delivery) -> list[Offer]:
     deliveries: Any = admin.site.get_model_admin(Delivery)
-    offered: list[Offer] = deliveries.offers(request, delivery)
-    return offered
+    offers: list[Offer] = deliveries.offers(request, delivery)
+    return offers
 
 
 def _incidents(link: InboundLink) -> list[tuple[str, str, str]]:
-    """Address, what has happened, in which words."""
+    """URL, cause and detail of each."""
     opened = Incident.objects.filter(
         partner=link.partner_id, direction=Direction.IN, resolved_at=None
     )
@@ -143,12 +142,12 @@ def _incidents(link: InboundLink) -> list[tuple[str, str, str]]:
     ]
 
 
-def _owed(link: InboundLink) -> QuerySet[Signal]:
+def _pending(link: InboundLink) -> QuerySet[Signal]:
     return Signal.objects.filter(link=link, owed__gt=0)
 
 
-def _signals_owed(link: InboundLink) -> Table:
-    """What the partner has not taken of us: while an Ack is owed, it sends its message again."""
+def _pending_signals(link: InboundLink) -> Table:
+    """Until the partner has received an Acknowledgement, it sends its message again."""
     rows = [
         (
             markup.link_to(signal, signal.kind),
@@ -159,12 +158,12 @@ def _signals_owed(link: InboundLink) -> Table:
             markup.time_of(signal.due),
             markup.verbatim(signal.last_detail),
         )
-        for signal in _owed(link).defer("body").order_by("due")[:FIRST_ROWS]
+        for signal in _pending(link).defer("body").order_by("due")[:FIRST_ROWS]
     ]
-    headers = ("Kind", "RefToMessageId", "Code", "Owed", "Tries", "Next try", "Last answer")
-    more = markup.list_url(Signal, link__partner__id__exact=link.partner_id, **{"is": "owed"})
-    title = "Acknowledgements and Errors owed, the next to be tried first"
-    return Table(title, headers, rows, "None is owed.", more)
+    headers = ("Kind", "RefToMessageId", "Code", "Pending", "Tries", "Next try", "Last response")
+    more = markup.list_url(Signal, link__partner__id__exact=link.partner_id, **{"is": "pending"})
+    title = "Pending Acknowledgements and Errors, next try first"
+    return Table(title, headers, rows, "None.", more)
 
 
 def _last_messages(link: InboundLink) -> Table:
@@ -180,9 +179,9 @@ def _last_messages(link: InboundLink) -> Table:
         for message in messages[:FIRST_ROWS]
     ]
     return Table(
-        "Messages, the last first",
+        "Messages, newest first",
         ("MessageId", "Number", "State", "ServiceInterface / Action", "Received"),
         rows,
-        "None was accepted yet.",
+        "No messages accepted yet.",
         markup.list_url(InboundMessage, link__partner__id__exact=link.partner_id),
     )

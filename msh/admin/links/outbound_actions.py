@@ -1,4 +1,4 @@
-"""The operator's verbs on a link: when each is offered, what its dialog says, what it calls."""
+"""The frequent actions on a link to a partner: resume, send now, reset retries, suspend."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -26,7 +26,7 @@ from .status_text import status_text
 
 
 class LinkAction(OperatorAction):
-    """One event on a lane; the Sender's table says when it may happen."""
+    """One event of the sender; its table says in which states it is possible."""
 
     done: ClassVar[str]
     event: ClassVar[SenderEvent]
@@ -43,22 +43,21 @@ class LinkAction(OperatorAction):
         return ""
 
     def version(self, row: OutboundLink) -> str:
-        """Of the message in flight, and of this suspension: not of a later one, which may have
-        another cause."""
+        """The message in flight and this suspension: a later one may have another cause."""
         flying = row.in_flight.message_id if row.in_flight else "nothing in flight"
         return f"{flying}, suspended since {row.suspended_since}"
 
     def seen(self, row: OutboundLink) -> operate.Seen:
-        """The same for the flow, which looks under the lock."""
+        """The same for the flow, which compares it while it holds the lock."""
         message_id = row.in_flight.message_id if row.in_flight else ""
         return operate.Seen(message_id, row.suspended_since)
 
     def act(self, row: OutboundLink, actor: Actor, **fields: Any) -> str:
         done = type(self).flow(row.partner, actor, self.seen(row), **fields)
-        return f"Partner {row.partner}: {self.done}. The link is {done.state} now: {done.text}."
+        return f"Partner {row.partner}: {self.done}. The link is now {done.state}: {done.text}."
 
     def conflict(self, row: OutboundLink) -> str:
-        return f"the link has changed meanwhile. {status_text(row.lane, timezone.now())}"
+        return f"the link has changed in the meantime. {status_text(row.lane, timezone.now())}"
 
 
 class Suspend(LinkAction):
@@ -70,7 +69,7 @@ class Suspend(LinkAction):
     flow = operate.suspend
 
     def version(self, row: OutboundLink) -> str:
-        """Whatever is in flight: on a busy link that is another message every moment."""
+        """Empty: on a busy link the message in flight changes all the time."""
         return ""
 
     def seen(self, row: OutboundLink) -> operate.Seen:
@@ -79,15 +78,15 @@ class Suspend(LinkAction):
     def consequence(self, row: OutboundLink) -> str:
         flying = row.lane.in_flight
         waits = (
-            f"Message {flying.sequence_number} stays in flight and is not sent again; an"
-            " Acknowledgement that still comes is taken."
+            f"Message {flying.sequence_number} stays in flight and is not sent again; a late"
+            " Acknowledgement is accepted."
             if flying
-            else "Nothing is in flight."
+            else "No message is in flight."
         )
         return (
-            f"Nothing more is sent to {row.partner}. {waits} New messages queue up."
-            " Acknowledgements and Errors that we owe still go. This lasts, over restarts too,"
-            " until somebody resumes. The partner has nothing to do."
+            f"No more messages are sent to {row.partner}. {waits} New messages are queued. Pending"
+            " Acknowledgements and Errors are still sent. The suspension survives restarts and"
+            " lasts until somebody resumes. The partner does not have to do anything."
         )
 
 
@@ -102,39 +101,40 @@ class Resume(LinkAction):
 
     def consequence(self, row: OutboundLink) -> str:
         if row.suspended_for == OPERATOR:
-            return f"Suspended on purpose by {row.suspended_detail}. {self._what_goes(row)}"
-        return self._what_goes(row)
+            return f"Suspended by {row.suspended_detail}. {self._next_message(row)}"
+        return self._next_message(row)
 
-    def _what_goes(self, row: OutboundLink) -> str:
+    def _next_message(self, row: OutboundLink) -> str:
         flying = row.lane.in_flight
         if flying is None:
-            late = "What was in flight was acknowledged late and is complete. "
+            late = "The message in flight was acknowledged late and is complete. "
             return (late if row.late_ack else "") + (
-                f"Nothing is in flight to {row.partner}: no message can be doubled. Its queue is"
-                f" sent in order, beginning with number {row.next_number}. The partner has nothing"
-                " to do."
+                f"No message is in flight to {row.partner}, so none can be duplicated. The queue is"
+                f" sent in order, starting with number {row.next_number}. The partner does not have"
+                " to do anything."
             )
         if row.state == LaneState.TRANSIENT:
             return (
                 f"The wait that {row.partner} asked for ends: message {flying.sequence_number} is"
-                " sent again now, with the same bytes. No retry is spent. The partner has to be"
-                " ready for it."
+                " sent again now, with the same bytes. No retry is used. The partner must be ready"
+                " for it."
             )
-        parted = row.suspended_for == IncidentKind.RESYNCHRONISE
+        out_of_sync = row.suspended_for == IncidentKind.RESYNCHRONISE
         return (
-            f"Message {flying.sequence_number} is sent to {row.partner} again now: same bytes,"
-            f" number and MessageId. Its retry counter starts again at 0 of {flying.terms.retries}."
-            " Once it is acknowledged, the queue follows in order. If the partner has stored it"
-            " already, it discards the copy and acknowledges again. The incidents of this link are"
-            " resolved with your reason. The partner has to be reachable, nothing else."
-            + (" The partner said that the numbers have parted: mend that first." if parted else "")
+            f"Message {flying.sequence_number} is sent to {row.partner} again now, with the same"
+            " bytes, number and MessageId. Its retry counter restarts at 0 of"
+            f" {flying.terms.retries}. After its Acknowledgement, the queue follows in order. If"
+            " the partner has already stored the message, it discards the duplicate and"
+            " acknowledges it again. The incidents of this link are resolved with your reason. The"
+            " partner must be reachable."
+            + (" Sequence numbers are out of sync: resynchronise instead." if out_of_sync else "")
         )
 
 
 class ResetRetries(LinkAction):
     name = "reset_retries"
     title = "Reset retries"
-    done = "retry counter at 0"
+    done = "retry counter reset"
     icon = "restart_alt"
     event = RetriesReset()
     flow = operate.reset_retries
@@ -143,39 +143,40 @@ class ResetRetries(LinkAction):
         why_not = super().why_not(row)
         if why_not or row.lane.flying.retries_spent:
             return why_not
-        return f"no retry of message {row.lane.flying.sequence_number} is spent."
+        return f"message {row.lane.flying.sequence_number} has not used any retries."
 
     def consequence(self, row: OutboundLink) -> str:
         flying = row.lane.flying
         return (
-            f"The retry counter of message {flying.sequence_number} goes from"
-            f" {flying.retries_spent} to 0 of {flying.terms.retries}. Nothing is sent now: the next"
-            f" copy goes when it was due, at {format_time(row.due, timezone.now())}. The partner"
-            " has nothing to do."
+            f"The retry counter of message {flying.sequence_number} is reset from"
+            f" {flying.retries_spent} to 0 of {flying.terms.retries}. Nothing is sent now; the next"
+            f" attempt is still due at {format_time(row.due, timezone.now())}. The partner does not"
+            " have to do anything."
         )
 
 
 class SendNow(LinkAction):
     name = "send_now"
     title = "Send now"
-    done = "one more copy goes at once"
+    done = "sending the message again now"
     icon = "send"
     event = SendNowRequested()
     flow = operate.send_now
 
     def consequence(self, row: OutboundLink) -> str:
         flying = row.lane.flying
-        under_way = Attempt.objects.filter(message=row.in_flight, ended_at=None).last()
-        beside = (
-            f"Attempt {under_way.number} has been under way since"
-            f" {format_time(under_way.claimed_at, timezone.now())}: this copy goes beside it. "
-            if under_way
+        in_progress = Attempt.objects.filter(message=row.in_flight, ended_at=None).last()
+        parallel = (
+            f"Attempt {in_progress.number} has been in progress since"
+            f" {format_time(in_progress.claimed_at, timezone.now())}; the new one is parallel. "
+            if in_progress
             else ""
         )
-        return beside + (
-            f"One more copy of message {flying.sequence_number} goes to {row.partner} at once: same"
-            " bytes, number and MessageId. No retry is spent. If the partner has the message"
-            " already, it discards the copy and acknowledges again. It has nothing else to do."
+        return parallel + (
+            f"Message {flying.sequence_number} is sent to {row.partner} again now, with the same"
+            " bytes, number and MessageId. No retry is used. If the partner has already stored the"
+            " message, it discards the duplicate and acknowledges it again. The partner does not"
+            " have to do anything else."
         )
 
 

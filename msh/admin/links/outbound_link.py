@@ -1,4 +1,4 @@
-"""Links to partners: the suspended first, why, since when, behind which message, what helps."""
+"""Links to partners: list, suspended ones first, and the page of one."""
 
 from collections.abc import Callable
 from typing import Any
@@ -72,7 +72,7 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
         return (*self.list_display, self._actions_column(request))
 
     def _actions_column(self, request: HttpRequest) -> Callable[[OutboundLink], str]:
-        """The last column: what this user may do to the link now. What is grave is on its page."""
+        """The last column: the frequent actions. The others are on the page of the link."""
 
         def actions(link: OutboundLink) -> str:
             offers = self.offers(request, link, outbound_actions.ACTIONS)
@@ -80,7 +80,7 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
 
         return actions
 
-    @display(description="What it does")
+    @display(description="Status")
     def doing(self, link: OutboundLink) -> str:
         return render_to_string("admin/msh/links/outbound_status.html", _situation(link))
 
@@ -104,7 +104,7 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
             return markup.DASH
         spent, retries = flying.retries_spent, flying.terms.retries
         so_far = f"{flying.attempt} attempt{'' if flying.attempt == 1 else 's'}"
-        return f"{so_far}, {spent} of {retries} retries spent"
+        return f"{so_far}, {spent} of {retries} retries used"
 
     @display(description="Queue")
     def queue(self, link: Any) -> str:
@@ -121,32 +121,32 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
     def terms_in_force(self, link: OutboundLink) -> str:
         flying = link.lane.in_flight
         if flying is None:
-            return "those of the next message's agreement, see below"
+            return "those of the next message's agreement, see Agreements below"
         terms = flying.terms
         return (
             f"Timeout {format_seconds(terms.timeout)}, Retries {terms.retries}, RetryInterval"
-            f" {format_seconds(terms.retry_interval)}: a message that nobody acknowledges suspends"
-            f" the link after {format_seconds(terms.retry_horizon)}"
+            f" {format_seconds(terms.retry_interval)}: without an Acknowledgement the link is"
+            f" suspended after {format_seconds(terms.retry_horizon)}"
         )
 
-    @display(description="Where we send")
+    @display(description="Destination")
     def where(self, link: OutboundLink) -> str:
         return markup.verbatim(link.partner.destination)
 
-    @display(description="When it is silent")
+    @display(description="If the partner does not answer")
     def when_silent(self, link: OutboundLink) -> str:
         partner = link.partner
         probe = (
-            f"tried every {format_seconds(partner.probe_interval)}"
+            f"probed every {format_seconds(partner.probe_interval)}"
             if partner.probe_interval
             else ""
         )
         late = "a late Ack resumes sending" if partner.resume_on_late_ack else ""
-        return ", ".join(each for each in (probe, late) if each) or "only an operator resumes"
+        return ", ".join(each for each in (probe, late) if each) or "only an operator can resume"
 
-    @display(description="Applications")
+    @display(description="Submissions")
     def applications(self, link: OutboundLink) -> str:
-        return "accepted" if link.partner.accepts else "refused: an operator has closed the partner"
+        return "accepted" if link.partner.accepts else "refused by an operator"
 
     @display(description="Partner")
     def partner_page(self, link: OutboundLink) -> str:
@@ -179,7 +179,7 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
 def _situation(link: Any) -> dict[str, Any]:
     detail = link.suspended_detail
     if link.last_answer and detail == link.last_answer["detail"]:
-        detail = ""  # it stands under Last error
+        detail = ""  # already shown as Last error
     return {
         "link": link,
         "variant": markup.STATE_VARIANTS.get(link.state, ""),
@@ -192,7 +192,7 @@ def _situation(link: Any) -> dict[str, Any]:
 
 
 def _queue(semantics: DeliverySemantics) -> QuerySet[OutboundMessage]:
-    """What waits behind the link: one of these conditions is that of a partial index."""
+    """The queue of a link, by the condition of the partial index for `semantics`."""
     queued = OutboundMessage.objects.queued().filter(link=OuterRef("pk"), semantics=semantics)
     return queued.order_by()
 
@@ -212,16 +212,16 @@ def _last_answer() -> QuerySet[Attempt, Any]:
 def _attempts(link: OutboundLink) -> Table:
     attempts = Attempt.objects.filter(message=link.in_flight_id).order_by("-number")
     return Table(
-        "Attempts of the message in flight, the last first",
+        "Attempts of the message in flight, newest first",
         markup.ATTEMPT_HEADERS,
         [markup.attempt_cells(attempt) for attempt in attempts[:FIRST_ROWS]],
-        "Nothing was sent." if link.in_flight_id else "Nothing is in flight.",
+        "Not sent yet." if link.in_flight_id else "No message in flight.",
         markup.page_url(link.in_flight) if link.in_flight else "",
     )
 
 
 def _agreements(link: OutboundLink, *, may_test: bool) -> Table:
-    """The settings of the messages to come, each under its own agreement."""
+    """The terms of future messages, by agreement."""
     rows = [
         (
             markup.link_to(one, one.tpa_id),
@@ -235,12 +235,12 @@ def _agreements(link: OutboundLink, *, may_test: bool) -> Table:
         for one in link.partner.agreements.order_by("tpa_id")
     ]
     headers = ("TPAId", "Semantics", "Timeout", "Retries", "RetryInterval", "Suspends after")
-    return Table("Agreements", (*headers, "Connection"), rows, "Nothing was agreed.")
+    return Table("Agreements", (*headers, "Connection"), rows, "No agreements.")
 
 
 def _connection(agreement: Agreement) -> str:
     url = reverse("admin:partners_agreement_connection", args=[agreement.pk])
-    return format_html('<a href="{}" class="text-link">test the connection</a>', url)
+    return format_html('<a href="{}" class="text-link">test connection</a>', url)
 
 
 def _first_of_queue(link: OutboundLink) -> Table:
@@ -258,4 +258,4 @@ def _first_of_queue(link: OutboundLink) -> Table:
     headers = ("MessageId", "Semantics", "ServiceInterface / Action", "Submitted", "Age")
     whole = {"link__partner__id__exact": link.partner_id, "state__exact": "queued"}
     more = markup.list_url(OutboundMessage, **whole)
-    return Table("Queue, in the order of sending", headers, rows, "Nothing is queued.", more)
+    return Table("Queue, in sending order", headers, rows, "The queue is empty.", more)

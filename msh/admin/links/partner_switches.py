@@ -1,4 +1,4 @@
-"""Two switches per partner: what applications submit is accepted, what came is delivered."""
+"""The two switches of a partner: accept submissions, deliver messages."""
 
 from typing import Any
 
@@ -12,48 +12,58 @@ Link = OutboundLink | InboundLink
 
 
 class SwitchPartner(OperatorAction):
-    """One switch into one position."""
+    """Turns one switch on or off."""
 
     def __init__(
-        self, switch: Switch, model: str, title: str, icon: str, consequence: str, *, on: bool
+        self,
+        switch: Switch,
+        model: str,
+        title: str,
+        icon: str,
+        consequence: str,
+        *,
+        on: bool,
+        done: str,
     ) -> None:
         self.switch, self.on = switch, on
         self.name = f"{'start' if on else 'stop'}_{switch.value}"
-        self.title, self.icon, self._consequence = title, icon, consequence
+        self.title, self.icon, self._consequence, self.done = title, icon, consequence, done
         self.permissions = (f"msh.view_{model}", "partners.switch_partner")
 
     def why_not(self, row: Link) -> str:
         if getattr(row.partner, self.switch.value) != self.on:
             return ""
-        return f"that is {'on' if self.on else 'off'} already for {row.partner}."
+        return f"{self.done} already."
 
     def consequence(self, row: Link) -> str:
-        return f"{row.partner}: {self._consequence}"
+        return self._consequence
 
     def act(self, row: Link, actor: Actor, **fields: Any) -> str:
         operate.switch(row.partner, self.switch, on=self.on, actor=actor)
-        return f"{row.partner}: {self.title.lower()} is done."
+        return f"Partner {row.partner}: {self.done}."
 
 
 ACCEPTING = (
     SwitchPartner(
         Switch.ACCEPTS,
         "outboundlink",
-        "Refuse from applications",
+        "Refuse submissions",
         "lock",
-        "what applications submit for this partner is refused, and they are told so. What is"
-        " queued already is sent all the same. This lasts until somebody accepts again. The"
-        " partner has nothing to do.",
+        "Applications that submit messages for this partner get an error. Messages in the queue are"
+        " still sent. This lasts until somebody accepts submissions again. The partner does not"
+        " have to do anything.",
         on=False,
+        done="submissions are refused",
     ),
     SwitchPartner(
         Switch.ACCEPTS,
         "outboundlink",
-        "Accept from applications",
+        "Accept submissions",
         "lock_open",
-        "what applications submit for this partner is accepted again. They have to submit again"
-        " what was refused. The partner has nothing to do.",
+        "Messages that applications submit for this partner are accepted again. Applications must"
+        " submit refused messages again. The partner does not have to do anything.",
         on=True,
+        done="submissions are accepted",
     ),
 )
 DELIVERING = (
@@ -62,17 +72,19 @@ DELIVERING = (
         "inboundlink",
         "Hold deliveries",
         "pause",
-        "what comes from this partner is stored and acknowledged as before, and waits here: no"
-        " consumer gets it until somebody delivers again. The partner has nothing to do.",
+        "Messages from this partner are still stored and acknowledged, but not delivered to"
+        " consumers until somebody resumes deliveries. The partner does not have to do anything.",
         on=False,
+        done="deliveries are held",
     ),
     SwitchPartner(
         Switch.DELIVERS,
         "inboundlink",
-        "Deliver to consumers",
+        "Resume deliveries",
         "play_arrow",
-        "what has waited is delivered in order, and what comes from now on. The partner has"
-        " nothing to do.",
+        "The waiting messages are delivered in order, then new ones. The partner does not have to"
+        " do anything.",
         on=True,
+        done="deliveries are resumed",
     ),
 )

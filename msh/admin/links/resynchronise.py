@@ -1,4 +1,4 @@
-"""The verbs that bring numbers together again: both sides and the verdict come first (D17, D43)."""
+"""Actions for sequence numbers out of sync: compare both sides first, then repair (D17, D43)."""
 
 from typing import Any
 
@@ -27,30 +27,30 @@ HAS, LACKS = "has", "lacks"
 
 
 class PartnerStateForm(forms.Form):
-    """What the partner's operator says, where its MSH cannot be asked."""
+    """What the partner's operator says, for a partner whose MSH cannot be asked."""
 
     last = forms.IntegerField(
-        label="Last number it accepted",
+        label="Last accepted number",
         min_value=0,
         max_value=sequence.LAST,
         widget=UnfoldAdminIntegerFieldWidget(),
-        help_text="0: it has accepted nothing of us.",
+        help_text="0 if the partner has not accepted any message from us.",
     )
     last_id = forms.CharField(
-        label="Its MessageId",
+        label="MessageId of that message",
         required=False,
         widget=UnfoldAdminTextInputWidget(),
-        help_text="A number alone does not prove anything. Blank with 0 only.",
+        help_text="Required unless the number is 0: a number alone proves nothing.",
     )
     in_flight = forms.ChoiceField(
-        label="The message in flight",
+        label="Message in flight",
         required=False,
-        choices=[("", "unknown"), (HAS, "it has it"), (LACKS, "it lacks it")],
+        choices=[("", "unknown"), (HAS, "received"), (LACKS, "not received")],
         widget=UnfoldAdminSelectWidget(),
     )
 
     def __init__(self, flying: str, data: Any = None) -> None:
-        """`flying`: the MessageId in flight, "" if none is."""
+        """`flying`: the MessageId in flight, or ""."""
         super().__init__(data)
         self._flying = flying
         if flying:
@@ -61,19 +61,21 @@ class PartnerStateForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
         if cleaned.get("last") and not cleaned.get("last_id"):
-            self.add_error("last_id", "Give the MessageId that the partner accepted last.")
+            self.add_error(
+                "last_id", "Enter the MessageId of the last message that the partner accepted."
+            )
         return cleaned
 
     @property
     def status(self) -> LinkStatus:
-        said = self.cleaned_data
-        answer = said.get("in_flight")
+        entered = self.cleaned_data
+        answer = entered.get("in_flight")
         known = {self._flying: answer == HAS} if answer else {}
-        return LinkStatus(said["last"] or None, said["last_id"], known=known)
+        return LinkStatus(entered["last"] or None, entered["last_id"], known=known)
 
 
 class ResynchroniseForm(ReasonForm):
-    """The reason, and what the dialog had compared: typed in, or else asked of the partner."""
+    """The reason, and what the dialog compared: as typed, or empty if the partner was asked."""
 
     last = forms.IntegerField(required=False, widget=forms.HiddenInput)
     last_id = forms.CharField(required=False, widget=forms.HiddenInput)
@@ -84,7 +86,7 @@ class ResynchroniseForm(ReasonForm):
 class Resynchronise(LinkAction):
     name = "resynchronise"
     title = "Resynchronise and resume"
-    done = "the numbers agree"
+    done = "sequence numbers in sync"
     icon = "sync"
     event = SequenceRewound(Numbered(0, 1))
     form = ResynchroniseForm
@@ -92,9 +94,9 @@ class Resynchronise(LinkAction):
 
     def consequence(self, row: OutboundLink) -> str:
         return (
-            f"Our numbers and those of {row.partner} are brought together as shown here, then"
-            " sending resumes. What is sent again has the same bytes. The partner has to have"
-            " finished its own repairs, and must not reset anything meanwhile."
+            f"Our sequence numbers and those of {row.partner} are brought in sync as shown below,"
+            " then sending resumes. Messages that are sent again have the same bytes. The partner"
+            " must have finished its own repairs, and must not reset anything in the meantime."
         )
 
     def apply(self, partner: Partner, theirs: LinkStatus, actor: Actor, agreed: str) -> None:
@@ -110,8 +112,8 @@ class Resynchronise(LinkAction):
             compared = resynchronise.compare(row.partner, _partner_state(row.partner, typed))
         except NotPossible as problem:
             return {"typed": typed, "problem": str(problem)}
-        said = typed.cleaned_data if typed.is_bound else {}
-        initial = {**said, "agreed": compared.agreed}
+        entered = typed.cleaned_data if typed.is_bound else {}
+        initial = {**entered, "agreed": compared.agreed}
         applies = self.applies(compared.plan)
         ids = compared.ours.in_flight_message_id, compared.theirs.accepted_message_id
         named = {"flying": markup.isolated(ids[0]), "accepted": markup.isolated(ids[1])}
@@ -123,21 +125,21 @@ class Resynchronise(LinkAction):
         theirs = _partner_state(row.partner, typed)
         self.apply(row.partner, theirs, actor, fields["agreed"])
         row.refresh_from_db(fields=["state"])
-        return f"Partner {row.partner}: {self.done}. The link is {row.state} now."
+        return f"Partner {row.partner}: {self.done}. The link is now {row.state}."
 
 
 class Rewind(Resynchronise):
     name = "rewind"
     title = "Rewind and resume"
-    done = "what it lost goes again"
+    done = "lost messages are sent again"
     icon = "fast_rewind"
     irreversible = True
 
     def consequence(self, row: OutboundLink) -> str:
         return (
-            f"For a partner that was restored from a backup: messages that {row.partner} had"
-            " acknowledged and lost go again, before the queue, with the same bytes and numbers."
-            " The partner has to say which message is the last that it still has."
+            f"For a partner that was restored from a backup. Messages that {row.partner} had"
+            " acknowledged and lost are sent again before the queue, with the same bytes and"
+            " numbers. The partner must tell you the last message that it still has."
         )
 
     def apply(self, partner: Partner, theirs: LinkStatus, actor: Actor, agreed: str) -> None:
@@ -152,11 +154,11 @@ def _in_flight_id(row: OutboundLink) -> str:
 
 
 def _partner_state(partner: Partner, typed: PartnerStateForm) -> LinkStatus:
-    """Typed in, or asked over the network: the dialog takes as long as that answers."""
+    """As typed, or else asked over the network, for which the dialog waits."""
     if not typed.is_bound:
         return resynchronise.ask(partner)
     if not typed.is_valid():
-        raise NotPossible("Say what the partner has accepted last.")
+        raise NotPossible("Enter the last message that the partner accepted.")
     return typed.status
 
 

@@ -1,4 +1,4 @@
-"""What a link to a partner does now, and what happens next, as a sentence."""
+"""The status of a link to a partner as text: what it does now, and what happens next."""
 
 from datetime import datetime, timedelta
 
@@ -6,19 +6,19 @@ from msh.admin.framework.time_format import format_duration, format_time
 from msh.protocol.lane import InFlight, Lane, LaneState
 
 OVERDUE = timedelta(seconds=15)
-"""Beyond this, what is due should have happened: the sweep looks every second."""
+"""The sweep polls every second: work that is overdue for longer is not being done."""
 
 
 def status_text(lane: Lane, now: datetime) -> str:
-    """What the lane does now, and what happens next."""
     sentence = _SITUATIONS[lane.state](lane, now)
     if lane.due is not None and now - lane.due > OVERDUE:
-        return f"{sentence}. That was {format_duration(lane.due, now)} ago: does a worker run?"
+        overdue = format_duration(lane.due, now)
+        return f"{sentence}. Overdue by {overdue}: check that a worker is running."
     return sentence
 
 
 def _idle(lane: Lane, now: datetime) -> str:
-    return f"Nothing in flight. The next message gets number {lane.next_number}."
+    return f"No message in flight. The next message gets number {lane.next_number}."
 
 
 def _waiting(lane: Lane, now: datetime) -> str:
@@ -44,16 +44,16 @@ def _transient(lane: Lane, now: datetime) -> str:
     return (
         f"The partner asked us to wait ({flying.transients} of at most"
         f" {flying.terms.transient_count_limit} times): message {flying.sequence_number}"
-        f" goes again at {until}"
+        f" is sent again at {until}"
     )
 
 
 def _suspended(lane: Lane, now: datetime) -> str:
     if lane.in_flight is not None:
-        return f"Message {lane.in_flight.sequence_number} blocks everything behind it."
+        return f"Message {lane.in_flight.sequence_number} blocks the queue."
     if lane.late_ack:
         return "Late acknowledgement received: safe to resume."
-    return "Nothing is in flight: safe to resume."
+    return "No message in flight: safe to resume."
 
 
 _SITUATIONS = {
@@ -65,8 +65,9 @@ _SITUATIONS = {
 
 
 def _copy(flying: InFlight, attempt: int) -> str:
-    """Which copy of how many. Copies that spent no retry, and a resume, end that simple count."""
+    """Which attempt of how many. After attempts that used no retry, and after a resume, the numbers
+    of attempts and retries differ."""
     spent, retries = flying.retries_spent, flying.terms.retries
     if attempt == spent + 1:
         return f"attempt {attempt} of {retries + 1}"
-    return f"attempt {attempt}, {spent} of {retries} retries spent"
+    return f"attempt {attempt}, {spent} of {retries} retries used"

@@ -1,6 +1,6 @@
-"""What a message holds: shown as text, or downloaded as it is. Nothing of it is ever rendered.
+"""The content of a message: shown as text, or downloaded. It is never rendered.
 
-Whatever a partner sends is escaped, cut, and served as bytes that a browser must save.
+What a partner sends is escaped and truncated, and downloads are bytes that a browser must save.
 """
 
 import re
@@ -22,7 +22,7 @@ from msh.admin.framework import markup
 from msh.flows.stored import BytesMissing, Stored, body_of, header_of, payload_of
 
 TEXT_LIMIT = 256 * 1024
-"""Bytes of a payload that are shown."""
+"""Bytes of a payload shown as text."""
 NAME_LIMIT = 100
 
 _NOT_IN_A_NAME = re.compile(r"[^\w.()+ -]")
@@ -32,7 +32,7 @@ class ContentPages(ModelAdmin):
     """Pages and downloads below the page of a message."""
 
     payload_permissions: ClassVar[tuple[str, ...]]
-    """The permissions that it takes to see a payload."""
+    """All of them are needed to view a payload."""
 
     def get_urls(self) -> list[URLPattern]:
         pages = (
@@ -118,24 +118,24 @@ class ContentPages(ModelAdmin):
 
 
 def _text_and_note(stored: Stored) -> dict[str, str | None]:
-    """The text that is shown, and what is to be said about it."""
+    """The text to show, None if there is none, and a note about it."""
     text = wire.as_text(stored.content_type, stored.content, TEXT_LIMIT)
     if text is None:
-        return {"text": None, "note": "It is binary: download it to look at it."}
+        return {"text": None, "note": "Binary content. Download it to view it."}
     if len(stored.content) > TEXT_LIMIT:
-        note = f"Only its first {filesizeformat(TEXT_LIMIT)} are shown, as they are."
+        note = f"Only the first {filesizeformat(TEXT_LIMIT)} are shown, without formatting."
         return {"text": markup.escape_invisible(text), "note": note}
     xml = wire.indented(stored.content)
     if xml is None:
         return {"text": markup.escape_invisible(text), "note": ""}
     return {
         "text": markup.escape_invisible(xml),
-        "note": "Indented to be read; the download is as it is.",
+        "note": "Indented for display. The download is unchanged.",
     }
 
 
 def download(stored: Stored, fallback: str) -> HttpResponse:
-    """The exact bytes, to be saved: no browser may take them for a page or a script."""
+    """The exact bytes, as an attachment: no browser may interpret them as a page or a script."""
     name = file_name(stored.name) or fallback
     response = HttpResponse(stored.content, content_type="application/octet-stream")
     response["Content-Disposition"] = content_disposition_header(True, name) or "attachment"
@@ -146,6 +146,6 @@ def download(stored: Stored, fallback: str) -> HttpResponse:
 
 
 def file_name(label: str) -> str:
-    """What is left of a foreign name: its last part, without anything that is not seen."""
+    """A safe file name: the last part of `label`, without invisible or special characters."""
     last = re.split(r"[/\\]", label)[-1]
     return _NOT_IN_A_NAME.sub("_", last).strip(" ._")[-NAME_LIMIT:]

@@ -1,4 +1,4 @@
-"""The history: what happened, to what, by whom."""
+"""The history of links and messages: what happened, when, and by whom."""
 
 from typing import Any
 
@@ -22,9 +22,9 @@ FIRST_ROWS = 10
 
 
 class ByFilter(DropdownFilter):
-    """What operators did would drown in what the MSH does."""
+    """Finds the acts of operators among everything that the MSH does."""
 
-    title = "by whom"
+    title = "actor"
     parameter_name = "by"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
@@ -46,15 +46,15 @@ class ActorFilter(TextFilter):
 
 
 def history_of_link(partner_id: int, direction: Direction) -> Table:
-    """The last events of one link."""
+    """The latest events of one link."""
     of_link = {"partner": partner_id, "direction": direction, "subject": History.Subject.LINK}
     rows = History.objects.filter(**of_link).order_by("-pk")[:FIRST_ROWS]
-    headers = ("At", "Event", "State", "By", "Reason or detail")
+    headers = ("Time", "Event", "State", "By", "Reason or detail")
     return Table(
-        "History of the link, the newest first",
+        "Link history, newest first",
         headers,
         [_cells(row) for row in rows],
-        "Nothing has happened yet.",
+        "No events yet.",
         markup.list_url(
             History,
             partner__id__exact=partner_id,
@@ -102,7 +102,7 @@ class HistoryAdmin(LargeTableAdmin):
         ("subject", ChoicesDropdownFilter),
     )
     search_fields = ("message_id",)
-    search_help_text = "MessageId, whole"
+    search_help_text = "Complete MessageId"
     fields = (
         "at",
         "actor",
@@ -119,7 +119,7 @@ class HistoryAdmin(LargeTableAdmin):
     )
     list_select_related = ("partner",)
 
-    @display(description="At")
+    @display(description="Time")
     def time(self, row: History) -> str:
         return markup.time_of(row.at)
 

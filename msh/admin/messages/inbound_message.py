@@ -1,4 +1,4 @@
-"""Messages we accepted: whether the application has them, and everything that happened."""
+"""Messages from partners: list, and the page of one."""
 
 from typing import Any
 
@@ -60,7 +60,7 @@ class InboundMessageAdmin(MessageAdmin):
 
 
 def _deliveries(message: InboundMessage) -> Table:
-    """Each with the way to its page, where an operator decides what becomes of it."""
+    """Each links to its page, which has the actions."""
     deliveries = message.deliveries.select_related("consumer")
     rows = [
         (
@@ -75,4 +75,4 @@ def _deliveries(message: InboundMessage) -> Table:
         for one in deliveries
     ]
     headers = ("Consumer", "State", "Attempt", "Started", "Ended", "External id", "Last error")
-    return Table("Deliveries", headers, rows, "No consumer has been given it yet.")
+    return Table("Deliveries", headers, rows, "Not delivered to any consumer yet.")

@@ -1,4 +1,4 @@
-"""What the pages of outbound and inbound messages share."""
+"""Base class of the pages of outbound and inbound messages."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -19,16 +19,16 @@ from .content import ContentPages
 from .search import SEARCH_FILTERS
 
 Message = OutboundMessage | InboundMessage
-TIMELINE_HEADERS = ("At", "What", "State", "By", "Detail")
+TIMELINE_HEADERS = ("Time", "Event", "State", "By", "Detail")
 
 
 class MessageAdmin(ContentPages, LargeTableAdmin):
-    """Found by its ids; told from submit to the end; what it holds is a page away."""
+    """Search by ids and filters; a page with timeline and payloads; subpages with the content."""
 
     list_filter = SEARCH_FILTERS
     list_filter_submit = True
     search_fields = ("message_id", "conversation_id")
-    search_help_text = "MessageId or ConversationId, whole"
+    search_help_text = "Complete MessageId or ConversationId"
 
     def search(self, rows: Any, term: str) -> QuerySet[Any]:
         found: QuerySet[Any] = rows.with_id(term)
@@ -52,15 +52,15 @@ class MessageAdmin(ContentPages, LargeTableAdmin):
                 markup.isolated(part.content_id),
                 markup.isolated(part.description),
                 filesizeformat(part.size),
-                self._content(message, part.position) if seen else "not for you to see",
+                self._content(message, part.position) if seen else "no permission",
             )
             for part in self.payloads(message)
         ]
-        return Table("Payloads", headers, rows, "It has no payload.")
+        return Table("Payloads", headers, rows, "No payloads.")
 
     def _content(self, message: Message, position: int) -> SafeString:
         return format_html(
-            '<a href="{}" class="text-link">look</a> <a href="{}" class="text-link">download</a>',
+            '<a href="{}" class="text-link">view</a> <a href="{}" class="text-link">download</a>',
             self.content_url("payload", message.pk, position),
             self.content_url("payload_bytes", message.pk, position),
         )
@@ -80,7 +80,7 @@ class MessageAdmin(ContentPages, LargeTableAdmin):
     @display(description="Header document")
     def header_document(self, message: Message) -> str:
         address = self.content_url("header", message.pk)
-        return format_html('<a href="{}" class="text-link">look at it</a>', address)
+        return format_html('<a href="{}" class="text-link">view</a>', address)
 
     @display(description="Partner")
     def partner(self, message: Message) -> str:
@@ -100,9 +100,9 @@ class MessageAdmin(ContentPages, LargeTableAdmin):
 
 
 def _timeline(message: Message) -> Table:
-    """By time. What happened again and again is one row, which says how often."""
+    """Repeated events are one row, with their count."""
     rows = [_timeline_row(moment) for moment in folded(story_of_row(message))]
-    return Table("Timeline", TIMELINE_HEADERS, rows, "Nothing is recorded.")
+    return Table("Timeline", TIMELINE_HEADERS, rows, "No events.")
 
 
 def _timeline_row(moment: Moment) -> tuple[Any, ...]:

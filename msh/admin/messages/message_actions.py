@@ -1,4 +1,4 @@
-"""Cancel a message and submit a corrected copy: a form with its payloads to replace."""
+"""Actions on an outbound message: cancel it, cancel it and submit a corrected copy."""
 
 from typing import Any
 
@@ -22,24 +22,25 @@ from msh.store.history import Actor
 
 _PAYLOAD = "payload_"
 VERDICTS = [
-    ("", "say what is true"),
+    ("", "choose a verdict"),
     (Verdict.RECEIVED.value, "the partner has received it"),
-    (Verdict.NOT_RECEIVED.value, "the partner has not received it, which must be proven"),
-    (Verdict.UNKNOWN.value, "nobody knows: the numbers start again at 1"),
+    (Verdict.NOT_RECEIVED.value, "the partner has not received it (proof required)"),
+    (Verdict.UNKNOWN.value, "unknown: the numbers restart at 1"),
 ]
 
 
 def verdicts_on(message: OutboundMessage) -> list[tuple[str, str]]:
-    """Those that may be true of it. Of a mail nobody proves that it was not received (D18)."""
+    """The verdicts that are possible. It cannot be proven that a mail was not received (D18)."""
     by_mail = message.link.partner.is_reached_by_mail
     return [v for v in VERDICTS if not (by_mail and v[0] == Verdict.NOT_RECEIVED)]
 
 
 class CancelQueued(OperatorAction):
-    """The one in flight is cancelled on the page of its link, with a verdict."""
+    """For queued messages. A message in flight is cancelled on the page of its link."""
 
     name = "cancel"
     title = "Cancel"
+    dismiss = "Keep message"
     icon = "block"
     irreversible = True
     permissions = ("msh.view_outboundmessage", "msh.cancel_outboundlink")
@@ -51,23 +52,23 @@ class CancelQueued(OperatorAction):
 
     def consequence(self, row: OutboundMessage) -> str:
         return (
-            "The message was never sent and will not be. It leaves no gap in the numbers. Its"
-            " sender is told that it is cancelled. The partner has nothing to do."
+            "The message has never been sent and is not sent. It leaves no gap in the sequence"
+            " numbers. Its sender is notified. The partner does not have to do anything."
         )
 
     def act(self, row: OutboundMessage, actor: Actor, **fields: Any) -> str:
         cancel.cancel(row, None, actor)
-        return f"Message {row} is cancelled."
+        return f"Message {row} cancelled."
 
 
 def _check_size(content: "UploadedFile[bytes]") -> None:
     if (content.size or 0) > settings.MSH_MESSAGE_LIMIT:
         limit = filesizeformat(settings.MSH_MESSAGE_LIMIT)
-        raise forms.ValidationError(f"It is larger than a message may be: {limit}.")
+        raise forms.ValidationError(f"The file is larger than the limit of a message, {limit}.")
 
 
 class CorrectionForm(ReasonForm):
-    """What the copy is to have instead. Blank: as it is."""
+    """The changes in the copy. What is left blank stays as it is."""
 
     service_interface = forms.CharField(
         label="ServiceInterface", max_length=255, widget=UnfoldAdminTextInputWidget
@@ -80,25 +81,27 @@ class CorrectionForm(ReasonForm):
         super().__init__(*data, **options)
         if message.state == OutboundState.IN_FLIGHT:
             self.fields["verdict"] = forms.ChoiceField(
-                label="What became of the message in flight",
+                label="Verdict on the message in flight",
                 choices=verdicts_on(message),
                 widget=UnfoldAdminSelectWidget(),
             )
         for part in message.payloads.defer("wire"):
+            name, content_type = map(markup.escape_invisible, (str(part), part.content_type))
             self.fields[f"{_PAYLOAD}{part.position}"] = forms.FileField(
-                label=f"Instead of payload {part.position}, {markup.escape_invisible(str(part))}",
+                label=f"Replacement for payload {part.position}, {name}",
                 required=False,
                 validators=[_check_size],
-                help_text=f"Sent as {markup.escape_invisible(part.content_type)}. None: as it is.",
+                help_text=f"Sent as {content_type}. Leave empty to keep the payload.",
                 widget=UnfoldAdminFileFieldWidget(),
             )
 
 
 class Correct(OperatorAction):
-    """The message stays as it was submitted: the copy is another one, linked to it."""
+    """The original stays as it was submitted; the copy is a new message that refers to it."""
 
     name = "correct"
-    title = "Cancel and submit a corrected copy"
+    title = "Cancel and submit corrected copy"
+    dismiss = "Keep message"
     icon = "edit_document"
     irreversible = True
     permissions = (
@@ -112,13 +115,14 @@ class Correct(OperatorAction):
 
     def consequence(self, row: OutboundMessage) -> str:
         ends = {
-            OutboundState.QUEUED: "The message was never sent and will not be. ",
-            OutboundState.IN_FLIGHT: "The message is given up, with your verdict: if the partner"
-            " has it, or may have it, agree with it on what the copy is to it. ",
-        }.get(OutboundState(row.state), "The message is cancelled already. ")
+            OutboundState.QUEUED: "The message has never been sent and is not sent. ",
+            OutboundState.IN_FLIGHT: "The message is cancelled with your verdict. If the partner"
+            " has it, or may have it, agree with the partner how to treat the copy. ",
+        }.get(OutboundState(row.state), "The message is already cancelled. ")
         return (
-            f"{ends}A copy with a MessageId of its own, the same ConversationId and what you give"
-            f" here joins the end of the queue to {row.link.partner}. Each page names the other."
+            f"{ends}A copy with a new MessageId, the same ConversationId and your changes is added"
+            f" to the end of the queue to {row.link.partner}. The pages of both messages link to"
+            " each other."
         )
 
     def version(self, row: OutboundMessage) -> str:
@@ -139,4 +143,4 @@ class Correct(OperatorAction):
             },
         )
         copy = correct.correct(row, correction, Verdict(verdict) if verdict else None, actor)
-        return f"Message {row} is cancelled. Instead of it {copy} is queued."
+        return f"Message {row} cancelled, corrected copy {copy} queued."

@@ -1,4 +1,4 @@
-"""Messages we send: what became of each, and everything that happened to it."""
+"""Messages to partners: list, and the page of one."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from .message import MessageAdmin
 from .message_actions import CancelQueued, Correct
 
 ATTEMPTS = 100
-"""Attempts that are shown of one message."""
+"""Attempts shown for one message."""
 
 
 @admin.register(OutboundMessage)
@@ -51,18 +51,19 @@ class OutboundMessageAdmin(MessageAdmin):
         return [*super().tables(request, row), self._attempts(row, seen=seen)]
 
     def _attempts(self, message: OutboundMessage, *, seen: bool) -> Table:
-        """Copies of what was composed last: those before it was queued again were others."""
+        """The body is composed again when a message is queued under another number: those of the
+        attempts before that are gone."""
         since, digest = message.first_sent_at, message.body_sha256
         attempts = message.attempts.order_by("-number")[:ATTEMPTS]
         rows = []
         for attempt in attempts:
             if since is None or digest is None or attempt.claimed_at < since:
-                bytes_sent: SafeString | str = "composed anew since, under another number"
+                bytes_sent: SafeString | str = "composed again since, under another number"
             else:
                 bytes_sent = self._bytes(message, bytes(digest).hex(), seen=seen)
             rows.append((*markup.attempt_cells(attempt), bytes_sent))
-        headers = (*markup.ATTEMPT_HEADERS, "SHA-256 of its bytes")
-        return Table("Attempts, the last first", headers, rows, "Nothing was sent.")
+        headers = (*markup.ATTEMPT_HEADERS, "SHA-256")
+        return Table("Attempts, newest first", headers, rows, "Not sent yet.")
 
     def _bytes(self, message: OutboundMessage, sha256: str, *, seen: bool) -> SafeString | str:
         shown = format_html('<span class="msh-id" title="{}">{}…</span>', sha256, sha256[:16])
@@ -77,12 +78,12 @@ class OutboundMessageAdmin(MessageAdmin):
 
     @display(description="State")
     def status(self, message: OutboundMessage) -> str:
-        """And what keeps it, where that is its link."""
+        """The state, and whether the link is suspended."""
         state: str = super().status(message)
         open_still = message.state in (OutboundState.QUEUED, OutboundState.IN_FLIGHT)
         if not open_still or message.link.state != LaneState.SUSPENDED:
             return state
-        return format_html("{} {}", state, markup.link_to(message.link, "its link is suspended"))
+        return format_html("{} {}", state, markup.link_to(message.link, "link suspended"))
 
     @display(description="Submitted")
     def submitted(self, message: OutboundMessage) -> str:
@@ -92,26 +93,26 @@ class OutboundMessageAdmin(MessageAdmin):
     def ended(self, message: OutboundMessage) -> str:
         return markup.time_of(message.completed_at)
 
-    @display(description="Payloads on the wire")
+    @display(description="Payload size on the wire")
     def size_on_the_wire(self, message: OutboundMessage) -> str:
         return filesizeformat(message.size)
 
-    @display(description="SHA-256 of the body, of every copy")
+    @display(description="SHA-256 of the body")
     def sha256(self, message: OutboundMessage) -> str:
         if message.body_sha256 is None:
             return "not sent yet"
         return markup.verbatim(bytes(message.body_sha256).hex())
 
-    @display(description="Bytes of every copy")
+    @display(description="Size of the body")
     def body_size(self, message: OutboundMessage) -> str:
         head = OutboundMessage.objects.filter(pk=message.pk).aggregate(size=Sum(Length("head")))
         return filesizeformat(head["size"] + message.size) if head["size"] else "not sent yet"
 
-    @display(description="Submitted instead of")
+    @display(description="Corrects")
     def instead_of(self, message: OutboundMessage) -> str:
         return markup.link_to(message.corrects) if message.corrects else markup.DASH
 
-    @display(description="Its corrected copy")
+    @display(description="Corrected copy")
     def copy(self, message: OutboundMessage) -> str:
         copy = message.corrected_by.first()
         return markup.link_to(copy) if copy else markup.DASH

@@ -1,4 +1,4 @@
-"""What messages are searched by. Each filter names rows that an index finds (`MessageQuerySet`)."""
+"""Filters of the lists of messages. An index serves each of them (`MessageQuerySet`)."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -20,7 +20,7 @@ Messages = QuerySet[Any]
 
 
 def _no_rows(request: HttpRequest, queryset: Messages, why: str) -> Messages:
-    messages.error(request, f"Nothing was searched: {why}")
+    messages.error(request, f"No search performed: {why}")
     return queryset.none()
 
 
@@ -38,8 +38,8 @@ class PartnerFilter(AutocompleteSelectFilter):
 
     def queryset(self, request: HttpRequest, queryset: Any) -> Messages:
         key = self.value()
-        if not key and (given := super().value()):
-            return _no_rows(request, queryset, f"{given} is no partner.")
+        if not key and (entered := super().value()):
+            return _no_rows(request, queryset, f"{entered} is not the id of a partner.")
         found: Messages = queryset.of_partner(int(key)) if key else queryset
         return found
 
@@ -63,12 +63,12 @@ class NumberFilter(TextFilter):
         if not value:
             return queryset  # type: ignore[no-any-return]
         if not (value.isascii() and value.isdecimal() and len(value) <= 9):
-            return _no_rows(request, queryset, f"{value} is no SequenceNumber: 1 to 999999999.")
+            return _no_rows(request, queryset, f"{value} is not a SequenceNumber (1 to 999999999).")
         return queryset.numbered(int(value))  # type: ignore[no-any-return]
 
 
 class DateTimeForm(forms.Form):
-    """The browser's own field for a date and a time: no script, any keyboard, any width."""
+    """The browser's own field for date and time: it needs no script and works by keyboard."""
 
     def __init__(self, name: str, label: str, **options: Any) -> None:
         super().__init__(**options)
@@ -78,7 +78,7 @@ class DateTimeForm(forms.Form):
 
 
 class DateTimeFilter(TextFilter):
-    """The title says what happened then, and the time zone."""
+    """One limit of a period, in the time zone of the console."""
 
     form_class = DateTimeForm
 
@@ -89,7 +89,9 @@ class DateTimeFilter(TextFilter):
         try:
             at = datetime.fromisoformat(value)
         except ValueError:
-            return _no_rows(request, queryset, f"{value} is no time: 2026-11-21T14:05:00.")
+            return _no_rows(
+                request, queryset, f"{value} is not a time (example: 2026-11-21T14:05:00)."
+            )
         return self.bounded(queryset, at if at.tzinfo else timezone.make_aware(at))
 
     def bounded(self, queryset: Any, at: datetime) -> Messages:

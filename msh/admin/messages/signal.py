@@ -1,4 +1,4 @@
-"""Acknowledgements and Errors that we owe, and those that were carried."""
+"""Acknowledgements and Errors: those still to be sent, and those transmitted."""
 
 from typing import Any
 
@@ -18,17 +18,17 @@ from msh.models import Signal
 
 
 class PendingFilter(DropdownFilter):
-    title = "owed now or ever"
+    title = "state"
     parameter_name = "is"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("owed", "Owed now"), ("paid", "Owed no more")]
+        return [("pending", "Pending"), ("sent", "Nothing pending")]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Signal]) -> QuerySet[Signal]:
         match self.value():
-            case "owed":
+            case "pending":
                 return queryset.filter(owed__gt=0)
-            case "paid":
+            case "sent":
                 return queryset.filter(owed=0)
         return queryset
 
@@ -40,8 +40,8 @@ class SignalAdmin(LargeTableAdmin):
         "partner",
         "about",
         "code",
-        "owed",
-        "carried",
+        "pending",
+        "transmitted",
         "tries",
         "next_try",
         "last_answer",
@@ -53,14 +53,14 @@ class SignalAdmin(LargeTableAdmin):
         ("code", ChoicesDropdownFilter),
     )
     search_fields = ("ref_to_message_id",)
-    search_help_text = "RefToMessageId, whole"
+    search_help_text = "Complete RefToMessageId"
     fields = (
         ("kind", "partner"),
         ("about", "sequence_number"),
         ("tpa_id", "conversation_id"),
         ("code", "location"),
         "description",
-        ("owed", "carried"),
+        ("pending", "transmitted"),
         ("tries", "min_retry_secs"),
         ("first_at", "expires_at"),
         ("due", "last_answer"),
@@ -82,10 +82,18 @@ class SignalAdmin(LargeTableAdmin):
     def about(self, signal: Signal) -> str:
         return markup.trace_link(signal.ref_to_message_id)
 
+    @display(description="Pending")
+    def pending(self, signal: Signal) -> int:
+        return signal.owed
+
+    @display(description="Transmitted")
+    def transmitted(self, signal: Signal) -> int:
+        return signal.carried
+
     @display(description="Next try")
     def next_try(self, signal: Signal) -> str:
         return markup.time_of(signal.due) if signal.owed else markup.DASH
 
-    @display(description="Last answer")
+    @display(description="Last response")
     def last_answer(self, signal: Signal) -> str:
         return markup.verbatim(signal.last_detail)

@@ -1,4 +1,4 @@
-"""Agreements of all partners, side by side. They are edited on their partner's page."""
+"""Agreements of all partners, read-only. They are edited on the page of their partner."""
 
 from datetime import timedelta
 
@@ -69,4 +69,4 @@ class AgreementAdmin(ImportExportPages, ConnectionPage, ReadOnlyAdmin):
     @display(description="MessageIds kept for")
     def kept(self, agreement: Agreement) -> str:
         days = -(-agreement.ids_kept() // timedelta(days=1))
-        return f"{days} days at least: {HORIZONS} times as long as a copy may come (D39)"
+        return f"at least {days} days: {HORIZONS} times the time in which duplicates may come (D39)"

@@ -1,4 +1,4 @@
-"""Tokens of the REST API: made and revoked; the secret is shown once."""
+"""Tokens of the REST API: create and delete them. The secret is shown once."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from msh.models import ApiToken, Scope, missing_permissions
 
 
 class ApiTokenForm(AuditedForm):
-    """`maker` fills it in, and is offered only what he may do himself."""
+    """Offers the scopes that `maker`, the user who fills it in, has permissions for."""
 
     maker: Any = None
 
@@ -40,8 +40,8 @@ class ApiTokenForm(AuditedForm):
         if user and (missing := missing_permissions(user, scopes)):
             self.add_error(
                 "scopes",
-                f"User {user} may not do that: give the user {', '.join(missing)}, or choose fewer"
-                " scopes.",
+                f"User {user} lacks the permissions {', '.join(missing)}. Add them to the user, or"
+                " choose fewer scopes.",
             )
         try:
             tokens.check_binding(scopes, cleaned.get("consumers", ()))
@@ -52,10 +52,10 @@ class ApiTokenForm(AuditedForm):
 
 @admin.register(ApiToken)
 class ApiTokenAdmin(AuditedAdmin):
-    """Delete one to revoke it. To change one, make another."""
+    """Tokens cannot be changed. To revoke one, delete it."""
 
     form = ApiTokenForm
-    list_display = ("name", "user", "may", "made")
+    list_display = ("name", "user", "scope_names", "created_at")
     list_select_related = ("user",)
     sortable_by = ()
     fields = ("name", "user", "scopes", "consumers")
@@ -70,7 +70,7 @@ class ApiTokenAdmin(AuditedAdmin):
     def formfield_for_foreignkey(
         self, db_field: ForeignKey[Any, Any], request: HttpRequest, **kwargs: Any
     ) -> Any:
-        """Nobody makes a token with which to do what only others may."""
+        """A token has the permissions of its user: only superusers may choose another one."""
         if not request.user.is_superuser:
             kwargs["queryset"] = User.objects.filter(username=request.user.get_username())
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
@@ -80,13 +80,13 @@ class ApiTokenAdmin(AuditedAdmin):
         super().save_model(request, obj, form, change)
         messages.warning(
             request,
-            f"Token {obj}: {secret} Give it to its holder now: it cannot be displayed again.",
+            f"Token {obj}: {secret} Copy it now: it is not shown again.",
         )
 
     @display(description="Scopes")
-    def may(self, token: ApiToken) -> str:
+    def scope_names(self, token: ApiToken) -> str:
         return ", ".join(token.scopes)
 
-    @display(description="Made")
-    def made(self, token: ApiToken) -> str:
+    @display(description="Created")
+    def created_at(self, token: ApiToken) -> str:
         return markup.time_of(token.created)

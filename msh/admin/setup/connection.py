@@ -1,4 +1,4 @@
-"""The page that tests the connection to a partner: TCP, TLS, link status, never a message."""
+"""The page that tests the connection to a partner: TCP, TLS and link status, no message."""
 
 from typing import Any
 
@@ -14,13 +14,13 @@ from msh.flows.connection import check
 from msh.transport.way import Step
 
 TEST_PERMISSIONS = ("partners.view_agreement", "msh.send_now_outboundlink")
-"""Who may send a message again may see whether it can arrive."""
+"""The permission to send a message again includes a test of its connection."""
 
-_RESULTS = {True: ("open", "success"), False: ("failed", "danger"), None: ("says nothing", "")}
+_RESULTS = {True: ("ok", "success"), False: ("failed", "danger"), None: ("no result", "")}
 
 
 class ConnectionPage(ModelAdmin):
-    """Of an agreement: the way is that of its partner."""
+    """A subpage of an agreement; the connection is that of its partner."""
 
     change_form_outer_before_template = "admin/msh/setup/agreement_actions.html"
 
@@ -40,16 +40,16 @@ class ConnectionPage(ModelAdmin):
         return response
 
     def test(self, request: HttpRequest, object_id: int) -> HttpResponse:
-        """GET says what is tried, POST tries it."""
+        """GET describes the test, POST runs it."""
         if not request.user.has_perms(TEST_PERMISSIONS):
             raise PermissionDenied
         agreement = self.model.objects.select_related("partner").filter(pk=object_id).first()
         if agreement is None:
-            raise Http404(f"There is no agreement {object_id}.")
+            raise Http404(f"The agreement {object_id} does not exist.")
         tried = request.method == "POST"
         context = {
             **self.admin_site.each_context(request),
-            "title": f"Connection to {agreement.partner}",
+            "title": f"Test connection to {agreement.partner}",
             "opts": self.opts,
             "agreement": agreement,
             "back": markup.page_url(agreement),
@@ -60,7 +60,7 @@ class ConnectionPage(ModelAdmin):
 
 def _results(steps: list[Step]) -> Table:
     rows = [(step.name, markup.badge(*_RESULTS[step.went]), _detail(step)) for step in steps]
-    return Table("What was tried", ("Step", "Result", "Detail"), rows, "")
+    return Table("Test results", ("Step", "Result", "Detail"), rows, "")
 
 
 def _detail(step: Step) -> str:

@@ -1,4 +1,4 @@
-"""Consumers: which messages go where. The one page of this app that operators write."""
+"""Consumers: which messages are delivered, and to where."""
 
 from typing import Any
 
@@ -13,13 +13,14 @@ from msh.models import Consumer
 
 
 class ConsumerForm(AuditedForm):
-    """`authorization` is kept encrypted and never shown."""
+    """`authorization` is stored encrypted and never shown."""
 
     authorization = forms.CharField(
         required=False,
         strip=True,
         widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off"}),
-        help_text="HTTP: the Authorization header of our POSTs. Blank: as it was. none: nothing.",
+        help_text="HTTP: Authorization header of our requests. Leave empty to keep it, enter none"
+        " to remove it.",
     )
 
     class Meta:
@@ -39,18 +40,26 @@ class ConsumerForm(AuditedForm):
 @admin.register(Consumer)
 class ConsumerAdmin(AuditedAdmin):
     form = ConsumerForm
-    list_display = ("name", "enabled", "partner", "service_interface", "action", "kind", "place")
+    list_display = (
+        "name",
+        "enabled",
+        "partner",
+        "service_interface",
+        "action",
+        "kind",
+        "destination",
+    )
     list_select_related = ("partner",)
     fieldsets = (
         (None, {"fields": ("name", "enabled")}),
-        ("Takes messages of", {"fields": ("partner", "service_interface", "action")}),
-        ("Goes to", {"fields": ("kind", "path", "url", "authorization")}),
+        ("Messages", {"fields": ("partner", "service_interface", "action")}),
+        ("Destination", {"fields": ("kind", "path", "url", "authorization")}),
         ("Attempts", {"fields": ("lease", "attempts", "retry_interval", "on_failure")}),
         ("Once and only once", {"fields": ("history", "resolver")}),
     )
 
-    @admin.display(description="place")
-    def place(self, consumer: Consumer) -> str:
+    @admin.display(description="destination")
+    def destination(self, consumer: Consumer) -> str:
         return consumer.path or consumer.url or "-"
 
     def save_model(self, request: HttpRequest, obj: Consumer, form: Any, change: bool) -> None:
@@ -58,6 +67,6 @@ class ConsumerAdmin(AuditedAdmin):
         nudge(Nudge.DELIVER)
 
     def has_delete_permission(self, request: HttpRequest, obj: Consumer | None = None) -> bool:
-        """One that was cleaned a message stays, as its history does: switch it off."""
+        """A consumer with deliveries cannot be deleted, only disabled."""
         used = obj is not None and obj.deliveries.exists()
         return not used and bool(super().has_delete_permission(request, obj))

@@ -1,4 +1,4 @@
-"""Agreements out of and into the console as JSON: what is imported is shown as a diff first."""
+"""Export and import of partners, agreements and routes as JSON. An import shows a diff first."""
 
 import json
 from typing import Any
@@ -28,14 +28,12 @@ IMPORT_PERMISSIONS = (
     ),
 )
 LIMIT = 5 * 1024 * 1024  # bytes of a document
-
-
 SUMMARY_LIMIT = 20
-"""Changes that are named after an import."""
+"""Changes listed after an import."""
 
 
 class DocumentForm(forms.Form):
-    """A document as a file, or as text with what the preview of it had `seen`."""
+    """A document as a file, or as text with `seen`, the digest of its preview."""
 
     file = forms.FileField(
         label="JSON document", required=False, widget=UnfoldAdminFileFieldWidget()
@@ -45,32 +43,31 @@ class DocumentForm(forms.Form):
     reason = forms.CharField(required=False, max_length=REASON_LIMIT)
 
     def clean(self) -> dict[str, Any]:
-        """`document` is what was read."""
+        """Adds `document`, the parsed JSON."""
         cleaned = self.cleaned_data
         text = cleaned["file"].read(LIMIT + 1) if cleaned.get("file") else cleaned["text"].encode()
         if not text or len(text) > LIMIT:
             raise forms.ValidationError(f"Choose a document of at most {LIMIT} bytes.")
         try:
             cleaned["document"] = json.loads(text)
-            export.as_text(cleaned["document"]).encode()  # a lone surrogate is no text
+            export.as_text(cleaned["document"]).encode()  # fails on a lone surrogate
             if "\\u0000" in json.dumps(cleaned["document"]):
-                raise ValueError("a text has a NUL in it")
+                raise ValueError("a string contains a NUL")
         except (ValueError, RecursionError) as problem:
-            raise forms.ValidationError(f"It is not JSON: {problem}.") from None
+            raise forms.ValidationError(f"Not a JSON document: {problem}.") from None
         if names := _secrets_of(cleaned["document"]):
             raise forms.ValidationError(
-                f"It holds {', '.join(names)}: secrets are set on the page of the partner, or by"
-                " manage.py setup. Take them out."
+                f"The document contains secrets: {', '.join(names)}. Remove them, and set them on"
+                " the page of the partner or with manage.py setup."
             )
         return cleaned
 
 
 def _summary(report: setup.Report) -> str:
-    """What was changed, in one message."""
     changes = [str(change) for change in report.changes if change.what != "unchanged"]
     others = len(changes) - SUMMARY_LIMIT
-    more = [f"and {others} more"] if others > 0 else []
-    return "; ".join((*changes[:SUMMARY_LIMIT], *more)) or "Everything was so already."
+    more = [f"{others} more"] if others > 0 else []
+    return "; ".join((*changes[:SUMMARY_LIMIT], *more)) or "No changes."
 
 
 def _secrets_of(document: Any) -> list[str]:
@@ -84,7 +81,7 @@ def _secrets_of(document: Any) -> list[str]:
 
 
 class ImportExportPages(ModelAdmin):
-    """Beside the list of agreements."""
+    """Subpages of the list of agreements."""
 
     list_before_template = "admin/msh/setup/import_export.html"
 
@@ -120,7 +117,7 @@ class ImportExportPages(ModelAdmin):
         )
 
     def import_page(self, request: HttpRequest) -> HttpResponse:
-        """A document is shown as a diff; the same one, with what was seen, is applied."""
+        """A document is shown as a diff. The same document with `seen` is applied."""
         if not request.user.has_perms(IMPORT_PERMISSIONS):
             raise PermissionDenied
         form = DocumentForm(request.POST, request.FILES) if request.method == "POST" else None
@@ -134,12 +131,14 @@ class ImportExportPages(ModelAdmin):
     def _show_or_apply(self, request: HttpRequest, cleaned: dict[str, Any]) -> HttpResponse:
         document, seen, reason = cleaned["document"], cleaned["seen"], cleaned["reason"]
         if seen and not reason:
-            messages.error(request, "Nothing was changed: say why it is to be.")
+            messages.error(request, "Nothing was changed: a reason is required.")
         elif seen:
             try:
                 report = configure.apply(document, Actor(request.user.get_username(), reason), seen)
             except configure.ChangedMeanwhile:
-                messages.error(request, "Meanwhile something has changed: look again.")
+                messages.error(
+                    request, "The configuration has changed since the preview. Check it again."
+                )
             else:
                 messages.success(request, _summary(report))
                 return HttpResponseRedirect(reverse("admin:partners_agreement_changelist"))

@@ -1,6 +1,6 @@
-"""Operators set up partners: who they are, what was agreed, how each shows who it is.
+"""Partners with their agreements and credentials, routes, and our own identity.
 
-What a partner shows us is generated here and shown once; what we show it goes in and never out.
+The credentials of a partner are generated and shown once. Ours are entered and never shown.
 """
 
 from typing import Any
@@ -27,8 +27,8 @@ class PartnerForm(AuditedForm):
         required=False,
         strip=False,
         widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
-        help_text="What the partner gave us to show. Kept encrypted, never displayed again."
-        " Blank: stays as it is.",
+        help_text="Our credential at the partner. Stored encrypted, never shown again. Leave empty"
+        " to keep it.",
     )
 
     class Meta:
@@ -52,7 +52,7 @@ class PartnerForm(AuditedForm):
 
 
 class AgreementInline(StackedInline):
-    """`horizon` is computed anew by the console's script while its fields are edited."""
+    """The console's script updates `horizon` while its fields are edited."""
 
     model = Agreement
     extra = 0
@@ -74,7 +74,7 @@ class AgreementInline(StackedInline):
             },
         ),
         (
-            "When the partner asks us to wait, starts again, or is late",
+            "Transient errors, resets, early warning",
             {
                 "classes": ("collapse",),
                 "fields": (
@@ -91,29 +91,29 @@ class AgreementInline(StackedInline):
     @admin.display(description="Retry horizon")
     def horizon(self, agreement: Agreement) -> str:
         return format_html(
-            "<output data-horizon>{} s</output> after its first copy, Timeout + Retries *"
-            " RetryInterval, a message that nobody acknowledges suspends sending to the partner.",
+            "Without an Acknowledgement, the link is suspended <output data-horizon>{} s</output>"
+            " after the first attempt (Timeout + Retries * RetryInterval).",
             agreement.terms().retry_horizon,
         )
 
 
 class CredentialForm(forms.ModelForm):  # type: ignore[type-arg]
     def has_changed(self) -> bool:
-        """A new row is a wish for a credential, also if its fields were left as they were."""
+        """A new row is a new credential, even with the initial values of its fields."""
         adding = self.instance.pk is None
         return adding or super().has_changed()
 
 
 class CredentialInline(TabularInline):
-    """Add one and its secret is generated and shown once; delete the old one when it is in use."""
+    """A new credential is generated and shown once. To replace one, add another, then delete it."""
 
     model = Credential
     form = CredentialForm
     extra = 0
     fields = ("kind", "label", "created")
     readonly_fields = ("created",)
-    verbose_name = "credential that the partner shows"
-    verbose_name_plural = "credentials that the partner shows"
+    verbose_name = "credential of the partner"
+    verbose_name_plural = "credentials of the partner"
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
@@ -128,12 +128,12 @@ class PartnerAdmin(AuditedAdmin):
     warn_unsaved_form = True
     fieldsets = (
         (None, {"fields": ("name", "uri", "our_uri")}),
-        ("Where we send", {"fields": ("address", "error_address")}),
-        ("How we show who we are", {"fields": ("outgoing_kind", "secret")}),
-        ("Where it may come from", {"fields": ("allowed_networks",)}),
-        ("When it was silent", {"fields": ("resume_on_late_ack", "probe_interval")}),
+        ("Destination", {"fields": ("address", "error_address")}),
+        ("Our authentication at the partner", {"fields": ("outgoing_kind", "secret")}),
+        ("Allowed networks", {"fields": ("allowed_networks",)}),
+        ("If it does not answer", {"fields": ("resume_on_late_ack", "probe_interval")}),
         (
-            "What it may take of us",
+            "Limits",
             {"fields": ("rate_limit", "undelivered_limit", "undelivered_bytes_limit")},
         ),
     )
@@ -151,12 +151,12 @@ class PartnerAdmin(AuditedAdmin):
         return ", ".join(agreement.tpa_id for agreement in partner.agreements.all())
 
     def save_model(self, request: HttpRequest, obj: Partner, form: Any, change: bool) -> None:
-        """With its links, so that it can be suspended or held before its first message."""
+        """Creates its links too, so that they can be suspended or held before the first message."""
         super().save_model(request, obj, form, change)
         operate.open_links(obj)
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> tuple[Any, ...]:
-        """Links that nothing went through go with their partner, though nobody may delete one."""
+        """Unused links are deleted with their partner, without a permission of their own."""
         deleted, counts, needed, protected = super().get_deleted_objects(objs, request)
         links = {str(model._meta.verbose_name) for model in (OutboundLink, InboundLink)}  # noqa: SLF001
         return deleted, counts, needed - links, protected
@@ -172,13 +172,13 @@ class PartnerAdmin(AuditedAdmin):
         messages.warning(
             request,
             f"{credential.get_kind_display()} for {credential.partner}: {secret}"
-            " Give it to the partner now: it cannot be displayed again.",
+            " Copy it for the partner now: it is not shown again.",
         )
 
 
 @admin.register(Route)
 class RouteAdmin(AuditedAdmin):
-    """Parties whose messages are sent on to another MSH."""
+    """Parties whose messages are forwarded to another MSH."""
 
     fields = ("to_party", "to_party_context", "partner", "mode")
     list_display = ("to_party", "to_party_context", "partner", "mode")
@@ -188,7 +188,7 @@ class RouteAdmin(AuditedAdmin):
 
 @admin.register(OwnIdentity)
 class OwnIdentityAdmin(AuditedAdmin):
-    """Who we are, where it is not what the settings say."""
+    """Our identity, if it differs from the settings."""
 
     fields = ("msh_uri", "error_uri")
     list_display = ("__str__", "error_uri")

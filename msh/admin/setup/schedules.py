@@ -1,4 +1,4 @@
-"""django-celery-beat's own pages, in the console's clothes and under its rules."""
+"""The pages of django-celery-beat, in the layout of the console."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ admin.site.unregister([PeriodicTask, *_SCHEDULES])
 
 
 class _TaskSelect(UnfoldAdminSelectWidget, beat.TaskSelectWidget):
-    """The registered tasks, as beat lists them."""
+    """A list of the registered tasks."""
 
 
 class _PeriodicTaskForm(beat.PeriodicTaskForm):
@@ -39,10 +39,10 @@ class PeriodicTaskAdmin(beat.PeriodicTaskAdmin, ModelAdmin):
     list_filter = ("enabled",)
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        """Beat asks for no permission: to enable, disable or run a task is to change it."""
+        """Beat needs no permission for them; here they need that to change a task."""
         return super().get_actions(request) if self.has_change_permission(request) else {}
 
 
 @admin.register(*_SCHEDULES)
 class ScheduleAdmin(ModelAdmin):
-    """When something runs. Which tasks do is on their own pages."""
+    """When tasks run."""

@@ -1,4 +1,4 @@
-"""Who changed what of what is set up, the newest first."""
+"""The audit log of the configuration, newest first."""
 
 import json
 
@@ -16,10 +16,10 @@ class SettingChangeAdmin(LargeTableAdmin):
     list_display = ("time", "kind", "row", "what", "values", "actor", "why")
     list_filter = (("what", ChoicesDropdownFilter),)
     search_fields = ("name", "actor")
-    search_help_text = "Name of what was changed, or who changed it, whole"
+    search_help_text = "Complete name of the changed object or of the user"
     fields = ("at", "actor", "what", "kind", "row", "values", "why")
 
-    @display(description="At")
+    @display(description="Time")
     def time(self, change: SettingChange) -> str:
         return markup.time_of(change.at)
 
@@ -27,7 +27,7 @@ class SettingChangeAdmin(LargeTableAdmin):
     def row(self, change: SettingChange) -> str:
         return markup.isolated(change.name)
 
-    @display(description="From what to what")
+    @display(description="Changes")
     def values(self, change: SettingChange) -> str:
         names = {**change.before, **change.after}
         return markup.verbatim("; ".join(_change_text(name, change) for name in names))

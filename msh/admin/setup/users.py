@@ -1,4 +1,4 @@
-"""Who may come in: Django's own pages, in the console's clothes."""
+"""Users and roles: Django's pages, in the layout of the console, with an audit log."""
 
 from typing import Any
 
@@ -38,13 +38,13 @@ class UserAdmin(AuditedAdmin, DjangoUserAdmin, ModelAdmin):  # type: ignore[type
         return [*super().audited_rows(key), ApiToken.objects.filter(user=key)]
 
     def user_change_password(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """It is no page of a form with a reason: a new password speaks for itself."""
+        """Recorded too, with a fixed reason: this form of Django has no field for one."""
         key = kwargs["id"]
         users = User.objects.filter(pk=key) if key.isdecimal() else User.objects.none()
         with transaction.atomic():
             before = snapshot(users)
             response: HttpResponse = super().user_change_password(request, *args, **kwargs)
-            actor = Actor(request.user.get_username(), "a new password was set")
+            actor = Actor(request.user.get_username(), "new password set")
             record_changes(before, snapshot(users), actor)
         return response
 

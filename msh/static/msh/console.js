@@ -1,5 +1,5 @@
-/* Shows the page of a verb as a dialog over the page that leads to it. Without this, or when the
-   page cannot be had that way, it is a page like any other. */
+/* Shows the page of an action as a dialog over the current page. Without this script, or if the
+   request fails, it opens as a page. */
 "use strict";
 
 document.addEventListener("click", (event) => {
@@ -25,7 +25,7 @@ async function open(address) {
     const opener = document.activeElement.id;
     dialog.addEventListener("close", () => {
         dialog.remove();
-        document.getElementById(opener)?.focus(); // the page may have been refreshed meanwhile
+        document.getElementById(opener)?.focus(); // the page may have been refreshed since
     });
     dialog.addEventListener("click", (event) => {
         if (!event.target.closest("[data-close]")) return;
@@ -36,8 +36,8 @@ async function open(address) {
     dialog.showModal();
 }
 
-/* The dashboard asks for itself anew. It says so when nobody answers, or when it is old for whatever
-   reason, and leads to the log-in when the answer is not the dashboard. */
+/* The dashboard refreshes itself. It warns when a request fails or its data is old, and reloads the
+   page, which leads to the log-in, when the response is not the dashboard. */
 const OLD = 30_000; // milliseconds
 let refreshed = Date.now();
 
@@ -72,7 +72,7 @@ document.addEventListener("input", (event) => {
     if (horizon) horizon.textContent = `${timeout + retries * interval} s`;
 });
 
-/* So does the progress of a bulk job; without it in the answer, one has been logged out. */
+/* The progress of a bulk job refreshes itself too. A response without it means logged out. */
 document.addEventListener("htmx:beforeSwap", (event) => {
     if (event.detail.target.id !== "progress") return;
     const { status, responseText } = event.detail.xhr;
@@ -81,7 +81,7 @@ document.addEventListener("htmx:beforeSwap", (event) => {
     window.location.reload();
 });
 
-/* What was sent is not sent again by a second click. Back, by the back button, it may be. The
+/* A second click does not submit a form again; after the back button, it can be submitted. The
    buttons are disabled after the event: before it, their own value would not be sent. */
 document.addEventListener("submit", (event) => {
     if (event.defaultPrevented || event.target.method !== "post") return;

@@ -1,6 +1,7 @@
 """The arithmetic of an agreement's terms (D6, D11)."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -53,3 +54,24 @@ def test_terms_that_cannot_be_read_are_an_error_for_who_needs_them_only() -> Non
     ):
         with pytest.raises(UnreadableTermsError, match="timeout is no whole number"):
             ask()
+
+
+STORED = {"timeout": 60, "retries": 3, "retry_interval": 30}
+
+
+def test_stored_terms_are_read_and_names_of_a_later_version_are_left_out() -> None:
+    assert Terms.of_stored(STORED | {"added_later": 1}) == Terms(60, 3, 30)
+
+
+@pytest.mark.parametrize(
+    ("stored", "why"),
+    [
+        ([60, 3, 30], "stored terms are no list"),
+        (STORED | {"timeout": "soon"}, "timeout of stored terms is no whole number: 'soon'"),
+        (STORED | {"retries": True}, "retries of stored terms is no whole number: True"),
+        ({"timeout": 60}, "stored terms are incomplete: .*retries"),
+    ],
+)
+def test_stored_terms_that_are_none_are_an_error(stored: Any, why: str) -> None:
+    with pytest.raises(UnreadableTermsError, match=why):
+        Terms.of_stored(stored)

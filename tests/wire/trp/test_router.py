@@ -6,6 +6,7 @@ import pytest
 
 from msh.protocol.message import Route
 from msh.wire.document import MARKUP_LIMIT
+from msh.wire.trp import router
 from msh.wire.trp.envelope import HEADER_LIMIT, compose_routed_head
 from msh.wire.trp.fields import ROUTING_LIMIT
 from msh.wire.trp.reader import read
@@ -130,3 +131,11 @@ def test_no_more_than_a_header_may_have() -> None:
 
     with pytest.raises(ValueError, match="RoutingHeaders"):
         append_route(full, ONWARD)
+
+
+def test_what_is_not_read_as_one_more_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the markup did to its place: the parser that reads what comes has the last word."""
+    monkeypatch.setattr(router, "write_route", lambda *_: "<Other/>")
+
+    with pytest.raises(ValueError, match="cannot get another RoutingHeader"):
+        append_route(document(), ONWARD)

@@ -60,6 +60,7 @@ def test_task_that_is_tried_elsewhere_while_it_stands(office: Office, tmp_path: 
     assert told.returncode == 0, told.stderr
     assert '"Speculative":true' in "".join(file.read_text() for file in events.iterdir())
     counted = json.loads((tmp_path / "summary").read_text())
-    assert (counted["accepted"], counted["known"]) == (ROWS // 2, ROWS // 2)
+    # On a busy machine the second attempt may overtake the first one, which then finds them known.
+    assert counted["accepted"] + counted["known"] == ROWS
     labels = submitted(pair).values_list("payloads__label", flat=True)
     assert list(map(int, labels)) == list(range(ROWS)), "each once, in their order"

@@ -1,23 +1,11 @@
 """`make audit`: load orders by Spark, deliver them over a bad link, extract and reconcile them."""
 
-import argparse
 import sys
 
-from rich.console import Console
+from demo.command import run_command
 
 from .options import add_arguments, options_of
 from .run import run
 
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="make audit", description=__doc__)
-    add_arguments(parser)
-    try:
-        options = options_of(vars(parser.parse_args()))
-    except ValueError as error:
-        parser.error(str(error))
-    return run(options, Console())
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_command("make audit", __doc__, add_arguments, options_of, run))

@@ -3,7 +3,6 @@
 import threading
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
 TELL_EVERY = 10.0
@@ -34,12 +33,7 @@ class Waiting:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.over()
 
     def _run(self) -> None:

@@ -23,7 +23,7 @@ from django.db import DatabaseError, connection
 
 from msh.flows.application import reason_of, restore_connection
 from msh.flows.nudge import Ear, Nudge
-from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.protocol.attempt import AttemptResult
 from msh.store import capacity, plans
 from msh.transport.carrier import Carrier, Finished
 
@@ -46,9 +46,6 @@ REST = 5.0
 """Seconds for which what failed unexpectedly is left alone."""
 
 _NUDGED = object()
-_NOT_SENT = AttemptResult(
-    AttemptOutcome.FAILED, detail="not sent: this process was stopped", body_sent=False
-)
 
 
 @dataclass(slots=True, eq=False)
@@ -180,7 +177,7 @@ class Dispatch(ABC):
 
     def _take(self, event: Any) -> None:
         if isinstance(event, Finished):
-            self.finish(event.job.key, event.result or _NOT_SENT)
+            self.finish(event.job.key, event.outcome)
         elif event is not _NUDGED:
             key, future = event
             self._calls.discard(key)

@@ -20,7 +20,7 @@ from msh.flows import acknowledge, one_by_one, recover, transmit
 from msh.flows.acknowledge import SignalCopy
 from msh.flows.nudge import Ear, Nudge, nudge, nudges_of
 from msh.flows.room import Room
-from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.protocol.attempt import AttemptResult
 from msh.store import capacity
 from msh.store.sending import polling
 from msh.store.sending.isolation import describe
@@ -41,9 +41,6 @@ WIND_UP = 5.0
 """Seconds that an ending worker waits for POSTs under way."""
 
 _NUDGED = object()
-_STALE = AttemptResult(
-    AttemptOutcome.FAILED, detail="not sent: this process was stopped", body_sent=False
-)
 
 
 class Crowd:
@@ -175,7 +172,7 @@ class Drain:
     def _round_one_by_one(self, *, looking: bool) -> bool:
         """As `_round`. An outcome is forgotten only when it is written, or is no one's any more."""
         settled = False
-        keys = [(one.job.key, one.result or _STALE) for one in self._unrecorded]
+        keys = [(one.job.key, one.outcome) for one in self._unrecorded]
         for unit in one_by_one.units_of_outcomes(keys):
             if self._do(unit):
                 settled = True
@@ -199,7 +196,7 @@ class Drain:
     def _record_and_claim(
         self, ended: list[Finished], *, looking: bool
     ) -> tuple[OutboundLinks, list[Job]]:
-        results = [(one.job.key, one.result or _STALE) for one in ended]
+        results = [(one.job.key, one.outcome) for one in ended]
         partners = transmit.partners_of(results)
         jobs: list[Job] = []
         if looking:

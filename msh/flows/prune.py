@@ -58,10 +58,7 @@ def require_clock() -> timedelta:
 
     Raises ClockDoubtful: what one wrong clock removes is gone for good.
     """
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT clock_timestamp()")
-        (now,) = cursor.fetchone()
-    ahead: timedelta = now - timezone.now()
+    ahead = read_clock() - timezone.now()
     if abs(ahead) > APART:
         raise ClockDoubtful(
             f"The clocks of the database and of this host are {abs(ahead).days} days apart: nothing"

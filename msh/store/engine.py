@@ -4,8 +4,7 @@ The hot path does not use the ORM: it needs several statements in one round trip
 over what others hold, and no objects that it throws away. The constraints are the same.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import groupby
@@ -112,7 +111,9 @@ def run_all(calls: Sequence[Call[Any]]) -> None:
     if len(calls) <= FEW:
         run(*calls)
         return
-    with _pipeline() as cursor:
+    database = _database()
+    with database.wrap_database_errors, database.connection.pipeline():
+        cursor = psycopg.Cursor(database.connection)
         for statement, group in groupby(calls, key=lambda call: call.statement):
             cursor.executemany(statement.sql, [call.values for call in group])
 
@@ -124,13 +125,6 @@ def fetch_binary(call: Call[Row]) -> list[Row]:
         cursor = _cursor(database, call.statement)
         rows: list[Row] = cursor.execute(call.statement.sql, call.values, binary=True).fetchall()
         return rows
-
-
-@contextmanager
-def _pipeline() -> Iterator["psycopg.Cursor[Any]"]:
-    database = _database()
-    with database.wrap_database_errors, database.connection.pipeline():
-        yield psycopg.Cursor(database.connection)
 
 
 def _database() -> Any:

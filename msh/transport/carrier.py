@@ -33,11 +33,21 @@ ones. Partners that drop packets or never answer would else hold all places for 
 RESOLVER_THREADS = 32  # a name server that does not answer holds one thread per host
 
 
+NOT_SENT = AttemptResult(
+    AttemptOutcome.FAILED, detail="not sent: this process was stopped", body_sent=False
+)
+
+
 class Finished(NamedTuple):
     """`result` is None if the job was stale: its `not_after` passed and nothing was written."""
 
     job: Job
     result: AttemptResult | None
+
+    @property
+    def outcome(self) -> AttemptResult:
+        """The result, of a stale job too."""
+        return self.result or NOT_SENT
 
 
 class Carrier:

@@ -17,7 +17,8 @@ from msh.protocol.delivery_events import (
 )
 from msh.protocol.effects import IncidentKind, Note, OpenIncident
 from msh.store import history, incidents
-from msh.store.engine import Call, run
+from msh.store.clock import read_clock
+from msh.store.engine import Call, run, run_all
 from msh.store.history import ITSELF, SYSTEM, Actor, HistoryRow
 
 from . import delivery_sql
@@ -299,6 +300,8 @@ def alarm_unclaimed() -> int:
         delivery_sql.RESOLVE_CLAIMED(actor=SYSTEM, resolution="a consumer takes it now"),
     )
     text = "no consumer takes this partner, ServiceInterface and Action: add one"
-    for row in rows:
-        incidents.open_now(row.partner_id, "in", IncidentKind.NO_CONSUMER, "", text)
+    if rows:
+        what = (IncidentKind.NO_CONSUMER, "", text, read_clock())
+        new = [incidents.NewIncident(row.partner_id, "in", *what) for row in rows]
+        run_all([incidents.open_incident(one) for one in new])
     return len(rows)

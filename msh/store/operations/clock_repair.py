@@ -5,7 +5,7 @@ import logging
 from msh.models.link import lane_of
 from msh.store.engine import Write, run
 from msh.store.sending import link_sql
-from msh.store.sending.link_sql import FarLink
+from msh.store.sending.link_sql import LaneRow
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ def make_far_work_due() -> None:
         run(link_sql.MAKE_DUE(partner_ids=too_far))
 
 
-def _is_too_far(row: FarLink) -> bool:
+def _is_too_far(row: LaneRow) -> bool:
     """How far a link may wait depends on its terms."""
     try:
         return lane_of(row, row if row.in_flight_id else None).is_due(row.now)

@@ -133,7 +133,7 @@ def owe_error(partner_id: int, error: do.OweError, about: Header | Any, number: 
 
 def note_unexpected(partner_id: int, message_id: str, event: str, detail: str) -> None:
     """Record a signal that means nothing to us (D55)."""
-    run(_history(partner_id, read_clock(), message_id, event, detail, counts=True))
+    run(_history(partner_id, None, message_id, event, detail, counts=True))
 
 
 def _no_agreement(header: Header) -> tuple[Field, str]:
@@ -382,7 +382,7 @@ def _owe_error(
 
 def _history(
     partner_id: int,
-    now: datetime,
+    now: datetime | None,
     message_id: str,
     event: str,
     detail: str = "",

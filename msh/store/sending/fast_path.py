@@ -13,16 +13,7 @@ from msh.store.history import INSERT as INSERT_HISTORY
 
 from . import link_sql, message_sql, party_events
 
-_WRITE_LINK = """
-        UPDATE msh_outboundlink
-        SET state = %(state)s, next_number = %(next_number)s, epoch = %(epoch)s,
-            in_flight_id = %(in_flight_id)s, due = %(due)s, unsent = %(unsent)s,
-            attempt = %(attempt)s, retries_spent = %(retries_spent)s, transients = %(transients)s,
-            transient_since = %(transient_since)s, late_ack = %(late_ack)s,
-            suspended_since = %(suspended_since)s, suspended_for = %(suspended_for)s,
-            suspended_detail = %(suspended_detail)s
-        WHERE id = %(link_id)s
-"""
+_WRITE_LINK = link_sql.WRITE.sql
 
 CLAIM_FIRST_ATTEMPT = Write(f"""
     WITH message AS (

@@ -16,11 +16,9 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinkRow:
-    """A link with its message in flight (`message_id` to `size`) and the head of its queue, with
-    the terms of the head's agreement."""
+class LaneRow:
+    """A link with its message in flight: what `lane_of` reads."""
 
-    id: int
     partner_id: int
     state: str
     next_number: int
@@ -32,13 +30,22 @@ class LinkRow:
     transients: int
     transient_since: datetime | None
     late_ack: bool
-    suspended_since: datetime | None
     suspended_for: str
-    suspended_detail: str
     in_flight_id: int | None
     message_id: str | None
     sequence_number: int | None
     terms: Any
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkRow(LaneRow):
+    """Also the head of its queue, with the terms of the head's agreement. `size` is that of the
+    message in flight, of the head if there is none."""
+
+    id: int
+    suspended_since: datetime | None
+    suspended_detail: str
     relays_id: int | None
     size: int | None
     head_id: int | None
@@ -53,7 +60,6 @@ class LinkRow:
     transient_time_limit: int | None
     transient_wait_limit: int | None
     early_warning: int | None
-    now: datetime
     version: str = ""
     """Of the row, where it was read without a lock; with `as_read` and `sent_state`."""
     as_read: str | None = None
@@ -79,29 +85,6 @@ class LinkState:
     suspended_since: datetime | None
     suspended_for: str
     suspended_detail: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FarLink:
-    """A link that waits for longer than an hour, with its message in flight."""
-
-    partner_id: int
-    state: str
-    next_number: int
-    epoch: int
-    due: datetime
-    unsent: bool
-    attempt: int
-    retries_spent: int
-    transients: int
-    transient_since: datetime | None
-    late_ack: bool
-    suspended_for: str
-    in_flight_id: int | None
-    message_id: str | None
-    sequence_number: int | None
-    terms: Any
-    now: datetime
 
 
 LOCK = Statement(
@@ -249,7 +232,7 @@ FIND_FAR = Statement(
     WHERE link.state IN ('waiting', 'transient')
       AND link.due > statement_timestamp() + interval '70 minutes'
     """,
-    FarLink,
+    LaneRow,
 )
 MAKE_DUE = Write("""
     UPDATE msh_outboundlink SET due = statement_timestamp() WHERE id IN (

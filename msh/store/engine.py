@@ -144,6 +144,9 @@ def _cursor(database: Any, statement: Statement[Any]) -> "psycopg.Cursor[Any]":
     return psycopg.Cursor(database.connection, row_factory=make_rows)
 
 
-USE_INDEX_ORDER = Write("SELECT set_config('enable_bitmapscan', 'off', true)")
+USE_INDEX_ORDER = Write("""
+    SELECT set_config('enable_bitmapscan', 'off', true), set_config('enable_seqscan', 'off', true)
+""")
 """For the rest of the transaction: what wants the first row in the order of an index reads that
-row. A plan made while the table was small may otherwise read and sort all rows, and is kept."""
+row. A plan made while the table was small, or an index that once had many more entries, may
+otherwise have all rows read and sorted; and the plan is kept."""

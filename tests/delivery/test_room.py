@@ -53,8 +53,8 @@ def fail_all_once() -> None:
             desk.finish(job.key, AttemptResult(AttemptOutcome.FAILED, 503))
         desk.carried.jobs.clear()
         desk.record_ended()
-    for delivery in Delivery.objects.all():
-        delivery.due = f"2026-01-01T00:{delivery.message_id % 60:02}Z"
+    for minute, delivery in enumerate(Delivery.objects.order_by("message_id")):
+        delivery.due = f"2026-01-01T00:{minute:02}Z"
         delivery.save()
     assert set(Delivery.objects.values_list("state", flat=True)) == {"failed"}
 

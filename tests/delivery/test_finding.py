@@ -10,7 +10,7 @@ from django.utils import timezone
 from msh.models import Consumer, ConsumerKind, Delivery, InboundLink, InboundMessage
 from msh.store.delivery import deliveries
 from msh.store.delivery import polling as work
-from msh.store.sending.polling import Places
+from msh.store.sending.polling import LARGE, Places
 from partners.models import Partner
 from tests.delivery.desk import consumer, receive
 from tests.flows.world import World, make_world
@@ -162,6 +162,40 @@ def test_the_heads_that_wait_longest_are_found_first(kind: ConsumerKind) -> None
 
     assert [row.message_key for row in rows] == waiting[:2]
     assert {row.consumer_id for row in rows} == {for_both.pk}
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_large_messages_have_a_window_of_their_own(again: bool) -> None:
+    """Of each consumer the first before the second of any; so many of one, so many of all."""
+    busy, other = (consumer(HTTP, name=name, action=name) for name in ("busy", "other"))
+    found = [
+        found_to_post(taker, text, again)
+        for taker, text in [(busy, "x" * LARGE)] * 3 + [(busy, "small"), (other, "y" * LARGE)]
+    ]
+    first, second, _, small, of_other = found
+
+    def taken(in_all: int, of_consumer: int, *, large: bool = True) -> list[int]:
+        room = Places(of_consumer, in_all, (), large)
+        rows = work.find_due((), (), room)[1] if again else work.find_new_to_post((), room)
+        return [row.message_key for row in rows]
+
+    assert taken(10, 2) == [first, small, of_other, second]
+    assert taken(10, 1) == [first, small, of_other]
+    assert taken(2, 2) == [first, small, of_other]
+    assert taken(10, 1, large=False) == [small]
+
+
+def found_to_post(taker: Consumer, text: str, again: bool) -> int:
+    """A message for this consumer alone."""
+    world = make_world()
+    world.submit(text)
+    world.settle()
+    message = InboundMessage.objects.get(link__partner=world.here)
+    if again:
+        begun(message, taker, "failed", failures=1, due=PAST + timedelta(seconds=message.pk))
+    else:
+        InboundMessage.objects.filter(pk=message.pk).update(action=taker.name)
+    return message.pk
 
 
 def test_the_size_of_a_head_is_that_of_its_payloads() -> None:

@@ -86,6 +86,43 @@ def test_a_lane_is_not_found_by_what_it_does_not_carry(values: dict[str, Any]) -
     assert found() == []
 
 
+@pytest.mark.parametrize("state", ["waiting", "transient"])
+def test_a_lane_whose_wait_is_over_is_found(state: str) -> None:
+    world, later = make_world(), make_world()
+    for one in (world, later):
+        one.submit()
+    assert len(byhand.look()) == 2
+    for one, minutes in ((world, -1), (later, 1)):
+        due = timezone.now() + timedelta(minutes=minutes)
+        OutboundLink.objects.filter(partner=one.there).update(state=state, due=due)
+
+    assert found() == [world.there.pk]
+
+
+def test_a_best_effort_message_is_not_put_in_flight() -> None:
+    world = make_world()
+    first, second = world.submit(), world.submit()
+    OutboundMessage.objects.filter(pk=first.pk).update(semantics=DeliverySemantics.BEST_EFFORT)
+
+    world.look()
+
+    assert world.link.in_flight_id == second.pk
+
+
+def test_a_rewound_message_goes_before_one_that_was_queued_earlier() -> None:
+    world = make_world()
+    queued, rewound = world.submit(), world.submit()
+    of_rewound = OutboundMessage.objects.filter(pk=rewound.pk)
+    of_rewound.update(state="rewound", **NUMBERED)
+    OutboundLink.objects.update(next_number=2)
+
+    (job,) = byhand.look()
+
+    assert job.key.message_id == rewound.message_id  # type: ignore[attr-defined]
+    queued.refresh_from_db()
+    assert queued.state == "queued"
+
+
 def test_rewound_messages_go_in_the_order_of_their_numbers() -> None:
     world = make_world()
     messages = [world.submit() for _ in range(4)]

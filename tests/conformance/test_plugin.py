@@ -43,11 +43,12 @@ def run(folder: Path, text: str, *options: str) -> tuple[subprocess.CompletedPro
     (folder / "test_proofs.py").write_text(text)
     report = folder / "var" / "report.json"
     command = [sys.executable, "-m", "pytest", "-c", os.devnull, "--rootdir", str(folder)]
-    plugins = ["-p", "tests.conformance.plugin", "-p", "no:django", "-p", "no:valkey"]
+    plugins = ["-p", "tests.conformance.plugin", "-p", "xdist"]
     finished = subprocess.run(
         [*command, *plugins, "--conformance", str(report), *options, "test_proofs.py"],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "160"},
+        env=os.environ
+        | {"PYTHONPATH": str(ROOT), "COLUMNS": "160", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         check=False,

@@ -171,6 +171,23 @@ def test_connections_to_postgresql_have_limits_of_time() -> None:
         assert link.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 8_000
 
 
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("tcp_keepalives_idle", "4"),
+        ("tcp_keepalives_interval", "2"),
+        ("tcp_keepalives_count", "3"),
+        ("tcp_user_timeout", "8000"),
+    ],
+)
+def test_server_ends_sessions_of_hosts_that_have_vanished_as_soon(name: str, value: str) -> None:
+    """It is asked for what it set on its socket. Until then such a session keeps its locks."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT current_setting(%s)", [name])
+        assert cursor.fetchone() == (value,)
+
+
 def test_a_limit_of_ours_wins_over_the_url() -> None:
     """A nudge may take 100 ms, whatever the URL allows to others."""
     client = redis_client("redis://cache.example?socket_timeout=30", socket_timeout=0.1)

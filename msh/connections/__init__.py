@@ -35,10 +35,13 @@ SESSION_LIMITS = {
 _SESSION = {
     **SESSION_LIMITS,
     "synchronous_commit": "on",  # an Acknowledgement says that its message is on the disk
-    # The server ends the sessions of hosts that have vanished, instead of keeping them for hours.
-    "tcp_keepalives_idle": "30",
-    "tcp_keepalives_interval": "10",
+    # The server ends the sessions of hosts that have vanished after 8 seconds too, instead of
+    # keeping their locks for hours: their idle_in_transaction_session_timeout does not run while
+    # the server waits for the rest of a pipeline, or for room for its answer.
+    "tcp_keepalives_idle": "4",
+    "tcp_keepalives_interval": "2",
     "tcp_keepalives_count": "3",
+    "tcp_user_timeout": "8000",  # milliseconds
     "jit": "off",  # compiling costs more than it saves in statements as short as ours
 }
 _DATABASE = {

@@ -87,11 +87,15 @@ check: $(VENV)/ready-to-test
 	run $(PY) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run --skip-checks; \
 	exit $$status
 
-# For tests/browser: chromium, and what Playwright's own node needs (most machines have it). Where it
-# cannot be installed, those tests say what is missing. So do tests/hosts, which need iproute2.
+# What tests/browser and tests/hosts need of Debian's packages: chromium, and what Playwright's own
+# node needs (most machines have it); network namespaces, a C compiler for the clocks of servers, and
+# PgBouncer. Where they cannot be installed, those tests fail and say what is missing.
 hosts:
-	@command -v ip >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
-	{ apt-get update -qq && apt-get install -y -qq --no-install-recommends iproute2; } || true
+	@{ command -v ip && command -v cc && [ -e /usr/include/stdlib.h ] && \
+	PATH="$$PATH:/usr/sbin" command -v pgbouncer; } >/dev/null || \
+	[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+	{ apt-get update -qq && apt-get install -y -qq --no-install-recommends \
+	iproute2 gcc libc6-dev pgbouncer; } || true
 
 browser:
 	@command -v chromium >/dev/null || [ -n "$$CHROMIUM" ] || [ "$$(id -u)" != 0 ] || \

@@ -1,63 +1,79 @@
 """One MSH for the folder, whose servers are on hosts of their own."""
 
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from pathlib import Path
 
 import pytest
-from django.conf import settings
 from pytest_django import DjangoDbBlocker
 
 from tests.exchange.pair import PairFactory
 from tests.exchange.running import making_pairs, running
 from tests.hosts.machine import Hosts
-from tests.hosts.network import Host, NamespacesMissing
+from tests.hosts.network import Host, HostsMissing
+from tests.hosts.server_clock import ServerClock, clock_folder
+from tests.hosts.servers import Cache, Primary, Standby
 
-POSTGRESQL, REDIS = 5432, 6379
+DATABASE = "hosts"
 
 
 @dataclass
-class Network:
-    """Where the servers are: PostgreSQL at two addresses at once, so that one may vanish."""
+class Servers:
+    """Each on a host of its own."""
 
-    first: Host
-    second: Host
-    redis: Host
+    primary: Primary
+    standby: Standby
+    cache: Cache
+    promoted: bool = False
+
+    @property
+    def database(self) -> Primary:
+        """The one that can be written to."""
+        return self.standby if self.promoted else self.primary
+
+    def promote_standby(self) -> None:
+        """In place of the primary, which must be cut off already. There is no way back."""
+        self.standby.promote()
+        self.promoted = True
 
 
 @pytest.fixture(scope="package")
-def network() -> Iterator[Network]:
-    here = settings.DATABASES["default"]
-    redis = urlsplit(os.environ["REDIS_URL"])
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    folder = tmp_path_factory.mktemp("servers")
     try:
         with ExitStack() as stack:
-            first, second, cache = (stack.enter_context(Host()) for _ in range(3))
-            for host in (first, second):
-                host.listen(POSTGRESQL, int(here["PORT"]))
-            cache.listen(REDIS, redis.port or REDIS)
-            yield Network(first, second, cache)
-    except NamespacesMissing as missing:
+            yield _start(folder, stack)
+    except HostsMissing as missing:
         pytest.fail(str(missing), pytrace=False)
+
+
+def _start(folder: Path, stack: ExitStack) -> Servers:
+    names = ("postgresql", "standby", "redis")
+    hosts = [stack.enter_context(Host()) for _ in names]
+    library = stack.enter_context(clock_folder())
+    clocks = [ServerClock(library, name) for name in names]
+    primary = Primary(folder / "primary", hosts[0], clocks[0])
+    standby = Standby(folder / "standby", hosts[1], clocks[1], primary)
+    cache = Cache(folder / "cache", hosts[2], clocks[2])
+    for server in (primary, standby, cache):
+        stack.callback(server.stop)
+        server.start()
+    standby.wait_until_it_follows()
+    return Servers(primary, standby, cache)
 
 
 @pytest.fixture(scope="package")
 def running_msh(
-    network: Network,
-    tmp_path_factory: pytest.TempPathFactory,
-    django_db_blocker: DjangoDbBlocker,
+    servers: Servers, tmp_path_factory: pytest.TempPathFactory, django_db_blocker: DjangoDbBlocker
 ) -> Iterator[Hosts]:
-    here = settings.DATABASES["default"]
-    redis = urlsplit(os.environ["REDIS_URL"])
-    name = f"{here['NAME']}_hosts"
-    both = f"{network.first.address}:{POSTGRESQL},{network.second.address}:{POSTGRESQL}"
-    secret, _, _ = redis.netloc.rpartition("@")
-    urls = {
-        "DATABASE_URL": f"postgres://{here['USER']}:{here['PASSWORD']}@{both}/{name}",
-        "REDIS_URL": f"redis://{secret}@{network.redis.address}:{REDIS}{redis.path}",
-    }
-    machine = Hosts(tmp_path_factory.mktemp("msh"), name, settings=urls)
+    url = servers.primary.url(DATABASE)
+    both = f"{servers.primary.address},{servers.standby.address}"
+    machine = Hosts(
+        tmp_path_factory.mktemp("msh"),
+        url.replace(servers.primary.address, both),
+        servers.cache.url(),
+    )
     with running(machine, django_db_blocker):
         yield machine
 
@@ -65,6 +81,7 @@ def running_msh(
 @pytest.fixture
 def msh(running_msh: Hosts, django_db_blocker: DjangoDbBlocker) -> Iterator[Hosts]:
     """The MSH; this process looks into its database directly, without any transaction."""
+    running_msh.restore()
     with django_db_blocker.unblock(), running_msh.database():
         yield running_msh
 

@@ -1,181 +1,147 @@
-"""Hosts of PostgreSQL and Redis that can vanish without a word.
+"""Hosts that can vanish without a word.
 
-A host is a network namespace with an address of its own. Its programs are sockets that listen there
-and pass everything on to the servers of the tests. When it vanishes, it has no address any more:
-what is sent to it is dropped, nothing comes back, not even a reset.
+A host is a network namespace, and a cable (a veth pair) connects it with us. When the cable is cut,
+what either side sends is dropped: nothing comes back, not even a reset.
 """
 
 import ctypes
 import itertools
 import os
 import shutil
-import socket
 import subprocess
-import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
 _NUMBERS = itertools.count()
 _CLONE_NEWNET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
+_MAC = "02:00:00:00:00:01", "02:00:00:00:00:02"
+_NOBODY = "02:00:00:00:00:03"
 
 NO_NAMESPACES = (
     "tests/hosts needs network namespaces: root (or CAP_NET_ADMIN and CAP_SYS_ADMIN), and"
     " apt-get install iproute2. In a container: --privileged."
 )
+OURS = ""
+"""Our own namespace."""
 
 
-class NamespacesMissing(Exception):
+class HostsMissing(Exception):
     """`str()` names the cure on one line."""
 
 
+class Cable:
+    """Between two namespaces. `addresses` are those of its two ends."""
+
+    def __init__(self, one: str, other: str) -> None:
+        number = next(_NUMBERS)
+        own = f"10.{200 + os.getpid() % 50}.{os.getpid() // 50 % 250}"
+        self.addresses = f"{own}.{4 * number + 1}", f"{own}.{4 * number + 2}"
+        self._namespaces = one, other
+        self._ends = f"m{os.getpid()}x{number}a", f"m{os.getpid()}x{number}b"
+        self._make()
+
+    def cut(self) -> None:
+        """Frames are addressed to nobody: the ends stay up, whoever sends gets no error."""
+        self._connect(_NOBODY, _NOBODY)
+
+    def mend(self) -> None:
+        """Connections that neither side has given up go on."""
+        self._connect(*_MAC)
+
+    def remove(self) -> None:
+        _ip("link", "del", self._ends[0], inside=self._namespaces[0])
+
+    def _make(self) -> None:
+        (one, other), (mac, other_mac) = self._ends, _MAC
+        peer = ("type", "veth", "peer", "name", other, "address", other_mac)
+        _ip("link", "add", one, "address", mac, *peer)
+        for end, namespace, address in zip(
+            self._ends, self._namespaces, self.addresses, strict=True
+        ):
+            if namespace != OURS:
+                _ip("link", "set", end, "netns", namespace)
+            _ip("addr", "add", f"{address}/30", "dev", end, inside=namespace)
+            _ip("link", "set", end, "up", inside=namespace)
+        self.mend()
+
+    def _connect(self, mac: str, other_mac: str) -> None:
+        """Neighbours do not have to be asked for: one that does not answer would be an error."""
+        (one, other), (address, other_address) = self._ends, self.addresses
+        for end, namespace, peer, its_mac in (
+            (one, self._namespaces[0], other_address, other_mac),
+            (other, self._namespaces[1], address, mac),
+        ):
+            neighbour = (peer, "lladdr", its_mac, "nud", "permanent", "dev", end)
+            _ip("neigh", "replace", *neighbour, inside=namespace)
+
+
 class Host:
-    """Use it as a context. `address` is where its programs listen."""
+    """Use it as a context. `address` is where its programs can be reached from here."""
 
     def __init__(self) -> None:
-        self._number = next(_NUMBERS)
-        own = f"10.{200 + os.getpid() % 50}.{os.getpid() // 50 % 250}"
-        self._gateway = f"{own}.{4 * self._number + 1}"
-        self.address = f"{own}.{4 * self._number + 2}"
-        self._relays: list[_Relay] = []
-        self._made = 0
+        self._name = f"msh-{os.getpid()}-{next(_NUMBERS)}"
+        self._cables: list[Cable] = []
 
     def __enter__(self) -> Self:
         if not shutil.which("ip"):
-            raise NamespacesMissing(NO_NAMESPACES)
+            raise HostsMissing(NO_NAMESPACES)
         try:
-            self._make()
+            _ip("netns", "add", self._name)
+            _ip("link", "set", "lo", "up", inside=self._name)
+            self.connect()
         except subprocess.CalledProcessError as failed:
             self.__exit__()
             said = failed.stderr.decode().strip()
-            raise NamespacesMissing(f"{NO_NAMESPACES} ({said})") from None
+            raise HostsMissing(f"{NO_NAMESPACES} ({said})") from None
         return self
 
     def __exit__(self, *_: object) -> None:
-        for relay in self._relays:
-            relay.close()
         with suppress(subprocess.CalledProcessError):
-            self._remove()
-
-    def listen(self, port: int, onward: int) -> None:
-        """Whatever comes to this port is passed on to port `onward` of 127.0.0.1, and back."""
-        self._relays.append(_Relay(self._listener(port), port, onward))
-
-    def vanish(self) -> None:
-        """Drop all that comes, say nothing. The servers see their clients go."""
-        _ip("-n", self._name, "addr", "del", f"{self.address}/30", "dev", "inside")
-        for relay in self._relays:
-            relay.vanish()
-
-    def take_over(self) -> None:
-        """Another host has the address now, and the same programs. It knows no connection of the
-        one that has vanished: who sends on one of those gets a reset."""
-        before, self._relays = self._relays, []
-        self._remove()
-        self._make()
-        for relay in before:
-            self.listen(relay.port, relay.onward)
+            for cable in self._cables:
+                cable.remove()
+        with suppress(subprocess.CalledProcessError):
+            _ip("netns", "del", self._name)
 
     @property
-    def _name(self) -> str:
-        return f"msh-{os.getpid()}-{self._number}-{self._made}"
+    def address(self) -> str:
+        return self._cables[0].addresses[1]
 
-    @property
-    def _link(self) -> str:
-        return f"m{os.getpid()}x{self._number}"
-
-    def _remove(self) -> None:
-        _ip("link", "del", self._link)
-        _ip("netns", "del", self._name)
-
-    def _make(self) -> None:
-        self._made += 1
-        _ip("netns", "add", self._name)
-        _ip(
-            "link", "add", self._link, "type", "veth", "peer", "name", "inside", "netns", self._name
-        )
-        _ip("addr", "add", f"{self._gateway}/30", "dev", self._link)
-        _ip("link", "set", self._link, "up")
-        _ip("-n", self._name, "addr", "add", f"{self.address}/30", "dev", "inside")
-        _ip("-n", self._name, "link", "set", "inside", "up")
-        # A host that does not answer even on its own network would be known to be unreachable.
-        hardware = _ip("-n", self._name, "-br", "link", "show", "inside").split()[2]
-        neighbour = (self.address, "lladdr", hardware, "nud", "permanent", "dev", self._link)
-        _ip("neigh", "replace", *neighbour)
-
-    def _listener(self, port: int) -> socket.socket:
-        """A socket stays in the namespace that its thread was in when it was made."""
-        made: list[socket.socket] = []
-
-        def make() -> None:
-            with Path(f"/run/netns/{self._name}").open() as namespace:
-                if _libc.setns(namespace.fileno(), _CLONE_NEWNET):
-                    return
-            made.append(socket.create_server((self.address, port)))
-
-        thread = threading.Thread(target=make)
-        thread.start()
-        thread.join()
-        if not made:
-            raise NamespacesMissing(NO_NAMESPACES)
-        return made[0]
-
-
-class _Relay:
-    """Two threads for each connection: one for each direction."""
-
-    def __init__(self, listener: socket.socket, port: int, onward: int) -> None:
-        self._listener = listener
-        self.port = port
-        self.onward = onward
-        self._clients: list[socket.socket] = []
-        self._servers: list[socket.socket] = []
-        self._vanished = False
-        self._threads: list[threading.Thread] = []
-        self._start(self._accept)
+    def connect(self, other: "Host | None" = None) -> Cable:
+        """A further cable, from another host or from us to this one."""
+        cable = Cable(other._name if other else OURS, self._name)
+        self._cables.append(cable)
+        return cable
 
     def vanish(self) -> None:
-        self._vanished = True
-        _end(*self._servers)
+        for cable in self._cables:
+            cable.cut()
 
-    def close(self) -> None:
-        everything = (self._listener, *self._servers, *self._clients)
-        _end(*everything)
-        for thread in self._threads:
-            thread.join()
-        for one in everything:
-            one.close()
+    def come_back(self) -> None:
+        for cable in self._cables:
+            cable.mend()
 
-    def _start(self, run: Callable[..., None], *arguments: socket.socket) -> None:
-        self._threads.append(threading.Thread(target=run, args=arguments, daemon=True))
-        self._threads[-1].start()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                server = socket.create_connection(("127.0.0.1", self.onward))
-                self._clients.append(client)
-                self._servers.append(server)
-                self._start(self._carry, client, server)
-                self._start(self._carry, server, client)
-
-    def _carry(self, source: socket.socket, target: socket.socket) -> None:
-        with suppress(OSError):
-            while piece := source.recv(65536):
-                target.sendall(piece)
-        if not self._vanished:
-            _end(source, target)
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """What this thread starts and opens meanwhile is on this host, and stays there."""
+        with (
+            Path("/proc/thread-self/ns/net").open() as home,
+            Path(f"/run/netns/{self._name}").open() as there,
+        ):
+            _enter(there.fileno())
+            try:
+                yield
+            finally:
+                _enter(home.fileno())
 
 
-def _end(*sockets: socket.socket) -> None:
-    for one in sockets:
-        with suppress(OSError):
-            one.shutdown(socket.SHUT_RDWR)
+def _enter(namespace: int) -> None:
+    if _libc.setns(namespace, _CLONE_NEWNET):
+        raise HostsMissing(f"{NO_NAMESPACES} ({os.strerror(ctypes.get_errno())})")
 
 
-def _ip(*words: str) -> str:
-    finished = subprocess.run(["ip", *words], check=True, capture_output=True)
-    return finished.stdout.decode()
+def _ip(*words: str, inside: str = OURS) -> None:
+    where = ("-n", inside) if inside else ()
+    subprocess.run(["ip", *where, *words], check=True, capture_output=True)

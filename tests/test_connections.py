@@ -64,9 +64,21 @@ def test_server_that_says_to_commit_without_the_disk_is_not_followed() -> None:
         in_another_session(f'ALTER DATABASE "{name}" RESET synchronous_commit')
 
 
-def test_prepared_statements_can_be_switched_off_for_a_pooler() -> None:
-    options = database_settings("postgres:///msh?prepare_threshold=none")["OPTIONS"]
-    assert options["prepare_threshold"] is None
+@pytest.mark.parametrize(
+    ("query", "threshold", "without_cursors"),
+    [
+        ("", 5, False),
+        ("?prepare_threshold=none", None, True),
+        ("?disable_server_side_cursors=True", 5, True),
+    ],
+)
+def test_what_a_pooler_of_transactions_cannot_keep_is_switched_off(
+    query: str, threshold: int | None, without_cursors: bool
+) -> None:
+    """Prepared statements, and cursors on the server: the next FETCH may come to another one."""
+    made = database_settings(f"postgres:///msh{query}")
+    assert made["OPTIONS"]["prepare_threshold"] == threshold
+    assert made["DISABLE_SERVER_SIDE_CURSORS"] is without_cursors
 
 
 def test_each_of_several_hosts_keeps_its_port() -> None:

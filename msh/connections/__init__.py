@@ -68,13 +68,16 @@ def database_settings(url: str) -> dict[str, Any]:
     session = [f"-c {name}={value}" for name, value in _SESSION.items()]
     options = " ".join([*session, *filter(None, [given.pop("options", "")])])
     hosts = _hosts(url)
+    ours = {**_DATABASE, **(_WRITABLE if hosts else {}), **given, "options": options}
     return {
         "CONN_MAX_AGE": 3600,
         "CONN_HEALTH_CHECKS": True,
+        # Who cannot keep prepared statements cannot keep cursors either.
+        "DISABLE_SERVER_SIDE_CURSORS": ours["prepare_threshold"] is None,
         **read,
         **_engine(read["ENGINE"]),
         **hosts,
-        "OPTIONS": {**_DATABASE, **(_WRITABLE if hosts else {}), **given, "options": options},
+        "OPTIONS": ours,
     }
 
 

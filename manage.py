@@ -4,7 +4,7 @@
 import os
 import sys
 
-from msh import datafolder
+from msh.standalone import datafolder
 
 # They need none of the apps of the console, the API and beat, which take longer to load than they
 # run. What loads an application's consumers, or looks after all tables, is not here.

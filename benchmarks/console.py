@@ -20,7 +20,7 @@ import django
 from rich.console import Console
 from rich.table import Table
 
-from msh.embedded import EmbeddedServers
+from msh.standalone.embedded import EmbeddedServers
 
 from .report import tell
 

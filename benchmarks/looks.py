@@ -18,7 +18,7 @@ import django
 from rich.console import Console
 from rich.table import Table
 
-from msh.embedded import EmbeddedServers
+from msh.standalone.embedded import EmbeddedServers
 from msh.store import plans
 from msh.store.receiving.forwarding import find_due
 from msh.store.sending import polling

@@ -18,8 +18,8 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import scalar_row
 
-from msh import datafolder
 from msh.processes import spawn, stop
+from msh.standalone import datafolder
 
 ROOT = Path(__file__).resolve().parent.parent
 _READY_WITHIN = 120.0  # seconds

@@ -13,7 +13,7 @@ from typing import Self
 
 import django
 
-from msh import datafolder
+from msh.standalone import datafolder
 
 from .msh import ROOT, Msh
 from .wire import ORDER

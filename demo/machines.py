@@ -15,7 +15,8 @@ from urllib.parse import SplitResult, urlsplit
 import psycopg
 from psycopg import sql
 
-from msh import datafolder, processes
+from msh import processes
+from msh.standalone import datafolder
 
 from .http11 import HOST, NotUnderstoodError, Request, exchange
 

@@ -21,7 +21,7 @@ from random import Random
 
 import django
 
-from msh import datafolder
+from msh.standalone import datafolder
 
 
 @dataclass(frozen=True, slots=True)

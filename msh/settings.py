@@ -1,6 +1,6 @@
 """Settings, all from the environment (12-factor). The names are listed in README.md.
 
-`manage.py up --data FOLDER` writes them for one MSH into FOLDER; see `msh.datafolder`.
+`manage.py up --data FOLDER` writes them for one MSH into FOLDER; see `msh.standalone.datafolder`.
 """
 
 from pathlib import Path

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from msh.embedded import EmbeddedServers, ServerUnavailable
+from msh.standalone.embedded import EmbeddedServers, ServerUnavailable
 
 _MSH_SETTINGS = {
     "MSH_URI": "http://msh.example/ebxml/",

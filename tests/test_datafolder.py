@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from msh import datafolder
+from msh.standalone import datafolder
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from django.db import connection
 from kombu.exceptions import OperationalError
 
 from msh.celery import NudgingCelery
-from msh.embedded.valkey import Valkey
+from msh.standalone.embedded.valkey import Valkey
 
 
 @pytest.mark.django_db

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from msh import datafolder
+from msh.standalone import datafolder
 
 from .waiting import children, descendants, is_running, wait_until
 

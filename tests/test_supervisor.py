@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from msh import processes, supervisor
-from msh.supervisor import Child, Supervisor
+from msh import processes
+from msh.standalone import supervisor
+from msh.standalone.supervisor import Child, Supervisor
 
 from .waiting import is_running, wait_until
 

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
-from msh import standalone, waiting
+from msh import waiting
 from msh.management.commands import prepare
+from msh.standalone import running
 from msh.waiting import Waiting
 from tests.waiting import wait_until
 
@@ -77,11 +78,11 @@ def test_up_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         raise KeyboardInterrupt
 
     monkeypatch.setattr("signal.signal", lambda *_: None)
-    monkeypatch.setattr(standalone, "EmbeddedServers", Servers)
+    monkeypatch.setattr(running, "EmbeddedServers", Servers)
     monkeypatch.setattr(
-        standalone, "_prepare", lambda *_: until_said("the database is being prepared")
+        running, "_prepare", lambda *_: until_said("the database is being prepared")
     )
-    monkeypatch.setattr(standalone, "_children", lambda *_: [])
-    monkeypatch.setattr(standalone, "_await_ready", stop)
-    standalone.run(tmp_path, 0, on_ready=lambda _: None, on_wait=lines.append)
+    monkeypatch.setattr(running, "_children", lambda *_: [])
+    monkeypatch.setattr(running, "_await_ready", stop)
+    running.run(tmp_path, 0, on_ready=lambda _: None, on_wait=lines.append)
     assert lines

@@ -4,7 +4,7 @@ import json
 import sys
 from pathlib import Path
 
-from msh.embedded import EmbeddedServers
+from msh.standalone.embedded import EmbeddedServers
 
 if __name__ == "__main__":
     with EmbeddedServers(Path(sys.argv[1]), given={}) as servers:

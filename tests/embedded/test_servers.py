@@ -19,8 +19,8 @@ import psycopg
 import pytest
 import redis
 
-from msh.embedded import EmbeddedServers, ServerUnavailable
-from msh.embedded.postgresql import find_postgresql
+from msh.standalone.embedded import EmbeddedServers, ServerUnavailable
+from msh.standalone.embedded.postgresql import find_postgresql
 from tests.waiting import children, descendants, is_running, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -226,7 +226,7 @@ def test_ordinary_user_runs_the_servers_too(folder: Path) -> None:
 
 def python_of_everybody(identity: dict[str, Any]) -> str:
     """An interpreter that the user can run here: ours may be in a closed folder, as we may be."""
-    probe = "import sys, msh.embedded; assert sys.version_info >= (3, 11)"
+    probe = "import sys, msh.standalone.embedded; assert sys.version_info >= (3, 11)"
     for python in (sys.executable, "/usr/bin/python3"):
         with suppress(OSError, subprocess.CalledProcessError):
             subprocess.run([python, "-c", probe], check=True, cwd=ROOT, **identity)

@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 
 import psycopg
 
-from msh.embedded import EmbeddedServers
+from msh.standalone.embedded import EmbeddedServers
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent

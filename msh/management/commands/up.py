@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management import BaseCommand, CommandError, CommandParser
 
-from msh.embedded import ServerUnavailable
-from msh.standalone import Running, StandaloneError, run
+from msh.standalone.embedded import ServerUnavailable
+from msh.standalone.running import Running, StandaloneError, run
 
 
 class Command(BaseCommand):

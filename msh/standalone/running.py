@@ -18,17 +18,17 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from msh import datafolder
-from msh.embedded import EmbeddedServers
 from msh.processes import spawn, stop
-from msh.supervisor import Child, Supervisor
+from msh.standalone import datafolder
+from msh.standalone.embedded import EmbeddedServers
+from msh.standalone.supervisor import Child, Supervisor
 from msh.waiting import Waiting
 
 READY_SECONDS = 120
 WEB_WORKERS = 2
 WEB_THREADS = 8
 WORKER_THREADS = 8
-_PROJECT = Path(__file__).resolve().parent.parent
+_PROJECT = Path(__file__).resolve().parents[2]
 
 
 class StandaloneError(Exception):

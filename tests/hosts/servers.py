@@ -9,8 +9,8 @@ from urllib.parse import quote
 import psycopg
 
 from msh import processes
-from msh.embedded.postgresql import PostgreSQL
-from msh.embedded.valkey import Valkey
+from msh.standalone.embedded.postgresql import PostgreSQL
+from msh.standalone.embedded.valkey import Valkey
 from tests.hosts.network import Host
 from tests.hosts.server_clock import ServerClock
 from tests.waiting import wait_until

@@ -74,7 +74,7 @@ def main(folder: str, pairs: int, messages: int) -> None:
     os.environ["DJANGO_SETTINGS_MODULE"] = "msh.settings"
     django.setup()
     # Models can be imported only now.
-    from msh.flows.submit import submit  # noqa: PLC0415
+    from msh.flows.sending.submit import submit  # noqa: PLC0415
     from msh.protocol.message import Payload  # noqa: PLC0415
     from partners.models import Agreement  # noqa: PLC0415
 

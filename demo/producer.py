@@ -61,7 +61,7 @@ def produce(plans: Sequence[Plan], ending: threading.Event) -> None:
 
 def submissions(plan: Plan) -> Iterator[float]:
     """Submit one file of the plan at each step; yields the seconds to pause after it."""
-    from msh.flows.submit import submit  # noqa: PLC0415 - models need django.setup() first
+    from msh.flows.sending.submit import submit  # noqa: PLC0415 - models need django.setup() first
     from msh.protocol.message import Payload  # noqa: PLC0415
     from partners.models import Agreement  # noqa: PLC0415
 

@@ -37,7 +37,7 @@ def send(
     nothing is sent. The same `message_id` again with the same content is the same message; with
     other content it raises MessageIdReused. What cannot be sent raises SubmitRefused.
     """
-    from msh.flows.submit import submit  # noqa: PLC0415  Django's apps are not loaded yet
+    from msh.flows.sending.submit import submit  # noqa: PLC0415  Django's apps are not loaded yet
 
     message = submit(
         agreement,

@@ -1,4 +1,4 @@
-"""The Celery app of the worker and of beat. Flows publish nudges through it by task name."""
+"""The Celery app of the worker and of beat. Flows publish wake-ups through it by task name."""
 
 import os
 import sys
@@ -14,7 +14,7 @@ from msh import memory, open_files
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "msh.settings")
 
 
-class NudgingCelery(Celery):
+class WakeUpCelery(Celery):
     """Publishes with one try of at most 100 ms. A worker waits for its broker as usual."""
 
     PUBLISHING = {"socket_timeout": 0.1, "socket_connect_timeout": 0.1, "max_retries": 0}
@@ -30,7 +30,7 @@ def _settle(**_: Any) -> None:
     open_files.allow_most()  # each loop has up to 512 POSTs under way
 
 
-app = NudgingCelery("msh")
+app = WakeUpCelery("msh")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 # Celery would close the connection to the database after every task: several new ones a second.
@@ -61,14 +61,14 @@ def _renew_connection(**_: Any) -> None:
 
 @task_prerun.connect
 def _note_begin(task: "Task[..., Any]", **_: Any) -> None:
-    from msh.flows import nudge  # noqa: PLC0415  it needs this module
+    from msh.flows import wake_up  # noqa: PLC0415  it needs this module
 
-    nudge.note_begin(task.name)
+    wake_up.note_begin(task.name)
 
 
 @task_postrun.connect
 def _note_sweep(**_: Any) -> None:
-    """A task was run, so beat or a nudge, the broker and a worker work: /health/ready says so."""
+    """A task was run, so beat or a wake-up, the broker and a worker work: /health/ready says so."""
     from msh import health  # noqa: PLC0415  it needs Django's settings
 
     health.note_sweep()

@@ -120,7 +120,7 @@ def check_store(
 
 
 def _store() -> Iterator[CheckMessage]:
-    from msh.flows.prune import kept_longer  # noqa: PLC0415  needs apps that commands leave out
+    from msh.flows.operations.prune import kept_longer  # noqa: PLC0415  needs apps that commands leave out
 
     try:
         prepared = is_prepared()

@@ -22,8 +22,8 @@ from rest_framework.views import APIView
 
 from msh import memory, proxies
 from msh.allowance import guesses
-from msh.flows.link_status import status_for
-from msh.flows.receive import Answer, receive, receive_usual
+from msh.flows.receiving.link_status import status_for
+from msh.flows.receiving.receive import Answer, receive, receive_fast_path
 from msh.protocol.errors import RefusedTooOften, Unreadable, UnreadableTermsError
 from msh.request import Utf8Request
 from msh.store import plans
@@ -139,7 +139,7 @@ class Endpoint(APIView):
         memory.take(len(body))
         content_type = request.META.get("CONTENT_TYPE", "")
         partner: Partner = request.user  # type: ignore[assignment]
-        answer = _on_a_connection_that_works(lambda: receive_usual(partner, content_type, body))
+        answer = _on_a_connection_that_works(lambda: receive_fast_path(partner, content_type, body))
         if answer is None:
             answer = self._receive(self._as_it_is_now(partner, request), content_type, body)
         return _answer(answer.status, answer.reason)

@@ -33,7 +33,12 @@ def live(request: HttpRequest) -> HttpResponse:
 def ready(request: HttpRequest) -> HttpResponse:
     database = _database_state()
     kept = _retention_state() if database == "ok" else "unknown"
-    report = {"ready": database == "ok", "database": database, **_nudge_states(), "retention": kept}
+    report = {
+        "ready": database == "ok",
+        "database": database,
+        **_wake_up_states(),
+        "retention": kept,
+    }
     return JsonResponse(report, status=200 if report["ready"] else 503)
 
 
@@ -122,7 +127,7 @@ def _retention_state() -> str:
     return f"too short for {count} partner{'' if count == 1 else 's'}" if count else "ok"
 
 
-def _nudge_states() -> dict[str, str]:
+def _wake_up_states() -> dict[str, str]:
     try:
         swept = _age(_SWEPT)
     except redis.RedisError:

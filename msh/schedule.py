@@ -27,12 +27,12 @@ class Daily:
 
 
 SCHEDULE: dict[str, tuple[str, Every | Daily]] = {
-    "sweep: carry": ("msh.tasks.carry", Every(1)),
+    "sweep: transmit": ("msh.tasks.transmit", Every(1)),
     "sweep: deliver": ("msh.tasks.deliver", Every(1)),
     "sweep: forward": ("msh.tasks.forward", Every(1)),
     "sweep: notify": ("msh.tasks.notify", Every(1)),
     "sweep: bulk": ("msh.tasks.bulk", Every(2)),
-    "sweep: call operators": ("msh.tasks.call_operators", Every(5)),
+    "sweep: notify operators": ("msh.tasks.notify_operators", Every(5)),
     "sweep: watch": ("msh.tasks.watch", Every(10)),
     "sweep: count traffic": ("msh.tasks.count_traffic", Every(10)),
     "prune": ("msh.tasks.prune", Daily(3, 30)),

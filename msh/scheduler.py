@@ -19,7 +19,7 @@ from redis.exceptions import RedisError
 
 from msh import health
 from msh.celery import require_store
-from msh.flows.nudge import may_queue
+from msh.flows.wake_up import may_queue
 
 logger = logging.getLogger(__name__)
 

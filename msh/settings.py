@@ -200,7 +200,7 @@ SPECTACULAR_SETTINGS = {
 # --- PostgreSQL ---------------------------------------------------------------------------------
 DATABASES = {"default": database_settings(env.str("DATABASE_URL", default="postgres:///msh"))}
 
-# --- Celery: nudges only, so losing one costs a sweep's delay and nothing else -------------------
+# --- Celery: wake-ups only, so losing one costs a sweep's delay and nothing else ----------------
 REDIS_URL = env.str("REDIS_URL", default="redis://127.0.0.1:6379/0")
 CELERY_BROKER_URL, CELERY_BROKER_TRANSPORT_OPTIONS, _tls = broker_settings(REDIS_URL)
 CELERY_BROKER_USE_SSL = _tls or None

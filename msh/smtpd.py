@@ -22,7 +22,7 @@ from django.db import Error as DatabaseError
 from django.db import close_old_connections
 
 from msh import wire
-from msh.flows.receive import receive
+from msh.flows.receiving.receive import receive
 from msh.protocol.errors import RefusedTooOften, Unreadable
 from msh.protocol.uri import mail_address, normalised
 from msh.store import plans

@@ -1,4 +1,4 @@
-"""The clock comes in. Every task only looks; the work is in the rows."""
+"""Celery tasks: sweeps of the schedule and wake-ups. A task only polls; the work is in the rows."""
 
 import logging
 from functools import cache
@@ -7,15 +7,15 @@ from celery import shared_task
 from celery.signals import worker_shutting_down
 from django.db import DatabaseError
 
-from msh.flows.bulk import run as run_bulk_jobs
-from msh.flows.call_operators import call_operators as call
-from msh.flows.deliver import Deliveries
-from msh.flows.drain import Drain
-from msh.flows.forward import run as forward_due
-from msh.flows.notify import Notices
-from msh.flows.nudge import Nudge
-from msh.flows.prune import ClockDoubtful, PruningAlready, prune_all
-from msh.flows.watch import watch as watch_links
+from msh.flows.delivery.delivery_loop import DeliveryLoop
+from msh.flows.operations.bulk_jobs import run as run_bulk_jobs
+from msh.flows.operations.notify_operators import notify_operators as notify_all_operators
+from msh.flows.operations.prune import ClockDoubtful, PruningAlready, prune_all
+from msh.flows.operations.watch import watch as watch_links
+from msh.flows.receiving.forward import run as forward_due
+from msh.flows.sending.notification_loop import NotificationLoop
+from msh.flows.sending.sending_loop import SendingLoop
+from msh.flows.wake_up import WakeUp
 from msh.logs import configure_structlog
 from msh.store import plans
 from msh.store.clock import read_clock
@@ -26,66 +26,66 @@ configure_structlog()  # here run the applications' consumers
 
 
 @cache
-def drain() -> Drain:
-    """This process's one drain."""
-    return Drain()
+def sending_loop() -> SendingLoop:
+    """This process's one loop that transmits."""
+    return SendingLoop()
 
 
 @cache
-def deliveries() -> Deliveries:
+def delivery_loop() -> DeliveryLoop:
     """This process's one loop that delivers."""
-    return Deliveries()
+    return DeliveryLoop()
 
 
 @cache
-def notices() -> Notices:
-    """This process's one loop that tells the From-Party's application."""
-    return Notices()
+def notification_loop() -> NotificationLoop:
+    """This process's one loop that notifies the From-Party's application."""
+    return NotificationLoop()
 
 
 @worker_shutting_down.connect
 def _stop(**_: object) -> None:
-    drain().stop()
-    deliveries().stop()
-    notices().stop()
+    sending_loop().stop()
+    delivery_loop().stop()
+    notification_loop().stop()
 
 
-@shared_task(name=Nudge.CARRY.value)
-def carry() -> None:
-    """Carry the copies and signals that are due."""
+@shared_task(name=WakeUp.TRANSMIT.value)
+def transmit() -> None:
+    """Transmit the copies and signals that are due."""
     try:
         plans.plan_for_hot_path()
-        drain().run()
+        sending_loop().run()
     except DatabaseError as error:
-        logger.warning("carrying waits for the database: %s", error)
+        logger.warning("transmission waits for the database: %s", error)
 
 
-@shared_task(name=Nudge.DELIVER.value)
+@shared_task(name=WakeUp.DELIVER.value)
 def deliver() -> None:
     """Deliver accepted messages."""
     try:
         plans.plan_for_hot_path()
-        deliveries().run()
+        delivery_loop().run()
     except DatabaseError as error:
         logger.warning("delivery waits for the database: %s", error)
 
 
-@shared_task(name=Nudge.FORWARD.value)
+@shared_task(name=WakeUp.FORWARD.value)
 def forward() -> None:
-    """Send on the messages that are for parties behind another MSH."""
+    """Forward the messages for parties behind another MSH."""
     try:
         plans.plan_for_hot_path()
         forward_due()
     except DatabaseError as error:
-        logger.warning("sending on waits for the database: %s", error)
+        logger.warning("forwarding waits for the database: %s", error)
 
 
-@shared_task(name=Nudge.NOTIFY.value)
+@shared_task(name=WakeUp.NOTIFY.value)
 def notify() -> None:
-    """Tell the From-Party's application what became of its messages."""
+    """Notify the From-Party's application of what became of its messages."""
     try:
         plans.plan_for_hot_path()
-        notices().run()
+        notification_loop().run()
     except DatabaseError as error:
         logger.warning("notification waits for the database: %s", error)
 
@@ -110,14 +110,14 @@ def count_traffic() -> None:
         logger.warning("counting waits for the database: %s", error)
 
 
-@shared_task(name="msh.tasks.call_operators")
-def call_operators() -> None:
-    """Tell operators of incidents and late messages, by e-mail and webhook."""
+@shared_task(name="msh.tasks.notify_operators")
+def notify_operators() -> None:
+    """Notify operators of incidents and late messages, by e-mail and webhook."""
     try:
         plans.plan_freely()
-        call()
+        notify_all_operators()
     except DatabaseError as error:
-        logger.warning("calls to operators wait for the database: %s", error)
+        logger.warning("notices to operators wait for the database: %s", error)
 
 
 @shared_task(name="msh.tasks.bulk")

@@ -201,7 +201,7 @@ def test_server_ends_sessions_of_hosts_that_have_vanished_as_soon(name: str, val
 
 
 def test_a_limit_of_ours_wins_over_the_url() -> None:
-    """A nudge may take 100 ms, whatever the URL allows to others."""
+    """A wake-up may take 100 ms, whatever the URL allows to others."""
     client = redis_client("redis://cache.example?socket_timeout=30", socket_timeout=0.1)
     assert client.get_connection_kwargs()["socket_timeout"] == 0.1
 

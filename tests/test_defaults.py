@@ -55,7 +55,7 @@ def test_what_an_administrator_removed_does_not_come_back() -> None:
 def test_what_a_later_version_grants_is_granted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     later = {**roles.ROLES, "Viewer": roles.VIEWER | {"auth.view_user"}}
     monkeypatch.setattr(roles, "ROLES", later)
-    entries = {**schedule.SCHEDULE, "sweep: again": ("msh.tasks.carry", schedule.Every(7))}
+    entries = {**schedule.SCHEDULE, "sweep: again": ("msh.tasks.transmit", schedule.Every(7))}
     monkeypatch.setattr(schedule, "SCHEDULE", entries)
 
     migrate()

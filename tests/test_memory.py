@@ -13,7 +13,7 @@ from django.test import RequestFactory
 from rest_framework.request import Request
 
 from msh.endpoint import EndpointApplication
-from msh.flows import tokens
+from msh.flows.operations import tokens
 from msh.memory import BYTES_A_COLLECTION
 from partners.models import Credential, Partner, digest_of
 

@@ -16,15 +16,15 @@ from redis.exceptions import RedisError
 from msh import health, scheduler
 from msh.celery import app
 from msh.connections import redis_client
-from msh.flows import nudge
-from msh.flows.nudge import Nudge
+from msh.flows import wake_up
+from msh.flows.wake_up import WakeUp
 from msh.scheduler import Scheduler
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.django_db
 
 DAY = timedelta(days=1)
-CARRY, PRUNE = Nudge.CARRY.value, "msh.tasks.prune"
+TRANSMIT, PRUNE = WakeUp.TRANSMIT.value, "msh.tasks.prune"
 NIGHT = datetime(2030, 5, 20, 3, 30, tzinfo=UTC)
 """When the nightly prune is due."""
 
@@ -34,7 +34,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The Redis of the tests, without anything in it. As in Django's test client, a connection in
     the test's transaction is not closed as an old one."""
     monkeypatch.setattr(schedulers, "close_old_connections", lambda: None)
-    PeriodicTask.objects.filter(name="sweep: carry").update(
+    PeriodicTask.objects.filter(name="sweep: transmit").update(
         interval=IntervalSchedule.objects.create(every=50_000, period="microseconds")
     )
     with redis_client(settings.REDIS_URL) as client:
@@ -61,18 +61,18 @@ class Beat:
         while text := self._broker.rpop(app.conf.task_default_queue):
             headers = json.loads(text)["headers"]
             self.queued.append(headers)
-            nudge.note_begin(headers["task"])
+            wake_up.note_begin(headers["task"])
 
     def count(self, task: str) -> int:
         return [headers["task"] for headers in self.queued].count(task)
 
     def goes_on(self) -> None:
         """Fails unless sweeps are queued further."""
-        before = self.count(CARRY)
+        before = self.count(TRANSMIT)
 
         def went_on() -> bool:
             self.work()
-            return self.count(CARRY) > before + 2
+            return self.count(TRANSMIT) > before + 2
 
         wait_until(went_on, seconds=20)
 
@@ -144,11 +144,11 @@ def _no_redis(*_: object) -> bool:
 def test_sweeps_do_not_expire(beat: Callable[[], Beat]) -> None:
     """The clocks of beat's and worker's hosts would be compared, and a sweep that is dropped is
     replaced by none."""
-    PeriodicTask.objects.filter(task=CARRY).update(expire_seconds=2)  # by an operator
+    PeriodicTask.objects.filter(task=TRANSMIT).update(expire_seconds=2)  # by an operator
     running = beat()
     running.goes_on()
     assert {headers["expires"] for headers in running.queued} == {None}
-    others = PeriodicTask.objects.filter(task__startswith="msh.").exclude(task=CARRY)
+    others = PeriodicTask.objects.filter(task__startswith="msh.").exclude(task=TRANSMIT)
     assert set(others.values_list("expire_seconds", flat=True)) == {None}
 
 
@@ -161,7 +161,7 @@ def test_queue_does_not_grow_while_no_worker_runs(beat: Callable[[], Beat], brok
     waiting = broker.lrange(app.conf.task_default_queue, 0, -1)
     kinds = [json.loads(text)["headers"]["task"] for text in waiting]
     assert sorted(kinds) == sorted(set(kinds))
-    assert CARRY in kinds
+    assert TRANSMIT in kinds
     assert len(kinds) <= tasks
     assert health.processes()[0].alive, "beat works, though it queues nothing more"
 
@@ -178,15 +178,15 @@ def test_console_of_a_host_whose_clock_is_behind_is_heard(beat: Callable[[], Bea
     running = beat()
     running.goes_on()
     with time_machine.travel(datetime.now(UTC) - DAY, tick=False):
-        entry = PeriodicTask.objects.get(task=CARRY)
+        entry = PeriodicTask.objects.get(task=TRANSMIT)
         entry.enabled = False
         entry.save()
     running.work()
-    before = running.count(CARRY)
+    before = running.count(TRANSMIT)
     end = time.monotonic() + 0.3
     while time.monotonic() < end:
         running.work()
-    assert running.count(CARRY) == before
+    assert running.count(TRANSMIT) == before
 
 
 class Nights:

@@ -10,7 +10,7 @@ import pytest
 from django.db import connection
 from kombu.exceptions import OperationalError
 
-from msh.celery import NudgingCelery
+from msh.celery import WakeUpCelery
 from msh.standalone.embedded.valkey import Valkey
 
 
@@ -38,8 +38,8 @@ def valkey(tmp_path: Path) -> Iterator[Valkey]:
     server.stop()
 
 
-def test_nudge_gives_up_soon_on_a_broker_that_hangs_or_is_gone(valkey: Valkey) -> None:
-    app = NudgingCelery(broker=valkey.start())
+def test_wake_up_gives_up_soon_on_a_broker_that_hangs_or_is_gone(valkey: Valkey) -> None:
+    app = WakeUpCelery(broker=valkey.start())
 
     def seconds_to_fail() -> float:
         begun = time.monotonic()

@@ -10,7 +10,7 @@ from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from msh.flows import pull
+from msh.flows.delivery import pull
 from msh.models import Consumer, Delivery, InboundMessage, Scope
 from msh.protocol.delivery_events import DeliveryState
 

@@ -14,7 +14,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from msh.flows import feed
+from msh.flows.delivery import feed
 from msh.models import InboundPayload, Scope
 
 from . import schema

@@ -9,7 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from msh.flows import operate
+from msh.flows.operations import change_link
 from msh.models import Incident, OutboundLink, Scope
 
 from . import schema
@@ -86,12 +86,12 @@ class VerbView(ApiView):
     scopes = {"POST": Scope.OPERATE}
     parser_classes = [JsonParser]
     verb: ClassVar[str]
-    flow: ClassVar[Callable[..., operate.Done]]
+    flow: ClassVar[Callable[..., change_link.Done]]
 
     def act(self, request: Request, key: int) -> Response:
         require_permissions(request, "msh.view_outboundlink", f"msh.{self.verb}_outboundlink")
         form = told(request, VerbForm)
-        seen = operate.Seen(form.get("if_message"), form.get("if_suspended_since"))
+        seen = change_link.Seen(form.get("if_message"), form.get("if_suspended_since"))
         link = get_object_or_404(OutboundLink.objects.select_related("partner"), pk=key)
         done = type(self).flow(link.partner, actor(request, form["reason"]), seen)
         answer = {"id": key, "partner": link.partner.name, "state": done.state.value}
@@ -106,7 +106,7 @@ _VERB: dict[str, Any] = {
 
 class SuspendView(VerbView):
     verb = "suspend"
-    flow = operate.suspend
+    flow = change_link.suspend
 
     @extend_schema(operation_id="suspend_link", **_VERB)
     def post(self, request: Request, id: int) -> Response:  # noqa: A002
@@ -116,7 +116,7 @@ class SuspendView(VerbView):
 
 class ResumeView(VerbView):
     verb = "resume"
-    flow = operate.resume
+    flow = change_link.resume
 
     @extend_schema(operation_id="resume_link", **_VERB)
     def post(self, request: Request, id: int) -> Response:  # noqa: A002
@@ -126,7 +126,7 @@ class ResumeView(VerbView):
 
 class SendNowView(VerbView):
     verb = "send_now"
-    flow = operate.send_now
+    flow = change_link.send_now
 
     @extend_schema(operation_id="send_link_now", **_VERB)
     def post(self, request: Request, id: int) -> Response:  # noqa: A002
@@ -166,6 +166,6 @@ class ResolveView(ApiView):
         require_permissions(request, "msh.view_incident", "msh.resolve_incident")
         reason = told(request, Reason)["reason"]
         incident = get_object_or_404(Incident.objects.select_related("partner"), pk=id)
-        operate.resolve(incident, actor(request, reason))
+        change_link.resolve(incident, actor(request, reason))
         incident.refresh_from_db()
         return Response(IncidentDocument(incident).data)

@@ -17,8 +17,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from msh import wire
-from msh.flows import story
-from msh.flows.submit import keep
+from msh.flows.operations import trace
+from msh.flows.sending.submit import keep
 from msh.models import OutboundMessage, OutboundPayload, OutboundState, Scope
 from msh.models.outbound import OutboundMessageQuerySet
 
@@ -197,7 +197,7 @@ class HistoryView(ApiView):
         """
         query = asked(request, HistoryQuery)
         partner, after = query.get("partner", ""), query.get("after", 0)
-        page = story.page_of_story(message_id, partner=partner, after=after, limit=query["limit"])
+        page = trace.page_of_trace(message_id, partner=partner, after=after, limit=query["limit"])
         if not page.moments and not after:
             raise Http404(f"Nothing is known of {message_id!r}.")
         return Response({"results": [asdict(one) for one in page.moments], "next": page.next})

@@ -15,9 +15,9 @@ from rest_framework import exceptions, serializers, status
 from rest_framework.renderers import JSONRenderer
 from rest_framework.response import Response
 
-from msh.flows.operate import NotPossible
-from msh.flows.pull import SettleRefused
-from msh.flows.submit import MessageIdReused, PartnerClosed, SubmitRefused
+from msh.flows.delivery.pull import SettleRefused
+from msh.flows.errors import NotPossible
+from msh.flows.sending.submit import MessageIdReused, PartnerClosed, SubmitRefused
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from django.http import QueryDict
 from django.utils.datastructures import MultiValueDict
 from rest_framework import serializers
 
-from msh.flows.submit import prepare
+from msh.flows.sending.submit import prepare
 from msh.protocol.message import Payload
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.sending.submissions import NewMessage

@@ -7,7 +7,8 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from msh.flows import operate
+from msh.flows.errors import NotPossible
+from msh.flows.operations import change_link
 from msh.management.cli import NameCommand, reason
 from msh.store.history import Actor
 
@@ -41,10 +42,10 @@ class VerbCommand(NameCommand):
 
     def handle(self, *args: Any, name: str, reason: str, **options: Any) -> None:
         partner = self.partner(name)
-        seen = operate.Seen(options["if_message"], options["if_suspended_since"])
+        seen = change_link.Seen(options["if_message"], options["if_suspended_since"])
         try:
             done = type(self).verb(partner, Actor(getpass.getuser(), reason), seen)
-        except operate.NotPossible as refused:
+        except NotPossible as refused:
             raise CommandError(str(refused)) from None
         answer = {"partner": name, "state": done.state, "text": done.text}
         text = ": ".join(part for part in (name, self.done, done.text) if part)

@@ -16,8 +16,8 @@ from django.urls import reverse
 from pytest_django import Settings
 
 from msh.admin.setup.import_export import IMPORT_PERMISSIONS, LIMIT
-from msh.flows import configure
-from msh.flows.connection import check
+from msh.flows.operations import configure
+from msh.flows.operations.connection import check
 from msh.models import Attempt, History, SettingChange
 from msh.store.history import Actor
 from partners import setup

@@ -5,7 +5,7 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import Settings
 
-from msh.flows.call_operators import call_operators
+from msh.flows.operations.notify_operators import notify_operators
 from msh.models import History, Incident, IncidentNote
 from tests.peer import Peer
 
@@ -121,7 +121,7 @@ def test_the_page_says_who_was_called(
     assert calls.rows == []
     with Peer() as hook:
         settings.MSH_OPERATORS_WEBHOOK = hook.address
-        call_operators()
+        notify_operators()
     (_, calls) = keeper.get(page(incident)).context["tables"]
     assert (calls.rows[0][0], calls.rows[0][3]) == ("Webhook", 1)
     assert "sent" in str(calls.rows[0][1])
@@ -131,7 +131,7 @@ def test_what_has_not_come_through_is_listed(
     administrator: Client, incident: Incident, settings: Settings
 ) -> None:
     settings.MSH_OPERATORS_WEBHOOK = "http://127.0.0.1:9/"
-    call_operators()
+    notify_operators()
 
     listed = administrator.get(
         reverse("admin:msh_operatornotice_changelist"), {"is": "waiting"}

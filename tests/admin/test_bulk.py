@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from msh.flows import bulk, operate
+from msh.flows.operations import bulk_jobs, change_link
 from msh.models import (
     BulkItem,
     BulkJob,
@@ -60,13 +60,13 @@ def written(at: datetime) -> str:
 
 def confirm(client: Client, action: str = "resume", **fields: Any) -> Any:
     since = an_hour_ago().replace(microsecond=0)
-    data = {"action": action, "since": written(since), "seen": bulk.seen(action, since)}
+    data = {"action": action, "since": written(since), "seen": bulk_jobs.seen(action, since)}
     return client.post(NEW, {**data, "confirmation": uuid4(), "reason": "back", **fields})
 
 
 def start() -> None:
     since = an_hour_ago()
-    bulk.start(BulkVerb.RESUME, since, bulk.seen(BulkVerb.RESUME, since), ANN)
+    bulk_jobs.start(BulkVerb.RESUME, since, bulk_jobs.seen(BulkVerb.RESUME, since), ANN)
 
 
 def said(response: Any) -> str:
@@ -94,7 +94,7 @@ def test_what_an_operator_holds_is_named_and_may_be_left_out(
     held = make_world()
     held.submit()
     held.look()
-    operate.suspend(held.there, Actor("bob", "STOP: they restore a backup"))
+    change_link.suspend(held.there, Actor("bob", "STOP: they restore a backup"))
     since = an_hour_ago().replace(microsecond=0)
     wanted = {"action": "resume", "since": written(since)}
 
@@ -107,7 +107,7 @@ def test_what_an_operator_holds_is_named_and_may_be_left_out(
     page = supervisor.get(NEW, {**wanted, "spare_held": "on"})
     assert (page.context["counted"], held.there.name in page.content.decode()) == (3, False)
     confirm(supervisor, seen=page.context["seen"], spare_held="on")
-    bulk.run()
+    bulk_jobs.run()
     assert held.link.state == "suspended"
     assert states(suspended[:3]) == ["waiting"] * 3
 
@@ -120,7 +120,7 @@ def test_all_suspended_since_are_resumed_in_the_background(
     assert response["Location"] == reverse("admin:msh_bulkjob_change", args=[job.pk])
     assert states(suspended) == ["suspended"] * 4
 
-    assert bulk.run() == 3
+    assert bulk_jobs.run() == 3
 
     assert states(suspended) == ["waiting"] * 3 + ["suspended"]
     job.refresh_from_db()
@@ -140,7 +140,7 @@ def test_a_confirmation_that_comes_twice_starts_one_job(
     once = {"confirmation": shown["confirmation"]}
 
     first = confirm(supervisor, **once)
-    bulk.run()
+    bulk_jobs.run()
     second = confirm(supervisor, **once)
 
     assert BulkJob.objects.count() == 1
@@ -161,7 +161,7 @@ def test_what_was_parked_since_is_run_again(supervisor: Client) -> None:
         )
 
     confirm(supervisor, action="run-again")
-    assert bulk.run() == 2
+    assert bulk_jobs.run() == 2
 
     left = Delivery.objects.order_by("message__pk").values_list("state", flat=True)
     assert sorted(left) == ["failed", "failed", "in_doubt"]
@@ -171,9 +171,9 @@ def test_what_is_not_possible_is_listed_with_its_reason(
     supervisor: Client, suspended: list[World]
 ) -> None:
     confirm(supervisor)
-    operate.resume(suspended[1].there, ANN)
+    change_link.resume(suspended[1].there, ANN)
 
-    bulk.run()
+    bulk_jobs.run()
 
     job = BulkJob.objects.get()
     assert (job.state, job.done, job.refused) == ("done", 2, 1)
@@ -187,8 +187,8 @@ def test_other_rows_than_those_seen_are_not_touched(
     supervisor: Client, suspended: list[World]
 ) -> None:
     """As many, but another partner."""
-    seen = bulk.seen("resume", an_hour_ago())
-    operate.resume(suspended[0].there, ANN)
+    seen = bulk_jobs.seen("resume", an_hour_ago())
+    change_link.resume(suspended[0].there, ANN)
     OutboundLink.objects.filter(pk=suspended[3].link.pk).update(suspended_since=timezone.now())
 
     response = confirm(supervisor, seen=seen)
@@ -229,7 +229,7 @@ def test_the_page_of_a_job_that_has_ended_is_shown_as_a_whole(
     assert "HX-Refresh" not in running
     assert 'hx-trigger="every 3s"' in running.content.decode()
 
-    bulk.run()
+    bulk_jobs.run()
 
     ended = supervisor.get(page, headers=polled)
     assert ended["HX-Refresh"] == "true"
@@ -242,7 +242,7 @@ def test_a_cancelled_job_begins_no_more(supervisor: Client, suspended: list[Worl
 
     submit(supervisor, reverse("admin:msh_bulkjob_cancel", args=[job.pk]), "wrong hour")
 
-    assert bulk.run() == 0
+    assert bulk_jobs.run() == 0
     assert states(suspended) == ["suspended"] * 4
     job.refresh_from_db()
     assert (job.state, job.cancelled_by) == ("cancelled", "sue")
@@ -257,15 +257,15 @@ def test_it_goes_on_where_it_was_left(
     suspended: list[World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start()
-    monkeypatch.setattr(bulk, "SLICE", -1.0)
-    assert bulk.run() == 0
-    monkeypatch.setattr(bulk, "SLICE", 10.0)
+    monkeypatch.setattr(bulk_jobs, "SLICE", -1.0)
+    assert bulk_jobs.run() == 0
+    monkeypatch.setattr(bulk_jobs, "SLICE", 10.0)
     item = BulkItem.objects.order_by("pk")[0]
-    operate.resume(suspended[0].there, ANN)
+    change_link.resume(suspended[0].there, ANN)
     BulkItem.objects.filter(pk=item.pk).update(done=True)
     BulkJob.objects.update(done=1)
 
-    assert bulk.run() == 2
+    assert bulk_jobs.run() == 2
 
     assert BulkJob.objects.get().state == "done"
     assert History.objects.filter(event="OperatorResumed").count() == 3
@@ -274,7 +274,7 @@ def test_it_goes_on_where_it_was_left(
 def test_a_row_that_the_database_refuses_waits_and_stops_no_other(
     suspended: list[World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    resume = operate.resume
+    resume = change_link.resume
 
     def locked(partner: Any, actor: Actor) -> Any:
         if partner == suspended[0].there:
@@ -282,14 +282,14 @@ def test_a_row_that_the_database_refuses_waits_and_stops_no_other(
         return resume(partner, actor)
 
     start()
-    monkeypatch.setattr(operate, "resume", locked)
-    assert bulk.run() == 2
+    monkeypatch.setattr(change_link, "resume", locked)
+    assert bulk_jobs.run() == 2
     assert BulkJob.objects.get().state == "running"
     waits = BulkItem.objects.get(done=None)
     assert waits.detail.endswith("canceling statement due to lock timeout")
 
-    monkeypatch.setattr(operate, "resume", resume)
-    assert bulk.run() == 1
+    monkeypatch.setattr(change_link, "resume", resume)
+    assert bulk_jobs.run() == 1
     waits.refresh_from_db()
     assert (waits.done, waits.detail) == (True, "")
     assert BulkJob.objects.get().state == "done"

@@ -10,8 +10,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from msh.admin.messages.content import TEXT_LIMIT, file_name
-from msh.flows import operate
-from msh.flows.submit import submit
+from msh.flows.operations import change_link
+from msh.flows.sending.submit import submit
 from msh.models import (
     Attempt,
     History,
@@ -306,7 +306,7 @@ def test_words_of_others_turn_nothing_around_them(administrator: Client) -> None
     waiting = OutboundMessage.objects.filter(state="queued")
     waiting.update(service_interface=turned, message_id=f"id-{turned}")
     OutboundLink.objects.update(suspended_detail=f"ERROR: {turned}")
-    operate.open_links(world.here)
+    change_link.open_links(world.here)
     inbound = InboundLink.objects.get(partner=world.here)
     now = timezone.now()
     Incident.objects.create(

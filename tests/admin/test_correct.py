@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import Settings
 
-from msh.flows.stored import payload_of
+from msh.flows.operations.raw_message import payload_of
 from msh.models import History, OutboundMessage, OutboundPayload
 from partners.models import Partner
 from tests.flows.world import LOST, World, make_world

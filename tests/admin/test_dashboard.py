@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from msh import health, tasks
 from msh.admin.dashboard.chart import HEIGHT, WIDTH, chart
-from msh.flows import operate
+from msh.flows.operations import change_link
 from msh.models import OutboundLink, Traffic
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store.history import Actor
@@ -74,7 +74,7 @@ def test_an_answer_that_is_the_cause_is_shown_once(onlooker: Client) -> None:
 
 def test_what_an_operator_suspended_comes_after_what_needs_one(onlooker: Client) -> None:
     moved = waiting_world()
-    operate.suspend(moved.there, Actor("ann", "they move"))
+    change_link.suspend(moved.there, Actor("ann", "they move"))
     refused = suspended_world()
 
     shown = onlooker.get(PAGE).context["suspended"]
@@ -147,7 +147,7 @@ def test_retries_and_duplicates_are_counted(onlooker: Client) -> None:
 
 
 def again(world: World) -> Job:
-    operate.send_now(world.there, Actor("ann", "hurry"))
+    change_link.send_now(world.there, Actor("ann", "hurry"))
     (job,) = world.look()
     return job
 

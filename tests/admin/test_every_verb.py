@@ -13,8 +13,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from msh.admin.framework.actions import ActionsAdmin, OperatorAction
-from msh.flows import bulk, operate, resynchronise
-from msh.flows.link_status import NoStatus
+from msh.flows.operations import bulk_jobs, change_link, resynchronise
+from msh.flows.receiving.link_status import NoStatus
 from msh.models import ConsumerKind, Delivery
 from msh.store.history import Actor
 from tests.delivery.desk import consumer, receive
@@ -41,7 +41,7 @@ def a_row_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(resynchronise, "enquire", silent)
     world = suspended_world()
-    operate.open_links(world.there)
+    change_link.open_links(world.there)
     (message,) = receive(make_world(), 1)
     now = timezone.now()
     Delivery.objects.create(
@@ -49,7 +49,7 @@ def a_row_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
         started_at=now, ended_at=now,
     )  # fmt: skip
     since = timezone.now() - timedelta(hours=1)
-    bulk.start("resume", since, bulk.seen("resume", since), Actor("ann", "they are back"))
+    bulk_jobs.start("resume", since, bulk_jobs.seen("resume", since), Actor("ann", "they are back"))
 
 
 def addresses() -> Iterator[tuple[str, OperatorAction, str]]:

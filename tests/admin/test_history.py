@@ -5,7 +5,7 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
-from msh.flows import operate
+from msh.flows.operations import change_link
 from msh.models import History
 from msh.store.history import Actor
 from tests.flows.world import make_world
@@ -30,8 +30,8 @@ def test_what_people_did_is_found(administrator: Client) -> None:
     world = make_world()
     world.submit()
     world.settle()
-    operate.suspend(world.there, Actor("ann", "their data centre moves"))
-    operate.resume(world.there, Actor("bob", "it has moved"))
+    change_link.suspend(world.there, Actor("ann", "their data centre moves"))
+    change_link.resume(world.there, Actor("bob", "it has moved"))
 
     def actors(**query: str) -> list[str]:
         return [row.actor for row in administrator.get(LIST, query).context["cl"].result_list]

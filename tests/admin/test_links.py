@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from msh.admin.framework.pages import Table
-from msh.flows import operate
+from msh.flows.operations import change_link
 from msh.models import InboundLink, InboundMessage, OutboundLink
 from msh.store.history import Actor
 from tests.flows.world import World, make_world
@@ -31,7 +31,7 @@ def page_of(client: Client, world: World) -> str:
 def test_the_suspended_come_first_the_longest_suspended_of_all(viewer: Client) -> None:
     make_world()
     idle = make_world()
-    operate.open_links(idle.there)
+    change_link.open_links(idle.there)
     waiting, later, first = waiting_world(), suspended_world(), suspended_world()
     since = timezone.now() - timedelta(hours=3)
     OutboundLink.objects.filter(pk=first.link.pk).update(suspended_since=since)
@@ -71,7 +71,7 @@ def test_the_last_error_is_verbatim_and_escaped(viewer: Client) -> None:
 
 def test_a_suspension_by_an_operator_shows_the_reason(viewer: Client) -> None:
     world = waiting_world()
-    operate.suspend(world.there, Actor("ann", "data centre moves until Monday"))
+    change_link.suspend(world.there, Actor("ann", "data centre moves until Monday"))
 
     page = viewer.get(LIST).content.decode()
 
@@ -123,7 +123,7 @@ def test_links_are_filtered_by_state(viewer: Client) -> None:
 
 def test_an_inbound_link_says_what_is_expected_next(administrator: Client) -> None:
     world = make_world()
-    operate.open_links(world.here)
+    change_link.open_links(world.here)
     link = InboundLink.objects.get(partner=world.here)
     where = reverse("admin:msh_inboundlink_change", args=[link.pk])
     assert "No messages accepted yet." in administrator.get(where).content.decode()
@@ -141,7 +141,7 @@ def test_an_inbound_link_says_what_is_expected_next(administrator: Client) -> No
 
 def test_the_page_tells_growth_and_both_counters(viewer: Client) -> None:
     world = suspended_world(queued=2)
-    operate.open_links(world.there)
+    change_link.open_links(world.there)
     InboundLink.objects.filter(partner=world.there).update(last_number=41)
 
     page = page_of(viewer, world)
@@ -209,7 +209,7 @@ def test_the_page_lists_the_agreements_and_tests_the_connection_for_who_may(
     administrator: Client, viewer: Client
 ) -> None:
     world = make_world(timeout=90, retries=2, retry_interval=60)
-    operate.open_links(world.there)
+    change_link.open_links(world.there)
     where = reverse("admin:msh_outboundlink_change", args=[world.link.pk])
 
     (row,) = table_of(administrator, where, "Agreements").rows

@@ -9,9 +9,9 @@ from django.test import Client
 from django.urls import reverse
 
 from msh.admin.links.cancel_and_reset import Cancel
-from msh.flows import operate, resynchronise
-from msh.flows.link_status import NoStatus
-from msh.flows.operate import NotPossible
+from msh.flows.errors import NotPossible
+from msh.flows.operations import change_link, resynchronise
+from msh.flows.receiving.link_status import NoStatus
 from msh.models import History, InboundLink, OutboundLink, OutboundMessage
 from msh.protocol.events import AckReceived
 from msh.protocol.resynchronisation import LinkStatus
@@ -164,7 +164,7 @@ def test_what_the_partner_says_of_the_message_in_flight_is_typed_in(
 
 def test_without_a_message_in_flight_none_is_asked_for(mender: Client) -> None:
     world = make_world()
-    operate.suspend(world.there, Actor("max", "they restore"))
+    change_link.suspend(world.there, Actor("max", "they restore"))
     page = mender.get(address("resynchronise", world.link) + "?last=0").content.decode()
     assert 'name="in_flight"' not in page.partition('class="msh-typed"')[2]
 
@@ -226,8 +226,8 @@ def page_of(client: Client, message: OutboundMessage) -> str:
 
 def test_what_a_number_gives_up_is_seen_before_there_is_a_button(mender: Client) -> None:
     world = make_world()
-    operate.open_links(world.here)
-    operate.start_link(world.here, "in", 15, Actor("max", "they come from another MSH"))
+    change_link.open_links(world.here)
+    change_link.start_link(world.here, "in", 15, Actor("max", "they come from another MSH"))
     where = address("expect", InboundLink.objects.get(partner=world.here))
 
     pages = {

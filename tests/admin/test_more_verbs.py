@@ -7,8 +7,8 @@ from django.contrib.messages import get_messages
 from django.test import Client
 from django.urls import reverse
 
-from msh.flows import operate, resynchronise
-from msh.flows.submit import PartnerClosed
+from msh.flows.operations import change_link, resynchronise
+from msh.flows.sending.submit import PartnerClosed
 from msh.models import ConsumerKind, Delivery, History, InboundLink, InboundMessage, OutboundMessage
 from msh.protocol.resynchronisation import LinkStatus
 from msh.store.history import Actor
@@ -72,7 +72,7 @@ def test_a_partner_that_is_closed_to_applications_refuses_theirs_and_sends_the_r
 def test_a_known_message_is_answered_though_the_partner_is_closed() -> None:
     world = make_world()
     first = world.submit(message_id="order-1")
-    operate.switch(world.there, Switch.ACCEPTS, on=False, actor=ANN)
+    change_link.switch(world.there, Switch.ACCEPTS, on=False, actor=ANN)
 
     assert world.submit(message_id="order-1") == first
 
@@ -81,7 +81,7 @@ def test_held_deliveries_wait_in_order_and_are_acknowledged(supervisor: Client) 
     application.reset()
     consumer(ConsumerKind.IN_PROCESS)
     world = make_world()
-    operate.open_links(world.here)
+    change_link.open_links(world.here)
     link = InboundLink.objects.get(partner=world.here)
     do(supervisor, "stop_delivers", link)
 
@@ -106,7 +106,7 @@ def test_only_the_other_position_of_a_switch_is_offered(
     supervisor: Client, switch: str, side: str, now: str
 ) -> None:
     world = suspended_world()
-    operate.open_links(world.there)
+    change_link.open_links(world.there)
     row: Any = world.link if side == "link" else InboundLink.objects.get(partner=world.there)
     where = reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[row.pk])
 
@@ -149,7 +149,7 @@ def test_a_held_reset_waits_until_it_is_released(supervisor: Client) -> None:
 
     do(supervisor, "allow_reset", link)
     assert world.link.state == "transient"
-    operate.resume(world.there, ANN)
+    change_link.resume(world.there, ANN)
     world.settle()
     assert InboundMessage.objects.filter(message_id=again.message_id).exists()
 
@@ -174,7 +174,7 @@ def restored_world() -> World:
     for number in (1, 2, 3):
         world.submit(message_id=f"order-{number}")
     world.settle()
-    operate.suspend(world.there, ANN)
+    change_link.suspend(world.there, ANN)
     return world
 
 

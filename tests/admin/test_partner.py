@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from msh.flows.operate import open_links
+from msh.flows.operations.change_link import open_links
 from msh.models import InboundLink, OutboundLink
 from partners.models import Agreement, Credential, Partner, digest_of
 from partners.models.partner import OutgoingKind

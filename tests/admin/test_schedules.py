@@ -12,8 +12,8 @@ pytestmark = pytest.mark.django_db
 LIST = reverse("admin:django_celery_beat_periodictask_changelist")
 
 
-def carry() -> PeriodicTask:
-    return PeriodicTask.objects.get(name="sweep: carry")
+def transmit_sweep() -> PeriodicTask:
+    return PeriodicTask.objects.get(name="sweep: transmit")
 
 
 @pytest.mark.parametrize(
@@ -28,11 +28,11 @@ def test_lists_and_forms_open(administrator: Client, name: str) -> None:
 
 def test_a_sweep_is_shown_with_its_task(administrator: Client) -> None:
     CrontabSchedule.objects.create()
-    where = reverse("admin:django_celery_beat_periodictask_change", args=[carry().pk])
+    where = reverse("admin:django_celery_beat_periodictask_change", args=[transmit_sweep().pk])
 
     page = administrator.get(where).content.decode()
 
-    assert 'value="msh.tasks.carry"' in page
+    assert 'value="msh.tasks.transmit"' in page
 
 
 def test_an_interval_is_saved(administrator: Client) -> None:
@@ -47,18 +47,20 @@ def test_an_interval_is_saved(administrator: Client) -> None:
 @pytest.mark.parametrize("action", ["disable_tasks", "toggle_tasks", "run_tasks"])
 def test_whoever_may_only_look_switches_nothing_off(action: str) -> None:
     client = client_of("vera", "view_periodictask")
-    fields = {"action": action, "_selected_action": [carry().pk], "index": "0"}
+    fields = {"action": action, "_selected_action": [transmit_sweep().pk], "index": "0"}
 
     page = client.get(LIST).content.decode()
     client.post(LIST, fields)
 
     assert action not in page
-    assert carry().enabled is True
+    assert transmit_sweep().enabled is True
 
 
 def test_whoever_may_change_switches_a_task_off() -> None:
     client = client_of("carl", "view_periodictask", "change_periodictask")
 
-    client.post(LIST, {"action": "disable_tasks", "_selected_action": [carry().pk], "index": "0"})
+    client.post(
+        LIST, {"action": "disable_tasks", "_selected_action": [transmit_sweep().pk], "index": "0"}
+    )
 
-    assert carry().enabled is False
+    assert transmit_sweep().enabled is False

@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from msh.flows import operate
+from msh.flows.operations import change_link
 from msh.models import Attempt, History, Incident, OutboundLink, OutboundMessage
 from msh.store.history import Actor
 from tests.flows.world import World
@@ -235,8 +235,8 @@ def test_a_dialog_that_speaks_of_another_message_than_is_in_flight_does_nothing(
 def test_a_dialog_does_not_end_a_suspension_that_came_after_it(operator: Client) -> None:
     world = suspended_world()
     version = operator.get(address("resume", world.link)).context["form"]["version"].value()
-    operate.resume(world.there, Actor("bob", "they are back"))
-    operate.suspend(world.there, Actor("bob", "STOP: they restore a backup"))
+    change_link.resume(world.there, Actor("bob", "they are back"))
+    change_link.suspend(world.there, Actor("bob", "STOP: they restore a backup"))
 
     stale = {"reason": "they are back", "version": version}
     response = operator.post(address("resume", world.link), stale)

@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
-from msh.flows.tokens import make
+from msh.flows.operations.tokens import make
 from msh.models import Consumer, ConsumerKind, Scope
 from tests.api.application import Application
 from tests.delivery.desk import consumer

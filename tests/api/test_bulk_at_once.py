@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from django.db import OperationalError, connection
 
-from msh.flows import submit_many
+from msh.flows.sending import submit_many
 from msh.models import History, OutboundMessage, OutboundPayload
 from tests.api.application import Answer, Application, order, results
 from tests.api.conftest import Tokens
@@ -195,7 +195,7 @@ def test_connection_that_is_lost_after_the_commit(
         raise OperationalError("server closed the connection unexpectedly")
 
     in_bulk = address == "messages/bulk"
-    broken = "msh.flows.submit_many.nudge" if in_bulk else "msh.api.messages._document"
+    broken = "msh.flows.sending.submit_many.wake_up" if in_bulk else "msh.api.messages._document"
     monkeypatch.setattr(broken, lost)
     body = json.dumps(order(world, "m-1")).encode()
     content_type = "application/x-ndjson" if in_bulk else "application/json"

@@ -12,7 +12,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from msh.api import inbound
-from msh.flows import feed
+from msh.flows.delivery import feed
 from msh.models import InboundLink, InboundMessage, InboundPayload
 from msh.store.delivery.feed import LOCK_SPACE, list_in_feed
 from tests.api.application import Answer, Application

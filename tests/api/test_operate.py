@@ -3,7 +3,7 @@
 import pytest
 from django.contrib.auth.models import User
 
-from msh.flows import operate
+from msh.flows.operations import change_link
 from msh.models import History, Incident, OutboundLink
 from msh.store.history import Actor
 from tests.admin.conftest import suspended_world, waiting_world
@@ -128,8 +128,8 @@ def test_resume_ends_no_suspension_that_came_after_a_look(token: Tokens) -> None
     operator = token("operate", may=(LINK, "resume_outboundlink"))
     (seen,) = operator.get("links").json["results"]
     about = {"if_message": seen["in_flight"], "if_suspended_since": seen["suspended_since"]}
-    operate.resume(world.there, Actor("bob", "they are back"))
-    operate.suspend(world.there, Actor("bob", "STOP: they restore a backup"))
+    change_link.resume(world.there, Actor("bob", "they are back"))
+    change_link.suspend(world.there, Actor("bob", "STOP: they restore a backup"))
 
     answer = operator.post(f"links/{world.link.pk}/resume", REASON | about)
 
@@ -142,7 +142,7 @@ def test_resume_ends_no_suspension_that_came_after_a_look(token: Tokens) -> None
 
 def test_nothing_in_flight_may_be_a_condition_too(token: Tokens) -> None:
     world = make_world()
-    operate.suspend(world.there, Actor("ann", "they move"))
+    change_link.suspend(world.there, Actor("ann", "they move"))
     operator = token("operate", may=(LINK, "resume_outboundlink"))
     path = f"links/{world.link.pk}/resume"
     assert_problem(operator.post(path, REASON | {"if_message": "m-1"}), 409, "nothing is in flight")

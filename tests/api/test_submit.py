@@ -251,7 +251,7 @@ def test_store_that_does_not_answer(
     def cut(*_: object) -> None:
         raise OperationalError("the connection is lost")
 
-    monkeypatch.setattr("msh.flows.submit.insert_message", cut)
+    monkeypatch.setattr("msh.flows.sending.submit.insert_message", cut)
     answer = shop.post("messages", order(world, "m-1"))
     assert_problem(answer, 503, "send the same again")
     assert int(answer.headers["Retry-After"]) >= 1

@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 from playwright.sync_api import expect
 
-from msh.flows.pull import take
+from msh.flows.delivery.pull import take
 from msh.models import Consumer, Delivery
 from tests.browser.console import Console
 from tests.browser.test_verbs import page_of, use

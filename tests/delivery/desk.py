@@ -4,7 +4,7 @@ test. And the consumers of an application that do as the test says."""
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from msh.flows.deliver import Deliveries
+from msh.flows.delivery.delivery_loop import DeliveryLoop
 from msh.models import Consumer, ConsumerKind, Delivery, InboundMessage
 from msh.protocol.attempt import AttemptResult, outcome_of
 from msh.transport.job import Job
@@ -41,7 +41,7 @@ class Carried:
         return len(self.jobs)
 
 
-class Desk(Deliveries):
+class Desk(DeliveryLoop):
     """One look at a time; calls run at once."""
 
     def __init__(self) -> None:

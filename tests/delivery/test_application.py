@@ -10,9 +10,9 @@ from django.db import transaction
 from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 
 from msh import Payload, reply, send
-from msh.flows import notify
-from msh.flows.notify import Notices
-from msh.flows.submit import MessageIdReused, SubmitRefused
+from msh.flows.sending import notification_loop
+from msh.flows.sending.notification_loop import NotificationLoop
+from msh.flows.sending.submit import MessageIdReused, SubmitRefused
 from msh.models import ConsumerKind, InboundMessage, OutboundMessage, PartyEvent
 from msh.protocol.attempt import AttemptResult, outcome_of
 from tests.delivery import application
@@ -40,7 +40,7 @@ def test_send_rolls_back_with_the_application(
     django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
 ) -> None:
     world = make_world()
-    with django_capture_on_commit_callbacks() as nudges:
+    with django_capture_on_commit_callbacks() as wake_ups:
         try:
             with transaction.atomic():
                 User.objects.create(username="order 1")
@@ -48,14 +48,14 @@ def test_send_rolls_back_with_the_application(
                 raise _Changed
         except _Changed:
             pass
-    assert nudges == []
+    assert wake_ups == []
     assert not User.objects.exists()
     assert not OutboundMessage.objects.exists()
 
-    with django_capture_on_commit_callbacks() as nudges, transaction.atomic():
+    with django_capture_on_commit_callbacks() as wake_ups, transaction.atomic():
         User.objects.create(username="order 1")
         message_id = send(world.agreement, "Orders", "New", ORDER)
-    assert len(nudges) == 1
+    assert len(wake_ups) == 1
     world.settle()
     assert world.received() == [message_id]
     assert OutboundMessage.objects.get().sequence_number == 1
@@ -152,7 +152,7 @@ def hear(event: PartyEvent) -> None:
         raise TimeoutError("busy")
 
 
-class Office(Notices):
+class Office(NotificationLoop):
     """The loop that tells, one look at a time."""
 
     def __init__(self) -> None:
@@ -247,14 +247,14 @@ def test_an_event_that_cannot_be_told_keeps_no_other_waiting(
     world = make_world()
     broken, other = world.submit(), world.submit()
     world.settle()
-    document_of = notify.document_of
+    document_of = notification_loop.document_of
 
     def raising(event: PartyEvent) -> dict[str, Any]:
         if event.message == broken:
             raise RuntimeError("what nobody has thought of")
         return document_of(event)
 
-    monkeypatch.setattr(notify, "document_of", raising)
+    monkeypatch.setattr(notification_loop, "document_of", raising)
     office = Office()
     assert office.look()
     assert office.answer(204)["message_id"] == other.message_id

@@ -14,7 +14,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from msh import Payload, Reject, reply, send
-from msh.flows.decide import decide
+from msh.flows.operations.change_delivery import decide
 from msh.models import (
     ConsumerKind,
     Delivery,

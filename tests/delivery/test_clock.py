@@ -7,7 +7,7 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from msh.flows import watch
+from msh.flows.operations import watch
 from msh.models import (
     ConsumerKind,
     Delivery,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from msh.flows.decide import VERBS
+from msh.flows.operations.change_delivery import VERBS
 from msh.protocol.delivery_events import DeliveryState
 
 PAGE = Path(__file__).parents[2] / "docs" / "delivery.md"

@@ -8,10 +8,10 @@ from urllib.parse import unquote
 import pytest
 
 from msh import wire
-from msh.flows import consumer_http
-from msh.flows.decide import decide
-from msh.flows.room import BYTES_AT_ONCE
-from msh.flows.submit import submit
+from msh.flows.delivery import consumer_http
+from msh.flows.operations.change_delivery import decide
+from msh.flows.send_budget import BYTES_AT_ONCE
+from msh.flows.sending.submit import submit
 from msh.models import ConsumerKind, Delivery, History, InboundPayload, Incident
 from msh.protocol.delivery_events import (
     AttemptFailed,

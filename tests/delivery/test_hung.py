@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from msh.flows.consumer_in_process import deliver_pair
-from msh.flows.deliver import THREADS_PER_CONSUMER
-from msh.flows.submit import submit
+from msh.flows.delivery.consumer_in_process import deliver_pair
+from msh.flows.delivery.delivery_loop import THREADS_PER_CONSUMER
+from msh.flows.sending.submit import submit
 from msh.models import Consumer, ConsumerKind, Delivery
 from msh.protocol.message import Payload
 from msh.store.delivery import polling as delivery_work

@@ -8,9 +8,10 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 
 from msh import Reject
-from msh.flows import operate
-from msh.flows.consumer_in_process import Claimed, run_claimed
-from msh.flows.decide import decide
+from msh.flows.delivery.consumer_in_process import Claimed, run_claimed
+from msh.flows.errors import NotPossible
+from msh.flows.operations import change_link
+from msh.flows.operations.change_delivery import decide
 from msh.models import ConsumerKind, Delivery, History, InboundMessage, Incident
 from msh.store.delivery.deliveries import Consumers
 from msh.store.history import Actor
@@ -117,14 +118,14 @@ def test_an_incident_is_not_resolved_while_its_delivery_waits(on_failure: str) -
     Desk().settle()
     incident, ann = Incident.objects.get(), Actor("ann", "seen")
 
-    with pytest.raises(operate.NotPossible, match="still wait for a decision: 1"):
-        operate.resolve(incident, ann)
+    with pytest.raises(NotPossible, match="still wait for a decision: 1"):
+        change_link.resolve(incident, ann)
 
     decide([delivery_of(message).pk], "reject", ann)
     incident.refresh_from_db()
     assert incident.resolved_by == "ann"
-    with pytest.raises(operate.NotPossible, match="resolved already"):
-        operate.resolve(incident, ann)
+    with pytest.raises(NotPossible, match="resolved already"):
+        change_link.resolve(incident, ann)
 
 
 @pytest.mark.requirement("001-13")

@@ -9,8 +9,8 @@ from django.db.models import F
 from django.utils import timezone
 from pytest_django import Settings
 
-from msh.flows import prune
-from msh.flows.prune import prune_all
+from msh.flows.operations import prune
+from msh.flows.operations.prune import prune_all
 from msh.models import (
     BulkJob,
     BulkVerb,

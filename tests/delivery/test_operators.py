@@ -14,9 +14,9 @@ from django.test import Client
 from django.urls import reverse
 
 from msh.admin.deliveries.delivery import BULK_LIMIT
-from msh.flows import operate
-from msh.flows.pull import Outcome, settle, take
-from msh.flows.story import story_of, waypoints
+from msh.flows.delivery.pull import Outcome, settle, take
+from msh.flows.operations import change_link
+from msh.flows.operations.trace import trace_of, waypoints
 from msh.models import Consumer, ConsumerKind, Delivery, History, InboundMessage, Incident
 from msh.store.history import Actor
 from tests.admin.conftest import client_of, submit
@@ -273,13 +273,13 @@ def test_the_story_tells_both_sides_and_everything(capsys: pytest.CaptureFixture
     world.settle()
     Desk().settle()
 
-    events = [moment.event for moment in story_of(message.message_id)]
+    events = [moment.event for moment in trace_of(message.message_id)]
 
     sent = {"MessageSubmitted", "PutInFlight", "Attempt 1", "AckReceived", "FromPartyWaits"}
     assert sent <= set(events)
     received = ["MessageArrived", "Delivery 1", "MessageDelivered"]
     assert [event for event in events if event in received] == received
-    assert {moment.direction for moment in story_of(message.message_id)} == {"in", "out"}
+    assert {moment.direction for moment in trace_of(message.message_id)} == {"in", "out"}
     call_command("story", message.message_id)
     assert len(capsys.readouterr().out.splitlines()) < 24
     counts = waypoints()
@@ -302,8 +302,8 @@ def test_a_day_of_failures_is_quiet_and_one_screen(
         (job,) = world.look()
         world.end(job, LOST)
         if number < 149:
-            operate.send_now(world.there, Actor("clock", ""))
-    operate.send_now(world.there, Actor("clock", ""))
+            change_link.send_now(world.there, Actor("clock", ""))
+    change_link.send_now(world.there, Actor("clock", ""))
     world.settle()
 
     def refuse(message: InboundMessage) -> None:

@@ -8,8 +8,10 @@ import pytest
 from django.db import OperationalError, connection
 from pytest_django import Settings
 
-from msh.flows import consumer_http, dispatch, notify
-from msh.flows.deliver import Deliveries
+from msh.flows import worker_loop
+from msh.flows.delivery import consumer_http
+from msh.flows.delivery.delivery_loop import DeliveryLoop
+from msh.flows.sending import notification_loop
 from msh.models import ConsumerKind, Delivery, InboundMessage, Incident, PartyEvent
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.delivery_events import DeliveryEvent, DeliveryLooked, OutcomeLost
@@ -28,9 +30,9 @@ DONE = AttemptResult(AttemptOutcome.CARRIED, 200, "200 OK")
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     application.reset()
-    monkeypatch.setattr(dispatch, "QUIET", 0.1)
-    monkeypatch.setattr(dispatch, "PAUSE", 0.02)
-    monkeypatch.setattr(dispatch, "RETRY_IN", 0.02, raising=False)
+    monkeypatch.setattr(worker_loop, "QUIET", 0.1)
+    monkeypatch.setattr(worker_loop, "PAUSE", 0.02)
+    monkeypatch.setattr(worker_loop, "RETRY_IN", 0.02, raising=False)
     yield
     application.reset()
 
@@ -112,7 +114,7 @@ def test_strange_external_ids_stop_nothing(peer: Peer) -> None:
     peer.script(*(status(200, headers={"X-MSH-External-Id": value}) for value in answers))
     messages = receive(make_world(), len(answers))
 
-    Deliveries().run()
+    DeliveryLoop().run()
 
     assert [state_of(one) for one in messages] == [("delivered", "completed")] * len(answers)
     assert [delivery_of(one).external_id for one in messages] == list(answers.values())
@@ -125,7 +127,7 @@ def test_strange_words_of_a_refusal_stop_nothing(peer: Peer) -> None:
     peer.script(Answer(422, strange, {"X-MSH-Error": strange}), Answer(422, strange, {}, b"\0\xff"))
     messages = receive(make_world(), 2)
 
-    Deliveries().run()
+    DeliveryLoop().run()
 
     assert [state_of(one) for one in messages] == [("rejected", "rejected")] * 2
     assert all(one.detail.isascii() for one in Delivery.objects.all())
@@ -278,7 +280,7 @@ def test_a_job_that_cannot_be_made_is_a_failed_attempt_of_its_own(
 def test_a_call_that_failed_unexpectedly_is_left_alone_for_a_while() -> None:
     """Else it would be made again at once, some 50 times a second."""
 
-    class Restless(Deliveries):
+    class Restless(DeliveryLoop):
         calls_made = 0
 
         def look(self) -> bool:
@@ -316,14 +318,14 @@ def test_an_event_whose_post_cannot_be_recorded_stops_no_other(
     """It is told again when its lease is over."""
     settings.MSH_FROM_PARTY_HANDLER = "http://127.0.0.1:9/events"
     bad, _ = two_events()
-    recorded = notify._record
+    recorded = notification_loop._record
 
     def record(told: Any, result: AttemptResult) -> None:
         if told.key == bad.pk:
             raise TypeError("no column for this")
         recorded(told, result)
 
-    monkeypatch.setattr(notify, "_record", record)
+    monkeypatch.setattr(notification_loop, "_record", record)
     office = Office()
     office.look()
     for job in office.carried.jobs:
@@ -347,14 +349,14 @@ def test_an_event_that_can_neither_be_told_nor_put_off_stops_no_other(
 ) -> None:
     settings.MSH_FROM_PARTY_HANDLER = f"{__name__}.refuse"
     bad, other = two_events()
-    failed = notify._failed
+    failed = notification_loop._failed
 
     def put_off(event: PartyEvent, why: str) -> None:
         if event.pk == bad.pk:
             raise TypeError("no column for this")
         failed(event, why)
 
-    monkeypatch.setattr(notify, "_failed", put_off)
+    monkeypatch.setattr(notification_loop, "_failed", put_off)
     Office().look()
 
     other.refresh_from_db()

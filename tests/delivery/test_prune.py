@@ -17,9 +17,9 @@ from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 from pytest_django import Settings
 
-from msh.flows import submit
-from msh.flows.decide import decide
-from msh.flows.prune import ClockDoubtful, prunable, prune_all
+from msh.flows.operations.change_delivery import decide
+from msh.flows.operations.prune import ClockDoubtful, prunable, prune_all
+from msh.flows.sending import submit
 from msh.models import (
     Attempt,
     ConsumerKind,

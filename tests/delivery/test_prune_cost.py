@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.db.models import F
 
-from msh.flows import prune
+from msh.flows.operations import prune
 from msh.models import InboundLink, InboundMessage, OutboundLink
 from msh.protocol import sequence
 from msh.store.engine import Call

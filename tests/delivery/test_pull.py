@@ -2,7 +2,7 @@
 
 import pytest
 
-from msh.flows.pull import Outcome, SettleRefused, settle, take
+from msh.flows.delivery.pull import Outcome, SettleRefused, settle, take
 from msh.models import ConsumerKind, Delivery, Incident
 from tests.delivery.desk import Desk, consumer, delivery_of, receive, state_of
 from tests.flows.world import make_world

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from msh.flows import deliver
-from msh.flows.room import BYTES_AT_ONCE
+from msh.flows.delivery import delivery_loop
+from msh.flows.send_budget import BYTES_AT_ONCE
 from msh.models import Consumer, ConsumerKind, Delivery, InboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store.delivery import polling as delivery_work
@@ -141,6 +141,6 @@ def test_functions_that_wait_for_a_thread_hide_no_post() -> None:
         for n, world in enumerate(worlds)
     )
     desk = Desk()
-    desk._calls = {deliver.Call(0, link=-n) for n in range(deliver.THREADS)}
+    desk._calls = {delivery_loop.Call(0, link=-n) for n in range(delivery_loop.THREADS)}
 
     assert posted(desk) == [http.pk]

@@ -7,7 +7,7 @@ import pytest
 from django.db import connection, transaction
 from pytest_django import Settings
 
-from msh.flows.decide import decide
+from msh.flows.operations.change_delivery import decide
 from msh.models import ConsumerKind, Delivery, Incident, PartyEvent
 from msh.protocol.delivery_events import AttemptFailed, CompletionMarked, DeliveryLooked
 from msh.store.delivery import deliveries

@@ -6,7 +6,7 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from msh.flows.pull import Outcome, settle, take
+from msh.flows.delivery.pull import Outcome, settle, take
 from msh.models import ConsumerKind, Delivery, InboundMessage
 from msh.protocol.delivery_events import AttemptFailed
 from msh.store.delivery import deliveries

@@ -8,8 +8,8 @@ from threading import Thread
 
 import pytest
 
-from msh.flows import operate
-from msh.flows.link_status import ASKED_AT_ONCE, NoStatus, enquire
+from msh.flows.operations import change_link
+from msh.flows.receiving.link_status import ASKED_AT_ONCE, NoStatus, enquire
 from msh.models import InboundMessage
 from msh.protocol.resynchronisation import LinkStatus
 from msh.store.history import Actor
@@ -44,7 +44,7 @@ def test_the_last_number_and_message_id_and_what_is_known_are_told(
     messages = [normal(sequence_number=number) for number in (1, 2)]
     for message in messages:
         peer.send(message)
-    operate.start_link(partner, "out", 41, Actor())
+    change_link.start_link(partner, "out", 41, Actor())
     ids = [messages[0].message_id, "a strange id/ü?&"]
 
     status = enquire(itself, ids)
@@ -80,7 +80,7 @@ def test_all_questions_together_have_one_deadline(
     itself: Partner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A person waits for them, in a thread of the web process."""
-    monkeypatch.setattr("msh.flows.link_status.DEADLINE", 1.0)
+    monkeypatch.setattr("msh.flows.receiving.link_status.DEADLINE", 1.0)
     with ThreadingHTTPServer(("127.0.0.1", 0), _Slow) as slow:
         Thread(target=slow.serve_forever, daemon=True).start()
         itself.address = f"http://127.0.0.1:{slow.server_port}/ebxml/"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from django.db.models import Sum
 
-from msh.flows.submit import submit
+from msh.flows.sending.submit import submit
 from msh.models import History, InboundMessage, Signal
 from partners.models import Agreement, Credential, Partner, digest_of
 from tests.flows import byhand

@@ -5,7 +5,7 @@ from django.conf import settings
 from django.test import RequestFactory
 
 from msh.endpoint import Endpoint
-from msh.flows import submit
+from msh.flows.sending import submit
 from msh.models import InboundMessage, OutboundMessage
 from partners.models import OwnIdentity, Partner
 from tests.flows import byhand

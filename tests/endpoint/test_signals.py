@@ -3,10 +3,10 @@
 import pytest
 from django.db.models import Sum
 
-from msh.flows import operate
-from msh.flows.cancel import cancel
-from msh.flows.drain import Drain
-from msh.flows.submit import submit
+from msh.flows.operations import change_link
+from msh.flows.operations.cancel import cancel
+from msh.flows.sending.sending_loop import SendingLoop
+from msh.flows.sending.submit import submit
 from msh.models import History, OutboundLink, OutboundMessage, Signal
 from msh.protocol.events import Verdict
 from msh.store.history import Actor
@@ -90,14 +90,14 @@ def test_a_late_acknowledgement_mends_a_link_that_was_suspended_because_of_its_t
 ) -> None:
     spoil_terms(in_flight)
     OutboundLink.objects.update(due="2026-01-01T00:00Z")
-    Drain().run()
+    SendingLoop().run()
     assert states(in_flight) == ("suspended", "in_flight")
 
     assert peer.send(acknowledgement(in_flight.message_id)).status == 204
 
     assert states(in_flight) == ("suspended", "acknowledged")
     assert OutboundLink.objects.get().late_ack
-    operate.resume(Partner.objects.get(), Actor("ann", "mended"))
+    change_link.resume(Partner.objects.get(), Actor("ann", "mended"))
     assert states(in_flight) == ("idle", "acknowledged")
 
 
@@ -119,7 +119,7 @@ def test_a_lane_whose_terms_cannot_be_read_may_be_suspended_and_its_message_canc
 ) -> None:
     """So that an operator can mend it without writing SQL."""
     spoil_terms(in_flight)
-    operate.suspend(Partner.objects.get(), Actor("ann", "its terms"))
+    change_link.suspend(Partner.objects.get(), Actor("ann", "its terms"))
 
     cancel(in_flight, Verdict.UNKNOWN, Actor("ann", "submitted anew"))
 

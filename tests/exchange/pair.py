@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from msh.flows import operate
-from msh.flows.submit import submit
+from msh.flows.operations import change_link
+from msh.flows.sending.submit import submit
 from msh.models import Attempt, Incident, OutboundLink, OutboundMessage, OutboundState, PartyEvent
 from msh.protocol.lane import LaneState
 from msh.protocol.message import Payload
@@ -44,19 +44,19 @@ class Pair:
         return submit(self.agreement, payloads=payloads, **options)
 
     def suspend(self) -> None:
-        operate.suspend(self.partner, self._actor)
+        change_link.suspend(self.partner, self._actor)
 
     def resume(self) -> None:
-        operate.resume(self.partner, self._actor)
+        change_link.resume(self.partner, self._actor)
 
     def reset_retries(self) -> None:
-        operate.reset_retries(self.partner, self._actor)
+        change_link.reset_retries(self.partner, self._actor)
 
     def send_now(self) -> None:
-        operate.send_now(self.partner, self._actor)
+        change_link.send_now(self.partner, self._actor)
 
     def start_link(self, last: int, direction: str = "out") -> None:
-        operate.start_link(self.partner, direction, last, self._actor)
+        change_link.start_link(self.partner, direction, last, self._actor)
 
     def agree(self, **terms: int) -> None:
         """Change the agreement."""
@@ -190,7 +190,7 @@ def new_pair(
     credential = Credential(partner=partner)
     peer.token = credential.generate()
     credential.save()
-    operate.open_links(partner)
+    change_link.open_links(partner)
     return Pair(msh, partner, agreement, peer)
 
 

@@ -13,7 +13,7 @@ django.setup()
 
 from django.db import connections, transaction  # noqa: E402
 
-from msh.flows.submit import submit  # noqa: E402
+from msh.flows.sending.submit import submit  # noqa: E402
 from msh.protocol.message import Payload  # noqa: E402
 from partners.models import Agreement  # noqa: E402
 

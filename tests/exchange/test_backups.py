@@ -14,8 +14,8 @@ import pytest
 from django.conf import settings
 from pytest_django import DjangoDbBlocker
 
-from msh.flows import operate, resynchronise
-from msh.flows.submit import submit
+from msh.flows.operations import change_link, resynchronise
+from msh.flows.sending.submit import submit
 from msh.models import InboundMessage, Incident, OutboundLink, OutboundMessage
 from msh.protocol.message import Payload
 from msh.protocol.resynchronisation import Arriving, Mend
@@ -63,7 +63,7 @@ class Side:
                 retries=5,
                 retry_interval=2,
             )
-            operate.open_links(partner)
+            change_link.open_links(partner)
 
     def submits(self, count: int) -> list[str]:
         with self.msh.database():
@@ -173,18 +173,18 @@ def the_partner_is_restored(a: Side, b: Side) -> list[str]:
 def we_are_restored(a: Side) -> list[str]:
     """A forgets three messages that B has; one of them is in its queue again."""
     with a.msh.database():
-        operate.suspend(a.partner, ANN)
+        change_link.suspend(a.partner, ANN)
     queued = a.submits(1)
     a.msh.back_up()
     with a.msh.database():
-        operate.resume(a.partner, ANN)
+        change_link.resume(a.partner, ANN)
     forgotten = [*queued, *a.submits(2)]
     a.until_acknowledged(forgotten)
     a.msh.restore()
     a.until_suspended()
     again = a.submits(1)
     with a.msh.database():
-        operate.resume(a.partner, ANN)
+        change_link.resume(a.partner, ANN)
     a.until_suspended()  # its number was used there for another message
     with a.msh.database():
         assert Incident.objects.filter(kind="resynchronise", resolved_at=None).exists()

@@ -5,7 +5,7 @@ from datetime import timedelta
 from django.utils import timezone
 
 from msh.faults import CrashPoint
-from msh.flows import bulk
+from msh.flows.operations import bulk_jobs
 from msh.models import BulkVerb, History
 from msh.store.history import Actor
 from tests.exchange.machine import Machine
@@ -20,9 +20,12 @@ def test_a_worker_dies_in_the_middle_of_a_job(pair: PairFactory, msh: Machine) -
         one.suspend()
     msh.crash_file.write_text(CrashPoint.BULK_BEFORE_COMMIT)
 
-    counted = bulk.count(BulkVerb.RESUME, since)
-    job = bulk.start(
-        BulkVerb.RESUME, since, bulk.seen(BulkVerb.RESUME, since), Actor("ann", "they are back")
+    counted = bulk_jobs.count(BulkVerb.RESUME, since)
+    job = bulk_jobs.start(
+        BulkVerb.RESUME,
+        since,
+        bulk_jobs.seen(BulkVerb.RESUME, since),
+        Actor("ann", "they are back"),
     )
 
     wait_until(lambda: not msh.crash_file.exists(), seconds=WAITS, what="the worker's death")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from msh.flows.submit import MessageIdReused
+from msh.flows.sending.submit import MessageIdReused
 from msh.protocol.message import Payload
 from partners.models.partner import OutgoingKind
 from tests.exchange import outline

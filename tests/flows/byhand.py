@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 from django.db import transaction
 
-from msh.flows import drain, receive, transmit
-from msh.flows.room import Room
+from msh.flows.receiving import receive
+from msh.flows.send_budget import Room
+from msh.flows.sending import sending_loop, transmit
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store.sending import polling
 from msh.transport.job import Job
@@ -37,12 +38,12 @@ PLENTY = Carrying()
 
 
 def look(carrying: Carrying = PLENTY) -> list[Job]:
-    """What the drain does in one look, without the carrier."""
+    """What the sending loop does in one poll, without the carrier."""
     with transaction.atomic():
         room = Room(carrying)
         places = polling.Places(4, carrying.left, carrying.busy, room.for_large)
         work = polling.lock_work((), places)
-        jobs = drain.claim(work, room)
+        jobs = sending_loop.claim(work, room)
         work.links.write()
     return jobs
 
@@ -52,7 +53,7 @@ def hand_over(job: Job, sender: Partner) -> receive.Answer:
     shown = f"Bearer {sender.name}"
     known = Partner.objects.remembered(shown) or Partner.objects.by_credential(shown)
     assert known is not None
-    answer = receive.receive_usual(known, job.content_type, job.body)
+    answer = receive.receive_fast_path(known, job.content_type, job.body)
     if answer is None:
         known = Partner.objects.by_credential(shown)
         assert known is not None
@@ -65,5 +66,5 @@ def end(job: Job, result: AttemptResult = CARRIED) -> None:
     with transaction.atomic():
         ended = [(job.key, result)]
         work = polling.work_of_ended(transmit.partners_of(ended))
-        drain.record(work.links, ended)
+        sending_loop.record(work.links, ended)
         work.links.write()

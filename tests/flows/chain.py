@@ -6,8 +6,9 @@ Each pair is two partners that are each other's mirror: `at_a` is R as A knows i
 from dataclasses import dataclass
 from itertools import count
 
-from msh.flows import receive, submit
-from msh.flows.forward import forward
+from msh.flows.receiving import receive
+from msh.flows.receiving.forward import forward
+from msh.flows.sending import submit
 from msh.models import InboundMessage, OutboundLink, OutboundMessage, Signal
 from msh.protocol.attempt import AttemptResult
 from msh.protocol.message import Payload

@@ -1,6 +1,6 @@
 """What tests of recoveries do and look at: an operator, numbers, events."""
 
-from msh.flows import operate
+from msh.flows.operations import change_link
 from msh.models import OutboundMessage, PartyEvent
 from msh.store.history import Actor
 
@@ -21,4 +21,4 @@ def numbers(world: World) -> list[tuple[str, int | None]]:
 
 
 def suspend(world: World) -> None:
-    operate.suspend(world.there, ANN)
+    change_link.suspend(world.there, ANN)

@@ -9,8 +9,8 @@ from django.db import connection, transaction
 
 from msh import wire
 from msh.faults import CrashPoint
-from msh.flows import receive
-from msh.flows.transmit import Copy
+from msh.flows.receiving import receive
+from msh.flows.sending.transmit import Copy
 from msh.models import Attempt, History, InboundMessage, OutboundLink, PartyEvent, Signal
 from msh.protocol.events import AckReceived
 from msh.store.receiving import messages
@@ -63,7 +63,7 @@ def counts() -> tuple[int, ...]:
 
 def test_the_next_message_is_taken_at_once(world: World) -> None:
     job = next_job(world)
-    answer = receive.receive_usual(known(world.here.name), job.content_type, job.body)
+    answer = receive.receive_fast_path(known(world.here.name), job.content_type, job.body)
     assert answer == receive.Answer(204)
     assert len(world.received()) == 2
     assert Signal.objects.filter(owed=1).count() == 1
@@ -71,9 +71,9 @@ def test_the_next_message_is_taken_at_once(world: World) -> None:
 
 def test_a_copy_is_not(world: World) -> None:
     job = next_job(world)
-    assert receive.receive_usual(known(world.here.name), job.content_type, job.body)
+    assert receive.receive_fast_path(known(world.here.name), job.content_type, job.body)
     before = counts()
-    assert receive.receive_usual(known(world.here.name), job.content_type, job.body) is None
+    assert receive.receive_fast_path(known(world.here.name), job.content_type, job.body) is None
     assert counts() == before
 
 
@@ -108,7 +108,7 @@ def test_nothing_is_taken_from_a_partner_that_has_changed_since_it_was_found(
         OwnIdentity.objects.create(msh_uri="http://renamed.example/")
     else:
         Partner.objects.filter(pk=partner.pk).update(allowed_networks="192.0.2.0/24")
-    assert receive.receive_usual(partner, job.content_type, job.body) is None
+    assert receive.receive_fast_path(partner, job.content_type, job.body) is None
     assert len(world.received()) == 1
 
 
@@ -122,8 +122,8 @@ def test_nothing_is_taken_by_a_credential_that_is_gone_though_another_is_left(
             world.here.credentials.create(sha256=digest_of(token))
     one, other = known("one"), known("other")
     Credential.objects.get(sha256=digest_of("one")).delete()
-    assert receive.receive_usual(one, job.content_type, job.body) is None
-    assert receive.receive_usual(other, job.content_type, job.body)
+    assert receive.receive_fast_path(one, job.content_type, job.body) is None
+    assert receive.receive_fast_path(other, job.content_type, job.body)
 
 
 def test_an_ack_changes_nothing_if_the_lane_has_changed_since_it_was_read(world: World) -> None:
@@ -153,7 +153,7 @@ def test_no_ack_is_taken_from_a_partner_that_has_changed_since_it_was_found(worl
     (ack,) = world.look()
     partner = known(world.there.name)
     Credential.objects.filter(partner=partner).delete()
-    assert receive.receive_usual(partner, ack.content_type, ack.body) is None
+    assert receive.receive_fast_path(partner, ack.content_type, ack.body) is None
     assert world.link.in_flight is not None
 
 
@@ -162,7 +162,7 @@ class DiedError(Exception):
 
 
 @pytest.mark.requirement("000-003")
-@pytest.mark.parametrize("take", [receive.receive_usual, receive.receive])
+@pytest.mark.parametrize("take", [receive.receive_fast_path, receive.receive])
 def test_the_ack_of_who_dies_after_the_commit_is_sent_by_another_worker(
     world: World, take: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from msh.flows import cancel, receive
+from msh.flows.operations import cancel
+from msh.flows.receiving import receive
 from msh.models import History, Incident, OutboundMessage, Signal
 from msh.protocol.events import Verdict
 from msh.protocol.vocabulary import ErrorCode

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from msh.flows import bulk, operate
+from msh.flows.operations import bulk_jobs, change_link
 from msh.models import BulkItem, BulkJob, BulkVerb
 from msh.store.history import Actor
 from partners.models import Partner
@@ -20,13 +20,13 @@ ANN = Actor("ann", "their network is back")
 
 
 def begin(since: datetime, confirmation: UUID) -> BulkJob:
-    agreed = bulk.seen(BulkVerb.RESUME, since)
-    return bulk.start(BulkVerb.RESUME, since, agreed, ANN, confirmation=confirmation)
+    agreed = bulk_jobs.seen(BulkVerb.RESUME, since)
+    return bulk_jobs.start(BulkVerb.RESUME, since, agreed, ANN, confirmation=confirmation)
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_confirmation_sent_twice_at_once_starts_one_job() -> None:
-    operate.suspend(make_world().there, Actor("ann", "they move"))
+    change_link.suspend(make_world().there, Actor("ann", "they move"))
     since, confirmation = timezone.now() - timedelta(hours=1), uuid4()
     second: list[BulkJob] = []
 
@@ -52,17 +52,17 @@ def test_a_row_that_raises_something_stops_neither_its_job_nor_another(
 ) -> None:
     worlds = [make_world() for _ in range(2)]
     for world in worlds:
-        operate.suspend(world.there, Actor("ann", "they move"))
+        change_link.suspend(world.there, Actor("ann", "they move"))
     begin(timezone.now() - timedelta(hours=1), uuid4())
-    resume = operate.resume
+    resume = change_link.resume
 
     def raising(partner: Partner, actor: Actor) -> None:
         if partner == worlds[0].there:
             raise RuntimeError("what nobody has thought of")
         resume(partner, actor)
 
-    monkeypatch.setattr(operate, "resume", raising)
-    assert bulk.run() == 2
+    monkeypatch.setattr(change_link, "resume", raising)
+    assert bulk_jobs.run() == 2
 
     assert [world.link.state for world in worlds] == ["suspended", "idle"]
     job = BulkJob.objects.get()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from msh.flows import resynchronise
+from msh.flows.operations import resynchronise
 from msh.models import History, InboundLink, InboundMessage, Signal
 from msh.protocol.events import Numbered
 from msh.protocol.resynchronisation import LinkStatus, Mend

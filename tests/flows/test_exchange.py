@@ -4,10 +4,11 @@ from typing import cast
 
 import pytest
 
-from msh.flows import operate, recover, submit
-from msh.flows.acknowledge import SignalCopy
-from msh.flows.submit import MessageIdReused, SubmitRefused
-from msh.flows.transmit import Copy
+from msh.flows.operations import change_link
+from msh.flows.sending import recover, submit
+from msh.flows.sending.acknowledge import SignalCopy
+from msh.flows.sending.submit import MessageIdReused, SubmitRefused
+from msh.flows.sending.transmit import Copy
 from msh.models import (
     Attempt,
     History,
@@ -69,7 +70,7 @@ def test_every_copy_is_the_stored_bytes() -> None:
     world.submit()
     (first,) = world.look()
     world.end(first, LOST)
-    operate.send_now(world.there, Actor("ann", "partner is back"))
+    change_link.send_now(world.there, Actor("ann", "partner is back"))
 
     (second,) = world.look()
 
@@ -84,7 +85,7 @@ def test_each_attempt_ends_in_its_own_way() -> None:
         (job,) = world.look()
         world.end(job, result)
         if result is LOST:
-            operate.send_now(world.there, Actor("ann", "partner is back"))
+            change_link.send_now(world.there, Actor("ann", "partner is back"))
 
     ended = Attempt.objects.filter(message=message).order_by("number")
     assert list(ended.values_list("outcome", flat=True)) == ["failed", "carried"]
@@ -96,7 +97,7 @@ def test_damaged_bytes_are_not_sent_and_suspend_their_own_lane_only() -> None:
     (job,) = world.look()
     world.end(job, LOST)
     message.payloads.update(wire=b"something else")
-    operate.send_now(world.there, Actor("ann", "again"))
+    change_link.send_now(world.there, Actor("ann", "again"))
     other.submit()
 
     jobs = world.look()

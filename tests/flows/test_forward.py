@@ -9,8 +9,9 @@ import pytest
 from django.db import transaction
 
 from msh import wire
-from msh.flows import forward, operate, resynchronise
-from msh.flows.link_status import status_for
+from msh.flows.operations import change_link, resynchronise
+from msh.flows.receiving import forward
+from msh.flows.receiving.link_status import status_for
 from msh.models import (
     History,
     InboundMessage,
@@ -71,8 +72,8 @@ def sent_to_router(chain: Chain) -> Job:
 @pytest.mark.parametrize("mode", RouteMode)
 def test_messages_reach_b_in_order_under_numbers_of_each_hop(mode: RouteMode) -> None:
     chain = make_chain(mode)
-    operate.start_link(chain.at_r, "out", 40, OPERATOR)
-    operate.start_link(chain.from_r, "in", 40, OPERATOR)
+    change_link.start_link(chain.at_r, "out", 40, OPERATOR)
+    change_link.start_link(chain.from_r, "in", 40, OPERATOR)
     ids = [chain.submit(f"<order n='{n}'/>").message_id for n in range(3)]
 
     jobs = chain.settle()
@@ -112,7 +113,7 @@ def test_every_copy_onward_is_the_same_bytes() -> None:
     chain.carry(one(chain.look()))  # the Ack to A
     first = one(chain.look())
     chain.end(first, AttemptResult(AttemptOutcome.FAILED, detail="refused"))
-    operate.send_now(chain.at_r, OPERATOR)
+    change_link.send_now(chain.at_r, OPERATOR)
 
     assert one(chain.look()).body == first.body
 
@@ -145,7 +146,7 @@ def test_while_onward_is_suspended_nothing_is_stored_and_a_is_told_to_wait(
     mode: RouteMode,
 ) -> None:
     chain = make_chain(mode)
-    operate.suspend(chain.at_r, OPERATOR)
+    change_link.suspend(chain.at_r, OPERATOR)
 
     job = sent_to_router(chain)
 
@@ -153,7 +154,7 @@ def test_while_onward_is_suspended_nothing_is_stored_and_a_is_told_to_wait(
     assert chain.owed_to(chain.from_a) == [TRANSIENT]
     chain.settle()
     assert chain.link(chain.at_a).state == "transient"
-    operate.resume(chain.at_r, OPERATOR)
+    change_link.resume(chain.at_r, OPERATOR)
     chain.hand_over(job)
     chain.settle()
     assert chain.stored_at(chain.from_r) == chain.stored_at(chain.from_a) != []
@@ -217,7 +218,7 @@ def test_end_to_end_the_router_does_not_say_that_it_acknowledges_before_b_has(
     message = OutboundMessage.objects.get(link__partner=chain.at_a)
     if sent_on:
         chain.end(one(chain.look()), LOST)
-    operate.suspend(chain.at_a, OPERATOR)
+    change_link.suspend(chain.at_a, OPERATOR)
     theirs = status_for(chain.from_a, [message.message_id])
 
     compared = resynchronise.apply(chain.at_a, theirs, OPERATOR)
@@ -229,7 +230,7 @@ def test_end_to_end_the_router_does_not_say_that_it_acknowledges_before_b_has(
     assert not PartyEvent.objects.exists()
 
     if sent_on:
-        operate.send_now(chain.at_r, OPERATOR)
+        change_link.send_now(chain.at_r, OPERATOR)
     chain.settle()
     chain.hand_over(copy)
     chain.settle()
@@ -315,7 +316,7 @@ def id_in_use(chain: Chain) -> None:
 
 
 def link_of(partner: Partner) -> int:
-    operate.open_links(partner)
+    change_link.open_links(partner)
     return partner.outbound_link.pk
 
 
@@ -500,7 +501,7 @@ def chain_ack(chain: Chain) -> None:
 
 def test_a_partner_closed_to_applications_is_still_sent_what_comes_from_others() -> None:
     chain = make_chain()
-    operate.switch(chain.at_r, Switch.ACCEPTS, on=False, actor=OPERATOR)
+    change_link.switch(chain.at_r, Switch.ACCEPTS, on=False, actor=OPERATOR)
     message = chain.submit()
 
     chain.settle()

@@ -6,7 +6,7 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from msh.flows.transmit import Copy
+from msh.flows.sending.transmit import Copy
 from msh.models import (
     Attempt,
     History,

@@ -9,8 +9,8 @@ import pytest
 from django.db import DatabaseError, OperationalError
 
 from msh import wire
-from msh.flows import drain
-from msh.flows.drain import Drain
+from msh.flows.sending import sending_loop
+from msh.flows.sending.sending_loop import SendingLoop
 from msh.models import Attempt, History, Incident, OutboundMessage, PartyEvent, Signal
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.vocabulary import DeliverySemantics
@@ -59,20 +59,20 @@ class Scripted:
 
 
 @pytest.fixture
-def driven(monkeypatch: pytest.MonkeyPatch) -> Drain:
-    """A drain that carries to nobody and rests soon."""
-    monkeypatch.setattr(drain, "Carrier", Scripted)
-    monkeypatch.setattr(drain, "QUIET", 0.05)
-    monkeypatch.setattr(drain, "PAUSE", 0.01)
-    return Drain()
+def driven(monkeypatch: pytest.MonkeyPatch) -> SendingLoop:
+    """A sending loop that transmits to nobody and rests soon."""
+    monkeypatch.setattr(sending_loop, "Carrier", Scripted)
+    monkeypatch.setattr(sending_loop, "QUIET", 0.05)
+    monkeypatch.setattr(sending_loop, "PAUSE", 0.01)
+    return SendingLoop()
 
 
-def carrier_of(driven: Drain) -> Scripted:
+def carrier_of(driven: SendingLoop) -> Scripted:
     carrier: Any = driven._carrier
     return carrier  # type: ignore[no-any-return]
 
 
-def posted(driven: Drain) -> list[int]:
+def posted(driven: SendingLoop) -> list[int]:
     """The partners that were sent something, in the order of the POSTs."""
     return [job.partner_id for job in carrier_of(driven).jobs]
 
@@ -105,7 +105,7 @@ def raise_for(message_id: str, function: Callable[..., Any], error: Exception) -
     return raising
 
 
-def test_terms_that_a_later_version_has_written_are_read(driven: Drain) -> None:
+def test_terms_that_a_later_version_has_written_are_read(driven: SendingLoop) -> None:
     """During a rolling upgrade, and after going back."""
     newer, other = make_world(), make_world()
     set_terms(in_flight(newer), """terms || '{"added_later": 1}'""")
@@ -119,7 +119,7 @@ def test_terms_that_a_later_version_has_written_are_read(driven: Drain) -> None:
 
 @pytest.mark.parametrize("terms", ["'{}'", "'[]'", """terms || '{"timeout": "soon"}'"""])
 def test_a_lane_whose_terms_cannot_be_read_is_suspended_and_stops_no_other(
-    driven: Drain, terms: str
+    driven: SendingLoop, terms: str
 ) -> None:
     broken, other = make_world(), make_world()
     message = in_flight(broken)
@@ -142,7 +142,7 @@ def test_a_lane_whose_terms_cannot_be_read_is_suspended_and_stops_no_other(
     assert PartyEvent.objects.get(message=message).kind == "suspended"
 
 
-def test_a_number_given_twice_suspends_its_own_lane_only(driven: Drain) -> None:
+def test_a_number_given_twice_suspends_its_own_lane_only(driven: SendingLoop) -> None:
     """What a constraint refuses, here after a restore that was not complete."""
     broken, other = make_world(), make_world()
     broken.submit()
@@ -166,7 +166,7 @@ def test_a_number_given_twice_suspends_its_own_lane_only(driven: Drain) -> None:
 
 @pytest.mark.parametrize("semantics", DeliverySemantics)
 def test_a_message_that_cannot_be_composed_stops_no_other(
-    driven: Drain, monkeypatch: pytest.MonkeyPatch, semantics: DeliverySemantics
+    driven: SendingLoop, monkeypatch: pytest.MonkeyPatch, semantics: DeliverySemantics
 ) -> None:
     broken, other = make_world(), make_world()
     message = broken.submit(semantics=semantics)
@@ -187,7 +187,7 @@ def test_a_message_that_cannot_be_composed_stops_no_other(
 
 
 def test_a_signal_that_cannot_be_composed_stops_no_other(
-    driven: Drain, monkeypatch: pytest.MonkeyPatch
+    driven: SendingLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken, other = make_world(), make_world()
     for world in (broken, other):
@@ -212,7 +212,7 @@ def test_a_signal_that_cannot_be_composed_stops_no_other(
 
 @pytest.mark.parametrize("semantics", DeliverySemantics)
 def test_an_outcome_that_cannot_be_written_costs_no_other_its_outcome(
-    driven: Drain, semantics: DeliverySemantics
+    driven: SendingLoop, semantics: DeliverySemantics
 ) -> None:
     broken, other = make_world(), make_world()
     carrier_of(driven).answers[broken.there.pk] = UNWRITABLE
@@ -233,7 +233,7 @@ def test_an_outcome_that_cannot_be_written_costs_no_other_its_outcome(
 
 
 def test_an_outcome_of_a_signal_that_cannot_be_written_costs_no_other_its_outcome(
-    driven: Drain,
+    driven: SendingLoop,
 ) -> None:
     broken, other = make_world(), make_world()
     for world in (broken, other):
@@ -251,7 +251,7 @@ def test_an_outcome_of_a_signal_that_cannot_be_written_costs_no_other_its_outcom
     assert (incident.partner, incident.kind) == (broken.here, "processing_failed")
 
 
-def test_a_signal_that_cannot_be_claimed_stops_no_other(driven: Drain) -> None:
+def test_a_signal_that_cannot_be_claimed_stops_no_other(driven: SendingLoop) -> None:
     """Its kind is of a later version."""
     broken, other = make_world(), make_world()
     for world in (broken, other):
@@ -267,7 +267,7 @@ def test_a_signal_that_cannot_be_claimed_stops_no_other(driven: Drain) -> None:
 
 
 def test_what_the_database_refuses_now_is_done_later_and_suspends_nobody(
-    driven: Drain, monkeypatch: pytest.MonkeyPatch
+    driven: SendingLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = make_world()
     message = world.submit()
@@ -291,7 +291,7 @@ def test_what_the_database_refuses_now_is_done_later_and_suspends_nobody(
 
 
 def test_without_a_database_a_round_is_not_tried_one_by_one(
-    driven: Drain, monkeypatch: pytest.MonkeyPatch
+    driven: SendingLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for world in (make_world(), make_world()):
         world.submit()

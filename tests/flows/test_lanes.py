@@ -8,7 +8,7 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from msh.flows import drain
+from msh.flows.sending import sending_loop
 from msh.models import OutboundLink, OutboundMessage
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.engine import USE_INDEX_ORDER
@@ -151,7 +151,7 @@ def test_an_outcome_is_written_though_that_of_an_earlier_copy_comes_after_it() -
 
     with transaction.atomic():
         links = polling.work_of_ended([world.there.pk]).links
-        drain.record(links, [(second.key, LOST), (first.key, LOST)])
+        sending_loop.record(links, [(second.key, LOST), (first.key, LOST)])
         links.write()
 
     assert before is not None

@@ -16,11 +16,11 @@ from django.db import connection
 from django.db.models import F
 from django.utils import timezone
 
-from msh.flows import consumer_http
-from msh.flows.consumer_http import Posted
-from msh.flows.decide import decide
-from msh.flows.feed import page
-from msh.flows.prune import prune_all
+from msh.flows.delivery import consumer_http
+from msh.flows.delivery.consumer_http import Posted
+from msh.flows.delivery.feed import page
+from msh.flows.operations.change_delivery import decide
+from msh.flows.operations.prune import prune_all
 from msh.models import (
     Consumer,
     ConsumerKind,

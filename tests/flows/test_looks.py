@@ -7,7 +7,7 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from msh.flows.room import BYTES_AT_ONCE
+from msh.flows.send_budget import BYTES_AT_ONCE
 from msh.models import OutboundLink, OutboundMessage, Signal
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.clock import CLOCK

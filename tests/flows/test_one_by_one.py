@@ -8,7 +8,7 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from msh.flows import recover
+from msh.flows.sending import recover
 from msh.models import History, OutboundMessage, PartyEvent, Signal
 from msh.protocol.attempt import AttemptResult
 from msh.protocol.vocabulary import DeliverySemantics

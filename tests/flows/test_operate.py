@@ -5,7 +5,8 @@ import json
 import pytest
 from django.core.management import CommandError, call_command
 
-from msh.flows import operate
+from msh.flows.errors import NotPossible
+from msh.flows.operations import change_link
 from msh.models import OutboundLink
 from msh.store.history import Actor
 from tests.admin.conftest import late_world, suspended_world, waiting_world
@@ -16,7 +17,7 @@ ANN = Actor("ann", "they are back")
 
 
 def test_resume_sends_what_is_in_flight_again() -> None:
-    done = operate.resume(suspended_world().there, ANN)
+    done = change_link.resume(suspended_world().there, ANN)
     assert (done.state, done.text) == (
         "waiting",
         "message 1 goes again, the same bytes, then the queue",
@@ -36,7 +37,7 @@ def test_resume_after_a_late_acknowledgement_goes_on_with_the_queue(
 ) -> None:
     world, first = late_world(queued)
     world.settle()
-    done = operate.resume(world.there, ANN)
+    done = change_link.resume(world.there, ANN)
     assert done.text == f"what was in flight was acknowledged late and is complete; {then}"
     assert done.state == state
     assert [job for job in world.look() if first.message_id.encode() in job.body] == []
@@ -61,15 +62,15 @@ def test_command_and_list_say_that_it_was_acknowledged_late(
 
 def test_verb_that_makes_no_sense_names_the_one_that_does() -> None:
     waiting, suspended = waiting_world(retries_spent=1), suspended_world()
-    with pytest.raises(operate.NotPossible, match=r"waiting.*Reset its retries, or send it now"):
-        operate.resume(waiting.there, ANN)
-    for verb in (operate.send_now, operate.reset_retries):
-        with pytest.raises(operate.NotPossible, match=r"suspended.*Resume it"):
+    with pytest.raises(NotPossible, match=r"waiting.*Reset its retries, or send it now"):
+        change_link.resume(waiting.there, ANN)
+    for verb in (change_link.send_now, change_link.reset_retries):
+        with pytest.raises(NotPossible, match=r"suspended.*Resume it"):
             verb(suspended.there, ANN)
     late, _ = late_world()
     late.settle()
-    with pytest.raises(operate.NotPossible, match=r"acknowledged late.*Resume it"):
-        operate.send_now(late.there, ANN)
+    with pytest.raises(NotPossible, match=r"acknowledged late.*Resume it"):
+        change_link.send_now(late.there, ANN)
     with pytest.raises(CommandError, match="Resume it"):
         call_command("send-now", late.there.name, "--reason", "hurry")
     assert OutboundLink.objects.get(partner=late.there).state == "suspended"
@@ -98,8 +99,8 @@ def test_command_on_the_link_that_was_looked_at(capsys: pytest.CaptureFixture[st
     assert seen["in_flight"] == str(world.link.in_flight)
     resume = ["resume", world.there.name, "--reason", "they are back"]
     about = ["--if-message", seen["in_flight"], "--if-suspended-since"]
-    operate.resume(world.there, ANN)
-    operate.suspend(world.there, Actor("bob", "STOP: they restore"))
+    change_link.resume(world.there, ANN)
+    change_link.suspend(world.there, Actor("bob", "STOP: they restore"))
     with pytest.raises(CommandError, match=r"suspended since .*bob: STOP: they restore"):
         call_command(*resume, *about, seen["suspended_since"])
     now = str(world.link.suspended_since)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from msh.flows import submit
+from msh.flows.sending import submit
 from msh.models import Attempt, History, OutboundMessage
 from msh.protocol.message import Payload
 from msh.protocol.vocabulary import DeliverySemantics

@@ -14,7 +14,7 @@ from pytest_django import Settings
 from msh import tasks
 from msh.endpoint import EndpointApplication
 from msh.flows import application
-from msh.flows.dispatch import _call
+from msh.flows.worker_loop import _call
 from msh.store import plans
 from msh.store.engine import Statement
 from msh.store.receiving import message_sql as received_sql
@@ -59,13 +59,13 @@ def test_session_begins_free(session: InSession) -> None:
     assert session(planner) == FREE
 
 
-@pytest.mark.parametrize("task", [tasks.carry, tasks.deliver, tasks.forward, tasks.notify])
+@pytest.mark.parametrize("task", [tasks.transmit, tasks.deliver, tasks.forward, tasks.notify])
 def test_worker_of_the_hot_path(session: InSession, task: Any) -> None:
     session(task)
     assert session(planner) == HOT
 
 
-@pytest.mark.parametrize("task", [tasks.count_traffic, tasks.bulk, tasks.call_operators])
+@pytest.mark.parametrize("task", [tasks.count_traffic, tasks.bulk, tasks.notify_operators])
 def test_task_that_reads_much_is_free_after_one_of_the_hot_path(
     session: InSession, task: Any
 ) -> None:

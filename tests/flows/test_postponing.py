@@ -10,7 +10,8 @@ from django.db import InternalError, connection
 from pytest_django.fixtures import Settings
 
 from msh import wire
-from msh.flows import operate, receive, unstored
+from msh.flows.operations import change_link
+from msh.flows.receiving import overload, receive
 from msh.models import InboundMessage, Incident, Signal
 from msh.store import capacity
 from msh.store.history import Actor
@@ -77,7 +78,7 @@ def test_without_room_nothing_new_is_stored_and_its_sender_waits_without_spendin
 
     for name in full:
         setattr(settings, name, "" if name == "MSH_DISK_PATH" else 0)
-    operate.resume(world.there, Actor("ann", "there is room again"))
+    change_link.resume(world.there, Actor("ann", "there is room again"))
     world.settle()
     assert len(world.received()) == 1
 
@@ -111,7 +112,7 @@ def test_a_consumer_that_does_not_keep_up_blocks_its_partner_only(limits: dict[s
     assert open_incidents() == ["backlog"]
 
     InboundMessage.objects.filter(link__partner=world.here).update(state="delivered")
-    operate.resume(world.there, Actor("ann", "it keeps up again"))
+    change_link.resume(world.there, Actor("ann", "it keeps up again"))
     world.settle()
     assert len(world.received()) == 3
 
@@ -130,7 +131,7 @@ def test_a_partner_that_is_too_fast_waits_until_its_minute_is_over() -> None:
     assert open_incidents() == []
 
     InboundMessage.objects.update(received_at=row.first_at.replace(year=2020))
-    operate.resume(world.there, Actor("ann", "a minute later"))
+    change_link.resume(world.there, Actor("ann", "a minute later"))
     world.settle()
     assert len(world.received()) == 3
 
@@ -168,7 +169,7 @@ def test_a_read_only_store_is_told_from_memory_and_answers_503() -> None:
         known = Partner.objects.by_credential(f"Bearer {world.here.name}")
         assert known is not None
         with read_only():
-            assert receive.receive_usual(known, job.content_type, job.body) is None
+            assert receive.receive_fast_path(known, job.content_type, job.body) is None
             with pytest.raises(InternalError) as refused:
                 receive.receive(world.here, job.content_type, job.body)
         assert capacity.is_unwritable(refused.value)
@@ -194,14 +195,14 @@ def test_from_memory_a_mail_partner_is_told_as_by_the_worker(
             carried.extend(jobs)
 
     kept = Kept(SimpleQueue())
-    monkeypatch.setattr(unstored, "_carrier", lambda: kept)
+    monkeypatch.setattr(overload, "_carrier", lambda: kept)
     world = make_world()
     world.here.our_uri, world.here.address = "mailto:us@ours.example", "mailto:them@theirs.example"
     world.here.save()
     next_one = copy_of_next(world)
     header = wire.parse(next_one.content_type, next_one.body).header
 
-    assert unstored.tell_to_wait(world.here, header)
+    assert overload.send_transient_error(world.here, header)
 
     (job,) = carried
     assert job.sender == "mailto:us@ours.example"

@@ -7,7 +7,9 @@ import pytest
 from django.db import transaction
 
 from msh import wire
-from msh.flows import cancel, drain, operate, receive
+from msh.flows.operations import cancel, change_link
+from msh.flows.receiving import receive
+from msh.flows.sending import sending_loop
 from msh.models import InboundMessage
 from msh.protocol.effects import OweError
 from msh.protocol.events import Verdict
@@ -49,7 +51,7 @@ def end_attempt_in_a_look(world: World, job: Job) -> Act:
     def look() -> None:
         with transaction.atomic():
             work = polling.lock_work([world.there.pk], polling.Places(4, 100))
-            drain.record(work.links, [(job.key, LOST)])
+            sending_loop.record(work.links, [(job.key, LOST)])
             work.links.write()
 
     return look
@@ -70,7 +72,7 @@ def test_what_an_operator_suspends_meanwhile_stays_suspended_by_the_operator(
     world = make_world()
     act = prepare(world, in_flight(world))
 
-    meet(lambda: operate.suspend(world.there, ANN), act)
+    meet(lambda: change_link.suspend(world.there, ANN), act)
 
     assert (world.link.state, world.link.suspended_for) == ("suspended", "operator")
 
@@ -91,7 +93,7 @@ def test_the_ack_of_a_message_that_is_cancelled_meanwhile_is_its_late_verdict() 
 def test_a_copy_that_comes_while_the_first_is_stored_is_a_copy() -> None:
     world = make_world()
     job = in_flight(world)
-    operate.open_links(world.here)
+    change_link.open_links(world.here)
     act = take(world, job)
 
     answer: Any = meet(act, act)

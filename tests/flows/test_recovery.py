@@ -5,8 +5,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from msh.flows import cancel, link_status, operate, resynchronise
-from msh.flows.operate import NotPossible
+from msh.flows.errors import NotPossible
+from msh.flows.operations import cancel, change_link, resynchronise
+from msh.flows.receiving import link_status
 from msh.models import (
     History,
     InboundLink,
@@ -44,7 +45,7 @@ def test_a_queued_message_is_cancelled_and_leaves_no_gap(semantics: DeliverySema
     wrong, right = world.submit(semantics=semantics), world.submit()
 
     cancel.cancel(wrong, None, ANN)
-    operate.resume(world.there, ANN)
+    change_link.resume(world.there, ANN)
     world.settle()
 
     wrong.refresh_from_db()
@@ -159,7 +160,7 @@ def test_not_received_is_not_proven_by_an_answer_that_a_copy_overtakes(
 
     def arrives() -> None:
         if under_way == "since":
-            operate.send_now(world.there, ANN)
+            change_link.send_now(world.there, ANN)
             jobs.extend(world.look())
         world.hand_over(jobs[0])
         world.end(jobs[0])
@@ -247,12 +248,12 @@ def test_the_sequence_is_reset_with_who_and_why_and_only_when_nothing_is_in_doub
 def test_numbers_wrap_around_with_retries_and_a_reset_around_it() -> None:
     world = make_world()
     for direction, partner in (("out", world.there), ("in", world.here)):
-        operate.start_link(partner, direction, 999_999_997, ANN)
+        change_link.start_link(partner, direction, 999_999_997, ANN)
     for _ in range(3):
         message = world.submit()
         (job,) = world.look()
         world.end(job, LOST)
-        operate.send_now(world.there, ANN)
+        change_link.send_now(world.there, ANN)
         world.settle()
         message.refresh_from_db()
         assert message.state == "acknowledged"
@@ -274,7 +275,7 @@ def test_a_reset_that_is_held_or_refused_is_let_in_by_an_operator(setting: str) 
     world.settle()
     suspend(world)
     resynchronise.reset_sequence(world.there, ANN)
-    operate.resume(world.there, ANN)
+    change_link.resume(world.there, ANN)
     message = world.submit()
     world.settle()
     assert len(world.received()) == 2
@@ -285,9 +286,9 @@ def test_a_reset_that_is_held_or_refused_is_let_in_by_an_operator(setting: str) 
     with pytest.raises(NotPossible, match="it is allowed already"):
         resynchronise.allow_reset(world.here, ANN)
     if setting == "refuse":
-        operate.resume(world.there, ANN)
+        change_link.resume(world.there, ANN)
     else:
-        operate.send_now(world.there, ANN)
+        change_link.send_now(world.there, ANN)
     world.settle()
 
     assert world.received()[2:] == [message.message_id]
@@ -298,7 +299,7 @@ def test_a_reset_that_is_held_or_refused_is_let_in_by_an_operator(setting: str) 
 
 def test_missing_numbers_are_given_up_by_an_operator_only() -> None:
     world = make_world()
-    operate.start_link(world.there, "out", 41, ANN)
+    change_link.start_link(world.there, "out", 41, ANN)
     message = world.submit()
     world.settle()
     assert (world.received(), world.link.suspended_for) == ([], "resynchronise")
@@ -310,7 +311,7 @@ def test_missing_numbers_are_given_up_by_an_operator_only() -> None:
         resynchronise.expect(world.here, 42, ANN)
     with pytest.raises(NotPossible, match="Number 7 is not ahead"):
         resynchronise.expect(world.here, 7, ANN)
-    operate.resume(world.there, ANN)
+    change_link.resume(world.there, ANN)
     world.settle()
 
     assert world.received() == [message.message_id]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from msh.flows import cancel
+from msh.flows.operations import cancel
 from msh.models import History, InboundLink, InboundMessage, OutboundMessage, Signal
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.events import Verdict

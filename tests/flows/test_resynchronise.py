@@ -3,8 +3,8 @@
 import pytest
 from django.core.management import CommandError, call_command
 
-from msh.flows import cancel, operate, resynchronise
-from msh.flows.operate import NotPossible
+from msh.flows.errors import NotPossible
+from msh.flows.operations import cancel, change_link, resynchronise
 from msh.models import (
     Attempt,
     History,
@@ -124,7 +124,7 @@ def test_rewound_messages_go_one_at_a_time_before_the_queue_and_stay_in_order() 
     cancel.cancel(messages[1], Verdict.RECEIVED, ANN)
     suspend(world)
     assert world.link.in_flight == messages[2]
-    operate.resume(world.there, ANN)
+    change_link.resume(world.there, ANN)
     world.settle()
     assert world.link.suspended_for == "resynchronise", "number 2 is a gap there"
     assert numbers(world)[2:] == [("in_flight", 3), ("queued", None)]

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from msh.flows import cancel
-from msh.flows.room import BYTES_AT_ONCE, Room
+from msh.flows.operations import cancel
+from msh.flows.send_budget import BYTES_AT_ONCE, Room
 from msh.models import Attempt, OutboundLink
 from msh.protocol.events import Verdict
 from msh.protocol.vocabulary import DeliverySemantics

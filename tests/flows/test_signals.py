@@ -7,7 +7,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from msh import wire
-from msh.flows.acknowledge import SignalCopy
+from msh.flows.sending.acknowledge import SignalCopy
 from msh.models import InboundMessage, Signal
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.effects import OweError

@@ -8,9 +8,9 @@ from functools import partial
 import pytest
 from django.db import connection
 
-from msh.flows import drain, transmit
-from msh.flows.drain import Drain
-from msh.flows.nudge import Nudge, nudge
+from msh.flows.sending import sending_loop, transmit
+from msh.flows.sending.sending_loop import SendingLoop
+from msh.flows.wake_up import WakeUp, wake_up
 from msh.models import Attempt
 from msh.transport import carrier
 from msh.transport.carrier import Carrier
@@ -30,13 +30,13 @@ SILENT = 40
 @pytest.fixture(autouse=True)
 def _few_places(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each POST that gets no connection would hold its place for longer than this test waits."""
-    monkeypatch.setattr(drain, "Carrier", partial(Carrier, at_once=AT_ONCE))
+    monkeypatch.setattr(sending_loop, "Carrier", partial(Carrier, at_once=AT_ONCE))
     monkeypatch.setattr(transmit, "GRACE", 300.0)
     monkeypatch.setattr(carrier, "SLOW_AFTER", 0.3, raising=False)
 
 
 @contextmanager
-def running(worker: Drain) -> Iterator[None]:
+def running(worker: SendingLoop) -> Iterator[None]:
     def run() -> None:
         try:
             worker.run()
@@ -70,7 +70,7 @@ def test_whoever_answers_does_not_wait_for_those_who_do_not(
         silent = [make_world(timeout=600) for _ in range(SILENT)]
         keys = [one.there.pk for one in silent]
         Partner.objects.filter(pk__in=keys).update(address=nowhere)
-        worker = Drain()
+        worker = SendingLoop()
         if known:
             message = world.submit(semantics="BestEffort")
             with running(worker):
@@ -82,7 +82,7 @@ def test_whoever_answers_does_not_wait_for_those_who_do_not(
             wait_until(lambda: worker._carrier.under_way() >= AT_ONCE // 2)
             before = len(peer.received)
             world.submit()
-            nudge(Nudge.CARRY)
+            wake_up(WakeUp.TRANSMIT)
             wait_until(lambda: len(peer.received) > before, what="the message to who answers")
             ended = Attempt.objects.filter(message__link__partner__in=keys, ended_at__isnull=False)
             assert not ended.exists(), "no POST to a silent partner had to end before"

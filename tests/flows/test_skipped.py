@@ -9,7 +9,7 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from msh.flows import bulk, operate
+from msh.flows.operations import bulk_jobs, change_link
 from msh.models import (
     BulkItem,
     BulkVerb,
@@ -19,7 +19,8 @@ from msh.models import (
     PartyEvent,
 )
 from msh.store import incidents
-from msh.store.operations import bulk_jobs, notices
+from msh.store.operations import notices
+from msh.store.operations.bulk_jobs import claim_item
 from msh.store.receiving import forwarding
 from msh.store.receiving.forwarding import Due
 from msh.store.sending import party_events
@@ -67,13 +68,13 @@ def message_to_send_on() -> Act:
 
 def item_of_a_bulk_job() -> Act:
     since = timezone.now() - timedelta(hours=1)
-    operate.suspend(make_world().there, ANN)
-    agreed = bulk.seen(BulkVerb.RESUME, since)
-    bulk.start(BulkVerb.RESUME, since, agreed, ANN, confirmation=uuid4())
+    change_link.suspend(make_world().there, ANN)
+    agreed = bulk_jobs.seen(BulkVerb.RESUME, since)
+    bulk_jobs.start(BulkVerb.RESUME, since, agreed, ANN, confirmation=uuid4())
 
     def claim() -> list[BulkItem]:
         with transaction.atomic():
-            item = bulk_jobs.claim_item(())
+            item = claim_item(())
             return [item] if item else []
 
     return claim

@@ -6,8 +6,8 @@ import pytest
 import time_machine
 from django.utils import timezone
 
-from msh.flows.submit import prepare
-from msh.flows.submit_many import submit_all
+from msh.flows.sending.submit import prepare
+from msh.flows.sending.submit_many import submit_all
 from msh.models import History, OutboundLink, OutboundMessage
 from msh.protocol.message import Payload
 from msh.store.engine import run

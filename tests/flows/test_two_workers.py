@@ -12,7 +12,10 @@ from django.utils import timezone
 from psycopg.rows import class_row, tuple_row
 
 from msh import wire
-from msh.flows import cancel, drain, operate, receive, recover
+from msh.flows.errors import NotPossible
+from msh.flows.operations import cancel, change_link
+from msh.flows.receiving import receive
+from msh.flows.sending import recover, sending_loop
 from msh.models import Attempt, InboundMessage, OutboundLink, OutboundMessage
 from msh.protocol.effects import OweError
 from msh.protocol.message import Field
@@ -144,7 +147,7 @@ def put_in_flight(world: World) -> Job:
 
 
 def suspend(world: World, job: Job) -> Act:
-    return lambda: operate.suspend(world.there, ANN)
+    return lambda: change_link.suspend(world.there, ANN)
 
 
 def end_attempt(world: World, job: Job) -> Act:
@@ -203,7 +206,7 @@ def test_who_cancels_a_queued_message_waits_for_who_puts_it_in_flight() -> None:
         world.look()
         assert waits_for_us(lambda: cancel.cancel(message, None, ANN))
 
-    with pytest.raises(operate.NotPossible, match="did the partner receive it"):
+    with pytest.raises(NotPossible, match="did the partner receive it"):
         cancel.cancel(message, None, ANN)
 
 
@@ -248,10 +251,10 @@ def test_the_carrier_is_given_only_what_is_claimed_and_committed(
     monkeypatch: pytest.MonkeyPatch, semantics: DeliverySemantics
 ) -> None:
     """Otherwise a commit that fails would leave a copy on its way that nobody knows of."""
-    monkeypatch.setattr(drain, "Carrier", Watching)
-    monkeypatch.setattr(drain, "QUIET", 0.05)
+    monkeypatch.setattr(sending_loop, "Carrier", Watching)
+    monkeypatch.setattr(sending_loop, "QUIET", 0.05)
     make_world().submit(semantics=semantics)
-    driven = drain.Drain()
+    driven = sending_loop.SendingLoop()
 
     driven.run()
 
@@ -276,7 +279,7 @@ def test_a_copy_waits_until_the_message_before_it_is_stored(
         waited.append(waits_for_us(take))
         return decide(*given)
 
-    operate.open_links(world.here)
+    change_link.open_links(world.here)
     monkeypatch.setattr(messages, "_decide", decide_while_a_copy_arrives)
     take()
     take()

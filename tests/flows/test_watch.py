@@ -9,8 +9,8 @@ from django.db.models import F
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from msh.flows import cancel, operate, watch
-from msh.flows.pull import Outcome, settle, take
+from msh.flows.delivery.pull import Outcome, settle, take
+from msh.flows.operations import cancel, change_link, watch
 from msh.models import (
     ConsumerKind,
     Delivery,
@@ -134,7 +134,7 @@ def test_an_operator_who_resets_the_retries_of_a_probe_has_resumed() -> None:
     world, message, _ = silent(probe_interval=60)
     let_age(world)
     watch.probe()
-    operate.reset_retries(world.there, ANN)
+    change_link.reset_retries(world.there, ANN)
     world.settle()
     assert told(message) == ["suspended", "acknowledged"]
     assert not Incident.objects.filter(resolved_at=None).exists()
@@ -146,7 +146,7 @@ def test_what_an_operator_suspended_is_not_probed() -> None:
     world.there.save(update_fields=["probe_interval"])
     world.submit()
     world.look()
-    operate.suspend(world.there, ANN)
+    change_link.suspend(world.there, ANN)
     let_age(world)
     assert watch.probe() == 0
 
@@ -199,7 +199,7 @@ def test_a_stuck_link_is_told_once_and_resolved_when_it_moves(settings: Settings
     assert (incident.kind, incident.partner, incident.count) == ("stuck", world.there, 1)
     assert "number 1 is in flight after 1 attempts" in incident.detail
     world.settle()
-    operate.send_now(world.there, ANN)
+    change_link.send_now(world.there, ANN)
     world.settle()
     assert watch.find_stuck() == 0
     assert Incident.objects.get().resolution == "traffic resumed"
@@ -230,7 +230,7 @@ def test_a_partner_that_asks_to_wait_for_ever_is_stuck(settings: Settings) -> No
     assert watch.find_stuck() == 1
 
     assert "number 1 is in flight after 4 attempts and 4 Transient" in Incident.objects.get().detail
-    operate.send_now(world.there, ANN)
+    change_link.send_now(world.there, ANN)
     assert watch.find_stuck() == 0, "an operator's act starts the time again"
 
 
@@ -239,8 +239,8 @@ def test_a_link_that_begins_to_wait_long_after_an_act_is_not_stuck_for_the_act(
 ) -> None:
     settings.MSH_STUCK_AFTER = 3600
     world = make_world()
-    operate.suspend(world.there, ANN)
-    operate.resume(world.there, ANN)
+    change_link.suspend(world.there, ANN)
+    change_link.resume(world.there, ANN)
     age_history(world)
     message = world.submit()
     world.look()
@@ -253,7 +253,7 @@ def test_what_waited_while_the_link_was_suspended_is_not_stuck(settings: Setting
     world, _, _ = silent()
     OutboundMessage.objects.update(submitted_at=timezone.now() - LONG_AGO)
     assert watch.find_stuck() == 0
-    operate.resume(world.there, ANN)
+    change_link.resume(world.there, ANN)
     assert watch.find_stuck() == 0
 
 
@@ -272,7 +272,7 @@ def test_a_link_that_an_operator_suspended_and_forgot_is_stuck(settings: Setting
     world = make_world()
     world.submit()
     world.look()
-    operate.suspend(world.there, ANN)
+    change_link.suspend(world.there, ANN)
     OutboundMessage.objects.update(submitted_at=timezone.now() - LONG_AGO)
     assert watch.find_stuck() == 0
     age_history(world)
@@ -281,14 +281,14 @@ def test_a_link_that_an_operator_suspended_and_forgot_is_stuck(settings: Setting
 
     incident = Incident.objects.get()
     assert incident.detail.endswith("suspended by an operator")
-    operate.resolve(incident, ANN)
+    change_link.resolve(incident, ANN)
     assert watch.find_stuck() == 0
 
 
 def test_a_suspended_link_without_work_is_not_stuck(settings: Settings) -> None:
     settings.MSH_STUCK_AFTER = 3600
     world = make_world()
-    operate.suspend(world.there, ANN)
+    change_link.suspend(world.there, ANN)
     age_history(world)
     assert watch.find_stuck() == 0
 
@@ -363,7 +363,7 @@ def test_a_consumer_that_works_on_an_old_backlog_is_not_stuck(settings: Settings
 def test_deliveries_that_are_held_and_forgotten_are_stuck(settings: Settings) -> None:
     settings.MSH_STUCK_AFTER = 3600
     world, _ = arrived(long_ago=False)
-    operate.switch(world.here, Switch.DELIVERS, on=False, actor=ANN)
+    change_link.switch(world.here, Switch.DELIVERS, on=False, actor=ANN)
     InboundMessage.objects.update(received_at=timezone.now() - LONG_AGO)
     assert watch.find_stuck() == 0
     age_history(world)
@@ -432,7 +432,7 @@ def test_no_room_is_over_when_a_later_message_was_accepted_and_called_for_anew(
     assert refused(world.here) == [("store_short", "")]
 
     settings.MSH_STORE_LIMIT = 0
-    operate.resume(world.there, ANN)
+    change_link.resume(world.there, ANN)
     world.settle()
     watch.watch()
     assert refused(world.here) == [("store_short", "")], "what comes and goes is one incident"
@@ -449,7 +449,7 @@ def test_no_room_is_over_when_a_later_message_was_accepted_and_called_for_anew(
 
 def test_a_gap_is_over_when_the_numbers_fit_again() -> None:
     world = make_world()
-    operate.start_link(world.there, "out", 41, ANN)
+    change_link.start_link(world.there, "out", 41, ANN)
     message = world.submit()
     world.settle()
     let_be_quiet(world)
@@ -457,7 +457,7 @@ def test_a_gap_is_over_when_the_numbers_fit_again() -> None:
     assert refused(world.here) == [("sequence_gap", "")], "nothing was accepted since"
 
     cancel.cancel(message, Verdict.UNKNOWN, ANN)  # begins again with number 1
-    operate.resume(world.there, ANN)
+    change_link.resume(world.there, ANN)
     world.submit()
     world.settle()
     watch.watch()

@@ -8,7 +8,7 @@ from django.db import transaction
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from msh.flows import watch
+from msh.flows.operations import watch
 from msh.models import History, Incident, OutboundLink, OutboundMessage, Signal
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.operations.stuck_links import lock_probes, owed, unmoved

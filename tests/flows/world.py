@@ -4,7 +4,8 @@ those messages come from. No process, no socket: what is carried is handed over 
 from dataclasses import dataclass
 from itertools import count
 
-from msh.flows import receive, submit
+from msh.flows.receiving import receive
+from msh.flows.sending import submit
 from msh.models import InboundMessage, OutboundLink, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.message import Payload
@@ -30,7 +31,7 @@ class World:
         return submit.submit(self.agreement, "Orders", "New", [payload], **options)  # type: ignore[arg-type]
 
     def look(self) -> list[Job]:
-        """What the drain does in one look, without the carrier."""
+        """What the sending loop does in one poll, without the carrier."""
         return byhand.look()
 
     def hand_over(self, job: Job) -> receive.Answer:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from msh.flows import operate
-from msh.flows.acknowledge import SignalCopy
-from msh.flows.submit import submit
+from msh.flows.operations import change_link
+from msh.flows.sending.acknowledge import SignalCopy
+from msh.flows.sending.submit import submit
 from msh.models import InboundMessage, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.message import Payload
@@ -108,7 +108,7 @@ def test_every_copy_is_the_same_package(world: World) -> None:
     (first,) = world.look()
     world.end(first, AttemptResult(AttemptOutcome.FAILED, status=450))
 
-    operate.send_now(world.there, Actor("ann", "the test says so"))
+    change_link.send_now(world.there, Actor("ann", "the test says so"))
 
     (second,) = world.look()
 

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from msh.allowance import refusals
-from msh.flows import receive
+from msh.flows.receiving import receive
 from msh.models import InboundMessage, Signal
 from msh.smtpd import COMMAND_LIMITS, Listening, mail_limit
 from partners.models import Agreement, Credential, CredentialKind, Partner, digest_of

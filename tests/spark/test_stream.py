@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from msh.flows import operate
+from msh.flows.operations import change_link
 from msh.store.history import Actor
 from msh.store.operations.operator_actions import Switch
 from tests.exchange.machine import ROOT
@@ -66,7 +66,7 @@ def driver(office: Office, folder: Path) -> Iterator[None]:
 def test_driver_that_is_killed(spark: SparkSession, office: Office, tmp_path: Path) -> None:
     """In the middle of a micro-batch: half of its rows are taken, the others not now."""
     pair, closed = office.silent_pair(), office.silent_pair()
-    operate.switch(closed.partner, Switch.ACCEPTS, on=False, actor=OPERATOR)
+    change_link.switch(closed.partner, Switch.ACCEPTS, on=False, actor=OPERATOR)
     incoming = tmp_path / "incoming"
     incoming.mkdir()
     drop(incoming, (pair, range(60)))
@@ -79,7 +79,7 @@ def test_driver_that_is_killed(spark: SparkSession, office: Office, tmp_path: Pa
             what=f"see {tmp_path}/driver.log",
         )
     assert submitted(pair, closed).count() == 90
-    operate.switch(closed.partner, Switch.ACCEPTS, on=True, actor=OPERATOR)
+    change_link.switch(closed.partner, Switch.ACCEPTS, on=True, actor=OPERATOR)
     drop(incoming, (pair, range(180, 200)))
     stream(spark, tmp_path, office.options).trigger(availableNow=True).start().awaitTermination()
     labels = submitted(pair, closed).values_list("payloads__label", flat=True)

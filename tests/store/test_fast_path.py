@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
-from msh.flows import receive
+from msh.flows.receiving import receive
 from msh.store.engine import Call
 from msh.store.sending import fast_path
 from tests.flows.world import make_world

@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 
-from msh.flows import tokens
+from msh.flows.operations import tokens
 from msh.models import Scope
 from tests.web import web_process
 

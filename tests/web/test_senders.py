@@ -9,7 +9,7 @@ from django.test import Client
 from pytest_django.fixtures import Settings
 
 from msh.api.access import TokenAuthentication
-from msh.flows import tokens
+from msh.flows.operations import tokens
 from msh.web import senders
 from msh.web.limits import CONSOLE_BODY_LIMIT, UNKNOWN_BODY_LIMIT
 from msh.web.senders import Sender

@@ -8,7 +8,7 @@ from http.client import HTTPConnection
 import pytest
 from django.conf import settings
 
-from msh.flows import tokens
+from msh.flows.operations import tokens
 from partners.models import Agreement, Credential, Partner, digest_of
 from tests.peer import Peer, normal
 from tests.web import web_process

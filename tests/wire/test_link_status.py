@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from msh.flows.link_status import ASKED_AT_ONCE
+from msh.flows.receiving.link_status import ASKED_AT_ONCE
 from msh.protocol.errors import Unreadable
 from msh.protocol.resynchronisation import LinkStatus
 from msh.transport.enquiry import ANSWER_LIMIT

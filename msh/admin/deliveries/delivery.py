@@ -14,7 +14,7 @@ from unfold.decorators import display
 from msh.admin.framework import markup
 from msh.admin.framework.actions import REASON_LIMIT
 from msh.admin.framework.pages import LargeTableAdmin
-from msh.flows.decide import decide
+from msh.flows.operations.change_delivery import decide
 from msh.models import Delivery
 from msh.store.history import Actor
 

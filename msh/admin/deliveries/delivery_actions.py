@@ -6,8 +6,8 @@ from django.utils import timezone
 
 from msh.admin.framework import markup
 from msh.admin.framework.actions import OperatorAction
-from msh.flows.decide import VERBS, decide
-from msh.flows.operate import NotPossible
+from msh.flows.errors import NotPossible
+from msh.flows.operations.change_delivery import VERBS, decide
 from msh.models import Delivery, InboundState
 from msh.protocol.delivery import step
 from msh.protocol.delivery_events import Delivery as Value

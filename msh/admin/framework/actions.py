@@ -20,7 +20,7 @@ from django.urls import URLPattern, path, reverse
 from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminTextareaWidget
 
-from msh.flows.operate import NotPossible
+from msh.flows.errors import NotPossible
 from msh.store.history import Actor
 
 from . import markup

@@ -22,8 +22,8 @@ from msh.admin.framework import markup
 from msh.admin.framework.actions import REASON_LIMIT, OperatorAction
 from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.admin.links.causes import CAUSES
-from msh.flows import bulk
-from msh.flows.operate import NotPossible
+from msh.flows.errors import NotPossible
+from msh.flows.operations import bulk_jobs
 from msh.models import BulkItem, BulkJob, BulkState, BulkVerb, Delivery, OutboundLink
 from msh.store.history import Actor
 
@@ -95,7 +95,7 @@ class CancelJob(OperatorAction):
         )
 
     def act(self, row: BulkJob, actor: Actor, **cleaned: Any) -> str:
-        bulk.cancel(row, actor)
+        bulk_jobs.cancel(row, actor)
         return "Job cancelled. No more rows are started."
 
 
@@ -145,7 +145,7 @@ class BulkJobAdmin(ReadOnlyAdmin):
         _check_permitted(request, cleaned["action"])
         actor = Actor(request.user.get_username(), cleaned["reason"])
         try:
-            job = bulk.start(
+            job = bulk_jobs.start(
                 cleaned["action"],
                 cleaned["since"],
                 cleaned["seen"],
@@ -222,11 +222,11 @@ def _preview(request: HttpRequest, form: ChoiceForm) -> dict[str, Any]:
     action, since = form.cleaned_data["action"], form.cleaned_data["since"]
     spared = {"spare_held": form.cleaned_data["spare_held"]}
     _check_permitted(request, action)
-    counted = bulk.count(action, since, **spared)
-    rows = [_preview_row(row) for row in bulk.first(action, since, PREVIEW_ROWS, **spared)]
+    counted = bulk_jobs.count(action, since, **spared)
+    rows = [_preview_row(row) for row in bulk_jobs.first(action, since, PREVIEW_ROWS, **spared)]
     return {
         "counted": counted,
-        "seen": bulk.seen(action, since, **spared),
+        "seen": bulk_jobs.seen(action, since, **spared),
         "confirmation": uuid4(),
         "rows": rows,
         "others": counted - len(rows),

@@ -20,7 +20,7 @@ from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.admin.links import resynchronise
 from msh.admin.links.causes import CAUSES
 from msh.admin.links.outbound_actions import RESUME
-from msh.flows import operate
+from msh.flows.operations import change_link
 from msh.models import Delivery, Direction, Incident, OutboundLink
 from msh.protocol.delivery_events import DeliveryState
 from msh.protocol.effects import IncidentKind
@@ -98,7 +98,7 @@ class IncidentAdmin(ReadOnlyAdmin):
     ) -> list[Offer]:
         """If the link is suspended for it, the actions of the link that resume it come first."""
         offers = super().offers(request, row, actions)
-        if not operate.suspends(row):
+        if not change_link.suspends(row):
             return offers
         out_of_sync = row.kind == IncidentKind.RESYNCHRONISE
         resuming = resynchronise.ACTIONS if out_of_sync else (RESUME,)

@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from msh.admin.framework.actions import OperatorAction, ReasonForm
-from msh.flows import attend, operate
+from msh.flows.operations import change_incident, change_link
 from msh.models import Incident
 from msh.store.history import Actor
 
@@ -26,7 +26,7 @@ class Resolve(OperatorAction):
     permissions = ("msh.view_incident", "msh.resolve_incident")
 
     def why_not(self, row: Incident) -> str:
-        return _resolved(row) or operate.unmended(row)
+        return _resolved(row) or change_link.unmended(row)
 
     def consequence(self, row: Incident) -> str:
         return (
@@ -35,7 +35,7 @@ class Resolve(OperatorAction):
         )
 
     def act(self, row: Incident, actor: Actor, **fields: Any) -> str:
-        operate.resolve(row, actor)
+        change_link.resolve(row, actor)
         return "The incident is resolved."
 
 
@@ -56,7 +56,7 @@ class AssignToMe(OperatorAction):
         return row.assigned_to
 
     def act(self, row: Incident, actor: Actor, **fields: Any) -> str:
-        attend.assign(row, actor.name, actor)
+        change_incident.assign(row, actor.name, actor)
         return "The incident is assigned to you."
 
 
@@ -86,7 +86,7 @@ class Assign(AssignToMe):
         )
 
     def act(self, row: Incident, actor: Actor, **fields: Any) -> str:
-        attend.assign(row, fields["to"], actor)
+        change_incident.assign(row, fields["to"], actor)
         return f"The incident is assigned to {fields['to'] or 'nobody'}."
 
 
@@ -100,7 +100,7 @@ class Note(OperatorAction):
         return "The note is stored with the incident. All users see it. Nothing else changes."
 
     def act(self, row: Incident, actor: Actor, **fields: Any) -> str:
-        attend.note(row, actor)
+        change_incident.note(row, actor)
         return "Note added."
 
 

@@ -7,8 +7,8 @@ from unfold.widgets import UnfoldAdminSelectWidget
 
 from msh.admin.framework.actions import ReasonForm
 from msh.admin.messages.message_actions import VERDICTS, verdicts_on
-from msh.flows import cancel, resynchronise
-from msh.flows.operate import NotPossible
+from msh.flows.errors import NotPossible
+from msh.flows.operations import cancel, resynchronise
 from msh.models import OutboundLink
 from msh.protocol.events import MessageCancelled, SequenceReset, Verdict
 from msh.store.history import Actor

@@ -7,8 +7,8 @@ from django.http import QueryDict
 from unfold.widgets import UnfoldAdminIntegerFieldWidget
 
 from msh.admin.framework.actions import OperatorAction, ReasonForm
-from msh.flows import resynchronise
-from msh.flows.operate import NotPossible
+from msh.flows.errors import NotPossible
+from msh.flows.operations import resynchronise
 from msh.models import InboundLink
 from msh.protocol import receiver, sequence
 from msh.protocol.errors import IllegalTransition

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from msh.admin.framework.actions import OperatorAction
 from msh.admin.framework.time_format import format_time
-from msh.flows import operate
+from msh.flows.operations import change_link
 from msh.models import Attempt, OutboundLink
 from msh.protocol import sender
 from msh.protocol.effects import IncidentKind
@@ -30,7 +30,7 @@ class LinkAction(OperatorAction):
 
     done: ClassVar[str]
     event: ClassVar[SenderEvent]
-    flow: ClassVar[Callable[..., operate.Done]]
+    flow: ClassVar[Callable[..., change_link.Done]]
 
     def __init_subclass__(cls) -> None:
         cls.permissions = ("msh.view_outboundlink", f"msh.{cls.name}_outboundlink")
@@ -47,10 +47,10 @@ class LinkAction(OperatorAction):
         flying = row.in_flight.message_id if row.in_flight else "nothing in flight"
         return f"{flying}, suspended since {row.suspended_since}"
 
-    def seen(self, row: OutboundLink) -> operate.Seen:
+    def seen(self, row: OutboundLink) -> change_link.Seen:
         """The same for the flow, which compares it while it holds the lock."""
         message_id = row.in_flight.message_id if row.in_flight else ""
-        return operate.Seen(message_id, row.suspended_since)
+        return change_link.Seen(message_id, row.suspended_since)
 
     def act(self, row: OutboundLink, actor: Actor, **fields: Any) -> str:
         done = type(self).flow(row.partner, actor, self.seen(row), **fields)
@@ -66,14 +66,14 @@ class Suspend(LinkAction):
     done = "suspended"
     icon = "pause"
     event = OperatorSuspended()
-    flow = operate.suspend
+    flow = change_link.suspend
 
     def version(self, row: OutboundLink) -> str:
         """Empty: on a busy link the message in flight changes all the time."""
         return ""
 
-    def seen(self, row: OutboundLink) -> operate.Seen:
-        return operate.ANYTHING
+    def seen(self, row: OutboundLink) -> change_link.Seen:
+        return change_link.ANYTHING
 
     def consequence(self, row: OutboundLink) -> str:
         flying = row.lane.in_flight
@@ -97,7 +97,7 @@ class Resume(LinkAction):
     icon = "play_arrow"
     recommended = True
     event = OperatorResumed()
-    flow = operate.resume
+    flow = change_link.resume
 
     def consequence(self, row: OutboundLink) -> str:
         if row.suspended_for == OPERATOR:
@@ -137,7 +137,7 @@ class ResetRetries(LinkAction):
     done = "retry counter reset"
     icon = "restart_alt"
     event = RetriesReset()
-    flow = operate.reset_retries
+    flow = change_link.reset_retries
 
     def why_not(self, row: OutboundLink) -> str:
         why_not = super().why_not(row)
@@ -161,7 +161,7 @@ class SendNow(LinkAction):
     done = "sending the message again now"
     icon = "send"
     event = SendNowRequested()
-    flow = operate.send_now
+    flow = change_link.send_now
 
     def consequence(self, row: OutboundLink) -> str:
         flying = row.lane.flying

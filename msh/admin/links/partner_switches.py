@@ -3,7 +3,7 @@
 from typing import Any
 
 from msh.admin.framework.actions import OperatorAction
-from msh.flows import operate
+from msh.flows.operations import change_link
 from msh.models import InboundLink, OutboundLink
 from msh.store.history import Actor
 from msh.store.operations.operator_actions import Switch
@@ -39,7 +39,7 @@ class SwitchPartner(OperatorAction):
         return self._consequence
 
     def act(self, row: Link, actor: Actor, **fields: Any) -> str:
-        operate.switch(row.partner, self.switch, on=self.on, actor=actor)
+        change_link.switch(row.partner, self.switch, on=self.on, actor=actor)
         return f"Partner {row.partner}: {self.done}."
 
 

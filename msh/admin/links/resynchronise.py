@@ -12,8 +12,8 @@ from unfold.widgets import (
 
 from msh.admin.framework import markup
 from msh.admin.framework.actions import ReasonForm
-from msh.flows import resynchronise
-from msh.flows.operate import NotPossible
+from msh.flows.errors import NotPossible
+from msh.flows.operations import resynchronise
 from msh.models import OutboundLink
 from msh.protocol import sequence
 from msh.protocol.events import Numbered, SequenceRewound

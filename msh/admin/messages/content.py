@@ -19,7 +19,7 @@ from unfold.admin import ModelAdmin
 
 from msh import wire
 from msh.admin.framework import markup
-from msh.flows.stored import BytesMissing, Stored, body_of, header_of, payload_of
+from msh.flows.operations.raw_message import BytesMissing, Stored, body_of, header_of, payload_of
 
 TEXT_LIMIT = 256 * 1024
 """Bytes of a payload shown as text."""

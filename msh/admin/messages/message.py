@@ -12,7 +12,7 @@ from unfold.decorators import display
 
 from msh.admin.framework import markup
 from msh.admin.framework.pages import LargeTableAdmin, Table
-from msh.flows.story import Moment, folded, story_of_row
+from msh.flows.operations.trace import Moment, folded, trace_of_row
 from msh.models import InboundMessage, OutboundMessage
 
 from .content import ContentPages
@@ -101,7 +101,7 @@ class MessageAdmin(ContentPages, LargeTableAdmin):
 
 def _timeline(message: Message) -> Table:
     """Repeated events are one row, with their count."""
-    rows = [_timeline_row(moment) for moment in folded(story_of_row(message))]
+    rows = [_timeline_row(moment) for moment in folded(trace_of_row(message))]
     return Table("Timeline", TIMELINE_HEADERS, rows, "No events.")
 
 

@@ -14,8 +14,8 @@ from unfold.widgets import (
 
 from msh.admin.framework import markup
 from msh.admin.framework.actions import OperatorAction, ReasonForm
-from msh.flows import cancel, correct
-from msh.flows.correct import Correction
+from msh.flows.operations import cancel, correct
+from msh.flows.operations.correct import Correction
 from msh.models import OutboundMessage, OutboundState
 from msh.protocol.events import Verdict
 from msh.store.history import Actor

@@ -12,7 +12,7 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from msh.admin.framework import markup
 from msh.admin.framework.audited import AuditedAdmin, AuditedForm
-from msh.flows import tokens
+from msh.flows.operations import tokens
 from msh.models import ApiToken, Scope, missing_permissions
 
 

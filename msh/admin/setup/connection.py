@@ -10,7 +10,7 @@ from unfold.admin import ModelAdmin
 
 from msh.admin.framework import markup
 from msh.admin.framework.pages import Table
-from msh.flows.connection import check
+from msh.flows.operations.connection import check
 from msh.transport.way import Step
 
 TEST_PERMISSIONS = ("partners.view_agreement", "msh.send_now_outboundlink")

@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from msh.admin.framework.audited import AuditedAdmin, AuditedForm
-from msh.flows.nudge import Nudge, nudge
+from msh.flows.wake_up import WakeUp, wake_up
 from msh.models import Consumer
 
 
@@ -64,7 +64,7 @@ class ConsumerAdmin(AuditedAdmin):
 
     def save_model(self, request: HttpRequest, obj: Consumer, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
-        nudge(Nudge.DELIVER)
+        wake_up(WakeUp.DELIVER)
 
     def has_delete_permission(self, request: HttpRequest, obj: Consumer | None = None) -> bool:
         """A consumer with deliveries cannot be deleted, only disabled."""

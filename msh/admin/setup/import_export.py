@@ -14,7 +14,7 @@ from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminFileFieldWidget
 
 from msh.admin.framework.actions import REASON_LIMIT
-from msh.flows import configure
+from msh.flows.operations import configure
 from msh.store.history import Actor
 from partners import export, setup
 

@@ -15,7 +15,7 @@ from unfold.admin import StackedInline, TabularInline
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget
 
 from msh.admin.framework.audited import AuditedAdmin, AuditedForm
-from msh.flows import operate
+from msh.flows.operations import change_link
 from msh.models import InboundLink, OutboundLink
 from partners.models import Agreement, Credential, OwnIdentity, Partner, Route
 from partners.models.partner import OutgoingKind
@@ -153,7 +153,7 @@ class PartnerAdmin(AuditedAdmin):
     def save_model(self, request: HttpRequest, obj: Partner, form: Any, change: bool) -> None:
         """Creates its links too, so that they can be suspended or held before the first message."""
         super().save_model(request, obj, form, change)
-        operate.open_links(obj)
+        change_link.open_links(obj)
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> tuple[Any, ...]:
         """Unused links are deleted with their partner, without a permission of their own."""

@@ -6,7 +6,8 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from msh.flows import operate, resynchronise
+from msh.flows.errors import NotPossible
+from msh.flows.operations import resynchronise
 from msh.management.cli import NameCommand, reason
 from msh.store.history import Actor
 
@@ -21,7 +22,7 @@ class Command(NameCommand):
     def handle(self, *args: Any, name: str, reason: str, **options: Any) -> None:
         try:
             resynchronise.allow_reset(self.partner(name), Actor(getpass.getuser(), reason))
-        except operate.NotPossible as refused:
+        except NotPossible as refused:
             raise CommandError(str(refused)) from None
         answer = {"partner": name, "reset_allowed": True}
         self.answer(answer, f"{name}: its next number 1 is accepted.", as_json=options["json"])

@@ -6,7 +6,8 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from msh.flows import cancel, operate
+from msh.flows.errors import NotPossible
+from msh.flows.operations import cancel
 from msh.management.cli import MshCommand, reason
 from msh.protocol.events import Verdict
 from msh.store.history import Actor
@@ -32,7 +33,7 @@ class Command(MshCommand):
         try:
             message = cancel.find(message_id, self.partner(name) if name else None)
             cancel.cancel(message, Verdict(verdict) if verdict else None, actor)
-        except operate.NotPossible as refused:
+        except NotPossible as refused:
             raise CommandError(str(refused)) from None
         message.refresh_from_db()
         answer = {

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from msh.flows.consumers import ConsumerRefused, keep
+from msh.flows.delivery.consumers import ConsumerRefused, keep
 from msh.management.cli import MshCommand
 from msh.models import ConsumerKind
 

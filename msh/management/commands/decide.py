@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from msh.flows.decide import VERBS, decide
+from msh.flows.operations.change_delivery import VERBS, decide
 from msh.management.cli import MshCommand, reason
 from msh.models import Delivery
 from msh.models.delivery import OPEN_TO_OPERATORS

@@ -6,7 +6,8 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from msh.flows import operate, resynchronise
+from msh.flows.errors import NotPossible
+from msh.flows.operations import resynchronise
 from msh.management.cli import NameCommand, reason
 from msh.store.history import Actor
 
@@ -23,7 +24,7 @@ class Command(NameCommand):
         actor = Actor(getpass.getuser(), reason)
         try:
             lost = resynchronise.expect(self.partner(name), number, actor)
-        except operate.NotPossible as refused:
+        except NotPossible as refused:
             raise CommandError(str(refused)) from None
         answer = {"partner": name, "expected": number, "given_up": lost}
         text = f"{name}: number {number} is taken next. Given up as lost: {lost}."

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from msh.flows import link_status
+from msh.flows.receiving import link_status
 from msh.management.cli import NameCommand
 from msh.protocol.resynchronisation import LinkStatus
 

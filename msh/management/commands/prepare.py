@@ -9,7 +9,7 @@ from django.core.management import BaseCommand, CommandError, CommandParser, cal
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 
-from msh.flows import consumers
+from msh.flows.delivery import consumers
 from msh.waiting import Waiting
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from msh.flows.prune import (
+from msh.flows.operations.prune import (
     ClockDoubtful,
     Progress,
     PruningAlready,

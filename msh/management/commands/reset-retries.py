@@ -1,7 +1,7 @@
-from msh.flows import operate
+from msh.flows.operations import change_link
 from msh.management.verbs import VerbCommand
 
 
 class Command(VerbCommand):
     help = "Set the retry counter of the message in flight to zero; its deadline stays."
-    verb = staticmethod(operate.reset_retries)
+    verb = staticmethod(change_link.reset_retries)

@@ -1,4 +1,4 @@
-from msh.flows import resynchronise
+from msh.flows.operations import resynchronise
 from msh.management.verbs import VerbCommand
 
 

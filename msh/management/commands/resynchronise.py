@@ -6,8 +6,9 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from msh.flows import operate, resynchronise
-from msh.flows.resynchronise import Comparison
+from msh.flows.errors import NotPossible
+from msh.flows.operations import resynchronise
+from msh.flows.operations.resynchronise import Comparison
 from msh.management.cli import NameCommand, reason
 from msh.protocol import sequence
 from msh.protocol.resynchronisation import LinkStatus
@@ -38,7 +39,7 @@ class Command(NameCommand):
         try:
             theirs = _typed(options) or resynchronise.ask(partner)
             compared = _compared(partner, theirs, options)
-        except operate.NotPossible as refused:
+        except NotPossible as refused:
             raise CommandError(str(refused)) from None
         applied = bool(options["apply"])
         text = "\n".join(_lines(compared, applied=applied))

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from msh.flows.submit import SubmitRefused, submit
+from msh.flows.sending.submit import SubmitRefused, submit
 from msh.management.cli import MshCommand
 from msh.protocol.message import Payload
 from msh.protocol.vocabulary import DeliverySemantics

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from msh.flows import configure
+from msh.flows.operations import configure
 from msh.management.cli import MshCommand
 from msh.store.history import Actor
 from partners.setup import SetupRefused

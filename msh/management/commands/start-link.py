@@ -6,7 +6,8 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from msh.flows import operate
+from msh.flows.errors import NotPossible
+from msh.flows.operations import change_link
 from msh.management.cli import MshCommand
 from msh.store.history import Actor
 
@@ -22,8 +23,8 @@ class Command(MshCommand):
 
     def handle(self, *args: Any, name: str, direction: str, last: int, **options: Any) -> None:
         try:
-            operate.start_link(self.partner(name), direction, last, Actor(getpass.getuser()))
-        except operate.NotPossible as refused:
+            change_link.start_link(self.partner(name), direction, last, Actor(getpass.getuser()))
+        except NotPossible as refused:
             raise CommandError(str(refused)) from None
         answer = {"partner": name, "direction": direction, "last": last}
         text = f"{name}: the last number {direction} was {last}."

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from msh.flows.story import Moment, folded, story_of, whole_story_of
+from msh.flows.operations.trace import Moment, folded, trace_of, whole_trace_of
 from msh.management.cli import MshCommand, Row
 
 COLUMNS = ("at", "direction", "partner", "event", "from", "to", "actor", "detail")
@@ -26,7 +26,7 @@ class Command(MshCommand):
         parser.add_argument("--all", action="store_true", help="everything, line by line")
 
     def handle(self, *args: Any, message_id: str, **options: Any) -> None:
-        moments = list(whole_story_of(message_id)) if options["all"] else story_of(message_id)
+        moments = list(whole_trace_of(message_id)) if options["all"] else trace_of(message_id)
         if not moments:
             raise CommandError(f"Nothing is known of a message {message_id!r}.")
         whole = options["all"] or options["json"]

@@ -1,8 +1,8 @@
-from msh.flows import operate
+from msh.flows.operations import change_link
 from msh.management.verbs import VerbCommand
 
 
 class Command(VerbCommand):
     help = "Send nothing more to a partner until it is resumed."
-    verb = staticmethod(operate.suspend)
+    verb = staticmethod(change_link.suspend)
     done = "suspended"

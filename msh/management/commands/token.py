@@ -6,7 +6,7 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.core.management.base import CommandError
 
-from msh.flows.tokens import TokenRefused, make, revoke
+from msh.flows.operations.tokens import TokenRefused, make, revoke
 from msh.management.cli import MshCommand
 from msh.models import ApiToken, Scope
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from msh.flows.story import waypoints
+from msh.flows.operations.trace import waypoints
 from msh.management.cli import MshCommand
 
 

@@ -1,4 +1,4 @@
-"""Valkey, or Redis. It carries nudges, so it keeps nothing on disk."""
+"""Valkey, or Redis. It carries wake-ups, so it keeps nothing on disk."""
 
 import os
 import secrets

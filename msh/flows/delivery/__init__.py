@@ -1,0 +1,1 @@
+"""MSH → application: accepted messages are given to their consumers."""

@@ -1,0 +1,198 @@
+"""MSH → application: the loop that gives accepted messages to their consumers, each pair in its
+order. How: `consumer_in_process`, `consumer_http`.
+"""
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from django.db import transaction
+
+from msh.faults import CrashPoint, reach
+from msh.flows.application import reason_of
+from msh.flows.delivery import consumer_http
+from msh.flows.delivery.consumer_http import Posted
+from msh.flows.delivery.consumer_in_process import advance_due, deliver_pair
+from msh.flows.send_budget import Room
+from msh.flows.wake_up import WakeUp
+from msh.flows.worker_loop import POSTS_PER_CONSUMER, WorkerLoop
+from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.protocol.delivery_events import DeliveryLooked
+from msh.store import capacity
+from msh.store.delivery import deliveries
+from msh.store.delivery import polling as delivery_work
+from msh.store.delivery.deliveries import Consumers, HeldDelivery
+from msh.store.sending.polling import Places
+
+logger = logging.getLogger(__name__)
+
+ALARM_EVERY = 5.0  # seconds
+CONSUMERS_FOR = 1.0  # seconds that a consumer's settings are used before they are read again
+FAILED_REST = 60.0  # seconds between two attempts to begin a delivery that cannot begin
+THREADS = 8
+THREADS_PER_CONSUMER = 4
+"""Functions of one consumer, its resolver among them, that run at once: one that never returns
+leaves threads to the others."""
+
+
+Claim = Callable[[list[Any]], list[HeldDelivery]]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What one of our threads is busy with: messages of a link, or a delivery. 0 is none."""
+
+    consumer: int
+    link: int = 0
+    delivery: int = 0
+
+
+class DeliveryLoop(WorkerLoop):
+    """The loop that delivers."""
+
+    kind = WakeUp.DELIVER
+    threads = THREADS
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._posts: set[int] = set()
+        self._consumers = Consumers()
+        self._read_at = 0.0
+        self._alarmed_at = 0.0
+
+    def look(self) -> bool:
+        self._alarm()
+        consumers = Consumers()
+        room = Room(self.carrier)
+        worked = self._look_at_due(consumers, room)
+        resting = [call.link for call in self.resting]
+        new = delivery_work.find_new_to_post(resting, self._places(room))
+        worked = self._post_new(new, consumers, room) or worked
+        return self._run_new(consumers) or worked
+
+    def record(self, key: Posted, result: AttemptResult) -> None:
+        consumer_http.record(key, result, self._known_consumers())
+
+    def give_up(self, key: Posted, error: str) -> None:
+        consumer_http.give_up(key, error, Consumers())
+
+    def release(self, key: Posted) -> None:
+        self._posts.discard(key.delivery)
+
+    def _known_consumers(self) -> Consumers:
+        """Read again now and then, not for each outcome."""
+        if time.monotonic() - self._read_at > CONSUMERS_FOR:
+            self._read_at = time.monotonic()
+            self._consumers = Consumers()
+        return self._consumers
+
+    def _look_at_due(self, consumers: Consumers, room: Room) -> bool:
+        """Deliveries with a row: run again, ask about, or let their message go."""
+        busy = [*self._posts, *(call.delivery for call in self.calls | self.resting)]
+        to_call, to_post = delivery_work.find_due(busy, self._full(), self._places(room))
+        worked = False
+        for row in to_call:
+            if self._may_run(row):
+                self.call(Call(row.consumer_id, delivery=row.id), advance_due, row.id)
+                worked = True
+        return self._post_again(to_post, consumers, room) or worked
+
+    def _places(self, room: Room) -> Places:
+        free, full = self.carrier.free_in_all(), self.carrier.busy()
+        return Places(POSTS_PER_CONSUMER, free, full, room.for_large)
+
+    def _may_run(self, row: Any) -> bool:
+        """Is there a thread for a delivery that is due? One that has ended runs none of its
+        consumer's functions."""
+        if self.free_threads <= 0 or row.link_id in {call.link for call in self.calls}:
+            return False
+        return row.state in ("completed", "rejected") or row.consumer_id not in self._full()
+
+    def _full(self) -> list[int]:
+        """Consumers whose functions run in as many threads as they may."""
+        running = Counter(call.consumer for call in self.calls)
+        return [key for key, count in running.items() if count >= THREADS_PER_CONSUMER]
+
+    def _run_new(self, consumers: Consumers) -> bool:
+        if self.free_threads <= 0:
+            return False
+        busy = [call.link for call in self.calls | self.resting]
+        worked = False
+        for head in delivery_work.find_new_to_call(busy, self._full(), self.free_threads):
+            if head.consumer_id not in self._full():
+                consumer = consumers[head.consumer_id]
+                self.call(Call(consumer.pk, link=head.link_id), deliver_pair, head, consumer)
+                worked = True
+        return worked
+
+    def _post_again(self, rows: list[Any], consumers: Consumers, room: Room) -> bool:
+        placed = [row for row in rows if room.take(row.consumer_id, row.size)]
+        return self._post(self._claim(placed, partial(_claim_due, consumers)))
+
+    def _post_new(self, heads: list[Any], consumers: Consumers, room: Room) -> bool:
+        placed = [head for head in heads if room.take(head.consumer_id, head.size)]
+        return self._post(self._claim(placed, partial(_claim_new, consumers)))
+
+    def _claim(self, rows: list[Any], claim: Claim) -> list[HeldDelivery]:
+        """Claim these in one transaction. If one of them makes that impossible, claim each by
+        itself, and leave that one alone for a while."""
+        if not rows:
+            return []
+        try:
+            with transaction.atomic():
+                return claim(rows)
+        except Exception as error:
+            if capacity.is_gone(error):
+                raise
+        claimed: list[HeldDelivery] = []
+        for row in rows:
+            try:
+                with transaction.atomic():
+                    claimed += claim([row])
+            except Exception as error:
+                if capacity.is_gone(error):
+                    break  # what was claimed has to be posted
+                logger.exception("a delivery to consumer %d cannot begin", row.consumer_id)
+                self._isolate(row, reason_of(error))
+        return claimed
+
+    def _isolate(self, row: Any, why: str) -> None:
+        self.rest(Call(row.consumer_id, row.link_id, getattr(row, "id", 0)), FAILED_REST)
+        deliveries.report_failure(row.partner_id, f"a delivery cannot begin: {why}")
+
+    def _post(self, claimed: list[HeldDelivery]) -> bool:
+        if not claimed:
+            return False
+        reach(CrashPoint.DELIVER_AFTER_CLAIM)
+        jobs, unsendable = consumer_http.jobs_of(claimed)
+        self.carrier.submit(jobs)
+        self._posts |= {handover.key for handover in claimed}
+        for posted, why in unsendable:
+            self.finish(posted, AttemptResult(AttemptOutcome.FAILED, detail=why, body_sent=False))
+        self.record_ended()
+        return True
+
+    def _alarm(self) -> None:
+        if time.monotonic() - self._alarmed_at > ALARM_EVERY:
+            self._alarmed_at = time.monotonic()
+            if opened := deliveries.alarm_unclaimed():
+                logger.warning("no consumer takes the next message of %d pairs", opened)
+
+
+def _claim_due(consumers: Consumers, rows: list[Any]) -> list[HeldDelivery]:
+    held = deliveries.lock([row.id for row in rows], consumers)
+    return [one for one in held if deliveries.begin(one)]
+
+
+def _claim_new(consumers: Consumers, heads: list[Any]) -> list[HeldDelivery]:
+    claimed = []
+    for head in heads:
+        handover = deliveries.lock_new(head.message_key, consumers[head.consumer_id])
+        if handover is not None:
+            handover.step(DeliveryLooked())
+            claimed.append(handover)
+    return claimed

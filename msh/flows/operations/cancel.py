@@ -1,0 +1,161 @@
+"""An operator ends a message that is not done: queued, or in flight with a verdict (D18)."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models.functions import Now
+
+from msh.flows.errors import NotPossible
+from msh.flows.receiving.link_status import NoStatus, enquire
+from msh.flows.sending.transmit import GRACE
+from msh.flows.wake_up import WakeUp, wake_up, wake_ups_of
+from msh.models import Attempt, OutboundLink, OutboundMessage, OutboundState
+from msh.protocol.attempt import Trace, nothing_was_sent
+from msh.protocol.errors import IllegalTransition
+from msh.protocol.events import MessageCancelled, Verdict
+from msh.protocol.resynchronisation import LinkStatus
+from msh.store.history import Actor
+from msh.store.operations.operator_actions import cancel_queued
+from msh.store.sending.links import OutboundLinks
+from partners.models import Partner
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What the partner said after this attempt had ended, and before there was a later one."""
+
+    status: LinkStatus
+    attempt: int
+
+
+def find(message_id: str, partner: Partner | None = None) -> OutboundMessage:
+    """The message with this MessageId. Raises NotPossible if there is none, or one for each of
+    several partners."""
+    found = OutboundMessage.objects.filter(message_id=message_id)
+    if partner is not None:
+        found = found.filter(link__partner=partner)
+    messages = list(found.select_related("link__partner")[:2])
+    if not messages:
+        raise NotPossible(f"No message {message_id} was submitted here.")
+    if len(messages) > 1:
+        raise NotPossible(f"Several partners have a message {message_id}: say which, --partner.")
+    return messages[0]
+
+
+def cancel(message: OutboundMessage, verdict: Verdict | None, actor: Actor) -> LinkStatus | None:
+    """End it, and tell its From-Party. For one in flight a verdict is needed.
+
+    Returns what the partner said, if NOT_RECEIVED had to be proven by asking it. Raises
+    NotPossible, with nothing changed, for what makes no sense or is not proven.
+    """
+    partner = message.link.partner
+    answer = None
+    if verdict is Verdict.NOT_RECEIVED and not _nothing_sent(message):
+        answer = _ask(message)
+    with transaction.atomic():
+        links = OutboundLinks.lock([partner.pk])
+        locked = OutboundMessage.objects.select_for_update(no_key=True).get(pk=message.pk)
+        match locked.state:
+            case OutboundState.QUEUED:
+                never_sent = Verdict.NOT_RECEIVED
+                cancel_queued(links, locked, partner.pk, never_sent, actor)
+            case OutboundState.IN_FLIGHT if links.lane(partner.pk).in_flight is not None:
+                _cancel_in_flight(links, partner, locked, verdict, answer, actor)
+            case _:
+                raise NotPossible(_why_not(locked))
+        links.write()
+    wake_up(WakeUp.TRANSMIT, *wake_ups_of(links))
+    return answer.status if answer else None
+
+
+def _cancel_in_flight(
+    links: OutboundLinks,
+    partner: Partner,
+    message: OutboundMessage,
+    verdict: Verdict | None,
+    answer: _Answer | None,
+    actor: Actor,
+) -> None:
+    flying = links.lane(partner.pk).in_flight
+    if flying is None or flying.message_id != message.message_id:
+        raise NotPossible(_why_not(message))
+    if verdict is None:
+        raise NotPossible(
+            f"Message {message.message_id} is in flight: did the partner receive it? Give the"
+            " verdict received, not_received or unknown."
+        )
+    proven = _nothing_sent(message) or _partner_lacks(message, flying.attempt, answer)
+    try:
+        links.step(partner.pk, MessageCancelled(verdict, nothing_sent=proven), actor)
+    except IllegalTransition:
+        status = answer.status if answer else None
+        raise NotPossible(_why_no_verdict(verdict, message, status)) from None
+
+
+def _nothing_sent(message: OutboundMessage) -> bool:
+    traces = [
+        Trace(ended_at is not None, body_sent)
+        for ended_at, body_sent in message.attempts.values_list("ended_at", "body_sent")
+    ]
+    by_mail = message.link.partner.is_reached_by_mail
+    return nothing_was_sent(traces, by_mail=by_mail)
+
+
+def _partner_lacks(message: OutboundMessage, attempt: int, answer: _Answer | None) -> bool:
+    """Proven by the partner's word (D18): every copy had ended when it was asked, and this
+    attempt, the latest, is none that it had not seen then."""
+    if answer is None or answer.attempt != attempt:
+        return False
+    by_mail = message.link.partner.is_reached_by_mail
+    return answer.status.has(message.message_id) is False and not by_mail
+
+
+def under_way(link: OutboundLink) -> bool:
+    """True while a copy of the message in flight may still be in the hands of a worker."""
+    limit = timedelta(seconds=settings.MSH_HTTP_DEADLINE + 2 * GRACE)
+    open_attempts = Attempt.objects.filter(message__link=link, ended_at=None)
+    return open_attempts.filter(claimed_at__gt=Now() - limit).exists()
+
+
+def _ask(message: OutboundMessage) -> _Answer | None:
+    """None if the answer would prove nothing, as a copy is under way, or if there is none."""
+    link = OutboundLink.objects.select_related("partner").get(pk=message.link_id)
+    if under_way(link):
+        return None
+    try:
+        return _Answer(enquire(link.partner, [message.message_id]), link.attempt)
+    except NoStatus:
+        return None
+
+
+def _why_not(message: OutboundMessage) -> str:
+    if message.state == OutboundState.REWOUND:
+        return (
+            f"Message {message.message_id} is to be sent again under number"
+            f" {message.sequence_number}, those behind it follow it: it cannot be left out."
+        )
+    return f"Message {message.message_id} is {message.get_state_display()}: it is at its end."
+
+
+def _why_no_word(message: OutboundMessage) -> str:
+    if message.link.partner.is_reached_by_mail:
+        return "a mail may still arrive: ask the partner's operator"
+    if under_way(message.link):
+        return "it is under way: suspend the link, wait for the attempt's end and try again"
+    return "the partner's MSH has not said that it lacks it: try again when it answers"
+
+
+def _why_no_verdict(verdict: Verdict, message: OutboundMessage, status: LinkStatus | None) -> str:
+    number = f"Message {message.message_id}, number {message.sequence_number},"
+    if status is not None and status.acknowledges(message.message_id):
+        return f"{number} was received, the partner says: cancel it with the verdict received."
+    if status is not None and message.message_id in status.withheld:
+        return f"{number} is with the partner, who sends it on and acknowledges when that is done."
+    if verdict is Verdict.NOT_RECEIVED:
+        return (
+            f"{number} was on its way, and nobody proves that it was not received: an attempt has"
+            f" begun to send it, and {_why_no_word(message)}, or take the verdict unknown."
+        )
+    return f"{number} is sent again after a rewind: only the verdict received leaves no gap."

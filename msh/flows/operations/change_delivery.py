@@ -1,0 +1,90 @@
+"""The operator's verbs on deliveries, for one or for many: each with who and why."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from django.db import transaction
+
+from msh import wire
+from msh.flows.wake_up import WakeUp, wake_up
+from msh.models import InboundMessage, InboundPayload
+from msh.protocol.delivery_events import (
+    CompletionMarked,
+    DeliveryEvent,
+    ParkRequested,
+    RejectionMarked,
+    ResolverRequested,
+    RunAgainRequested,
+)
+from msh.protocol.errors import IllegalTransition
+from msh.store.delivery import deliveries
+from msh.store.delivery.deliveries import Consumers
+from msh.store.history import Actor
+
+AT_ONCE = 100
+"""Deliveries that are locked and written in one transaction."""
+
+VERBS: dict[str, DeliveryEvent] = {
+    "run-again": RunAgainRequested(),
+    "mark-completed": CompletionMarked(),
+    "ask-resolver": ResolverRequested(),
+    "reject": RejectionMarked(),
+    "park": ParkRequested(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """Row ids of the deliveries that followed, and a sentence for each that did not."""
+
+    done: Sequence[int]
+    refused: Sequence[str]
+
+
+def decide(keys: Iterable[int], verb: str, actor: Actor) -> Decided:
+    """Do `verb` (one of VERBS) to these deliveries. What makes no sense for one of them is refused
+    for that one, which stays as it is."""
+    done: list[int] = []
+    refused: list[str] = []
+    ordered = sorted(set(keys))
+    for start in range(0, len(ordered), AT_ONCE):
+        some = ordered[start : start + AT_ONCE]
+        consumers = Consumers()
+        with transaction.atomic():
+            held = {one.key: one for one in deliveries.lock_to_decide(some, consumers)}
+            for key in some:
+                reason = _decide(held.get(key), verb, actor)
+                if reason:
+                    refused.append(f"delivery {key}: {reason}")
+                else:
+                    done.append(key)
+    if done:
+        wake_up(WakeUp.DELIVER)
+    return Decided(done, refused)
+
+
+def _decide(handover: deliveries.HeldDelivery | None, verb: str, actor: Actor) -> str:
+    """Why it cannot be done; empty if it was."""
+    if handover is None:
+        return "there is no such delivery"
+    if verb == "run-again" and _lacks_payloads(handover.message_key):
+        gone = f"the payloads of {handover.message_id} were removed after their time"
+        return f"{verb} is not possible: {gone}, its sender has to submit them anew"
+    try:
+        handover.step(VERBS[verb], actor)
+    except IllegalTransition:
+        why = f"{handover.message_id} is {handover.value.state.replace('_', ' ')}"
+        if verb == "ask-resolver" and not handover.consumer.resolver:
+            why = f"consumer {handover.consumer} has no resolver"
+        return f"{verb} is not possible: {why}"
+    return ""
+
+
+def _lacks_payloads(message_key: int) -> bool:
+    """True if payloads came with the message and retention has removed them: what was rejected has
+    ended. Those that are here are held, so that retention passes over them."""
+    kept = InboundPayload.objects.select_for_update(no_key=True).filter(message=message_key)
+    if kept.values_list("pk", flat=True):
+        return False
+    header = InboundMessage.objects.values_list("header", flat=True).get(pk=message_key)
+    return bool(wire.manifest_of(bytes(header)))

@@ -1,0 +1,197 @@
+"""The operator's verbs. Each is one event on a partner's lane, with who and why."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import transaction
+
+from msh.flows.errors import NotPossible
+from msh.flows.wake_up import WakeUp, wake_up
+from msh.models import Direction, InboundLink, Incident, OutboundLink
+from msh.protocol import sequence
+from msh.protocol.errors import IllegalTransition
+from msh.protocol.events import (
+    OperatorResumed,
+    OperatorSuspended,
+    RetriesReset,
+    SenderEvent,
+    SendNowRequested,
+)
+from msh.protocol.lane import Lane, LaneState
+from msh.store.delivery import deliveries
+from msh.store.history import Actor
+from msh.store.incidents import resolve_incident
+from msh.store.operations import operator_actions
+from msh.store.operations.operator_actions import Switch, set_switch
+from msh.store.sending.links import OutboundLinks
+from partners.models import Partner
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a verb has done to a lane: its state now, and what happens next, in a few words."""
+
+    state: LaneState
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The link as whoever acts on it has seen it: what it must be still. None is anything, a
+    MessageId of "" is nothing in flight."""
+
+    message_id: str | None = None
+    suspended_since: datetime | None = None
+
+
+ANYTHING = Seen()
+
+
+def require_as_seen(links: OutboundLinks, partner: Partner, seen: Seen) -> None:
+    """Raises NotPossible if the locked lane of this partner has changed since it was seen."""
+    flying = links.lane(partner.pk).in_flight
+    message_id = flying.message_id if flying else ""
+    since, cause, detail = links.suspended(partner.pk)
+    changes = []
+    if seen.message_id not in (None, message_id):
+        changes.append(f"message {message_id} is in flight" if flying else "nothing is in flight")
+    if seen.suspended_since not in (None, since):
+        told = since and f"it is suspended since {since:%Y-%m-%d %H:%M:%S} UTC, {cause}: {detail}"
+        changes.append(told or "it is not suspended")
+    if changes:
+        raise NotPossible(
+            f"Nothing was done to the link to partner {partner.name}, which has changed meanwhile:"
+            f" {' and '.join(changes)}."
+        )
+
+
+def open_links(partner: Partner) -> None:
+    """Make the partner's two links, so that they are listed before the first message."""
+    OutboundLink.objects.get_or_create(partner=partner)
+    InboundLink.objects.get_or_create(partner=partner)
+
+
+def suspend(partner: Partner, actor: Actor, seen: Seen = ANYTHING) -> Done:
+    """Send nothing more to the partner. The message in flight stays in flight."""
+    refusal = "suspended", "it is suspended already"
+    return _act(partner, OperatorSuspended(), actor, seen, *refusal)
+
+
+def resume(partner: Partner, actor: Actor, seen: Seen = ANYTHING) -> Done:
+    """Retry counter to zero; the same bytes of the uncompleted message first (000 §2.1.4.3)."""
+    return _act(partner, OperatorResumed(), actor, seen, "resumed", "it is not suspended")
+
+
+def reset_retries(partner: Partner, actor: Actor, seen: Seen = ANYTHING) -> Done:
+    """Retry counter to zero; the deadline stays."""
+    return _act(partner, RetriesReset(), actor, seen, "given fresh retries", _NOTHING_WAITS)
+
+
+def send_now(partner: Partner, actor: Actor, seen: Seen = ANYTHING) -> Done:
+    """Send the message in flight again at once; spends no retry."""
+    return _act(partner, SendNowRequested(), actor, seen, "sent to now", _NOTHING_WAITS)
+
+
+_NOTHING_WAITS = "no message of it waits for an Acknowledgement"
+
+
+def _act(
+    partner: Partner, event: SenderEvent, actor: Actor, seen: Seen, verb: str, why_not: str
+) -> Done:
+    open_links(partner)
+    with transaction.atomic():
+        links = OutboundLinks.lock([partner.pk])
+        require_as_seen(links, partner, seen)
+        before = links.lane(partner.pk)
+        try:
+            links.step(partner.pk, event, actor)
+        except IllegalTransition:
+            raise NotPossible(
+                f"Partner {partner.name} cannot be {verb}: {why_not}"
+                f" (its link is {before.state}).{_instead(before, event)}"
+            ) from None
+        after = links.lane(partner.pk)
+        links.write()
+    wake_up(WakeUp.TRANSMIT)
+    return Done(after.state, _told(event, before, after))
+
+
+def _told(event: SenderEvent, before: Lane, after: Lane) -> str:
+    """What the verb has done. The event may have put the head of the queue in flight."""
+    if isinstance(event, OperatorSuspended):
+        return "nothing more is sent"
+    if isinstance(event, RetriesReset):
+        return "the retry counter is 0, the next copy goes when it was due"
+    if isinstance(event, SendNowRequested):
+        return "one more copy goes at once, and spends no retry"
+    if before.in_flight is not None:
+        number = before.in_flight.sequence_number
+        return f"message {number} goes again, the same bytes, then the queue"
+    late = "what was in flight was acknowledged late and is complete"
+    was = late if before.late_ack else "nothing was in flight"
+    if after.in_flight is None:
+        return f"{was}; nothing waits behind it" if before.late_ack else f"{was}, and nothing waits"
+    return f"{was}; message {after.in_flight.sequence_number}, the next of the queue, goes now"
+
+
+def _instead(lane: Lane, event: SenderEvent) -> str:
+    """The verb that makes sense now: the lane may have changed while the operator typed."""
+    if lane.state is LaneState.SUSPENDED and not isinstance(event, OperatorSuspended):
+        late = " Its message was acknowledged late." if lane.late_ack else ""
+        return f"{late} Resume it."
+    if lane.state is LaneState.WAITING and isinstance(event, OperatorResumed):
+        return " Reset its retries, or send it now, if its Acknowledgement does not come."
+    return ""
+
+
+def switch(partner: Partner, which: Switch, *, on: bool, actor: Actor) -> None:
+    """Let applications submit messages for the partner, or consumers have those from it, or not."""
+    with transaction.atomic():
+        if not set_switch(partner, which, on=on, actor=actor):
+            raise NotPossible(f"Partner {partner.name}: that is {'on' if on else 'off'} already.")
+    if on and which is Switch.DELIVERS:
+        wake_up(WakeUp.DELIVER)
+
+
+def suspends(incident: Incident) -> bool:
+    """True while the link to its partner is suspended for it."""
+    suspended = OutboundLink.objects.suspended().filter(suspended_for=incident.kind)
+    sending = incident.resolved_at is None and incident.direction == Direction.OUT
+    return sending and suspended.filter(partner=incident.partner_id).exists()
+
+
+def unmended(incident: Incident) -> str:
+    """What has to be done instead of resolving it, as sentences; empty where it may be resolved.
+
+    What a lane is suspended for, only resuming mends; and what a delivery waits for, only a
+    decision on it: neither would be told again.
+    """
+    if suspends(incident):
+        return f"Sending to partner {incident.partner.name} is suspended for this: resume it."
+    if waiting := deliveries.undecided(incident.partner_id, incident.kind):
+        return (
+            f"Deliveries from partner {incident.partner.name} still wait for a decision:"
+            f" {waiting}. Decide on them; the incident is resolved with the last."
+        )
+    return ""
+
+
+def resolve(incident: Incident, actor: Actor) -> None:
+    """Say that what had happened is mended. Raises NotPossible where it is not."""
+    with transaction.atomic():
+        if instead := unmended(incident):
+            raise NotPossible(instead)
+        if not resolve_incident(incident, actor):
+            raise NotPossible("This incident is resolved already.")
+
+
+def start_link(partner: Partner, direction: str, last: int, actor: Actor) -> None:
+    """Say which number was the last on a link that was never used (D50): 1 to 999,999,999."""
+    if not sequence.FIRST <= last <= sequence.LAST:
+        raise NotPossible(f"The last number is {sequence.FIRST} to {sequence.LAST}, not {last}.")
+    open_links(partner)
+    with transaction.atomic():
+        if not operator_actions.start_link(partner, direction, last, actor):
+            raise NotPossible(
+                f"The link {direction} of partner {partner.name} was used: its numbers stand."
+            )

@@ -1,0 +1,38 @@
+"""Is the way to a partner open, and does its MSH answer? Never a message, and nothing is changed.
+
+Over the network: call it outside of any transaction.
+"""
+
+from django.conf import settings
+
+from msh.flows.receiving.link_status import NoStatus, enquire
+from msh.models import OutboundLink
+from msh.protocol import sequence
+from msh.protocol.uri import mail_address
+from msh.transport.way import Step, walk, walk_to
+from partners.models import Partner
+
+DEADLINE = 5.0  # seconds of each step
+
+
+def check(partner: Partner) -> list[Step]:
+    """TCP, TLS and link status of its address, as far as they come; by mail, our mail host's."""
+    if mail_address(partner.destination):
+        tls = settings.EMAIL_USE_SSL
+        ours = Step("way", None, f"mail goes to our mail host, {settings.EMAIL_HOST}")
+        return [ours, *walk(settings.EMAIL_HOST, settings.EMAIL_PORT, DEADLINE, tls=tls)]
+    steps = walk_to(partner.destination, DEADLINE)
+    return [*steps, _status(partner)] if all(step.went for step in steps) else steps
+
+
+def _status(partner: Partner) -> Step:
+    try:
+        status = enquire(partner)
+    except NoStatus as silent:
+        told = f"{silent} Only MSHs of this product answer this."
+        return Step("link status", None, told)
+    link = OutboundLink.objects.filter(partner=partner).first()
+    ours = link.next_number if link else sequence.FIRST
+    last = status.accepted_number or "none"
+    told = f"the last number it accepted from us is {last}, our next is {ours}"
+    return Step("link status", went=True, detail=told)

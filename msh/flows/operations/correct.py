@@ -1,0 +1,116 @@
+"""An operator cancels a message and submits a corrected copy: a message of its own, that says which
+one it stands for. Nothing is ever edited in place."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from django.db import transaction
+
+from msh.flows.errors import NotPossible
+from msh.flows.operations import cancel
+from msh.flows.operations.raw_message import BytesMissing, payload_of
+from msh.flows.sending.submit import SubmitRefused, submit
+from msh.models import OutboundMessage, OutboundState
+from msh.protocol.events import Verdict
+from msh.protocol.message import Payload
+from msh.protocol.vocabulary import DeliverySemantics
+from msh.store.history import Actor
+from msh.store.sending.submissions import link_correction
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """What is to be other than in the message: its purpose, and payloads by their position."""
+
+    service_interface: str
+    action: str
+    payloads: Mapping[int, bytes] = field(default_factory=dict)
+
+
+def why_not(message: OutboundMessage) -> str:
+    """Why it cannot be corrected, as a sentence; empty if it can."""
+    if message.relays_id:
+        return "it is another's message, which we send on: its sender has to correct it."
+    if message.state not in (
+        OutboundState.QUEUED,
+        OutboundState.IN_FLIGHT,
+        OutboundState.CANCELLED,
+    ):
+        return f"the message is {message.get_state_display()}."
+    copy = message.corrected_by.first()
+    return f"message {copy} was submitted instead of it already." if copy else ""
+
+
+def correct(
+    message: OutboundMessage, correction: Correction, verdict: Verdict | None, actor: Actor
+) -> OutboundMessage:
+    """Cancel it if it is not, and submit the copy, which is returned.
+
+    For one in flight a verdict is needed, as in `cancel.cancel`; it stays cancelled if the copy is
+    refused after all, and can be corrected then. Raises NotPossible with a sentence.
+    """
+    if why := why_not(message):
+        raise NotPossible(f"It cannot be corrected: {why}")
+    payloads = _corrected(message, correction)
+    _try_out(message, correction, payloads)
+    if message.state == OutboundState.IN_FLIGHT:
+        cancel.cancel(message, verdict, actor)  # may ask the partner: in no transaction
+    with transaction.atomic():
+        if message.state == OutboundState.QUEUED:
+            cancel.cancel(message, None, actor)
+        original = OutboundMessage.objects.select_for_update(no_key=True).get(pk=message.pk)
+        if why := why_not(original):
+            raise NotPossible(f"It cannot be corrected: {why}")
+        copy = _submit(original, correction, payloads)
+        link_correction(original, copy, actor)
+    return copy
+
+
+def _corrected(message: OutboundMessage, correction: Correction) -> list[Payload]:
+    parts = list(message.payloads.defer("wire"))
+    if not parts and message.size:
+        raise NotPossible("Its payloads were removed after their time: submit a new message.")
+    same_purpose = (correction.service_interface, correction.action) == (
+        message.service_interface,
+        message.action,
+    )
+    if same_purpose and not correction.payloads:
+        raise NotPossible("Nothing is corrected: replace a payload at least.")
+    try:
+        return [
+            Payload(
+                correction.payloads.get(part.position)
+                or payload_of(message, part.position).content,
+                content_type=part.content_type,
+                content_id=part.content_id,
+                label=part.label,
+                description=part.description,
+            )
+            for part in parts
+        ]
+    except BytesMissing as missing:
+        raise NotPossible(str(missing)) from None
+
+
+def _try_out(message: OutboundMessage, correction: Correction, payloads: Sequence[Payload]) -> None:
+    """What would be refused is refused before anything is cancelled."""
+    with transaction.atomic():
+        _submit(message, correction, payloads)
+        transaction.set_rollback(True)
+
+
+def _submit(
+    message: OutboundMessage, correction: Correction, payloads: Sequence[Payload]
+) -> OutboundMessage:
+    try:
+        return submit(
+            message.agreement,
+            correction.service_interface,
+            correction.action,
+            payloads,
+            conversation_id=message.conversation_id,
+            ref_to_message_id=message.ref_to_message_id,
+            semantics=DeliverySemantics(message.semantics),
+        )
+    except SubmitRefused as refused:
+        raise NotPossible(f"The copy is refused: {refused}.") from None

@@ -1,0 +1,316 @@
+"""Numbers that have parted: both sides are shown, then brought together (D17, D43).
+
+The partner's MSH is asked, or an operator types in what the partner says. Nothing is changed but
+by `apply`, on a suspended link, from rows that are read under its lock.
+"""
+
+from dataclasses import dataclass
+
+from django.db import transaction
+from django.db.models import Count, F, Max, Min, OuterRef, Q, Subquery, Sum
+from django.db.models.functions import Length
+
+from msh.flows.errors import NotPossible
+from msh.flows.operations.cancel import under_way
+from msh.flows.operations.change_link import ANYTHING, Done, Seen, open_links, require_as_seen
+from msh.flows.receiving.link_status import enquire
+from msh.flows.wake_up import WakeUp, wake_up, wake_ups_of
+from msh.models import (
+    InboundLink,
+    InboundMessage,
+    OutboundLink,
+    OutboundMessage,
+    OutboundPayload,
+    OutboundState,
+)
+from msh.protocol import receiver, sequence
+from msh.protocol.errors import IllegalTransition
+from msh.protocol.events import (
+    AckReceived,
+    Numbered,
+    OperatorResumed,
+    SequenceAdopted,
+    SequenceReset,
+    SequenceRewound,
+    Verdict,
+)
+from msh.protocol.lane import LaneState
+from msh.protocol.resynchronisation import (
+    Arriving,
+    LinkStatus,
+    Mend,
+    Plan,
+    Run,
+    Sent,
+    arriving,
+    plan,
+)
+from msh.store.history import Actor
+from msh.store.operations import operator_actions
+from msh.store.operations.operator_actions import cancel_queued, set_receiving
+from msh.store.sending.links import OutboundLinks
+from partners.models import Partner
+
+QUEUED_ASKED = 1_000
+"""Queued messages that a partner is asked about, from the head: after a restore of ours it may
+have them already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Both sides of a pair. `received`: MessageIds queued here that the partner has already."""
+
+    ours: Sent
+    theirs: LinkStatus
+    plan: Plan
+    received: tuple[str, ...]
+    arriving: Arriving
+    arriving_text: str
+
+    @property
+    def agreed(self) -> str:
+        """What an operator agrees to who has seen it: the same words, the same that is done."""
+        made = self.plan
+        return f"{made.mend}: {made.text} {made.lost} {made.doubled} {len(self.received)}"
+
+
+def ask(partner: Partner) -> LinkStatus:
+    """What the partner's MSH says, of the messages too that we are not sure of. Over the network.
+
+    Raises NoStatus.
+    """
+    link = _link(partner)
+    flying = [link.in_flight.message_id] if link.in_flight else []
+    theirs = enquire(partner, flying)
+    if plan(sent(link, theirs), theirs).mend is not Mend.ADOPT:
+        return theirs
+    queue = OutboundMessage.objects.queued().filter(link=link).order_by("pk")
+    queued = list(queue.values_list("message_id", flat=True)[:QUEUED_ASKED])
+    return enquire(partner, [*flying, *queued])
+
+
+def compare(partner: Partner, theirs: LinkStatus) -> Comparison:
+    """Both sides, and what would bring them together. Changes nothing."""
+    link = _link(partner)
+    ours = sent(link, theirs)
+    verdict, text = _arriving(partner, theirs)
+    return Comparison(ours, theirs, plan(ours, theirs), _received(link, theirs), verdict, text)
+
+
+def apply(
+    partner: Partner,
+    theirs: LinkStatus,
+    actor: Actor,
+    *,
+    agreed: str = "",
+    only: Mend | None = None,
+) -> Comparison:
+    """Do what the plan says, then resume. Raises NotPossible, with nothing changed, if the plan
+    asks a person, the link is not suspended, or a copy is still under way.
+
+    `agreed`: what the operator has seen (`Comparison.agreed`), `only`: what helps; if under the
+    lock it is another, nothing is done.
+    """
+    with transaction.atomic():
+        links = OutboundLinks.lock([partner.pk])
+        if partner.pk not in links or links.lane(partner.pk).state is not LaneState.SUSPENDED:
+            raise NotPossible(
+                f"The link to {partner.name} is not suspended: suspend it first, so that nothing"
+                " is sent meanwhile."
+            )
+        comparison = compare(partner, theirs)
+        _check_agreed(comparison, agreed, only)
+        if under_way(_link(partner)):
+            raise NotPossible(
+                "A copy of the message in flight is still under way: try again in a moment."
+            )
+        _mend(links, partner, comparison, actor)
+        links.write()
+        resumed = OutboundLinks.load([partner.pk], links.now)  # the queue's head may be another now
+        resumed.step(partner.pk, OperatorResumed(), actor)
+        resumed.write()
+    wake_up(WakeUp.TRANSMIT, *wake_ups_of(links), *wake_ups_of(resumed))
+    return comparison
+
+
+def _check_agreed(comparison: Comparison, agreed: str, only: Mend | None) -> None:
+    made = comparison.plan
+    if agreed and comparison.agreed != agreed:
+        raise NotPossible("Nothing was done: the two sides are no longer as shown. Look again.")
+    if only is Mend.REWIND and made.mend is not only:
+        raise NotPossible(f"There is nothing to rewind. {made.text}")
+    if made.mend is Mend.ASK:
+        raise NotPossible(made.text)
+
+
+def _mend(links: OutboundLinks, partner: Partner, comparison: Comparison, actor: Actor) -> None:
+    made, theirs = comparison.plan, comparison.theirs
+    flying = comparison.ours.in_flight_message_id
+    accepted = theirs.accepted_number or "nothing"
+    sides = f"the partner accepted {accepted}, our next is {comparison.ours.coming}"
+    told = f"{sides}; {made.mend}: {made.text} Verdict: {made.verdict}"
+    links.record(partner.pk, "", "Resynchronised", detail=told, actor=actor)
+    if made.completes:
+        links.step(partner.pk, AckReceived(flying), actor)  # its word is as good as an Ack
+    match made.mend:
+        case Mend.REWIND if made.last is not None:
+            links.step(partner.pk, SequenceRewound(made.last), actor)
+        case Mend.ADOPT:
+            lacks = theirs.has(flying) is False
+            links.step(partner.pk, SequenceAdopted(made.next_number, lacks), actor)
+    queued = OutboundMessage.objects.queued().filter(
+        link__partner=partner, message_id__in=comparison.received
+    )
+    for message in queued.select_for_update(no_key=True):
+        cancel_queued(links, message, partner.pk, Verdict.RECEIVED, actor)
+
+
+def sent(link: OutboundLink, theirs: LinkStatus) -> Sent:
+    """Our side, next to what the partner says it has."""
+    numbered = OutboundMessage.objects.filter(link=link, sequence_number__isnull=False)
+    last_theirs = numbered.filter(message_id=theirs.accepted_message_id).first()
+    anchor = None
+    if theirs.accepted_message_id and last_theirs and last_theirs.epoch:
+        anchor = Numbered(last_theirs.sequence_number or 0, last_theirs.epoch)
+    flying = link.in_flight
+    return Sent(
+        next_number=link.next_number,
+        in_flight_number=flying.sequence_number if flying else None,
+        in_flight_message_id=flying.message_id if flying else "",
+        anchor=anchor,
+        after_anchor=_runs(link, anchor),
+    )
+
+
+def _runs(link: OutboundLink, anchor: Numbered | None) -> tuple[Run, ...]:
+    """The messages after the anchor that the partner is to have; without one, of the last epoch.
+    One whose payloads retention has removed cannot be sent again: it does not count as stored."""
+    due = OutboundMessage.objects.filter(link=link, sequence_number__isnull=False).filter(
+        Q(state__in=[OutboundState.ACKNOWLEDGED, OutboundState.IN_FLIGHT, OutboundState.REWOUND])
+        | Q(state=OutboundState.CANCELLED, outcome=Verdict.RECEIVED)
+    )
+    if anchor is None:
+        epoch = due.aggregate(last=Max("epoch"))["last"]
+        due = due.filter(epoch=epoch)
+    else:
+        later = Q(epoch=anchor.epoch, sequence_number__gt=anchor.sequence_number)
+        due = due.filter(later | Q(epoch__gt=anchor.epoch))
+    parts = OutboundPayload.objects.filter(message=OuterRef("pk")).order_by().values("message")
+    kept = Subquery(parts.annotate(size=Sum(Length("wire"))).values("size"))
+    whole = Count("pk", filter=Q(size=0) | Q(kept=F("size")))
+    runs = (
+        due.annotate(kept=kept)
+        .order_by()
+        .values("epoch")
+        .annotate(first=Min("sequence_number"), last=Max("sequence_number"), count=whole)
+    )
+    found = runs.order_by("epoch")
+    return tuple(Run(r["epoch"] or 0, r["first"], r["last"], r["count"]) for r in found)
+
+
+def _received(link: OutboundLink, theirs: LinkStatus) -> tuple[str, ...]:
+    has = [message_id for message_id in theirs.known if theirs.acknowledges(message_id)]
+    queued = OutboundMessage.objects.queued().filter(link=link, message_id__in=has)
+    return tuple(queued.order_by("pk").values_list("message_id", flat=True))
+
+
+def rewind(partner: Partner, theirs: LinkStatus, actor: Actor, *, agreed: str = "") -> Comparison:
+    """`apply`, if what helps is to send acknowledged messages again."""
+    return apply(partner, theirs, actor, agreed=agreed, only=Mend.REWIND)
+
+
+def _arriving(partner: Partner, theirs: LinkStatus) -> tuple[Arriving, str]:
+    link = InboundLink.objects.filter(partner=partner).first()
+    last = link.last_number if link else None
+    expected = receiver.expected_after(last)
+    flying = theirs.in_flight_message_id
+    mine = InboundMessage.objects.filter(link__partner=partner, message_id=flying)
+    return arriving(expected, theirs, bool(flying) and mine.exists())
+
+
+def _link(partner: Partner) -> OutboundLink:
+    open_links(partner)
+    return OutboundLink.objects.select_related("in_flight", "partner").get(partner=partner)
+
+
+def reset_sequence(partner: Partner, actor: Actor, seen: Seen = ANYTHING) -> Done:
+    """The next message gets number 1 (D17). Only when nothing is in flight or in doubt."""
+    link = _link(partner)
+    with transaction.atomic():
+        links = OutboundLinks.lock([partner.pk])
+        require_as_seen(links, partner, seen)
+        in_doubt = OutboundMessage.objects.filter(link=link, state=OutboundState.REWOUND).count()
+        try:
+            lane = links.step(partner.pk, SequenceReset(in_doubt), actor)
+        except IllegalTransition:
+            what = (
+                f"{in_doubt} messages are still to be sent again under their old numbers"
+                if in_doubt
+                else "a message is in flight, acknowledge or cancel it first"
+            )
+            raise NotPossible(
+                f"The numbers to {partner.name} cannot start again at 1: {what}."
+            ) from None
+        links.write()
+    wake_up(WakeUp.TRANSMIT)
+    return Done(lane.state, "the next message gets number 1")
+
+
+def allow_reset(partner: Partner, actor: Actor) -> None:
+    """Let the partner's next number 1 in, whatever the agreement says of it."""
+    open_links(partner)
+    with transaction.atomic():
+        link = _locked_inbound(partner)
+        try:
+            after = receiver.allow_reset(link.receiving)
+        except IllegalTransition:
+            why = "it is allowed already" if link.reset_allowed else "it has not sent anything yet"
+            raise NotPossible(f"Partner {partner.name} needs no leave to reset: {why}.") from None
+        text = f"last accepted {link.last_number}, number 1 let in: no → yes"
+        set_receiving(link, after, "ResetAllowed", text, actor)
+
+
+def hold_resets(partner: Partner, actor: Actor) -> None:
+    """Hold the partner's next number 1 out of turn until an operator lets it in."""
+    open_links(partner)
+    with transaction.atomic():
+        if not operator_actions.hold_resets(_locked_inbound(partner), actor):
+            raise NotPossible(f"Resets of partner {partner.name} are held already.")
+
+
+def expect(partner: Partner, number: int, actor: Actor) -> str:
+    """Take `number` next from the partner; which ones before it are given up as lost."""
+    open_links(partner)
+    with transaction.atomic():
+        link = _locked_inbound(partner)
+        lost = given_up(link, number)
+        after = receiver.expect(link.receiving, number)
+        text = f"last accepted {link.last_number}, taken next {number}, given up {lost}"
+        set_receiving(link, after, "NumberExpected", text, actor)
+    return lost
+
+
+def given_up(link: InboundLink, number: int) -> str:
+    """Which numbers are lost if `number` is taken next, such as "16 to 19 (4 numbers)".
+
+    Raises NotPossible for one that cannot be: it is expected anyway, or not ahead.
+    """
+    if not sequence.FIRST <= number <= sequence.LAST:
+        raise NotPossible(f"A number is {sequence.FIRST} to {sequence.LAST}, not {number}.")
+    name, first = link.partner.name, receiver.expected_after(link.last_number)
+    if number == first:
+        raise NotPossible(f"Number {number} is what is expected of {name}.")
+    count = receiver.given_up(link.last_number, number)
+    if not count:
+        raise NotPossible(
+            f"Number {number} is not ahead of the last accepted of {name}, {link.last_number}:"
+            " what was accepted is not taken once more. A partner that starts again sends number"
+            " 1, which is let in as a reset."
+        )
+    last = sequence.preceding(number)
+    return f"{first} (1 number)" if count == 1 else f"{first} to {last} ({count:,} numbers)"
+
+
+def _locked_inbound(partner: Partner) -> InboundLink:
+    links = InboundLink.objects.select_related("partner")
+    return links.select_for_update(of=("self",), no_key=True).get(partner=partner)

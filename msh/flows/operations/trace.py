@@ -1,0 +1,239 @@
+"""The whole life of a message, from every row that knows of it, and how far messages have come."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import groupby
+
+from django.db.models import Max, Min, QuerySet, Sum
+from django.db.models.functions import Coalesce
+
+from msh.models import (
+    Attempt,
+    Delivery,
+    Direction,
+    History,
+    InboundMessage,
+    OutboundMessage,
+    PartyEvent,
+    Signal,
+)
+
+FIRST, LAST = 20, 180
+"""Rows of the history that are shown one by one: a partner can make a million of one message."""
+ATTEMPTS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Something that happened. `event` is the name of its event or row; `to_state` is the state
+    after it. If it happened several `times`, it did so first at `since` and last at `at`."""
+
+    at: datetime
+    direction: str
+    partner: str
+    event: str
+    from_state: str = ""
+    to_state: str = ""
+    actor: str = "msh"
+    detail: str = ""
+    times: int = 1
+    since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """`next` is where the next page goes on; None if there is none."""
+
+    moments: list[Moment]
+    next: int | None
+
+
+def trace_of(message_id: str) -> list[Moment]:
+    """What happened to the messages with this MessageId, sent and received, by time; and to one
+    that was refused, of which there is no row but what it was answered. Of a long history the
+    first and the last rows, and how many of each kind are between them."""
+    history = History.objects.filter(message_id=message_id)
+    return _by_time([*_shortened(history), *_beside_history(message_id)])
+
+
+def page_of_trace(message_id: str, *, partner: str = "", after: int = 0, limit: int) -> Page:
+    """All of it, `limit` rows of the history at a time, in the order in which they were written.
+    Attempts, deliveries and what is owed are no rows that stay: they come with the last page, as
+    they are now."""
+    rows = History.objects.filter(message_id=message_id, pk__gt=after).order_by("pk")
+    if partner:
+        rows = rows.filter(partner__name=partner)
+    found = list(rows.select_related("partner")[: limit + 1])
+    if len(found) > limit:
+        return Page([_moment(row) for row in found[:limit]], found[limit - 1].pk)
+    beside = [one for one in _beside_history(message_id) if partner in ("", one.partner)]
+    return Page(_by_time([*map(_moment, found), *beside]), None)
+
+
+def whole_trace_of(message_id: str) -> Iterator[Moment]:
+    """The same, page after page."""
+    after: int | None = 0
+    while after is not None:
+        page = page_of_trace(message_id, after=after, limit=1000)
+        yield from page.moments
+        after = page.next
+
+
+def _beside_history(message_id: str) -> Iterator[Moment]:
+    yield from _signals(Signal.objects.with_ref(message_id))
+    sent = OutboundMessage.objects.with_message_id(message_id)
+    received = InboundMessage.objects.with_message_id(message_id)
+    for messages in (sent, received):
+        for message in messages.select_related("link__partner"):
+            yield from _life(message)
+
+
+def _by_time(moments: Iterable[Moment]) -> list[Moment]:
+    return sorted(moments, key=lambda moment: moment.at)
+
+
+def trace_of_row(message: OutboundMessage | InboundMessage) -> list[Moment]:
+    """What happened to this message alone, by time, shortened as that of `trace_of`."""
+    partner = message.link.partner
+    sent = isinstance(message, OutboundMessage)
+    history = History.objects.filter(
+        message_id=message.message_id,
+        partner=partner,
+        direction=Direction.OUT if sent else Direction.IN,
+    )
+    moments = [*_shortened(history), *_life(message)]
+    if isinstance(message, InboundMessage):
+        moments += _signals(Signal.objects.about(message))
+    return _by_time(moments)
+
+
+def folded(moments: Iterable[Moment]) -> list[Moment]:
+    """The same, but a row of equal moments, such as 1,000 failed attempts, is one: the last, which
+    says how many there were and since when."""
+    lines: list[Moment] = []
+    for _, group in groupby(moments, key=_likeness):
+        alike = list(group)
+        first, last = alike[0], alike[-1]
+        times, since = sum(one.times for one in alike), first.since or first.at
+        if times > 1:
+            told = f"{times} times since {since:%Y-%m-%d %H:%M:%S}"
+            detail = "; ".join(filter(None, (told, last.detail)))
+            last = replace(last, detail=detail, times=times, since=since)
+        lines.append(last)
+    return lines
+
+
+def waypoints() -> dict[str, int]:
+    """How many messages have passed each stage (001-27): counted from what is kept."""
+    rows = History.objects.filter(subject=History.Subject.MESSAGE)
+    counted = rows.values("direction", "event").annotate(count=Sum("times"))
+    return {
+        f"{row['direction']} {row['event']}": row["count"]
+        for row in counted.order_by("direction", "event")
+    }
+
+
+def _likeness(moment: Moment) -> tuple[str, ...]:
+    event = "Attempt" if moment.event.startswith("Attempt ") else moment.event
+    return moment.direction, moment.partner, event, moment.to_state, moment.detail
+
+
+def _life(message: OutboundMessage | InboundMessage) -> Iterator[Moment]:
+    """What its own rows tell. The history is none of them: it may be older than the message."""
+    if isinstance(message, OutboundMessage):
+        yield from _attempts(message)
+        yield from _told(message)
+    else:
+        yield from _deliveries(message)
+
+
+def _shortened(rows: QuerySet[History]) -> Iterator[Moment]:
+    first = list(rows.select_related("partner").order_by("pk")[:FIRST])
+    yield from map(_moment, first)
+    if len(first) == FIRST:
+        others = rows.filter(pk__gt=first[-1].pk)
+        last = list(others.select_related("partner").order_by("-pk")[:LAST])
+        if len(last) == LAST:
+            yield from _counted(others.filter(pk__lt=last[-1].pk))
+        yield from map(_moment, last)
+
+
+def _counted(rows: QuerySet[History]) -> Iterator[Moment]:
+    """A moment for each kind of event."""
+    kinds = rows.order_by().values("direction", "partner__name", "event", "actor")
+    last = Max(Coalesce("last_at", "at"))
+    for kind in kinds.annotate(count=Sum("times"), first=Min("at"), last=last):
+        times, since = kind["count"], kind["first"]
+        about = (kind["direction"], kind["partner__name"], kind["event"])
+        yield Moment(kind["last"], *about, actor=kind["actor"], times=times, since=since)
+
+
+def _moment(row: History) -> Moment:
+    return Moment(
+        at=row.last_at or row.at,
+        direction=row.direction,
+        partner=row.partner.name,
+        event=row.event,
+        from_state=row.from_state,
+        to_state=row.to_state,
+        actor=row.actor,
+        detail=row.detail,
+        times=row.times,
+        since=row.at if row.times > 1 else None,
+    )
+
+
+def _attempts(message: OutboundMessage) -> Iterator[Moment]:
+    """The last ones."""
+    for attempt in Attempt.objects.filter(message=message).order_by("-number")[:ATTEMPTS]:
+        status = str(attempt.status or "")
+        said = attempt.detail.startswith(status)  # as the status line of an HTTP answer does
+        yield Moment(
+            at=attempt.ended_at or attempt.claimed_at,
+            direction=Direction.OUT,
+            partner=message.link.partner.name,
+            event=f"Attempt {attempt.number}",
+            to_state=attempt.outcome or "under way",
+            detail=attempt.detail if said else f"{status} {attempt.detail}".strip(),
+        )
+
+
+def _signals(signals: QuerySet[Signal]) -> Iterator[Moment]:
+    for signal in signals.filter(owed__gt=0).select_related("link__partner"):
+        yield Moment(
+            at=signal.due,
+            direction=Direction.IN,
+            partner=signal.link.partner.name,
+            event=f"{signal.kind}Owed",
+            detail=f"{signal.owed} owed, {signal.tries} tries; {signal.last_detail}".rstrip("; "),
+        )
+
+
+def _deliveries(message: InboundMessage) -> Iterator[Moment]:
+    """The beginning of the latest attempt. How it ended is in the history."""
+    for delivery in Delivery.objects.filter(message=message).select_related("consumer"):
+        outside = f"; external id {delivery.external_id}" if delivery.external_id else ""
+        yield Moment(
+            at=delivery.started_at,
+            direction=Direction.IN,
+            partner=message.link.partner.name,
+            event=f"Delivery {delivery.attempt}",
+            to_state=delivery.state,
+            detail=f"to {delivery.consumer.name}{outside}",
+        )
+
+
+def _told(message: OutboundMessage) -> Iterator[Moment]:
+    """What the From-Party's application was told."""
+    for event in PartyEvent.objects.filter(message=message):
+        told = event.delivered_at is not None
+        tries = f"{event.tries} tries" if event.tries > 1 else ""
+        yield Moment(
+            at=event.delivered_at or event.at,
+            direction=Direction.OUT,
+            partner=message.link.partner.name,
+            event="FromPartyTold" if told else "FromPartyWaits",
+            to_state=event.kind,
+            detail="; ".join(filter(None, (tries, event.detail))),
+        )

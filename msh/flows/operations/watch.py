@@ -1,0 +1,102 @@
+"""The clock's slower share: silent partners are probed (D41), an operator is called for links that
+say nothing and make no way, and incidents that are over are resolved."""
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TypeVar
+
+from django.conf import settings
+from django.db import transaction
+
+from msh.flows.wake_up import WakeUp, wake_up
+from msh.models import Direction
+from msh.protocol.errors import IllegalTransition
+from msh.protocol.events import ProbeDue
+from msh.protocol.stuck import why_stuck
+from msh.store import capacity
+from msh.store.clock import read_clock
+from msh.store.incidents import note_stuck, resolve_passed
+from msh.store.operations.clock_repair import make_far_work_due
+from msh.store.operations.stuck_links import lock_probes, owed, undelivered, unmoved
+from msh.store.sending.links import OutboundLinks
+
+logger = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+PROBES = 50
+STUCK = 1_000
+QUIET = timedelta(minutes=10)
+"""How long something has not come again before it is over: what comes and goes is one incident."""
+
+
+def watch() -> None:
+    """Probe, look for stuck links, for incidents that are over, for due times that are too far."""
+    if probe():
+        wake_up(WakeUp.TRANSMIT)
+    find_stuck()
+    _apart(resolve_passed, QUIET)
+    _apart(make_far_work_due)
+
+
+def probe() -> int:
+    """Ask for one more copy to every silent partner whose probe is due; how many."""
+    with transaction.atomic():
+        due = lock_probes(PROBES)
+    return sum(_apart(_probe, partner_id) or 0 for partner_id in due)
+
+
+def _probe(partner_id: int) -> int:
+    links = OutboundLinks.lock([partner_id])
+    try:
+        links.step(partner_id, ProbeDue())
+    except IllegalTransition:
+        return 0  # another worker was faster, or an operator
+    links.write()
+    return 1
+
+
+def find_stuck() -> int:
+    """Open an incident for every link that is stuck, and resolve those of links that are no
+    longer; how many are stuck."""
+    limit = timedelta(seconds=settings.MSH_STUCK_AFTER)
+    ways = (_find_stuck_to_partners, _find_stuck_from_partners)
+    return sum(_apart(find, limit) or 0 for find in ways)
+
+
+def _apart(act: Callable[..., Result], *given: object) -> Result | None:
+    """Do it in a transaction of its own. None if it raised something: what else there is to watch
+    is watched nevertheless."""
+    try:
+        with transaction.atomic():
+            return act(*given)
+    except Exception as error:
+        if capacity.is_gone(error):
+            raise
+        logger.exception("watching goes on without what failed")
+        return None
+
+
+def _find_stuck_to_partners(limit: timedelta) -> int:
+    """Read without locks: an Ack that comes meanwhile must not wait for all of them."""
+    moved_at = {one.partner_id: one.at for one in unmoved(limit, STUCK)}
+    now = read_clock()
+    links = OutboundLinks.load(moved_at, now)
+    reasons = {one: why_stuck(links.lane(one), moved_at[one], now, limit) for one in links}
+    stuck = {partner_id: why for partner_id, why in reasons.items() if why}
+    note_stuck(Direction.OUT, stuck, now)
+    return len(stuck)
+
+
+def _find_stuck_from_partners(limit: timedelta) -> int:
+    """Consumers that take nothing, and partners that do not take what we owe them."""
+    now = read_clock()
+    reasons: defaultdict[int, list[str]] = defaultdict(list)
+    for found in (undelivered(limit, STUCK), owed(limit, STUCK)):
+        for partner_id, one in found.items():
+            reasons[partner_id].append(one.why())
+    stuck = {partner_id: "; ".join(why) for partner_id, why in reasons.items()}
+    note_stuck(Direction.IN, stuck, now)
+    return len(stuck)

@@ -1,0 +1,1 @@
+"""Partner → MSH: receive, answer, and forward what is for another MSH."""

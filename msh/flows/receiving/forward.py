@@ -1,0 +1,119 @@
+"""PARTNER → MSH → PARTNER: messages for a party behind another MSH are sent on (000 §4.1).
+
+Store and forward: Header, Manifest and payloads as they came; at the first transmission the
+header document gets one more RoutingHeader, with a number of the onward pair.
+"""
+
+import logging
+import threading
+from datetime import timedelta
+
+from django.db import transaction
+
+from msh import wire
+from msh.faults import CrashPoint, reach
+from msh.flows.wake_up import WakeUp, wake_up
+from msh.models import InboundMessage, InboundPayload, OutboundMessage
+from msh.protocol.message import Payload
+from msh.store import capacity
+from msh.store.receiving.forwarding import (
+    Due,
+    find_due,
+    find_next_hop,
+    forward_message,
+    lock_routed,
+    mark_forwarding_failed,
+)
+from msh.store.sending.isolation import describe, one_line
+
+logger = logging.getLogger(__name__)
+
+BATCH = 50
+RETRY_IN = timedelta(seconds=30)
+
+_running = threading.Lock()
+_asked = threading.Event()
+
+
+def forward() -> int:
+    """Send on the head of every pair that has one; how many were."""
+    sent_on = sum(_forward_one(due) for due in find_due(BATCH))
+    if sent_on:
+        wake_up(WakeUp.TRANSMIT)
+    return sent_on
+
+
+def run() -> None:
+    """Send on until nothing is due. One thread of a process: another caller only asks it to look
+    once more."""
+    _asked.set()
+    if not _running.acquire(blocking=False):
+        return
+    try:
+        while _asked.is_set():
+            _asked.clear()
+            while forward():
+                pass
+    finally:
+        _running.release()
+
+
+def _forward_one(due: Due) -> bool:
+    """False if it was not sent on. Whatever that raises, the other pairs go on."""
+    try:
+        with transaction.atomic():
+            message = lock_routed(due)
+            if message is None:
+                return False
+            _send_on(due, message)
+            reach(CrashPoint.FORWARD_BEFORE_COMMIT)
+    except ValueError as problem:
+        _note_failure(due, str(problem))
+        return False
+    except Exception as problem:
+        if capacity.is_gone(problem):
+            raise
+        logger.exception("message %d cannot be sent on", due.id)
+        if capacity.is_lasting(problem):
+            _note_failure(due, describe(problem))
+        return False
+    reach(CrashPoint.FORWARD_AFTER_COMMIT)
+    return True
+
+
+def _note_failure(due: Due, why: str) -> None:
+    logger.warning("message %d cannot be sent on: %s", due.id, why)
+    try:
+        with transaction.atomic():
+            message = lock_routed(due)
+            if message is not None:
+                mark_forwarding_failed(due, message, one_line(why), RETRY_IN)
+    except Exception as problem:
+        if capacity.is_gone(problem):
+            raise
+        logger.exception("that message %d cannot be sent on could not be noted", due.id)
+
+
+def _send_on(due: Due, message: InboundMessage) -> None:
+    """Raises ValueError if there is no way onward; it was there when the message came."""
+    way = find_next_hop(message.agreement)
+    boundary = wire.new_boundary()
+    payloads = [_payload(row) for row in message.payloads.all()]
+    onward = OutboundMessage(
+        agreement=way.agreement,
+        message_id=message.message_id,
+        semantics=message.semantics,
+        conversation_id=message.conversation_id,
+        service_interface=message.service_interface,
+        action=message.action,
+        ref_to_message_id=message.ref_to_message_id,
+        content_digest=bytes(message.content_digest),
+        boundary=boundary,
+    )
+    parts = wire.compose_parts(payloads, boundary)
+    forward_message(due, message, onward, payloads, parts)
+
+
+def _payload(row: InboundPayload) -> Payload:
+    content = bytes(row.content)
+    return Payload(content, row.content_type, row.content_id, row.label, row.description)

@@ -1,0 +1,78 @@
+"""What has become of a pair's numbers: the answer that we give, and the question that we ask."""
+
+from collections.abc import Iterable, Sequence
+
+from msh.flows.errors import NotPossible
+from msh.models import InboundLink, InboundMessage, OutboundLink
+from msh.models.inbound import UNACKNOWLEDGED
+from msh.protocol import sequence
+from msh.protocol.errors import Unreadable
+from msh.protocol.resynchronisation import LinkStatus
+from msh.transport import enquiry
+from msh.wire import link_status
+from partners.models import Partner
+from partners.secrecy import SecretUnreadableError
+
+ASKED_AT_ONCE = 20
+"""MessageIds of one enquiry."""
+DEADLINE = 10.0
+"""Seconds for all questions of one enquiry together: a person waits, in a thread of the web."""
+
+
+class NoStatus(NotPossible):
+    """The partner did not say. `str()` is a sentence with the cure."""
+
+
+def status_for(partner: Partner, message_ids: Iterable[str]) -> LinkStatus:
+    """What we tell this partner of the pair, and which of these messages of it we have."""
+    received = InboundLink.objects.filter(partner=partner).first()
+    sent = OutboundLink.objects.select_related("in_flight").filter(partner=partner).first()
+    flying = sent.in_flight if sent else None
+    asked = list(dict.fromkeys(message_ids))[:ASKED_AT_ONCE]
+    last = received.last_message_id if received else ""
+    known = InboundMessage.objects.filter(link__partner=partner, message_id__in=[*asked, last])
+    states = dict(known.order_by("pk").values_list("message_id", "state"))
+    return LinkStatus(
+        accepted_number=received.last_number if received else None,
+        accepted_message_id=last,
+        next_number=sent.next_number if sent else sequence.FIRST,
+        in_flight_number=flying.sequence_number if flying else None,
+        in_flight_message_id=flying.message_id if flying else "",
+        known={message_id: message_id in states for message_id in asked},
+        withheld=tuple(name for name, state in states.items() if state in UNACKNOWLEDGED),
+    )
+
+
+def enquire(partner: Partner, message_ids: Sequence[str] = ()) -> LinkStatus:
+    """Ask the partner's MSH, over the network: call it outside of any transaction.
+
+    Raises NoStatus if it does not answer, or is no MSH of this product.
+    """
+    starts = range(0, len(message_ids), ASKED_AT_ONCE)
+    asked = [message_ids[start : start + ASKED_AT_ONCE] for start in starts]
+    answers = _ask(partner, [*asked, ()])  # the last word is the newest
+    known = {name: has for answer in answers for name, has in answer.known.items()}
+    withheld = tuple(dict.fromkeys(name for answer in answers for name in answer.withheld))
+    last = answers[-1]
+    return LinkStatus(
+        last.accepted_number,
+        last.accepted_message_id,
+        last.next_number,
+        last.in_flight_number,
+        last.in_flight_message_id,
+        known,
+        withheld,
+    )
+
+
+def _ask(partner: Partner, questions: Sequence[Sequence[str]]) -> list[LinkStatus]:
+    try:
+        urls = [enquiry.link_status_url(partner.destination, ids) for ids in questions]
+        answers = enquiry.ask(urls, partner.authorization(), DEADLINE)
+        return [link_status.read(answer) for answer in answers]
+    except (enquiry.EnquiryFailed, Unreadable, SecretUnreadableError) as problem:
+        raise NoStatus(
+            f"Partner {partner.name} does not say how its link is: {problem}. Ask its operator for"
+            " the last number and MessageId it accepted, and type them in (on the command line:"
+            " --last N --last-id ID)."
+        ) from None

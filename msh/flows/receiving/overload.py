@@ -1,0 +1,80 @@
+"""TransientErrors while nothing can be stored (000 §4.2): told from memory, each a POST of its own.
+
+The web process carries them itself, at most four at once for each partner; more are dropped. One
+that is lost costs the partner a retry, because the answer to its POST was 503 as well.
+"""
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from queue import SimpleQueue
+
+from msh import wire
+from msh.flows.sending.acknowledge import GRACE, UNSENDABLE, header_of, http_deadline
+from msh.flows.sending.package import packaged
+from msh.models import SignalKind
+from msh.protocol.admission import store_short
+from msh.protocol.message import Field, Header
+from msh.protocol.vocabulary import ErrorCode
+from msh.transport.carrier import Carrier, Finished
+from msh.transport.job import SIGNAL_CRASH_POINTS, Job
+from partners.models import Partner, our_identity
+
+WHY = store_short("this MSH cannot store anything now, send this later")
+
+
+@dataclass(frozen=True, slots=True)
+class _Owed:
+    """What a row of msh_signal would have said."""
+
+    ref_to_message_id: str
+    tpa_id: str
+    conversation_id: str
+    kind: SignalKind = SignalKind.ERROR
+    code: ErrorCode = ErrorCode.TRANSIENT_ERROR
+    location: str = wire.locate(Field.MESSAGE)
+    description: str = WHY.text
+    min_retry_secs: int = WHY.wait
+
+
+class _Nowhere(SimpleQueue[Finished]):
+    """Nobody waits for how it ended."""
+
+    def put(self, item: Finished, block: bool = True, timeout: float | None = None) -> None:
+        pass
+
+
+@cache
+def _carrier() -> Carrier:
+    return Carrier(_Nowhere())
+
+
+def send_transient_error(partner: Partner, about: Header) -> bool:
+    """Send a TransientError for a message that could not be stored. False if it was dropped."""
+    carrier = _carrier()
+    if not carrier.free(partner.pk):
+        return False
+    owed = _Owed(about.message_id, about.tpa_id, about.conversation_id)
+    try:
+        identity = our_identity()
+        header = header_of(owed, partner, identity, datetime.now(UTC))
+        content_type, body = wire.compose_signal(header)
+        body = packaged(partner.error_destination, content_type, body)
+        authorization = partner.authorization()
+    except UNSENDABLE:
+        return False
+    job = Job(
+        key=about.message_id,
+        partner_id=partner.pk,
+        url=partner.error_destination,
+        content_type=content_type,
+        body=body,
+        authorization=authorization,
+        deadline=http_deadline(),
+        not_after=time.monotonic() + GRACE,
+        sender=partner.our_uri or identity.uri,
+        crash_points=SIGNAL_CRASH_POINTS,
+    )
+    carrier.submit([job])
+    return True

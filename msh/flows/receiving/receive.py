@@ -1,0 +1,257 @@
+"""PARTNER → MSH: the bytes of one request, from reading them to the answer's status."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from django.db import DatabaseError, transaction
+
+from msh import wire
+from msh.faults import CrashPoint, reach
+from msh.flows.receiving import overload
+from msh.flows.wake_up import WakeUp, wake_up, wake_ups_of
+from msh.models import OutboundState
+from msh.protocol.effects import OweError
+from msh.protocol.errors import Refused, RefusedTooOften, Unreadable
+from msh.protocol.events import (
+    AckOfOtherReceived,
+    AckOfUnknownReceived,
+    AckReceived,
+    ErrorForOtherReceived,
+    ErrorReceived,
+    SenderEvent,
+    SequenceErrorReceived,
+    TransientErrorReceived,
+    Verdict,
+)
+from msh.protocol.message import Header, ReceivedMessage
+from msh.protocol.sequence import parse as parse_number
+from msh.protocol.vocabulary import RESYNCHRONISE, ErrorCode, MessageType, Severity
+from msh.store import capacity
+from msh.store.receiving.messages import (
+    accept_if_usual,
+    note_unexpected,
+    owe_error,
+    receive_message,
+)
+from msh.store.receiving.refusals import count_unanswered, count_unrecorded, may_record
+from msh.store.sending.links import OutboundLinks
+from partners.models import Partner
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The HTTP answer: a status, and one line that says why, if there is something to say."""
+
+    status: int
+    reason: str = ""
+
+
+TAKEN = 204
+
+
+class Sent(NamedTuple):
+    """A message of ours that a signal refers to."""
+
+    state: str
+    outcome: str = ""
+
+
+EventOf = Callable[[Partner, Header, str | None, Sent | None], SenderEvent]
+"""(partner, header, MessageId in flight, the message it refers to if it is ours) → event."""
+
+
+def receive_fast_path(partner: Partner, content_type: str, body: bytes) -> Answer | None:
+    """Take it in two statements if it is what comes nearly always: the next message of its pair,
+    or the Ack of the one in flight. `partner` may be one that is remembered.
+
+    None, with nothing done, for all else: then find the partner anew, and `receive`.
+    """
+    try:
+        message = wire.parse(content_type, body)
+    except (Refused, Unreadable):
+        return None
+    header = message.header
+    if not partner.is_pair(header.route.sender_uri, header.route.receiver_uri):
+        return None
+    match header.message_type:
+        case MessageType.NORMAL:
+            if header.reliable and _accept_at_once(partner, message):
+                wake_up(WakeUp.TRANSMIT, WakeUp.DELIVER)
+                return Answer(TAKEN)
+        case MessageType.ACKNOWLEDGEMENT:
+            if _acknowledge_at_once(partner, header):
+                return Answer(TAKEN)
+    return None
+
+
+def receive(partner: Partner, content_type: str, body: bytes) -> Answer:
+    """Take a message or signal from `partner`; everything owed for it is committed on return.
+
+    Raises Unreadable for what cannot be read, or is not of this pair, and RefusedTooOften: nothing
+    is stored then.
+    """
+    try:
+        return _receive(partner, content_type, body)
+    except RefusedTooOften:
+        count_unanswered(partner.pk)
+        raise
+
+
+def _receive(partner: Partner, content_type: str, body: bytes) -> Answer:
+    try:
+        message = wire.parse(content_type, body)
+    except Refused as refused:
+        return _refuse(partner, refused)
+    header = message.header
+    _note_signal_of_others(partner, header)
+    _require_pair(partner, header.route.sender_uri, header.route.receiver_uri)
+    match header.message_type:
+        case MessageType.NORMAL:
+            return _take_message(partner, message)
+        case MessageType.ACKNOWLEDGEMENT:
+            return _take_signal(partner, header, _ack_event)
+        case MessageType.ERROR:
+            return _take_signal(partner, header, _error_event)
+
+
+def _accept_at_once(partner: Partner, message: ReceivedMessage) -> bool:
+    try:
+        return accept_if_usual(partner, message)
+    except DatabaseError as error:
+        if capacity.is_unwritable(error):
+            return False  # then it is told so
+        raise
+
+
+def _note_signal_of_others(partner: Partner, header: Header) -> None:
+    """One row a minute, whatever it refers to: it is refused, and the partner's operators are told
+    by the status; ours find it in the history of the link (D55)."""
+    is_signal = header.message_type is not MessageType.NORMAL
+    if is_signal and not partner.is_pair(header.route.sender_uri, header.route.receiver_uri):
+        name = f"{header.message_type}NotOfThePair"
+        detail = "its SenderURI or ReceiverURI is not the pair's: 403"
+        note_unexpected(partner.pk, "", name, detail)
+
+
+def _require_pair(partner: Partner, sender_uri: str, receiver_uri: str) -> None:
+    if not partner.is_pair(sender_uri, receiver_uri):
+        raise Unreadable(
+            f"SenderURI {sender_uri} and ReceiverURI {receiver_uri} are not the pair agreed with"
+            f" partner {partner.name}",
+            status=403,
+        )
+
+
+def _refuse(partner: Partner, refused: Refused) -> Answer:
+    """A message that was read, but says something impossible (D49)."""
+    partial = refused.partial
+    _require_pair(partner, partial.sender_uri, partial.receiver_uri)
+    if partial.message_type in (MessageType.ACKNOWLEDGEMENT, MessageType.ERROR):
+        _note(partner, partial.message_id, f"{partial.message_type}Refused", refused.description)
+        return Answer(TAKEN, refused.description)  # a signal is never answered
+    error = OweError(refused.code, refused.field, refused.description)
+    owe_error(partner.pk, error, partial, parse_number(partial.sequence_text))
+    wake_up(WakeUp.TRANSMIT)
+    return Answer(TAKEN, refused.description)
+
+
+def _take_message(partner: Partner, message: ReceivedMessage) -> Answer:
+    try:
+        received = receive_message(partner, message)
+    except DatabaseError as error:
+        if capacity.is_unwritable(error):
+            overload.send_transient_error(partner, message.header)
+        raise
+    if received.routed:
+        wake_up(WakeUp.TRANSMIT, WakeUp.FORWARD)
+    elif received.accepted:
+        wake_up(WakeUp.TRANSMIT, WakeUp.DELIVER)
+    else:
+        wake_up(WakeUp.TRANSMIT)
+    return Answer(TAKEN, received.refusal)
+
+
+def _acknowledge_at_once(partner: Partner, header: Header) -> bool:
+    """Twice, for the worker often writes at this very moment how the POST ended."""
+    return any(_try_to_acknowledge(partner, header) for _ in range(2))
+
+
+def _try_to_acknowledge(partner: Partner, header: Header) -> bool:
+    links, state = OutboundLinks.read_with_sent(partner, header.ref_to_message_id)
+    flying = links.lane(partner.pk).in_flight if partner.pk in links else None
+    if flying is None or flying.message_id != header.ref_to_message_id:
+        return False
+    sent = None if state is None else Sent(state)
+    links.step(partner.pk, _ack_event(partner, header, flying.message_id, sent))
+    reach(CrashPoint.ACK_BEFORE_COMMIT)
+    if not links.write_if_unchanged(partner.pk):
+        return False
+    reach(CrashPoint.ACK_AFTER_COMMIT)
+    wake_up(*wake_ups_of(links))
+    return True
+
+
+def _take_signal(partner: Partner, header: Header, event_of: EventOf) -> Answer:
+    with transaction.atomic():
+        links, row = OutboundLinks.lock_with_sent(partner.pk, header.ref_to_message_id)
+        if partner.pk in links:
+            lane = links.lane(partner.pk)
+            flying = lane.in_flight.message_id if lane.in_flight else None
+            sent = Sent(row.state, row.outcome) if row else None
+            after = links.step(partner.pk, event_of(partner, header, flying, sent))
+            is_noted = header.message_type is MessageType.ERROR or sent is None
+            if after == lane and is_noted and not may_record(partner.pk):
+                count_unrecorded(partner.pk)
+            else:
+                links.write()
+        else:
+            name = f"{header.message_type}Received"
+            _note(partner, header.ref_to_message_id, name, "refers to a message we never sent")
+        reach(CrashPoint.ACK_BEFORE_COMMIT)
+    reach(CrashPoint.ACK_AFTER_COMMIT)
+    wake_up(*wake_ups_of(links))
+    return Answer(TAKEN)
+
+
+def _note(partner: Partner, message_id: str, event: str, detail: str) -> None:
+    """A signal that means nothing to us, unless there are too many of them."""
+    if may_record(partner.pk):
+        note_unexpected(partner.pk, message_id, event, detail)
+    else:
+        count_unrecorded(partner.pk)
+
+
+def _ack_event(
+    partner: Partner, header: Header, flying: str | None, sent: Sent | None
+) -> SenderEvent:
+    ref = header.ref_to_message_id
+    if sent is None or not _from_and_to_are_the_pair(partner, header):
+        return AckOfUnknownReceived(ref)
+    if flying == ref:
+        return AckReceived(ref, resumes=partner.resume_on_late_ack)
+    cancelled = sent.state == OutboundState.CANCELLED and sent.outcome != Verdict.RECEIVED
+    return AckOfOtherReceived(ref, cancelled)
+
+
+def _from_and_to_are_the_pair(partner: Partner, header: Header) -> bool:
+    """The appropriate Ack names the two MSHs as From and To (000-014, 000-050)."""
+    return partner.is_pair(header.from_party.party_id, header.to_party.party_id)
+
+
+def _error_event(
+    partner: Partner, header: Header, flying: str | None, sent: Sent | None
+) -> SenderEvent:
+    ref, report = header.ref_to_message_id, header.error
+    if report is None:  # the wire reads no Error Message without one
+        raise Unreadable("the Error Message has no Error")
+    theirs = _from_and_to_are_the_pair(partner, header)
+    if sent is None or flying not in (ref, None) or not theirs:
+        return ErrorForOtherReceived(ref, report)
+    if report.severity is Severity.WARNING:
+        return ErrorReceived(ref, report)
+    if report.code is ErrorCode.TRANSIENT_ERROR:
+        return TransientErrorReceived(ref, report.min_retry_secs, report.description)
+    if report.code in RESYNCHRONISE:
+        return SequenceErrorReceived(ref, report)
+    return ErrorReceived(ref, report)

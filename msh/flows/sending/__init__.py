@@ -1,0 +1,1 @@
+"""Application → MSH → partner: submit, transmit, acknowledge, report the outcome."""

@@ -1,0 +1,201 @@
+"""Events to the From-Party's application: what became of its messages (D9).
+
+MSH_FROM_PARTY_HANDLER is a dotted path, called with the event in the transaction that marks it
+told; or an address, to which the event is POSTed as JSON. Each event is told at least once, with
+its event id, and after the earlier ones of the same message. Without a handler they wait, as long
+as their message is kept.
+"""
+
+import json
+import logging
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.utils.module_loading import import_string
+
+from msh.faults import CrashPoint, reach
+from msh.flows import application
+from msh.flows.wake_up import WakeUp
+from msh.flows.worker_loop import WorkerLoop
+from msh.models import PartyEvent
+from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.store import capacity
+from msh.store.sending import party_events
+from msh.store.sending.isolation import describe
+from msh.transport.job import CONSUMER_CRASH_POINTS, Job
+
+logger = logging.getLogger(__name__)
+
+BATCH = 50
+APPLICATION = 0
+"""In place of a partner, where POSTs are counted."""
+RETRY_IN = timedelta(seconds=30)
+POST_DEADLINE = 30.0  # seconds
+LEASE = timedelta(seconds=40)
+GRACE = 5.0
+"""Seconds after which a claimed event is not POSTed any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Which event a job carries."""
+
+    key: int
+
+
+class NotificationLoop(WorkerLoop):
+    """The loop that tells."""
+
+    kind = WakeUp.NOTIFY
+    threads = 1
+
+    def look(self) -> bool:
+        handler = settings.MSH_FROM_PARTY_HANDLER
+        if not handler or self.calls:
+            return False
+        if is_address(handler):  # what is claimed has to be written to its socket at once
+            jobs = _claim(party_events.find_due(self.carrier.free(APPLICATION)), handler)
+            self.carrier.submit(jobs)
+            return bool(jobs)
+        keys = party_events.find_due(BATCH)
+        if keys:
+            self.call("events", tell, keys, handler)
+        return bool(keys)
+
+    def record(self, key: Told, result: AttemptResult) -> None:
+        with transaction.atomic():
+            _record(key, result)
+            reach(CrashPoint.NOTIFY_BEFORE_COMMIT)
+        reach(CrashPoint.NOTIFY_AFTER_COMMIT)
+
+    def give_up(self, key: Told, error: str) -> None:
+        """Its lease passes, and it is told again."""
+        logger.error("event %d: how its POST ended cannot be written: %s", key.key, error)
+
+
+def is_address(handler: str) -> bool:
+    return handler.startswith(("http://", "https://"))
+
+
+def tell(keys: list[int], handler: str) -> int:
+    """Call the handler with each of these events, in order; how many were told. Each call may take
+    as long as LEASE."""
+    return sum(_tell_alone(key, handler) for key in keys)
+
+
+def _tell_alone(key: int, handler: str) -> bool:
+    """One event that can neither be told nor put off keeps no other from being told."""
+    try:
+        return _tell(key, handler)
+    except Exception as error:
+        if capacity.is_gone(error):
+            raise
+        logger.exception("event %d can neither be told nor put off", key)
+        return False
+
+
+def _tell(key: int, handler: str) -> bool:
+    try:
+        with transaction.atomic():
+            event = party_events.lock_event(key)
+            if event is None:
+                return False
+            application.allow_idle(LEASE)
+            import_string(handler)(event)
+            application.require_commit()
+            party_events.mark_delivered(event)
+            reach(CrashPoint.NOTIFY_BEFORE_COMMIT)
+    except application.ERRORS as error:
+        _note_failure(key, error)
+        return False
+    reach(CrashPoint.NOTIFY_AFTER_COMMIT)
+    return True
+
+
+def _note_failure(key: int, error: BaseException) -> None:
+    """In a transaction of its own: the handler may have spoilt the one it was called in, or lost
+    its connection."""
+    application.restore_connection()
+    with transaction.atomic():
+        event = party_events.lock_event(key)
+        if event is None:
+            logger.error("the handler of events raised after its end", exc_info=error)
+        else:
+            _failed(event, application.reason_of(error))
+
+
+def _claim(keys: list[int], address: str) -> list[Job]:
+    """Jobs for these events. What is not recorded within the lease is told again."""
+    return [job for key in keys if (job := _claim_alone(key, address)) is not None]
+
+
+def _claim_alone(key: int, address: str) -> Job | None:
+    """None if another worker has it, or if it cannot be told: that keeps no other waiting."""
+    try:
+        with transaction.atomic():
+            event = party_events.lock_event(key)
+            if event is None:
+                return None
+            party_events.claim_event(event, LEASE)
+            return _job(event, address)
+    except Exception as error:
+        if capacity.is_gone(error):
+            raise
+        logger.exception("event %d cannot be told", key)
+        with transaction.atomic():
+            event = party_events.lock_event(key)
+            if event is not None:
+                _failed(event, describe(error))
+        return None
+
+
+def _job(event: PartyEvent, address: str) -> Job:
+    return Job(
+        key=Told(event.pk),
+        partner_id=APPLICATION,
+        url=address,
+        content_type="application/json",
+        body=json.dumps(document_of(event)).encode(),
+        authorization=settings.MSH_FROM_PARTY_AUTHORIZATION,
+        deadline=min(settings.MSH_HTTP_DEADLINE, POST_DEADLINE),
+        not_after=time.monotonic() + GRACE,
+        crash_points=CONSUMER_CRASH_POINTS,
+        headers=(("Idempotency-Key", str(event.event_id)),),
+    )
+
+
+def document_of(event: PartyEvent) -> dict[str, Any]:
+    """What is POSTed."""
+    message = event.message
+    return {
+        "event_id": str(event.event_id),
+        "kind": event.kind,
+        "at": event.at.isoformat(),
+        "detail": event.detail,
+        "message_id": message.message_id,
+        "conversation_id": message.conversation_id,
+        "ref_to_message_id": message.ref_to_message_id,
+        "service_interface": message.service_interface,
+        "action": message.action,
+        "partner": message.link.partner.name,
+        "tpa_id": message.agreement.tpa_id,
+    }
+
+
+def _record(told: Told, result: AttemptResult) -> None:
+    event = party_events.lock_event(told.key)
+    if event is None:
+        return
+    if result.outcome is AttemptOutcome.CARRIED:
+        party_events.mark_delivered(event)
+    else:
+        _failed(event, result.detail)
+
+
+def _failed(event: PartyEvent, why: str) -> None:
+    logger.warning("event %s of %s not told: %s", event.event_id, event.message, why)
+    party_events.mark_failed(event, RETRY_IN)

@@ -1,0 +1,248 @@
+"""Outbound messages: copies to be sent are claimed, composed once, handed to the carrier."""
+
+import hashlib
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import DatabaseError
+
+from msh import wire
+from msh.flows.send_budget import Room
+from msh.flows.sending.package import packaged
+from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.protocol.events import (
+    AttemptCarried,
+    AttemptClaimed,
+    AttemptFailed,
+    AttemptRefused,
+)
+from msh.protocol.lane import LaneState
+from msh.protocol.message import DocumentReference, Header, Party, Route
+from msh.protocol.vocabulary import DeliverySemantics, MessageType
+from msh.store.incidents import processing_failed
+from msh.store.sending.best_effort import BestEffortResult, end_best_effort, end_calls
+from msh.store.sending.isolation import describe, one_line
+from msh.store.sending.links import OutboundLinks
+from msh.store.sending.submissions import load_copies
+from msh.transport.job import Job
+from partners.models import Identity, Partner
+from partners.secrecy import SecretUnreadableError
+
+logger = logging.getLogger(__name__)
+
+GRACE = 5.0
+"""Most seconds from claim to socket write; then the process was stopped, and sends nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Which copy a job carries. `attempt` is None for BestEffort."""
+
+    key: int
+    message_id: str
+    partner_id: int
+    attempt: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A claimed copy of a reliable message. `http_deadline` in seconds."""
+
+    sequence_number: int
+    attempt: int
+    http_deadline: float
+
+
+class StoredBytesDamagedError(Exception):
+    """The stored bytes of a message are not those that were composed."""
+
+
+UNSENDABLE = (StoredBytesDamagedError, SecretUnreadableError, ValueError)
+"""What is known to keep one copy from being sent. Anything else is a defect of this MSH."""
+
+
+def claim(links: OutboundLinks, room: Room) -> dict[int, Claimed]:
+    """Put the heads of idle links in flight and claim every copy that is to be sent.
+
+    Returns message row id → what was claimed.
+    """
+    claimed: dict[int, Claimed] = {}
+    for partner_id in links:
+        if links.lane(partner_id).state is LaneState.IDLE:
+            links.start_next(partner_id)
+        if links.lane(partner_id).unsent and room.take(partner_id, links.size(partner_id)):
+            key, one = _claim(links, partner_id)
+            claimed[key] = one
+    return claimed
+
+
+def grace(deadline: float) -> float:
+    """Seconds from claim to socket write that a copy with this HTTP deadline may take."""
+    return min(GRACE, deadline)
+
+
+def _claim(links: OutboundLinks, partner_id: int) -> tuple[int, Claimed]:
+    terms = links.lane(partner_id).flying.terms
+    deadline = terms.http_deadline(settings.MSH_HTTP_DEADLINE)
+    # The socket write may come as late as the grace allows; only then does the deadline run.
+    lane = links.step(partner_id, AttemptClaimed(grace(deadline) + deadline))
+    key, flying = links.in_flight_id(partner_id), lane.flying
+    links.insert_attempt(key, flying.attempt)
+    return key, Claimed(flying.sequence_number, flying.attempt, deadline)
+
+
+def jobs_of(links: OutboundLinks, claimed: dict[int, Claimed]) -> list[Job]:
+    """The jobs that carry the claimed copies, composing what was not composed before.
+
+    A copy that cannot be made suspends its own lane and no other.
+    """
+    jobs = []
+    for row in _load(claimed):
+        one = claimed[row.id]
+        try:
+            jobs.append(_job(links, row, one.http_deadline, one))
+        except (DatabaseError, MemoryError):
+            raise
+        except Exception as problem:  # noqa: BLE001  one message stops no other
+            detail = why_unsendable(problem)
+            result = AttemptResult(AttemptOutcome.REFUSED, detail=detail, body_sent=False)
+            links.step(row.partner_id, _event(row.message_id, one.attempt, result))
+            links.end_attempt(row.id, one.attempt, result)
+    return jobs
+
+
+def why_unsendable(problem: Exception) -> str:
+    """What an operator is told of what keeps a message or a signal from being sent."""
+    if isinstance(problem, UNSENDABLE):
+        return one_line(str(problem))
+    logger.error("could not be composed", exc_info=problem)
+    return describe(problem)
+
+
+def best_effort_jobs(links: OutboundLinks, waiting: Iterable[Any], room: Room) -> list[Job]:
+    """Claim locked BestEffort messages: one attempt each, and no promise (D5, D25)."""
+    keys = [row.id for row in waiting if room.take(row.partner_id, row.size)]
+    deadline = settings.MSH_HTTP_DEADLINE
+    jobs = []
+    for row in _load(keys):
+        links.claim_best_effort(row.id, links.now + timedelta(seconds=deadline + 2 * GRACE))
+        try:
+            jobs.append(_job(links, row, deadline, None))
+        except (DatabaseError, MemoryError):
+            raise
+        except Exception as problem:  # noqa: BLE001  one message stops no other
+            why = why_unsendable(problem)
+            failed = AttemptResult(AttemptOutcome.FAILED, detail=why, body_sent=False)
+            one = BestEffortResult(row.id, row.message_id, row.partner_id, failed)
+            links.add_all(end_calls(one, links.now))
+            if not isinstance(problem, UNSENDABLE):
+                about = (row.partner_id, "out", row.message_id, why, links.now)
+                links.add_all(processing_failed(*about))
+    return jobs
+
+
+def _load(keys: Iterable[int]) -> list[Any]:
+    ids = list(keys)
+    return load_copies(ids) if ids else []
+
+
+def _job(links: OutboundLinks, row: Any, deadline: float, claimed: Claimed | None) -> Job:
+    partner, identity = row.partner, row.identity
+    number = claimed.sequence_number if claimed else None
+    route = _route(partner, identity, number, links.now)
+    content_type = wire.content_type(row.boundary)
+    return Job(
+        key=Copy(row.id, row.message_id, row.partner_id, claimed.attempt if claimed else None),
+        partner_id=row.partner_id,
+        url=partner.destination,
+        content_type=content_type,
+        body=packaged(partner.destination, content_type, _body(links, row, route)),
+        authorization=partner.authorization(),
+        deadline=deadline,
+        not_after=time.monotonic() + grace(deadline),
+        sender=route.sender_uri,
+    )
+
+
+def _body(links: OutboundLinks, row: Any, route: Route) -> bytes:
+    parts = row.wires or []
+    if row.head is None:
+        head = _head(row, route, closing=not parts)
+        body = b"".join((head, *parts))
+        links.store_head(row.id, head, hashlib.sha256(body).digest())
+        return body
+    body = b"".join((row.head, *parts))
+    if hashlib.sha256(body).digest() != row.body_sha256:
+        raise StoredBytesDamagedError(f"the stored bytes of {row.message_id} have changed")
+    return body
+
+
+def _head(row: Any, route: Route, *, closing: bool) -> bytes:
+    if row.relayed_header is not None:
+        return wire.compose_routed_head(row.relayed_header, route, row.boundary, closing=closing)
+    return wire.compose_head(header_of(row, route), row.boundary, closing=closing)
+
+
+def _route(partner: Partner, identity: Identity, number: int | None, now: datetime) -> Route:
+    ours = partner.our_uri or identity.uri
+    return Route(ours, partner.uri, identity.error_uri_for(ours), now, number)
+
+
+def header_of(row: Any, route: Route) -> Header:
+    """The header of a Normal message at its first transmission, from a row of LOAD_COPIES."""
+    documents = zip(row.content_ids or [], row.labels or [], row.descriptions or [], strict=True)
+    return Header(
+        message_type=MessageType.NORMAL,
+        from_party=Party(row.our_party, row.our_party_context),
+        to_party=Party(row.their_party, row.their_party_context),
+        tpa_id=row.tpa_id,
+        conversation_id=row.conversation_id,
+        service_interface=row.service_interface,
+        action=row.action,
+        message_id=row.message_id,
+        timestamp=row.submitted_at,
+        semantics=DeliverySemantics(row.semantics),
+        routing=(route,),
+        ref_to_message_id=row.ref_to_message_id,
+        manifest=tuple(DocumentReference(*document) for document in documents),
+    )
+
+
+def partners_of(ended: Iterable[tuple[Any, AttemptResult]]) -> set[int]:
+    """Whose links these results are about, each named by the key of its job."""
+    copies = (key for key, _ in ended if isinstance(key, Copy))
+    return {copy.partner_id for copy in copies if copy.attempt is not None}
+
+
+def record(links: OutboundLinks, ended: Iterable[tuple[Copy, AttemptResult]]) -> None:
+    """Tell the links how these attempts ended."""
+    for one, result in ended:
+        if one.attempt is not None:
+            links.step(one.partner_id, _event(one.message_id, one.attempt, result))
+            links.end_attempt(one.key, one.attempt, result)
+
+
+def record_best_effort(ended: Sequence[tuple[Copy, AttemptResult]]) -> None:
+    """The one attempt of each of these has ended."""
+    end_best_effort(
+        BestEffortResult(one.key, one.message_id, one.partner_id, result)
+        for one, result in ended
+        if one.attempt is None
+    )
+
+
+def _event(
+    message_id: str, attempt: int, result: AttemptResult
+) -> AttemptCarried | AttemptFailed | AttemptRefused:
+    match result.outcome:
+        case AttemptOutcome.CARRIED:
+            return AttemptCarried(message_id, attempt)
+        case AttemptOutcome.REFUSED:
+            return AttemptRefused(message_id, attempt, result.detail)
+    doubted = result.outcome is AttemptOutcome.DOUBTED
+    return AttemptFailed(message_id, attempt, result.detail, result.retry_after, doubted)

@@ -131,7 +131,8 @@ def test_standby_that_is_promoted_is_used(pair: PairFactory, msh: Hosts, servers
 
 
 class Coming(threading.Thread):
-    """A partner that sends message after message."""
+    """A partner that sends message after message, each after the Ack of the one before: a backlog
+    that is worked off later would count as time without the database."""
 
     def __init__(self, traffic: Traffic) -> None:
         super().__init__()
@@ -141,6 +142,7 @@ class Coming(threading.Thread):
     def run(self) -> None:
         while not self._ends.is_set():
             self._traffic.receive(seconds=SOON)
+            self._traffic.wait_for_last_acknowledgement(SOON)
 
     def stop(self) -> None:
         self._ends.set()

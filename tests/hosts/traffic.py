@@ -31,6 +31,11 @@ class Traffic:
         except OSError:  # no answer in time
             return False
 
+    def wait_for_last_acknowledgement(self, seconds: float) -> None:
+        """Of what was received last."""
+        received = self._partner.peer.received
+        received.wait_for_acknowledgement(of=self._received[-1], timeout=seconds)
+
     def wait_until_acknowledged(self, seconds: float) -> None:
         """All of them, by the MSH and by the partner."""
         wait_until(

@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from contextlib import closing
 
 import psycopg
 from django.db import connection, connections
@@ -10,7 +11,7 @@ from django.db import connection, connections
 from msh.connections import database_settings
 from msh.connections.base import DatabaseWrapper
 from tests.exchange.pair import PairFactory
-from tests.hosts.conftest import Servers
+from tests.hosts.conftest import DATABASE, Servers
 from tests.hosts.machine import Hosts
 from tests.hosts.traffic import Traffic
 from tests.waiting import wait_until
@@ -44,25 +45,25 @@ def test_locks_of_a_client_host_that_vanishes_are_released(
     partner = pair(timeout=60, acknowledges=True)
     server = servers.database
     cable = server.host.connect()
-    url = server.url("hosts").replace(server.host.address, cable.addresses[1])
+    url = server.url(DATABASE).replace(server.host.address, cable.addresses[1])
     client = DatabaseWrapper(connection.settings_dict | database_settings(url))
-    client.ensure_connection()
-    session = client.connection.pgconn
-    session.enter_pipeline_mode()
-    lock = f"SELECT FROM msh_outboundlink WHERE id = {partner.link.pk} FOR UPDATE"
-    for statement in ("BEGIN", lock):
-        session.send_query_params(statement.encode(), None)
-    session.send_flush_request()
-    session.flush()
-    partner_id = partner.partner.pk
-    wait_until(lambda: not _lock_is_free(partner_id))
-    cable.cut()
-    vanished_at = time.monotonic()
+    with closing(client):
+        client.ensure_connection()
+        session = client.connection.pgconn
+        session.enter_pipeline_mode()
+        lock = f"SELECT FROM msh_outboundlink WHERE id = {partner.link.pk} FOR UPDATE"
+        for statement in ("BEGIN", lock):
+            session.send_query_params(statement.encode(), None)
+        session.send_flush_request()
+        session.flush()
+        partner_id = partner.partner.pk
+        wait_until(lambda: not _lock_is_free(partner_id))
+        cable.cut()
+        vanished_at = time.monotonic()
 
-    wait_until(lambda: _lock_is_free(partner_id), seconds=SOON)
-    partner.wait_for_state(partner.submit())
-    assert time.monotonic() - vanished_at < LIMIT
-    session.finish()
+        wait_until(lambda: _lock_is_free(partner_id), seconds=SOON)
+        partner.wait_for_state(partner.submit())
+        assert time.monotonic() - vanished_at < LIMIT
 
 
 def _lock_is_free(partner_id: int) -> bool:
@@ -106,7 +107,7 @@ def test_standby_that_is_promoted_is_used(pair: PairFactory, msh: Hosts, servers
         traffic.submit()
     coming = Coming(traffic)
     coming.start()
-    with psycopg.connect(servers.primary.url("hosts")) as session:
+    with psycopg.connect(servers.primary.url(DATABASE)) as session:
         session.execute("SET idle_in_transaction_session_timeout = 0")
         session.execute("LOCK TABLE msh_outboundlink IN ACCESS EXCLUSIVE MODE")
         wait_until(someone_waits)

@@ -128,6 +128,36 @@ def test_host_that_answered_last_is_tried_first(monkeypatch: pytest.MonkeyPatch)
             gone.accept()
 
 
+@pytest.mark.django_db
+def test_host_that_has_lost_a_session_is_tried_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else each new connection waits for one that is gone until another has answered."""
+    monkeypatch.setattr(base, "_answered", None)
+    monkeypatch.setattr(base, "_lost", None)
+    here = settings.DATABASES["default"]
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        other.settimeout(0)
+        hosts = f"{here['HOST']}:{here['PORT']},127.0.0.1:{other.getsockname()[1]}"
+        name = connection.settings_dict["NAME"]
+        url = f"postgres://{here['USER']}:{here['PASSWORD']}@{hosts}/{name}?connect_timeout=2"
+        wrapper = DatabaseWrapper(connection.settings_dict | database_settings(url))
+        wrapper.ensure_connection()
+        assert wrapper.is_usable()
+        with connection.cursor() as cursor:
+            pid = wrapper.connection.info.backend_pid
+            cursor.execute("SELECT pg_terminate_backend(%s, 10000)", [pid])
+        with pytest.raises(BlockingIOError):
+            other.accept()
+        assert not wrapper.is_usable()
+        wrapper.close()
+        wrapper.ensure_connection()
+        other.accept()[0].close()
+        wrapper.close()
+        wrapper.ensure_connection()
+        wrapper.close()
+        with pytest.raises(BlockingIOError):
+            other.accept()
+
+
 @pytest.mark.parametrize(
     ("hosts", "ports", "first", "then"),
     [
@@ -145,6 +175,19 @@ def test_hosts_keep_their_ports_in_whatever_order(
 ) -> None:
     given = in_turn({"host": hosts, "port": ports, "dbname": "msh"}, first)
     assert given == {"host": then[0], "port": then[1], "dbname": "msh"}
+
+
+@pytest.mark.parametrize(
+    ("ports", "last", "then"),
+    [
+        ("1,2,3", ("a", "1"), ("b,c,a", "2,3,1")),
+        (",,", ("b", "5432"), ("a,c,b", ",,")),
+        ("1,2,3", ("d", "1"), ("a,b,c", "1,2,3")),
+    ],
+)
+def test_host_that_comes_last(ports: str, last: tuple[str, str], then: tuple[str, str]) -> None:
+    given = in_turn({"host": "a,b,c", "port": ports}, None, last)
+    assert given == {"host": then[0], "port": then[1]}
 
 
 def test_parameters_without_a_host_are_left_alone() -> None:

@@ -1,6 +1,8 @@
-"""Django's backend for PostgreSQL, but of several hosts the one that answered last is tried first.
+"""Django's backend for PostgreSQL, but of several hosts the one that answered last is tried first,
+and one that has just lost a session last.
 
-In the order of DATABASE_URL each new connection would wait for a first host that is gone.
+In the order of DATABASE_URL each new connection would wait for a first host that is gone, and after
+the loss of a session for the host that is gone now.
 """
 
 from collections.abc import Mapping
@@ -13,27 +15,44 @@ Address = tuple[str, str]
 
 _answered: Address | None = None
 """Who answered last, for all connections of this process."""
+_lost: Address | None = None
+"""Who has lost a session since then."""
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
+    _address: Address | None = None
+
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
-        global _answered
-        made = super().get_new_connection(in_turn(conn_params, _answered))
-        _answered = made.info.host, str(made.info.port)
+        global _answered, _lost
+        made = super().get_new_connection(in_turn(conn_params, _answered, _lost))
+        self._address = _answered = made.info.host, str(made.info.port)
+        _lost = None
         return made
 
+    def is_usable(self) -> bool:
+        global _answered, _lost
+        usable: bool = super().is_usable()
+        if not usable and self._address == _answered:
+            _answered, _lost = None, self._address
+        return usable
 
-def in_turn(params: Mapping[str, Any], first: Address | None) -> dict[str, Any]:
-    """The parameters of a connection, with the host `first` before the others, if it is one."""
+
+def in_turn(
+    params: Mapping[str, Any], first: Address | None, last: Address | None = None
+) -> dict[str, Any]:
+    """The parameters of a connection, with the host `first` before the others, if it is one, and
+    the host `last` after them."""
     hosts, ports = (str(params.get(name, "")).split(",") for name in ("host", "port"))
-    if first is None or len(hosts) == 1 or len(hosts) != len(ports) or "hostaddr" in params:
+    named = first or last
+    if named is None or len(hosts) == 1 or len(hosts) != len(ports) or "hostaddr" in params:
         return dict(params)
 
-    def later(address: Address) -> bool:
+    def place(address: Address) -> int:
         host, port = address
-        return (host, port or first[1]) != first
+        known = host, port or named[1]
+        return (known != first) + (known == last)
 
-    in_order = sorted(zip(hosts, ports, strict=True), key=later)
+    in_order = sorted(zip(hosts, ports, strict=True), key=place)
     return {
         **params,
         "host": ",".join(host for host, _ in in_order),

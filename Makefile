@@ -5,6 +5,9 @@ VENV := .venv
 PY   := $(VENV)/bin/python
 ARGS :=
 
+# apt-get asks nothing.
+export DEBIAN_FRONTEND := noninteractive
+
 # The first of these that is new enough. Another one:  make test PYTHON=/path/to/python3
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\

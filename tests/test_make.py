@@ -80,6 +80,7 @@ def test_help_names_every_command(checkout: Path) -> None:
         "test",
         "check",
         "coverage",
+        "coverage-all",
         "conformance",
         "mutants",
         "bench",

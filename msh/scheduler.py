@@ -10,6 +10,7 @@ import time
 from datetime import datetime, timedelta
 from typing import Any
 
+from celery.beat import SchedulingError
 from celery.schedules import schedstate, schedule
 from celery.utils.time import maybe_make_aware
 from django.db import DatabaseError
@@ -19,7 +20,7 @@ from redis.exceptions import RedisError
 
 from msh import health
 from msh.celery import require_store
-from msh.flows.wake_up import may_queue
+from msh.flows.wake_up import may_queue, note_begin
 
 logger = logging.getLogger(__name__)
 
@@ -157,10 +158,18 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc] # django-celery-beat h
             return
         try:
             if may_queue(entry.task, entry.options.get("queue")):
-                super().apply_entry(entry, producer=producer)
-        except RedisError as error:
+                self._queue(entry, producer)
+        except (RedisError, SchedulingError) as error:
             logger.warning("%s is not queued, it stays due: %s", entry.task, error)
             self._schedule[entry.name].stay_due(entry)
+
+    def _queue(self, entry: Row, producer: Any) -> None:
+        """Unlike `apply_entry` of Celery, it raises SchedulingError instead of logging it."""
+        try:
+            self.apply_async(entry, producer=producer, advance=False)
+        except SchedulingError:
+            note_begin(entry.task)  # it does not wait in the queue
+            raise
 
     def _when(self, entry: Row, next_time_to_run: float, mktime: Any = None) -> float:
         """The heap's times, by the monotonic clock."""

@@ -66,15 +66,18 @@ class Beat:
     def count(self, task: str) -> int:
         return [headers["task"] for headers in self.queued].count(task)
 
+    def wait_for(self, task: str, count: int) -> None:
+        """Fails unless the task has been queued so often soon."""
+
+        def has_run() -> bool:
+            self.work()
+            return self.count(task) >= count
+
+        wait_until(has_run, seconds=20)
+
     def goes_on(self) -> None:
         """Fails unless sweeps are queued further."""
-        before = self.count(TRANSMIT)
-
-        def went_on() -> bool:
-            self.work()
-            return self.count(TRANSMIT) > before + 2
-
-        wait_until(went_on, seconds=20)
+        self.wait_for(TRANSMIT, self.count(TRANSMIT) + 3)
 
 
 @pytest.fixture
@@ -107,12 +110,16 @@ def test_interval_of_a_day_outlives_a_restart_of_beat(beat: Callable[[], Beat]) 
         )
         running = beat()
         running.goes_on()
+        running.wait_for("msh.tasks.watch", runs)
         assert running.count("msh.tasks.watch") == runs
 
 
 @pytest.mark.parametrize("nightly", [True, False])
+@pytest.mark.parametrize(
+    ("where", "name"), [(scheduler, "may_queue"), (app.amqp, "send_task_message")]
+)
 def test_run_that_redis_did_not_take_is_not_lost(
-    beat: Callable[[], Beat], monkeypatch: pytest.MonkeyPatch, nightly: bool
+    beat: Callable[[], Beat], monkeypatch: pytest.MonkeyPatch, where: Any, name: str, nightly: bool
 ) -> None:
     """Redis is away for a moment when something is due that comes once a day."""
     watch = PeriodicTask.objects.filter(task="msh.tasks.watch")
@@ -125,19 +132,14 @@ def test_run_that_redis_did_not_take_is_not_lost(
     monkeypatch.setattr(scheduler, "LOOK_EVERY", 0.1)
     running = beat()
     with monkeypatch.context() as away:
-        away.setattr(scheduler, "may_queue", _no_redis)
+        away.setattr(where, name, _no_redis)
         for _ in range(20):
             running.work()
     assert running.count("msh.tasks.watch") == 0
-
-    def has_run() -> bool:
-        running.work()
-        return running.count("msh.tasks.watch") > 0
-
-    wait_until(has_run, seconds=20)
+    running.wait_for("msh.tasks.watch", 1)
 
 
-def _no_redis(*_: object) -> bool:
+def _no_redis(*_: object, **__: object) -> bool:
     raise RedisError("away")
 
 

@@ -50,8 +50,8 @@ def _webhook() -> Iterator[CheckMessage]:
         parts.scheme in {"http", "https"} and parts.hostname
     ):
         yield Error(
-            "MSH_OPERATORS_WEBHOOK is not an address that can be POSTed to.",
-            hint="Write https://HOST/PATH, or leave it empty: then nobody is called by webhook.",
+            "MSH_OPERATORS_WEBHOOK is not an http or https URL.",
+            hint="Write https://HOST/PATH, or leave it empty to disable the webhook.",
             id="msh.E007",
         )
 
@@ -60,8 +60,8 @@ def _api_rate() -> Iterator[CheckMessage]:
     if settings.MSH_API_RATE and not _RATE.fullmatch(settings.MSH_API_RATE):
         yield Error(
             f"MSH_API_RATE is {settings.MSH_API_RATE!r}, which is not a rate.",
-            hint="Set it to a number per second, minute, hour or day, as 200/second, or to"
-            " nothing.",
+            hint="Set it to a number per second, minute, hour or day, such as 200/second, or"
+            " leave it empty.",
             id="msh.E008",
         )
 
@@ -72,7 +72,7 @@ def _proxies() -> Iterator[CheckMessage]:
     except ValueError as problem:
         yield Error(
             f"MSH_TRUSTED_PROXIES: {problem}.",
-            hint="Write networks such as 192.0.2.1 or 10.0.0.0/8, comma between.",
+            hint="Write networks such as 192.0.2.1 or 10.0.0.0/8, separated by commas.",
             id="msh.E013",
         )
 
@@ -86,7 +86,7 @@ def _disk_path() -> Iterator[CheckMessage]:
         )
 
 
-NOT_PREPARED = "The document history is missing: nothing could be delivered once and only once."
+NOT_PREPARED = "The document history is missing: exactly-once delivery is impossible."
 
 
 def require() -> None:
@@ -127,7 +127,8 @@ def _store() -> Iterator[CheckMessage]:
     except DatabaseError as problem:
         yield Error(
             f"The database cannot be reached: {str(problem).strip()}",
-            hint="Set DATABASE_URL, or start PostgreSQL. Nothing is delivered or acknowledged.",
+            hint="Set DATABASE_URL or start PostgreSQL. Until then nothing is delivered or"
+            " acknowledged.",
             id="msh.E010",
         )
         return
@@ -147,7 +148,8 @@ def _store() -> Iterator[CheckMessage]:
         except ValidationError as problem:
             yield Caution(
                 f"Consumer {consumer}: {' '.join(problem.messages)}",
-                hint="Its messages fail until it is mended: manage.py consumer, or the console.",
+                hint="Its messages fail until it is fixed, by manage.py consumer or in the"
+                " console.",
                 id="msh.W001",
             )
 
@@ -162,8 +164,8 @@ def _session() -> Iterator[CheckMessage]:
         commit, *limits = cursor.fetchone()
     if commit == "off":
         yield Error(
-            "synchronous_commit is off: what is acknowledged may be lost in a crash of PostgreSQL.",
-            hint="We set it to on: a pooler drops that, or DATABASE_URL says otherwise."
+            "synchronous_commit is off: acknowledged messages may be lost if PostgreSQL crashes.",
+            hint="MSH sets it to on; a pooler drops that setting, or DATABASE_URL overrides it."
             " See docs/connections.md.",
             id="msh.E011",
         )
@@ -171,9 +173,9 @@ def _session() -> Iterator[CheckMessage]:
         name for name, limit in zip(SESSION_LIMITS, limits, strict=True) if limit == "0"
     ]:
         yield Caution(
-            f"Sessions have no {' and no '.join(missing)}: a process that stops holds what it has"
-            " locked, and others wait for it without end.",
-            hint="We set them: a pooler drops that, or DATABASE_URL says otherwise."
+            f"Sessions have no {' and no '.join(missing)}: a stalled process keeps its locks"
+            " and blocks others indefinitely.",
+            hint="MSH sets them; a pooler drops those settings, or DATABASE_URL overrides them."
             " See docs/connections.md.",
             id="msh.W003",
         )
@@ -192,8 +194,8 @@ def _database() -> Iterator[CheckMessage]:
         make_conninfo(**{name: options[name] for name in options.keys() - OF_DJANGO})
     except ProgrammingError as problem:
         yield Error(
-            f"DATABASE_URL cannot be followed: {str(problem).strip()}",
-            hint="Its query takes the connection parameters of libpq, as sslmode=verify-full.",
+            f"DATABASE_URL is invalid: {str(problem).strip()}",
+            hint="Its query takes libpq connection parameters, such as sslmode=verify-full.",
             id="msh.E009",
         )
 
@@ -203,7 +205,7 @@ def _uri(name: str) -> Iterator[CheckMessage]:
     parts = urlsplit(value)
     if parts.scheme not in {"http", "https", "mailto"} or not (parts.netloc or parts.path):
         yield Error(
-            f"{name} is {value!r}, which is not an address that partners can send to.",
+            f"{name} is {value!r}, which is not a URL that partners can reach.",
             hint=f"Set {name} to the public address of the endpoint: https://msh.example/ebxml/.",
             id="msh.E002",
         )
@@ -212,8 +214,8 @@ def _uri(name: str) -> Iterator[CheckMessage]:
 def _fernet_keys() -> Iterator[CheckMessage]:
     if not settings.MSH_FERNET_KEYS:
         yield Error(
-            "MSH_FERNET_KEYS is empty: partners' credentials could not be encrypted.",
-            hint="Make a key with cryptography.fernet.Fernet.generate_key() and keep it safe.",
+            "MSH_FERNET_KEYS is empty: partners' credentials cannot be encrypted.",
+            hint="Create a key with cryptography.fernet.Fernet.generate_key() and keep it secret.",
             id="msh.E003",
         )
     for number, key in enumerate(settings.MSH_FERNET_KEYS, 1):

@@ -71,13 +71,13 @@ class PartnerAuthentication(BaseAuthentication):
         """The partner as it is now."""
         wait = guesses.wait(address)
         if wait and not Partner.objects.remembered(shown):
-            raise exceptions.Throttled(wait, f"too many guesses from {address}")
+            raise exceptions.Throttled(wait, f"too many failed authentications from {address}")
         partner = _on_a_connection_that_works(lambda: Partner.objects.by_credential(shown))
         if partner is None:
             guesses.spend(address)
-            raise exceptions.AuthenticationFailed("no partner shows itself by this Authorization")
+            raise exceptions.AuthenticationFailed("unknown credentials")
         if not partner.admits(address):
-            raise exceptions.PermissionDenied(f"partner {partner} may not come from {address}")
+            raise exceptions.PermissionDenied(f"partner {partner} is not allowed from {address}")
         return partner
 
     def authenticate_header(self, request: Request) -> str:
@@ -160,12 +160,12 @@ class Endpoint(APIView):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Method, then partner, then what the headers say of the body."""
         if request.method != "POST":
-            raise exceptions.MethodNotAllowed(str(request.method), "only POST carries a message")
+            raise exceptions.MethodNotAllowed(str(request.method), "only POST is allowed")
         self.perform_authentication(request)
         encoding = request.META.get("HTTP_CONTENT_ENCODING", "identity")
         if encoding.strip().lower() != "identity":
             raise exceptions.UnsupportedMediaType(
-                encoding, f"Content-Encoding {encoding} is not taken: send the body as it is"
+                encoding, f"Content-Encoding {encoding} is not supported: send the body unencoded"
             )
         length = request.META.get("CONTENT_LENGTH") or ""
         if length.isdecimal() and int(length) > settings.MSH_MESSAGE_LIMIT:
@@ -180,15 +180,15 @@ class Endpoint(APIView):
             case exceptions.APIException():
                 return self._refused(exc)
             case DatabaseError() | psycopg.Error():
-                logger.warning("503 to a partner, the store does not answer: %s", exc)
-                return _later("the store is not available, nothing was taken")
+                logger.warning("503 to a partner, the database does not answer: %s", exc)
+                return _later("temporarily unavailable, nothing was stored")
             case UnreadableTermsError():
                 logger.error("503 to a partner", exc_info=exc)
-                return _later("the link to you cannot be read, nothing was taken")
+                return _later("the state of your link cannot be read, nothing was stored")
             case OSError():
-                return _answer(400, f"the body could not be read to its end: {exc}")
+                return _answer(400, f"the body could not be read: {exc}")
         logger.error("500 to a partner", exc_info=exc)
-        return _answer(500, "an error of ours, nothing was taken")
+        return _answer(500, "internal error, nothing was stored")
 
     def _refused(self, exc: exceptions.APIException) -> HttpResponse:
         headers = {}

@@ -71,8 +71,10 @@ def processes() -> list[Process]:
         unknown = f"unknown: Redis does not answer ({type(error).__name__})"
         return [Process(name, alive=False, words=unknown) for name in ("beat", "worker")]
     return [
-        _process("beat", beaten, "checked its schedule", "nothing falls due while it is down"),
-        _process("worker", swept, "did its last task", "nothing is sent or delivered without it"),
+        _process("beat", beaten, "checked its schedule", "no timer fires while it is down"),
+        _process(
+            "worker", swept, "did its last task", "nothing is sent or delivered while it is down"
+        ),
     ]
 
 
@@ -122,7 +124,7 @@ def _retention_state() -> str:
     except DatabaseError:
         return "unknown"
     if IncidentKind.CLOCK_DOUBTFUL in open_kinds:
-        return "stopped: the clock is in doubt"
+        return "stopped: the clock jumped"
     count = len(open_kinds)
     return f"too short for {count} partner{'' if count == 1 else 's'}" if count else "ok"
 

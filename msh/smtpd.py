@@ -40,9 +40,9 @@ TRANSACTION_LIMIT = 300.0
 """Seconds for a command, DATA with its mail included (RFC 5321 §4.5.3.2)."""
 REASON_LIMIT = 200  # characters
 
-TAKEN = "250 2.0.0 taken"
+TAKEN = "250 2.0.0 Message accepted"
 OK = "250 OK"
-STRANGER = "550 5.7.1 nobody we know sends from here: AUTH, or have the network allowed"
+STRANGER = "550 5.7.1 Sender not authorized: authenticate first, or have your network allowed"
 _REPLIES = {400: "554 5.6.0", 403: "550 5.7.1", 413: "552 5.3.4", 415: "554 5.6.1"}
 
 
@@ -123,9 +123,9 @@ class Handler:
     ) -> str:
         partner = await self._in_thread(_recipient, envelope.candidates, address)
         if partner is None:
-            return "550 5.1.1 not an address of ours for this sender"
+            return "550 5.1.1 Recipient unknown for this sender"
         if envelope.partner not in (None, partner):
-            return "452 4.5.3 one recipient for each mail"
+            return "452 4.5.3 Only one recipient per mail"
         envelope.partner = partner
         envelope.rcpt_tos.append(address)
         return OK
@@ -145,10 +145,10 @@ class Handler:
     async def handle_exception(self, error: Exception) -> str:
         """Nothing was taken; the sender tries again."""
         if isinstance(error, (DatabaseError, psycopg.Error)):
-            logger.warning("451 to a partner, the store does not answer: %s", error)
-            return "451 4.3.0 the store is not available, nothing was taken"
+            logger.warning("451 to a partner, the database does not answer: %s", error)
+            return "451 4.3.0 temporarily unavailable, nothing was stored"
         logger.error("451 to a partner", exc_info=error)
-        return "451 4.3.0 an error of ours, nothing was taken"
+        return "451 4.3.0 internal error, nothing was stored"
 
     async def _known(self, shown: AuthResult) -> AuthResult:
         """aiosmtpd has read what was shown; whose is it?"""

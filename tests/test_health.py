@@ -58,7 +58,7 @@ def test_retention_that_is_too_short_for_an_agreement_is_told_and_leaves_it_read
     assert (status, report["ready"]) == (http.HTTPStatus.OK, True)
     assert report["retention"] == "too short for 1 partner"
     note_clock_doubtful("it has jumped")
-    assert answer()[1]["retention"] == "stopped: the clock is in doubt"
+    assert answer()[1]["retention"] == "stopped: the clock jumped"
     note_clock_doubtful("")
     note_retention_too_short({})
     assert answer()[1]["retention"] == "ok"

@@ -51,12 +51,14 @@ class TokenAuthentication(BaseAuthentication):
         address = request.META.get("REMOTE_ADDR", "")
         known = self.remembered(shown)
         if not known and (wait := guesses.wait(address)):
-            raise exceptions.Throttled(wait, "Too many unknown tokens from your address.")
+            raise exceptions.Throttled(
+                wait, "Too many requests with unknown tokens from your address."
+            )
         token = self.find(shown)
         if token is None:
             guesses.spend(address)
             raise exceptions.AuthenticationFailed(
-                "This token is unknown: `manage.py token NAME` makes one."
+                "Unknown token. Create one with `manage.py token NAME`."
             )
         return token.user, token
 
@@ -74,7 +76,9 @@ class HasScope(BasePermission):
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         if not isinstance(request.auth, ApiToken):
-            raise exceptions.NotAuthenticated("Show a token: Authorization: Bearer TOKEN.")
+            raise exceptions.NotAuthenticated(
+                "Authentication required: send Authorization: Bearer TOKEN."
+            )
         scopes: dict[str, Scope] = getattr(view, "scopes", {})
         needed = scopes.get(str(request.method))
         if needed is not None:

@@ -15,6 +15,8 @@ def whole(stream: IO[bytes], parser_context: Any) -> bytes:
     body = b"".join(iter(lambda: stream.read(_PIECE), b""))
     announced = int(parser_context["request"].META["CONTENT_LENGTH"])
     if len(body) < announced:
-        text = f"The body has {len(body)} bytes, {announced} were announced: send all of it."
+        text = (
+            f"The body has {len(body)} bytes, {announced} were announced. Send the complete body."
+        )
         raise Unreadable("", text)
     return body

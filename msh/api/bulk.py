@@ -53,7 +53,7 @@ class Lines:
             block.append(line)
             count, size = count + 1, size + len(line)
             if count > LINE_LIMIT:
-                raise TooLarge("", f"A request has at most {LINE_LIMIT} lines: split it.")
+                raise TooLarge("", f"A request has at most {LINE_LIMIT} lines. Split it.")
             if len(block) >= _BLOCK_LINES or size >= _BLOCK_SIZE:
                 yield block
                 block, size = [], 0
@@ -76,7 +76,7 @@ class Lines:
         for piece in self._unzipped() if self.gzip else self._pieces():
             size += len(piece)
             if size > SIZE_LIMIT:
-                raise TooLarge("", f"A request has at most {SIZE_LIMIT} bytes of lines: split it.")
+                raise TooLarge("", f"A request has at most {SIZE_LIMIT} bytes of lines. Split it.")
             yield piece
 
     def _pieces(self) -> Iterator[bytes]:
@@ -92,11 +92,13 @@ class Lines:
                     yield unzip.decompress(rest, _PIECE)
                     rest = unzip.unconsumed_tail
                 if unzip.eof and (rest or unzip.unused_data):
-                    raise Unreadable("", "Something follows the gzip of the body: send one gzip.")
+                    raise Unreadable(
+                        "", "Data follows the end of the gzip stream. Send a single gzip stream."
+                    )
         except zlib.error as problem:
-            raise Unreadable("", f"The body is not gzip: {problem}") from None
+            raise Unreadable("", f"The body is not valid gzip: {problem}") from None
         if not unzip.eof:
-            raise Unreadable("", "The gzip of the body ends in the middle: send all of it.")
+            raise Unreadable("", "The gzip stream is truncated. Send the complete body.")
 
 
 class LinesParser(BaseParser):
@@ -107,7 +109,7 @@ class LinesParser(BaseParser):
     ) -> Lines:
         encoding = parser_context["request"].headers.get("Content-Encoding", "identity").lower()
         if encoding not in ("identity", "gzip"):
-            raise Unreadable("Content-Encoding", f"{encoding}: send gzip, or the lines as they are")
+            raise Unreadable("Content-Encoding", f"{encoding}: send gzip or uncompressed lines")
         return Lines(whole(stream, parser_context), gzip=encoding == "gzip")
 
 
@@ -145,11 +147,13 @@ class BulkView(ApiView):
         require_room()
         lines: Any = request.data
         if not isinstance(lines, Lines):
-            raise Unreadable("", "The body is empty: send a line for each message.")
+            raise Unreadable("", "The body is empty. Send one line per message.")
         try:
             answers = submit_all(_Blocks(lines))
         except InTheWay as error:
-            raise NotNow("Others write the same: nothing was kept.", wait=1) from error
+            raise NotNow(
+                "Conflict with a concurrent request; nothing was stored. Retry.", wait=1
+            ) from error
         return StreamingHttpResponse(_told(answers), content_type=MEDIA_TYPE)
 
 
@@ -177,7 +181,9 @@ def _read(line: bytes) -> Values | Answer:
 def _prepared(values: Values, agreements: Agreements) -> Entry:
     try:
         if not values.get("message_id"):
-            raise Refused("message_id", "message_id is missing: sent again, it would be doubled")
+            raise Refused(
+                "message_id", "message_id is required: without it a retry would create a duplicate"
+            )
         return prepared(values, agreements)
     except Refused as refused:
         reason = str(refused.detail)

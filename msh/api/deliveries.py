@@ -32,11 +32,11 @@ class Take(Form):
 
 class TakenDocument(InboundDocument):
     position = serializers.IntegerField(
-        allow_null=True, help_text="its place in the feed; null: it has none yet"
+        allow_null=True, help_text="position in the feed; null: not yet assigned"
     )
     delivery = serializers.IntegerField()
     attempt = serializers.IntegerField()
-    lease_seconds = serializers.IntegerField(help_text="time to settle it")
+    lease_seconds = serializers.IntegerField(help_text="when the lease ends")
 
 
 class TakenDocuments(Form):
@@ -48,7 +48,7 @@ class Settle(Form):
     outcome = serializers.ChoiceField([outcome.value for outcome in pull.Outcome])
     reason = serializers.CharField(max_length=1000, default="", allow_blank=True)
     external_id = serializers.CharField(
-        max_length=1000, default="", allow_blank=True, help_text="What your system calls it."
+        max_length=1000, default="", allow_blank=True, help_text="The identifier in your system."
     )
 
 
@@ -102,7 +102,7 @@ def _consumer(request: Request, name: str) -> Consumer:
     bound = Consumer.objects.filter(pk=OuterRef("pk"), api_tokens=token)
     consumer = Consumer.objects.annotate(bound=Exists(bound)).filter(name=name).first()
     if consumer is None:
-        raise Http404(f"There is no consumer {name}: manage.py consumer adds it.")
+        raise Http404(f"Consumer {name} does not exist. Create it with manage.py consumer.")
     if not consumer.bound:
         raise PermissionDenied(f"Token {token} is not bound to consumer {name}: make one that is.")
     return consumer
@@ -126,7 +126,7 @@ class SettleView(ApiView):
         ours = Delivery.objects.filter(consumer__api_tokens=token)
         delivery = ours.select_related("consumer").filter(pk=id).first()
         if delivery is None:
-            raise Http404(f"There is no delivery {id}: take it first.")
+            raise Http404(f"No delivery {id}: take it first.")
         state = pull.settle(
             delivery.consumer,
             delivery.pk,

@@ -62,7 +62,7 @@ class OutboundDocument(MessageDocument):
     ended_at = serializers.DateTimeField(allow_null=True)
     attempts = serializers.IntegerField()
     size = serializers.IntegerField(
-        help_text="bytes of its payloads as they are sent: delimiters and part headers included"
+        help_text="bytes of the payload parts as sent, with delimiters and part headers"
     )
 
 
@@ -87,13 +87,13 @@ class PayloadDocument(Document):
     label = serializers.CharField(allow_blank=True)  # type: ignore[assignment]
     description = serializers.CharField(allow_blank=True)
     size = serializers.IntegerField(help_text="bytes")
-    content_base64 = serializers.CharField(required=False, help_text="where it was asked for")
+    content_base64 = serializers.CharField(required=False, help_text="only if requested")
 
 
 class InboundDocument(MessageDocument):
     """A message that was accepted."""
 
-    position = serializers.IntegerField(help_text="its place in the feed")
+    position = serializers.IntegerField(help_text="position in the feed")
     state = serializers.ChoiceField(InboundState.choices)
     received_at = serializers.DateTimeField()
     size = serializers.IntegerField(help_text="bytes of its payloads")
@@ -121,9 +121,9 @@ class LinkDocument(Document):
     suspended_for = serializers.CharField(allow_blank=True)
     suspended_detail = serializers.CharField(allow_blank=True)
     late_ack = serializers.BooleanField(
-        help_text="While it was suspended, what was in flight was acknowledged: safe to resume."
+        help_text="The message in flight was acknowledged during the suspension: safe to resume."
     )
-    queued = serializers.IntegerField(help_text="messages that wait behind it")
+    queued = serializers.IntegerField(help_text="messages queued behind it")
 
 
 def _queued() -> Coalesce:

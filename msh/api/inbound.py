@@ -28,12 +28,12 @@ CONTENT_LIMIT = 32 * 1024 * 1024
 
 
 class FeedQuery(PageQuery):
-    payloads = serializers.BooleanField(default=False, help_text="With their content.")
+    payloads = serializers.BooleanField(default=False, help_text="Include the content.")
 
 
 class FeedPage(Form):
     results = InboundDocument(many=True)
-    next = serializers.IntegerField(help_text="the position to go on `after`")
+    next = serializers.IntegerField(help_text="pass this as `after` for the next page")
 
 
 class FeedView(ApiView):
@@ -71,7 +71,7 @@ class PayloadView(ApiView):
         """The bytes of a payload, as the partner sent them. `number` from 1."""
         payload = InboundPayload.objects.filter(message=id, position=number).first()
         if payload is None:
-            raise Http404(f"Inbound message {id} has no payload {number}, or no longer.")
+            raise Http404(f"Inbound message {id} has no payload {number}, or it was removed.")
         return attachment(bytes(payload.content), payload.content_type, payload.label)
 
 

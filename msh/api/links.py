@@ -32,7 +32,7 @@ class LinksPage(Form):
 
 
 class IncidentsQuery(PageQuery):
-    open = serializers.BooleanField(required=False, help_text="Only those that are, or are not.")
+    open = serializers.BooleanField(required=False, help_text="Filter by this state.")
 
 
 class IncidentsPage(Form):
@@ -42,7 +42,7 @@ class IncidentsPage(Form):
 
 class Reason(Form):
     reason = serializers.CharField(
-        max_length=REASON_LIMIT, help_text="Kept in the history with the user of the token."
+        max_length=REASON_LIMIT, help_text="Recorded in the history with the user of the token."
     )
 
 
@@ -50,16 +50,18 @@ class VerbForm(Reason):
     """What must be so still, where the caller has looked at the link before: 409 if it is not."""
 
     if_message = text(
-        allow_blank=True, help_text='Only while this message is `in_flight`; "": while none is.'
+        allow_blank=True, help_text='Precondition: this message is in flight; "": none is.'
     )
-    if_suspended_since = moment("Only while it is this suspension, by its `suspended_since`.")
+    if_suspended_since = moment(
+        "Precondition: the link is suspended since this time (`suspended_since`)."
+    )
 
 
 class LinkStateDocument(Form):
     id = serializers.IntegerField()
     partner = serializers.CharField()
     state = serializers.ChoiceField(LINK_STATES)
-    text = serializers.CharField(help_text="What was done, and what happens next.")
+    text = serializers.CharField(help_text="What was done and what happens next.")
 
 
 class LinksView(ApiView):

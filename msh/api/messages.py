@@ -53,7 +53,7 @@ def _require_closing_boundary(body: bytes, media_type: str) -> None:
     """Raises Unreadable without it: Django takes a file that is cut there for a whole one."""
     boundary = parse_header_parameters(media_type)[1]["boundary"]
     if not body.rstrip().endswith(f"--{boundary}--".encode()):
-        raise Unreadable("", f"The form does not end with --{boundary}--: send all of it.")
+        raise Unreadable("", f"The form has no closing boundary --{boundary}--: send all of it.")
 
 
 class MessageQuery(PageQuery):
@@ -63,13 +63,13 @@ class MessageQuery(PageQuery):
     conversation_id = text()
     message_id = text()
     sequence_number = serializers.IntegerField(min_value=1, max_value=2**31 - 1, required=False)
-    since = moment("Submitted then or later.")
-    until = moment("Submitted then or earlier.")
+    since = moment("Submitted at or after this time.")
+    until = moment("Submitted at or before this time.")
     order = serializers.ChoiceField(["id", "-id"], default="id")
 
 
 class WhichQuery(Form):
-    partner = text(help_text="Where several partners have a message of this MessageId.")
+    partner = text(help_text="Required if several partners have a message with this MessageId.")
 
 
 class MessagesPage(Form):
@@ -78,11 +78,11 @@ class MessagesPage(Form):
 
 
 class HistoryQuery(PageQuery):
-    partner = text(help_text="Where several partners have a message of this MessageId.")
+    partner = text(help_text="Required if several partners have a message with this MessageId.")
 
 
 class MomentDocument(Form):
-    at = serializers.DateTimeField(help_text="if it happened several `times`: the last one")
+    at = serializers.DateTimeField(help_text="of the last occurrence, if `times` is greater than 1")
     direction = serializers.CharField()
     partner = serializers.CharField()
     event = serializers.CharField()
@@ -90,8 +90,10 @@ class MomentDocument(Form):
     to_state = serializers.CharField(allow_blank=True)
     actor = serializers.CharField()
     detail = serializers.CharField(allow_blank=True)
-    times = serializers.IntegerField(help_text="repetitions within a minute are one, which counts")
-    since = serializers.DateTimeField(allow_null=True, help_text="when it happened first")
+    times = serializers.IntegerField(
+        help_text="repetitions within a minute are one entry with a count"
+    )
+    since = serializers.DateTimeField(allow_null=True, help_text="of the first occurrence")
 
 
 class HistoryPage(Form):
@@ -141,7 +143,7 @@ class MessagesView(ApiView):
             OpenApiParameter(
                 "Idempotency-Key",
                 location=OpenApiParameter.HEADER,
-                description="The MessageId, where the body has none.",
+                description="Used as the MessageId if the body has none.",
             )
         ],
         request={
@@ -199,7 +201,7 @@ class HistoryView(ApiView):
         partner, after = query.get("partner", ""), query.get("after", 0)
         page = trace.page_of_trace(message_id, partner=partner, after=after, limit=query["limit"])
         if not page.moments and not after:
-            raise Http404(f"Nothing is known of {message_id!r}.")
+            raise Http404(f"Unknown message: {message_id!r}.")
         return Response({"results": [asdict(one) for one in page.moments], "next": page.next})
 
 
@@ -216,7 +218,7 @@ class PayloadView(ApiView):
         message = _find(request, message_id)
         part = OutboundPayload.objects.filter(message=message, position=number).first()
         if part is None:
-            raise Http404(f"Message {message_id!r} has no payload {number}, or no longer.")
+            raise Http404(f"Message {message_id!r} has no payload {number}, or it was removed.")
         content = wire.part_content(bytes(part.wire), message.boundary)
         return attachment(content, part.content_type, part.label)
 
@@ -226,7 +228,7 @@ def _named(values: Values, key: str | None) -> Values:
     if key is None:
         return values
     if values.get("message_id", key) != key:
-        raise Refused("Idempotency-Key", "Idempotency-Key: it is not the message_id, leave it out")
+        raise Refused("Idempotency-Key", "Idempotency-Key differs from message_id: omit it")
     return {**values, "message_id": key}
 
 
@@ -240,7 +242,9 @@ def _find(request: Request, message_id: str) -> OutboundMessage:
             return message
         case []:
             raise Http404(f"There is no message {message_id!r}.")
-    raise Unreadable("partner", "Several partners have such a message: add ?partner=NAME.")
+    raise Unreadable(
+        "partner", "Several partners have a message with this MessageId: add ?partner=NAME."
+    )
 
 
 def _document(message: OutboundMessage) -> dict[str, Any]:

@@ -14,9 +14,9 @@ def of_json(text: bytes) -> dict[str, Any]:
     try:
         values = orjson.loads(text)
     except ValueError as problem:
-        raise Unreadable("", f"this is not JSON in UTF-8: {problem}") from None
+        raise Unreadable("", f"not JSON in UTF-8: {problem}") from None
     if not isinstance(values, dict):
-        raise Unreadable("", "this is not a JSON object")
+        raise Unreadable("", "not a JSON object")
     return values
 
 

@@ -25,19 +25,19 @@ RETRY_AFTER = 5  # seconds
 CLOSED_FOR = 60  # seconds after which an application may ask again whether a partner is open
 
 TITLES = {
-    400: "The request cannot be read",
-    401: "No token, or an unknown one",
-    403: "Not allowed",
+    400: "Bad request",
+    401: "Authentication required",
+    403: "Permission denied",
     404: "Not found",
-    405: "Not a method of this address",
-    409: "In conflict with what is kept",
-    411: "The length is missing",
-    413: "Too large",
-    415: "A body of that type is not taken",
-    422: "Refused: do not send it again as it is",
-    429: "Too many requests: wait, then try again",
-    500: "An error of ours",
-    503: "Not now: try again",
+    405: "Method not allowed",
+    409: "Conflict with stored data",
+    411: "Length required",
+    413: "Content too large",
+    415: "Unsupported media type",
+    422: "Rejected: do not retry without changes",
+    429: "Too many requests: wait, then retry",
+    500: "Internal server error",
+    503: "Service unavailable: retry",
 }
 
 
@@ -48,10 +48,10 @@ class ProblemRenderer(JSONRenderer):
 class Problem(serializers.Serializer[Any]):
     """A problem document. `field` names the field that is wrong, where it is one."""
 
-    type = serializers.CharField(help_text="about:blank: `status` says what kind it is")
+    type = serializers.CharField(help_text="about:blank: see `status`")
     title = serializers.CharField()
     status = serializers.IntegerField()
-    detail = serializers.CharField(help_text="what is wrong, and the cure")
+    detail = serializers.CharField(help_text="what is wrong and how to fix it")
     field = serializers.CharField(required=False)
 
 
@@ -113,7 +113,7 @@ def handler(error: Exception, context: dict[str, Any]) -> Response:
 @csrf_exempt
 def not_found(request: HttpRequest) -> JsonResponse:
     """An address that is none of ours, below `/api/`."""
-    text = f"{request.path} is no address of this API: see /api/docs"
+    text = f"{request.path} is not a path of this API: see /api/docs"
     return JsonResponse(_document(404, text), status=404, content_type=ProblemRenderer.media_type)
 
 
@@ -124,16 +124,18 @@ def _store_fails(error: Exception) -> exceptions.APIException:
     """Nobody knows what was kept: a connection may be lost at a commit, or after it."""
     if isinstance(error.__cause__, psycopg.errors.QueryCanceled):  # of a GET only
         seconds = f"{settings.MSH_READ_TIMEOUT:g}"
-        return NotNow(f"This took longer than {seconds} seconds: ask for less, or again later.")
-    logger.warning("503 to an application, the store fails: %s: %s", type(error).__name__, error)
-    return NotNow("The store is not available or busy: send the same again.")
+        return NotNow(f"This took longer than {seconds} seconds. Request less, or retry later.")
+    logger.warning(
+        "503 to an application, the database failed: %s: %s", type(error).__name__, error
+    )
+    return NotNow("The database is unavailable or busy. Retry the same request.")
 
 
-# The first that fits counts. What fits none is an error of ours.
+# The first that fits counts. What fits none is internal server error.
 _TRANSLATIONS: Sequence[tuple[tuple[type[Exception], ...], _Translation]] = (
     (
         (exceptions.ParseError, SuspiciousOperation, UnreadablePostError),
-        lambda error: Unreadable("", f"The body is not what its Content-Type says: {error}"),
+        lambda error: Unreadable("", f"The body does not match its Content-Type: {error}"),
     ),
     ((exceptions.APIException,), lambda error: error),
     ((MessageIdReused,), lambda error: Conflict(error.field, str(error))),
@@ -156,7 +158,7 @@ def _as_api_exception(error: Exception) -> exceptions.APIException:
         if isinstance(error, kinds):
             return translate(error)
     logger.error("500 to an application", exc_info=error)
-    return exceptions.APIException("An error of ours: it is in the log.")
+    return exceptions.APIException("Internal server error; see the log.")
 
 
 def _document(code: int, detail: str, field: str = "") -> dict[str, Any]:

@@ -24,10 +24,10 @@ class PageQuery(Form):
     """Parameters of every list: where it goes on, and how far."""
 
     limit = serializers.IntegerField(
-        min_value=1, max_value=PAGE_LIMIT, default=100, help_text="Rows of a page, at most."
+        min_value=1, max_value=PAGE_LIMIT, default=100, help_text="Maximum rows per page."
     )
     after = serializers.IntegerField(
-        min_value=0, max_value=LARGEST_ID, required=False, help_text="`next` of the page before."
+        min_value=0, max_value=LARGEST_ID, required=False, help_text="`next` of the previous page."
     )
 
 
@@ -51,10 +51,10 @@ def asked(request: Request, query: type[Form]) -> dict[str, Any]:
     unknown = set(given) - set(query().fields)
     if unknown:
         name, known = min(unknown)[:100], ", ".join(query().fields)
-        raise Unreadable(name, f"{name!r} is no parameter: there are {known}")
+        raise Unreadable(name, f"{name!r} is not a parameter; valid ones are {known}")
     for name, values in given.lists():
         if len(values) > 1:
-            raise Unreadable(name, f"{name}: it is given {len(values)} times")
+            raise Unreadable(name, f"{name}: given {len(values)} times")
     return _checked(query(data=given.dict()), Unreadable)
 
 
@@ -63,7 +63,7 @@ def told(request: Request, form: type[Form]) -> dict[str, Any]:
     unknown = set(request.data) - set(form().fields)
     if unknown:
         name, known = min(unknown)[:100], ", ".join(form().fields)
-        raise Refused(name, f"{name!r} is no field: there are {known}")
+        raise Refused(name, f"{name!r} is not a field; valid ones are {known}")
     return _checked(form(data=request.data), Refused)
 
 

@@ -33,17 +33,18 @@ class Submission(serializers.Serializer[Any]):
 
     tpa_id = serializers.CharField(help_text="TPAId of the agreement")
     partner = serializers.CharField(
-        required=False, help_text="Its name, where several have an agreement of this TPAId."
+        required=False,
+        help_text="Partner name, required if several partners have an agreement with this TPAId.",
     )
     service_interface = serializers.CharField()
     action = serializers.CharField()
     message_id = serializers.CharField(required=False)
-    conversation_id = serializers.CharField(required=False, help_text="Else the MessageId.")
+    conversation_id = serializers.CharField(required=False, help_text="Default: the MessageId.")
     ref_to_message_id = serializers.CharField(required=False)
     semantics = serializers.ChoiceField(
         [semantics.value for semantics in DeliverySemantics],
         required=False,
-        help_text="Else the agreement's.",
+        help_text="Default: that of the agreement.",
     )
     payloads = PayloadSubmission(many=True, required=False)
 
@@ -79,16 +80,18 @@ class Agreements:
         """The one agreement that is meant, of those looked up. Raises Refused."""
         under = self._known.get(tpa_id, [])
         if not under:
-            raise Refused("tpa_id", f"tpa_id: there is no agreement {cut(tpa_id)}, add it")
+            raise Refused("tpa_id", f"tpa_id: no agreement {cut(tpa_id)}. Create it")
         if partner is not None:
             under = [agreement for agreement in under if agreement.partner.name == partner]
         match under:
             case [agreement]:
                 return agreement
             case []:
-                text = f"partner: {cut(str(partner))} has no agreement {tpa_id}: name another one"
-                raise Refused("partner", f"{text}, or add the agreement")
-        raise Refused("partner", f"partner: several have an agreement {tpa_id}, say which")
+                text = (
+                    f"partner: {cut(str(partner))} has no agreement {tpa_id}: name another partner"
+                )
+                raise Refused("partner", f"{text}, or create the agreement")
+        raise Refused("partner", f"partner: several partners have an agreement {tpa_id}; name one")
 
 
 def of_form(fields: QueryDict, files: "MultiValueDict[str, UploadedFile[bytes]]") -> Values:
@@ -97,9 +100,9 @@ def of_form(fields: QueryDict, files: "MultiValueDict[str, UploadedFile[bytes]]"
     _refuse_unknown(fields, TEXTS, "")
     for name, values in fields.lists():
         if len(values) > 1:
-            raise Refused(name, f"{name}: it is given {len(values)} times")
+            raise Refused(name, f"{name}: given {len(values)} times")
         if _REPLACEMENT in values[0]:
-            raise Refused(name, f"{name}: it is not UTF-8")
+            raise Refused(name, f"{name}: not valid UTF-8")
     payloads = [
         {
             "content": file.read(),
@@ -116,17 +119,17 @@ def prepared(values: Values, agreements: Agreements) -> NewMessage:
     _refuse_unknown(values, _FIELDS, "")
     for name, value in values.items():
         if not isinstance(value, str) and name != "payloads":
-            raise Refused(name, f"{name}: it is text, not {_shown(value)}")
+            raise Refused(name, f"{name}: must be a string, not {_shown(value)}")
     for name in _REQUIRED:
         if not values.get(name):
-            raise Refused(name, f"{name} is missing: give it a value")
+            raise Refused(name, f"{name} is required")
     semantics = values.get("semantics")
     if semantics not in _SEMANTICS:
         names = ", ".join(semantics.value for semantics in DeliverySemantics)
-        raise Refused("semantics", f"semantics: it is one of {names}")
+        raise Refused("semantics", f"semantics: must be one of {names}")
     payloads = values.get("payloads", [])
     if not isinstance(payloads, list):
-        raise Refused("payloads", f"payloads: it is a list, not {_shown(payloads)}")
+        raise Refused("payloads", f"payloads: must be a list, not {_shown(payloads)}")
     return prepare(
         agreements.of(values["tpa_id"], values.get("partner")),
         values["service_interface"],
@@ -142,11 +145,11 @@ def prepared(values: Values, agreements: Agreements) -> NewMessage:
 def _payload(values: Any, position: int) -> Payload:
     where = f"payloads[{position}]"
     if not isinstance(values, dict):
-        raise Refused(where, f"{where}: it is an object, not {_shown(values)}")
+        raise Refused(where, f"{where}: must be an object, not {_shown(values)}")
     _refuse_unknown(values, _PAYLOAD_FIELDS, f"{where}.")
     for name in ("content_type", "label", "description"):
         if not isinstance(values.get(name, ""), str):
-            raise Refused(f"{where}.{name}", f"{where}.{name}: it is text")
+            raise Refused(f"{where}.{name}", f"{where}.{name}: must be a string")
     return Payload(
         _content(values, where),
         values.get("content_type", "application/xml"),
@@ -166,15 +169,15 @@ def _content(values: Values, where: str) -> bytes:
                 return b64decode(encoded, validate=True)
             except ValueError as problem:
                 name = f"{where}.content_base64"
-                raise Refused(name, f"{name}: this is not base64: {problem}") from None
+                raise Refused(name, f"{name}: not valid base64: {problem}") from None
     name = f"{where}.content"
-    raise Refused(name, f"{name}: give either content, which is text, or content_base64")
+    raise Refused(name, f"{name}: give either content (text) or content_base64")
 
 
 def _refuse_unknown(given: Iterable[Any], known: frozenset[str], where: str) -> None:
     if not known.issuperset(given):
         name = cut(f"{where}{min(set(given) - known)}")
-        raise Refused(name, f"{name!r} is no field: there are {', '.join(sorted(known))}")
+        raise Refused(name, f"{name!r} is not a field; valid ones are {', '.join(sorted(known))}")
 
 
 def cut(text: str, limit: int = 100) -> str:

@@ -34,7 +34,7 @@ RESOLVER_THREADS = 32  # a name server that does not answer holds one thread per
 
 
 NOT_SENT = AttemptResult(
-    AttemptOutcome.FAILED, detail="not sent: this process was stopped", body_sent=False
+    AttemptOutcome.FAILED, detail="not sent: the process was stopped", body_sent=False
 )
 
 
@@ -181,7 +181,7 @@ class _Loop:
     async def _carry(self, job: Job, place: Place) -> None:
         began_at = self._loop.time()
         result: AttemptResult | None = AttemptResult(
-            AttemptOutcome.FAILED, detail="given up: the process is ending"
+            AttemptOutcome.FAILED, detail="aborted: the process is shutting down"
         )
         try:
             async with self._places[job.partner_id], self._in_room(place):

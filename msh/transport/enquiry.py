@@ -22,7 +22,7 @@ def link_status_url(address: str, message_ids: Sequence[str] = ()) -> str:
     HTTP address."""
     parts = urlsplit(address)
     if parts.scheme.lower() not in ("http", "https"):
-        raise EnquiryFailed(f"{address} cannot be asked: only MSHs that are reached by HTTP can")
+        raise EnquiryFailed(f"{address} cannot be queried: only MSHs reached by HTTP can")
     query = urlencode([("message_id", message_id) for message_id in message_ids])
     path = f"{parts.path.rstrip('/')}/link-status"
     return urlunsplit((parts.scheme, parts.netloc, path, query, ""))
@@ -66,7 +66,7 @@ async def _ask(session: aiohttp.ClientSession, url: str) -> bytes:
             reason = response.headers.get("X-MSH-Error") or response.reason or ""
             raise EnquiryFailed(one_line(f"{response.status} {reason}", DETAIL_LIMIT))
         if encoding := response.headers.get("Content-Encoding"):
-            reason = f"the answer has the Content-Encoding {encoding}: it may have none"
+            reason = f"the answer has the Content-Encoding {encoding}: it must have none"
             raise EnquiryFailed(one_line(reason, DETAIL_LIMIT))
         return await _body(response)
 

@@ -155,10 +155,12 @@ class _Transaction:
         if self._host.login or not kind:
             return self._host.login
         if kind != "Basic":
-            raise _NotPossible(f"{kind} cannot be shown over mail: give the partner user:password")
+            raise _NotPossible(
+                f"{kind} cannot be used over mail: set user:password for the partner"
+            )
         if not self._host.is_private:
             raise _NotPossible(
-                "user:password of a partner is not shown without TLS: EMAIL_URL=smtp+tls://…"
+                "the user:password of a partner is not sent without TLS: EMAIL_URL=smtp+tls://…"
             )
         user, _, password = b64decode(value).decode().partition(":")
         return Login(user, password)

@@ -44,7 +44,7 @@ def walk_to(url: str, deadline: float) -> list[Step]:
     try:
         port = parts.port or PORTS[scheme]
     except (KeyError, ValueError):
-        return [Step("address", went=False, detail=f"{url} is no http or https address")]
+        return [Step("address", went=False, detail=f"{url} is not an http or https URL")]
     return walk(parts.hostname or "", port, deadline, tls=scheme == "https")
 
 

@@ -33,6 +33,6 @@ async def _post(url: str, body: bytes, authorization: str, deadline: float) -> N
     except TimeoutError:
         raise WebhookFailed(f"no answer within {deadline:g} s") from None
     except aiohttp.InvalidURL:  # its text is the address, of which a part may be a secret
-        raise WebhookFailed("the webhook's address is not one") from None
+        raise WebhookFailed("the webhook URL is invalid") from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
         raise WebhookFailed(one_line(f"{type(error).__name__}: {error}", DETAIL_LIMIT)) from None

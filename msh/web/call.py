@@ -30,10 +30,10 @@ def call(application: "WSGIApplication", request: Request, room: Room) -> Answer
     try:
         return _call(application, request, room)
     except NoRoomError:
-        return refusal(request.path, 503, "there is no room for the answer", wait=RETRY_AFTER)
+        return refusal(request.path, 503, "no memory left for the response", wait=RETRY_AFTER)
     except Exception:  # no request ends the thread that serves it
         logger.exception("500 to %s", request.path)
-        return refusal(request.path, 500, "an error of ours")
+        return refusal(request.path, 500, "internal server error")
 
 
 def _call(application: "WSGIApplication", request: Request, room: Room) -> Answer:

@@ -102,7 +102,7 @@ class Connection(Protocol):
         if self.phase is Phase.BODY:
             self.deadline = self._limits.deadline(self._began, self._came)
             if self.deadline <= self._now():
-                self._refuse(408, f"{self._came} bytes of the body came in the time for it")
+                self._refuse(408, f"{self._came} bytes of the body arrived before the timeout")
         elif self.phase is Phase.ANSWER and self._sending:
             self.deadline = self._limits.deadline(self._began, self._sending.sent)
             if self.deadline <= self._now():
@@ -110,7 +110,7 @@ class Connection(Protocol):
         elif self.phase is Phase.ADMISSION:
             self._refuse(503, "too many of your requests are under way", wait=RETRY_AFTER)
         elif self.phase is Phase.HEAD:
-            self._refuse(408, "the request did not come in the time for it")
+            self._refuse(408, "the request did not arrive before the timeout")
         else:
             self.abort()
 
@@ -185,7 +185,7 @@ class Connection(Protocol):
             if is_ours:
                 self._answer_from_head(request)
             else:
-                self._refuse(413, "log in first, or send less")
+                self._refuse(413, "the body is too large for a client that is not logged in")
         elif request.is_chunked and not senders.is_partner(request.path):
             if is_ours:
                 self._answer_from_head(request)
@@ -203,7 +203,7 @@ class Connection(Protocol):
         self._enter(Phase.BODY, self._limits.grace)
         self._began = self._now()
         if self._has_ended:
-            self._refuse(400, "the body has not come")
+            self._refuse(400, "the body did not arrive")
             return
         if request.expects:
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -304,5 +304,7 @@ def _find(environ: senders.Environ) -> Admission | None:
     try:
         return senders.find(environ)
     except (DatabaseError, psycopg.Error) as error:
-        logger.warning("who sends to %s cannot be found: %s", environ["PATH_INFO"], error)
+        logger.warning(
+            "the sender of a request to %s cannot be identified: %s", environ["PATH_INFO"], error
+        )
         return None

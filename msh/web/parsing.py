@@ -52,7 +52,7 @@ class Parser:
         if self.reading is None and not self.whole:
             self._head_size += len(data)
             if self._head_size > HEAD_LIMIT:
-                self._refuse(431, f"the head of a request has at most {HEAD_LIMIT} bytes")
+                self._refuse(431, f"the request line and headers are limited to {HEAD_LIMIT} bytes")
         return rest
 
     def close(self) -> None:
@@ -93,7 +93,7 @@ class Parser:
         try:
             request.body.add(piece)
         except NoRoomError:
-            self._refuse(503, "there is no room for the body")
+            self._refuse(503, "no memory left for the body")
 
     def on_message_complete(self) -> None:
         request = cast("Request", self.reading)
@@ -101,4 +101,4 @@ class Parser:
         request.complete = not request.is_too_large
         self.whole.append(request)
         if len(self.whole) > PIPELINE_LIMIT:
-            self._refuse(400, "too many requests at once")
+            self._refuse(400, "too many pipelined requests")

@@ -113,14 +113,14 @@ class Withheld(io.RawIOBase):
         return True
 
     def readinto(self, _buffer: Any) -> int:
-        raise OSError("the body of a refused request is not read")
+        raise OSError("the body of a rejected request is not read")
 
 
 def _add_url(environ: dict[str, Any], url: bytes) -> str:
     try:
         parsed = httptools.parse_url(url)
     except httptools.HttpParserInvalidURLError:
-        raise BadRequestError("the address cannot be read") from None
+        raise BadRequestError("the request target is invalid") from None
     path = (parsed.path or b"/").decode("latin-1")
     if "%" in path:
         path = unquote_to_bytes(path).decode("latin-1")

@@ -45,7 +45,7 @@ def parse(document: bytes) -> etree._Element:
     document = document.removeprefix(_BOM)
     _check_encoding(document)
     if b"<!DOCTYPE" in document:
-        raise Unreadable("the header document has a DOCTYPE: send it without")
+        raise Unreadable("the header document has a DOCTYPE: remove it")
     if document.count(b"<") + document.count(b"=") > MARKUP_LIMIT:
         raise Unreadable(f"the header document has more than {MARKUP_LIMIT} tags and attributes")
     try:

@@ -39,7 +39,7 @@ def read(document: bytes) -> LinkStatus:
         whole = json.loads(document)
     except (ValueError, RecursionError):
         raise Unreadable(
-            "the link status is not JSON: does an MSH of this product answer?"
+            "the link status is not JSON: is the peer an MSH of this product?"
         ) from None
     accepted, sending, known = (_object(whole, name) for name in ("accepted", "sending", "known"))
     return LinkStatus(
@@ -57,7 +57,7 @@ def _withheld(whole: dict[str, Any]) -> tuple[str, ...]:
     """Absent where the MSH that answers routes nothing."""
     names = whole.get("withheld", [])
     if not isinstance(names, list) or not all(_is_text(name) for name in names):
-        raise Unreadable("the link status has a withheld that is no list of MessageIds")
+        raise Unreadable("the link status has a `withheld` that is not a list of MessageIds")
     return tuple(names)
 
 
@@ -73,14 +73,14 @@ def _number(holder: dict[str, Any], name: str) -> int | None:
     if value is None:
         return None
     if type(value) is not int or not FIRST <= value <= LAST:
-        raise Unreadable(f"the link status has a {name} that is no sequence number")
+        raise Unreadable(f"the link status has a {name} that is not a sequence number")
     return value
 
 
 def _text(holder: dict[str, Any], name: str) -> str:
     value = holder.get(name) or ""
     if not _is_text(value) or len(value) > MESSAGE_ID_LIMIT:
-        raise Unreadable(f"the link status has a {name} that is no MessageId")
+        raise Unreadable(f"the link status has a {name} that is not a MessageId")
     return str(value)
 
 

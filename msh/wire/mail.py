@@ -45,7 +45,7 @@ def package_of(mail: bytes) -> tuple[str, bytes]:
     headers = BytesHeaderParser().parsebytes(mail[: end.start()])
     content_type = _FOLD.sub("", str(headers.get("Content-Type", ""))).strip()
     if not content_type:
-        raise Unreadable("a mail without Content-Type is no MIME package: send multipart/related")
+        raise Unreadable("the mail has no Content-Type: send multipart/related")
     encoding = str(headers.get("Content-Transfer-Encoding", "7bit")).strip()
     whole = {"content-transfer-encoding": encoding}
     try:

@@ -85,12 +85,12 @@ def compose_part(
 ) -> bytes:
     """Delimiter line, headers, the content as it is, line break; closing delimiter if `last`.
 
-    Raises ValueError if the content holds the boundary, or a header could not be read back.
+    Raises ValueError if the content contains the boundary, or a header could not be read back.
     """
     mark = boundary.encode("ascii")
     check_part(content_id, content_type)
     if mark in content:
-        raise ValueError(f"part {content_id} holds the boundary {boundary}")
+        raise ValueError(f"part {content_id} contains the boundary {boundary}")
     headers = (
         f"--{boundary}\r\n"
         f"Content-ID: <{content_id}>\r\n"
@@ -134,7 +134,7 @@ def parse(content_type: str, body: bytes, *, alone: frozenset[str]) -> list[Part
     if related.name in alone:
         return [Part({"content-type": content_type}, body, 0, len(body))]
     if related.name != "multipart/related":
-        raise Unreadable(f"{shown(related.name)} is not our media type", status=415)
+        raise Unreadable(f"{shown(related.name)} is not a supported media type", status=415)
     boundary = related.parameters.get("boundary", "")
     if not boundary or not boundary.isascii():
         raise Unreadable("Content-Type has no usable boundary")
@@ -155,8 +155,8 @@ def _split(body: bytes, boundary: bytes) -> Iterator[Part]:
             return
         line_feed = next_line_feed
     if line_feed < 0:
-        raise Unreadable("the boundary of Content-Type is not in the body")
-    raise Unreadable("the closing boundary is missing: the message was cut short")
+        raise Unreadable("the boundary given in Content-Type does not occur in the body")
+    raise Unreadable("the closing boundary is missing: the message is truncated")
 
 
 def _delimiters(body: bytes, mark: bytes) -> Iterator[tuple[int, int, bool]]:
@@ -190,9 +190,7 @@ def _part(body: bytes, line_feed: int, delimiter: int) -> Part:
     crlf = body.find(b"\n\r\n", line_feed, limit)
     bare = body.find(b"\n\n", line_feed, limit if crlf < 0 else crlf)
     if crlf < 0 and bare < 0:
-        raise Unreadable(
-            f"a part has no blank line within {PART_HEADER_LIMIT} bytes: its headers do not end"
-        )
+        raise Unreadable(f"a part has no end of headers within {PART_HEADER_LIMIT} bytes")
     headers_end, start = (bare, bare + 2) if bare >= 0 else (crlf, crlf + 3)
     end = delimiter - 1
     if body[end - 1 : end] == b"\r" and body[line_feed - 1 : line_feed] == b"\r":
@@ -227,7 +225,7 @@ def _move_root_first(parts: list[Part], start: str) -> None:
         if part.content_id == start:
             parts.insert(0, parts.pop(index))
             return
-    raise Unreadable(f"no part has the Content-ID {shown(start)} that start names")
+    raise Unreadable(f"no part has the Content-ID {shown(start)} named by start")
 
 
 def _bare(content_id: str) -> str:
@@ -238,4 +236,4 @@ def _from_base64(raw: bytes) -> bytes:
     try:
         return binascii.a2b_base64(raw.translate(None, _BASE64_BLANK), strict_mode=True)
     except binascii.Error as error:
-        raise ValueError(f"broken base64: {error}") from None
+        raise ValueError(f"invalid base64: {error}") from None

@@ -26,12 +26,12 @@ NATIVE_TYPE = "X-MSH-Content-Type"
 
 
 def compose_mixed(payloads: Iterable[Payload], boundary: str) -> bytes:
-    """The body. Raises ValueError if a payload holds the boundary."""
+    """The body. Raises ValueError if a payload contains the boundary."""
     mark = boundary.encode("ascii")
     pieces: list[bytes] = []
     for payload in payloads:
         if mark in payload.content:
-            raise ValueError(f"part {payload.content_id} holds the boundary {boundary}")
+            raise ValueError(f"part {payload.content_id} contains the boundary {boundary}")
         lines = "".join(f"{name}: {value}\r\n" for name, value in _headers(payload))
         pieces += (b"--%b\r\n%b\r\n" % (mark, lines.encode("ascii")), payload.content, b"\r\n")
     return b"".join((*pieces, b"--%b--\r\n" % mark))

@@ -19,7 +19,7 @@ def trimmed(text: str) -> str:
 
 
 def has_control(text: str) -> bool:
-    """Whether `text` holds a control character, or one that XML cannot carry."""
+    """Whether `text` contains a control character, or one that XML cannot carry."""
     return not text.isprintable() and _CONTROL.search(text) is not None
 
 

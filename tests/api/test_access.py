@@ -57,7 +57,7 @@ def test_token_needs_the_scope_of_the_address(
 @pytest.mark.parametrize(("method", "path", "scope"), NEEDS)
 def test_without_a_token_nothing_is_said(method: str, path: str, scope: str) -> None:
     answer = Application("guessed").ask(method, path, b"{}", "application/json")
-    assert_problem(answer, 401, "This token is unknown")
+    assert_problem(answer, 401, "Unknown token")
     assert answer.headers["WWW-Authenticate"] == 'Bearer realm="api"'
 
 
@@ -133,7 +133,7 @@ def test_error_of_ours_is_a_problem_too(
 
     monkeypatch.setattr("msh.api.messages.prepared", broken)
     answer = shop.post("messages", order(world))
-    assert_problem(answer, 500, "it is in the log")
+    assert_problem(answer, 500, "see the log")
     assert b"secret" not in answer.content
 
 

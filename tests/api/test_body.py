@@ -111,7 +111,7 @@ def test_less_than_was_announced_is_nothing(
 def test_form_without_its_end_is_no_message(world: World, shop: Application, end: bytes) -> None:
     begun = form(world, "m-1").removesuffix(b"\r\n--frontier--\r\n")
     answer = shop.ask("POST", "messages", begun + end, FORM)
-    assert (answer.status, answer.json["title"]) == (400, "The request cannot be read")
+    assert (answer.status, answer.json["title"]) == (400, "Bad request")
     assert "--frontier--" in answer.json["detail"]
     assert not OutboundMessage.objects.exists()
 

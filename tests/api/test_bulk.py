@@ -111,9 +111,9 @@ BAD_LINES: list[tuple[bytes, str]] = [
     (b'{"message_id": "\\ud800"}', "not JSON in UTF-8"),
     (b"[" * 5000, "not JSON"),
     (b"\x00", "not JSON"),
-    (b'{"message_id": 5}', "text, not int"),
-    (b'{"message_id": ["m"], "tpa_id": {}}', "text, not list"),
-    (b'{"message_id": "m", "tpa_id": "tpa\\u0000"}', "service_interface is missing"),
+    (b'{"message_id": 5}', "a string, not int"),
+    (b'{"message_id": ["m"], "tpa_id": {}}', "a string, not list"),
+    (b'{"message_id": "m", "tpa_id": "tpa\\u0000"}', "service_interface is required"),
 ]
 
 
@@ -167,7 +167,7 @@ def test_refused_line_names_its_message(world: World, shop: Application) -> None
 def test_line_without_a_message_id(world: World, shop: Application) -> None:
     answer = shop.bulk([order(world), order(world, "")])
     assert results(answer) == ["refused", "refused"]
-    assert "message_id is missing" in answer.lines[0]["reason"]
+    assert "message_id is required" in answer.lines[0]["reason"]
 
 
 def test_payload_of_thirty_megabytes_is_refused_alone(world: World, shop: Application) -> None:
@@ -234,7 +234,7 @@ def test_millions_of_lines_take_little_memory(gzipped: bool) -> None:
 @pytest.mark.parametrize("cut", [1, 30])
 def test_gzip_that_ends_in_the_middle(world: World, shop: Application, cut: int) -> None:
     whole = gzip.compress(b"\n".join(line(world, f"m-{n}") for n in range(9)))
-    assert_problem(shop.bulk_body(whole[:-cut], "gzip"), 400, "ends in the middle")
+    assert_problem(shop.bulk_body(whole[:-cut], "gzip"), 400, "is truncated")
     assert kept() == []
 
 
@@ -244,14 +244,14 @@ def test_something_behind_the_gzip(
 ) -> None:
     monkeypatch.setattr(bulk, "_PIECE", piece)
     two = gzip.compress(line(world, "m-1") + b"\n") + gzip.compress(line(world, "m-2"))
-    assert_problem(shop.bulk_body(two, "gzip"), 400, "send one gzip")
+    assert_problem(shop.bulk_body(two, "gzip"), 400, "Send a single gzip")
     assert kept() == []
 
 
 def test_gzip_that_is_broken(world: World, shop: Application) -> None:
     whole = bytearray(gzip.compress(b"\n".join(line(world, f"m-{n}") for n in range(600))))
     whole[-6] ^= 1  # of its checksum
-    assert_problem(shop.bulk_body(bytes(whole), "gzip"), 400, "not gzip")
+    assert_problem(shop.bulk_body(bytes(whole), "gzip"), 400, "not valid gzip")
     assert kept() == []
 
 

@@ -149,7 +149,7 @@ def test_second_time_in_the_way_is_not_now(
         wait_until(waits_for_a_lock, what="the second try")
         other.commit()
         refused = answer.result()
-    assert_problem(refused, 503, "Others write the same: nothing was kept")
+    assert_problem(refused, 503, "Conflict with a concurrent request; nothing was stored")
     assert int(refused.headers["Retry-After"]) >= 1
     assert sorted(kept(world)) == ["m-1", "m-2"], "those of the other only"
     assert results(shop.bulk([order(world, "m-3")])) == ["accepted"]
@@ -162,7 +162,7 @@ def test_lock_that_is_held_for_long(
         keep(other, world, "m-2")
         refused = ask(threads, shop, [order(world, f"m-{n}") for n in (1, 2)]).result()
         other.rollback()
-    assert_problem(refused, 503, "send the same again")
+    assert_problem(refused, 503, "Retry the same request")
     assert kept(world) == []
 
 
@@ -175,7 +175,7 @@ def test_failure_before_the_commit_leaves_nothing(
 
     monkeypatch.setattr(submit_many, "reach", fail)
     lines = [order(world, f"m-{n}") for n in range(1200)]
-    assert_problem(shop.bulk(lines), 503, "send the same again")
+    assert_problem(shop.bulk(lines), 503, "Retry the same request")
     assert kept(world) == []
     assert OutboundPayload.objects.count() == History.objects.count() == 1
 
@@ -200,8 +200,8 @@ def test_connection_that_is_lost_after_the_commit(
     body = json.dumps(order(world, "m-1")).encode()
     content_type = "application/x-ndjson" if in_bulk else "application/json"
     answer = shop.ask("POST", address, body, content_type)
-    assert_problem(answer, 503, "send the same again")
-    assert "kept" not in answer.json["detail"]
+    assert_problem(answer, 503, "Retry the same request")
+    assert "stored" not in answer.json["detail"]
     assert kept(world) == ["m-1"]
     assert "server closed the connection" in caplog.text
     monkeypatch.undo()

@@ -79,7 +79,7 @@ def test_id_that_is_empty(world: World, shop: Application, by_key: bool) -> None
 def test_ids_are_those_of_a_partner(world: World, shop: Application) -> None:
     nameless = order(world, "m-1")
     del nameless["partner"]
-    assert_problem(shop.post("messages", nameless), 422, "several have an agreement tpa-1")
+    assert_problem(shop.post("messages", nameless), 422, "several partners have an agreement tpa-1")
     answer = shop.post("messages", order(world, "m-1"))
     assert (answer.status, answer.json["partner"]) == (201, world.there.name)
 
@@ -176,29 +176,29 @@ def test_error_of_ours_is_not_the_applications_fault(
 
 WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"tpa_id": "tpa-9"}, "tpa_id", "no agreement tpa-9"),
-    ({"tpa_id": None}, "tpa_id", "text, not null"),
+    ({"tpa_id": None}, "tpa_id", "a string, not null"),
     ({"tpa_id": "tpa\0"}, "tpa_id", "no agreement"),
-    ({"partner": None}, "partner", "text, not null"),
+    ({"partner": None}, "partner", "a string, not null"),
     ({"partner": "nobody"}, "partner", "nobody has no agreement tpa-1"),
-    ({"action": ""}, "action", "missing"),
-    ({"action": 7}, "action", "text, not int"),
+    ({"action": ""}, "action", "required"),
+    ({"action": 7}, "action", "a string, not int"),
     ({"service_interface": " Orders"}, "service_interface", "white space"),
     ({"message_id": "m" * 300}, "message_id", "300 characters"),
     ({"message_id": "m\n1"}, "message_id", "control characters"),
     ({"message_id": "m\0"}, "message_id", "control characters"),
     ({"conversation_id": "c" * 256}, "conversation_id", "256 characters"),
     ({"semantics": "Sometimes"}, "semantics", "OnceAndOnlyOnce, BestEffort"),
-    ({"urgent": "yes"}, "urgent", "there are action, "),
+    ({"urgent": "yes"}, "urgent", "valid ones are action, "),
     ({"payloads": "<order/>"}, "payloads", "a list, not str"),
     ({"payloads": ["<order/>"]}, "payloads[1]", "an object, not str"),
     ({"payloads": [{"content": "a"}, {}]}, "payloads[2].content", "give either"),
     ({"payloads": [{"content": "a", "content_base64": ""}]}, "payloads[1].content", "give either"),
-    ({"payloads": [{"content_base64": "AA"}]}, "payloads[1].content_base64", "not base64"),
-    ({"payloads": [{"content_base64": "ä"}]}, "payloads[1].content_base64", "not base64"),
-    ({"payloads": [{"content": "a", "label": 1}]}, "payloads[1].label", "it is text"),
+    ({"payloads": [{"content_base64": "AA"}]}, "payloads[1].content_base64", "not valid base64"),
+    ({"payloads": [{"content_base64": "ä"}]}, "payloads[1].content_base64", "not valid base64"),
+    ({"payloads": [{"content": "a", "label": 1}]}, "payloads[1].label", "must be a string"),
     ({"payloads": [{"content": "a", "label": "l\n"}]}, "payloads[1].label", "control"),
     ({"payloads": [{"content": "a", "content_type": "x\r\ny: z"}]}, "payloads", "content type"),
-    ({"payloads": [{"content": "a", "size": 1}]}, "payloads[1].size", "no field"),
+    ({"payloads": [{"content": "a", "size": 1}]}, "payloads[1].size", "not a field"),
     ({"payloads": [{"content": "a"}] * 1000}, "payloads", "1000 payloads"),
 ]
 
@@ -253,7 +253,7 @@ def test_store_that_does_not_answer(
 
     monkeypatch.setattr("msh.flows.sending.submit.insert_message", cut)
     answer = shop.post("messages", order(world, "m-1"))
-    assert_problem(answer, 503, "send the same again")
+    assert_problem(answer, 503, "Retry the same request")
     assert int(answer.headers["Retry-After"]) >= 1
     monkeypatch.undo()
     assert shop.post("messages", order(world, "m-1")).status == 201

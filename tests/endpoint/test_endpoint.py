@@ -75,7 +75,7 @@ def test_only_post_is_taken(peer: Peer, method: str, token: str) -> None:
 def test_who_is_unknown_is_refused(peer: Peer, shown: str | None) -> None:
     headers = {} if shown is None else {"Authorization": shown}
     response = peer.send(normal(), token=None, headers=headers)
-    assert_refused(response, 401, "no partner")
+    assert_refused(response, 401, "unknown credentials")
     assert "Bearer" in response.headers["WWW-Authenticate"]
 
 
@@ -98,7 +98,7 @@ def test_who_guesses_is_slowed_down_and_nobody_else(peer: Peer) -> None:
     assert answers[0][0] == 401
     refused = next(answer for answer in answers if answer[0] != 401)
     assert refused[:2] == (429, "1")
-    assert "too many guesses from 127.0.0.5" in refused[2]
+    assert "too many failed authentications from 127.0.0.5" in refused[2]
     assert guess(peer, "token")[0] == 415
     assert peer.send(normal(), token="one mistake").status == 401
     wait_until(lambda: guess(peer, "guess")[0] == 401, what="another guess that is looked at")
@@ -220,7 +220,7 @@ def test_a_store_that_does_not_answer_is_503(peer: Peer) -> None:
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("LOCK TABLE partners_partner IN ACCESS EXCLUSIVE MODE")
         response = peer.send(normal())
-    assert_refused(response, 503, "store")
+    assert_refused(response, 503, "nothing was stored")
     assert int(response.headers["Retry-After"]) > 0
     assert peer.send(normal()).status == 204
 
@@ -244,7 +244,7 @@ def test_an_error_of_ours_is_an_empty_500(
     )
     response = Endpoint.as_view()(request)
     assert (response.status_code, response.content) == (500, b"")
-    assert response["X-MSH-Error"] == "an error of ours, nothing was taken"
+    assert response["X-MSH-Error"] == "internal error, nothing was stored"
     assert "TypeError" in caplog.text
 
 

@@ -128,7 +128,7 @@ def test_only_get_asks(peer: Peer) -> None:
     ("address", "why"),
     [
         ("http://127.0.0.1:1/ebxml/", "ClientConnectorError"),
-        ("mailto:acme@example.net", "only MSHs that are reached by HTTP can"),
+        ("mailto:acme@example.net", "only MSHs reached by HTTP can"),
     ],
 )
 def test_who_cannot_be_asked_is_named_with_the_cure(

@@ -110,7 +110,7 @@ def test_a_signal_that_needs_terms_which_cannot_be_read_is_asked_for_again_later
 
     assert response.status == 503
     assert response.headers["Retry-After"] == "5"
-    assert "the link to you cannot be read" in response.error
+    assert "the state of your link cannot be read" in response.error
     assert states(in_flight) == ("waiting", "in_flight")
 
 

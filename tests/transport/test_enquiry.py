@@ -63,7 +63,7 @@ def test_it_is_asked_beside_the_endpoint(address: str, url: str) -> None:
 
 
 def test_mail_cannot_be_asked() -> None:
-    with pytest.raises(EnquiryFailed, match="only MSHs that are reached by HTTP"):
+    with pytest.raises(EnquiryFailed, match="only MSHs reached by HTTP"):
         link_status_url("mailto:a@b.example")
 
 

@@ -64,7 +64,10 @@ def test_a_large_form_of_who_is_logged_in_is_taken(web: int) -> None:
     response, body = ask(web, "POST", "/admin/logout/", body=form, headers=headers)
     assert response.status == 403, body  # by the console, for the CSRF token is missing
     response, body = ask(web, "POST", "/admin/logout/", body=form)
-    assert (response.status, body) == (413, b"log in first, or send less\n")
+    assert (response.status, body) == (
+        413,
+        b"the body is too large for a client that is not logged in\n",
+    )
 
 
 def test_somebody_with_too_many_connections_loses_his_own(web: int) -> None:

@@ -88,7 +88,7 @@ def test_a_signal_may_come_as_one_document_in_base64() -> None:
 @pytest.mark.parametrize(
     ("mail", "why"),
     [
-        (b"Subject: hello\r\n\r\nhello\r\n", "without Content-Type"),
+        (b"Subject: hello\r\n\r\nhello\r\n", "no Content-Type"),
         (b"", "do not end"),
         (b"Subject: x\r\n" * HEAD_LIMIT, "do not end"),
         (b"Content-Type: text/xml\r\nContent-Transfer-Encoding: base64\r\n\r\n%%", "base64"),

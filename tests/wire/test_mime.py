@@ -68,7 +68,7 @@ def test_what_we_compose_is_read_by_another_parser() -> None:
 
 @pytest.mark.parametrize("content", [b"edge", b"--edge", b"a\r\n--edge--\r\nb", b"xxedgexx"])
 def test_a_part_that_holds_the_boundary_is_not_composed(content: bytes) -> None:
-    with pytest.raises(ValueError, match="p@x holds the boundary edge"):
+    with pytest.raises(ValueError, match="p@x contains the boundary edge"):
         mime.compose_part("p@x", "text/plain", content, "edge", last=True)
 
 
@@ -215,21 +215,21 @@ def test_a_boundary_may_hold_characters_that_patterns_use() -> None:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        (b"", "not in the body"),
-        (b"no delimiter here", "not in the body"),
+        (b"", "does not occur in the body"),
+        (b"no delimiter here", "does not occur in the body"),
         (b"--edge--\r\n", "no part"),
-        (package(b"\r\none", end=b""), "cut short"),
-        (package(b"\r\none", end=b"--edg"), "cut short"),
-        (package(b"\r\none", end=b"--edge"), "cut short"),
-        (package(b"\r\none", end=b"--edge-"), "cut short"),
-        (b"--edge\r\n--edge--\r\n", "blank line"),
-        (package(b"Content-ID: <1@x>"), "blank line"),
+        (package(b"\r\none", end=b""), "truncated"),
+        (package(b"\r\none", end=b"--edg"), "truncated"),
+        (package(b"\r\none", end=b"--edge"), "truncated"),
+        (package(b"\r\none", end=b"--edge-"), "truncated"),
+        (b"--edge\r\n--edge--\r\n", "no end of headers"),
+        (package(b"Content-ID: <1@x>"), "no end of headers"),
         (package(b"no colon\r\n\r\none"), "not a MIME header"),
         (package(b": none\r\n\r\none"), "not a MIME header"),
         (package(b"Content-ID: \x00\r\n\r\none"), "not a MIME header"),
         (package(b"A: b\rC: d\r\n\r\none"), "not a MIME header"),
         (package(b"Content-ID: <1>\r\ncontent-id: <2>\r\n\r\none"), "twice"),
-        (package(b"A: " + b"b" * 20_000 + b"\r\n\r\none"), "blank line within"),
+        (package(b"A: " + b"b" * 20_000 + b"\r\n\r\none"), "no end of headers"),
     ],
 )
 def test_a_malformed_package_is_refused(body: bytes, words: str) -> None:

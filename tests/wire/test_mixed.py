@@ -54,5 +54,5 @@ def test_a_value_is_read_back_by_a_parser_that_is_not_ours() -> None:
 
 
 def test_a_payload_that_holds_the_boundary_is_refused() -> None:
-    with pytest.raises(ValueError, match="holds the boundary mark"):
+    with pytest.raises(ValueError, match="contains the boundary mark"):
         compose_mixed([Payload(b"a mark b", content_id="a@x")], "mark")

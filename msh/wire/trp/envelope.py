@@ -40,7 +40,7 @@ def content_type(boundary: str) -> str:
 def compose_parts(payloads: Sequence[Payload], boundary: str) -> list[bytes]:
     """The wire form of each payload part, the bytes of the payload as they are.
 
-    Raises ValueError naming the payload that holds the boundary or cannot be named in a
+    Raises ValueError naming the payload that contains the boundary or cannot be named in a
     header, and for two of the same name or more than one package may have.
     """
     if len(payloads) >= mime.PART_LIMIT:
@@ -156,7 +156,7 @@ def _payloads(header: Header, parts: Sequence[mime.Part]) -> tuple[Payload, ...]
         named = by_id.pop(content_id, None)
         if named is None:
             name = shown(reference.content_id)
-            raise _mime_problem(header, f"the Manifest names {name}, and there is no such part")
+            raise _mime_problem(header, f"the Manifest names {name}, but there is no such part")
         payloads.append(_payload(header, reference, named))
     if by_id:
         raise _mime_problem(header, f"the Manifest does not name {shown(next(iter(by_id)))}")

@@ -149,7 +149,7 @@ class _Reader:
     def _check_repeated(self) -> None:
         for tag in ("Manifest", "Header"):
             if len(self.top[tag]) > 1:
-                raise Problem(ErrorCode.INCONSISTENT, f"holds more than one {tag}")
+                raise Problem(ErrorCode.INCONSISTENT, f"contains more than one {tag}")
         for found in (self.header, *self.routing):
             for name, place in found.repeated.items():
                 raise Problem(ErrorCode.INCONSISTENT, f"holds {name} more than once", place)
@@ -171,7 +171,7 @@ class _Reader:
             _error(each) for header in self.top["ErrorHeader"] for each in children(header, "Error")
         ]
         if not reports:
-            silence = "the Error Message does not say what the error is"
+            silence = "the Error Message has no error code"
             return ErrorReport(ErrorCode.UNKNOWN, Severity.HARD_ERROR, description=silence)
         return max(reports, key=lambda report: _GRAVITY[report.severity])
 
@@ -192,7 +192,7 @@ class _Reader:
         if not (sender_uri and receiver_uri):
             missing = Field.RECEIVER_URI if sender_uri else Field.SENDER_URI
             raise Unreadable(
-                f"{locate(missing)} is missing or cannot be read: whose message is it?"
+                f"{locate(missing)} is missing or unreadable: the message cannot be attributed"
             ) from None
         partial = PartialHeader(
             message_type=self._legible_type(),

@@ -29,13 +29,15 @@ def append_route(header_document: bytes, route: Route) -> bytes:
     """
     places, namespace = _routing_headers(header_document)
     if not 1 <= len(places) < ROUTING_LIMIT:
-        raise ValueError(f"{len(places)} RoutingHeaders: 1 to {ROUTING_LIMIT - 1} can get another")
+        raise ValueError(
+            f"{len(places)} RoutingHeaders: 1 to {ROUTING_LIMIT - 1} allow another to be added"
+        )
     end = _ends_of_children(header_document)[places[-1]]
     kind = Kind.NORMAL if route.sequence_number is None else Kind.RELIABLE
     added = b"\n" + write_route(route, kind, namespace).encode()
     longer = header_document[:end] + added + header_document[end:]
     if _routing_headers(longer) != ([*places, places[-1] + 1], namespace):
-        raise ValueError("the header document cannot get another RoutingHeader")
+        raise ValueError("the header document has no room for another RoutingHeader")
     return longer
 
 

@@ -272,7 +272,7 @@ SECONDS = Form(_read_seconds, _write_seconds)
 
 def _text(element: _Element) -> str:
     if len(element):
-        raise Problem(ErrorCode.OTHER_XML, "holds an element where only text belongs")
+        raise Problem(ErrorCode.OTHER_XML, "contains an element where only text is allowed")
     return element.text or ""
 
 
@@ -283,7 +283,7 @@ def _checked(text: str, limit: int) -> str:
             ErrorCode.VALUE_NOT_RECOGNIZED, f"has {len(text)} characters: at most {limit}"
         )
     if has_control(text):
-        raise Problem(ErrorCode.VALUE_NOT_RECOGNIZED, "holds a control character")  # D61
+        raise Problem(ErrorCode.VALUE_NOT_RECOGNIZED, "contains a control character")  # D61
     return text
 
 

@@ -120,7 +120,7 @@ def test_only_a_signal_without_payload_is_composed_as_a_signal(header: Header) -
 def test_payloads_that_no_package_can_hold_are_not_composed() -> None:
     with pytest.raises(ValueError, match="same content id"):
         wire.compose_parts([order(), order(b"other")], "edge")
-    with pytest.raises(ValueError, match=r"payload-1-4711@sender\.example holds the boundary"):
+    with pytest.raises(ValueError, match=r"payload-1-4711@sender\.example contains the boundary"):
         wire.compose_parts([OTHER, order(b"--edge")], "edge")
     many = [Payload(b"", content_id=f"p{n}@x") for n in range(1000)]
     with pytest.raises(ValueError, match="at most 999"):
@@ -135,7 +135,7 @@ def test_a_header_document_beyond_the_limit_is_not_composed() -> None:
 
 
 def test_a_header_document_that_holds_the_boundary_is_not_composed() -> None:
-    with pytest.raises(ValueError, match="holds the boundary"):
+    with pytest.raises(ValueError, match="contains the boundary"):
         wire.compose_head(normal(action="--edge"), "edge", closing=True)
 
 

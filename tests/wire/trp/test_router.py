@@ -137,5 +137,5 @@ def test_what_is_not_read_as_one_more_is_not_sent(monkeypatch: pytest.MonkeyPatc
     """Whatever the markup did to its place: the parser that reads what comes has the last word."""
     monkeypatch.setattr(router, "write_route", lambda *_: "<Other/>")
 
-    with pytest.raises(ValueError, match="cannot get another RoutingHeader"):
+    with pytest.raises(ValueError, match="has no room for another RoutingHeader"):
         append_route(document(), ONWARD)

@@ -192,12 +192,12 @@ def test_a_batch_removes_no_more_than_its_limit(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_others_hold_is_left_to_the_next_night() -> None:
+@pytest.mark.parametrize("how", ["NO KEY UPDATE", "KEY SHARE"], ids=["changed", "referred to"])
+def test_what_others_hold_is_left_to_the_next_night(how: str) -> None:
     old_world()
 
-    with transaction.atomic():
-        held = InboundMessage.objects.select_for_update(no_key=True)
-        held.get(sequence_number=2)
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(f"SELECT FROM msh_inboundmessage WHERE sequence_number = 2 FOR {how}")
         in_another_session(prune.prune_all)
         assert numbers()[1] == [1, 2, 4]
     prune.prune_all()

@@ -37,6 +37,16 @@ def test_the_schedule_is_what_is_written() -> None:
     assert not rows.exclude(expire_seconds=None).exists()
 
 
+def test_every_kind_of_work_is_looked_for_without_a_wake_up() -> None:
+    """Seconds that work waits at most, whoever forgot to announce it."""
+    due = {"transmit": 1, "deliver": 1, "forward": 1, "notify": 1}
+    later = {"bulk": 2, "notify_operators": 5, "watch": 10, "count_traffic": 10}
+    rows = PeriodicTask.objects.filter(interval__period="seconds", enabled=True)
+    assert dict(rows.values_list("task", "interval__every")) == {
+        f"msh.tasks.{task}": seconds for task, seconds in (due | later).items()
+    }
+
+
 def test_what_an_administrator_removed_does_not_come_back() -> None:
     operators = Group.objects.get(name="Operator")
     operators.permissions.remove(Permission.objects.get(codename="suspend_outboundlink"))

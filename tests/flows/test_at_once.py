@@ -11,7 +11,15 @@ from msh import wire
 from msh.faults import CrashPoint
 from msh.flows.receiving import receive
 from msh.flows.sending.transmit import Copy
-from msh.models import Attempt, History, InboundMessage, OutboundLink, PartyEvent, Signal
+from msh.models import (
+    Attempt,
+    History,
+    InboundMessage,
+    OutboundLink,
+    OutboundMessage,
+    PartyEvent,
+    Signal,
+)
 from msh.protocol.events import AckReceived
 from msh.store.receiving import messages
 from msh.store.receiving.messages import accept_if_usual
@@ -139,12 +147,17 @@ def test_an_ack_changes_nothing_if_the_lane_has_changed_since_it_was_read(world:
     before, link = counts(), world.link
     assert not lanes.write_if_unchanged(there.pk)
     assert counts() == before
-    assert world.link.in_flight_id == link.in_flight_id
+    assert (world.link.in_flight_id, states()) == (link.in_flight_id, ["in_flight", "queued"])
 
     lanes, _ = OutboundLinks.read_with_sent(there, message_id)
     lanes.step(there.pk, AckReceived(message_id))
     assert lanes.write_if_unchanged(there.pk)
     assert world.link.in_flight_id != link.in_flight_id
+    assert states() == ["acknowledged", "in_flight"]
+
+
+def states() -> list[str]:
+    return list(OutboundMessage.objects.order_by("pk").values_list("state", flat=True))
 
 
 def test_no_ack_is_taken_from_a_partner_that_has_changed_since_it_was_found(world: World) -> None:

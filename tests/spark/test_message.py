@@ -1,5 +1,6 @@
 """MessageIds of key columns: the same for the same values, and only for them."""
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
@@ -70,3 +71,9 @@ def test_neighbours(one: Any, other: Any) -> None:
 )
 def test_same_value(one: Any, other: Any) -> None:
     assert message_id(one) == message_id(other)
+
+
+def test_id_is_the_same_in_every_run_and_another_in_every_job() -> None:
+    expected = "job.455deb396aa0ff4105ee823fb415d3ee7059df43"
+    assert message_id(1) == expected
+    assert message_id_of({"key": 1}, replace(IDS, job_id="other"))[-40:] != expected[-40:]

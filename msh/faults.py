@@ -20,8 +20,8 @@ class CrashPoint(StrEnum):
 
     SUBMIT_BEFORE_COMMIT = "submit-before-commit"
     SUBMIT_AFTER_COMMIT = "submit-after-commit"
-    LOOK_BEFORE_COMMIT = "look-before-commit"
-    LOOK_AFTER_COMMIT = "look-after-commit"
+    POLL_BEFORE_COMMIT = "poll-before-commit"
+    POLL_AFTER_COMMIT = "poll-after-commit"
     POST_BEFORE_WRITE = "post-before-write"
     POST_AFTER_WRITE = "post-after-write"
     OUTCOME_BEFORE_COMMIT = "outcome-before-commit"

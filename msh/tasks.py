@@ -16,6 +16,7 @@ from msh.flows.receiving.forward import run as forward_due
 from msh.flows.sending.notification_loop import NotificationLoop
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.flows.wake_up import WakeUp
+from msh.flows.worker_loop import WorkerLoop
 from msh.logs import configure_structlog
 from msh.store import plans
 from msh.store.clock import read_clock
@@ -25,29 +26,19 @@ logger = logging.getLogger(__name__)
 configure_structlog()  # here run the applications' consumers
 
 
-@cache
-def sending_loop() -> SendingLoop:
-    """This process's one loop that transmits."""
-    return SendingLoop()
+LOOPS: tuple[type[WorkerLoop], ...] = (SendingLoop, DeliveryLoop, NotificationLoop)
 
 
 @cache
-def delivery_loop() -> DeliveryLoop:
-    """This process's one loop that delivers."""
-    return DeliveryLoop()
-
-
-@cache
-def notification_loop() -> NotificationLoop:
-    """This process's one loop that notifies the From-Party's application."""
-    return NotificationLoop()
+def loop_of(kind: type[WorkerLoop]) -> WorkerLoop:
+    """This process's one loop of this kind."""
+    return kind()
 
 
 @worker_shutting_down.connect
 def _stop(**_: object) -> None:
-    sending_loop().stop()
-    delivery_loop().stop()
-    notification_loop().stop()
+    for kind in LOOPS:
+        loop_of(kind).stop()
 
 
 @shared_task(name=WakeUp.TRANSMIT.value)
@@ -55,7 +46,7 @@ def transmit() -> None:
     """Transmit the copies and signals that are due."""
     try:
         plans.plan_for_hot_path()
-        sending_loop().run()
+        loop_of(SendingLoop).run()
     except DatabaseError as error:
         logger.warning("transmission waits for the database: %s", error)
 
@@ -65,7 +56,7 @@ def deliver() -> None:
     """Deliver accepted messages."""
     try:
         plans.plan_for_hot_path()
-        delivery_loop().run()
+        loop_of(DeliveryLoop).run()
     except DatabaseError as error:
         logger.warning("delivery waits for the database: %s", error)
 
@@ -85,7 +76,7 @@ def notify() -> None:
     """Notify the From-Party's application of what became of its messages."""
     try:
         plans.plan_for_hot_path()
-        notification_loop().run()
+        loop_of(NotificationLoop).run()
     except DatabaseError as error:
         logger.warning("notification waits for the database: %s", error)
 

@@ -42,7 +42,7 @@ class Carried:
 
 
 class Desk(DeliveryLoop):
-    """One look at a time; calls run at once."""
+    """One poll at a time; calls run at once."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,8 +53,8 @@ class Desk(DeliveryLoop):
         function(*arguments)
 
     def settle(self) -> None:
-        """Look until there is nothing to do but wait."""
-        assert any(not self.look() for _ in range(MOST_LOOKS)), "there is always something to do"
+        """Poll until there is nothing to do but wait."""
+        assert any(not self.poll() for _ in range(MOST_LOOKS)), "there is always something to do"
 
     def take_job(self) -> Job:
         """The one POST that is under way."""

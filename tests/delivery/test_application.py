@@ -136,7 +136,7 @@ def test_a_reply_is_sent_only_if_its_consumer_goes_well() -> None:
     world.submit()
     world.settle()
     desk = Desk()
-    desk.look()
+    desk.poll()
     assert not OutboundMessage.objects.filter(action="Confirm").exists()
     application.act = lambda message: reply(message, "Confirm", ORDER)
     desk.settle()
@@ -153,7 +153,7 @@ def hear(event: PartyEvent) -> None:
 
 
 class Office(NotificationLoop):
-    """The loop that tells, one look at a time."""
+    """The loop that tells, one poll at a time."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -192,11 +192,11 @@ def test_the_handler_is_told_in_order_and_again_where_it_failed(
     heard.clear()
     told_twice(make_world())
     office = Office()
-    while office.look():
+    while office.poll():
         pass
     assert heard == ["suspended"], "the later one waits behind the failed one"
     PartyEvent.objects.filter(delivered_at=None).update(due="2026-01-01T00:00Z")
-    while office.look():
+    while office.poll():
         pass
     assert heard == ["suspended", "suspended", "acknowledged"]
 
@@ -206,17 +206,17 @@ def test_an_address_is_told_by_post_at_least_once(settings: Settings) -> None:
     settings.MSH_FROM_PARTY_HANDLER = "http://127.0.0.1:9/events"
     message = told_twice(make_world())
     office = Office()
-    office.look()
+    office.poll()
     first = office.answer(302)
-    assert not office.look(), "it waits for its retry, and the later one behind it"
+    assert not office.poll(), "it waits for its retry, and the later one behind it"
     PartyEvent.objects.filter(delivered_at=None).update(due="2026-01-01T00:00Z")
-    office.look()
+    office.poll()
     again = office.answer(204)
     assert again == first
     assert (again["kind"], again["message_id"]) == ("suspended", message.message_id)
-    office.look()
+    office.poll()
     assert office.answer(200)["kind"] == "acknowledged"
-    assert not office.look()
+    assert not office.poll()
 
 
 def test_no_more_events_are_claimed_than_can_be_posted_at_once(settings: Settings) -> None:
@@ -227,15 +227,15 @@ def test_no_more_events_are_claimed_than_can_be_posted_at_once(settings: Setting
     world.settle()
     office = Office()
     office.carried.places = 2
-    assert office.look()
+    assert office.poll()
     assert len(office.carried.jobs) == 2
-    assert not office.look()
+    assert not office.poll()
 
     (slow, quick), office.carried.jobs = office.carried.jobs, []
     office.carried.submit([slow])
     office.finish(quick.key, AttemptResult(outcome_of(204), 204))
     office.record_ended()
-    assert office.look(), "a slow answer holds one place only"
+    assert office.poll(), "a slow answer holds one place only"
     assert len(office.carried.jobs) == 2
     assert PartyEvent.objects.filter(tries=0, delivered_at=None).count() == 2
 
@@ -256,9 +256,9 @@ def test_an_event_that_cannot_be_told_keeps_no_other_waiting(
 
     monkeypatch.setattr(notification_loop, "document_of", raising)
     office = Office()
-    assert office.look()
+    assert office.poll()
     assert office.answer(204)["message_id"] == other.message_id
-    assert not office.look(), "it waits for its retry"
+    assert not office.poll(), "it waits for its retry"
     assert PartyEvent.objects.get(message=broken).tries == 1
 
 
@@ -267,11 +267,11 @@ def test_what_was_claimed_by_a_worker_that_died_is_told_again(settings: Settings
     world = make_world()
     world.submit()
     world.settle()
-    Office().look()
-    assert not Office().look(), "somebody is telling it"
+    Office().poll()
+    assert not Office().poll(), "somebody is telling it"
     PartyEvent.objects.update(due="2026-01-01T00:00Z")
     office = Office()
-    assert office.look()
+    assert office.poll()
     office.answer(200)
 
 
@@ -279,5 +279,5 @@ def test_nobody_is_told_without_a_handler() -> None:
     world = make_world()
     world.submit()
     world.settle()
-    assert not Office().look()
+    assert not Office().poll()
     assert PartyEvent.objects.filter(delivered_at=None).count() == 1

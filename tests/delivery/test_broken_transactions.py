@@ -267,7 +267,7 @@ def test_a_handler_whose_transaction_is_broken_has_failed(
     world.settle()
 
     office = Office()
-    while office.look():
+    while office.poll():
         pass
 
     event = PartyEvent.objects.get()
@@ -299,7 +299,7 @@ def test_a_resolver_that_spoils_its_connection_has_its_answer_kept(
 ) -> None:
     consumer(ConsumerKind.HTTP, resolver=RESOLVER)
     (message,) = receive(make_world())
-    Desk().look()
+    Desk().poll()
     Delivery.objects.update(due="2026-01-01T00:00Z")
 
     def answer(delivery: Delivery) -> str:

@@ -92,7 +92,7 @@ def test_what_others_hold_is_brought_back_the_next_time() -> None:
     due = timezone.now() + TOMORROW
     everything_due_at(due)
     consumer(ConsumerKind.HTTP)
-    Desk().look()
+    Desk().poll()
     Delivery.objects.update(due=due)
     lane = make_world()
     lane.submit()
@@ -119,7 +119,7 @@ def test_a_delivery_waits_no_longer_than_its_consumer_has_it_wait(
     """Whoever works on it now has a whole lease left."""
     consumer(ConsumerKind.HTTP, lease=300, retry_interval=60)
     receive(make_world(), 2)
-    Desk().look()
+    Desk().poll()
     now = timezone.now()
     Delivery.objects.update(state=state, due=now + SOON)
     watch.watch()

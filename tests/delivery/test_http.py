@@ -49,7 +49,7 @@ def test_the_payload_is_posted_once_with_the_message_id_as_key() -> None:
     (message,) = receive(world)
     desk = Desk()
 
-    desk.look()
+    desk.poll()
 
     kept = delivery_of(message)
     assert (kept.state, kept.attempt, kept.ended_at) == ("processing", 1, None)
@@ -65,7 +65,7 @@ def test_the_payload_is_posted_once_with_the_message_id_as_key() -> None:
     assert (ended.state, ended.external_id) == ("completed", "SO-0815")
     assert ended.started_at == kept.started_at, "both entries carry the same start"
     assert state_of(message) == ("delivered", "completed")
-    assert not desk.look()
+    assert not desk.poll()
 
 
 def test_several_payloads_are_a_multipart_body() -> None:
@@ -75,7 +75,7 @@ def test_several_payloads_are_a_multipart_body() -> None:
     submit(world.agreement, "Orders", "New", payloads)
     world.settle()
     desk = Desk()
-    desk.look()
+    desk.poll()
     job = desk.take_job()
     assert job.content_type.startswith("multipart/mixed; boundary=")
     assert b"<a/>" in job.body
@@ -91,16 +91,16 @@ def test_large_payloads_wait_when_their_bytes_are_taken_and_small_ones_do_not() 
     desk = Desk()
 
     desk.carried.held = BYTES_AT_ONCE - 1
-    desk.look()
+    desk.poll()
     assert sorted(len(job.body) >= LARGE for job in desk.carried.jobs) == [False, True]
     (large,) = [job for job in desk.carried.jobs if len(job.body) >= LARGE]
     desk.carried.jobs = [large]
     desk.answer(503)
 
     desk.carried.held = BYTES_AT_ONCE
-    assert not desk.look(), "neither the new one nor the one that failed"
+    assert not desk.poll(), "neither the new one nor the one that failed"
     desk.carried.held = 0
-    desk.look()
+    desk.poll()
     assert {job.body[:1] for job in desk.carried.jobs} == {b"x", b"y"}
 
 
@@ -110,17 +110,17 @@ def test_no_answer_and_system_errors_are_tried_again(status: int | None) -> None
     consumer(HTTP, retry_interval=0)
     first, second = receive(make_world(), 2)
     desk = Desk()
-    desk.look()
+    desk.poll()
 
     desk.answer(status, "no luck")
 
     assert state_of(first) == ("accepted", "failed")
     assert ("redirects are not followed" in delivery_of(first).detail) == (status == 302)
-    desk.look()
+    desk.poll()
     again = desk.answer(200)
     assert dict(again.headers)["Idempotency-Key"] == first.message_id
     assert dict(again.headers)["X-MSH-Attempt"] == "2"
-    desk.look()
+    desk.poll()
     assert dict(desk.answer(200).headers)["Idempotency-Key"] == second.message_id
 
 
@@ -130,13 +130,13 @@ def test_any_other_4xx_is_a_rejection(status: int) -> None:
     consumer(HTTP)
     first, second = receive(make_world(), 2)
     desk = Desk()
-    desk.look()
+    desk.poll()
 
     desk.answer(status, f"{status}: no such customer")
 
     assert state_of(first) == ("rejected", "rejected")
     assert Incident.objects.get().kind == "delivery_rejected"
-    desk.look()
+    desk.poll()
     assert dict(desk.answer(200).headers)["Idempotency-Key"] == second.message_id
 
 
@@ -145,7 +145,7 @@ def crash_while_processing(**values: object) -> tuple[Desk, Delivery]:
     consumer(HTTP, **values)
     (message, _) = receive(make_world(), 2)
     desk = Desk()
-    desk.look()
+    desk.poll()
     desk.take_job()
     Delivery.objects.update(due=LONG_AGO)
     desk = Desk()  # another worker
@@ -174,7 +174,7 @@ def test_the_resolver_is_asked_and_believed() -> None:
     desk, kept = crash_while_processing(resolver=RESOLVER)
     application.answer = lambda delivery: "duplicate"
 
-    desk.look()
+    desk.poll()
 
     assert application.resolved == [kept.message.message_id]
     assert state_of(kept.message) == ("delivered", "completed")
@@ -184,8 +184,8 @@ def test_a_resolver_that_says_new_has_it_run_again() -> None:
     """The lost attempt was the only one, and counts for nothing."""
     desk, kept = crash_while_processing(resolver=RESOLVER, attempts=1)
     application.answer = lambda delivery: "new"
-    desk.look()
-    desk.look()
+    desk.poll()
+    desk.poll()
     job = desk.answer(200)
     assert dict(job.headers)["X-MSH-Attempt"] == "2"
     assert state_of(kept.message) == ("delivered", "completed")
@@ -202,7 +202,7 @@ def test_a_resolver_that_raises_or_babbles_means_in_doubt(answer: str | None) ->
         return answer
 
     application.answer = babble
-    desk.look()
+    desk.poll()
 
     assert state_of(kept.message)[1] == "in_doubt"
     assert "resolver raised" in delivery_of(kept.message).detail
@@ -222,7 +222,7 @@ def test_best_effort_is_not_checked() -> None:
     world.submit(semantics=DeliverySemantics.BEST_EFFORT)
     world.settle()
     desk = Desk()
-    desk.look()
+    desk.poll()
     desk.take_job()
     Delivery.objects.update(due=LONG_AGO)
     desk = Desk()
@@ -239,7 +239,7 @@ def test_a_death_after_the_history_and_before_the_rest_posts_nothing_again(
     consumer(HTTP)
     (message,) = receive(make_world())
     desk = Desk()
-    desk.look()
+    desk.poll()
     monkeypatch.setattr(consumer_http, "leave", lambda *_: None)  # dies here
     desk.answer(200, external_id="SO-1")
     assert state_of(message) == ("accepted", "completed")
@@ -339,7 +339,7 @@ def test_the_longest_id_travels_whole() -> None:
     message = world.submit(message_id="\N{SNOWMAN}" * 255)
     world.settle()
     desk = Desk()
-    desk.look()
+    desk.poll()
     job = desk.answer(200, external_id="x" * 300)
     assert unquote(dict(job.headers)["Idempotency-Key"]) == message.message_id
     assert Delivery.objects.get().external_id == "x" * 300
@@ -361,7 +361,7 @@ def test_payloads_with_odd_names_are_posted_in_ascii_names() -> None:
     )
     InboundPayload.objects.filter(position=2).update(content_type="nonsense", content_id="x" * 900)
     desk = Desk()
-    desk.look()
+    desk.poll()
 
     job = desk.take_job()
 
@@ -382,7 +382,7 @@ def test_one_payload_with_an_odd_type_is_posted_under_an_ascii_one() -> None:
     receive(make_world())
     InboundPayload.objects.update(content_type=ODD)
     desk = Desk()
-    desk.look()
+    desk.poll()
 
     job = desk.take_job()
 

@@ -65,8 +65,8 @@ def test_a_failed_head_stays_head_and_leaves_no_effect(history: bool) -> None:
     application.act = fail
     desk = Desk()
 
-    desk.look()
-    desk.look()
+    desk.poll()
+    desk.poll()
 
     assert set(application.taken) == {first.message_id}
     assert not User.objects.exists()
@@ -168,7 +168,7 @@ def test_a_worker_that_wakes_up_late_runs_nothing() -> None:
     (message,) = receive(make_world())
     application.act = fail
     desk = Desk()
-    desk.look()
+    desk.poll()
     stale = Claimed(delivery_of(message).pk, 1)
     Delivery.objects.update(state="processing", attempt=2)
     application.act = None
@@ -183,7 +183,7 @@ def test_an_in_process_attempt_that_died_is_run_again_after_its_lease() -> None:
     (message,) = receive(make_world())
     application.act = fail
     desk = Desk()
-    desk.look()
+    desk.poll()
     application.act = None
     Delivery.objects.update(state="processing", failures=0, due="2126-01-01T00:00Z")
     desk.settle()
@@ -203,7 +203,7 @@ def test_an_unknown_path_is_a_failure_that_names_it() -> None:
     made.save()
     (message,) = receive(make_world())
 
-    Desk().look()
+    Desk().poll()
 
     assert state_of(message) == ("accepted", "failed")
     assert "tests.delivery.nowhere" in delivery_of(message).detail

@@ -29,7 +29,7 @@ def some_work() -> Consumer:
     for kind, world in zip(KINDS, worlds, strict=False):
         consumer(kind, name=kind.value.replace("_", "-"), partner=world.here)
     failed = Desk()
-    failed.look()
+    failed.poll()
     failed.answer(503)
     Delivery.objects.update(due="2026-01-01T00:00Z")
     deliveries.alarm_unclaimed()

@@ -312,7 +312,7 @@ def test_a_day_of_failures_is_quiet_and_one_screen(
     application.act = refuse
     desk = Desk()
     for _ in range(150):
-        desk.look()
+        desk.poll()
     assert delivery_of(InboundMessage.objects.get()).failures == 150
     troubles = [record for record in caplog.records if record.levelno >= logging.INFO]
     assert len(troubles) <= 160

@@ -8,7 +8,7 @@ import pytest
 from django.db import OperationalError, connection
 from pytest_django import Settings
 
-from msh.flows import worker_loop
+from msh.flows import application_loop, worker_loop
 from msh.flows.delivery import consumer_http
 from msh.flows.delivery.delivery_loop import DeliveryLoop
 from msh.flows.sending import notification_loop
@@ -32,7 +32,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     application.reset()
     monkeypatch.setattr(worker_loop, "QUIET", 0.1)
     monkeypatch.setattr(worker_loop, "PAUSE", 0.02)
-    monkeypatch.setattr(worker_loop, "RETRY_IN", 0.02, raising=False)
+    monkeypatch.setattr(application_loop, "RETRY_IN", 0.02, raising=False)
     yield
     application.reset()
 
@@ -45,13 +45,13 @@ def read_only(on: bool) -> None:
 class Store(Desk):
     """Takes no writes until the loop has looked often."""
 
-    looks = 0
+    polls = 0
 
-    def look(self) -> bool:
-        self.looks += 1
-        if self.looks == 10:
+    def poll(self) -> bool:
+        self.polls += 1
+        if self.polls == 10:
             read_only(False)
-        return super().look()
+        return super().poll()
 
 
 @pytest.mark.django_db(transaction=True)
@@ -60,7 +60,7 @@ def test_an_outcome_is_kept_as_long_as_the_store_takes_no_writes() -> None:
     consumer(HTTP)
     (message,) = receive(make_world())
     desk = Store()
-    desk.look()
+    desk.poll()
     job = desk.take_job()
 
     read_only(True)
@@ -81,7 +81,7 @@ def test_an_outcome_is_written_though_every_look_fails(
     consumer(HTTP)
     (message,) = receive(make_world())
     desk = Desk()
-    desk.look()
+    desk.poll()
     job = desk.take_job()
 
     def fail(*_: Any) -> None:
@@ -137,7 +137,7 @@ def three_posts(desk: Desk, **values: Any) -> list[InboundMessage]:
     """A POST to one consumer under way for each of three partners."""
     consumer(HTTP, **values)
     messages = [receive(make_world())[0] for _ in range(3)]
-    desk.look()
+    desk.poll()
     return messages
 
 
@@ -283,7 +283,7 @@ def test_a_call_that_failed_unexpectedly_is_left_alone_for_a_while() -> None:
     class Restless(DeliveryLoop):
         calls_made = 0
 
-        def look(self) -> bool:
+        def poll(self) -> bool:
             if self.calls or "key" in self.resting:
                 return False
             self.calls_made += 1
@@ -327,7 +327,7 @@ def test_an_event_whose_post_cannot_be_recorded_stops_no_other(
 
     monkeypatch.setattr(notification_loop, "_record", record)
     office = Office()
-    office.look()
+    office.poll()
     for job in office.carried.jobs:
         office._events.put(Finished(job, DONE))
     office.carried.jobs.clear()
@@ -336,7 +336,7 @@ def test_an_event_whose_post_cannot_be_recorded_stops_no_other(
     assert undelivered() == [bad.pk]
     assert not office.is_busy()
     PartyEvent.objects.update(due="2026-01-01T00:00Z")
-    assert office.look()
+    assert office.poll()
 
 
 def refuse(event: PartyEvent) -> None:
@@ -357,7 +357,7 @@ def test_an_event_that_can_neither_be_told_nor_put_off_stops_no_other(
         failed(event, why)
 
     monkeypatch.setattr(notification_loop, "_failed", put_off)
-    Office().look()
+    Office().poll()
 
     other.refresh_from_db()
     assert other.tries == 1

@@ -41,7 +41,7 @@ def consumers_of(*worlds: World) -> list[Consumer]:
 def posted(desk: Desk) -> list[int]:
     """The consumers of one look's POSTs."""
     before = len(desk.carried.jobs)
-    desk.look()
+    desk.poll()
     return [job.partner_id for job in desk.carried.jobs[before:]]
 
 

@@ -49,7 +49,7 @@ def test_a_handler_may_wait_longer_than_other_transactions(settings: Settings) -
     with connection.cursor() as cursor:
         cursor.execute("SET idle_in_transaction_session_timeout = '1s'")
 
-    Office().look()
+    Office().poll()
 
     connection.close()
     event.refresh_from_db()
@@ -63,7 +63,7 @@ def test_a_handler_that_loses_its_connection_has_failed_and_the_others_are_told(
     calls.clear()
     first, second = world_with_events(2)
 
-    Office().look()
+    Office().poll()
 
     first.refresh_from_db()
     second.refresh_from_db()
@@ -79,7 +79,7 @@ def parked(count: int) -> list[Delivery]:
     receive(make_world(), count)
     desk = Desk()
     for _ in range(count):
-        desk.look()
+        desk.poll()
         desk.answer(503)
     return list(Delivery.objects.order_by("pk"))
 

@@ -32,7 +32,7 @@ def _fresh_application() -> Iterator[None]:
 def let_another_worker_look(message: InboundMessage) -> None:
     """While the consumer runs. The other worker must not call it."""
     application.act = None
-    in_another_session(Desk().look)
+    in_another_session(Desk().poll)
 
 
 def fail(message: InboundMessage) -> None:
@@ -45,7 +45,7 @@ def test_a_new_message_is_given_to_its_consumer_by_one_worker(history: bool) -> 
     (message,) = receive(make_world())
     application.act = let_another_worker_look
 
-    Desk().look()
+    Desk().poll()
 
     assert application.taken == [message.message_id]
     assert state_of(message)[0] == "delivered"
@@ -56,10 +56,10 @@ def test_a_failed_message_is_run_again_by_one_worker(history: bool) -> None:
     consumer(IN_PROCESS, retry_interval=0, history=history)
     (message,) = receive(make_world())
     application.act = fail
-    Desk().look()
+    Desk().poll()
     application.act = let_another_worker_look
 
-    Desk().look()
+    Desk().poll()
 
     assert application.taken == [message.message_id] * 2
     assert state_of(message)[0] == "delivered"
@@ -67,7 +67,7 @@ def test_a_failed_message_is_run_again_by_one_worker(history: bool) -> None:
 
 def jobs_of_a_look() -> list[Job]:
     desk = Desk()
-    desk.look()
+    desk.poll()
     return desk.carried.jobs
 
 
@@ -78,7 +78,7 @@ def test_a_message_is_posted_by_one_worker(again: bool) -> None:
     first, second = (receive(world)[0] for world in (make_world(), make_world()))
     if again:
         desk = Desk()
-        desk.look()
+        desk.poll()
         for job in list(desk.carried.jobs):
             desk.carried.jobs = [job]
             desk.answer(503)
@@ -87,7 +87,7 @@ def test_a_message_is_posted_by_one_worker(again: bool) -> None:
     with transaction.atomic():
         desk = Desk()
         desk.carried.places = 1
-        desk.look()
+        desk.poll()
         (mine,) = desk.carried.jobs
         (other,) = in_another_session(jobs_of_a_look)
 
@@ -140,7 +140,7 @@ def test_a_lease_that_is_over_is_ended_by_one_worker() -> None:
     Delivery.objects.update(due=timezone.now())
 
     with transaction.atomic():
-        Desk().look()
-        in_another_session(Desk().look)
+        Desk().poll()
+        in_another_session(Desk().poll)
 
     assert Delivery.objects.get(message=message).failures == 1

@@ -9,7 +9,7 @@ import pytest
 from django.db import DatabaseError, OperationalError
 
 from msh import wire
-from msh.flows.sending import sending_loop
+from msh.flows import worker_loop
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.models import Attempt, History, Incident, OutboundMessage, PartyEvent, Signal
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
@@ -32,7 +32,7 @@ UNWRITABLE = AttemptResult(AttemptOutcome.CARRIED, status=204, detail="\0")
 class Scripted:
     """A carrier that ends every job at once, as `answers` says of its partner."""
 
-    def __init__(self, events: "SimpleQueue[Any]") -> None:
+    def __init__(self, events: "SimpleQueue[Any]", **_limits: int) -> None:
         self.events = events
         self.jobs: list[Job] = []
         self.answers: dict[int, AttemptResult] = {}
@@ -61,14 +61,14 @@ class Scripted:
 @pytest.fixture
 def driven(monkeypatch: pytest.MonkeyPatch) -> SendingLoop:
     """A sending loop that transmits to nobody and rests soon."""
-    monkeypatch.setattr(sending_loop, "Carrier", Scripted)
-    monkeypatch.setattr(sending_loop, "QUIET", 0.05)
-    monkeypatch.setattr(sending_loop, "PAUSE", 0.01)
+    monkeypatch.setattr(worker_loop, "Carrier", Scripted)
+    monkeypatch.setattr(worker_loop, "QUIET", 0.05)
+    monkeypatch.setattr(worker_loop, "PAUSE", 0.01)
     return SendingLoop()
 
 
 def carrier_of(driven: SendingLoop) -> Scripted:
-    carrier: Any = driven._carrier
+    carrier: Any = driven.carrier
     return carrier  # type: ignore[no-any-return]
 
 

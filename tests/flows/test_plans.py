@@ -14,7 +14,7 @@ from pytest_django import Settings
 from msh import tasks
 from msh.endpoint import EndpointApplication
 from msh.flows import application
-from msh.flows.worker_loop import _call
+from msh.flows.application_loop import _call
 from msh.store import plans
 from msh.store.engine import Statement
 from msh.store.receiving import message_sql as received_sql

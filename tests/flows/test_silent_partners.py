@@ -8,7 +8,8 @@ from functools import partial
 import pytest
 from django.db import connection
 
-from msh.flows.sending import sending_loop, transmit
+from msh.flows import worker_loop
+from msh.flows.sending import transmit
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.models import Attempt
@@ -30,7 +31,7 @@ SILENT = 40
 @pytest.fixture(autouse=True)
 def _few_places(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each POST that gets no connection would hold its place for longer than this test waits."""
-    monkeypatch.setattr(sending_loop, "Carrier", partial(Carrier, at_once=AT_ONCE))
+    monkeypatch.setattr(worker_loop, "Carrier", partial(Carrier, at_once=AT_ONCE))
     monkeypatch.setattr(transmit, "GRACE", 300.0)
     monkeypatch.setattr(carrier, "SLOW_AFTER", 0.3, raising=False)
 
@@ -49,7 +50,7 @@ def running(worker: SendingLoop) -> Iterator[None]:
         yield
     finally:
         worker.stop()
-        worker._carrier.close()
+        worker.carrier.close()
         thread.join()
 
 
@@ -79,7 +80,7 @@ def test_whoever_answers_does_not_wait_for_those_who_do_not(
         for one in silent:
             one.submit()
         with running(worker):
-            wait_until(lambda: worker._carrier.under_way() >= AT_ONCE // 2)
+            wait_until(lambda: worker.carrier.under_way() >= AT_ONCE // 2)
             before = len(peer.received)
             world.submit()
             wake_up(WakeUp.TRANSMIT)

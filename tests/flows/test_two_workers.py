@@ -12,10 +12,12 @@ from django.utils import timezone
 from psycopg.rows import class_row, tuple_row
 
 from msh import wire
+from msh.flows import worker_loop
 from msh.flows.errors import NotPossible
 from msh.flows.operations import cancel, change_link
 from msh.flows.receiving import receive
-from msh.flows.sending import recover, sending_loop
+from msh.flows.sending import recover
+from msh.flows.sending.sending_loop import SendingLoop
 from msh.models import Attempt, InboundMessage, OutboundLink, OutboundMessage
 from msh.protocol.effects import OweError
 from msh.protocol.message import Field
@@ -237,8 +239,8 @@ def test_an_attempt_is_claimed_once() -> None:
 class Watching(Scripted):
     """A carrier that looks, from a session of its own, which attempts are claimed."""
 
-    def __init__(self, events: "SimpleQueue[Any]") -> None:
-        super().__init__(events)
+    def __init__(self, events: "SimpleQueue[Any]", **limits: int) -> None:
+        super().__init__(events, **limits)
         self.claimed: list[int] = []
 
     def submit(self, jobs: Iterable[Job]) -> None:
@@ -251,14 +253,14 @@ def test_the_carrier_is_given_only_what_is_claimed_and_committed(
     monkeypatch: pytest.MonkeyPatch, semantics: DeliverySemantics
 ) -> None:
     """Otherwise a commit that fails would leave a copy on its way that nobody knows of."""
-    monkeypatch.setattr(sending_loop, "Carrier", Watching)
-    monkeypatch.setattr(sending_loop, "QUIET", 0.05)
+    monkeypatch.setattr(worker_loop, "Carrier", Watching)
+    monkeypatch.setattr(worker_loop, "QUIET", 0.05)
     make_world().submit(semantics=semantics)
-    driven = sending_loop.SendingLoop()
+    driven = SendingLoop()
 
     driven.run()
 
-    carrier: Any = driven._carrier
+    carrier: Any = driven.carrier
     assert carrier.claimed == [1]
 
 

@@ -14,12 +14,12 @@ from django.db import transaction
 
 from msh.faults import CrashPoint, reach
 from msh.flows.application import reason_of
+from msh.flows.application_loop import POSTS_PER_CONSUMER, ApplicationLoop
 from msh.flows.delivery import consumer_http
 from msh.flows.delivery.consumer_http import Posted
 from msh.flows.delivery.consumer_in_process import advance_due, deliver_pair
 from msh.flows.send_budget import Room
 from msh.flows.wake_up import WakeUp
-from msh.flows.worker_loop import POSTS_PER_CONSUMER, WorkerLoop
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.delivery_events import DeliveryLooked
 from msh.store import capacity
@@ -51,7 +51,7 @@ class Call:
     delivery: int = 0
 
 
-class DeliveryLoop(WorkerLoop):
+class DeliveryLoop(ApplicationLoop):
     """The loop that delivers."""
 
     kind = WakeUp.DELIVER
@@ -64,11 +64,11 @@ class DeliveryLoop(WorkerLoop):
         self._read_at = 0.0
         self._alarmed_at = 0.0
 
-    def look(self) -> bool:
+    def poll(self) -> bool:
         self._alarm()
         consumers = Consumers()
         room = Room(self.carrier)
-        worked = self._look_at_due(consumers, room)
+        worked = self._poll_due(consumers, room)
         resting = [call.link for call in self.resting]
         new = delivery_work.find_new_to_post(resting, self._places(room))
         worked = self._post_new(new, consumers, room) or worked
@@ -90,7 +90,7 @@ class DeliveryLoop(WorkerLoop):
             self._consumers = Consumers()
         return self._consumers
 
-    def _look_at_due(self, consumers: Consumers, room: Room) -> bool:
+    def _poll_due(self, consumers: Consumers, room: Room) -> bool:
         """Deliveries with a row: run again, ask about, or let their message go."""
         busy = [*self._posts, *(call.delivery for call in self.calls | self.resting)]
         to_call, to_post = delivery_work.find_due(busy, self._full(), self._places(room))

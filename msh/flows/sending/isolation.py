@@ -129,7 +129,7 @@ def _isolation_of_signal(copy: SignalCopy) -> Callable[[str], None]:
     return partial(isolate_signal, *what)
 
 
-def units_of_look(places: Places, room: Room) -> Iterator[Unit]:
+def units_of_poll(places: Places, room: Room) -> Iterator[Unit]:
     """Those that claim what is due now, as `polling.lock_work`. A kind of work that cannot be
     looked for stops no other kind."""
     for partner_id in _found(polling.lock_links, places):

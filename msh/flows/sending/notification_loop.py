@@ -19,8 +19,8 @@ from django.utils.module_loading import import_string
 
 from msh.faults import CrashPoint, reach
 from msh.flows import application
+from msh.flows.application_loop import ApplicationLoop
 from msh.flows.wake_up import WakeUp
-from msh.flows.worker_loop import WorkerLoop
 from msh.models import PartyEvent
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store import capacity
@@ -47,13 +47,13 @@ class Told:
     key: int
 
 
-class NotificationLoop(WorkerLoop):
-    """The loop that tells."""
+class NotificationLoop(ApplicationLoop):
+    """The loop that notifies the From-Party's application."""
 
     kind = WakeUp.NOTIFY
     threads = 1
 
-    def look(self) -> bool:
+    def poll(self) -> bool:
         handler = settings.MSH_FROM_PARTY_HANDLER
         if not handler or self.calls:
             return False

@@ -1,0 +1,74 @@
+"""How the loop of a worker ends, whatever it works on."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from msh.flows import worker_loop
+from msh.flows.wake_up import WakeUp
+from msh.flows.worker_loop import WorkerLoop
+from tests.waiting import wait_until
+
+
+class Scripted(WorkerLoop):
+    """Has something under way until its end is put into the events."""
+
+    kind = WakeUp.FORWARD
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken: list[Any] = []
+        self.rounds = 0
+        self.polls = 0
+
+    def take(self, event: Any) -> bool:
+        self.taken.append(event)
+        return True
+
+    def round(self, *, polling: bool) -> bool:
+        self.rounds += 1
+        self.polls += polling
+        return False
+
+    def is_busy(self) -> bool:
+        return not self.taken
+
+
+def test_a_loop_that_is_stopped_polls_no_more_and_waits_for_what_is_under_way() -> None:
+    loop = Scripted()
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+    wait_until(lambda: loop.polls)
+
+    loop.stop()
+    rounds = loop.rounds
+    wait_until(lambda: loop.rounds > rounds + 1)
+    polls = loop.polls
+    assert thread.is_alive()
+    loop._events.put("the end of it")
+    thread.join(timeout=60)
+
+    assert not thread.is_alive()
+    assert loop.taken == ["the end of it"]
+    assert loop.polls == polls
+
+
+def test_a_loop_that_is_stopped_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_loop, "WIND_UP", 0.1)
+    loop = Scripted()
+    loop.stop()
+
+    loop.run()
+
+    assert loop.taken == []
+    assert loop.polls == 0
+
+
+def test_whoever_runs_a_loop_that_runs_wakes_it_up() -> None:
+    loop = Scripted()
+    with loop._running:
+        loop.run()
+
+    assert loop.rounds == 0
+    assert loop._events.qsize() == 1

@@ -1,7 +1,6 @@
 """`links` and `incidents`: what an operator sees and does in the console, for programs."""
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
@@ -9,7 +8,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from msh.flows.operations import change_link
+from msh.flows.operations import actions, change_link
+from msh.flows.operations.actions import OperatorAction
 from msh.models import Incident, OutboundLink, Scope
 
 from . import schema
@@ -46,7 +46,7 @@ class Reason(Form):
     )
 
 
-class VerbForm(Reason):
+class ActionForm(Reason):
     """What must be so still, where the caller has looked at the link before: 409 if it is not."""
 
     if_message = text(
@@ -82,58 +82,42 @@ class LinksView(ApiView):
         return Response(page(links, LINK, query))
 
 
-class VerbView(ApiView):
-    """A verb of the console on one link: its flow, and its permission."""
+class ActionView(ApiView):
+    """An action of an operator on one link."""
 
     scopes = {"POST": Scope.OPERATE}
     parser_classes = [JsonParser]
-    verb: ClassVar[str]
-    flow: ClassVar[Callable[..., change_link.Done]]
+    action: ClassVar[OperatorAction]
 
-    def act(self, request: Request, key: int) -> Response:
-        require_permissions(request, "msh.view_outboundlink", f"msh.{self.verb}_outboundlink")
-        form = told(request, VerbForm)
+    def post(self, request: Request, id: int) -> Response:  # noqa: A002
+        require_permissions(request, *self.action.permissions)
+        form = told(request, ActionForm)
         seen = change_link.Seen(form.get("if_message"), form.get("if_suspended_since"))
-        link = get_object_or_404(OutboundLink.objects.select_related("partner"), pk=key)
-        done = type(self).flow(link.partner, actor(request, form["reason"]), seen)
-        answer = {"id": key, "partner": link.partner.name, "state": done.state.value}
+        link = get_object_or_404(OutboundLink.objects.select_related("partner"), pk=id)
+        done = self.action.flow(link.partner, actor(request, form["reason"]), seen)
+        answer = {"id": id, "partner": link.partner.name, "state": done.state.value}
         return Response({**answer, "text": done.text})
 
 
-_VERB: dict[str, Any] = {
-    "request": VerbForm,
-    "responses": {200: LinkStateDocument, **schema.problems(400, 404, 409, 411, 413, 415, 422)},
+def _view(action: OperatorAction, operation_id: str) -> type[ActionView]:
+    documented = extend_schema(
+        operation_id=operation_id,
+        description=action.summary,
+        request=ActionForm,
+        responses={200: LinkStateDocument, **schema.problems(400, 404, 409, 411, 413, 415, 422)},
+    )
+    return documented(type(operation_id, (ActionView,), {"action": action}))
+
+
+LINK_ACTIONS = {
+    action.hyphenated: _view(action, operation_id)
+    for action, operation_id in (
+        (actions.SUSPEND, "suspend_link"),
+        (actions.RESUME, "resume_link"),
+        (actions.SEND_NOW, "send_link_now"),
+    )
 }
-
-
-class SuspendView(VerbView):
-    verb = "suspend"
-    flow = change_link.suspend
-
-    @extend_schema(operation_id="suspend_link", **_VERB)
-    def post(self, request: Request, id: int) -> Response:  # noqa: A002
-        """Send nothing more to the partner. The message in flight stays in flight."""
-        return self.act(request, id)
-
-
-class ResumeView(VerbView):
-    verb = "resume"
-    flow = change_link.resume
-
-    @extend_schema(operation_id="resume_link", **_VERB)
-    def post(self, request: Request, id: int) -> Response:  # noqa: A002
-        """Retry counter to zero, and the same bytes of the uncompleted message first."""
-        return self.act(request, id)
-
-
-class SendNowView(VerbView):
-    verb = "send_now"
-    flow = change_link.send_now
-
-    @extend_schema(operation_id="send_link_now", **_VERB)
-    def post(self, request: Request, id: int) -> Response:  # noqa: A002
-        """Send the message in flight again at once. No retry is spent."""
-        return self.act(request, id)
+"""By the last part of their addresses."""
 
 
 class IncidentsView(ApiView):
@@ -160,14 +144,14 @@ class ResolveView(ApiView):
 
     @extend_schema(
         operation_id="resolve_incident",
+        description=actions.RESOLVE.summary,
         request=Reason,
         responses={200: IncidentDocument, **schema.problems(400, 404, 409, 411, 413, 415, 422)},
     )
     def post(self, request: Request, id: int) -> Response:  # noqa: A002
-        """Close an incident. Nothing is sent, accepted or changed by it."""
-        require_permissions(request, "msh.view_incident", "msh.resolve_incident")
+        require_permissions(request, *actions.RESOLVE.permissions)
         reason = told(request, Reason)["reason"]
         incident = get_object_or_404(Incident.objects.select_related("partner"), pk=id)
-        change_link.resolve(incident, actor(request, reason))
+        actions.RESOLVE.flow(incident, actor(request, reason))
         incident.refresh_from_db()
         return Response(IncidentDocument(incident).data)

@@ -35,9 +35,10 @@ urlpatterns = [
     path("v1/deliveries/take", deliveries.TakeView.as_view()),
     path("v1/deliveries/<int:id>/settle", deliveries.SettleView.as_view()),
     path("v1/links", links.LinksView.as_view()),
-    path("v1/links/<int:id>/suspend", links.SuspendView.as_view()),
-    path("v1/links/<int:id>/resume", links.ResumeView.as_view()),
-    path("v1/links/<int:id>/send-now", links.SendNowView.as_view()),
+    *(
+        path(f"v1/links/<int:id>/{name}", view.as_view())
+        for name, view in links.LINK_ACTIONS.items()
+    ),
     path("v1/incidents", links.IncidentsView.as_view()),
     path("v1/incidents/<int:id>/resolve", links.ResolveView.as_view()),
     re_path("", problems.not_found),

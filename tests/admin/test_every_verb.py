@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from msh.admin.framework.actions import ActionsAdmin, OperatorAction
+from msh.admin.framework.actions import ActionDialog, ActionsAdmin
 from msh.flows.operations import bulk_jobs, change_link, resynchronise
 from msh.flows.receiving.link_status import NoStatus
 from msh.models import ConsumerKind, Delivery
@@ -52,7 +52,7 @@ def a_row_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
     bulk_jobs.start("resume", since, bulk_jobs.seen("resume", since), Actor("ann", "they are back"))
 
 
-def addresses() -> Iterator[tuple[str, OperatorAction, str]]:
+def addresses() -> Iterator[tuple[str, ActionDialog, str]]:
     """Name, verb and address of each dialog, on a row."""
     for model, verb in VERBS:
         meta, row = model._meta, model._default_manager.latest("pk")

@@ -6,7 +6,7 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from msh.flows.operations.change_link import resolve
+from msh.flows.operations.change_incident import resolve
 from msh.models import Consumer, ConsumerKind, Delivery, InboundMessage, Incident
 from msh.protocol.delivery_events import CompletionMarked
 from msh.store.delivery import deliveries

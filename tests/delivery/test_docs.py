@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from msh.flows.operations.change_delivery import VERBS
+from msh.flows.operations.change_delivery import DECISIONS
 from msh.protocol.delivery_events import DeliveryState
 
 PAGE = Path(__file__).parents[2] / "docs" / "delivery.md"
@@ -21,6 +21,6 @@ def test_the_page_names_every_kind_state_and_decision() -> None:
         "HTTP or pull, history off |",
     ]
     assert text.count("*Not promised*") == 3
-    for word in (*DeliveryState, *VERBS):
+    for word in (*DeliveryState, *DECISIONS):
         assert word.replace("_", " ") in text or word in text, word
     assert "## Lost disks" in text

@@ -10,7 +10,7 @@ from django.core.exceptions import ValidationError
 from msh import Reject
 from msh.flows.delivery.consumer_in_process import Claimed, run_claimed
 from msh.flows.errors import NotPossible
-from msh.flows.operations import change_link
+from msh.flows.operations import change_incident
 from msh.flows.operations.change_delivery import decide
 from msh.models import ConsumerKind, Delivery, History, InboundMessage, Incident
 from msh.store.delivery.deliveries import Consumers
@@ -119,13 +119,13 @@ def test_an_incident_is_not_resolved_while_its_delivery_waits(on_failure: str) -
     incident, ann = Incident.objects.get(), Actor("ann", "seen")
 
     with pytest.raises(NotPossible, match="still wait for a decision: 1"):
-        change_link.resolve(incident, ann)
+        change_incident.resolve(incident, ann)
 
     decide([delivery_of(message).pk], "reject", ann)
     incident.refresh_from_db()
     assert incident.resolved_by == "ann"
     with pytest.raises(NotPossible, match="resolved already"):
-        change_link.resolve(incident, ann)
+        change_incident.resolve(incident, ann)
 
 
 @pytest.mark.requirement("001-13")

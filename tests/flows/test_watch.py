@@ -10,7 +10,7 @@ from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from msh.flows.delivery.pull import Outcome, settle, take
-from msh.flows.operations import cancel, change_link, watch
+from msh.flows.operations import cancel, change_incident, change_link, watch
 from msh.models import (
     ConsumerKind,
     Delivery,
@@ -281,7 +281,7 @@ def test_a_link_that_an_operator_suspended_and_forgot_is_stuck(settings: Setting
 
     incident = Incident.objects.get()
     assert incident.detail.endswith("suspended by an operator")
-    change_link.resolve(incident, ANN)
+    change_incident.resolve(incident, ANN)
     assert watch.find_stuck() == 0
 
 

@@ -18,7 +18,7 @@ from msh.flows.operations.change_delivery import decide
 from msh.models import Delivery
 from msh.store.history import Actor
 
-from .delivery_actions import ACKNOWLEDGED, DECISIONS, WORDS, consequence_of_many
+from .delivery_actions import ACKNOWLEDGED, DECISIONS, consequence_of_many
 
 BULK_LIMIT = 10_000
 """Deliveries in one decision, at most."""
@@ -27,7 +27,7 @@ BULK_LIMIT = 10_000
 def _apply(request: HttpRequest, keys: list[int], decision: str, reason: str) -> None:
     outcome = decide(keys, decision, Actor(request.user.get_username(), reason))
     if outcome.done:
-        messages.success(request, f"{WORDS[decision][0]}: {len(outcome.done)} done.")
+        messages.success(request, f"{DECISIONS[decision].title}: {len(outcome.done)} done.")
     for refused in outcome.refused[:20]:
         messages.error(request, refused)
     if len(outcome.refused) > 20:
@@ -45,7 +45,8 @@ class BulkForm(forms.Form):
         """`possible`: the number of rows that allow each decision."""
         super().__init__(*data, **options)
         choices = [
-            (decision, f"{WORDS[decision][0]} ({count})") for decision, count in possible.items()
+            (decision, f"{DECISIONS[decision].title} ({count})")
+            for decision, count in possible.items()
         ]
         self.fields["decision"] = forms.ChoiceField(choices=choices)
         self.order_fields(self.field_order)
@@ -101,7 +102,8 @@ class DeliveryAdmin(LargeTableAdmin):
             "form": form,
             "keys": keys,
             "decisions": [
-                (WORDS[decision][0], consequence_of_many(decision)) for decision in possible
+                (DECISIONS[decision].title, consequence_of_many(DECISIONS[decision]))
+                for decision in possible
             ],
             "acknowledged": ACKNOWLEDGED,
             "opts": self.opts,

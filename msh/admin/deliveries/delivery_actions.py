@@ -5,9 +5,9 @@ from typing import Any
 from django.utils import timezone
 
 from msh.admin.framework import markup
-from msh.admin.framework.actions import OperatorAction
-from msh.flows.errors import NotPossible
-from msh.flows.operations.change_delivery import VERBS, decide
+from msh.admin.framework.actions import ActionDialog
+from msh.flows.operations import actions, change_delivery
+from msh.flows.operations.actions import OperatorAction
 from msh.models import Delivery, InboundState
 from msh.protocol.delivery import step
 from msh.protocol.delivery_events import Delivery as Value
@@ -18,61 +18,29 @@ from msh.store.history import Actor
 ACKNOWLEDGED = "The partner does not have to do anything: it has its Acknowledgement."
 _LEFT = "Messages behind it have been delivered already: it is delivered out of order."
 
-WORDS = {
-    "run-again": (
-        "Run again",
-        "replay",
-        (
-            "The message is delivered to its consumer again, as a new attempt with all retries. If"
-            " the consumer already has it, only the Idempotency-Key prevents double processing."
-        ),
-    ),
-    "mark-completed": (
-        "Mark completed",
-        "done_all",
-        (
-            "You confirm that the consumer has the message. It is not delivered again; messages"
-            " behind it are delivered."
-        ),
-    ),
-    "ask-resolver": (
-        "Ask resolver",
-        "help",
-        "The consumer's resolver is asked for the outcome, which is then recorded.",
-    ),
-    "park": (
-        "Park",
-        "inventory_2",
-        (
-            "Messages behind it are delivered. The message itself is not delivered until you decide"
-            " again: run again, mark completed or reject. If its outcome is in doubt, it stays in"
-            " doubt."
-        ),
-    ),
-    "reject": (
-        "Reject",
-        "block",
-        "The message is stored but not delivered any more. Messages behind it are delivered.",
-    ),
+ICONS = {
+    "run_again": "replay",
+    "mark_completed": "done_all",
+    "ask_resolver": "help",
+    "park": "inventory_2",
+    "reject": "block",
 }
 
 
-class Decide(OperatorAction):
-    """A decision of `flows.decide`."""
+class Decide(ActionDialog):
+    """A decision of `flows.operations.change_delivery`."""
 
-    permissions = ("msh.view_delivery", "msh.decide_delivery")
-
-    def __init__(self, decision: str) -> None:
-        self.decision = decision
-        self.name = decision.replace("-", "_")
-        self.title, self.icon, self._consequence = WORDS[decision]
+    def __init__(self, action: OperatorAction) -> None:
+        self.action, self.icon = action, ICONS[action.name]
+        self.decision = action.hyphenated
 
     def why_not(self, row: Delivery) -> str:
         before = Value(
             DeliveryState(row.state), row.attempt, row.failures, row.due, _is_parked(row)
         )
+        event = change_delivery.DECISIONS[self.decision]
         try:
-            step(before, VERBS[self.decision], row.consumer.policy, now=timezone.now())
+            step(before, event, row.consumer.policy, now=timezone.now())
         except IllegalTransition:
             resolver = self.decision == "ask-resolver" and not row.consumer.resolver
             without = f" and consumer {row.consumer} has no resolver" if resolver else ""
@@ -86,16 +54,14 @@ class Decide(OperatorAction):
         late = [_LEFT] if self.decision == "run-again" and _is_parked(row) else []
         tries = f"attempt {row.attempt}: {row.get_state_display()}"
         about = f"{which}, to consumer {row.consumer} ({tries})."
-        return " ".join((about, self._consequence, *late, ACKNOWLEDGED))
+        return " ".join((about, self.action.effect, *late, ACKNOWLEDGED))
 
     def version(self, row: Delivery) -> str:
         return f"attempt {row.attempt}"
 
     def act(self, row: Delivery, actor: Actor, **fields: Any) -> str:
-        outcome = decide([row.pk], self.decision, actor)
-        if outcome.refused:
-            raise NotPossible(outcome.refused[0])
-        return f"{self.title}: done."
+        self.action.flow(row.pk, actor)
+        return self.action.done
 
 
 def _is_parked(row: Delivery) -> bool:
@@ -103,9 +69,9 @@ def _is_parked(row: Delivery) -> bool:
     return bool(row.message.state == InboundState.PARKED)
 
 
-def consequence_of_many(decision: str) -> str:
-    late = f" If parked: {_LEFT[0].lower()}{_LEFT[1:]}" if decision == "run-again" else ""
-    return f"{WORDS[decision][2]}{late}"
+def consequence_of_many(dialog: Decide) -> str:
+    late = f" If parked: {_LEFT[0].lower()}{_LEFT[1:]}" if dialog.decision == "run-again" else ""
+    return f"{dialog.action.effect}{late}"
 
 
-DECISIONS = {name: Decide(name) for name in WORDS}
+DECISIONS = {action.hyphenated: Decide(action) for action in actions.DECISIONS}

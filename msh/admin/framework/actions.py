@@ -1,4 +1,5 @@
-"""What an operator can do to a row: each action is a page of its own, shown as a dialog.
+"""What an operator can do to a row: each action is a page of its own, shown as a dialog. What the
+actions are is declared in `msh.flows.operations.actions`.
 
 GET shows what the action does to this row and asks for a reason. Only a POST with the CSRF token
 acts. Both need the permissions of the action. The history records the user and the reason.
@@ -21,6 +22,7 @@ from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminTextareaWidget
 
 from msh.flows.errors import NotPossible
+from msh.flows.operations.actions import OperatorAction
 from msh.store.history import Actor
 
 from . import markup
@@ -46,22 +48,34 @@ class ReasonForm(forms.Form):
         return {k: v for k, v in self.cleaned_data.items() if k not in ("reason", "version")}
 
 
-class OperatorAction:
-    """Something that can be done to a row of one model.
+class ActionDialog:
+    """An action of the table, on rows of one model: what its page needs besides.
 
-    `name` is part of the URL. A user needs all `permissions`. `dismiss` is the text of the button
-    that closes the dialog.
+    `dismiss` is the text of the button that closes the dialog.
     """
 
-    name: str
-    title: str
+    action: OperatorAction
     icon: str
-    permissions: tuple[str, ...]
     recommended: bool = False
-    irreversible: bool = False
     dismiss: str = "Cancel"
     form: type[ReasonForm] = ReasonForm
     template: str = "admin/msh/framework/dialog.html"
+
+    @property
+    def name(self) -> str:
+        return self.action.name
+
+    @property
+    def title(self) -> str:
+        return self.action.title
+
+    @property
+    def irreversible(self) -> bool:
+        return self.action.irreversible
+
+    @property
+    def permissions(self) -> tuple[str, ...]:
+        return self.action.permissions
 
     def why_not(self, row: Any) -> str:
         """Why it is not possible now, as a clause with a full stop; empty if it is possible."""
@@ -69,7 +83,7 @@ class OperatorAction:
 
     def consequence(self, row: Any) -> str:
         """What it does to this row, and what the partner must do."""
-        raise NotImplementedError
+        return self.action.effect.format(partner=getattr(row, "partner", ""))
 
     def version(self, row: Any) -> str:
         """What the dialog is about, such as a MessageId. If this changes while a dialog is open,
@@ -90,7 +104,8 @@ class OperatorAction:
 
     def act(self, row: Any, actor: Actor, **fields: Any) -> str:
         """Do it, and return what was done as a sentence. Raises NotPossible if nothing was."""
-        raise NotImplementedError
+        self.action.flow(row, actor, **fields)
+        return self.action.done
 
     def is_permitted(self, request: HttpRequest) -> bool:
         """Whether this user may use it on any row."""
@@ -101,14 +116,14 @@ class OperatorAction:
 class Offer:
     """An action that is possible and permitted now, and its URL."""
 
-    action: OperatorAction
+    action: ActionDialog
     url: str
 
 
 class ActionsAdmin(ModelAdmin):
     """A page whose row has actions. It offers those that are possible and permitted."""
 
-    operator_actions: Sequence[OperatorAction] = ()
+    operator_actions: Sequence[ActionDialog] = ()
 
     def get_urls(self) -> list[URLPattern]:
         dialogs = [
@@ -122,7 +137,7 @@ class ActionsAdmin(ModelAdmin):
         return [*dialogs, *super().get_urls()]
 
     def offers(
-        self, request: HttpRequest, row: Any, actions: Iterable[OperatorAction] | None = None
+        self, request: HttpRequest, row: Any, actions: Iterable[ActionDialog] | None = None
     ) -> list[Offer]:
         """Those of `actions`, by default of all, that are possible and permitted."""
         return [
@@ -131,10 +146,10 @@ class ActionsAdmin(ModelAdmin):
             if action.is_permitted(request) and not action.why_not(row)
         ]
 
-    def _url_name(self, action: OperatorAction) -> str:
+    def _url_name(self, action: ActionDialog) -> str:
         return f"{self.opts.app_label}_{self.opts.model_name}_{action.name}"
 
-    def _dialog(self, action: OperatorAction, request: HttpRequest, object_id: str) -> HttpResponse:
+    def _dialog(self, action: ActionDialog, request: HttpRequest, object_id: str) -> HttpResponse:
         if not action.is_permitted(request):
             raise PermissionDenied
         row = self.get_object(request, object_id)
@@ -153,7 +168,7 @@ class ActionsAdmin(ModelAdmin):
 
     def _show(
         self,
-        action: OperatorAction,
+        action: ActionDialog,
         request: HttpRequest,
         row: Any,
         refused: ReasonForm | None,
@@ -181,7 +196,7 @@ class ActionsAdmin(ModelAdmin):
         return TemplateResponse(request, action.template, context)
 
 
-def _act(action: OperatorAction, request: HttpRequest, row: Any, form: ReasonForm) -> None:
+def _act(action: ActionDialog, request: HttpRequest, row: Any, form: ReasonForm) -> None:
     actor = Actor(request.user.get_username(), form.cleaned_data["reason"])
     try:
         messages.success(request, action.act(row, actor, **form.action_fields))

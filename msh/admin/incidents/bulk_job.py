@@ -19,18 +19,18 @@ from unfold.widgets import (
 )
 
 from msh.admin.framework import markup
-from msh.admin.framework.actions import REASON_LIMIT, OperatorAction
+from msh.admin.framework.actions import REASON_LIMIT, ActionDialog
 from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.admin.links.causes import CAUSES
 from msh.flows.errors import NotPossible
-from msh.flows.operations import bulk_jobs
+from msh.flows.operations import actions, bulk_jobs
 from msh.models import BulkItem, BulkJob, BulkState, BulkVerb, Delivery, OutboundLink
 from msh.store.history import Actor
 
-START_PERMISSIONS = ("msh.view_bulkjob", "msh.bulk_bulkjob")
+START_PERMISSIONS = actions.CANCEL_JOB.permissions
 ROW_PERMISSIONS = {
-    BulkVerb.RESUME: ("msh.view_outboundlink", "msh.resume_outboundlink"),
-    BulkVerb.RUN_AGAIN: ("msh.view_delivery", "msh.decide_delivery"),
+    BulkVerb.RESUME: actions.RESUME.permissions,
+    BulkVerb.RUN_AGAIN: actions.RUN_AGAIN.permissions,
 }
 """The permissions that the action needs on one row."""
 CONSEQUENCES = {
@@ -78,12 +78,10 @@ class ConfirmationForm(ChoiceForm):
     reason = forms.CharField(max_length=REASON_LIMIT)
 
 
-class CancelJob(OperatorAction):
-    name = "cancel"
-    title = "Cancel job"
+class CancelJob(ActionDialog):
+    action = actions.CANCEL_JOB
     dismiss = "Keep job running"
     icon = "block"
-    permissions = START_PERMISSIONS
 
     def why_not(self, row: BulkJob) -> str:
         return "" if row.state == BulkState.RUNNING else f"the job is {row.state}."
@@ -93,10 +91,6 @@ class CancelJob(OperatorAction):
             f"{row.done + row.refused} of {row.total} rows are finished and stay as they are. One"
             " may be in progress and is finished. The others are not started."
         )
-
-    def act(self, row: BulkJob, actor: Actor, **cleaned: Any) -> str:
-        bulk_jobs.cancel(row, actor)
-        return "Job cancelled. No more rows are started."
 
 
 @admin.register(BulkJob)

@@ -15,12 +15,12 @@ from unfold.contrib.filters.admin import (
 from unfold.decorators import display
 
 from msh.admin.framework import markup
-from msh.admin.framework.actions import Offer, OperatorAction
+from msh.admin.framework.actions import ActionDialog, Offer
 from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.admin.links import resynchronise
 from msh.admin.links.causes import CAUSES
 from msh.admin.links.outbound_actions import RESUME
-from msh.flows.operations import change_link
+from msh.flows.operations import change_incident
 from msh.models import Delivery, Direction, Incident, OutboundLink
 from msh.protocol.delivery_events import DeliveryState
 from msh.protocol.effects import IncidentKind
@@ -94,11 +94,11 @@ class IncidentAdmin(ReadOnlyAdmin):
     operator_actions = incident_actions.ACTIONS
 
     def offers(
-        self, request: HttpRequest, row: Incident, actions: Iterable[OperatorAction] | None = None
+        self, request: HttpRequest, row: Incident, actions: Iterable[ActionDialog] | None = None
     ) -> list[Offer]:
         """If the link is suspended for it, the actions of the link that resume it come first."""
         offers = super().offers(request, row, actions)
-        if not change_link.suspends(row):
+        if not change_incident.suspends(row):
             return offers
         out_of_sync = row.kind == IncidentKind.RESYNCHRONISE
         resuming = resynchronise.ACTIONS if out_of_sync else (RESUME,)

@@ -6,44 +6,28 @@ from django import forms
 from django.contrib.auth.models import User
 from unfold.widgets import UnfoldAdminSelectWidget
 
-from msh.admin.framework.actions import OperatorAction, ReasonForm
-from msh.flows.operations import change_incident, change_link
+from msh.admin.framework.actions import ActionDialog, ReasonForm
+from msh.flows.operations import actions, change_incident
 from msh.models import Incident
 from msh.store.history import Actor
-
-ASSIGN = ("msh.view_incident", "msh.assign_incident")
 
 
 def _resolved(incident: Incident) -> str:
     return f"it was resolved by {incident.resolved_by}." if incident.resolved_at else ""
 
 
-class Resolve(OperatorAction):
-    name = "resolve"
-    title = "Resolve"
+class Resolve(ActionDialog):
+    action = actions.RESOLVE
     icon = "check"
     recommended = True
-    permissions = ("msh.view_incident", "msh.resolve_incident")
 
     def why_not(self, row: Incident) -> str:
-        return _resolved(row) or change_link.unmended(row)
-
-    def consequence(self, row: Incident) -> str:
-        return (
-            "The incident is closed with your reason. Nothing else changes. If the same cause"
-            " occurs again, a new incident is opened. The partner does not have to do anything."
-        )
-
-    def act(self, row: Incident, actor: Actor, **fields: Any) -> str:
-        change_link.resolve(row, actor)
-        return "The incident is resolved."
+        return _resolved(row) or change_incident.cause_left(row)
 
 
-class AssignToMe(OperatorAction):
-    name = "take"
-    title = "Assign to me"
+class AssignToMe(ActionDialog):
+    action = actions.ASSIGN_TO_ME
     icon = "front_hand"
-    permissions = ASSIGN
 
     def why_not(self, row: Incident) -> str:
         return _resolved(row)
@@ -54,10 +38,6 @@ class AssignToMe(OperatorAction):
 
     def version(self, row: Incident) -> str:
         return row.assigned_to
-
-    def act(self, row: Incident, actor: Actor, **fields: Any) -> str:
-        change_incident.assign(row, actor.name, actor)
-        return "The incident is assigned to you."
 
 
 class AssignForm(ReasonForm):
@@ -74,8 +54,7 @@ class AssignForm(ReasonForm):
 
 
 class Assign(AssignToMe):
-    name = "assign"
-    title = "Assign"
+    action = actions.ASSIGN
     icon = "person_add"
     form = AssignForm
 
@@ -86,22 +65,13 @@ class Assign(AssignToMe):
         )
 
     def act(self, row: Incident, actor: Actor, **fields: Any) -> str:
-        change_incident.assign(row, fields["to"], actor)
+        super().act(row, actor, **fields)
         return f"The incident is assigned to {fields['to'] or 'nobody'}."
 
 
-class Note(OperatorAction):
-    name = "note"
-    title = "Add note"
+class Note(ActionDialog):
+    action = actions.NOTE
     icon = "edit_note"
-    permissions = ASSIGN
-
-    def consequence(self, row: Incident) -> str:
-        return "The note is stored with the incident. All users see it. Nothing else changes."
-
-    def act(self, row: Incident, actor: Actor, **fields: Any) -> str:
-        change_incident.note(row, actor)
-        return "Note added."
 
 
 ACTIONS = (Resolve(), AssignToMe(), Assign(), Note())

@@ -8,12 +8,12 @@ from unfold.widgets import UnfoldAdminSelectWidget
 from msh.admin.framework.actions import ReasonForm
 from msh.admin.messages.message_actions import VERDICTS, verdicts_on
 from msh.flows.errors import NotPossible
-from msh.flows.operations import cancel, resynchronise
+from msh.flows.operations import actions
 from msh.models import OutboundLink
-from msh.protocol.events import MessageCancelled, SequenceReset, Verdict
+from msh.protocol.events import Verdict
 from msh.store.history import Actor
 
-from .outbound_actions import LinkAction
+from .outbound_actions import LinkDialog
 
 
 class VerdictForm(ReasonForm):
@@ -22,14 +22,10 @@ class VerdictForm(ReasonForm):
     verdict = forms.ChoiceField(choices=VERDICTS, widget=UnfoldAdminSelectWidget())
 
 
-class Cancel(LinkAction):
-    name = "cancel"
-    title = "Cancel message in flight"
-    dismiss = "Keep message"
-    done = "message cancelled"
+class Cancel(LinkDialog):
+    action = actions.CANCEL_IN_FLIGHT
     icon = "block"
-    irreversible = True
-    event = MessageCancelled(Verdict.RECEIVED)
+    dismiss = "Keep message"
     form = VerdictForm
 
     def form_for(self, row: OutboundLink, *data: Any, **options: Any) -> ReasonForm:
@@ -53,19 +49,13 @@ class Cancel(LinkAction):
         """Cancels the message that the dialog named, not one that is in flight since then."""
         if row.in_flight is None:
             raise NotPossible(f"No message is in flight to {row.partner}.")
-        cancel.cancel(row.in_flight, Verdict(fields["verdict"]), actor)
-        row.refresh_from_db(fields=["state"])
-        return f"Partner {row.partner}: {self.done}. The link is now {row.state}."
+        self.action.flow(row.in_flight, Verdict(fields["verdict"]), actor)
+        return self.done(row)
 
 
-class ResetSequence(LinkAction):
-    name = "reset_sequence"
-    title = "Reset sequence"
-    done = "the next message gets number 1"
+class ResetSequence(LinkDialog):
+    action = actions.RESET_SEQUENCE
     icon = "restart_alt"
-    irreversible = True
-    event = SequenceReset()
-    flow = resynchronise.reset_sequence
 
     def version(self, row: OutboundLink) -> str:
         return f"{super().version(row)}, next number {row.next_number}"

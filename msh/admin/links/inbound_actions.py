@@ -6,21 +6,19 @@ from django import forms
 from django.http import QueryDict
 from unfold.widgets import UnfoldAdminIntegerFieldWidget
 
-from msh.admin.framework.actions import OperatorAction, ReasonForm
+from msh.admin.framework.actions import ActionDialog, ReasonForm
 from msh.flows.errors import NotPossible
-from msh.flows.operations import resynchronise
+from msh.flows.operations import actions, resynchronise
 from msh.models import InboundLink
-from msh.protocol import receiver, sequence
+from msh.protocol import receiver
 from msh.protocol.errors import IllegalTransition
 from msh.protocol.receiver import OnUnexpectedFirst
 from msh.store.history import Actor
 
 
-class AllowReset(OperatorAction):
-    name = "allow_reset"
-    title = "Allow reset"
+class AllowReset(ActionDialog):
+    action = actions.ALLOW_RESET
     icon = "restart_alt"
-    permissions = ("msh.view_inboundlink", "msh.allow_reset_inboundlink")
 
     def why_not(self, row: InboundLink) -> str:
         try:
@@ -31,23 +29,14 @@ class AllowReset(OperatorAction):
             return f"{row.partner} has not sent anything yet."
         return ""
 
-    def consequence(self, row: InboundLink) -> str:
-        return (
-            f"The next message from {row.partner} with number 1 is accepted as a reset of its"
-            " sequence numbers, once, whatever the agreement says. The partner must send it"
-            " (again)."
-        )
-
     def act(self, row: InboundLink, actor: Actor, **fields: Any) -> str:
-        resynchronise.allow_reset(row.partner, actor)
+        self.action.flow(row.partner, actor)
         return f"The next number 1 from {row.partner} is accepted."
 
 
-class HoldResets(OperatorAction):
-    name = "hold_resets"
-    title = "Hold resets"
+class HoldResets(ActionDialog):
+    action = actions.HOLD_RESETS
     icon = "front_hand"
-    permissions = ("msh.view_inboundlink", "msh.hold_resets_inboundlink")
 
     def why_not(self, row: InboundLink) -> str:
         agreements = row.partner.agreements.exclude(on_unexpected_first=OnUnexpectedFirst.HOLD)
@@ -55,21 +44,14 @@ class HoldResets(OperatorAction):
             return ""
         return f"resets of {row.partner} are already held."
 
-    def consequence(self, row: InboundLink) -> str:
-        return (
-            f"An unexpected number 1 from {row.partner} is no longer accepted: the partner is told"
-            " to wait, and an incident is opened. This sets On unexpected first to hold in all"
-            " agreements with the partner, until somebody changes them. The partner does not have"
-            " to do anything."
-        )
-
     def act(self, row: InboundLink, actor: Actor, **fields: Any) -> str:
-        resynchronise.hold_resets(row.partner, actor)
+        self.action.flow(row.partner, actor)
         return f"Resets of {row.partner} are held."
 
 
 def _number(widget: forms.Widget) -> forms.IntegerField:
-    return forms.IntegerField(min_value=sequence.FIRST, max_value=sequence.LAST, widget=widget)
+    limits = actions.NUMBER
+    return forms.IntegerField(min_value=limits.minimum, max_value=limits.maximum, widget=widget)
 
 
 class NumberForm(forms.Form):
@@ -84,14 +66,11 @@ class ExpectForm(ReasonForm):
     number = _number(forms.HiddenInput())
 
 
-class SetExpectedNumber(OperatorAction):
-    name = "expect"
-    title = "Set expected number"
+class SetExpectedNumber(ActionDialog):
+    action = actions.EXPECT
     icon = "skip_next"
-    irreversible = True
     form = ExpectForm
     template = "admin/msh/links/expect.html"
-    permissions = ("msh.view_inboundlink", "msh.expect_inboundlink")
 
     def consequence(self, row: InboundLink) -> str:
         return (
@@ -116,7 +95,7 @@ class SetExpectedNumber(OperatorAction):
         return {"typed": typed, "number": number, "given_up": lost, "initial": initial}
 
     def act(self, row: InboundLink, actor: Actor, **fields: Any) -> str:
-        lost = resynchronise.expect(row.partner, fields["number"], actor)
+        lost = self.action.flow(row.partner, fields["number"], actor)
         return f"Number {fields['number']} is expected next. Given up as lost: {lost}."
 
 

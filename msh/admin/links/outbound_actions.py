@@ -1,43 +1,31 @@
 """The frequent actions on a link to a partner: resume, send now, reset retries, suspend."""
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 from django.utils import timezone
 
-from msh.admin.framework.actions import OperatorAction
+from msh.admin.framework.actions import ActionDialog
 from msh.admin.framework.time_format import format_time
-from msh.flows.operations import change_link
+from msh.flows.operations import actions, change_link
+from msh.flows.operations.actions import LinkAction
 from msh.models import Attempt, OutboundLink
 from msh.protocol import sender
 from msh.protocol.effects import IncidentKind
 from msh.protocol.errors import IllegalTransition
-from msh.protocol.events import (
-    OperatorResumed,
-    OperatorSuspended,
-    RetriesReset,
-    SenderEvent,
-    SendNowRequested,
-)
 from msh.protocol.lane import OPERATOR, LaneState
 from msh.store.history import Actor
 
 from .status_text import status_text
 
 
-class LinkAction(OperatorAction):
+class LinkDialog(ActionDialog):
     """One event of the sender; its table says in which states it is possible."""
 
-    done: ClassVar[str]
-    event: ClassVar[SenderEvent]
-    flow: ClassVar[Callable[..., change_link.Done]]
-
-    def __init_subclass__(cls) -> None:
-        cls.permissions = ("msh.view_outboundlink", f"msh.{cls.name}_outboundlink")
+    action: LinkAction
 
     def why_not(self, row: OutboundLink) -> str:
         try:
-            sender.step(row.lane, self.event, now=timezone.now())
+            sender.step(row.lane, self.action.event, now=timezone.now())
         except IllegalTransition:
             return f"the link to {row.partner} is {row.state}."
         return ""
@@ -53,20 +41,22 @@ class LinkAction(OperatorAction):
         return change_link.Seen(message_id, row.suspended_since)
 
     def act(self, row: OutboundLink, actor: Actor, **fields: Any) -> str:
-        done = type(self).flow(row.partner, actor, self.seen(row), **fields)
-        return f"Partner {row.partner}: {self.done}. The link is now {done.state}: {done.text}."
+        done = self.action.flow(row.partner, actor, self.seen(row), **fields)
+        return self.done(row, f"{done.state}: {done.text}")
+
+    def done(self, row: OutboundLink, state: str = "") -> str:
+        """What was done, and the state of the link, by default as it is stored now."""
+        if not state:
+            row.refresh_from_db(fields=["state"])
+        return f"Partner {row.partner}: {self.action.done}. The link is now {state or row.state}."
 
     def conflict(self, row: OutboundLink) -> str:
         return f"the link has changed in the meantime. {status_text(row.lane, timezone.now())}"
 
 
-class Suspend(LinkAction):
-    name = "suspend"
-    title = "Suspend"
-    done = "suspended"
+class Suspend(LinkDialog):
+    action = actions.SUSPEND
     icon = "pause"
-    event = OperatorSuspended()
-    flow = change_link.suspend
 
     def version(self, row: OutboundLink) -> str:
         """Empty: on a busy link the message in flight changes all the time."""
@@ -90,14 +80,10 @@ class Suspend(LinkAction):
         )
 
 
-class Resume(LinkAction):
-    name = "resume"
-    title = "Resolve and resume"
-    done = "resumed"
+class Resume(LinkDialog):
+    action = actions.RESUME
     icon = "play_arrow"
     recommended = True
-    event = OperatorResumed()
-    flow = change_link.resume
 
     def consequence(self, row: OutboundLink) -> str:
         if row.suspended_for == OPERATOR:
@@ -131,13 +117,9 @@ class Resume(LinkAction):
         )
 
 
-class ResetRetries(LinkAction):
-    name = "reset_retries"
-    title = "Reset retries"
-    done = "retry counter reset"
+class ResetRetries(LinkDialog):
+    action = actions.RESET_RETRIES
     icon = "restart_alt"
-    event = RetriesReset()
-    flow = change_link.reset_retries
 
     def why_not(self, row: OutboundLink) -> str:
         why_not = super().why_not(row)
@@ -155,13 +137,9 @@ class ResetRetries(LinkAction):
         )
 
 
-class SendNow(LinkAction):
-    name = "send_now"
-    title = "Send now"
-    done = "sending the message again now"
+class SendNow(LinkDialog):
+    action = actions.SEND_NOW
     icon = "send"
-    event = SendNowRequested()
-    flow = change_link.send_now
 
     def consequence(self, row: OutboundLink) -> str:
         flying = row.lane.flying

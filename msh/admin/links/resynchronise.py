@@ -13,15 +13,14 @@ from unfold.widgets import (
 from msh.admin.framework import markup
 from msh.admin.framework.actions import ReasonForm
 from msh.flows.errors import NotPossible
-from msh.flows.operations import resynchronise
+from msh.flows.operations import actions, resynchronise
 from msh.models import OutboundLink
 from msh.protocol import sequence
-from msh.protocol.events import Numbered, SequenceRewound
 from msh.protocol.resynchronisation import LinkStatus, Mend, Plan
 from msh.store.history import Actor
 from partners.models import Partner
 
-from .outbound_actions import LinkAction
+from .outbound_actions import LinkDialog
 
 HAS, LACKS = "has", "lacks"
 
@@ -83,24 +82,11 @@ class ResynchroniseForm(ReasonForm):
     agreed = forms.CharField(widget=forms.HiddenInput)
 
 
-class Resynchronise(LinkAction):
-    name = "resynchronise"
-    title = "Resynchronise and resume"
-    done = "sequence numbers in sync"
+class Resynchronise(LinkDialog):
+    action = actions.RESYNCHRONISE
     icon = "sync"
-    event = SequenceRewound(Numbered(0, 1))
     form = ResynchroniseForm
     template = "admin/msh/links/resynchronise.html"
-
-    def consequence(self, row: OutboundLink) -> str:
-        return (
-            f"Our sequence numbers and those of {row.partner} are brought in sync as shown below,"
-            " then sending resumes. Messages that are sent again have the same bytes. The partner"
-            " must have finished its own repairs, and must not reset anything in the meantime."
-        )
-
-    def apply(self, partner: Partner, theirs: LinkStatus, actor: Actor, agreed: str) -> None:
-        resynchronise.apply(partner, theirs, actor, agreed=agreed)
 
     def applies(self, plan: Plan) -> bool:
         """Whether the action would do what the plan says."""
@@ -123,27 +109,13 @@ class Resynchronise(LinkAction):
     def act(self, row: OutboundLink, actor: Actor, **fields: Any) -> str:
         typed = PartnerStateForm(_in_flight_id(row), fields if fields["last"] is not None else None)
         theirs = _partner_state(row.partner, typed)
-        self.apply(row.partner, theirs, actor, fields["agreed"])
-        row.refresh_from_db(fields=["state"])
-        return f"Partner {row.partner}: {self.done}. The link is now {row.state}."
+        self.action.flow(row.partner, theirs, actor, agreed=fields["agreed"])
+        return self.done(row)
 
 
 class Rewind(Resynchronise):
-    name = "rewind"
-    title = "Rewind and resume"
-    done = "lost messages are sent again"
+    action = actions.REWIND
     icon = "fast_rewind"
-    irreversible = True
-
-    def consequence(self, row: OutboundLink) -> str:
-        return (
-            f"For a partner that was restored from a backup. Messages that {row.partner} had"
-            " acknowledged and lost are sent again before the queue, with the same bytes and"
-            " numbers. The partner must tell you the last message that it still has."
-        )
-
-    def apply(self, partner: Partner, theirs: LinkStatus, actor: Actor, agreed: str) -> None:
-        resynchronise.rewind(partner, theirs, actor, agreed=agreed)
 
     def applies(self, plan: Plan) -> bool:
         return plan.mend is Mend.REWIND

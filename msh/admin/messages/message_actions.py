@@ -13,8 +13,8 @@ from unfold.widgets import (
 )
 
 from msh.admin.framework import markup
-from msh.admin.framework.actions import OperatorAction, ReasonForm
-from msh.flows.operations import cancel, correct
+from msh.admin.framework.actions import ActionDialog, ReasonForm
+from msh.flows.operations import actions, correct
 from msh.flows.operations.correct import Correction
 from msh.models import OutboundMessage, OutboundState
 from msh.protocol.events import Verdict
@@ -35,29 +35,20 @@ def verdicts_on(message: OutboundMessage) -> list[tuple[str, str]]:
     return [v for v in VERDICTS if not (by_mail and v[0] == Verdict.NOT_RECEIVED)]
 
 
-class CancelQueued(OperatorAction):
+class CancelQueued(ActionDialog):
     """For queued messages. A message in flight is cancelled on the page of its link."""
 
-    name = "cancel"
-    title = "Cancel"
-    dismiss = "Keep message"
+    action = actions.CANCEL
     icon = "block"
-    irreversible = True
-    permissions = ("msh.view_outboundmessage", "msh.cancel_outboundlink")
+    dismiss = "Keep message"
 
     def why_not(self, row: OutboundMessage) -> str:
         if row.state == OutboundState.QUEUED:
             return ""
         return f"the message is {row.get_state_display()}, not queued."
 
-    def consequence(self, row: OutboundMessage) -> str:
-        return (
-            "The message has never been sent and is not sent. It leaves no gap in the sequence"
-            " numbers. Its sender is notified. The partner does not have to do anything."
-        )
-
     def act(self, row: OutboundMessage, actor: Actor, **fields: Any) -> str:
-        cancel.cancel(row, None, actor)
+        self.action.flow(row, None, actor)
         return f"Message {row} cancelled."
 
 
@@ -96,19 +87,12 @@ class CorrectionForm(ReasonForm):
             )
 
 
-class Correct(OperatorAction):
+class Correct(ActionDialog):
     """The original stays as it was submitted; the copy is a new message that refers to it."""
 
-    name = "correct"
-    title = "Cancel and submit corrected copy"
-    dismiss = "Keep message"
+    action = actions.CORRECT
     icon = "edit_document"
-    irreversible = True
-    permissions = (
-        "msh.view_outboundmessage",
-        "msh.cancel_outboundlink",
-        "msh.correct_outboundmessage",
-    )
+    dismiss = "Keep message"
 
     def why_not(self, row: OutboundMessage) -> str:
         return correct.why_not(row)
@@ -142,5 +126,5 @@ class Correct(OperatorAction):
                 if name.startswith(_PAYLOAD) and content
             },
         )
-        copy = correct.correct(row, correction, Verdict(verdict) if verdict else None, actor)
+        copy = self.action.flow(row, correction, Verdict(verdict) if verdict else None, actor)
         return f"Message {row} cancelled, corrected copy {copy} queued."

@@ -20,7 +20,7 @@ from django.db.models import QuerySet
 from msh.faults import CrashPoint, reach
 from msh.flows.errors import NotPossible
 from msh.flows.operations import change_link
-from msh.flows.operations.change_delivery import decide
+from msh.flows.operations.change_delivery import decide_one
 from msh.models import BulkItem, BulkJob, BulkVerb, Delivery, OutboundLink
 from msh.protocol.delivery_events import DeliveryState
 from msh.protocol.lane import OPERATOR
@@ -79,9 +79,7 @@ def _resume(key: int, actor: Actor) -> None:
 
 
 def _run_again(key: int, actor: Actor) -> None:
-    decided = decide([key], "run-again", actor)
-    if decided.refused:
-        raise NotPossible(decided.refused[0])
+    decide_one(key, actor, decision="run-again")
 
 
 CHOICES: dict[str, Choice] = {

@@ -1,4 +1,4 @@
-"""The operator's verbs on deliveries, for one or for many: each with who and why."""
+"""What operators decide on deliveries, for one or for many: each with who and why."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from django.db import transaction
 
 from msh import wire
+from msh.flows.errors import NotPossible
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.models import InboundMessage, InboundPayload
 from msh.protocol.delivery_events import (
@@ -24,7 +25,7 @@ from msh.store.history import Actor
 AT_ONCE = 100
 """Deliveries that are locked and written in one transaction."""
 
-VERBS: dict[str, DeliveryEvent] = {
+DECISIONS: dict[str, DeliveryEvent] = {
     "run-again": RunAgainRequested(),
     "mark-completed": CompletionMarked(),
     "ask-resolver": ResolverRequested(),
@@ -41,9 +42,9 @@ class Decided:
     refused: Sequence[str]
 
 
-def decide(keys: Iterable[int], verb: str, actor: Actor) -> Decided:
-    """Do `verb` (one of VERBS) to these deliveries. What makes no sense for one of them is refused
-    for that one, which stays as it is."""
+def decide(keys: Iterable[int], decision: str, actor: Actor) -> Decided:
+    """Do `decision` (one of DECISIONS) to these deliveries. What makes no sense for one of them is
+    refused for that one, which stays as it is."""
     done: list[int] = []
     refused: list[str] = []
     ordered = sorted(set(keys))
@@ -53,7 +54,7 @@ def decide(keys: Iterable[int], verb: str, actor: Actor) -> Decided:
         with transaction.atomic():
             held = {one.key: one for one in deliveries.lock_to_decide(some, consumers)}
             for key in some:
-                reason = _decide(held.get(key), verb, actor)
+                reason = _decide(held.get(key), decision, actor)
                 if reason:
                     refused.append(f"delivery {key}: {reason}")
                 else:
@@ -63,20 +64,27 @@ def decide(keys: Iterable[int], verb: str, actor: Actor) -> Decided:
     return Decided(done, refused)
 
 
-def _decide(handover: deliveries.HeldDelivery | None, verb: str, actor: Actor) -> str:
+def decide_one(key: int, actor: Actor, *, decision: str) -> None:
+    """The same for one of them. Raises NotPossible."""
+    decided = decide([key], decision, actor)
+    if decided.refused:
+        raise NotPossible(decided.refused[0])
+
+
+def _decide(handover: deliveries.HeldDelivery | None, decision: str, actor: Actor) -> str:
     """Why it cannot be done; empty if it was."""
     if handover is None:
         return "there is no such delivery"
-    if verb == "run-again" and _lacks_payloads(handover.message_key):
+    if decision == "run-again" and _lacks_payloads(handover.message_key):
         gone = f"the payloads of {handover.message_id} were removed after their time"
-        return f"{verb} is not possible: {gone}, its sender has to submit them anew"
+        return f"{decision} is not possible: {gone}, its sender has to submit them anew"
     try:
-        handover.step(VERBS[verb], actor)
+        handover.step(DECISIONS[decision], actor)
     except IllegalTransition:
         why = f"{handover.message_id} is {handover.value.state.replace('_', ' ')}"
-        if verb == "ask-resolver" and not handover.consumer.resolver:
+        if decision == "ask-resolver" and not handover.consumer.resolver:
             why = f"consumer {handover.consumer} has no resolver"
-        return f"{verb} is not possible: {why}"
+        return f"{decision} is not possible: {why}"
     return ""
 
 

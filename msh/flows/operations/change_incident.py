@@ -1,14 +1,52 @@
-"""Operators attend to incidents: who takes one, what was found out."""
+"""What operators do to an incident: resolve it, assign it, add a note."""
 
 from django.db import transaction
 
 from msh.flows.errors import NotPossible
-from msh.models import Incident
+from msh.models import Direction, Incident, OutboundLink
+from msh.store.delivery import deliveries
 from msh.store.history import Actor
-from msh.store.incidents import add_note, assign_incident
+from msh.store.incidents import add_note, assign_incident, resolve_incident
 
 
-def assign(incident: Incident, to: str, actor: Actor) -> None:
+def suspends(incident: Incident) -> bool:
+    """True while the link to its partner is suspended for it."""
+    suspended = OutboundLink.objects.suspended().filter(suspended_for=incident.kind)
+    sending = incident.resolved_at is None and incident.direction == Direction.OUT
+    return sending and suspended.filter(partner=incident.partner_id).exists()
+
+
+def cause_left(incident: Incident) -> str:
+    """What has to be done instead of resolving it, as sentences; empty where it may be resolved.
+
+    A link that is suspended has to be resumed, and a delivery that waits needs a decision: neither
+    would open an incident again.
+    """
+    if suspends(incident):
+        return f"Sending to partner {incident.partner.name} is suspended for this: resume it."
+    if waiting := deliveries.undecided(incident.partner_id, incident.kind):
+        return (
+            f"Deliveries from partner {incident.partner.name} still wait for a decision:"
+            f" {waiting}. Decide on them; the incident is resolved with the last."
+        )
+    return ""
+
+
+def resolve(incident: Incident, actor: Actor) -> None:
+    """Record that the cause is gone. Raises NotPossible where it is not."""
+    with transaction.atomic():
+        if instead := cause_left(incident):
+            raise NotPossible(instead)
+        if not resolve_incident(incident, actor):
+            raise NotPossible("This incident is resolved already.")
+
+
+def take(incident: Incident, actor: Actor) -> None:
+    """Assign it to the actor."""
+    assign(incident, actor, actor.name)
+
+
+def assign(incident: Incident, actor: Actor, to: str) -> None:
     """Give it to the user of this name, or with "" back to all. The reason is kept as a note."""
     with transaction.atomic():
         if not assign_incident(incident, to, actor):

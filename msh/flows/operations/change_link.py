@@ -1,4 +1,4 @@
-"""The operator's verbs. Each is one event on a partner's lane, with who and why."""
+"""What operators do to a link. Each is one event of the sender, with who and why."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,7 +7,7 @@ from django.db import transaction
 
 from msh.flows.errors import NotPossible
 from msh.flows.wake_up import WakeUp, wake_up
-from msh.models import Direction, InboundLink, Incident, OutboundLink
+from msh.models import InboundLink, OutboundLink
 from msh.protocol import sequence
 from msh.protocol.errors import IllegalTransition
 from msh.protocol.events import (
@@ -18,9 +18,7 @@ from msh.protocol.events import (
     SendNowRequested,
 )
 from msh.protocol.lane import Lane, LaneState
-from msh.store.delivery import deliveries
 from msh.store.history import Actor
-from msh.store.incidents import resolve_incident
 from msh.store.operations import operator_actions
 from msh.store.operations.operator_actions import Switch, set_switch
 from msh.store.sending.links import OutboundLinks
@@ -29,7 +27,7 @@ from partners.models import Partner
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a verb has done to a lane: its state now, and what happens next, in a few words."""
+    """What was done to a link: its state now, and what happens next, in a few words."""
 
     state: LaneState
     text: str
@@ -151,38 +149,6 @@ def switch(partner: Partner, which: Switch, *, on: bool, actor: Actor) -> None:
             raise NotPossible(f"Partner {partner.name}: that is {'on' if on else 'off'} already.")
     if on and which is Switch.DELIVERS:
         wake_up(WakeUp.DELIVER)
-
-
-def suspends(incident: Incident) -> bool:
-    """True while the link to its partner is suspended for it."""
-    suspended = OutboundLink.objects.suspended().filter(suspended_for=incident.kind)
-    sending = incident.resolved_at is None and incident.direction == Direction.OUT
-    return sending and suspended.filter(partner=incident.partner_id).exists()
-
-
-def unmended(incident: Incident) -> str:
-    """What has to be done instead of resolving it, as sentences; empty where it may be resolved.
-
-    What a lane is suspended for, only resuming mends; and what a delivery waits for, only a
-    decision on it: neither would be told again.
-    """
-    if suspends(incident):
-        return f"Sending to partner {incident.partner.name} is suspended for this: resume it."
-    if waiting := deliveries.undecided(incident.partner_id, incident.kind):
-        return (
-            f"Deliveries from partner {incident.partner.name} still wait for a decision:"
-            f" {waiting}. Decide on them; the incident is resolved with the last."
-        )
-    return ""
-
-
-def resolve(incident: Incident, actor: Actor) -> None:
-    """Say that what had happened is mended. Raises NotPossible where it is not."""
-    with transaction.atomic():
-        if instead := unmended(incident):
-            raise NotPossible(instead)
-        if not resolve_incident(incident, actor):
-            raise NotPossible("This incident is resolved already.")
 
 
 def start_link(partner: Partner, direction: str, last: int, actor: Actor) -> None:

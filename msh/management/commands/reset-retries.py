@@ -1,7 +1,6 @@
-from msh.flows.operations import change_link
-from msh.management.verbs import VerbCommand
+from msh.flows.operations import actions
+from msh.management.actions import LinkCommand
 
 
-class Command(VerbCommand):
-    help = "Set the retry counter of the message in flight to zero; its deadline stays."
-    verb = staticmethod(change_link.reset_retries)
+class Command(LinkCommand):
+    action = actions.RESET_RETRIES

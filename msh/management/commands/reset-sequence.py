@@ -1,7 +1,6 @@
-from msh.flows.operations import resynchronise
-from msh.management.verbs import VerbCommand
+from msh.flows.operations import actions
+from msh.management.actions import LinkCommand
 
 
-class Command(VerbCommand):
-    help = "Start the numbers to a partner again at 1. Only when nothing is in flight or in doubt."
-    verb = staticmethod(resynchronise.reset_sequence)
+class Command(LinkCommand):
+    action = actions.RESET_SEQUENCE

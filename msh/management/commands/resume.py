@@ -1,8 +1,7 @@
-from msh.flows.operations import change_link
-from msh.management.verbs import VerbCommand
+from msh.flows.operations import actions
+from msh.management.actions import LinkCommand
 
 
-class Command(VerbCommand):
-    help = "Resolve and resume: retry counter to zero, the uncompleted message first."
-    verb = staticmethod(change_link.resume)
-    done = "resumed"
+class Command(LinkCommand):
+    action = actions.RESUME
+    done = actions.RESUME.done

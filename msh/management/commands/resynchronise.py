@@ -1,18 +1,17 @@
 """`manage.py resynchronise NAME`: compare both sides; `--apply` brings them together."""
 
-import getpass
 from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import CommandError
 
 from msh.flows.errors import NotPossible
-from msh.flows.operations import resynchronise
+from msh.flows.operations import actions, resynchronise
 from msh.flows.operations.resynchronise import Comparison
+from msh.management.actions import actor_of
 from msh.management.cli import NameCommand, reason
 from msh.protocol import sequence
 from msh.protocol.resynchronisation import LinkStatus
-from msh.store.history import Actor
 from partners.models import Partner
 
 
@@ -62,7 +61,8 @@ def _typed(options: dict[str, Any]) -> LinkStatus | None:
 def _compared(partner: Partner, theirs: LinkStatus, options: dict[str, Any]) -> Comparison:
     if not options["apply"]:
         return resynchronise.compare(partner, theirs)
-    return resynchronise.apply(partner, theirs, Actor(getpass.getuser(), options["reason"]))
+    compared: Comparison = actions.RESYNCHRONISE.flow(partner, theirs, actor_of(options))
+    return compared
 
 
 def _lines(compared: Comparison, *, applied: bool) -> list[str]:

@@ -1,7 +1,6 @@
-from msh.flows.operations import change_link
-from msh.management.verbs import VerbCommand
+from msh.flows.operations import actions
+from msh.management.actions import LinkCommand
 
 
-class Command(VerbCommand):
-    help = "Send the message in flight again at once; spends no retry."
-    verb = staticmethod(change_link.send_now)
+class Command(LinkCommand):
+    action = actions.SEND_NOW

@@ -1,8 +1,7 @@
-from msh.flows.operations import change_link
-from msh.management.verbs import VerbCommand
+from msh.flows.operations import actions
+from msh.management.actions import LinkCommand
 
 
-class Command(VerbCommand):
-    help = "Send nothing more to a partner until it is resumed."
-    verb = staticmethod(change_link.suspend)
-    done = "suspended"
+class Command(LinkCommand):
+    action = actions.SUSPEND
+    done = actions.SUSPEND.done

@@ -1,0 +1,98 @@
+"""What the commands share that are an operator's action on one partner."""
+
+import getpass
+from argparse import ArgumentParser
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+from django.core.management.base import CommandError
+
+from msh.flows.errors import NotPossible
+from msh.flows.operations import change_link
+from msh.flows.operations.actions import OperatorAction, Parameter
+from msh.management.cli import NameCommand, reason
+from msh.store.history import Actor
+from partners.models import Partner
+
+
+def actor_of(options: dict[str, Any]) -> Actor:
+    """The user of this process, and the --reason."""
+    return Actor(getpass.getuser(), options["reason"])
+
+
+def add_reason(parser: ArgumentParser) -> None:
+    parser.add_argument("--reason", type=reason, required=True, help="why: kept in the history")
+
+
+def add_parameter(parser: ArgumentParser, parameter: Parameter, *, required: bool = True) -> None:
+    """As an option. The flow checks the limits of a number, and says what they are."""
+    parser.add_argument(
+        f"--{parameter.name}",
+        required=required,
+        help=parameter.help,
+        choices=parameter.choices or None,
+        type=str if parameter.minimum is None else int,
+    )
+
+
+class ActionCommand(NameCommand):
+    """An action on one partner: NAME --reason TEXT, and the parameters of the action."""
+
+    action: ClassVar[OperatorAction]
+
+    @property
+    def help(self) -> str:  # type: ignore[override]
+        return self.action.summary
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        for parameter in self.action.parameters:
+            add_parameter(parser, parameter)
+        add_reason(parser)
+
+    def handle(self, *args: Any, name: str, **options: Any) -> None:
+        try:
+            answer, text = self.act(self.partner(name), actor_of(options), options)
+        except NotPossible as refused:
+            raise CommandError(str(refused)) from None
+        self.answer({"partner": name, **answer}, f"{name}: {text}", as_json=options["json"])
+
+    def act(
+        self, partner: Partner, actor: Actor, options: dict[str, Any]
+    ) -> tuple[dict[str, Any], str]:
+        """Do it; the answer in JSON, and for a person. Raises NotPossible."""
+        raise NotImplementedError
+
+
+def _moment(text: str) -> datetime:
+    """A time as `links --json` gives it; without a zone it is UTC. Raises ValueError."""
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+class LinkCommand(ActionCommand):
+    """An action on the link to a partner, and what must be so still."""
+
+    done = ""
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument(
+            "--if-message",
+            metavar="ID",
+            help="only while this message is in flight (links --json: in_flight); '': none",
+        )
+        parser.add_argument(
+            "--if-suspended-since",
+            metavar="TIME",
+            type=_moment,
+            help="only while it is this suspension (links --json: suspended_since)",
+        )
+
+    def act(
+        self, partner: Partner, actor: Actor, options: dict[str, Any]
+    ) -> tuple[dict[str, Any], str]:
+        seen = change_link.Seen(options["if_message"], options["if_suspended_since"])
+        done = self.action.flow(partner, actor, seen)
+        text = ": ".join(part for part in (self.done, done.text) if part)
+        return {"state": done.state, "text": done.text}, f"{text}. Its link is {done.state}."

@@ -19,8 +19,8 @@ class Carrying(Protocol):
     def bytes_under_way(self) -> int: ...
 
 
-class Room:
-    """The free places of one look, taken one by one."""
+class SendBudget:
+    """The free places of one poll, reserved one by one."""
 
     def __init__(self, carrier: Carrying) -> None:
         self._carrier = carrier
@@ -28,16 +28,16 @@ class Room:
         self._bytes = BYTES_AT_ONCE - carrier.bytes_under_way()
         self._left: dict[int, int] = {}
         self.refused = False
-        """There was no free place: look again when a POST has ended."""
+        """There was no free place: poll again when a POST has ended."""
 
     @property
     def for_large(self) -> bool:
         """Whether there are bytes for a large message."""
         return self._bytes > 0
 
-    def take(self, partner_id: int, size: int = 0) -> bool:
-        """Take a place of this partner for `size` bytes of payload. False if it has none, or there
-        is none at all."""
+    def reserve(self, partner_id: int, size: int = 0) -> bool:
+        """Reserve a place of this partner for `size` bytes of payload. False if it has none, or
+        there is none at all."""
         if partner_id not in self._left:
             self._left[partner_id] = self._carrier.free(partner_id)
         full = self._places <= 0 or (size >= LARGE and self._bytes <= 0)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from django.db import transaction
 
 from msh.flows.receiving import receive
-from msh.flows.send_budget import Room
+from msh.flows.send_budget import SendBudget
 from msh.flows.sending import sending_loop, transmit
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store.sending import polling
@@ -40,10 +40,10 @@ PLENTY = Carrying()
 def look(carrying: Carrying = PLENTY) -> list[Job]:
     """What the sending loop does in one poll, without the carrier."""
     with transaction.atomic():
-        room = Room(carrying)
-        places = polling.Places(4, carrying.left, carrying.busy, room.for_large)
+        budget = SendBudget(carrying)
+        places = polling.Places(4, carrying.left, carrying.busy, budget.for_large)
         work = polling.lock_work((), places)
-        jobs = sending_loop.claim(work, room)
+        jobs = sending_loop.claim(work, budget)
         work.links.write()
     return jobs
 

@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from msh.flows.operations import cancel
-from msh.flows.send_budget import BYTES_AT_ONCE, Room
+from msh.flows.send_budget import BYTES_AT_ONCE, SendBudget
 from msh.models import Attempt, OutboundLink
 from msh.protocol.events import Verdict
 from msh.protocol.vocabulary import DeliverySemantics
@@ -52,12 +52,14 @@ def test_partners_without_a_place_do_not_hide_one_that_has() -> None:
 
 
 def test_large_messages_wait_when_their_bytes_are_taken_and_small_ones_do_not() -> None:
-    room = Room(Carrying())
-    assert room.take(1, BYTES_AT_ONCE - 1)
-    assert room.take(1, BYTES_AT_ONCE), "a message larger than what is left, or than all, goes too"
-    assert not room.take(2, LARGE)
-    assert room.refused
-    assert room.take(2, LARGE - 1)
+    budget = SendBudget(Carrying())
+    assert budget.reserve(1, BYTES_AT_ONCE - 1)
+    assert budget.reserve(1, BYTES_AT_ONCE), (
+        "a message larger than what is left, or than all, goes too"
+    )
+    assert not budget.reserve(2, LARGE)
+    assert budget.refused
+    assert budget.reserve(2, LARGE - 1)
 
 
 @pytest.mark.parametrize("semantics", DeliverySemantics)

@@ -18,7 +18,7 @@ from msh.flows.application_loop import POSTS_PER_CONSUMER, ApplicationLoop
 from msh.flows.delivery import consumer_http
 from msh.flows.delivery.consumer_http import Posted
 from msh.flows.delivery.consumer_in_process import advance_due, deliver_pair
-from msh.flows.send_budget import Room
+from msh.flows.send_budget import SendBudget
 from msh.flows.wake_up import WakeUp
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.delivery_events import DeliveryLooked
@@ -67,11 +67,11 @@ class DeliveryLoop(ApplicationLoop):
     def poll(self) -> bool:
         self._alarm()
         consumers = Consumers()
-        room = Room(self.carrier)
-        worked = self._poll_due(consumers, room)
+        budget = SendBudget(self.carrier)
+        worked = self._poll_due(consumers, budget)
         resting = [call.link for call in self.resting]
-        new = delivery_work.find_new_to_post(resting, self._places(room))
-        worked = self._post_new(new, consumers, room) or worked
+        new = delivery_work.find_new_to_post(resting, self._places(budget))
+        worked = self._post_new(new, consumers, budget) or worked
         return self._run_new(consumers) or worked
 
     def record(self, key: Posted, result: AttemptResult) -> None:
@@ -90,20 +90,20 @@ class DeliveryLoop(ApplicationLoop):
             self._consumers = Consumers()
         return self._consumers
 
-    def _poll_due(self, consumers: Consumers, room: Room) -> bool:
+    def _poll_due(self, consumers: Consumers, budget: SendBudget) -> bool:
         """Deliveries with a row: run again, ask about, or let their message go."""
         busy = [*self._posts, *(call.delivery for call in self.calls | self.resting)]
-        to_call, to_post = delivery_work.find_due(busy, self._full(), self._places(room))
+        to_call, to_post = delivery_work.find_due(busy, self._full(), self._places(budget))
         worked = False
         for row in to_call:
             if self._may_run(row):
                 self.call(Call(row.consumer_id, delivery=row.id), advance_due, row.id)
                 worked = True
-        return self._post_again(to_post, consumers, room) or worked
+        return self._post_again(to_post, consumers, budget) or worked
 
-    def _places(self, room: Room) -> Places:
+    def _places(self, budget: SendBudget) -> Places:
         free, full = self.carrier.free_in_all(), self.carrier.busy()
-        return Places(POSTS_PER_CONSUMER, free, full, room.for_large)
+        return Places(POSTS_PER_CONSUMER, free, full, budget.for_large)
 
     def _may_run(self, row: Any) -> bool:
         """Is there a thread for a delivery that is due? One that has ended runs none of its
@@ -129,12 +129,12 @@ class DeliveryLoop(ApplicationLoop):
                 worked = True
         return worked
 
-    def _post_again(self, rows: list[Any], consumers: Consumers, room: Room) -> bool:
-        placed = [row for row in rows if room.take(row.consumer_id, row.size)]
+    def _post_again(self, rows: list[Any], consumers: Consumers, budget: SendBudget) -> bool:
+        placed = [row for row in rows if budget.reserve(row.consumer_id, row.size)]
         return self._post(self._claim(placed, partial(_claim_due, consumers)))
 
-    def _post_new(self, heads: list[Any], consumers: Consumers, room: Room) -> bool:
-        placed = [head for head in heads if room.take(head.consumer_id, head.size)]
+    def _post_new(self, heads: list[Any], consumers: Consumers, budget: SendBudget) -> bool:
+        placed = [head for head in heads if budget.reserve(head.consumer_id, head.size)]
         return self._post(self._claim(placed, partial(_claim_new, consumers)))
 
     def _claim(self, rows: list[Any], claim: Claim) -> list[HeldDelivery]:

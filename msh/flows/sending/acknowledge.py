@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import DatabaseError
 
 from msh import wire
-from msh.flows.send_budget import Room
+from msh.flows.send_budget import SendBudget
 from msh.flows.sending.package import packaged
 from msh.models import SignalKind
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
@@ -76,13 +76,15 @@ class SignalCopy:
     """What it acknowledges may be sent on as soon as it was carried (000 §4.1.1)."""
 
 
-def claim_signals(links: OutboundLinks, signals: Iterable[PendingSignal], room: Room) -> list[Job]:
+def claim_signals(
+    links: OutboundLinks, signals: Iterable[PendingSignal], budget: SendBudget
+) -> list[Job]:
     """Claim locked signals, composing those that are not composed yet."""
     jobs: list[Job] = []
     deadline = http_deadline()
     lease = links.now + timedelta(seconds=deadline + 2 * GRACE)
     for row in signals:
-        if not room.take(row.partner_id):
+        if not budget.reserve(row.partner_id):
             continue
         try:
             job = _job(row, deadline, links.now)

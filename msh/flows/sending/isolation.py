@@ -13,7 +13,7 @@ from typing import Any
 
 from django.db import transaction
 
-from msh.flows.send_budget import Room
+from msh.flows.send_budget import SendBudget
 from msh.flows.sending import acknowledge, recover, transmit
 from msh.flows.sending.acknowledge import SignalCopy
 from msh.protocol.attempt import AttemptResult
@@ -129,15 +129,15 @@ def _isolation_of_signal(copy: SignalCopy) -> Callable[[str], None]:
     return partial(isolate_signal, *what)
 
 
-def units_of_poll(places: Places, room: Room) -> Iterator[Unit]:
+def units_of_poll(places: Places, budget: SendBudget) -> Iterator[Unit]:
     """Those that claim what is due now, as `polling.lock_work`. A kind of work that cannot be
     looked for stops no other kind."""
     for partner_id in _found(polling.lock_links, places):
-        yield _lane(partner_id, room)
+        yield _lane(partner_id, budget)
     for row in _found(polling.lock_best_effort, places):
-        yield _best_effort(row, room)
+        yield _best_effort(row, budget)
     for row in _found(polling.lock_signals, places):
-        yield _signal(row, room)
+        yield _signal(row, budget)
     for lost in _found(lock_lost, polling.AT_ONCE):
         yield _lost(lost)
 
@@ -153,29 +153,29 @@ def _found(find: Callable[..., list[Any]], *given: Any) -> list[Any]:
         return []
 
 
-def _lane(partner_id: int, room: Room) -> Unit:
+def _lane(partner_id: int, budget: SendBudget) -> Unit:
     def act() -> tuple[OutboundLinks, list[Job]]:
         work = polling.work_of_link(partner_id)
         recover.passed_deadlines(work.links, work.due)
-        return work.links, transmit.jobs_of(work.links, transmit.claim(work.links, room))
+        return work.links, transmit.jobs_of(work.links, transmit.claim(work.links, budget))
 
     isolate = partial(isolate_link, partner_id, ended=())
     return Unit(f"the lane to partner {partner_id}", act, isolate)
 
 
-def _best_effort(row: Any, room: Room) -> Unit:
+def _best_effort(row: Any, budget: SendBudget) -> Unit:
     def act() -> tuple[OutboundLinks, list[Job]]:
         work = polling.work_of_best_effort(row.id)
-        return work.links, transmit.best_effort_jobs(work.links, work.best_effort, room)
+        return work.links, transmit.best_effort_jobs(work.links, work.best_effort, budget)
 
     one = BestEffortResult(row.id, row.message_id, row.partner_id, None)
     return Unit(f"BestEffort message {row.id}", act, partial(isolate_best_effort, one))
 
 
-def _signal(row: Any, room: Room) -> Unit:
+def _signal(row: Any, budget: SendBudget) -> Unit:
     def act() -> tuple[OutboundLinks, list[Job]]:
         work = polling.work_of_signal(row.id)
-        return work.links, acknowledge.claim_signals(work.links, work.signals, room)
+        return work.links, acknowledge.claim_signals(work.links, work.signals, budget)
 
     copy = SignalCopy(row.id, row.kind, row.ref_to_message_id, row.partner_id)
     return Unit(f"signal {row.id}", act, _isolation_of_signal(copy))

@@ -1,9 +1,9 @@
 """Events to the From-Party's application: what became of its messages (D9).
 
 MSH_FROM_PARTY_HANDLER is a dotted path, called with the event in the transaction that marks it
-told; or an address, to which the event is POSTed as JSON. Each event is told at least once, with
-its event id, and after the earlier ones of the same message. Without a handler they wait, as long
-as their message is kept.
+notified; or an address, to which the event is POSTed as JSON. Each event is sent at least once,
+with its event id, and after the earlier ones of the same message. Without a handler they wait, as
+long as their message is kept.
 """
 
 import json
@@ -41,7 +41,7 @@ GRACE = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PostedEvent:
     """Which event a job carries."""
 
     key: int
@@ -63,17 +63,17 @@ class NotificationLoop(ApplicationLoop):
             return bool(jobs)
         keys = party_events.find_due(BATCH)
         if keys:
-            self.call("events", tell, keys, handler)
+            self.call("events", notify, keys, handler)
         return bool(keys)
 
-    def record(self, key: Told, result: AttemptResult) -> None:
+    def record(self, key: PostedEvent, result: AttemptResult) -> None:
         with transaction.atomic():
             _record(key, result)
             reach(CrashPoint.NOTIFY_BEFORE_COMMIT)
         reach(CrashPoint.NOTIFY_AFTER_COMMIT)
 
-    def give_up(self, key: Told, error: str) -> None:
-        """Its lease passes, and it is told again."""
+    def give_up(self, key: PostedEvent, error: str) -> None:
+        """Its lease passes, and it is sent again."""
         logger.error("event %d: how its POST ended cannot be written: %s", key.key, error)
 
 
@@ -81,24 +81,24 @@ def is_address(handler: str) -> bool:
     return handler.startswith(("http://", "https://"))
 
 
-def tell(keys: list[int], handler: str) -> int:
-    """Call the handler with each of these events, in order; how many were told. Each call may take
+def notify(keys: list[int], handler: str) -> int:
+    """Call the handler with each of these events, in order; how many it took. Each call may take
     as long as LEASE."""
-    return sum(_tell_alone(key, handler) for key in keys)
+    return sum(_notify_alone(key, handler) for key in keys)
 
 
-def _tell_alone(key: int, handler: str) -> bool:
-    """One event that can neither be told nor put off keeps no other from being told."""
+def _notify_alone(key: int, handler: str) -> bool:
+    """One event that can neither be handled nor put off stops no other."""
     try:
-        return _tell(key, handler)
+        return _notify(key, handler)
     except Exception as error:
         if capacity.is_gone(error):
             raise
-        logger.exception("event %d can neither be told nor put off", key)
+        logger.exception("event %d can neither be handled nor put off", key)
         return False
 
 
-def _tell(key: int, handler: str) -> bool:
+def _notify(key: int, handler: str) -> bool:
     try:
         with transaction.atomic():
             event = party_events.lock_event(key)
@@ -129,12 +129,12 @@ def _note_failure(key: int, error: BaseException) -> None:
 
 
 def _claim(keys: list[int], address: str) -> list[Job]:
-    """Jobs for these events. What is not recorded within the lease is told again."""
+    """Jobs for these events. What is not recorded within the lease is sent again."""
     return [job for key in keys if (job := _claim_alone(key, address)) is not None]
 
 
 def _claim_alone(key: int, address: str) -> Job | None:
-    """None if another worker has it, or if it cannot be told: that keeps no other waiting."""
+    """None if another worker has it, or if it cannot be sent: that stops no other."""
     try:
         with transaction.atomic():
             event = party_events.lock_event(key)
@@ -145,7 +145,7 @@ def _claim_alone(key: int, address: str) -> Job | None:
     except Exception as error:
         if capacity.is_gone(error):
             raise
-        logger.exception("event %d cannot be told", key)
+        logger.exception("event %d cannot be sent", key)
         with transaction.atomic():
             event = party_events.lock_event(key)
             if event is not None:
@@ -155,7 +155,7 @@ def _claim_alone(key: int, address: str) -> Job | None:
 
 def _job(event: PartyEvent, address: str) -> Job:
     return Job(
-        key=Told(event.pk),
+        key=PostedEvent(event.pk),
         partner_id=APPLICATION,
         url=address,
         content_type="application/json",
@@ -186,8 +186,8 @@ def document_of(event: PartyEvent) -> dict[str, Any]:
     }
 
 
-def _record(told: Told, result: AttemptResult) -> None:
-    event = party_events.lock_event(told.key)
+def _record(posted: PostedEvent, result: AttemptResult) -> None:
+    event = party_events.lock_event(posted.key)
     if event is None:
         return
     if result.outcome is AttemptOutcome.CARRIED:
@@ -197,5 +197,5 @@ def _record(told: Told, result: AttemptResult) -> None:
 
 
 def _failed(event: PartyEvent, why: str) -> None:
-    logger.warning("event %s of %s not told: %s", event.event_id, event.message, why)
+    logger.warning("event %s of %s not sent: %s", event.event_id, event.message, why)
     party_events.mark_failed(event, RETRY_IN)

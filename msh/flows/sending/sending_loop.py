@@ -8,7 +8,7 @@ from typing import Any
 from django.db import transaction
 
 from msh.faults import CrashPoint, reach
-from msh.flows.send_budget import Room
+from msh.flows.send_budget import SendBudget
 from msh.flows.sending import acknowledge, isolation, recover, transmit
 from msh.flows.sending.acknowledge import SignalCopy
 from msh.flows.wake_up import WakeUp, wake_up, wake_ups_of
@@ -104,8 +104,8 @@ class SendingLoop(WorkerLoop):
                 written = {id(key) for key, _ in unit.ended}
                 self._unrecorded = [o for o in self._unrecorded if id(o.job.key) not in written]
         if polling:
-            room = Room(self.carrier)
-            for unit in isolation.units_of_poll(self._places(room), room):
+            budget = SendBudget(self.carrier)
+            for unit in isolation.units_of_poll(self._places(budget), budget):
                 settled = self._do(unit) or settled
         return settled
 
@@ -124,15 +124,15 @@ class SendingLoop(WorkerLoop):
         partners = transmit.partners_of(results)
         jobs: list[Job] = []
         if polling:
-            room = Room(self.carrier)
-            places = self._places(room)
+            budget = SendBudget(self.carrier)
+            places = self._places(budget)
             work = due_work.lock_work(partners, places)
         else:
             work = due_work.work_of_ended(partners)
         record(work.links, results)
         if polling:
-            jobs = claim(work, room)
-            self._more = room.refused or len(jobs) >= places.limit
+            jobs = claim(work, budget)
+            self._more = budget.refused or len(jobs) >= places.limit
             self._end_leases()
         work.links.write()
         if ended:
@@ -141,9 +141,9 @@ class SendingLoop(WorkerLoop):
             reach(CrashPoint.POLL_BEFORE_COMMIT)
         return work.links, jobs
 
-    def _places(self, room: Room) -> due_work.Places:
+    def _places(self, budget: SendBudget) -> due_work.Places:
         busy, free = self.carrier.busy(), self.carrier.free_in_all()
-        return due_work.Places(AT_ONCE_PER_PARTNER, free, busy, room.for_large)
+        return due_work.Places(AT_ONCE_PER_PARTNER, free, busy, budget.for_large)
 
     def _end_leases(self) -> None:
         if time.monotonic() - self._leases_at > LEASES_EVERY:
@@ -159,11 +159,11 @@ def record(links: OutboundLinks, ended: Sequence[tuple[Any, AttemptResult]]) -> 
     acknowledge.record(links, ((k, result) for k, result in ended if isinstance(k, SignalCopy)))
 
 
-def claim(work: due_work.Work, room: Room) -> list[Job]:
+def claim(work: due_work.Work, budget: SendBudget) -> list[Job]:
     """Claim what was found; the jobs that carry it once it is committed."""
     recover.passed_deadlines(work.links, work.due)
     return [
-        *transmit.jobs_of(work.links, transmit.claim(work.links, room)),
-        *transmit.best_effort_jobs(work.links, work.best_effort, room),
-        *acknowledge.claim_signals(work.links, work.signals, room),
+        *transmit.jobs_of(work.links, transmit.claim(work.links, budget)),
+        *transmit.best_effort_jobs(work.links, work.best_effort, budget),
+        *acknowledge.claim_signals(work.links, work.signals, budget),
     ]

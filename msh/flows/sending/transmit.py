@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import DatabaseError
 
 from msh import wire
-from msh.flows.send_budget import Room
+from msh.flows.send_budget import SendBudget
 from msh.flows.sending.package import packaged
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.events import (
@@ -66,7 +66,7 @@ UNSENDABLE = (StoredBytesDamagedError, SecretUnreadableError, ValueError)
 """What is known to keep one copy from being sent. Anything else is a defect of this MSH."""
 
 
-def claim(links: OutboundLinks, room: Room) -> dict[int, Claimed]:
+def claim(links: OutboundLinks, budget: SendBudget) -> dict[int, Claimed]:
     """Put the heads of idle links in flight and claim every copy that is to be sent.
 
     Returns message row id → what was claimed.
@@ -75,7 +75,7 @@ def claim(links: OutboundLinks, room: Room) -> dict[int, Claimed]:
     for partner_id in links:
         if links.lane(partner_id).state is LaneState.IDLE:
             links.start_next(partner_id)
-        if links.lane(partner_id).unsent and room.take(partner_id, links.size(partner_id)):
+        if links.lane(partner_id).unsent and budget.reserve(partner_id, links.size(partner_id)):
             key, one = _claim(links, partner_id)
             claimed[key] = one
     return claimed
@@ -124,9 +124,9 @@ def why_unsendable(problem: Exception) -> str:
     return describe(problem)
 
 
-def best_effort_jobs(links: OutboundLinks, waiting: Iterable[Any], room: Room) -> list[Job]:
+def best_effort_jobs(links: OutboundLinks, waiting: Iterable[Any], budget: SendBudget) -> list[Job]:
     """Claim locked BestEffort messages: one attempt each, and no promise (D5, D25)."""
-    keys = [row.id for row in waiting if room.take(row.partner_id, row.size)]
+    keys = [row.id for row in waiting if budget.reserve(row.partner_id, row.size)]
     deadline = settings.MSH_HTTP_DEADLINE
     jobs = []
     for row in _load(keys):

@@ -19,7 +19,7 @@ from .delivery_events import (
     Delivery,
     DeliveryEffect,
     DeliveryEvent,
-    DeliveryLooked,
+    DeliveryPolled,
     DeliveryState,
     Leave,
     OnFailure,
@@ -201,7 +201,7 @@ _DECIDED: Mapping[type, _Cell] = {
 }
 # Waits for an operator. The latest attempt may still say how it ended: that is known then.
 _WAITS: Mapping[type, _Cell] = {
-    DeliveryLooked: _nothing,
+    DeliveryPolled: _nothing,
     **_KNOWN,
     AttemptFailed: _late,
     OutcomeLost: _late,
@@ -209,21 +209,21 @@ _WAITS: Mapping[type, _Cell] = {
     **_DECIDED,
 }
 _ENDED: Mapping[type, _Cell] = {
-    DeliveryLooked: _duplicate,
+    DeliveryPolled: _duplicate,
     OutcomeKept: _keep,
     **dict.fromkeys(_OUTCOMES, _late),
 }
 
 TRANSITIONS: Mapping[DeliveryState, Mapping[type, _Cell]] = {
-    DeliveryState.NEW: {DeliveryLooked: _run},
+    DeliveryState.NEW: {DeliveryPolled: _run},
     DeliveryState.PROCESSING: {
-        DeliveryLooked: _leased,
+        DeliveryPolled: _leased,
         **_KNOWN,
         AttemptFailed: _attempt_failed,
         OutcomeLost: _outcome_lost,
         ResolverAnswered: _resolved,
     },
-    DeliveryState.FAILED: {**_WAITS, DeliveryLooked: _run, ParkRequested: _parked},
+    DeliveryState.FAILED: {**_WAITS, DeliveryPolled: _run, ParkRequested: _parked},
     DeliveryState.BLOCKED: {**_WAITS, ParkRequested: _parked},
     DeliveryState.PARKED: _WAITS,
     DeliveryState.IN_DOUBT: {

@@ -70,7 +70,7 @@ class Delivery:
 
 # --- events -------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
-class DeliveryLooked:
+class DeliveryPolled:
     """A worker looks whether there is something to do now."""
 
 
@@ -141,7 +141,7 @@ class ResolverRequested:
 
 
 DeliveryEvent = (
-    DeliveryLooked
+    DeliveryPolled
     | AttemptSucceeded
     | AttemptRejected
     | AttemptFailed

@@ -29,8 +29,8 @@ class Numbered:
 
 
 @dataclass(frozen=True, slots=True)
-class LaneLooked:
-    """The idle lane's queue was looked at; `message_id` is its head, None if it is empty.
+class LanePolled:
+    """The idle lane's queue was polled; `message_id` is its head, None if it is empty.
 
     `again`: it is rewound and keeps its number. `attempts` were made before it was queued again.
     """
@@ -201,7 +201,7 @@ class SequenceAdopted:
 
 SenderEvent = (
     MessageSubmitted
-    | LaneLooked
+    | LanePolled
     | AttemptClaimed
     | AttemptCarried
     | AttemptFailed

@@ -27,7 +27,7 @@ SUSPENDED  No Normal message is sent until an administrator resumes the link. Th
 The life of one message
 -----------------------
 
-1. LaneLooked: the message gets the next number (D18); a copy is to be sent.
+1. LanePolled: the message gets the next number (D18); a copy is to be sent.
 2. AttemptClaimed: a worker takes the copy. `due` moves to the end of the HTTP attempt plus the wait
    for an answer, in the transaction of the claim. A worker that dies after it needs no recovery of
    its own: its deadline passes like any other.
@@ -158,7 +158,7 @@ def _landed(lane: Lane, *effects: do.SenderEffect) -> Outcome:
     return after, (*effects, do.LookAtLane())
 
 
-def _looked(lane: Lane, event: on.LaneLooked, now: datetime) -> Outcome:
+def _polled(lane: Lane, event: on.LanePolled, now: datetime) -> Outcome:
     if event.message_id is None or event.terms is None:
         return lane, ()
     if event.again is None:
@@ -424,7 +424,7 @@ _STAYS_IDLE = Cell(_nothing, (IDLE,))
 
 _ROWS: dict[type, dict[LaneState, Cell | None]] = {
     on.MessageSubmitted: _in_every_state(_nothing),
-    on.LaneLooked: _row(Cell(_looked, (IDLE, WAITING)), None, None, None),
+    on.LanePolled: _row(Cell(_polled, (IDLE, WAITING)), None, None, None),
     on.AttemptClaimed: _row(
         None, Cell(_claimed, (WAITING,)), Cell(_claimed_while_transient, (WAITING,)), None
     ),

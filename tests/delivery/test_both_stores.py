@@ -15,7 +15,7 @@ from msh.protocol.delivery_events import (
     CompletionMarked,
     Delivery,
     DeliveryEvent,
-    DeliveryLooked,
+    DeliveryPolled,
     DeliveryState,
     OutcomeKept,
     OutcomeLost,
@@ -41,7 +41,7 @@ def scenario(seed: int, length: int) -> list[str]:
 
 
 _MAKE: dict[str, Callable[[int], DeliveryEvent]] = {
-    "looked": lambda attempt: DeliveryLooked(),
+    "looked": lambda attempt: DeliveryPolled(),
     "succeeded": AttemptSucceeded,
     "rejected": lambda attempt: AttemptRejected(attempt, "no"),
     "failed": lambda attempt: AttemptFailed(attempt, "down"),

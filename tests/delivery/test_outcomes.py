@@ -14,7 +14,7 @@ from msh.flows.delivery.delivery_loop import DeliveryLoop
 from msh.flows.sending import notification_loop
 from msh.models import ConsumerKind, Delivery, InboundMessage, Incident, PartyEvent
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
-from msh.protocol.delivery_events import DeliveryEvent, DeliveryLooked, OutcomeLost
+from msh.protocol.delivery_events import DeliveryEvent, DeliveryPolled, OutcomeLost
 from msh.store.delivery.deliveries import HeldDelivery
 from msh.transport.carrier import Finished
 from tests.delivery import application
@@ -237,7 +237,7 @@ def test_a_delivery_that_cannot_begin_stops_no_other(monkeypatch: pytest.MonkeyP
     stepped = HeldDelivery.step
 
     def step(handover: Any, event: DeliveryEvent, *others: Any, **named: Any) -> Any:
-        if handover.message_key == bad.pk and isinstance(event, DeliveryLooked):
+        if handover.message_key == bad.pk and isinstance(event, DeliveryPolled):
             raise TypeError("unexpected key in its terms")
         return stepped(handover, event, *others, **named)
 

@@ -9,7 +9,7 @@ from pytest_django import Settings
 
 from msh.flows.operations.change_delivery import decide
 from msh.models import ConsumerKind, Delivery, Incident, PartyEvent
-from msh.protocol.delivery_events import AttemptFailed, CompletionMarked, DeliveryLooked
+from msh.protocol.delivery_events import AttemptFailed, CompletionMarked, DeliveryPolled
 from msh.store.delivery import deliveries
 from msh.store.delivery.deliveries import Consumers
 from msh.store.history import Actor
@@ -114,7 +114,7 @@ def test_an_incident_is_not_resolved_over_a_delivery_that_fails_meanwhile() -> N
 
     with transaction.atomic():
         (held,) = deliveries.lock([other.pk], Consumers())
-        held.step(DeliveryLooked())
+        held.step(DeliveryPolled())
         held.step(AttemptFailed(held.attempt, "down again"))
         operator = decided_meanwhile(one)
     operator.join()

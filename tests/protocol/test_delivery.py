@@ -16,7 +16,7 @@ from msh.protocol.delivery_events import (
     Delivery,
     DeliveryEffect,
     DeliveryEvent,
-    DeliveryLooked,
+    DeliveryPolled,
     DeliveryState,
     Leave,
     OnFailure,
@@ -47,7 +47,7 @@ POLICY = Policy(
 )
 S, V = DeliveryState, ResolverVerdict
 EVENTS: dict[str, DeliveryEvent] = {
-    "looked": DeliveryLooked(),
+    "looked": DeliveryPolled(),
     "succeeded": AttemptSucceeded(1),
     "rejected": AttemptRejected(1, "no"),
     "failed": AttemptFailed(1, "down"),
@@ -181,25 +181,25 @@ def test_every_event_is_in_the_table() -> None:
 @pytest.mark.parametrize("state", [S.PROCESSING, S.FAILED])
 def test_what_is_not_due_is_left_alone(state: DeliveryState) -> None:
     before = Delivery(state, 1, due=FUTURE)
-    assert step(before, DeliveryLooked(), POLICY, now=NOW) == (before, ())
-    assert step(before, DeliveryLooked(), POLICY, now=FUTURE) != (before, ())
+    assert step(before, DeliveryPolled(), POLICY, now=NOW) == (before, ())
+    assert step(before, DeliveryPolled(), POLICY, now=FUTURE) != (before, ())
 
 
 def test_what_has_no_due_time_is_run_when_it_is_looked_at() -> None:
-    _, effects = step(Delivery(S.FAILED, 1), DeliveryLooked(), POLICY, now=NOW)
+    _, effects = step(Delivery(S.FAILED, 1), DeliveryPolled(), POLICY, now=NOW)
     assert effects == (Run(2),)
 
 
 def test_a_lease_that_is_over_asks_the_resolver_once_a_lease() -> None:
     before = Delivery(S.PROCESSING, 1, due=PAST)
-    after, effects = step(before, DeliveryLooked(), POLICY, now=NOW)
+    after, effects = step(before, DeliveryPolled(), POLICY, now=NOW)
     assert effects == (AskResolver(1),)
-    assert step(after, DeliveryLooked(), POLICY, now=NOW) == (after, ())
+    assert step(after, DeliveryPolled(), POLICY, now=NOW) == (after, ())
 
 
 def test_a_lost_attempt_without_effects_outside_is_run_again_at_once() -> None:
     policy = replace(POLICY, doubtful=False)
-    after, _ = step(Delivery(S.PROCESSING, 1, due=PAST), DeliveryLooked(), policy, now=NOW)
+    after, _ = step(Delivery(S.PROCESSING, 1, due=PAST), DeliveryPolled(), policy, now=NOW)
     assert after == Delivery(S.FAILED, 1, 1, NOW)
 
 
@@ -218,7 +218,7 @@ def test_a_message_that_kills_every_worker_is_parked_in_the_end() -> None:
     value, runs = Delivery(), 0
     for tick in range(20):
         at = NOW + timedelta(hours=tick)
-        value, effects = step(value, DeliveryLooked(), policy, now=at)
+        value, effects = step(value, DeliveryPolled(), policy, now=at)
         runs += Run(runs + 1) in effects
     assert (value.state, runs) == (S.PARKED, 3)
 
@@ -252,7 +252,7 @@ def test_a_doubt_without_a_resolver(on_failure: OnFailure, was_aside: bool, asid
     before = Delivery(S.PROCESSING, 1, due=PAST, aside=was_aside)
     incident = _incident(IncidentKind.DELIVERY_IN_DOUBT, "attempt 1 did not end")
 
-    after, effects = step(before, DeliveryLooked(), policy, now=NOW)
+    after, effects = step(before, DeliveryPolled(), policy, now=NOW)
 
     assert after == Delivery(S.IN_DOUBT, 1, 0, None, aside=aside)
     assert effects == ((SetAside(), incident) if aside else (incident,))
@@ -269,7 +269,7 @@ def test_what_the_resolver_calls_new_is_run_though_no_attempt_is_left() -> None:
     policy = replace(POLICY, attempts=1)
     lost = Delivery(S.PROCESSING, 1, due=PAST)
     new, _ = step(lost, ResolverAnswered(1, V.NEW), policy, now=NOW)
-    _, effects = step(new, DeliveryLooked(), policy, now=NOW)
+    _, effects = step(new, DeliveryPolled(), policy, now=NOW)
     assert effects == (Run(2),)
 
 
@@ -292,7 +292,7 @@ def test_a_parked_message_lets_its_pair_go_on(state: DeliveryState) -> None:
 def test_a_kept_outcome_lets_the_message_go_and_is_found_as_a_duplicate_before() -> None:
     done, _ = step(Delivery(S.PROCESSING, 1, due=FUTURE), AttemptSucceeded(1), POLICY, now=NOW)
     assert done.due == NOW, "so that it is found if we die now"
-    for event in (OutcomeKept(), DeliveryLooked()):
+    for event in (OutcomeKept(), DeliveryPolled()):
         after, effects = step(done, event, POLICY, now=NOW)
         assert after.due is None
         assert Leave() in effects

@@ -33,7 +33,7 @@ def test_a_missing_marker_is_refused(text: str) -> None:
 
 def test_the_diagram_has_an_arrow_for_a_retry_budget_that_is_spent() -> None:
     arrows = [line.strip() for line in sender_diagram().splitlines()]
-    assert arrows[1:4] == ["stateDiagram-v2", "[*] --> idle", "idle --> waiting: LaneLooked"]
+    assert arrows[1:4] == ["stateDiagram-v2", "[*] --> idle", "idle --> waiting: LanePolled"]
     (spent,) = [arrow for arrow in arrows if arrow.startswith("waiting --> suspended: ")]
     assert "DeadlinePassed" in spent
 

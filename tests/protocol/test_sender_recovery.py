@@ -60,7 +60,7 @@ def test_a_late_ack_completes_but_only_an_operator_resumes() -> None:
     )
     assert (worker.lane.state, worker.lane.late_ack) == (LaneState.SUSPENDED, True)
     with pytest.raises(IllegalTransition):
-        worker.happens(on.LaneLooked("m2", TERMS))
+        worker.happens(on.LanePolled("m2", TERMS))
     assert worker.happens(on.OperatorResumed()) == (do.ResolveIncidents(), do.LookAtLane())
     worker.sends("m2", acknowledged)
     assert worker.copies == [Copy(T + 3 * I + 600, "m2", 2, attempt=1)]
@@ -108,7 +108,7 @@ def test_the_verdict_of_a_cancellation_decides_the_next_number(
         worker.happens(on.OperatorResumed())
 
     assert worker.lane.state is LaneState.IDLE
-    worker.happens(on.LaneLooked("m2", TERMS))
+    worker.happens(on.LanePolled("m2", TERMS))
 
     wraps = number == LAST
     assert (
@@ -140,7 +140,7 @@ def test_a_reset_is_refused_while_a_message_is_in_flight() -> None:
 
 def test_send_now_spends_nothing_and_waits_as_if_it_were_the_copy_before() -> None:
     worker = Worker()
-    worker.happens(on.LaneLooked("m1", TERMS))
+    worker.happens(on.LanePolled("m1", TERMS))
     worker.sends_copy(carried)
     worker.passes(10)
     worker.happens(on.SendNowRequested())
@@ -150,7 +150,7 @@ def test_send_now_spends_nothing_and_waits_as_if_it_were_the_copy_before() -> No
 
 def test_the_end_of_an_attempt_does_not_put_off_the_copy_that_was_asked_for_meanwhile() -> None:
     worker = Worker()
-    worker.happens(on.LaneLooked("m1", TERMS))
+    worker.happens(on.LanePolled("m1", TERMS))
     worker.sends_copy(worker_dies)
     worker.happens(on.SendNowRequested())
     wanted = worker.lane
@@ -161,7 +161,7 @@ def test_the_end_of_an_attempt_does_not_put_off_the_copy_that_was_asked_for_mean
 
 def test_reset_retries_gives_the_budget_back_and_keeps_the_deadline() -> None:
     worker = Worker()
-    worker.happens(on.LaneLooked("m1", TERMS))
+    worker.happens(on.LanePolled("m1", TERMS))
     for due in (T, T + I):
         worker.sends_copy(carried)
         worker.now = after(due)
@@ -176,7 +176,7 @@ def test_reset_retries_gives_the_budget_back_and_keeps_the_deadline() -> None:
 
 def test_an_operator_ends_a_transient_wait() -> None:
     worker = Worker()
-    worker.happens(on.LaneLooked("m1", TERMS))
+    worker.happens(on.LanePolled("m1", TERMS))
     worker.sends_copy(told_to_wait(90))
     worker.passes(10)
     worker.happens(on.OperatorResumed())
@@ -185,7 +185,7 @@ def test_an_operator_ends_a_transient_wait() -> None:
 
 def test_a_message_suspended_by_an_operator_stays_in_flight_and_its_attempt_may_end() -> None:
     worker = Worker()
-    worker.happens(on.LaneLooked("m1", TERMS))
+    worker.happens(on.LanePolled("m1", TERMS))
     worker.sends_copy(worker_dies)
     worker.happens(on.OperatorSuspended())
     stopped = worker.lane
@@ -200,7 +200,7 @@ def test_a_message_suspended_by_an_operator_stays_in_flight_and_its_attempt_may_
 def test_a_long_stop_causes_one_copy_and_no_burst() -> None:
     """D13."""
     worker = Worker()
-    worker.happens(on.LaneLooked("m1", TERMS))
+    worker.happens(on.LanePolled("m1", TERMS))
     worker.sends_copy(carried)
     worker.passes(10 * 86_400)
     assert worker.happens(on.DeadlinePassed()) == (do.Transmit(),)
@@ -214,7 +214,7 @@ def test_a_long_stop_causes_one_copy_and_no_burst() -> None:
 def test_a_due_time_beyond_the_longest_wait_counts_as_due(back: float, copies: int) -> None:
     """D13: the clock was set back. The longest wait here is twice the 100 s of a TransientError."""
     worker = Worker()
-    worker.happens(on.LaneLooked("m1", TERMS))
+    worker.happens(on.LanePolled("m1", TERMS))
     worker.sends_copy(told_to_wait(40))
     worker.passes(-back)
     if worker.happens(on.DeadlinePassed()):
@@ -227,7 +227,7 @@ def test_a_due_time_beyond_the_longest_wait_counts_as_due(back: float, copies: i
 )
 def test_an_empty_lane_does_not_wait_for_ever_either(back: float, state: LaneState) -> None:
     worker = Worker()
-    worker.happens(on.LaneLooked("m1", TERMS))
+    worker.happens(on.LanePolled("m1", TERMS))
     worker.sends_copy(told_to_wait(30))
     worker.happens(on.AckReceived("m1"))
     worker.passes(-back)
@@ -274,7 +274,7 @@ def test_rewound_messages_keep_number_and_attempts_and_the_queue_goes_on_after_t
     worker.happens(on.OperatorResumed())
     worker.copies.clear()
     for message_id, numbered in (("m2", on.Numbered(LAST, 4)), ("m3", on.Numbered(1, 5))):
-        worker.happens(on.LaneLooked(message_id, TERMS, numbered, attempts=1))
+        worker.happens(on.LanePolled(message_id, TERMS, numbered, attempts=1))
         worker.goes_on(acknowledged)
     worker.sends("m4", acknowledged)
     copies = [(one.message_id, one.sequence_number, one.attempt) for one in worker.copies]

@@ -162,7 +162,7 @@ def test_transient_errors_spend_no_retry_and_leave_the_waits_as_they_were() -> N
 @pytest.mark.requirement("000-083")
 def test_a_new_transient_error_during_the_wait_starts_the_wait_anew() -> None:
     worker = Worker()
-    worker.happens(on.LaneLooked("m1", TERMS))
+    worker.happens(on.LanePolled("m1", TERMS))
     worker.sends_copy(told_to_wait(30))
     worker.passes(29)
     worker.happens(on.TransientErrorReceived("m1", 30))
@@ -203,7 +203,7 @@ def test_after_an_ack_the_rest_of_the_wait_is_served_out(
 ) -> None:
     """D28."""
     worker = Worker(terms)
-    worker.happens(on.LaneLooked("m1", terms))
+    worker.happens(on.LanePolled("m1", terms))
     worker.sends_copy(told_to_wait(asked))
     worker.passes(1)
     completed = worker.happens(on.AckReceived("m1"))
@@ -246,7 +246,7 @@ def test_an_ack_may_overtake_the_failure_of_its_own_post() -> None:
 
 def test_the_deadline_of_a_claimed_copy_covers_its_http_deadline_and_its_wait() -> None:
     worker = Worker()
-    worker.happens(on.LaneLooked("m1", TERMS))
+    worker.happens(on.LanePolled("m1", TERMS))
     worker.sends_copy(worker_dies)
     worker.goes_on(acknowledged)
     assert worker.seconds == [0, HTTP_DEADLINE + T]

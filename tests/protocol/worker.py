@@ -86,7 +86,7 @@ class Worker:
 
     def sends(self, message_id: str, *fates: Fate) -> "Worker":
         """Put a message in flight and go on until the lane rests. After `fates`: silence."""
-        self.happens(on.LaneLooked(message_id, self.terms))
+        self.happens(on.LanePolled(message_id, self.terms))
         return self.goes_on(*fates)
 
     def goes_on(self, *fates: Fate) -> "Worker":

@@ -24,7 +24,7 @@ from msh.protocol.delivery_events import (
     AttemptFailed,
     AttemptRejected,
     AttemptSucceeded,
-    DeliveryLooked,
+    DeliveryPolled,
     DeliveryState,
     OutcomeKept,
     Run,
@@ -77,7 +77,7 @@ def advance_due(key: int) -> None:
         if not held:
             return
         (handover,) = held
-        effects = handover.step(DeliveryLooked())
+        effects = handover.step(DeliveryPolled())
     if any(isinstance(effect, Run) for effect in effects):
         reach(CrashPoint.DELIVER_AFTER_CLAIM)
         run_claimed(Claimed(key, handover.attempt), consumers)
@@ -98,7 +98,7 @@ def _deliver_new(head: Any, consumer: Consumer) -> bool:
         handover = deliveries.lock_new(head.message_key, consumer)
         if handover is None:
             return False
-        handover.step(DeliveryLooked())
+        handover.step(DeliveryPolled())
     reach(CrashPoint.DELIVER_AFTER_CLAIM)
     claimed = Claimed(handover.key, handover.attempt)
     return run_claimed(claimed, Consumers({consumer.pk: consumer}))
@@ -107,7 +107,7 @@ def _deliver_new(head: Any, consumer: Consumer) -> bool:
 def _hold_new(message_key: int, consumer: Consumer) -> HeldDelivery | None:
     handover = deliveries.lock_new(message_key, consumer)
     if handover is not None:
-        handover.step(DeliveryLooked(), keep=False)
+        handover.step(DeliveryPolled(), keep=False)
     return handover
 
 
@@ -116,7 +116,7 @@ def _hold_failed(key: int) -> HeldDelivery | None:
     held = deliveries.lock([key], Consumers())
     if not held or held[0].value.state is not DeliveryState.FAILED:
         return None
-    return held[0] if held[0].step(DeliveryLooked(), keep=False) else None
+    return held[0] if held[0].step(DeliveryPolled(), keep=False) else None
 
 
 def _hold_claimed(claimed: Claimed, consumers: Consumers) -> HeldDelivery | None:

@@ -21,7 +21,7 @@ from msh.flows.delivery.consumer_in_process import advance_due, deliver_pair
 from msh.flows.send_budget import SendBudget
 from msh.flows.wake_up import WakeUp
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
-from msh.protocol.delivery_events import DeliveryLooked
+from msh.protocol.delivery_events import DeliveryPolled
 from msh.store import capacity
 from msh.store.delivery import deliveries
 from msh.store.delivery import polling as delivery_work
@@ -193,6 +193,6 @@ def _claim_new(consumers: Consumers, heads: list[Any]) -> list[HeldDelivery]:
     for head in heads:
         handover = deliveries.lock_new(head.message_key, consumers[head.consumer_id])
         if handover is not None:
-            handover.step(DeliveryLooked())
+            handover.step(DeliveryPolled())
             claimed.append(handover)
     return claimed

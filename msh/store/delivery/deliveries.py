@@ -265,7 +265,7 @@ def begin(held: HeldDelivery) -> bool:
     than its own, so that many can begin in one transaction."""
     if held.value.state not in (DeliveryState.NEW, DeliveryState.FAILED):
         return False
-    return any(isinstance(effect, do.Run) for effect in held.step(do.DeliveryLooked()))
+    return any(isinstance(effect, do.Run) for effect in held.step(do.DeliveryPolled()))
 
 
 def _folded(key: int) -> int:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from msh.protocol import effects as do
-from msh.protocol.events import LaneLooked, SenderEvent, Verdict
+from msh.protocol.events import LanePolled, SenderEvent, Verdict
 from msh.protocol.lane import Lane
 from msh.store import incidents
 from msh.store.history import Actor
@@ -25,7 +25,7 @@ class Locked:
 
     row: LinkRow
     lane: Lane
-    head: tuple[int, LaneLooked] | None
+    head: tuple[int, LanePolled] | None
     """Row id and event of the head of the queue."""
     keys: dict[str, int]
     """MessageId → row id, of every message that the steps may name."""

@@ -14,7 +14,7 @@ from msh.models.link import lane_of, terms_of
 from msh.protocol import effects as do
 from msh.protocol import sender
 from msh.protocol.attempt import AttemptResult
-from msh.protocol.events import LaneLooked, Numbered, SenderEvent
+from msh.protocol.events import LanePolled, Numbered, SenderEvent
 from msh.protocol.lane import OPERATOR, Lane, LaneState
 from msh.store import history
 from msh.store.clock import read_clock
@@ -149,10 +149,10 @@ class OutboundLinks:
         locked = self._locked[partner_id]
         if locked.head is None:
             return
-        head_id, looked = locked.head
-        if looked.message_id is not None:
-            locked.keys[looked.message_id] = head_id
-        self.step(partner_id, looked)
+        head_id, polled = locked.head
+        if polled.message_id is not None:
+            locked.keys[polled.message_id] = head_id
+        self.step(partner_id, polled)
         locked.head = None
 
     def touch(self, partner_id: int) -> None:
@@ -298,15 +298,15 @@ def _begin(row: LinkRow) -> Locked:
         if row.relays_id:
             relays[row.message_id] = row.relays_id
     suspended = (row.suspended_since, row.suspended_for, row.suspended_detail)
-    head = (row.head_id, _looked_at(row)) if row.head_id else None
+    head = (row.head_id, _poll_of(row)) if row.head_id else None
     return Locked(row, lane, head, keys, relays, suspended=suspended)
 
 
-def _looked_at(row: LinkRow) -> LaneLooked:
+def _poll_of(row: LinkRow) -> LanePolled:
     """The head of the queue; one that has a number is rewound and keeps it."""
     number, epoch = row.head_sequence_number, row.head_epoch
     again = None if number is None or epoch is None else Numbered(number, epoch)
-    return LaneLooked(row.head_message_id, terms_of(row), again, row.head_earlier_attempts or 0)
+    return LanePolled(row.head_message_id, terms_of(row), again, row.head_earlier_attempts or 0)
 
 
 def _is_recorded(before: Lane, after: Lane) -> bool:

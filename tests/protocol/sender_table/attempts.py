@@ -29,7 +29,7 @@ ATTEMPTS = (
     Row("message submitted", on.MessageSubmitted(), everywhere(SAME), proves=("000-017",)),
     Row(
         "lane looked at, queue not empty",
-        on.LaneLooked("m8", TERMS),
+        on.LanePolled("m8", TERMS),
         only(
             idle=becomes(
                 do.PutInFlight("m8", 8, 2, TERMS),
@@ -41,10 +41,10 @@ ATTEMPTS = (
         ),
         proves=("000-008", "000-017", "000-042", "000-043"),
     ),
-    Row("lane looked at, queue empty", on.LaneLooked(), only(idle=SAME)),
+    Row("lane looked at, queue empty", on.LanePolled(), only(idle=SAME)),
     Row(
         "lane looked at, the head was queued again",
-        on.LaneLooked("m8", TERMS, attempts=4),
+        on.LanePolled("m8", TERMS, attempts=4),
         only(
             idle=becomes(
                 do.PutInFlight("m8", 8, 2, TERMS),
@@ -57,7 +57,7 @@ ATTEMPTS = (
     ),
     Row(
         "lane looked at, the head is rewound",
-        on.LaneLooked("m5", TERMS, on.Numbered(5, 1), attempts=4),
+        on.LanePolled("m5", TERMS, on.Numbered(5, 1), attempts=4),
         only(
             idle=becomes(
                 do.PutInFlight("m5", 5, 1, TERMS),

@@ -106,12 +106,12 @@ class SendingHost:
             case do.ResolveIncidents():
                 self.incident = self.stopped_by_operator = False
             case do.LookAtLane():
-                self.happens(on.LaneLooked(self.head, TERMS), now)
+                self.happens(on.LanePolled(self.head, TERMS), now)
 
     def sweeps(self, now: datetime) -> None:
         """What the clock's task does: look at an idle lane, let a deadline pass."""
         if self.lane.state is LaneState.IDLE:
-            self.happens(on.LaneLooked(self.head, TERMS), now)
+            self.happens(on.LanePolled(self.head, TERMS), now)
         elif self.lane.is_due(now) and not self.lane.unsent:
             self.happens(on.DeadlinePassed(), now)
 

@@ -1,5 +1,5 @@
-"""Operators are called when an incident opens, a link is stuck, or a message is late while retries
-remain: by e-mail and by webhook, each told at least once, tried again until it is.
+"""Operators are notified when an incident opens, a link is stuck, or a message is late while
+retries remain: by e-mail and by webhook. Each notice is sent until it is taken, at least once.
 
 What is due goes as one call, so that a dead network with a thousand partners behind it is one mail
 and not a thousand.
@@ -31,31 +31,31 @@ LONGEST_WAIT = timedelta(minutes=30)
 TRIES = 50
 """About a day."""
 
-_calling = threading.Lock()
+_running = threading.Lock()
 
 
 def notify_operators() -> int:
-    """Make the notices that are missing, then tell those that are due; how many were told.
+    """Make the notices that are missing, then send those that are due; how many were sent.
 
     A dead mail host holds one thread of a worker at most: a second caller returns at once.
     """
-    if not _calling.acquire(blocking=False):
+    if not _running.acquire(blocking=False):
         return 0
     try:
         channels = _channels()
         with transaction.atomic():
             make_notices(channels)
-        return sum(_tell_claimed(channel, tell) for channel, tell in channels.items())
+        return sum(_send_claimed(channel, send) for channel, send in channels.items())
     finally:
-        _calling.release()
+        _running.release()
 
 
-Tell = Callable[[Sequence[OperatorNotice]], None]
+Send = Callable[[Sequence[OperatorNotice]], None]
 
 
-def _channels() -> dict[str, Tell]:
+def _channels() -> dict[str, Send]:
     """Those that are configured, by their name."""
-    channels: dict[str, Tell] = {}
+    channels: dict[str, Send] = {}
     if settings.MSH_OPERATORS_EMAIL:
         channels[Channel.EMAIL] = _mail
     if settings.MSH_OPERATORS_WEBHOOK:
@@ -63,30 +63,30 @@ def _channels() -> dict[str, Tell]:
     return channels
 
 
-def _tell_claimed(channel: str, tell: Tell) -> int:
+def _send_claimed(channel: str, send: Send) -> int:
     with transaction.atomic():
         notices = claim_notices(channel, BATCH, LEASE)
-    return _tell(notices, tell) if notices else 0
+    return _send(notices, send) if notices else 0
 
 
-def _tell(notices: Sequence[OperatorNotice], tell: Tell) -> int:
-    """Tell them as one call; how many were told. If one of them cannot be told, each by itself."""
+def _send(notices: Sequence[OperatorNotice], send: Send) -> int:
+    """Send them together; how many were sent. If one of them cannot be sent, each by itself."""
     try:
-        tell(notices)
+        send(notices)
     except (OSError, WebhookFailed) as error:  # smtplib's errors are OSErrors
-        _not_told(notices, error)
+        _not_sent(notices, error)
         return 0
     except Exception as error:
         if len(notices) > 1:
-            logger.exception("%d notices of %s are told one by one", *_sum(notices))
-            return sum(_tell([notice], tell) for notice in notices)
-        _not_told(notices, error)
+            logger.exception("%d notices of %s are sent one by one", *_sum(notices))
+            return sum(_send([notice], send) for notice in notices)
+        _not_sent(notices, error)
         return 0
     mark_sent(notices)
     return len(notices)
 
 
-def _not_told(notices: Sequence[OperatorNotice], error: Exception) -> None:
+def _not_sent(notices: Sequence[OperatorNotice], error: Exception) -> None:
     why = f"{type(error).__name__}: {error}"
     logger.warning("%d notices did not reach the operators by %s: %s", *_sum(notices), why)
     _put_off(notices, one_line(why))

@@ -1,4 +1,4 @@
-"""TransientErrors while nothing can be stored (000 §4.2): told from memory, each a POST of its own.
+"""TransientErrors while nothing can be stored (000 §4.2): sent from memory, each in its own POST.
 
 The web process carries them itself, at most four at once for each partner; more are dropped. One
 that is lost costs the partner a retry, because the answer to its POST was 503 as well.
@@ -25,7 +25,7 @@ WHY = store_short("this MSH cannot store anything now, send this later")
 
 
 @dataclass(frozen=True, slots=True)
-class _Owed:
+class _PendingError:
     """What a row of msh_signal would have said."""
 
     ref_to_message_id: str
@@ -38,7 +38,7 @@ class _Owed:
     min_retry_secs: int = WHY.wait
 
 
-class _Nowhere(SimpleQueue[Finished]):
+class _NullQueue(SimpleQueue[Finished]):
     """Nobody waits for how it ended."""
 
     def put(self, item: Finished, block: bool = True, timeout: float | None = None) -> None:
@@ -47,7 +47,7 @@ class _Nowhere(SimpleQueue[Finished]):
 
 @cache
 def _carrier() -> Carrier:
-    return Carrier(_Nowhere())
+    return Carrier(_NullQueue())
 
 
 def send_transient_error(partner: Partner, about: Header) -> bool:
@@ -55,10 +55,10 @@ def send_transient_error(partner: Partner, about: Header) -> bool:
     carrier = _carrier()
     if not carrier.free(partner.pk):
         return False
-    owed = _Owed(about.message_id, about.tpa_id, about.conversation_id)
+    pending = _PendingError(about.message_id, about.tpa_id, about.conversation_id)
     try:
         identity = our_identity()
-        header = header_of(owed, partner, identity, datetime.now(UTC))
+        header = header_of(pending, partner, identity, datetime.now(UTC))
         content_type, body = wire.compose_signal(header)
         body = packaged(partner.error_destination, content_type, body)
         authorization = partner.authorization()

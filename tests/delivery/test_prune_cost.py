@@ -12,7 +12,7 @@ from django.db.models import F
 from msh.flows.operations import prune
 from msh.models import InboundLink, InboundMessage, OutboundLink
 from msh.protocol import sequence
-from msh.store.engine import Call
+from msh.store.engine import USE_INDEX_ORDER, Call
 from msh.store.operations import retention_sql
 from tests.delivery.desk import Desk, receive
 from tests.delivery.test_prune import age, numbers, old_world
@@ -46,8 +46,9 @@ def many_of_an_earlier_run(count: int) -> None:
 
 
 def rows_visited(call: Call[Any]) -> int:
-    """By all nodes of the plan as it was run."""
+    """By all nodes of the plan as it was run, with the settings that a batch runs with."""
     with connection.cursor() as cursor:
+        cursor.execute(USE_INDEX_ORDER.sql)
         explain = f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {call.statement.sql}"
         cursor.execute(explain, call.values)
         plan = cursor.fetchone()[0]

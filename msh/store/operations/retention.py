@@ -8,7 +8,7 @@ from django.contrib.sessions.models import Session
 from django.db.models.functions import Now
 
 from msh.models import PruneRun
-from msh.store.engine import run
+from msh.store.engine import USE_INDEX_ORDER, run
 
 from . import retention_sql
 from .retention_sql import Age, Removal
@@ -60,7 +60,10 @@ def remove(removal: Removal, kept: Retention, after: int, limit: int) -> Batch:
     if window.last is None:
         return Batch(0, None)
     find = retention_sql.find(removal)
-    (rows,) = run(find(age=kept.of(removal), after=after, last=window.last, limit=limit))
+    _, rows = run(
+        USE_INDEX_ORDER(),  # all rows would be read while the table is small, and by a plan of then
+        find(age=kept.of(removal), after=after, last=window.last, limit=limit),
+    )
     keys = _free(removal, [row.id for row in rows])
     if keys:
         run(*(delete(keys=keys) for delete in retention_sql.deletions(removal)))

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from cryptography.fernet import Fernet
 from django.apps import AppConfig
 from django.conf import settings
 from django.core.checks import ERROR, CheckMessage, Error, Tags, register
@@ -218,6 +217,8 @@ def _fernet_keys() -> Iterator[CheckMessage]:
             hint="Create a key with cryptography.fernet.Fernet.generate_key() and keep it secret.",
             id="msh.E003",
         )
+    from cryptography.fernet import Fernet  # noqa: PLC0415  commands load these checks
+
     for number, key in enumerate(settings.MSH_FERNET_KEYS, 1):
         try:
             Fernet(key)

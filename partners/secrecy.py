@@ -1,9 +1,12 @@
 """What we show to partners is kept encrypted, so that a copy of the database is not enough."""
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from django.conf import settings
+
+if TYPE_CHECKING:
+    from cryptography.fernet import MultiFernet
 
 
 class SecretUnreadableError(Exception):
@@ -17,6 +20,8 @@ def encrypt(secret: str) -> str:
 
 def decrypt(token: str) -> str:
     """What `encrypt` was given. Any of MSH_FERNET_KEYS may have been the key."""
+    from cryptography.fernet import InvalidToken  # noqa: PLC0415  see _fernet
+
     try:
         return _fernet(tuple(settings.MSH_FERNET_KEYS)).decrypt(token).decode()
     except InvalidToken:
@@ -27,5 +32,8 @@ def decrypt(token: str) -> str:
 
 
 @lru_cache(maxsize=2)
-def _fernet(keys: tuple[str, ...]) -> MultiFernet:
+def _fernet(keys: tuple[str, ...]) -> "MultiFernet":
+    # Loading it takes a command that decrypts nothing a twentieth of its time.
+    from cryptography.fernet import Fernet, MultiFernet  # noqa: PLC0415
+
     return MultiFernet([Fernet(key) for key in keys])

@@ -15,7 +15,7 @@ from tests.exchange.machine import ROOT
 @pytest.mark.parametrize("command", ["suspend", "resume", "allow-reset", "reset-sequence"])
 @pytest.mark.parametrize("reason", ["", "  "])
 def test_a_reason_says_something(command: str, reason: str) -> None:
-    with pytest.raises(CommandError, match="say why"):
+    with pytest.raises(CommandError, match="a reason is required"):
         call_command(command, "acme", "--reason", reason)
 
 
@@ -30,7 +30,7 @@ def test_an_msh_that_cannot_be_reached_is_one_clear_line() -> None:
         check=False,
     )
     assert told.returncode == 1
-    assert "Name the MSH by --data FOLDER, MSH_DATA or DATABASE_URL." in told.stderr
+    assert "Specify the MSH with --data FOLDER, MSH_DATA or DATABASE_URL." in told.stderr
     assert "Traceback" not in told.stderr
     assert told.stdout == ""
 

@@ -144,7 +144,7 @@ class ApplicationLoop(WorkerLoop):
         try:
             return self.poll()
         except DatabaseError as error:
-            logger.warning("a poll waits for the database: %s", error)
+            logger.warning("a poll is waiting for the database: %s", error)
         except Exception:
             logger.exception("a poll failed unexpectedly")
         restore_connection()
@@ -176,6 +176,6 @@ def _call(function: Callable[..., object], *arguments: Any) -> None:
 
 def _report(error: BaseException) -> None:
     if isinstance(error, DatabaseError):
-        logger.warning("a hand-over waits for the database: %s", error)
+        logger.warning("a delivery is waiting for the database: %s", error)
     else:
-        logger.error("a hand-over failed unexpectedly", exc_info=error)
+        logger.error("a delivery failed unexpectedly", exc_info=error)

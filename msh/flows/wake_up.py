@@ -164,7 +164,7 @@ def _publish(kinds: Sequence[WakeUp]) -> None:
             _queue_task(kinds[place])
     except Exception as error:  # noqa: BLE001  whatever it is, the answer stands: the sweep polls
         _rest.until = time.monotonic() + REST
-        logger.warning("wake-up %s failed, the sweep will do it: %s", kinds, error)
+        logger.warning("wake-up %s failed, the next sweep finds the work: %s", kinds, error)
 
 
 class _Rest:
@@ -189,7 +189,7 @@ def may_queue(task: str, queue: str | None = None) -> bool:
     """Whether no task of this name waits already, in `queue` or the usual one; whoever is told so
     queues one. While no worker runs the queue does not grow. Raises RedisError without Redis."""
     if time.monotonic() < _rest.until:
-        raise redis.ConnectionError("Redis did not answer a moment ago")
+        raise redis.ConnectionError("Redis does not answer")
     try:
         keys = [queue or app.conf.task_default_queue, _queued(task)]
         return bool(_script(_MAY_QUEUE)(keys=keys))

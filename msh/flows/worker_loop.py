@@ -127,7 +127,7 @@ class WorkerLoop(ABC):
         try:
             return self._round(polling=polling)
         except DatabaseError as error:
-            logger.warning("a round waits for the database: %s", error)
+            logger.warning("a round is waiting for the database: %s", error)
             return False
 
     def _round(self, *, polling: bool) -> bool:

@@ -21,7 +21,9 @@ def actor_of(options: dict[str, Any]) -> Actor:
 
 
 def add_reason(parser: ArgumentParser) -> None:
-    parser.add_argument("--reason", type=reason, required=True, help="why: kept in the history")
+    parser.add_argument(
+        "--reason", type=reason, required=True, help="reason, recorded in the history"
+    )
 
 
 def add_parameter(parser: ArgumentParser, parameter: Parameter, *, required: bool = True) -> None:
@@ -80,13 +82,13 @@ class LinkCommand(ActionCommand):
         parser.add_argument(
             "--if-message",
             metavar="ID",
-            help="only while this message is in flight (links --json: in_flight); '': none",
+            help="precondition: this message is in flight (links --json: in_flight); '': none",
         )
         parser.add_argument(
             "--if-suspended-since",
             metavar="TIME",
             type=_moment,
-            help="only while it is this suspension (links --json: suspended_since)",
+            help="precondition: suspended since this time (links --json: suspended_since)",
         )
 
     def act(

@@ -31,8 +31,8 @@ class MshCommand(BaseCommand):
         except OperationalError as error:
             told = str(error).strip().partition("\n")[0]
             raise CommandError(
-                f"The database of the MSH cannot be used: {told}. Name the MSH by --data FOLDER,"
-                " MSH_DATA or DATABASE_URL."
+                f"The database of the MSH cannot be used: {told}. Specify the MSH with --data"
+                " FOLDER, MSH_DATA or DATABASE_URL."
             ) from None
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -54,14 +54,14 @@ class MshCommand(BaseCommand):
         partner = Partner.objects.filter(name=name).first()
         if partner is None:
             names = ", ".join(Partner.objects.values_list("name", flat=True)) or "none yet"
-            raise CommandError(f"There is no partner {name!r}. Partners: {names}.")
+            raise CommandError(f"No partner {name!r}. Partners: {names}.")
         return partner
 
 
 def reason(text: str) -> str:
     """Why, as `--reason` has it, for the history. Raises ArgumentTypeError if it says nothing."""
     if not text.strip():
-        raise ArgumentTypeError("say why: it is kept in the history")
+        raise ArgumentTypeError("a reason is required: it is recorded in the history")
     return text.strip()
 
 

@@ -193,7 +193,7 @@ def test_other_rows_than_those_seen_are_not_touched(
 
     response = confirm(supervisor, seen=seen)
 
-    assert "These are not the rows that you saw, but 3: look again." in said(response)
+    assert "The selection has changed: it is now 3. Check it again." in said(response)
     assert response.context["counted"] == 3
     assert not BulkJob.objects.exists()
 

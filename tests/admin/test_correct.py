@@ -116,7 +116,7 @@ def test_a_cancelled_message_is_corrected_once(mender: Client) -> None:
 
     again = correct(mender, message, b"<newer/>")
 
-    assert f"message {copy_of(message)} was submitted instead of it already" in said(again)
+    assert f"message {copy_of(message)} was already submitted instead" in said(again)
     assert OutboundMessage.objects.filter(corrects=message).count() == 1
 
 

@@ -73,7 +73,7 @@ def test_suspend_keeps_the_message_in_flight(operator: Client) -> None:
 
     response = submit(operator, "suspend", world.link, "their data centre moves")
 
-    assert "The link is now suspended: nothing more is sent." in said(response)
+    assert "The link is now suspended: nothing is sent until it is resumed." in said(response)
     assert (world.link.suspended_for, world.link.suspended_detail) == (
         "operator",
         "ann: their data centre moves",
@@ -178,7 +178,7 @@ def test_a_reason_is_required(operator: Client, reason: str) -> None:
 @pytest.mark.parametrize(
     ("verb", "why"),
     [
-        ("suspend", "it is suspended already"),
+        ("suspend", "it is already suspended"),
         ("send_now", "no message of it waits"),
         ("reset_retries", "no message of it waits"),
     ],
@@ -320,7 +320,7 @@ def test_a_late_acknowledgement_while_the_operator_types_is_told_and_one_click_g
     done = operator.post(address("resume", world.link), shown)
     assert done.status_code == 302
     assert "was acknowledged late and is complete" in said(done)
-    assert "message 2, the next of the queue, goes now" in said(done)
+    assert "message 2, the first of the queue, is sent now" in said(done)
     assert OutboundMessage.objects.get(pk=first.pk).state == "acknowledged"
     assert world.settle() == 4  # two messages and their Acknowledgements; no copy of the first
     assert world.link.state == "idle"

@@ -56,7 +56,7 @@ def test_same_id_with_other_content_is_a_conflict(
 ) -> None:
     shop.post("messages", order(world, "m-1"))
     answer = shop.post("messages", {**order(world, "m-1"), **changed})
-    assert_problem(answer, 409, "m-1", "a MessageId of its own")
+    assert_problem(answer, 409, "m-1", "use a new MessageId")
     assert answer.json["field"] == "message_id"
     assert OutboundMessage.objects.count() == 1
 

@@ -121,7 +121,7 @@ def test_resynchronise_with_what_the_partner_says(console: Console, pair: PairFa
 
     page.get_by_role("link", name="Resynchronise and resume").click()
     dialog = page.get_by_role("dialog")
-    expect(dialog.get_by_role("alert")).to_contain_text("does not say how its link is")
+    expect(dialog.get_by_role("alert")).to_contain_text("did not report the state of its link")
     expect(dialog.get_by_label("Reason")).to_have_count(0)
     dialog.get_by_label("Last accepted number").fill("1")
     dialog.get_by_label("MessageId of that message").fill(message.message_id)

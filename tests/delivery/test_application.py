@@ -73,10 +73,10 @@ def test_the_same_id_is_the_same_message_or_refused() -> None:
     with pytest.raises(SubmitRefused, match="message_id is empty"):
         send(world.agreement, "Orders", "New", ORDER, message_id="")
     raw: Any = b"<order/>"
-    with pytest.raises(SubmitRefused, match=r"payloads\[2\]: it is a Payload.*, not bytes"):
+    with pytest.raises(SubmitRefused, match=r"payloads\[2\]: must be a Payload.*, not bytes"):
         send(world.agreement, "Orders", "New", [*ORDER, raw])
     sometimes: Any = "Sometimes"
-    with pytest.raises(SubmitRefused, match="semantics 'Sometimes': it is one of Once"):
+    with pytest.raises(SubmitRefused, match="semantics 'Sometimes': must be one of Once"):
         send(world.agreement, "Orders", "New", ORDER, semantics=sometimes)
     assert OutboundMessage.objects.count() == 1
 

@@ -312,7 +312,7 @@ def test_bulk_decisions_are_refused_one_by_one() -> None:
     assert decided.done == [kept.pk]
     assert decided.refused == [
         f"delivery {done.pk}: mark-completed is not possible: {done.message} is completed",
-        "delivery 1000000: there is no such delivery",
+        "delivery 1000000: the delivery does not exist",
     ]
     refused = decide([kept.pk], "ask-resolver", Actor("ann", "x")).refused
     assert "has no resolver" in refused[0]

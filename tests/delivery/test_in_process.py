@@ -118,7 +118,7 @@ def test_an_incident_is_not_resolved_while_its_delivery_waits(on_failure: str) -
     Desk().settle()
     incident, ann = Incident.objects.get(), Actor("ann", "seen")
 
-    with pytest.raises(NotPossible, match="still wait for a decision: 1"):
+    with pytest.raises(NotPossible, match="still need a decision: 1"):
         change_incident.resolve(incident, ann)
 
     decide([delivery_of(message).pk], "reject", ann)

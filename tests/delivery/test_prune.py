@@ -146,7 +146,7 @@ def test_a_rejected_message_is_run_again_only_while_its_payloads_are_kept(kept: 
     assert state_of(message)[1] == ("processing" if kept else "rejected")
     assert bool(decided.refused) is not kept
     for why in decided.refused:
-        assert f"the payloads of {message.message_id} were removed after their time" in why
+        assert f"the payloads of {message.message_id} were removed by retention" in why
 
 
 def test_a_message_that_came_without_payloads_is_run_again_whenever_it_is_asked_for() -> None:

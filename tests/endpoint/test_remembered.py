@@ -53,7 +53,7 @@ def test_a_remembered_partner_sends_for_its_own_pair_only(peer: Peer, pair: dict
     refused = peer.send(normal(sequence_number=3, **pair))
 
     assert refused.status == 403
-    assert "are not the pair agreed with partner acme" in refused.error
+    assert "do not match the agreement with partner acme" in refused.error
     assert InboundMessage.objects.count() == 2
 
 

@@ -20,7 +20,7 @@ def test_resume_sends_what_is_in_flight_again() -> None:
     done = change_link.resume(suspended_world().there, ANN)
     assert (done.state, done.text) == (
         "waiting",
-        "message 1 goes again, the same bytes, then the queue",
+        "message 1 is sent again with the same bytes, then the queue",
     )
 
 
@@ -28,8 +28,8 @@ def test_resume_sends_what_is_in_flight_again() -> None:
 @pytest.mark.parametrize(
     ("queued", "state", "then"),
     [
-        (2, "waiting", "message 2, the next of the queue, goes now"),
-        (0, "idle", "nothing waits behind it"),
+        (2, "waiting", "message 2, the first of the queue, is sent now"),
+        (0, "idle", "the queue is empty"),
     ],
 )
 def test_resume_after_a_late_acknowledgement_goes_on_with_the_queue(
@@ -38,7 +38,7 @@ def test_resume_after_a_late_acknowledgement_goes_on_with_the_queue(
     world, first = late_world(queued)
     world.settle()
     done = change_link.resume(world.there, ANN)
-    assert done.text == f"what was in flight was acknowledged late and is complete; {then}"
+    assert done.text == f"the message in flight was acknowledged late and is complete; {then}"
     assert done.state == state
     assert [job for job in world.look() if first.message_id.encode() in job.body] == []
 
@@ -55,8 +55,8 @@ def test_command_and_list_say_that_it_was_acknowledged_late(
     assert (outward["state"], outward["late_ack"], outward["queued"]) == ("suspended", True, 1)
     call_command("resume", world.there.name, "--reason", "they are back")
     assert capsys.readouterr().out == (
-        f"{world.there.name}: resumed: what was in flight was acknowledged late and is complete;"
-        " message 2, the next of the queue, goes now. Its link is waiting.\n"
+        f"{world.there.name}: resumed: the message in flight was acknowledged late and is complete;"
+        " message 2, the first of the queue, is sent now. Its link is waiting.\n"
     )
 
 

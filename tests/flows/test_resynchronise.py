@@ -261,7 +261,7 @@ def test_nothing_else_is_done_than_what_was_agreed_to() -> None:
 
     with pytest.raises(NotPossible, match="no longer as shown"):
         resynchronise.apply(world.there, said_by_partner(world), ANN, agreed=agreed)
-    with pytest.raises(NotPossible, match="nothing to rewind"):
+    with pytest.raises(NotPossible, match="(?i)nothing to rewind"):
         resynchronise.rewind(world.there, LinkStatus(3, last_id(world)), ANN)
 
     assert world.link.state == "suspended"
@@ -279,7 +279,7 @@ def test_a_running_link_or_a_copy_under_way_is_not_resynchronised() -> None:
     with pytest.raises(NotPossible, match="is not suspended: suspend it first"):
         resynchronise.apply(world.there, LinkStatus(None, ""), ANN)
     suspend(world)
-    with pytest.raises(NotPossible, match="still under way"):
+    with pytest.raises(NotPossible, match="still being sent"):
         resynchronise.apply(world.there, LinkStatus(None, ""), ANN)
 
 
@@ -306,7 +306,7 @@ def test_the_commands_say_what_they_do(capsys: pytest.CaptureFixture[str]) -> No
         call_command("resynchronise", name, "--last", "1")
     typed = ("--last", "1", "--last-id", last_id, "--apply", "--reason", "restored")
     call_command("resynchronise", name, *typed)
-    assert "Done, and resumed." in capsys.readouterr().out
+    assert "Done and resumed." in capsys.readouterr().out
     world.settle()
     assert len(world.received()) == 3
 
@@ -316,12 +316,12 @@ def test_the_commands_say_what_they_do(capsys: pytest.CaptureFixture[str]) -> No
     queued = world.submit()
     call_command("cancel", queued.message_id, "--reason", "wrong", "--json")
     assert '"outcome": "not_received"' in capsys.readouterr().out
-    with pytest.raises(CommandError, match="it is at its end"):
+    with pytest.raises(CommandError, match="it has already ended"):
         call_command("cancel", queued.message_id, "--reason", "wrong")
     call_command("allow-reset", world.here.name, "--reason", "agreed", "--json")
     call_command("expect", world.here.name, "--number", "9", "--reason", "lost", "--json")
     assert '"expected": 9, "given_up": "4 to 8 (5 numbers)"' in capsys.readouterr().out
     with pytest.raises(CommandError, match="Number 5 is not ahead"):
         call_command("expect", world.here.name, "--number", "5", "--reason", "a slip")
-    with pytest.raises(CommandError, match="does not say how its link is"):
+    with pytest.raises(CommandError, match="did not report the state of its link"):
         call_command("link-status", name)

@@ -72,7 +72,7 @@ def record(posted: Posted, result: AttemptResult, consumers: Consumers) -> None:
 
 def give_up(posted: Posted, error: str, consumers: Consumers) -> None:
     """A POST has ended, and how could not be written because of `error`."""
-    reason = f"attempt {posted.attempt} ended, its outcome could not be recorded: {error}"
+    reason = f"attempt {posted.attempt} ended, its outcome cannot be recorded: {error}"
     end(posted, OutcomeLost(posted.attempt, reason), consumers)
 
 

@@ -140,9 +140,9 @@ def _start(job: BulkJob, agreed: str, *, spare_held: bool) -> BulkJob:
         found = _rows(job.verb, job.since, spare_held=spare_held)[: LIMIT + 1]
         rows = [(getattr(row, choice.key), choice.label(row)) for row in found]
         if len(rows) > LIMIT:
-            raise NotPossible(f"These are more than {LIMIT}: choose a later time first.")
+            raise NotPossible(f"These are more than {LIMIT}: choose a later start.")
         if not rows or _digest_of(key for key, _ in rows) != agreed:
-            raise NotPossible(f"These are not the rows that you saw, but {len(rows)}: look again.")
+            raise NotPossible(f"The selection has changed: it is now {len(rows)}. Check it again.")
         job.total = len(rows)
         start_job(job, rows)
     return job
@@ -155,7 +155,7 @@ def _digest_of(keys: Iterable[int]) -> str:
 def cancel(job: BulkJob, actor: Actor) -> None:
     """Begin no more rows of it. What was done stays done."""
     if not cancel_job(job, actor):
-        raise NotPossible("This job has ended already.")
+        raise NotPossible("The job has already ended.")
 
 
 def run() -> int:
@@ -196,13 +196,13 @@ def _deal_with(item: BulkItem) -> bool:
     except NotPossible as why:
         refused = str(why)
     except Partner.DoesNotExist:
-        refused = "The partner is gone."
+        refused = "The partner was removed."
     except DatabaseError as error:
-        logger.warning("bulk job %s passes over %s: %s", item.job_id, item.label, error)
-        skip_item(item, f"It is tried again. The database said: {error}")
+        logger.warning("bulk job %s skips %s: %s", item.job_id, item.label, error)
+        skip_item(item, f"It will be retried. Database error: {error}")
         return False
     except Exception as error:
-        logger.exception("bulk job %s: %s could not be dealt with", item.job_id, item.label)
+        logger.exception("bulk job %s: %s could not be processed", item.job_id, item.label)
         refused = describe(error)
     end_item(item, refused)
     return True

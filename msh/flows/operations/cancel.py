@@ -40,7 +40,7 @@ def find(message_id: str, partner: Partner | None = None) -> OutboundMessage:
     if not messages:
         raise NotPossible(f"No message {message_id} was submitted here.")
     if len(messages) > 1:
-        raise NotPossible(f"Several partners have a message {message_id}: say which, --partner.")
+        raise NotPossible(f"Several partners have a message {message_id}: specify --partner.")
     return messages[0]
 
 
@@ -83,7 +83,7 @@ def _cancel_in_flight(
         raise NotPossible(_why_not(message))
     if verdict is None:
         raise NotPossible(
-            f"Message {message.message_id} is in flight: did the partner receive it? Give the"
+            f"Message {message.message_id} is in flight: did the partner receive it? Specify the"
             " verdict received, not_received or unknown."
         )
     proven = _nothing_sent(message) or _partner_lacks(message, flying.attempt, answer)
@@ -134,28 +134,28 @@ def _why_not(message: OutboundMessage) -> str:
     if message.state == OutboundState.REWOUND:
         return (
             f"Message {message.message_id} is to be sent again under number"
-            f" {message.sequence_number}, those behind it follow it: it cannot be left out."
+            f" {message.sequence_number}, before the messages behind it: it cannot be skipped."
         )
-    return f"Message {message.message_id} is {message.get_state_display()}: it is at its end."
+    return f"Message {message.message_id} is {message.get_state_display()}: it has already ended."
 
 
 def _why_no_word(message: OutboundMessage) -> str:
     if message.link.partner.is_reached_by_mail:
-        return "a mail may still arrive: ask the partner's operator"
+        return "a mail may still arrive; ask the partner's operator"
     if under_way(message.link):
-        return "it is under way: suspend the link, wait for the attempt's end and try again"
-    return "the partner's MSH has not said that it lacks it: try again when it answers"
+        return "it is being sent; suspend the link, wait for the end of the attempt and retry"
+    return "the partner's MSH has not confirmed that it lacks the message; retry when it answers"
 
 
 def _why_no_verdict(verdict: Verdict, message: OutboundMessage, status: LinkStatus | None) -> str:
     number = f"Message {message.message_id}, number {message.sequence_number},"
     if status is not None and status.acknowledges(message.message_id):
-        return f"{number} was received, the partner says: cancel it with the verdict received."
+        return f"{number} was received, the partner reports: cancel it with the verdict received."
     if status is not None and message.message_id in status.withheld:
-        return f"{number} is with the partner, who sends it on and acknowledges when that is done."
+        return f"{number} is with the partner, which forwards it and acknowledges it afterwards."
     if verdict is Verdict.NOT_RECEIVED:
         return (
-            f"{number} was on its way, and nobody proves that it was not received: an attempt has"
-            f" begun to send it, and {_why_no_word(message)}, or take the verdict unknown."
+            f"{number} may have been received: an attempt began to send it, and"
+            f" {_why_no_word(message)}, or use the verdict unknown."
         )
-    return f"{number} is sent again after a rewind: only the verdict received leaves no gap."
+    return f"{number} will be sent again after a rewind: only the verdict received leaves no gap."

@@ -74,10 +74,10 @@ def decide_one(key: int, actor: Actor, *, decision: str) -> None:
 def _decide(handover: deliveries.HeldDelivery | None, decision: str, actor: Actor) -> str:
     """Why it cannot be done; empty if it was."""
     if handover is None:
-        return "there is no such delivery"
+        return "the delivery does not exist"
     if decision == "run-again" and _lacks_payloads(handover.message_key):
-        gone = f"the payloads of {handover.message_id} were removed after their time"
-        return f"{decision} is not possible: {gone}, its sender has to submit them anew"
+        gone = f"the payloads of {handover.message_id} were removed by retention"
+        return f"{decision} is not possible: {gone}, its sender must submit it again"
     try:
         handover.step(DECISIONS[decision], actor)
     except IllegalTransition:

@@ -23,11 +23,13 @@ def cause_left(incident: Incident) -> str:
     would open an incident again.
     """
     if suspends(incident):
-        return f"Sending to partner {incident.partner.name} is suspended for this: resume it."
+        return (
+            f"Sending to partner {incident.partner.name} is suspended for this reason. Resume it."
+        )
     if waiting := deliveries.undecided(incident.partner_id, incident.kind):
         return (
-            f"Deliveries from partner {incident.partner.name} still wait for a decision:"
-            f" {waiting}. Decide on them; the incident is resolved with the last."
+            f"Deliveries from partner {incident.partner.name} still need a decision: {waiting}."
+            " Decide on them; the incident is resolved with the last one."
         )
     return ""
 
@@ -38,7 +40,7 @@ def resolve(incident: Incident, actor: Actor) -> None:
         if instead := cause_left(incident):
             raise NotPossible(instead)
         if not resolve_incident(incident, actor):
-            raise NotPossible("This incident is resolved already.")
+            raise NotPossible("The incident is already resolved.")
 
 
 def take(incident: Incident, actor: Actor) -> None:
@@ -50,7 +52,7 @@ def assign(incident: Incident, actor: Actor, to: str) -> None:
     """Give it to the user of this name, or with "" back to all. The reason is kept as a note."""
     with transaction.atomic():
         if not assign_incident(incident, to, actor):
-            raise NotPossible("This incident is resolved: nobody has to attend to it.")
+            raise NotPossible("The incident is resolved and cannot be assigned.")
         add_note(incident, Actor(actor.name, f"For {to or 'anybody'}: {actor.reason}"))
 
 

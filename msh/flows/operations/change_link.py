@@ -58,7 +58,7 @@ def require_as_seen(links: OutboundLinks, partner: Partner, seen: Seen) -> None:
         changes.append(told or "it is not suspended")
     if changes:
         raise NotPossible(
-            f"Nothing was done to the link to partner {partner.name}, which has changed meanwhile:"
+            f"The link to partner {partner.name} has changed; nothing was done:"
             f" {' and '.join(changes)}."
         )
 
@@ -71,7 +71,7 @@ def open_links(partner: Partner) -> None:
 
 def suspend(partner: Partner, actor: Actor, seen: Seen = ANYTHING) -> Done:
     """Send nothing more to the partner. The message in flight stays in flight."""
-    refusal = "suspended", "it is suspended already"
+    refusal = "suspended", "it is already suspended"
     return _act(partner, OperatorSuspended(), actor, seen, *refusal)
 
 
@@ -82,7 +82,7 @@ def resume(partner: Partner, actor: Actor, seen: Seen = ANYTHING) -> Done:
 
 def reset_retries(partner: Partner, actor: Actor, seen: Seen = ANYTHING) -> Done:
     """Retry counter to zero; the deadline stays."""
-    return _act(partner, RetriesReset(), actor, seen, "given fresh retries", _NOTHING_WAITS)
+    return _act(partner, RetriesReset(), actor, seen, "given new retries", _NOTHING_WAITS)
 
 
 def send_now(partner: Partner, actor: Actor, seen: Seen = ANYTHING) -> Done:
@@ -90,7 +90,7 @@ def send_now(partner: Partner, actor: Actor, seen: Seen = ANYTHING) -> Done:
     return _act(partner, SendNowRequested(), actor, seen, "sent to now", _NOTHING_WAITS)
 
 
-_NOTHING_WAITS = "no message of it waits for an Acknowledgement"
+_NOTHING_WAITS = "no message is waiting for an Acknowledgement"
 
 
 def _act(
@@ -117,19 +117,19 @@ def _act(
 def _told(event: SenderEvent, before: Lane, after: Lane) -> str:
     """What the verb has done. The event may have put the head of the queue in flight."""
     if isinstance(event, OperatorSuspended):
-        return "nothing more is sent"
+        return "nothing is sent until it is resumed"
     if isinstance(event, RetriesReset):
-        return "the retry counter is 0, the next copy goes when it was due"
+        return "the retry counter is 0; the next copy is sent at its scheduled time"
     if isinstance(event, SendNowRequested):
-        return "one more copy goes at once, and spends no retry"
+        return "one more copy is sent now and uses no retry"
     if before.in_flight is not None:
         number = before.in_flight.sequence_number
-        return f"message {number} goes again, the same bytes, then the queue"
-    late = "what was in flight was acknowledged late and is complete"
+        return f"message {number} is sent again with the same bytes, then the queue"
+    late = "the message in flight was acknowledged late and is complete"
     was = late if before.late_ack else "nothing was in flight"
     if after.in_flight is None:
-        return f"{was}; nothing waits behind it" if before.late_ack else f"{was}, and nothing waits"
-    return f"{was}; message {after.in_flight.sequence_number}, the next of the queue, goes now"
+        return f"{was}; the queue is empty"
+    return f"{was}; message {after.in_flight.sequence_number}, the first of the queue, is sent now"
 
 
 def _instead(lane: Lane, event: SenderEvent) -> str:
@@ -138,7 +138,7 @@ def _instead(lane: Lane, event: SenderEvent) -> str:
         late = " Its message was acknowledged late." if lane.late_ack else ""
         return f"{late} Resume it."
     if lane.state is LaneState.WAITING and isinstance(event, OperatorResumed):
-        return " Reset its retries, or send it now, if its Acknowledgement does not come."
+        return " If its Acknowledgement does not arrive, reset its retries or send it now."
     return ""
 
 
@@ -146,7 +146,9 @@ def switch(partner: Partner, which: Switch, *, on: bool, actor: Actor) -> None:
     """Let applications submit messages for the partner, or consumers have those from it, or not."""
     with transaction.atomic():
         if not set_switch(partner, which, on=on, actor=actor):
-            raise NotPossible(f"Partner {partner.name}: that is {'on' if on else 'off'} already.")
+            raise NotPossible(
+                f"Partner {partner.name}: this is already {'on' if on else 'off'} already."
+            )
     if on and which is Switch.DELIVERS:
         wake_up(WakeUp.DELIVER)
 
@@ -159,5 +161,6 @@ def start_link(partner: Partner, direction: str, last: int, actor: Actor) -> Non
     with transaction.atomic():
         if not operator_actions.start_link(partner, direction, last, actor):
             raise NotPossible(
-                f"The link {direction} of partner {partner.name} was used: its numbers stand."
+                f"The link {direction} of partner {partner.name} is in use: its numbers cannot be"
+                " set."
             )

@@ -19,7 +19,7 @@ def check(partner: Partner) -> list[Step]:
     """TCP, TLS and link status of its address, as far as they come; by mail, our mail host's."""
     if mail_address(partner.destination):
         tls = settings.EMAIL_USE_SSL
-        ours = Step("way", None, f"mail goes to our mail host, {settings.EMAIL_HOST}")
+        ours = Step("way", None, f"mail is sent to our mail server {settings.EMAIL_HOST}")
         return [ours, *walk(settings.EMAIL_HOST, settings.EMAIL_PORT, DEADLINE, tls=tls)]
     steps = walk_to(partner.destination, DEADLINE)
     return [*steps, _status(partner)] if all(step.went for step in steps) else steps
@@ -29,7 +29,7 @@ def _status(partner: Partner) -> Step:
     try:
         status = enquire(partner)
     except NoStatus as silent:
-        told = f"{silent} Only MSHs of this product answer this."
+        told = f"{silent} Only MSHs of this product answer this request."
         return Step("link status", None, told)
     link = OutboundLink.objects.filter(partner=partner).first()
     ours = link.next_number if link else sequence.FIRST

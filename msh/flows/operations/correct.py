@@ -30,7 +30,7 @@ class Correction:
 def why_not(message: OutboundMessage) -> str:
     """Why it cannot be corrected, as a sentence; empty if it can."""
     if message.relays_id:
-        return "it is another's message, which we send on: its sender has to correct it."
+        return "it is a forwarded message: its sender must correct it."
     if message.state not in (
         OutboundState.QUEUED,
         OutboundState.IN_FLIGHT,
@@ -38,7 +38,7 @@ def why_not(message: OutboundMessage) -> str:
     ):
         return f"the message is {message.get_state_display()}."
     copy = message.corrected_by.first()
-    return f"message {copy} was submitted instead of it already." if copy else ""
+    return f"message {copy} was already submitted instead." if copy else ""
 
 
 def correct(
@@ -69,13 +69,13 @@ def correct(
 def _corrected(message: OutboundMessage, correction: Correction) -> list[Payload]:
     parts = list(message.payloads.defer("wire"))
     if not parts and message.size:
-        raise NotPossible("Its payloads were removed after their time: submit a new message.")
+        raise NotPossible("Its payloads were removed by retention: submit a new message.")
     same_purpose = (correction.service_interface, correction.action) == (
         message.service_interface,
         message.action,
     )
     if same_purpose and not correction.payloads:
-        raise NotPossible("Nothing is corrected: replace a payload at least.")
+        raise NotPossible("Nothing was corrected: replace at least one payload.")
     try:
         return [
             Payload(
@@ -113,4 +113,4 @@ def _submit(
             semantics=DeliverySemantics(message.semantics),
         )
     except SubmitRefused as refused:
-        raise NotPossible(f"The copy is refused: {refused}.") from None
+        raise NotPossible(f"The corrected copy was refused: {refused}.") from None

@@ -61,8 +61,8 @@ def require_clock() -> timedelta:
     ahead = read_clock() - timezone.now()
     if abs(ahead) > APART:
         raise ClockDoubtful(
-            f"The clocks of the database and of this host are {abs(ahead).days} days apart: nothing"
-            " is removed until they agree to a day."
+            f"The clocks of the database and of this host are {abs(ahead).days} days apart:"
+            " nothing is removed until the difference is less than a day."
         )
     return max(ahead, timedelta())
 
@@ -75,8 +75,8 @@ def require_no_jump() -> None:
     if known and passed > JUMP:
         raise ClockDoubtful(
             f"The clock says that it is {passed.days} days after {known:%Y-%m-%d}, when old rows"
-            " were last removed, or the newest was written. Nothing is removed until somebody says"
-            " that it is right: manage.py prune --the-clock-is-right."
+            " were last removed, or the newest was written. Nothing is removed until you confirm"
+            " that the clock is right: manage.py prune --the-clock-is-right."
         )
 
 
@@ -109,7 +109,7 @@ def alone() -> Iterator[None]:
         cursor.execute("SELECT pg_try_advisory_lock(%s)", [LOCK])
         (locked,) = cursor.fetchone()
     if not locked:
-        raise PruningAlready("Another run of prune is already under way: wait until it has ended.")
+        raise PruningAlready("Another run of prune is in progress. Wait until it has ended.")
     try:
         yield
     finally:

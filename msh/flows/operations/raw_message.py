@@ -46,7 +46,7 @@ def payload_of(message: Message, position: int) -> Stored:
     else:
         part = message.payloads.filter(position=position).first()
     if part is None:
-        raise BytesMissing(f"There is no payload {position}, or it was removed after its time.")
+        raise BytesMissing(f"There is no payload {position}, or it was removed by retention.")
     if isinstance(part, InboundPayload):
         content = bytes(part.content)
     else:
@@ -62,6 +62,6 @@ def body_of(message: OutboundMessage) -> Stored:
     body = b"".join(bytes(each) for each in (message.head, *parts.values_list("wire", flat=True)))
     if hashlib.sha256(body).digest() != bytes(message.body_sha256):
         gone = message.size > 0 and not parts.exists()
-        why = "its payloads were removed after their time" if gone else "they have changed"
+        why = "its payloads were removed by retention" if gone else "they have changed"
         raise BytesMissing(f"The bytes of message {message} are not as they were sent: {why}.")
     return Stored("", wire.content_type(message.boundary), body)

@@ -116,13 +116,13 @@ def apply(
         if partner.pk not in links or links.lane(partner.pk).state is not LaneState.SUSPENDED:
             raise NotPossible(
                 f"The link to {partner.name} is not suspended: suspend it first, so that nothing"
-                " is sent meanwhile."
+                " is sent in the meantime."
             )
         comparison = compare(partner, theirs)
         _check_agreed(comparison, agreed, only)
         if under_way(_link(partner)):
             raise NotPossible(
-                "A copy of the message in flight is still under way: try again in a moment."
+                "A copy of the message in flight is still being sent. Retry in a moment."
             )
         _mend(links, partner, comparison, actor)
         links.write()
@@ -136,9 +136,9 @@ def apply(
 def _check_agreed(comparison: Comparison, agreed: str, only: Mend | None) -> None:
     made = comparison.plan
     if agreed and comparison.agreed != agreed:
-        raise NotPossible("Nothing was done: the two sides are no longer as shown. Look again.")
+        raise NotPossible("Nothing was done: the state of one side has changed. Compare again.")
     if only is Mend.REWIND and made.mend is not only:
-        raise NotPossible(f"There is nothing to rewind. {made.text}")
+        raise NotPossible(f"Nothing to rewind. {made.text}")
     if made.mend is Mend.ASK:
         raise NotPossible(made.text)
 
@@ -244,9 +244,9 @@ def reset_sequence(partner: Partner, actor: Actor, seen: Seen = ANYTHING) -> Don
             lane = links.step(partner.pk, SequenceReset(in_doubt), actor)
         except IllegalTransition:
             what = (
-                f"{in_doubt} messages are still to be sent again under their old numbers"
+                f"{in_doubt} messages must still be sent again under their old numbers"
                 if in_doubt
-                else "a message is in flight, acknowledge or cancel it first"
+                else "a message is in flight: wait for its Acknowledgement or cancel it first"
             )
             raise NotPossible(
                 f"The numbers to {partner.name} cannot start again at 1: {what}."
@@ -264,9 +264,12 @@ def allow_reset(partner: Partner, actor: Actor) -> None:
         try:
             after = receiver.allow_reset(link.receiving)
         except IllegalTransition:
-            why = "it is allowed already" if link.reset_allowed else "it has not sent anything yet"
-            raise NotPossible(f"Partner {partner.name} needs no leave to reset: {why}.") from None
-        text = f"last accepted {link.last_number}, number 1 let in: no → yes"
+            nothing_came = "it has not sent anything yet"
+            why = "a reset is already allowed" if link.reset_allowed else nothing_came
+            raise NotPossible(
+                f"Partner {partner.name} does not need permission to reset: {why}."
+            ) from None
+        text = f"last accepted {link.last_number}, reset allowed: no → yes"
         set_receiving(link, after, "ResetAllowed", text, actor)
 
 
@@ -275,7 +278,7 @@ def hold_resets(partner: Partner, actor: Actor) -> None:
     open_links(partner)
     with transaction.atomic():
         if not operator_actions.hold_resets(_locked_inbound(partner), actor):
-            raise NotPossible(f"Resets of partner {partner.name} are held already.")
+            raise NotPossible(f"Resets of partner {partner.name} are already held.")
 
 
 def expect(partner: Partner, number: int, actor: Actor) -> str:
@@ -285,7 +288,7 @@ def expect(partner: Partner, number: int, actor: Actor) -> str:
         link = _locked_inbound(partner)
         lost = given_up(link, number)
         after = receiver.expect(link.receiving, number)
-        text = f"last accepted {link.last_number}, taken next {number}, given up {lost}"
+        text = f"last accepted {link.last_number}, expected next {number}, given up {lost}"
         set_receiving(link, after, "NumberExpected", text, actor)
     return lost
 
@@ -299,13 +302,13 @@ def given_up(link: InboundLink, number: int) -> str:
         raise NotPossible(f"A number is {sequence.FIRST} to {sequence.LAST}, not {number}.")
     name, first = link.partner.name, receiver.expected_after(link.last_number)
     if number == first:
-        raise NotPossible(f"Number {number} is what is expected of {name}.")
+        raise NotPossible(f"Number {number} is already the expected number of {name}.")
     count = receiver.given_up(link.last_number, number)
     if not count:
         raise NotPossible(
             f"Number {number} is not ahead of the last accepted of {name}, {link.last_number}:"
-            " what was accepted is not taken once more. A partner that starts again sends number"
-            " 1, which is let in as a reset."
+            " accepted numbers cannot be accepted again. A partner that starts again sends number"
+            " 1; allow a reset."
         )
     last = sequence.preceding(number)
     return f"{first} (1 number)" if count == 1 else f"{first} to {last} ({count:,} numbers)"

@@ -29,7 +29,7 @@ def make(
             user = _user_for(name, scopes)
         elif missing := missing_permissions(user, scopes):
             raise TokenRefused(
-                f"User {user} lacks the permissions {', '.join(missing)} for these scopes: give"
+                f"User {user} lacks the permissions {', '.join(missing)} for these scopes: grant"
                 " them in the console, or choose fewer scopes."
             )
         token = ApiToken(name=name, scopes=list(dict.fromkeys(scopes)), user=user)
@@ -51,8 +51,10 @@ def check_binding(scopes: Sequence[str], consumers: Collection[Any]) -> None:
     if (Scope.CONSUME in scopes) == bool(consumers):
         return
     if consumers:
-        raise TokenRefused("consumers: only a token with the scope consume is bound to them.")
-    raise TokenRefused("consumers: name those whose messages the token takes and settles.")
+        raise TokenRefused(
+            "consumers: only tokens with the scope consume can be bound to consumers."
+        )
+    raise TokenRefused("consumers: name the consumers whose messages the token takes and settles.")
 
 
 def _pull_consumers(scopes: Sequence[str], names: Sequence[str]) -> list[Consumer]:
@@ -60,8 +62,8 @@ def _pull_consumers(scopes: Sequence[str], names: Sequence[str]) -> list[Consume
     found = Consumer.objects.filter(kind=ConsumerKind.PULL).in_bulk(names, field_name="name")
     if unknown := [name for name in names if name not in found]:
         raise TokenRefused(
-            f"consumers: {', '.join(unknown)}: there is no such pull consumer, manage.py consumer"
-            " NAME --pull adds it."
+            f"consumers: {', '.join(unknown)}: no such pull consumer; create it with manage.py"
+            " consumer NAME --pull."
         )
     return list(found.values())
 
@@ -70,7 +72,7 @@ def _user_for(name: str, scopes: Sequence[str]) -> Any:
     users = get_user_model().objects
     user = users.filter(username=name).first() or users.create_user(name)
     if user.is_staff or user.is_superuser:
-        raise TokenRefused(f"{name} is a user of the console: say so by --user {name}.")
+        raise TokenRefused(f"{name} is a user of the console: confirm with --user {name}.")
     needed = {codename for scope in scopes for codename in PERMISSIONS.get(scope, ())}
     permissions = Permission.objects.filter(content_type__app_label="msh", codename__in=needed)
     user.user_permissions.add(*permissions)

@@ -75,7 +75,7 @@ def _apart(act: Callable[..., Result], *given: object) -> Result | None:
     except Exception as error:
         if capacity.is_gone(error):
             raise
-        logger.exception("watching goes on without what failed")
+        logger.exception("a check failed; the others continue")
         return None
 
 

@@ -73,7 +73,7 @@ def _forward_one(due: Due) -> bool:
     except Exception as problem:
         if capacity.is_gone(problem):
             raise
-        logger.exception("message %d cannot be sent on", due.id)
+        logger.exception("message %d cannot be forwarded", due.id)
         if capacity.is_lasting(problem):
             _note_failure(due, describe(problem))
         return False
@@ -82,7 +82,7 @@ def _forward_one(due: Due) -> bool:
 
 
 def _note_failure(due: Due, why: str) -> None:
-    logger.warning("message %d cannot be sent on: %s", due.id, why)
+    logger.warning("message %d cannot be forwarded: %s", due.id, why)
     try:
         with transaction.atomic():
             message = lock_routed(due)
@@ -91,7 +91,7 @@ def _note_failure(due: Due, why: str) -> None:
     except Exception as problem:
         if capacity.is_gone(problem):
             raise
-        logger.exception("that message %d cannot be sent on could not be noted", due.id)
+        logger.exception("that message %d cannot be forwarded could not be noted", due.id)
 
 
 def _send_on(due: Due, message: InboundMessage) -> None:

@@ -72,7 +72,8 @@ def _ask(partner: Partner, questions: Sequence[Sequence[str]]) -> list[LinkStatu
         return [link_status.read(answer) for answer in answers]
     except (enquiry.EnquiryFailed, Unreadable, SecretUnreadableError) as problem:
         raise NoStatus(
-            f"Partner {partner.name} does not say how its link is: {problem}. Ask its operator for"
-            " the last number and MessageId it accepted, and type them in (on the command line:"
+            f"Partner {partner.name} did not report the state of its link: {problem}. Ask its"
+            " operator for"
+            " the last number and MessageId it accepted, and enter them (on the command line:"
             " --last N --last-id ID)."
         ) from None

@@ -21,7 +21,7 @@ from msh.transport.carrier import Carrier, Finished
 from msh.transport.job import SIGNAL_CRASH_POINTS, Job
 from partners.models import Partner, our_identity
 
-WHY = store_short("this MSH cannot store anything now, send this later")
+WHY = store_short("this MSH cannot store messages now; retry later")
 
 
 @dataclass(frozen=True, slots=True)

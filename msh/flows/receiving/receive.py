@@ -130,15 +130,15 @@ def _note_signal_of_others(partner: Partner, header: Header) -> None:
     is_signal = header.message_type is not MessageType.NORMAL
     if is_signal and not partner.is_pair(header.route.sender_uri, header.route.receiver_uri):
         name = f"{header.message_type}NotOfThePair"
-        detail = "its SenderURI or ReceiverURI is not the pair's: 403"
+        detail = "its SenderURI or ReceiverURI does not match: 403"
         note_unexpected(partner.pk, "", name, detail)
 
 
 def _require_pair(partner: Partner, sender_uri: str, receiver_uri: str) -> None:
     if not partner.is_pair(sender_uri, receiver_uri):
         raise Unreadable(
-            f"SenderURI {sender_uri} and ReceiverURI {receiver_uri} are not the pair agreed with"
-            f" partner {partner.name}",
+            f"SenderURI {sender_uri} and ReceiverURI {receiver_uri} do not match the agreement"
+            f" with partner {partner.name}",
             status=403,
         )
 
@@ -207,7 +207,7 @@ def _take_signal(partner: Partner, header: Header, event_of: EventOf) -> Answer:
                 links.write()
         else:
             name = f"{header.message_type}Received"
-            _note(partner, header.ref_to_message_id, name, "refers to a message we never sent")
+            _note(partner, header.ref_to_message_id, name, "refers to an unknown message")
         reach(CrashPoint.ACK_BEFORE_COMMIT)
     reach(CrashPoint.ACK_AFTER_COMMIT)
     wake_up(*wake_ups_of(links))

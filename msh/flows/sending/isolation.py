@@ -98,7 +98,7 @@ def _lane_ended(partner_id: int, ended: list[Ended]) -> Unit:
 
     attempts = [(key.key, key.attempt, result) for key, result in ended]
     isolate = partial(isolate_link, partner_id, ended=attempts)
-    return Unit(f"the lane to partner {partner_id}", act, isolate, tuple(ended))
+    return Unit(f"the link to partner {partner_id}", act, isolate, tuple(ended))
 
 
 def _best_effort_ended(one: Ended) -> Unit:
@@ -149,7 +149,7 @@ def _found(find: Callable[..., list[Any]], *given: Any) -> list[Any]:
     except Exception as error:
         if capacity.is_gone(error):
             raise
-        logger.exception("looking for work failed")
+        logger.exception("polling for work failed")
         return []
 
 
@@ -160,7 +160,7 @@ def _lane(partner_id: int, budget: SendBudget) -> Unit:
         return work.links, transmit.jobs_of(work.links, transmit.claim(work.links, budget))
 
     isolate = partial(isolate_link, partner_id, ended=())
-    return Unit(f"the lane to partner {partner_id}", act, isolate)
+    return Unit(f"the link to partner {partner_id}", act, isolate)
 
 
 def _best_effort(row: Any, budget: SendBudget) -> Unit:

@@ -74,7 +74,7 @@ class NotificationLoop(ApplicationLoop):
 
     def give_up(self, key: PostedEvent, error: str) -> None:
         """Its lease passes, and it is sent again."""
-        logger.error("event %d: how its POST ended cannot be written: %s", key.key, error)
+        logger.error("event %d: the result of its POST cannot be recorded: %s", key.key, error)
 
 
 def is_address(handler: str) -> bool:
@@ -94,7 +94,7 @@ def _notify_alone(key: int, handler: str) -> bool:
     except Exception as error:
         if capacity.is_gone(error):
             raise
-        logger.exception("event %d can neither be handled nor put off", key)
+        logger.exception("event %d can be neither handled nor postponed", key)
         return False
 
 
@@ -123,7 +123,7 @@ def _note_failure(key: int, error: BaseException) -> None:
     with transaction.atomic():
         event = party_events.lock_event(key)
         if event is None:
-            logger.error("the handler of events raised after its end", exc_info=error)
+            logger.error("the event handler raised an exception after it returned", exc_info=error)
         else:
             _failed(event, application.reason_of(error))
 

@@ -83,7 +83,7 @@ class SendingLoop(WorkerLoop):
         except Exception as error:
             if capacity.is_gone(error):
                 raise
-            logger.warning("a round is done again one by one: %s", describe(error))
+            logger.warning("a round is repeated one by one: %s", describe(error))
             return self._round_one_by_one(polling=polling)
         self._unrecorded = []
         if ended:

@@ -31,8 +31,8 @@ class PartnerClosed(SubmitRefused):
 
     def __init__(self, partner: Partner) -> None:
         super().__init__(
-            f"partner {partner} is closed to applications: an operator has to switch 'accept from"
-            " applications' on",
+            f"partner {partner} is closed to applications: an operator must accept submissions"
+            " again",
             "partner",
         )
 
@@ -152,8 +152,8 @@ def _first_or_known(
 def _same(known: OutboundMessage, digest: bytes) -> OutboundMessage:
     if bytes(known.content_digest) != digest:
         raise MessageIdReused(
-            f"MessageId {known.message_id} was submitted before with other content:"
-            " give the changed message a MessageId of its own",
+            f"MessageId {known.message_id} was submitted before with other content: use a new"
+            " MessageId for the changed message",
             "message_id",
         )
     return known
@@ -161,14 +161,14 @@ def _same(known: OutboundMessage, digest: bytes) -> OutboundMessage:
 
 def _checked(value: str, name: str, limit: int, *, empty: bool = False) -> str:
     if not value and not empty:
-        raise SubmitRefused(f"{name} is empty: give it a value", name)
+        raise SubmitRefused(f"{name} is empty", name)
     if len(value) > limit:
         raise SubmitRefused(
             f"{name} has {len(value)} characters: at most {limit} are allowed", name
         )
     if value != value.strip() or not value.isprintable():
         raise SubmitRefused(
-            f"{name} {value!r} has white space at its ends or control characters", name
+            f"{name} {value!r} has leading or trailing white space or control characters", name
         )
     return value
 
@@ -178,14 +178,14 @@ def _semantics(name: str) -> str:
         return DeliverySemantics(name).value
     except ValueError:
         names = ", ".join(semantics.value for semantics in DeliverySemantics)
-        raise SubmitRefused(f"semantics {name!r}: it is one of {names}", "semantics") from None
+        raise SubmitRefused(f"semantics {name!r}: must be one of {names}", "semantics") from None
 
 
 def _named(payload: Any, message_id: str, position: int) -> Payload:
     where = f"payloads[{position}]"
     if not isinstance(payload, Payload):  # what applications hand over, nobody has checked
         kind = type(payload).__name__
-        raise SubmitRefused(f"{where}: it is a Payload(content), not {kind}", where)
+        raise SubmitRefused(f"{where}: must be a Payload(content), not {kind}", where)
     _checked(payload.label, f"{where}.label", 255, empty=True)
     _checked(payload.description, f"{where}.description", 1000, empty=True)
     if payload.content_id:

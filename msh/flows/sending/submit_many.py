@@ -38,7 +38,9 @@ class Answer(NamedTuple):
     reason: str = ""
 
 
-_REUSED = "message_id: it was submitted before with other content, give the changed message another"
+_REUSED = (
+    "message_id: it was submitted before with other content; use a new one for the changed message"
+)
 
 Entry = NewMessage | Answer
 """A message, or the answer to one that was refused before it got here."""

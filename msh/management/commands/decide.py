@@ -14,12 +14,14 @@ from msh.models.delivery import OPEN_TO_OPERATORS
 
 
 class Command(MshCommand):
-    help = "Decide what becomes of deliveries: of those named, or of all in one state."
+    help = "Decide deliveries: the given ones, or all in one state."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
         parser.add_argument("verb", choices=[action.hyphenated for action in actions.DECISIONS])
-        parser.add_argument("delivery", nargs="*", type=int, help="numbers of `deliveries`")
+        parser.add_argument(
+            "delivery", nargs="*", type=int, help="numbers as listed by `deliveries`"
+        )
         parser.add_argument("--all-in", choices=[state.value for state in OPEN_TO_OPERATORS])
         parser.add_argument("--consumer", help="with --all-in: only of this consumer")
         add_reason(parser)

@@ -18,7 +18,7 @@ class Command(MshCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
         states = [state.value for state in DeliveryState if state is not DeliveryState.NEW]
-        parser.add_argument("--state", choices=states, help="those in this state instead")
+        parser.add_argument("--state", choices=states, help="deliveries in this state instead")
         parser.add_argument("--consumer", help="only of this consumer")
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -11,7 +11,7 @@ from msh.protocol.resynchronisation import LinkStatus
 
 
 class Command(NameCommand):
-    help = "Ask a partner's MSH what it accepted last, and which number it sends next."
+    help = "Query a partner's MSH: the last number it accepted, and the next number it will send."
 
     def handle(self, *args: Any, name: str, **options: Any) -> None:
         try:
@@ -22,7 +22,7 @@ class Command(NameCommand):
         lines = [
             f"{name} accepted number {last} last, MessageId {status.accepted_message_id}."
             if last is not None
-            else f"{name} has accepted nothing of ours yet.",
+            else f"{name} has not accepted any message from us yet.",
             f"Its next number to us is {status.coming}.",
             *(f"{message_id}: {_standing(status, message_id)}" for message_id in status.known),
         ]
@@ -32,11 +32,11 @@ class Command(NameCommand):
     def add_arguments(self, parser: Any) -> None:
         super().add_arguments(parser)
         parser.add_argument(
-            "--message-id", action="append", default=[], help="does it have this message?"
+            "--message-id", action="append", default=[], help="query whether it has this message"
         )
 
 
 def _standing(status: LinkStatus, message_id: str) -> str:
     if message_id in status.withheld:
-        return "accepted, to be sent on, not acknowledged yet"
+        return "accepted, being forwarded, not acknowledged yet"
     return "accepted" if status.has(message_id) else "not accepted"

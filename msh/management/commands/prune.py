@@ -25,11 +25,13 @@ class Command(MshCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("--dry-run", action="store_true", help="only say what would go")
+        parser.add_argument(
+            "--dry-run", action="store_true", help="only list what would be removed"
+        )
         parser.add_argument(
             "--the-clock-is-right",
             action="store_true",
-            help="remove although the last run was more than 35 days ago by this clock",
+            help="remove even if the last run was more than 35 days ago by this clock",
         )
 
     def handle(self, *args: Any, dry_run: bool, **options: Any) -> None:

@@ -17,24 +17,28 @@ from partners.models import Partner
 
 class Command(NameCommand):
     help = (
-        "Compare our numbers with a partner's: what may be lost or doubled, and what helps."
+        "Compare our sequence numbers with the partner's and show what may be lost or duplicated."
         " Changes nothing without --apply."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("--apply", action="store_true", help="do it, then resume")
-        parser.add_argument("--reason", type=reason, help="why: needed with --apply")
-        typed = parser.add_argument_group("what the partner says, if its MSH cannot be asked")
+        parser.add_argument("--apply", action="store_true", help="repair, then resume")
+        parser.add_argument("--reason", type=reason, help="reason, required with --apply")
+        typed = parser.add_argument_group(
+            "information from the partner's operator, if its MSH cannot be queried"
+        )
         typed.add_argument("--last", type=int, help="the last number it accepted, 0: none")
         typed.add_argument("--last-id", default="", help="the MessageId it accepted last")
         typed.add_argument("--has", action="append", default=[], help="a MessageId it has")
-        typed.add_argument("--lacks", action="append", default=[], help="one that it does not have")
+        typed.add_argument(
+            "--lacks", action="append", default=[], help="a MessageId it does not have"
+        )
 
     def handle(self, *args: Any, name: str, **options: Any) -> None:
         partner = self.partner(name)
         if options["apply"] and not options["reason"]:
-            raise CommandError("--apply needs a --reason: it is kept in the history.")
+            raise CommandError("--apply needs a --reason, which is recorded in the history.")
         try:
             theirs = _typed(options) or resynchronise.ask(partner)
             compared = _compared(partner, theirs, options)
@@ -53,7 +57,7 @@ def _typed(options: dict[str, Any]) -> LinkStatus | None:
     if not 0 <= last <= sequence.LAST:
         raise CommandError(f"The last number is 0 to {sequence.LAST}, not {last}.")
     if last and not options["last_id"]:
-        raise CommandError("--last needs --last-id: a number alone does not prove anything.")
+        raise CommandError("--last needs --last-id: a number alone proves nothing.")
     known = dict.fromkeys(options["has"], True) | dict.fromkeys(options["lacks"], False)
     return LinkStatus(last or None, options["last_id"], known=known)
 
@@ -74,10 +78,12 @@ def _lines(compared: Comparison, *, applied: bool) -> list[str]:
         + ".",
         made.text,
         f"May be lost: {made.lost or none}.",
-        f"May be doubled: {made.doubled or none}.",
+        f"May be duplicated: {made.doubled or none}.",
         *(f"The partner has it already: {message_id}" for message_id in compared.received),
         f"From the partner: {compared.arriving_text}",
-        "Done, and resumed." if applied else "Nothing was changed: --apply does it and resumes.",
+        "Done and resumed."
+        if applied
+        else "Nothing was changed. Use --apply to repair and resume.",
     ]
 
 

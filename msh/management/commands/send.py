@@ -20,14 +20,13 @@ class Command(MshCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
         parser.add_argument("--tpa", required=True, help="TPAId of the agreement to send under")
-        parser.add_argument("--partner", help="the partner, where several share the TPAId")
+        parser.add_argument("--partner", help="the partner, if several partners share the TPAId")
         parser.add_argument("--service", required=True, help="ServiceInterface")
         parser.add_argument("--action", required=True, help="Action")
         parser.add_argument("--best-effort", action="store_true", help="BestEffort, no Ack")
         parser.add_argument(
             "--message-id",
-            help="a MessageId of your own; the same one again"
-            " with the same content is the same message",
+            help="your own MessageId; the same id with the same content is the same message",
         )
         parser.add_argument("--conversation-id", help="default: the MessageId")
         parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
@@ -55,10 +54,10 @@ class Command(MshCommand):
             found = found.filter(partner=self.partner(partner))
         agreements = list(found)
         if not agreements:
-            raise CommandError(f"There is no agreement with TPAId {tpa_id!r}.")
+            raise CommandError(f"No agreement with TPAId {tpa_id!r}.")
         if len(agreements) > 1:
             names = ", ".join(agreement.partner.name for agreement in agreements)
-            raise CommandError(f"TPAId {tpa_id!r} is agreed with {names}: add --partner NAME.")
+            raise CommandError(f"TPAId {tpa_id!r} is used by {names}: add --partner NAME.")
         return agreements[0]
 
 

@@ -13,27 +13,25 @@ from msh.smtpd import Listening, serve
 
 
 class Command(MshCommand):
-    help = "Take messages, Acknowledgements and Errors by mail, until Ctrl-C."
+    help = "Receive messages, Acknowledgements and Errors by mail, until Ctrl-C."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
         parser.add_argument("--host", default="127.0.0.1", help="to listen on (127.0.0.1)")
         parser.add_argument("--port", type=int, default=2525, help="(2525)")
         parser.add_argument("--cert", type=Path, help="PEM file of a certificate: STARTTLS")
-        parser.add_argument("--key", type=Path, help="PEM file of its key, if it is not in it")
+        parser.add_argument("--key", type=Path, help="PEM file of its key, if separate")
 
     def handle(self, *args: Any, host: str, port: int, **options: Any) -> None:
         listening = Listening(host, port, _tls(options["cert"], options["key"]))
         try:
             asyncio.run(serve(listening, lambda bound: self._say(host, bound, options["json"])))
         except OSError as problem:
-            raise CommandError(
-                f"{host}:{port} cannot be listened on: {problem.strerror}."
-            ) from None
+            raise CommandError(f"{host}:{port} cannot be opened: {problem.strerror}.") from None
 
     def _say(self, host: str, port: int, as_json: bool) -> None:
         answer = {"ready": True, "host": host, "port": port}
-        self.answer(answer, f"Taking mail on {host}:{port}. Ctrl-C ends it.", as_json=as_json)
+        self.answer(answer, f"Receiving mail on {host}:{port}. Ctrl-C ends it.", as_json=as_json)
         self.stdout.flush()
 
 

@@ -13,7 +13,7 @@ from msh.store.history import Actor
 
 
 class Command(MshCommand):
-    help = "Tell an unused link which number was the last; the next one follows it."
+    help = "Set the last number of an unused link; the next message gets the following number."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)

@@ -16,19 +16,19 @@ COUNTED = (*COLUMNS, "times", "since")
 
 class Command(MshCommand):
     help = (
-        "Print what happened to a message, in order. Repetitions are one line, and of a long"
-        " history the middle is counted."
+        "Print the history of a message. Repetitions are one line; the middle of a long history"
+        " is only counted."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
         parser.add_argument("message_id")
-        parser.add_argument("--all", action="store_true", help="everything, line by line")
+        parser.add_argument("--all", action="store_true", help="the complete history")
 
     def handle(self, *args: Any, message_id: str, **options: Any) -> None:
         moments = list(whole_trace_of(message_id)) if options["all"] else trace_of(message_id)
         if not moments:
-            raise CommandError(f"Nothing is known of a message {message_id!r}.")
+            raise CommandError(f"Unknown message {message_id!r}.")
         whole = options["all"] or options["json"]
         self.answer_rows(
             _rows(moments if whole else folded(moments)), COLUMNS, as_json=options["json"]

@@ -14,16 +14,17 @@ COLUMNS = ("name", "user", "scopes", "consumers", "created")
 
 
 class Command(MshCommand):
-    help = "Make a token for the REST API and print its secret, which is shown only now."
+    help = "Create a token for the REST API and print its secret, which is shown only once."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("name", nargs="?", help="who will hold it; none: list the tokens")
+        parser.add_argument("name", nargs="?", help="name of the token; none: list all tokens")
         parser.add_argument(
             "--scopes", help=f"separated by commas, of {', '.join(Scope.values)} (send,read)"
         )
         parser.add_argument(
-            "--consumers", help="separated by commas: whose messages it takes (scope consume)"
+            "--consumers",
+            help="separated by commas: the consumers it takes messages for (scope consume)",
         )
         parser.add_argument(
             "--user",
@@ -76,5 +77,5 @@ class Command(MshCommand):
             return None
         user = get_user_model().objects.filter(username=name).first()
         if user is None:
-            raise CommandError(f"There is no user {name!r}: add it in the console.")
+            raise CommandError(f"No user {name!r}. Create it in the console.")
         return user

@@ -15,10 +15,12 @@ class Command(BaseCommand):
     requires_system_checks = []  # the settings are complete only when the servers run
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--data", metavar="FOLDER", required=True, help="keeps all it has")
+        parser.add_argument("--data", metavar="FOLDER", required=True, help="its data folder")
         parser.add_argument("--port", type=int, default=8000, help="on 127.0.0.1 (8000)")
         parser.add_argument("--smtp-port", type=int, help="take mail on 127.0.0.1 too")
-        parser.add_argument("--json", action="store_true", help="say as JSON that it is ready")
+        parser.add_argument(
+            "--json", action="store_true", help="print a line of JSON when it is ready"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         say = self._say_as_json if options["json"] else self._say

@@ -88,7 +88,7 @@ def test_outbound_statuses(spark: SparkSession, office: Office) -> None:
 def test_what_the_msh_refuses_is_said(spark: SparkSession, office: Office, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong"
     wrong.write_text("no-such-token")
-    with pytest.raises(PySparkException, match="answered 401: This token is unknown"):
+    with pytest.raises(PySparkException, match="answered 401: Unknown token"):
         read(spark, office, tokenFile=wrong).collect()
     with pytest.raises(PySparkException, match="The schema of format ebxml is given"):
         spark.read.schema("id long").format("ebxml").options(**office.options).load().collect()

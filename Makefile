@@ -50,10 +50,10 @@ up: $(VENV)/ready-to-run
 	$(PY) manage.py up --data var/msh --port 8000 $(ARGS)
 
 test: $(VENV)/ready-to-test browser hosts
-	$(PY) -m pytest -n 3 $(ARGS)
+	$(PY) -m pytest -n 4 $(ARGS)
 
 conformance: $(VENV)/ready-to-test browser hosts
-	$(PY) -m pytest -n 3 -q -m requirement --conformance var/conformance.json $(ARGS)
+	$(PY) -m pytest -n 4 -q -m requirement --conformance var/conformance.json $(ARGS)
 
 mutants: $(VENV)/ready-to-test
 	$(PY) -m tests.mutants $(ARGS)
@@ -65,7 +65,7 @@ coverage: $(VENV)/ready-to-test
 
 coverage-all: $(VENV)/ready-to-test browser hosts
 	rm -rf var/coverage-all && mkdir -p var/coverage-all
-	$(PY) -m coverage run --rcfile=tests/coverage.toml -m pytest -n 3 $(ARGS)
+	$(PY) -m coverage run --rcfile=tests/coverage.toml -m pytest -n 4 $(ARGS)
 	$(PY) -m coverage combine -q --rcfile=tests/coverage.toml
 	$(PY) -m coverage report --rcfile=tests/coverage.toml
 

@@ -250,7 +250,7 @@ def test_a_cancelled_job_begins_no_more(supervisor: Client, suspended: list[Worl
     page = supervisor.get(reverse("admin:msh_bulkjob_change", args=[job.pk]))
     assert "not started" in page.content.decode()
     again = submit(supervisor, reverse("admin:msh_bulkjob_cancel", args=[job.pk]))
-    assert "has ended already" in said(again)
+    assert "has already ended" in said(again)
 
 
 def test_it_goes_on_where_it_was_left(

@@ -134,7 +134,7 @@ def test_what_would_be_refused_changes_nothing(mender: Client, settings: Setting
     count = OutboundMessage.objects.count()
 
     nothing = correct(mender, message)
-    assert "Nothing is corrected" in said(nothing)
+    assert "Nothing was corrected" in said(nothing)
     settings.MSH_MESSAGE_LIMIT = 10
     large = correct(mender, message, b"x" * 11)
     assert "larger than the limit of a message" in str(large.context["form"].errors)

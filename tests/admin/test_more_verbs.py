@@ -220,7 +220,7 @@ def test_nothing_is_done_when_the_sides_are_no_longer_as_shown(
     answers = iter([LinkStatus(1, "order-1"), LinkStatus(3, "order-3")])
     monkeypatch.setattr(resynchronise, "ask", lambda partner: next(answers))
 
-    assert "no longer as shown" in said(conftest.submit(supervisor, where))
+    assert "one side has changed" in said(conftest.submit(supervisor, where))
     assert world.link.state == "suspended"
 
 

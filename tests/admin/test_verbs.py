@@ -48,7 +48,7 @@ def test_resume_sends_the_same_bytes_again_with_a_fresh_retry_counter(operator: 
     response = submit(operator, "resume", world.link)
 
     assert response.status_code == 302
-    assert "resumed. The link is now waiting: message 1 goes again" in said(response)
+    assert "resumed. The link is now waiting: message 1 is sent again" in said(response)
     assert (world.link.state, world.link.retries_spent) == ("waiting", 0)
     (again,) = world.look()
     assert hashlib.sha256(again.body).digest() == bytes(first.body_sha256 or b"")
@@ -179,8 +179,8 @@ def test_a_reason_is_required(operator: Client, reason: str) -> None:
     ("verb", "why"),
     [
         ("suspend", "it is already suspended"),
-        ("send_now", "no message of it waits"),
-        ("reset_retries", "no message of it waits"),
+        ("send_now", "no message is waiting"),
+        ("reset_retries", "no message is waiting"),
     ],
 )
 def test_an_impossible_verb_is_refused_with_a_sentence(

@@ -156,7 +156,7 @@ def test_command_prints_the_secret_once(capsys: pytest.CaptureFixture[str]) -> N
     [
         (["spark", "--scopes", "send,fly"], "scopes"),
         (["two words"], "name"),
-        (["spark", "--user", "nobody"], "no user 'nobody'"),
+        (["spark", "--user", "nobody"], "No user 'nobody'"),
         (["spark", "--revoke"], "no token 'spark'"),
         (["root"], "--user root"),
     ],

@@ -76,7 +76,7 @@ def test_suspend_and_send_now(token: Tokens) -> None:
     assert operator.post(f"{path}/send-now", REASON).json["state"] == "waiting"
     assert len(world.look()) == 1
     assert operator.post(f"{path}/suspend", REASON).json["state"] == "suspended"
-    assert_problem(operator.post(f"{path}/suspend", REASON), 409, "suspended already")
+    assert_problem(operator.post(f"{path}/suspend", REASON), 409, "already suspended")
     assert_problem(operator.post(f"{path}/send-now", REASON), 409)
 
 
@@ -169,14 +169,14 @@ def test_resolve(token: Tokens) -> None:
         *(operator.name, incident.partner.name),
     )
     assert "they are back" in answer.json["resolution"]
-    assert_problem(operator.post(path, REASON), 409, "resolved already")
+    assert_problem(operator.post(path, REASON), 409, "already resolved")
 
 
 def test_resolving_does_not_resume(token: Tokens) -> None:
     suspended_world()
     operator = token("operate", may=("view_incident", "resolve_incident"))
     answer = operator.post(f"incidents/{Incident.objects.get().pk}/resolve", REASON)
-    assert_problem(answer, 409, "resume it")
+    assert_problem(answer, 409, "Resume it")
 
 
 def test_user_who_may_no_longer(token: Tokens) -> None:

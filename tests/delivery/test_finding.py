@@ -192,7 +192,8 @@ def found_to_post(taker: Consumer, text: str, again: bool) -> int:
     world.settle()
     message = InboundMessage.objects.get(link__partner=world.here)
     if again:
-        begun(message, taker, "failed", failures=1, due=PAST + timedelta(seconds=message.pk))
+        due = PAST + timedelta(seconds=Delivery.objects.count())
+        begun(message, taker, "failed", failures=1, due=due)
     else:
         InboundMessage.objects.filter(pk=message.pk).update(action=taker.name)
     return message.pk

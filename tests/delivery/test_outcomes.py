@@ -180,7 +180,7 @@ def test_an_outcome_that_cannot_be_written_stops_no_other(
     assert state_of(bad) == after
     incident = Incident.objects.get()
     assert incident.message_id == bad.message_id
-    assert "could not be recorded: TypeError: no column for this" in incident.detail
+    assert "cannot be recorded: TypeError: no column for this" in incident.detail
     assert not desk.is_busy()
 
 

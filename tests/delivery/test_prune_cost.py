@@ -91,7 +91,7 @@ def test_one_run_at_a_time() -> None:
     def meanwhile() -> None:
         with pytest.raises(prune.PruningAlready):
             prune.prune_all()
-        with pytest.raises(CommandError, match="already"):
+        with pytest.raises(CommandError, match="in progress"):
             call_command("prune")
 
     with prune.alone():

@@ -62,7 +62,7 @@ def test_command_and_list_say_that_it_was_acknowledged_late(
 
 def test_verb_that_makes_no_sense_names_the_one_that_does() -> None:
     waiting, suspended = waiting_world(retries_spent=1), suspended_world()
-    with pytest.raises(NotPossible, match=r"waiting.*Reset its retries, or send it now"):
+    with pytest.raises(NotPossible, match=r"waiting.*reset its retries or send it now"):
         change_link.resume(waiting.there, ANN)
     for verb in (change_link.send_now, change_link.reset_retries):
         with pytest.raises(NotPossible, match=r"suspended.*Resume it"):

@@ -117,7 +117,7 @@ def test_rewound_messages_go_one_at_a_time_before_the_queue_and_stay_in_order() 
         ("rewound", 3),
         ("queued", None),
     ]
-    with pytest.raises(NotPossible, match="it cannot be left out"):
+    with pytest.raises(NotPossible, match="it cannot be skipped"):
         cancel.cancel(messages[2], None, ANN)
     with pytest.raises(NotPossible, match="only the verdict received leaves no gap"):
         cancel.cancel(messages[1], Verdict.UNKNOWN, ANN)
@@ -141,7 +141,7 @@ def test_numbers_are_not_reset_while_rewound_messages_wait() -> None:
     resynchronise.apply(world.there, said_by_partner(world), ANN)
     suspend(world)
     cancel.cancel(OutboundMessage.objects.get(sequence_number=1), Verdict.RECEIVED, ANN)
-    with pytest.raises(NotPossible, match="1 messages are still to be sent again"):
+    with pytest.raises(NotPossible, match="1 messages must still be sent again"):
         resynchronise.reset_sequence(world.there, ANN)
 
 

@@ -34,4 +34,4 @@ def test_without_redis_the_process_goes_on() -> None:
     )
 
     assert (ended.returncode, ended.stdout) == (0, "still here\n")
-    assert 1 <= ended.stderr.count("the sweep will do it") < 10, "not a warning for each"
+    assert 1 <= ended.stderr.count("the next sweep finds the work") < 10, "not a warning for each"

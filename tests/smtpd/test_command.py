@@ -39,7 +39,7 @@ def test_it_says_where_it_listens_and_ends_on_sigterm() -> None:
 def test_a_port_in_use_is_one_clear_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as used:
         port = used.getsockname()[1]
-        with pytest.raises(CommandError, match=f"127.0.0.1:{port} cannot be listened on"):
+        with pytest.raises(CommandError, match=f"127.0.0.1:{port} cannot be opened"):
             call_command("smtpd", "--port", str(port))
 
 

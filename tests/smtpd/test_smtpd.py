@@ -212,7 +212,7 @@ def test_a_message_of_another_pair_is_refused(client: Client) -> None:
     code, text = client.send(message().but(sender_uri="mailto:other@acme.example"))
 
     assert code == 550
-    assert "not the pair agreed with" in text
+    assert "do not match the agreement" in text
     assert stored() == []
 
 

@@ -146,9 +146,7 @@ def switch(partner: Partner, which: Switch, *, on: bool, actor: Actor) -> None:
     """Let applications submit messages for the partner, or consumers have those from it, or not."""
     with transaction.atomic():
         if not set_switch(partner, which, on=on, actor=actor):
-            raise NotPossible(
-                f"Partner {partner.name}: this is already {'on' if on else 'off'}."
-            )
+            raise NotPossible(f"Partner {partner.name}: this is already {'on' if on else 'off'}.")
     if on and which is Switch.DELIVERS:
         wake_up(WakeUp.DELIVER)
 

@@ -16,7 +16,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 
 from msh.connections import redis_client
 from msh.models import Incident
-from msh.protocol.effects import IncidentKind
+from msh.protocol.kinds import IncidentKind
 
 _SWEPT = "msh:swept"
 _BEATEN = "msh:beaten"

@@ -12,7 +12,7 @@ from rest_framework.response import Response
 
 from msh.flows.delivery import pull
 from msh.models import Consumer, Delivery, InboundMessage, Scope
-from msh.protocol.delivery_events import DeliveryState
+from msh.protocol.kinds import DeliveryState
 
 from . import schema
 from .documents import INBOUND, InboundDocument

@@ -1,7 +1,7 @@
 """Who takes accepted messages: the consumers of our applications."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from django.core.exceptions import ValidationError
@@ -10,12 +10,12 @@ from django.db import models
 from django.db.models import Q
 from django.utils.module_loading import import_string
 
-from msh.protocol.delivery_events import (
-    OnFailure,
-    Policy,
-)
+from msh.protocol.kinds import OnFailure
 from msh.protocol.uri import origin
 from partners import secrecy
+
+if TYPE_CHECKING:
+    from msh.protocol.delivery_events import Policy
 
 DAY = 86_400  # seconds
 
@@ -155,8 +155,10 @@ class Consumer(models.Model):
             raise ValidationError({"url": moved})
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> "Policy":
         """The settings as the table takes them."""
+        from msh.protocol.delivery_events import Policy  # noqa: PLC0415  see msh.protocol.kinds
+
         return Policy(
             doubtful=self.history and self.kind != ConsumerKind.IN_PROCESS,
             lease=self.lease,

@@ -4,9 +4,7 @@ from django.contrib.postgres.indexes import HashIndex
 from django.db import models
 from django.db.models import Q
 
-from msh.protocol.delivery_events import (
-    DeliveryState,
-)
+from msh.protocol.kinds import DeliveryState
 
 from .inbound import InboundMessage
 

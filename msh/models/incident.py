@@ -4,7 +4,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from msh.protocol.effects import IncidentKind
+from msh.protocol.kinds import IncidentKind
 
 
 class Direction(models.TextChoices):

@@ -1,7 +1,7 @@
 """The sequence state of a pair: one row per partner and direction."""
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.db import models
 from django.db.models import Q
@@ -10,7 +10,9 @@ from msh.protocol import sequence
 from msh.protocol.agreement import Terms, UnreadableTerms
 from msh.protocol.errors import UnreadableTermsError
 from msh.protocol.lane import InFlight, Lane, LaneState
-from msh.protocol.receiver import ReceivingLink
+
+if TYPE_CHECKING:
+    from msh.protocol.receiver import ReceivingLink
 
 _NUMBER = Q(next_number__gte=sequence.FIRST, next_number__lte=sequence.LAST)
 _TIMED = Q(state__in=["waiting", "transient"])
@@ -190,6 +192,8 @@ class InboundLink(models.Model):
         return f"from {self.partner}"
 
     @property
-    def receiving(self) -> ReceivingLink:
+    def receiving(self) -> "ReceivingLink":
         """The row as the value that `protocol.receiver.step` takes."""
+        from msh.protocol.receiver import ReceivingLink  # noqa: PLC0415  see msh.protocol.kinds
+
         return ReceivingLink(self.last_number, self.epoch, self.reset_allowed)

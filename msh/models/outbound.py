@@ -6,7 +6,7 @@ from django.db.models import Q
 
 from msh.protocol import sequence
 from msh.protocol.attempt import AttemptOutcome
-from msh.protocol.events import Verdict
+from msh.protocol.kinds import Verdict
 from msh.protocol.vocabulary import DeliverySemantics
 
 from .message import MessageQuerySet, conversation_index

@@ -5,7 +5,7 @@ import uuid
 from django.db import models
 from django.db.models import Q
 
-from msh.protocol.effects import PartyEventKind
+from msh.protocol.kinds import PartyEventKind
 
 
 class PartyEvent(models.Model):

@@ -20,9 +20,7 @@ from .delivery_events import (
     DeliveryEffect,
     DeliveryEvent,
     DeliveryPolled,
-    DeliveryState,
     Leave,
-    OnFailure,
     OutcomeKept,
     OutcomeLost,
     ParkRequested,
@@ -35,8 +33,9 @@ from .delivery_events import (
     RunAgainRequested,
     SetAside,
 )
-from .effects import IncidentKind, Note, OpenIncident
+from .effects import Note, OpenIncident
 from .errors import IllegalTransition
+from .kinds import DeliveryState, IncidentKind, OnFailure
 
 Step = tuple[Delivery, tuple[DeliveryEffect, ...]]
 

@@ -5,30 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from .effects import Note, OpenIncident
-
-
-class DeliveryState(StrEnum):
-    """What the document history says."""
-
-    NEW = "new"
-    PROCESSING = "processing"
-    COMPLETED = "completed"
-    REJECTED = "rejected"
-    FAILED = "failed"
-    """Will be run again, at `due`."""
-    BLOCKED = "blocked"
-    """Its attempts are spent, and it holds the order of its pair until an operator decides."""
-    PARKED = "parked"
-    """Its attempts are spent, and the pair goes on without it."""
-    IN_DOUBT = "in_doubt"
-    """Nobody knows whether the consumer has it."""
-
-
-class OnFailure(StrEnum):
-    """What a message does that the consumer does not take, or that is in doubt (D29)."""
-
-    BLOCK = "block"
-    PARK = "park"
+from .kinds import DeliveryState, OnFailure
 
 
 class ResolverVerdict(StrEnum):

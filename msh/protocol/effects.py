@@ -1,54 +1,15 @@
 """What a step asks for, as imperatives. Those that must not be lost are rows of its transaction."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from .agreement import Terms
-from .events import Numbered, Verdict
+from .events import Numbered
+from .kinds import IncidentKind, PartyEventKind, Verdict
 from .message import Field
 from .vocabulary import ErrorCode
 
-
-class IncidentKind(StrEnum):
-    """Why an operator is called."""
-
-    RETRIES_SPENT = "retries_spent"
-    REFUSED_BY_PEER = "refused_by_peer"
-    TRANSIENT_LIMIT = "transient_limit"
-    RESYNCHRONISE = "resynchronise"
-    ERROR_RECEIVED = "error_received"
-    SEQUENCE_GAP = "sequence_gap"
-    SEQUENCE_STALE = "sequence_stale"
-    SEQUENCE_CONFLICT = "sequence_conflict"
-    MESSAGE_ID_REUSED = "message_id_reused"
-    RESET_HELD = "reset_held"
-    DELIVERY_FAILED = "delivery_failed"
-    STORE_SHORT = "store_short"
-    BACKLOG = "backlog"
-    STUCK = "stuck"
-    DELIVERY_REJECTED = "delivery_rejected"
-    DELIVERY_IN_DOUBT = "delivery_in_doubt"
-    NO_CONSUMER = "no_consumer"
-    ROUTE_FAILED = "route_failed"
-    PROCESSING_FAILED = "processing_failed"
-    RETENTION_TOO_SHORT = "retention_too_short"
-    CLOCK_DOUBTFUL = "clock_doubtful"
-
-
 SILENCE = frozenset({IncidentKind.RETRIES_SPENT, IncidentKind.TRANSIENT_LIMIT})
 """Suspensions that an answer of the partner may end by itself, where that was chosen (D12, D41)."""
-
-
-class PartyEventKind(StrEnum):
-    """What the From-Party's application is told (D9)."""
-
-    ACKNOWLEDGED = "acknowledged"
-    SUSPENDED = "suspended"
-    CANCELLED = "cancelled"
-    DELAYED = "delayed"
-    """No Acknowledgement yet, and retries remain: nothing is to be done."""
-    FAILED = "failed"
-    """BestEffort only: the one attempt was not carried (D25)."""
 
 
 @dataclass(frozen=True, slots=True)

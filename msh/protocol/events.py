@@ -1,18 +1,10 @@
 """What can happen to a lane of the Sender or at the Receiver: one class each, past participles."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from .agreement import Terms
+from .kinds import Verdict
 from .message import ErrorReport
-
-
-class Verdict(StrEnum):
-    """What the operator knows of a message that is cancelled while in flight (D18)."""
-
-    RECEIVED = "received"
-    NOT_RECEIVED = "not_received"
-    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from . import effects as do
 from . import sequence
 from .admission import Postponed, Shortage
 from .errors import IllegalTransition
+from .kinds import IncidentKind, OnUnexpectedFirst
 from .message import Field
 from .vocabulary import ErrorCode
 
@@ -29,14 +30,6 @@ class Position(StrEnum):
     LAST = "= L"
     GAP = "> next(L)"
     STALE = "< L"
-
-
-class OnUnexpectedFirst(StrEnum):
-    """The agreement's setting for a number 1 that comes out of turn."""
-
-    ACCEPT = "accept"
-    HOLD = "hold"
-    REFUSE = "refuse"
 
 
 class Ruling(StrEnum):
@@ -149,8 +142,8 @@ def _accepted(link: ReceivingLink, event: MessageArrived, ruling: Ruling) -> Out
 
 
 _ALARMS = {
-    Shortage.STORE: do.IncidentKind.STORE_SHORT,
-    Shortage.BACKLOG: do.IncidentKind.BACKLOG,
+    Shortage.STORE: IncidentKind.STORE_SHORT,
+    Shortage.BACKLOG: IncidentKind.BACKLOG,
 }
 """What an operator is called for: a partner that is too fast mends that itself."""
 
@@ -167,7 +160,7 @@ def _held(event: MessageArrived) -> tuple[do.ReceiverEffect, ...]:
     text = "number 1 is out of turn and held until an operator allows the reset"
     return (
         do.OweError(ErrorCode.TRANSIENT_ERROR, Field.SEQUENCE_NUMBER, text),
-        do.OpenIncident(do.IncidentKind.RESET_HELD, event.message_id, text),
+        do.OpenIncident(IncidentKind.RESET_HELD, event.message_id, text),
     )
 
 
@@ -193,18 +186,18 @@ _REFUSALS = {
     Ruling.REUSED: (
         ErrorCode.MESSAGE_ID_REUSED,
         Field.MESSAGE_ID,
-        do.IncidentKind.MESSAGE_ID_REUSED,
+        IncidentKind.MESSAGE_ID_REUSED,
     ),
     Ruling.CONFLICT: (
         ErrorCode.SEQUENCE_CONFLICT,
         Field.SEQUENCE_NUMBER,
-        do.IncidentKind.SEQUENCE_CONFLICT,
+        IncidentKind.SEQUENCE_CONFLICT,
     ),
-    Ruling.GAP: (ErrorCode.SEQUENCE_GAP, Field.SEQUENCE_NUMBER, do.IncidentKind.SEQUENCE_GAP),
+    Ruling.GAP: (ErrorCode.SEQUENCE_GAP, Field.SEQUENCE_NUMBER, IncidentKind.SEQUENCE_GAP),
     Ruling.STALE: (
         ErrorCode.SEQUENCE_STALE,
         Field.SEQUENCE_NUMBER,
-        do.IncidentKind.SEQUENCE_STALE,
+        IncidentKind.SEQUENCE_STALE,
     ),
 }
 
@@ -232,7 +225,7 @@ def best_effort(
         return (do.Accept(None, None),)
     if known is Known.OTHER:
         text = f"MessageId {message_id} was accepted before with other content"
-        kind = do.IncidentKind.MESSAGE_ID_REUSED
+        kind = IncidentKind.MESSAGE_ID_REUSED
         error = do.OweError(ErrorCode.MESSAGE_ID_REUSED, Field.MESSAGE_ID, text)
         return (error, do.OpenIncident(kind, message_id, text))
     return (do.CountDuplicate(),)

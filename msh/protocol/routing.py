@@ -6,10 +6,10 @@ message as any Receiver does; what differs is when its Acknowledgement is owed (
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from . import effects as do
 from . import receiver
+from .kinds import IncidentKind, RouteMode
 from .lane import LaneState
 from .message import Field, Route
 from .receiver import Outcome, ReceivingLink
@@ -18,15 +18,6 @@ from .vocabulary import ErrorCode
 
 HOP_LIMIT = 16
 """RoutingHeaders that a message may have when it leaves a router."""
-
-
-class RouteMode(StrEnum):
-    """When the router acknowledges (D20)."""
-
-    HOP = "hop"
-    """As soon as it has stored the message; only then it sends it on."""
-    END_TO_END = "end-to-end"
-    """When the next MSH has acknowledged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +65,7 @@ def sent_on(before: ReceivingLink, outcome: Outcome, onward: Onward, message_id:
 
 def undeliverable(message_id: str, why: str) -> tuple[do.ReceiverEffect, ...]:
     """The message cannot go on, and only a person can help: nothing of it is stored."""
-    return (failure(why), do.OpenIncident(do.IncidentKind.ROUTE_FAILED, message_id, why))
+    return (failure(why), do.OpenIncident(IncidentKind.ROUTE_FAILED, message_id, why))
 
 
 def failure(why: str) -> do.OweError:

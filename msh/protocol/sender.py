@@ -75,6 +75,7 @@ from . import effects as do
 from . import events as on
 from . import sequence
 from .errors import IllegalTransition
+from .kinds import IncidentKind, PartyEventKind, Verdict
 from .lane import OPERATOR, InFlight, Lane, LaneState
 from .vocabulary import Severity
 
@@ -141,11 +142,11 @@ def _nothing(lane: Lane, event: Any, now: datetime) -> Outcome:
     return lane, ()
 
 
-def _suspended(lane: Lane, kind: do.IncidentKind, detail: str) -> Outcome:
+def _suspended(lane: Lane, kind: IncidentKind, detail: str) -> Outcome:
     message_id = lane.flying.message_id
     return lane.suspends(kind), (
         do.OpenIncident(kind, message_id, detail),
-        do.NotifyFromParty(do.PartyEventKind.SUSPENDED, message_id, detail),
+        do.NotifyFromParty(PartyEventKind.SUSPENDED, message_id, detail),
     )
 
 
@@ -206,7 +207,7 @@ def _failed(lane: Lane, event: on.AttemptFailed, now: datetime) -> Outcome:
 
 
 def _refused(lane: Lane, event: on.AttemptRefused, now: datetime) -> Outcome:
-    return _suspended(lane, do.IncidentKind.REFUSED_BY_PEER, event.detail)
+    return _suspended(lane, IncidentKind.REFUSED_BY_PEER, event.detail)
 
 
 def _acknowledged(lane: Lane, event: on.AckReceived, now: datetime) -> Outcome:
@@ -227,7 +228,7 @@ def _acknowledged_late(lane: Lane, event: on.AckReceived, now: datetime) -> Outc
 def _completed(message_id: str) -> tuple[do.SenderEffect, ...]:
     return (
         do.Complete(message_id),
-        do.NotifyFromParty(do.PartyEventKind.ACKNOWLEDGED, message_id),
+        do.NotifyFromParty(PartyEventKind.ACKNOWLEDGED, message_id),
     )
 
 
@@ -239,7 +240,7 @@ def _ack_of_other(lane: Lane, event: on.AckOfOtherReceived, now: datetime) -> Ou
     if event.cancelled:
         return lane, (
             do.RecordLateVerdict(event.message_id),
-            do.NotifyFromParty(do.PartyEventKind.CANCELLED, event.message_id, "received after all"),
+            do.NotifyFromParty(PartyEventKind.CANCELLED, event.message_id, "received after all"),
         )
     return lane, (do.CountDuplicateAck(event.message_id),)
 
@@ -254,10 +255,10 @@ def _deadline_passed(lane: Lane, event: on.DeadlinePassed, now: datetime) -> Out
     flying = lane.flying
     detail = f"no Acknowledgement after {flying.attempt} transmissions"
     if flying.probing:  # the From-Party knows that it is suspended
-        incident = do.OpenIncident(do.IncidentKind.RETRIES_SPENT, flying.message_id, detail)
-        return lane.suspends(do.IncidentKind.RETRIES_SPENT), (incident,)
+        incident = do.OpenIncident(IncidentKind.RETRIES_SPENT, flying.message_id, detail)
+        return lane.suspends(IncidentKind.RETRIES_SPENT), (incident,)
     if flying.retries_spent >= flying.terms.retries:
-        return _suspended(lane, do.IncidentKind.RETRIES_SPENT, detail)
+        return _suspended(lane, IncidentKind.RETRIES_SPENT, detail)
     flying = replace(flying, retries_spent=flying.retries_spent + 1)
     return lane.transmits(flying, now), (*_early_warning(flying), do.Transmit())
 
@@ -266,7 +267,7 @@ def _early_warning(flying: InFlight) -> tuple[do.SenderEffect, ...]:
     if flying.retries_spent != flying.terms.early_warning:
         return ()
     detail = f"retry {flying.retries_spent} of {flying.terms.retries}: no Acknowledgement yet"
-    return (do.NotifyFromParty(do.PartyEventKind.DELAYED, flying.message_id, detail),)
+    return (do.NotifyFromParty(PartyEventKind.DELAYED, flying.message_id, detail),)
 
 
 def _transient_wait_over(lane: Lane, event: on.DeadlinePassed, now: datetime) -> Outcome:
@@ -308,26 +309,26 @@ def _told_to_wait(lane: Lane, event: on.TransientErrorReceived, now: datetime) -
 
 def _transient_limit(lane: Lane) -> Outcome:
     detail = f"{lane.flying.transients} TransientErrors since {lane.flying.transient_since}"
-    return _suspended(lane, do.IncidentKind.TRANSIENT_LIMIT, detail)
+    return _suspended(lane, IncidentKind.TRANSIENT_LIMIT, detail)
 
 
 def _out_of_step(lane: Lane, event: on.SequenceErrorReceived, now: datetime) -> Outcome:
     if lane.in_flight is None:
         return _out_of_step_while_idle(lane, event, now)
     detail = f"{event.report.code}: {event.report.description}"
-    return _suspended(lane, do.IncidentKind.RESYNCHRONISE, detail)
+    return _suspended(lane, IncidentKind.RESYNCHRONISE, detail)
 
 
 def _out_of_step_while_idle(lane: Lane, event: on.SequenceErrorReceived, now: datetime) -> Outcome:
     detail = f"{event.report.code}: {event.report.description}"
-    return lane, (do.OpenIncident(do.IncidentKind.RESYNCHRONISE, event.message_id, detail),)
+    return lane, (do.OpenIncident(IncidentKind.RESYNCHRONISE, event.message_id, detail),)
 
 
 def _error(lane: Lane, event: on.ErrorReceived, now: datetime) -> Outcome:
     if lane.in_flight is None or event.report.severity is Severity.WARNING:
         return _error_noted(lane, event, now)
     detail = f"{event.report.code_text or event.report.code}: {event.report.description}"
-    return _suspended(lane, do.IncidentKind.ERROR_RECEIVED, detail)
+    return _suspended(lane, IncidentKind.ERROR_RECEIVED, detail)
 
 
 def _error_noted(lane: Lane, event: Any, now: datetime) -> Outcome:
@@ -374,18 +375,18 @@ def _suspended_by_operator(lane: Lane, event: on.OperatorSuspended, now: datetim
 
 def _cancelled(lane: Lane, event: on.MessageCancelled, now: datetime) -> Outcome:
     flying = lane.in_flight
-    not_received = event.verdict is on.Verdict.NOT_RECEIVED
+    not_received = event.verdict is Verdict.NOT_RECEIVED
     if flying is None or (not_received and not event.nothing_sent):
         raise _illegal(lane, event)
     rewound = sequence.following(flying.sequence_number) != lane.next_number
-    if rewound and event.verdict is not on.Verdict.RECEIVED:
+    if rewound and event.verdict is not Verdict.RECEIVED:
         raise _illegal(lane, event)  # those behind it keep their numbers, so it keeps its own
-    if event.verdict is on.Verdict.UNKNOWN:
+    if event.verdict is Verdict.UNKNOWN:
         lane = lane.restarts()
     elif not_received:
         lane = lane.takes_back(flying.sequence_number)
     cancel = do.Cancel(flying.message_id, event.verdict, free_number=not_received)
-    notify = do.NotifyFromParty(do.PartyEventKind.CANCELLED, flying.message_id, event.verdict)
+    notify = do.NotifyFromParty(PartyEventKind.CANCELLED, flying.message_id, event.verdict)
     return _landed(lane, cancel, notify)
 
 

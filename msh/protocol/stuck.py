@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from .delivery_events import DeliveryState
+from .kinds import DeliveryState
 from .lane import OPERATOR, Lane, LaneState
 
 

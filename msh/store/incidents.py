@@ -8,7 +8,7 @@ from django.db.models.functions import Now
 
 from msh.models import Direction, Incident, IncidentNote
 from msh.models.history import SYSTEM
-from msh.protocol.effects import IncidentKind
+from msh.protocol.kinds import IncidentKind
 from partners.models import Partner
 
 from . import history

@@ -9,7 +9,7 @@ from django.db import models
 from django.db.models import Q
 
 from msh.protocol.agreement import Terms
-from msh.protocol.receiver import OnUnexpectedFirst
+from msh.protocol.kinds import OnUnexpectedFirst
 from msh.protocol.vocabulary import DeliverySemantics
 
 HORIZONS = 10

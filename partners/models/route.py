@@ -2,7 +2,7 @@
 
 from django.db import models
 
-from msh.protocol.routing import RouteMode
+from msh.protocol.kinds import RouteMode
 
 from .agreement import Agreement
 

@@ -9,7 +9,7 @@ from msh.admin.framework.time_format import format_duration, format_seconds, for
 from msh.admin.links.causes import CAUSES
 from msh.admin.links.status_text import status_text
 from msh.protocol.agreement import Terms
-from msh.protocol.effects import IncidentKind
+from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import InFlight, Lane, LaneState
 
 NOW = datetime(2026, 11, 21, 14, 5, tzinfo=UTC)

@@ -16,7 +16,6 @@ from msh.protocol.delivery_events import (
     Delivery,
     DeliveryEvent,
     DeliveryPolled,
-    DeliveryState,
     OutcomeKept,
     OutcomeLost,
     ParkRequested,
@@ -27,6 +26,7 @@ from msh.protocol.delivery_events import (
     RunAgainRequested,
 )
 from msh.protocol.errors import IllegalTransition
+from msh.protocol.kinds import DeliveryState
 from msh.store.delivery import deliveries
 from msh.store.delivery.deliveries import Consumers, HeldDelivery
 from tests.delivery.desk import consumer, receive

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from msh.flows.operations.change_delivery import DECISIONS
-from msh.protocol.delivery_events import DeliveryState
+from msh.protocol.kinds import DeliveryState
 
 PAGE = Path(__file__).parents[2] / "docs" / "delivery.md"
 

@@ -8,7 +8,7 @@ from msh.flows.operations.cancel import cancel
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.flows.sending.submit import submit
 from msh.models import History, OutboundLink, OutboundMessage, Signal
-from msh.protocol.events import Verdict
+from msh.protocol.kinds import Verdict
 from msh.store.history import Actor
 from partners.models import Agreement, Partner
 from tests.flows import byhand

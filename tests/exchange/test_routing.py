@@ -6,7 +6,7 @@ import pytest
 
 from msh.faults import CrashPoint
 from msh.models import InboundMessage
-from msh.protocol.routing import RouteMode
+from msh.protocol.kinds import RouteMode
 from partners.models import Agreement, Route
 from tests.exchange.machine import Machine
 from tests.exchange.pair import THEIR_PARTY, WAITS, Pair, PairFactory, let_sweeps_pass

@@ -11,8 +11,8 @@ from msh.flows.receiving.forward import forward
 from msh.flows.sending import submit
 from msh.models import InboundMessage, OutboundLink, OutboundMessage, Signal
 from msh.protocol.attempt import AttemptResult
+from msh.protocol.kinds import RouteMode
 from msh.protocol.message import Payload
-from msh.protocol.routing import RouteMode
 from msh.transport.job import Job
 from partners.models import Agreement, Partner, Route, digest_of
 

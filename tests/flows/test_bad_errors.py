@@ -5,7 +5,7 @@ import pytest
 from msh.flows.operations import cancel
 from msh.flows.receiving import receive
 from msh.models import History, Incident, OutboundMessage, Signal
-from msh.protocol.events import Verdict
+from msh.protocol.kinds import Verdict
 from msh.protocol.vocabulary import ErrorCode
 from msh.transport.job import Job
 from tests.peer import OMIT, Draft, acknowledgement, error

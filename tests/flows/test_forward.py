@@ -23,8 +23,9 @@ from msh.models import (
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.effects import OweError
 from msh.protocol.events import AckReceived
+from msh.protocol.kinds import RouteMode
 from msh.protocol.message import Field, ReceivedMessage
-from msh.protocol.routing import HOP_LIMIT, RouteMode
+from msh.protocol.routing import HOP_LIMIT
 from msh.protocol.vocabulary import DeliverySemantics, ErrorCode
 from msh.store.history import Actor
 from msh.store.operations.operator_actions import Switch

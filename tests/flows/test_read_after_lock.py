@@ -12,7 +12,7 @@ from msh.flows.receiving import receive
 from msh.flows.sending import sending_loop
 from msh.models import InboundMessage
 from msh.protocol.effects import OweError
-from msh.protocol.events import Verdict
+from msh.protocol.kinds import Verdict
 from msh.protocol.message import Field
 from msh.protocol.vocabulary import ErrorCode
 from msh.store.receiving.messages import owe_error

@@ -15,7 +15,8 @@ from msh.models import (
     OutboundLink,
     OutboundMessage,
 )
-from msh.protocol.events import AckReceived, Verdict
+from msh.protocol.events import AckReceived
+from msh.protocol.kinds import Verdict
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.sending.links import OutboundLinks
 from msh.transport import enquiry

@@ -9,8 +9,7 @@ from django.utils import timezone
 from msh.flows.operations import cancel
 from msh.models import History, InboundLink, InboundMessage, OutboundMessage, Signal
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
-from msh.protocol.events import Verdict
-from msh.protocol.routing import RouteMode
+from msh.protocol.kinds import RouteMode, Verdict
 from msh.store.receiving import forwarding
 from msh.transport.job import Job
 from partners.models import Agreement

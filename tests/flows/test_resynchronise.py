@@ -15,7 +15,7 @@ from msh.models import (
     OutboundMessage,
     OutboundPayload,
 )
-from msh.protocol.events import Verdict
+from msh.protocol.kinds import Verdict
 from msh.protocol.resynchronisation import LinkStatus, Mend
 
 from .recovering import ANN, events, numbers, suspend

@@ -8,7 +8,7 @@ from django.utils import timezone
 from msh.flows.operations import cancel
 from msh.flows.send_budget import BYTES_AT_ONCE, SendBudget
 from msh.models import Attempt, OutboundLink
-from msh.protocol.events import Verdict
+from msh.protocol.kinds import Verdict
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.sending.polling import LARGE
 

@@ -22,7 +22,8 @@ from msh.models import (
     PartyEvent,
     Signal,
 )
-from msh.protocol.events import TransientErrorReceived, Verdict
+from msh.protocol.events import TransientErrorReceived
+from msh.protocol.kinds import Verdict
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.history import Actor
 from msh.store.operations.operator_actions import Switch

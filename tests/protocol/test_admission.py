@@ -6,6 +6,7 @@ import pytest
 
 from msh.protocol import effects as do
 from msh.protocol.admission import Limits, Postponed, Shortage, Usage, admission, store_short
+from msh.protocol.kinds import IncidentKind
 from msh.protocol.message import Field
 from msh.protocol.receiver import Known, MessageArrived, ReceivingLink, best_effort, step
 from msh.protocol.vocabulary import ErrorCode
@@ -67,7 +68,7 @@ def test_what_would_be_accepted_is_not_stored_and_its_sender_waits(number: int) 
         link,
         (
             told_to_wait(60, FULL.text),
-            do.OpenIncident(do.IncidentKind.STORE_SHORT, "m", FULL.text),
+            do.OpenIncident(IncidentKind.STORE_SHORT, "m", FULL.text),
         ),
     )
 

@@ -17,9 +17,7 @@ from msh.protocol.delivery_events import (
     DeliveryEffect,
     DeliveryEvent,
     DeliveryPolled,
-    DeliveryState,
     Leave,
-    OnFailure,
     OutcomeKept,
     OutcomeLost,
     ParkRequested,
@@ -32,8 +30,9 @@ from msh.protocol.delivery_events import (
     RunAgainRequested,
     SetAside,
 )
-from msh.protocol.effects import IncidentKind, Note, OpenIncident
+from msh.protocol.effects import Note, OpenIncident
 from msh.protocol.errors import IllegalTransition
+from msh.protocol.kinds import DeliveryState, IncidentKind, OnFailure
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 PAST, FUTURE = NOW - timedelta(seconds=1), NOW + timedelta(seconds=1)

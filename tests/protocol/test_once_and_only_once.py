@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 
 from msh.protocol import events as on
 from msh.protocol import receiver
-from msh.protocol.receiver import OnUnexpectedFirst
+from msh.protocol.kinds import OnUnexpectedFirst
 from msh.protocol.vocabulary import ErrorCode
 
 from .world.exchange import Fate, World

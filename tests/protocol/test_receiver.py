@@ -6,12 +6,12 @@ import pytest
 
 from msh.protocol import effects as do
 from msh.protocol.errors import IllegalTransition
+from msh.protocol.kinds import IncidentKind, OnUnexpectedFirst
 from msh.protocol.message import Field
 from msh.protocol.receiver import (
     TABLE,
     Known,
     MessageArrived,
-    OnUnexpectedFirst,
     Position,
     ReceivingLink,
     allow_reset,
@@ -33,23 +33,23 @@ def arrived(number: int, known: Known = Known.NO) -> MessageArrived:
 
 
 def refuses(
-    code: ErrorCode, kind: do.IncidentKind, text: str, at: Field = Field.SEQUENCE_NUMBER
+    code: ErrorCode, kind: IncidentKind, text: str, at: Field = Field.SEQUENCE_NUMBER
 ) -> tuple[do.ReceiverEffect, ...]:
     return (do.OweError(code, at, text), do.OpenIncident(kind, "m", text))
 
 
 def gap(text: str) -> tuple[do.ReceiverEffect, ...]:
-    return refuses(ErrorCode.SEQUENCE_GAP, do.IncidentKind.SEQUENCE_GAP, text)
+    return refuses(ErrorCode.SEQUENCE_GAP, IncidentKind.SEQUENCE_GAP, text)
 
 
 def stale(number: int, last: int) -> tuple[do.ReceiverEffect, ...]:
     text = f"number {number} is not above the last accepted, {last}, and its MessageId is new"
-    return refuses(ErrorCode.SEQUENCE_STALE, do.IncidentKind.SEQUENCE_STALE, text)
+    return refuses(ErrorCode.SEQUENCE_STALE, IncidentKind.SEQUENCE_STALE, text)
 
 
 def conflict(number: int) -> tuple[do.ReceiverEffect, ...]:
     text = f"number {number} was accepted before for another MessageId"
-    return refuses(ErrorCode.SEQUENCE_CONFLICT, do.IncidentKind.SEQUENCE_CONFLICT, text)
+    return refuses(ErrorCode.SEQUENCE_CONFLICT, IncidentKind.SEQUENCE_CONFLICT, text)
 
 
 def reset_noted(last: int) -> do.Note:
@@ -108,7 +108,7 @@ def test_one_out_of_turn_is_held_if_agreed(last: int) -> None:
     text = "number 1 is out of turn and held until an operator allows the reset"
     assert step(link, event) == (
         link,
-        refuses(ErrorCode.TRANSIENT_ERROR, do.IncidentKind.RESET_HELD, text),
+        refuses(ErrorCode.TRANSIENT_ERROR, IncidentKind.RESET_HELD, text),
     )
 
 
@@ -215,7 +215,7 @@ def test_a_known_id_with_other_content_is_reused(last: int | None, number: int) 
         link,
         refuses(
             ErrorCode.MESSAGE_ID_REUSED,
-            do.IncidentKind.MESSAGE_ID_REUSED,
+            IncidentKind.MESSAGE_ID_REUSED,
             text,
             at=Field.MESSAGE_ID,
         ),
@@ -226,7 +226,7 @@ def test_a_known_id_with_other_content_is_reused(last: int | None, number: int) 
 def test_best_effort_is_kept_once_and_never_acknowledged() -> None:
     """D5, D22."""
     text = "MessageId m was accepted before with other content"
-    reused = do.IncidentKind.MESSAGE_ID_REUSED
+    reused = IncidentKind.MESSAGE_ID_REUSED
     assert {known: best_effort("m", known) for known in Known} == {
         Known.NO: (do.Accept(None, None),),
         Known.SAME: (do.CountDuplicate(),),

@@ -6,10 +6,11 @@ import pytest
 
 from msh.protocol import effects as do
 from msh.protocol import receiver, routing
+from msh.protocol.kinds import IncidentKind, RouteMode
 from msh.protocol.lane import LaneState
 from msh.protocol.message import Route
 from msh.protocol.receiver import Known, MessageArrived, ReceivingLink
-from msh.protocol.routing import HOP_LIMIT, Onward, RouteMode
+from msh.protocol.routing import HOP_LIMIT, Onward
 from msh.protocol.vocabulary import ErrorCode
 
 HOP, END_TO_END = RouteMode
@@ -85,7 +86,7 @@ def test_an_obstacle_is_a_delivery_failure_and_an_incident() -> None:
 
     assert after == LINK
     assert errors((after, effects)) == [(ErrorCode.DELIVERY_FAILURE, None)]
-    assert do.OpenIncident(do.IncidentKind.ROUTE_FAILED, "m", "no route") in effects
+    assert do.OpenIncident(IncidentKind.ROUTE_FAILED, "m", "no route") in effects
 
 
 def test_best_effort_is_sent_on_whatever_the_lane_does() -> None:

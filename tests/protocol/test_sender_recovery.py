@@ -7,6 +7,7 @@ import pytest
 from msh.protocol import effects as do
 from msh.protocol import events as on
 from msh.protocol.errors import IllegalTransition
+from msh.protocol.kinds import IncidentKind, PartyEventKind, Verdict
 from msh.protocol.lane import OPERATOR, Lane, LaneState
 
 from .sender_table.lanes import TERMS, after
@@ -56,7 +57,7 @@ def test_a_late_ack_completes_but_only_an_operator_resumes() -> None:
     worker.passes(600)
     assert worker.happens(on.AckReceived("m1")) == (
         do.Complete("m1"),
-        do.NotifyFromParty(do.PartyEventKind.ACKNOWLEDGED, "m1"),
+        do.NotifyFromParty(PartyEventKind.ACKNOWLEDGED, "m1"),
     )
     assert (worker.lane.state, worker.lane.late_ack) == (LaneState.SUSPENDED, True)
     with pytest.raises(IllegalTransition):
@@ -95,9 +96,9 @@ def test_numbers_count_up_wrap_around_and_rise_into_a_new_epoch() -> None:
 
 @pytest.mark.parametrize("number", [23, LAST])
 @pytest.mark.parametrize("stays_suspended", [True, False])
-@pytest.mark.parametrize("verdict", on.Verdict)
+@pytest.mark.parametrize("verdict", Verdict)
 def test_the_verdict_of_a_cancellation_decides_the_next_number(
-    verdict: on.Verdict, stays_suspended: bool, number: int
+    verdict: Verdict, stays_suspended: bool, number: int
 ) -> None:
     """D18: received, N+1; unknown, 1 in a new epoch; not received, N again."""
     worker = suspended(Lane(next_number=number, epoch=4))
@@ -114,11 +115,11 @@ def test_the_verdict_of_a_cancellation_decides_the_next_number(
     assert (
         worker.effects[-2]
         == {
-            on.Verdict.RECEIVED: do.PutInFlight(
+            Verdict.RECEIVED: do.PutInFlight(
                 "m2", 1 if wraps else 24, 5 if wraps else 4, terms=TERMS
             ),
-            on.Verdict.UNKNOWN: do.PutInFlight("m2", 1, 6 if wraps else 5, TERMS),
-            on.Verdict.NOT_RECEIVED: do.PutInFlight("m2", number, 4, TERMS),
+            Verdict.UNKNOWN: do.PutInFlight("m2", 1, 6 if wraps else 5, TERMS),
+            Verdict.NOT_RECEIVED: do.PutInFlight("m2", number, 4, TERMS),
         }[verdict]
     )
 
@@ -253,7 +254,7 @@ def test_probes_go_on_until_one_is_acknowledged() -> None:
 
 
 @pytest.mark.parametrize(
-    "cause", [*(kind for kind in do.IncidentKind if kind not in do.SILENCE), OPERATOR]
+    "cause", [*(kind for kind in IncidentKind if kind not in do.SILENCE), OPERATOR]
 )
 def test_only_silence_is_probed_or_ended_by_a_late_ack(cause: str) -> None:
     """What a person or an Error stopped, a person lets go again."""

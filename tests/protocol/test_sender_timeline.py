@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from msh.protocol import effects as do
 from msh.protocol import events as on
 from msh.protocol.agreement import Terms
+from msh.protocol.kinds import IncidentKind, PartyEventKind
 from msh.protocol.lane import LaneState
 
 from .sender_table.lanes import TERMS
@@ -45,8 +46,8 @@ def test_a_silent_partner_gets_every_copy_in_time_and_then_nothing() -> None:
     assert (worker.lane.state, worker.second) == (LaneState.SUSPENDED, T + 3 * I)
     text = "no Acknowledgement after 4 transmissions"
     assert suspensions(worker) == [
-        do.OpenIncident(do.IncidentKind.RETRIES_SPENT, "m1", text),
-        do.NotifyFromParty(do.PartyEventKind.SUSPENDED, "m1", text),
+        do.OpenIncident(IncidentKind.RETRIES_SPENT, "m1", text),
+        do.NotifyFromParty(PartyEventKind.SUSPENDED, "m1", text),
     ]
 
 
@@ -176,8 +177,8 @@ def test_as_many_transient_errors_as_agreed_are_borne_and_then_one_more_suspends
     assert worker.seconds == [30 * k for k in range(limit + 1)]
     text = f"{limit + 1} TransientErrors since 2026-03-01 12:00:00+00:00"
     assert suspensions(worker) == [
-        do.OpenIncident(do.IncidentKind.TRANSIENT_LIMIT, "m1", text),
-        do.NotifyFromParty(do.PartyEventKind.SUSPENDED, "m1", text),
+        do.OpenIncident(IncidentKind.TRANSIENT_LIMIT, "m1", text),
+        do.NotifyFromParty(PartyEventKind.SUSPENDED, "m1", text),
     ]
 
 
@@ -209,7 +210,7 @@ def test_after_an_ack_the_rest_of_the_wait_is_served_out(
     completed = worker.happens(on.AckReceived("m1"))
     assert completed == (
         do.Complete("m1"),
-        do.NotifyFromParty(do.PartyEventKind.ACKNOWLEDGED, "m1"),
+        do.NotifyFromParty(PartyEventKind.ACKNOWLEDGED, "m1"),
     )
     assert worker.happens(on.DeadlinePassed()) == ()
     worker.goes_on()

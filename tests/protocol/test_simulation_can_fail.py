@@ -10,6 +10,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from msh.protocol import effects as do
 from msh.protocol import events as on
 from msh.protocol import receiver, sender, sequence
+from msh.protocol.kinds import Verdict
 from msh.protocol.lane import Lane, LaneState
 from msh.protocol.receiver import Known, MessageArrived, Position, ReceivingLink
 
@@ -85,7 +86,7 @@ def does_not_wrap(lane: Lane, event: on.SenderEvent, now: datetime) -> sender.Ou
 
 def leaves_a_gap_after_a_cancel(lane: Lane, event: on.SenderEvent, now: datetime) -> sender.Outcome:
     if isinstance(event, on.MessageCancelled):
-        event = on.MessageCancelled(on.Verdict.RECEIVED)
+        event = on.MessageCancelled(Verdict.RECEIVED)
     return pure_sender(lane, event, now)
 
 

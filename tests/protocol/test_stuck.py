@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from msh.protocol.delivery_events import DeliveryState
+from msh.protocol.kinds import DeliveryState
 from msh.protocol.lane import OPERATOR
 from msh.protocol.stuck import Owed, Undelivered, why_stuck
 

@@ -16,7 +16,7 @@ from msh.admin.links.causes import CAUSES, Cause
 from msh.admin.links.outbound_actions import RESUME
 from msh.admin.links.outbound_link import URGENCY
 from msh.models import Delivery, Incident, OutboundLink, OutboundMessage, Traffic
-from msh.protocol.delivery_events import DeliveryState
+from msh.protocol.kinds import DeliveryState
 from msh.protocol.lane import OPERATOR, LaneState
 from msh.protocol.vocabulary import DeliverySemantics
 

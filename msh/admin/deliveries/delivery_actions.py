@@ -11,8 +11,8 @@ from msh.flows.operations.actions import OperatorAction
 from msh.models import Delivery, InboundState
 from msh.protocol.delivery import step
 from msh.protocol.delivery_events import Delivery as Value
-from msh.protocol.delivery_events import DeliveryState
 from msh.protocol.errors import IllegalTransition
+from msh.protocol.kinds import DeliveryState
 from msh.store.history import Actor
 
 ACKNOWLEDGED = "The partner does not have to do anything: it has its Acknowledgement."

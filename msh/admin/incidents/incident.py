@@ -22,8 +22,7 @@ from msh.admin.links.causes import CAUSES
 from msh.admin.links.outbound_actions import RESUME
 from msh.flows.operations import change_incident
 from msh.models import Delivery, Direction, Incident, OutboundLink
-from msh.protocol.delivery_events import DeliveryState
-from msh.protocol.effects import IncidentKind
+from msh.protocol.kinds import DeliveryState, IncidentKind
 
 from . import incident_actions
 from .operator_notice import notices_about

@@ -10,7 +10,7 @@ from msh.admin.messages.message_actions import VERDICTS, verdicts_on
 from msh.flows.errors import NotPossible
 from msh.flows.operations import actions
 from msh.models import OutboundLink
-from msh.protocol.events import Verdict
+from msh.protocol.kinds import Verdict
 from msh.store.history import Actor
 
 from .outbound_actions import LinkDialog

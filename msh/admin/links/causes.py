@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from msh.protocol.effects import IncidentKind
+from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import OPERATOR
 
 

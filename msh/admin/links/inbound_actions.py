@@ -12,7 +12,7 @@ from msh.flows.operations import actions, resynchronise
 from msh.models import InboundLink
 from msh.protocol import receiver
 from msh.protocol.errors import IllegalTransition
-from msh.protocol.receiver import OnUnexpectedFirst
+from msh.protocol.kinds import OnUnexpectedFirst
 from msh.store.history import Actor
 
 

@@ -10,8 +10,8 @@ from msh.flows.operations import actions, change_link
 from msh.flows.operations.actions import LinkAction
 from msh.models import Attempt, OutboundLink
 from msh.protocol import sender
-from msh.protocol.effects import IncidentKind
 from msh.protocol.errors import IllegalTransition
+from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import OPERATOR, LaneState
 from msh.store.history import Actor
 

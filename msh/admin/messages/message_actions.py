@@ -17,7 +17,7 @@ from msh.admin.framework.actions import ActionDialog, ReasonForm
 from msh.flows.operations import actions, correct
 from msh.flows.operations.correct import Correction
 from msh.models import OutboundMessage, OutboundState
-from msh.protocol.events import Verdict
+from msh.protocol.kinds import Verdict
 from msh.store.history import Actor
 
 _PAYLOAD = "payload_"

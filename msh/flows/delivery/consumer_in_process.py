@@ -25,11 +25,11 @@ from msh.protocol.delivery_events import (
     AttemptRejected,
     AttemptSucceeded,
     DeliveryPolled,
-    DeliveryState,
     OutcomeKept,
     Run,
 )
 from msh.protocol.errors import Reject
+from msh.protocol.kinds import DeliveryState
 from msh.store.delivery import deliveries
 from msh.store.delivery import polling as delivery_work
 from msh.store.delivery.deliveries import Consumers, HeldDelivery

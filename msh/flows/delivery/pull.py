@@ -17,8 +17,8 @@ from msh.protocol.delivery_events import (
     AttemptRejected,
     AttemptSucceeded,
     DeliveryEvent,
-    DeliveryState,
 )
+from msh.protocol.kinds import DeliveryState
 from msh.store.delivery import deliveries
 from msh.store.delivery import polling as delivery_work
 from msh.store.delivery.deliveries import Consumers

@@ -31,8 +31,8 @@ from msh.protocol.events import (
     SendNowRequested,
     SequenceReset,
     SequenceRewound,
-    Verdict,
 )
+from msh.protocol.kinds import Verdict
 from msh.store.operations.operator_actions import Switch
 
 

@@ -22,7 +22,7 @@ from msh.flows.errors import NotPossible
 from msh.flows.operations import change_link
 from msh.flows.operations.change_delivery import decide_one
 from msh.models import BulkItem, BulkJob, BulkVerb, Delivery, OutboundLink
-from msh.protocol.delivery_events import DeliveryState
+from msh.protocol.kinds import DeliveryState
 from msh.protocol.lane import OPERATOR
 from msh.store.history import Actor
 from msh.store.operations.bulk_jobs import (

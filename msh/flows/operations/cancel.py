@@ -14,7 +14,8 @@ from msh.flows.wake_up import WakeUp, wake_up, wake_ups_of
 from msh.models import Attempt, OutboundLink, OutboundMessage, OutboundState
 from msh.protocol.attempt import Trace, nothing_was_sent
 from msh.protocol.errors import IllegalTransition
-from msh.protocol.events import MessageCancelled, Verdict
+from msh.protocol.events import MessageCancelled
+from msh.protocol.kinds import Verdict
 from msh.protocol.resynchronisation import LinkStatus
 from msh.store.history import Actor
 from msh.store.operations.operator_actions import cancel_queued

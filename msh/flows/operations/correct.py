@@ -11,7 +11,7 @@ from msh.flows.operations import cancel
 from msh.flows.operations.raw_message import BytesMissing, payload_of
 from msh.flows.sending.submit import SubmitRefused, submit
 from msh.models import OutboundMessage, OutboundState
-from msh.protocol.events import Verdict
+from msh.protocol.kinds import Verdict
 from msh.protocol.message import Payload
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.history import Actor

@@ -32,8 +32,8 @@ from msh.protocol.events import (
     SequenceAdopted,
     SequenceReset,
     SequenceRewound,
-    Verdict,
 )
+from msh.protocol.kinds import Verdict
 from msh.protocol.lane import LaneState
 from msh.protocol.resynchronisation import (
     Arriving,

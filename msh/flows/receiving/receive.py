@@ -22,8 +22,8 @@ from msh.protocol.events import (
     SenderEvent,
     SequenceErrorReceived,
     TransientErrorReceived,
-    Verdict,
 )
+from msh.protocol.kinds import Verdict
 from msh.protocol.message import Header, ReceivedMessage
 from msh.protocol.sequence import parse as parse_number
 from msh.protocol.vocabulary import RESYNCHRONISE, ErrorCode, MessageType, Severity

@@ -9,7 +9,7 @@ from msh.flows.errors import NotPossible
 from msh.flows.operations import actions, cancel
 from msh.management.actions import actor_of, add_parameter, add_reason
 from msh.management.cli import MshCommand
-from msh.protocol.events import Verdict
+from msh.protocol.kinds import Verdict
 
 
 class Command(MshCommand):

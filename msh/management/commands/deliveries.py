@@ -5,9 +5,7 @@ from typing import Any
 
 from msh.management.cli import MshCommand, Row
 from msh.models import Delivery
-from msh.protocol.delivery_events import (
-    DeliveryState,
-)
+from msh.protocol.kinds import DeliveryState
 
 COLUMNS = ("delivery", "state", "consumer", "partner", "message_id", "attempt", "since", "detail")
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from msh.protocol.effects import IncidentKind
+from msh.protocol.kinds import IncidentKind
 from msh.store.engine import Key, Statement, Write
 
 

@@ -5,10 +5,9 @@ from enum import StrEnum
 
 from msh.models import Direction, InboundLink, OutboundLink, OutboundMessage
 from msh.protocol import sequence
-from msh.protocol.effects import PartyEventKind
-from msh.protocol.events import Verdict
+from msh.protocol.kinds import OnUnexpectedFirst, PartyEventKind, Verdict
 from msh.protocol.lane import LaneState
-from msh.protocol.receiver import OnUnexpectedFirst, ReceivingLink, ended_run
+from msh.protocol.receiver import ReceivingLink, ended_run
 from msh.store import history, incidents
 from msh.store.history import Actor
 from msh.store.sending import message_sql, party_events

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 from msh.models import Direction
 from msh.models.history import SYSTEM
-from msh.protocol.delivery_events import DeliveryState
 from msh.protocol.effects import SILENCE
+from msh.protocol.kinds import DeliveryState
 from msh.protocol.lane import OPERATOR
 from msh.protocol.stuck import Owed, Undelivered
 from msh.store.delivery.delivery_sql import CONSUMER_OF_HEAD, LEAP_TO_HEADS

@@ -12,11 +12,11 @@ from django.db.models.functions import Now
 from msh import wire
 from msh.models import InboundMessage, InboundState, OutboundLink, OutboundMessage
 from msh.protocol import routing, sequence
-from msh.protocol.effects import IncidentKind
+from msh.protocol.kinds import IncidentKind, RouteMode
 from msh.protocol.lane import LaneState
 from msh.protocol.message import Header, Payload, ReceivedMessage
 from msh.protocol.message import Route as RoutingHeader
-from msh.protocol.routing import Onward, RouteMode
+from msh.protocol.routing import Onward
 from msh.store import history, incidents
 from msh.store.engine import USE_INDEX_ORDER, Call, Statement, Write, run
 from msh.store.history import HistoryRow

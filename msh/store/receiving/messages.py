@@ -12,8 +12,9 @@ from msh.models.inbound import UNACKNOWLEDGED
 from msh.protocol import effects as do
 from msh.protocol import receiver, routing
 from msh.protocol.admission import Postponed, admission
+from msh.protocol.kinds import OnUnexpectedFirst
 from msh.protocol.message import Field, Header, ReceivedMessage
-from msh.protocol.receiver import Known, MessageArrived, OnUnexpectedFirst, ReceivingLink
+from msh.protocol.receiver import Known, MessageArrived, ReceivingLink
 from msh.protocol.vocabulary import ErrorCode
 from msh.store import capacity, history, incidents
 from msh.store.clock import read_clock

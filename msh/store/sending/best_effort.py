@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
-from msh.protocol.effects import PartyEventKind
+from msh.protocol.kinds import PartyEventKind
 from msh.store import history
 from msh.store.clock import CLOCK
 from msh.store.engine import Call, run

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
-from msh.protocol.effects import IncidentKind, PartyEventKind
+from msh.protocol.kinds import IncidentKind, PartyEventKind
 from msh.protocol.lane import LaneState
 from msh.store import history
 from msh.store.clock import CLOCK, read_clock

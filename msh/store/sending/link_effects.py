@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from msh.protocol import effects as do
-from msh.protocol.events import LanePolled, SenderEvent, Verdict
+from msh.protocol.events import LanePolled, SenderEvent
+from msh.protocol.kinds import Verdict
 from msh.protocol.lane import Lane
 from msh.store import incidents
 from msh.store.history import Actor

@@ -6,7 +6,7 @@ Each does nothing unless the Acknowledgement of that message is withheld.
 from datetime import datetime
 
 from msh.models import OutboundMessage, OutboundState
-from msh.protocol.effects import IncidentKind
+from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import LaneState
 from msh.protocol.message import Field
 from msh.protocol.vocabulary import ErrorCode

@@ -2,6 +2,7 @@
 
 from msh.protocol import effects as do
 from msh.protocol import events as on
+from msh.protocol.kinds import IncidentKind, PartyEventKind
 from msh.protocol.lane import LaneState
 from msh.protocol.message import ErrorReport
 from msh.protocol.vocabulary import ErrorCode, Severity
@@ -18,7 +19,7 @@ from .lanes import (
     suspends,
 )
 
-COMPLETED = (do.Complete("m7"), do.NotifyFromParty(do.PartyEventKind.ACKNOWLEDGED, "m7"))
+COMPLETED = (do.Complete("m7"), do.NotifyFromParty(PartyEventKind.ACKNOWLEDGED, "m7"))
 
 HELD = becomes(
     do.Note("m7", "TransientError, asked for 30 s"),
@@ -36,27 +37,27 @@ PROBE_HELD = becomes(
     unsent=False,
 )
 TOO_OFTEN = suspends(
-    do.IncidentKind.TRANSIENT_LIMIT,
+    IncidentKind.TRANSIENT_LIMIT,
     "6 TransientErrors since 2026-03-01 11:59:30+00:00",
     in_flight=flying(transients=6),
 )
 
 GAP = ErrorReport(ErrorCode.SEQUENCE_GAP, Severity.HARD_ERROR, description="5 missing")
 GAP_NOTED = becomes(do.Note("m7", "Error SequenceGap: 5 missing"))
-OUT_OF_STEP = suspends(do.IncidentKind.RESYNCHRONISE, "SequenceGap: 5 missing")
+OUT_OF_STEP = suspends(IncidentKind.RESYNCHRONISE, "SequenceGap: 5 missing")
 OUT_OF_STEP_EMPTY = becomes(
-    do.OpenIncident(do.IncidentKind.RESYNCHRONISE, "m7", "SequenceGap: 5 missing")
+    do.OpenIncident(IncidentKind.RESYNCHRONISE, "m7", "SequenceGap: 5 missing")
 )
 
 HARD = ErrorReport(ErrorCode.NOT_SUPPORTED, Severity.HARD_ERROR, description="no such action")
 HARD_NOTED = becomes(do.Note("m7", "Error NotSupported: no such action"))
-HARD_SUSPENDS = suspends(do.IncidentKind.ERROR_RECEIVED, "NotSupported: no such action")
+HARD_SUSPENDS = suspends(IncidentKind.ERROR_RECEIVED, "NotSupported: no such action")
 
 STRANGE = ErrorReport(
     ErrorCode.UNKNOWN, Severity.HARD_ERROR, description="tilted", code_text="PinballError"
 )
 STRANGE_NOTED = becomes(do.Note("m7", "Error PinballError: tilted"))
-STRANGE_SUSPENDS = suspends(do.IncidentKind.ERROR_RECEIVED, "PinballError: tilted")
+STRANGE_SUSPENDS = suspends(IncidentKind.ERROR_RECEIVED, "PinballError: tilted")
 
 WARNING = ErrorReport(ErrorCode.UNKNOWN, Severity.WARNING, description="certificate ends soon")
 WARNING_NOTED = becomes(do.Note("m7", "Error Unknown: certificate ends soon"))
@@ -133,7 +134,7 @@ ANSWERS = (
         everywhere(
             becomes(
                 do.RecordLateVerdict("m5"),
-                do.NotifyFromParty(do.PartyEventKind.CANCELLED, "m5", "received after all"),
+                do.NotifyFromParty(PartyEventKind.CANCELLED, "m5", "received after all"),
             )
         ),
         proves=("000-014",),

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from msh.protocol import effects as do
 from msh.protocol import events as on
+from msh.protocol.kinds import IncidentKind, PartyEventKind
 from msh.protocol.lane import InFlight, LaneState
 
 from .lanes import (
@@ -85,12 +86,12 @@ ATTEMPTS = (
         only(
             waiting=becomes(
                 do.OpenIncident(
-                    do.IncidentKind.RETRIES_SPENT, "m7", "no Acknowledgement after 2 transmissions"
+                    IncidentKind.RETRIES_SPENT, "m7", "no Acknowledgement after 2 transmissions"
                 ),
                 state=LaneState.SUSPENDED,
                 due=None,
                 unsent=False,
-                suspended_for=do.IncidentKind.RETRIES_SPENT,
+                suspended_for=IncidentKind.RETRIES_SPENT,
             ),
             unsent=SAME,
             transient=becomes(do.Transmit(), **TRANSMITS),
@@ -104,7 +105,7 @@ ATTEMPTS = (
         only(
             waiting=becomes(
                 do.NotifyFromParty(
-                    do.PartyEventKind.DELAYED, "m7", "retry 2 of 3: no Acknowledgement yet"
+                    PartyEventKind.DELAYED, "m7", "retry 2 of 3: no Acknowledgement yet"
                 ),
                 do.Transmit(),
                 in_flight=flying(retries_spent=2, terms=WARNS),
@@ -164,9 +165,9 @@ ATTEMPTS = (
         "attempt refused for good",
         on.AttemptRefused("m7", 2, detail="400: not XML"),
         noted(
-            waiting=suspends(do.IncidentKind.REFUSED_BY_PEER, "400: not XML"),
-            unsent=suspends(do.IncidentKind.REFUSED_BY_PEER, "400: not XML"),
-            transient=suspends(do.IncidentKind.REFUSED_BY_PEER, "400: not XML"),
+            waiting=suspends(IncidentKind.REFUSED_BY_PEER, "400: not XML"),
+            unsent=suspends(IncidentKind.REFUSED_BY_PEER, "400: not XML"),
+            transient=suspends(IncidentKind.REFUSED_BY_PEER, "400: not XML"),
         ),
         proves=("001-04",),
     ),
@@ -186,10 +187,10 @@ ATTEMPTS = (
         on.DeadlinePassed(),
         only(
             waiting=suspends(
-                do.IncidentKind.RETRIES_SPENT, "no Acknowledgement after 2 transmissions"
+                IncidentKind.RETRIES_SPENT, "no Acknowledgement after 2 transmissions"
             ),
             unsent=SAME,
-            transient=suspends(do.IncidentKind.TRANSIENT_LIMIT, CEILING),
+            transient=suspends(IncidentKind.TRANSIENT_LIMIT, CEILING),
             transient_empty=becomes(do.LookAtLane(), state=LaneState.IDLE, due=None),
         ),
         flying=BUDGET_SPENT,

@@ -7,6 +7,7 @@ from typing import Any
 from msh.protocol import effects as do
 from msh.protocol import events as on
 from msh.protocol.agreement import Terms
+from msh.protocol.kinds import IncidentKind, PartyEventKind
 from msh.protocol.lane import InFlight, Lane, LaneState
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -29,7 +30,7 @@ FLYING = InFlight(
 )
 
 
-SILENT = do.IncidentKind.RETRIES_SPENT
+SILENT = IncidentKind.RETRIES_SPENT
 
 
 def after(seconds: float) -> datetime:
@@ -110,10 +111,10 @@ def noted(**cells: Expected) -> dict[str, Expected]:
     return everywhere(SAME) | cells
 
 
-def suspends(kind: do.IncidentKind, detail: str, **changes: Any) -> Expected:
+def suspends(kind: IncidentKind, detail: str, **changes: Any) -> Expected:
     return becomes(
         do.OpenIncident(kind, "m7", detail),
-        do.NotifyFromParty(do.PartyEventKind.SUSPENDED, "m7", detail),
+        do.NotifyFromParty(PartyEventKind.SUSPENDED, "m7", detail),
         state=LaneState.SUSPENDED,
         due=None,
         unsent=False,

@@ -4,6 +4,7 @@ from typing import Any
 
 from msh.protocol import effects as do
 from msh.protocol import events as on
+from msh.protocol.kinds import PartyEventKind, Verdict
 from msh.protocol.lane import OPERATOR, LaneState
 
 from .lanes import (
@@ -20,11 +21,11 @@ from .lanes import (
 )
 
 
-def cancelled(verdict: on.Verdict, **changes: Any) -> dict[str, Expected]:
+def cancelled(verdict: Verdict, **changes: Any) -> dict[str, Expected]:
     """The row of a cancellation. `changes`: what the verdict makes of the numbers."""
     effects = (
-        do.Cancel("m7", verdict, free_number=verdict is on.Verdict.NOT_RECEIVED),
-        do.NotifyFromParty(do.PartyEventKind.CANCELLED, "m7", verdict.value),
+        do.Cancel("m7", verdict, free_number=verdict is Verdict.NOT_RECEIVED),
+        do.NotifyFromParty(PartyEventKind.CANCELLED, "m7", verdict.value),
     )
     lands = becomes(*effects, do.LookAtLane(), **LANDS_IDLE, **changes)
     stays = becomes(*effects, in_flight=None, **changes)
@@ -92,22 +93,22 @@ OPERATORS = (
     ),
     Row(
         "operator: cancel, received",
-        on.MessageCancelled(on.Verdict.RECEIVED),
-        cancelled(on.Verdict.RECEIVED),
+        on.MessageCancelled(Verdict.RECEIVED),
+        cancelled(Verdict.RECEIVED),
     ),
     Row(
         "operator: cancel, unknown",
-        on.MessageCancelled(on.Verdict.UNKNOWN),
-        cancelled(on.Verdict.UNKNOWN, next_number=1, epoch=3),
+        on.MessageCancelled(Verdict.UNKNOWN),
+        cancelled(Verdict.UNKNOWN, next_number=1, epoch=3),
     ),
     Row(
         "operator: cancel, not received, proven",
-        on.MessageCancelled(on.Verdict.NOT_RECEIVED, nothing_sent=True),
-        cancelled(on.Verdict.NOT_RECEIVED, next_number=7),
+        on.MessageCancelled(Verdict.NOT_RECEIVED, nothing_sent=True),
+        cancelled(Verdict.NOT_RECEIVED, next_number=7),
     ),
     Row(
         "operator: cancel, not received, not proven",
-        on.MessageCancelled(on.Verdict.NOT_RECEIVED),
+        on.MessageCancelled(Verdict.NOT_RECEIVED),
         everywhere(ILLEGAL),
     ),
     Row(
@@ -127,19 +128,19 @@ OPERATORS = (
     ),
     Row(
         "operator: cancel a rewound message, received",
-        on.MessageCancelled(on.Verdict.RECEIVED),
-        cancelled(on.Verdict.RECEIVED),
+        on.MessageCancelled(Verdict.RECEIVED),
+        cancelled(Verdict.RECEIVED),
         flying=flying(sequence_number=5),
     ),
     Row(
         "operator: cancel a rewound message, unknown",
-        on.MessageCancelled(on.Verdict.UNKNOWN),
+        on.MessageCancelled(Verdict.UNKNOWN),
         everywhere(ILLEGAL),
         flying=flying(sequence_number=5),
     ),
     Row(
         "operator: cancel a rewound message, not received",
-        on.MessageCancelled(on.Verdict.NOT_RECEIVED, nothing_sent=True),
+        on.MessageCancelled(Verdict.NOT_RECEIVED, nothing_sent=True),
         everywhere(ILLEGAL),
         flying=flying(sequence_number=5),
     ),

@@ -8,8 +8,8 @@ from functools import partial
 from msh.protocol import events as on
 from msh.protocol import receiver
 from msh.protocol.effects import SILENCE
+from msh.protocol.kinds import OnUnexpectedFirst, Verdict
 from msh.protocol.lane import LaneState
-from msh.protocol.receiver import OnUnexpectedFirst
 from tests.protocol.sender_table.lanes import NOW
 
 from .hosts import (
@@ -138,23 +138,23 @@ class World:
         self.operator(on.OperatorSuspended())
         self.sender.stopped_by_operator = True
 
-    def true_verdicts(self) -> list[on.Verdict]:
+    def true_verdicts(self) -> list[Verdict]:
         """What an operator may truthfully say of the message in flight."""
         flying = self.sender.lane.in_flight
         if flying is None:
             return []
         if flying.message_id in self.receiver.inbox:
-            return [on.Verdict.UNKNOWN, on.Verdict.RECEIVED]
+            return [Verdict.UNKNOWN, Verdict.RECEIVED]
         in_hand = {attempt.copy.message_id for attempt in self.sender.attempts}
         if flying.message_id in self.first_copies or flying.message_id in in_hand:
-            return [on.Verdict.UNKNOWN]
-        return [on.Verdict.UNKNOWN, on.Verdict.NOT_RECEIVED]
+            return [Verdict.UNKNOWN]
+        return [Verdict.UNKNOWN, Verdict.NOT_RECEIVED]
 
-    def operator_cancels(self, verdict: on.Verdict) -> None:
+    def operator_cancels(self, verdict: Verdict) -> None:
         """Before *unknown*, which starts the numbers again, no copy is left anywhere: the header
         has no epoch, so that nothing could tell a straggler's number from a new one."""
         message_id = self.sender.lane.flying.message_id
-        if verdict is on.Verdict.UNKNOWN:
+        if verdict is Verdict.UNKNOWN:
             attempts = self.sender.attempts
             self.copies = [c for c in self.copies if c.message_id != message_id]
             self.sender.attempts = [a for a in attempts if a.copy.message_id != message_id]

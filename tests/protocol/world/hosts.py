@@ -12,9 +12,10 @@ from msh.protocol import effects as do
 from msh.protocol import events as on
 from msh.protocol import receiver, sender, sequence
 from msh.protocol.agreement import Terms
+from msh.protocol.kinds import OnUnexpectedFirst
 from msh.protocol.lane import Lane, LaneState
 from msh.protocol.message import ErrorReport
-from msh.protocol.receiver import Known, MessageArrived, OnUnexpectedFirst, ReceivingLink
+from msh.protocol.receiver import Known, MessageArrived, ReceivingLink
 from msh.protocol.vocabulary import RESYNCHRONISE, ErrorCode
 
 TERMS = Terms(

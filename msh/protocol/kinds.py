@@ -1,0 +1,90 @@
+"""Values that rows store: models need these alone, and a command that reads loads nothing else."""
+
+from enum import StrEnum
+
+
+class IncidentKind(StrEnum):
+    """Why an operator is called."""
+
+    RETRIES_SPENT = "retries_spent"
+    REFUSED_BY_PEER = "refused_by_peer"
+    TRANSIENT_LIMIT = "transient_limit"
+    RESYNCHRONISE = "resynchronise"
+    ERROR_RECEIVED = "error_received"
+    SEQUENCE_GAP = "sequence_gap"
+    SEQUENCE_STALE = "sequence_stale"
+    SEQUENCE_CONFLICT = "sequence_conflict"
+    MESSAGE_ID_REUSED = "message_id_reused"
+    RESET_HELD = "reset_held"
+    DELIVERY_FAILED = "delivery_failed"
+    STORE_SHORT = "store_short"
+    BACKLOG = "backlog"
+    STUCK = "stuck"
+    DELIVERY_REJECTED = "delivery_rejected"
+    DELIVERY_IN_DOUBT = "delivery_in_doubt"
+    NO_CONSUMER = "no_consumer"
+    ROUTE_FAILED = "route_failed"
+    PROCESSING_FAILED = "processing_failed"
+    RETENTION_TOO_SHORT = "retention_too_short"
+    CLOCK_DOUBTFUL = "clock_doubtful"
+
+
+class PartyEventKind(StrEnum):
+    """What the From-Party's application is told (D9)."""
+
+    ACKNOWLEDGED = "acknowledged"
+    SUSPENDED = "suspended"
+    CANCELLED = "cancelled"
+    DELAYED = "delayed"
+    """No Acknowledgement yet, and retries remain: nothing is to be done."""
+    FAILED = "failed"
+    """BestEffort only: the one attempt was not carried (D25)."""
+
+
+class Verdict(StrEnum):
+    """What the operator knows of a message that is cancelled while in flight (D18)."""
+
+    RECEIVED = "received"
+    NOT_RECEIVED = "not_received"
+    UNKNOWN = "unknown"
+
+
+class OnUnexpectedFirst(StrEnum):
+    """The agreement's setting for a number 1 that comes out of turn."""
+
+    ACCEPT = "accept"
+    HOLD = "hold"
+    REFUSE = "refuse"
+
+
+class DeliveryState(StrEnum):
+    """What the document history says."""
+
+    NEW = "new"
+    PROCESSING = "processing"
+    COMPLETED = "completed"
+    REJECTED = "rejected"
+    FAILED = "failed"
+    """Will be run again, at `due`."""
+    BLOCKED = "blocked"
+    """Its attempts are spent, and it holds the order of its pair until an operator decides."""
+    PARKED = "parked"
+    """Its attempts are spent, and the pair goes on without it."""
+    IN_DOUBT = "in_doubt"
+    """Nobody knows whether the consumer has it."""
+
+
+class OnFailure(StrEnum):
+    """What a message does that the consumer does not take, or that is in doubt (D29)."""
+
+    BLOCK = "block"
+    PARK = "park"
+
+
+class RouteMode(StrEnum):
+    """When the router acknowledges (D20)."""
+
+    HOP = "hop"
+    """As soon as it has stored the message; only then it sends it on."""
+    END_TO_END = "end-to-end"
+    """When the next MSH has acknowledged."""

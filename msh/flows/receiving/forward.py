@@ -91,7 +91,7 @@ def _note_failure(due: Due, why: str) -> None:
     except Exception as problem:
         if capacity.is_gone(problem):
             raise
-        logger.exception("that message %d cannot be forwarded could not be noted", due.id)
+        logger.exception("the failure to forward message %d could not be recorded", due.id)
 
 
 def _send_on(due: Due, message: InboundMessage) -> None:

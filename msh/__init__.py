@@ -8,24 +8,33 @@ with transaction.atomic():
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msh.protocol.errors import Reject
-from msh.protocol.message import Payload
 
 if TYPE_CHECKING:
     from msh.models import InboundMessage
+    from msh.protocol.message import Payload
     from msh.protocol.vocabulary import DeliverySemantics
     from partners.models import Agreement
 
 __all__ = ["Payload", "Reject", "reply", "send"]
 
 
+def __getattr__(name: str) -> Any:
+    """Payload is loaded when it is used: each quick command loads this package first."""
+    if name != "Payload":
+        raise AttributeError(f"module 'msh' has no attribute {name!r}")
+    from msh.protocol.message import Payload  # noqa: PLC0415
+
+    return Payload
+
+
 def send(
     agreement: "Agreement",
     service_interface: str,
     action: str,
-    payloads: Sequence[Payload],
+    payloads: "Sequence[Payload]",
     message_id: str | None = None,
     conversation_id: str | None = None,
     ref_to_message_id: str = "",
@@ -55,7 +64,7 @@ def send(
 def reply(
     request: "InboundMessage",
     action: str,
-    payloads: Sequence[Payload],
+    payloads: "Sequence[Payload]",
     service_interface: str | None = None,
     message_id: str | None = None,
 ) -> str:

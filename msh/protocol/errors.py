@@ -1,7 +1,10 @@
 """Refusals. Each carries the answer to give."""
 
-from .message import Field, PartialHeader
-from .vocabulary import ErrorCode
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # quick commands load this module, and need none of these
+    from .message import Field, PartialHeader
+    from .vocabulary import ErrorCode
 
 
 class ProtocolError(Exception):
@@ -23,7 +26,7 @@ class Refused(ProtocolError):
     """A message that was read far enough to answer it with an Error Message (D49, D52)."""
 
     def __init__(
-        self, code: ErrorCode, field: Field, description: str, partial: PartialHeader
+        self, code: "ErrorCode", field: "Field", description: str, partial: "PartialHeader"
     ) -> None:
         super().__init__(description)
         self.code = code

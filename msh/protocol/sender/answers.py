@@ -1,0 +1,103 @@
+"""Cells of the Sender's table: what the partner answers, an Acknowledgement or an Error."""
+
+from dataclasses import replace
+from datetime import datetime
+
+from msh.protocol import effects as do
+from msh.protocol import events as on
+from msh.protocol.kinds import IncidentKind, PartyEventKind
+from msh.protocol.lane import Lane, LaneState
+from msh.protocol.vocabulary import Severity
+
+from .outcome import Outcome, land, suspend, suspend_at_transient_limit
+
+_AnyError = on.SequenceErrorReceived | on.ErrorReceived | on.ErrorForOtherReceived
+
+
+def complete(lane: Lane, event: on.AckReceived, now: datetime) -> Outcome:
+    if lane.in_flight is None:
+        return count_duplicate_ack(lane, event, now)
+    return land(lane, *_completed(event.message_id))
+
+
+def complete_while_suspended(lane: Lane, event: on.AckReceived, now: datetime) -> Outcome:
+    if lane.in_flight is None:
+        return count_duplicate_ack(lane, event, now)
+    completed = _completed(event.message_id)
+    if event.resumes and lane.suspended_for in do.SILENCE:
+        return lane.lands().rests(), (*completed, do.ResolveIncidents(), do.LookAtLane())
+    return replace(lane.lands(), late_ack=True), completed  # only the administrator resumes (D12)
+
+
+def _completed(message_id: str) -> tuple[do.SenderEffect, ...]:
+    return (
+        do.Complete(message_id),
+        do.NotifyFromParty(PartyEventKind.ACKNOWLEDGED, message_id),
+    )
+
+
+def count_duplicate_ack(lane: Lane, event: on.AckReceived, now: datetime) -> Outcome:
+    return lane, (do.CountDuplicateAck(event.message_id),)
+
+
+def record_ack_of_other(lane: Lane, event: on.AckOfOtherReceived, now: datetime) -> Outcome:
+    if event.cancelled:
+        return lane, (
+            do.RecordLateVerdict(event.message_id),
+            do.NotifyFromParty(PartyEventKind.CANCELLED, event.message_id, "received after all"),
+        )
+    return lane, (do.CountDuplicateAck(event.message_id),)
+
+
+def note_ack_of_unknown(lane: Lane, event: on.AckOfUnknownReceived, now: datetime) -> Outcome:
+    return lane, (do.Note(event.message_id, "Acknowledgement of a message we never sent"),)
+
+
+def wait_as_asked(lane: Lane, event: on.TransientErrorReceived, now: datetime) -> Outcome:
+    if lane.in_flight is None:
+        return lane, ()
+    probing = lane.in_flight.probing
+    flying = lane.in_flight.with_fresh_retries() if probing else lane.in_flight
+    since = flying.transient_since or now
+    flying = replace(flying, transients=flying.transients + 1, transient_since=since)
+    waiting = replace(
+        lane,
+        state=LaneState.TRANSIENT,
+        in_flight=flying,
+        due=now + flying.granted(event.min_retry_secs),
+        unsent=False,
+    )
+    if flying.transient_limit_reached(now):
+        return suspend_at_transient_limit(waiting)
+    asked = "no time" if event.min_retry_secs is None else f"{event.min_retry_secs} s"
+    note = do.Note(event.message_id, f"TransientError, asked for {asked}")
+    return waiting, (note, do.ResolveIncidents()) if probing else (note,)
+
+
+def note_transient_error(lane: Lane, event: on.TransientErrorReceived, now: datetime) -> Outcome:
+    return lane, (do.Note(event.message_id, f"TransientError: {event.detail}"),)
+
+
+def suspend_out_of_step(lane: Lane, event: on.SequenceErrorReceived, now: datetime) -> Outcome:
+    if lane.in_flight is None:
+        return report_out_of_step(lane, event, now)
+    detail = f"{event.report.code}: {event.report.description}"
+    return suspend(lane, IncidentKind.RESYNCHRONISE, detail)
+
+
+def report_out_of_step(lane: Lane, event: on.SequenceErrorReceived, now: datetime) -> Outcome:
+    detail = f"{event.report.code}: {event.report.description}"
+    return lane, (do.OpenIncident(IncidentKind.RESYNCHRONISE, event.message_id, detail),)
+
+
+def suspend_for_error(lane: Lane, event: on.ErrorReceived, now: datetime) -> Outcome:
+    if lane.in_flight is None or event.report.severity is Severity.WARNING:
+        return note_error(lane, event, now)
+    detail = f"{event.report.code_text or event.report.code}: {event.report.description}"
+    return suspend(lane, IncidentKind.ERROR_RECEIVED, detail)
+
+
+def note_error(lane: Lane, event: _AnyError, now: datetime) -> Outcome:
+    report = event.report
+    text = f"Error {report.code_text or report.code}: {report.description}"
+    return lane, (do.Note(event.message_id, text),)

@@ -1,0 +1,104 @@
+"""Cells of the Sender's table: a message is put in flight, its copies are sent and wait."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from msh.protocol import effects as do
+from msh.protocol import events as on
+from msh.protocol.kinds import IncidentKind, PartyEventKind
+from msh.protocol.lane import InFlight, Lane
+
+from .outcome import Outcome, illegal, suspend, suspend_at_transient_limit
+
+
+def put_in_flight(lane: Lane, event: on.LanePolled, now: datetime) -> Outcome:
+    if event.message_id is None or event.terms is None:
+        return lane, ()
+    if event.again is None:
+        number, epoch = lane.next_number, lane.epoch
+        after = lane.takes(event.message_id, event.terms, now, event.attempts)
+    else:  # rewound: the same number and bytes, and the next number stays what it is
+        number, epoch = event.again.sequence_number, event.again.epoch
+        flying = InFlight(event.message_id, number, event.terms, event.attempts)
+        after = lane.transmits(flying, now)
+    return after, (
+        do.PutInFlight(event.message_id, number, epoch, event.terms),
+        do.Transmit(),
+    )
+
+
+def claim(lane: Lane, event: on.AttemptClaimed, now: datetime) -> Outcome:
+    if lane.in_flight is None or not lane.unsent:
+        raise illegal(lane, event)
+    flying = replace(lane.in_flight, attempt=lane.in_flight.attempt + 1)
+    # A worker that dies here leaves an ordinary deadline behind.
+    due = now + timedelta(seconds=event.http_deadline) + flying.wait
+    return replace(lane, in_flight=flying, unsent=False, due=due), ()
+
+
+def claim_while_transient(lane: Lane, event: on.AttemptClaimed, now: datetime) -> Outcome:
+    if lane.in_flight is None or not lane.is_due(now):
+        raise illegal(lane, event)
+    return claim(lane.transmits(lane.in_flight, now), event, now)
+
+
+def wait_for_answer(lane: Lane, event: on.AttemptCarried, now: datetime) -> Outcome:
+    if lane.unsent:  # "send now" has asked for another copy meanwhile
+        return lane, ()
+    return replace(lane, due=now + lane.flying.wait), ()  # from the attempt's end (D11)
+
+
+def wait_for_retry(lane: Lane, event: on.AttemptFailed, now: datetime) -> Outcome:
+    warning = f"early warning: {event.detail}"  # the attempt's kind stands on the attempt (D35)
+    effects = (do.Note(event.message_id, warning),) if event.doubted else ()
+    if lane.unsent:
+        return lane, effects
+    flying = lane.flying
+    wait = max(flying.retry_interval, flying.granted(event.retry_after))  # D8, D54
+    return replace(lane, due=now + wait), effects
+
+
+def suspend_as_refused(lane: Lane, event: on.AttemptRefused, now: datetime) -> Outcome:
+    return suspend(lane, IncidentKind.REFUSED_BY_PEER, event.detail)
+
+
+def retry_or_suspend(lane: Lane, event: on.DeadlinePassed, now: datetime) -> Outcome:
+    if lane.unsent or not lane.is_due(now):
+        return lane, ()
+    flying = lane.flying
+    detail = f"no Acknowledgement after {flying.attempt} transmissions"
+    if flying.probing:  # the From-Party knows that it is suspended
+        incident = do.OpenIncident(IncidentKind.RETRIES_SPENT, flying.message_id, detail)
+        return lane.suspends(IncidentKind.RETRIES_SPENT), (incident,)
+    if flying.retries_spent >= flying.terms.retries:
+        return suspend(lane, IncidentKind.RETRIES_SPENT, detail)
+    flying = replace(flying, retries_spent=flying.retries_spent + 1)
+    return lane.transmits(flying, now), (*_early_warning(flying), do.Transmit())
+
+
+def _early_warning(flying: InFlight) -> tuple[do.SenderEffect, ...]:
+    if flying.retries_spent != flying.terms.early_warning:
+        return ()
+    detail = f"retry {flying.retries_spent} of {flying.terms.retries}: no Acknowledgement yet"
+    return (do.NotifyFromParty(PartyEventKind.DELAYED, flying.message_id, detail),)
+
+
+def end_transient_wait(lane: Lane, event: on.DeadlinePassed, now: datetime) -> Outcome:
+    if not lane.is_due(now):
+        return lane, ()
+    if lane.in_flight is not None and lane.in_flight.transient_limit_reached(now):
+        return suspend_at_transient_limit(lane)
+    return end_wait(lane, event, now)
+
+
+def end_wait(lane: Lane, event: on.DeadlinePassed | on.OperatorResumed, now: datetime) -> Outcome:
+    if lane.in_flight is None:
+        return lane.rests(), (do.LookAtLane(),)
+    return lane.transmits(lane.in_flight, now), (do.Transmit(),)  # spends no retry (D10)
+
+
+def probe(lane: Lane, event: on.ProbeDue, now: datetime) -> Outcome:
+    if lane.in_flight is None or lane.suspended_for not in do.SILENCE:
+        raise illegal(lane, event)
+    note = do.Note(lane.in_flight.message_id, "probe: one more copy, the partner stays suspended")
+    return lane.transmits(lane.in_flight.probes(), now), (note, do.Transmit())

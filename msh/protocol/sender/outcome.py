@@ -1,0 +1,43 @@
+"""What the cells of the table have in common: the shape of what they return, a refusal, a
+suspension, the end of a message's flight."""
+
+from datetime import datetime
+
+from msh.protocol import effects as do
+from msh.protocol.errors import IllegalTransition
+from msh.protocol.kinds import IncidentKind, PartyEventKind
+from msh.protocol.lane import Lane, LaneState
+
+Outcome = tuple[Lane, tuple[do.SenderEffect, ...]]
+"""The lane afterwards, and the effects that belong into its transaction."""
+
+
+def illegal(lane: Lane, event: object) -> IllegalTransition:
+    return IllegalTransition(lane.state, type(event).__name__)
+
+
+def stay(lane: Lane, event: object, now: datetime) -> Outcome:
+    return lane, ()
+
+
+def suspend(lane: Lane, kind: IncidentKind, detail: str) -> Outcome:
+    message_id = lane.flying.message_id
+    return lane.suspends(kind), (
+        do.OpenIncident(kind, message_id, detail),
+        do.NotifyFromParty(PartyEventKind.SUSPENDED, message_id, detail),
+    )
+
+
+def land(lane: Lane, *effects: do.SenderEffect) -> Outcome:
+    """The message's flight is over: the next one may go, unless the partner asked for a wait."""
+    after = lane.lands()
+    if after.state is not LaneState.IDLE:
+        return after, effects
+    if lane.flying.probing:  # D41: the partner answers again
+        effects = (*effects, do.ResolveIncidents())
+    return after, (*effects, do.LookAtLane())
+
+
+def suspend_at_transient_limit(lane: Lane) -> Outcome:
+    detail = f"{lane.flying.transients} TransientErrors since {lane.flying.transient_since}"
+    return suspend(lane, IncidentKind.TRANSIENT_LIMIT, detail)

@@ -4,53 +4,12 @@ Both sides are compared by number *and* MessageId before anything is changed (D1
 ever renumbered by a guess: what cannot be proven is asked of a person.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from . import sequence
 from .events import Numbered
-
-
-@dataclass(frozen=True, slots=True)
-class LinkStatus:
-    """What an MSH says of a pair, to the one that asks.
-
-    `accepted_*` is the last reliable message it accepted from the asker, None and empty before the
-    first. `next_number` is that of its next message to the asker, `in_flight_*` the one that
-    waits for the asker's Acknowledgement. `known`: of the MessageIds asked about, which it has.
-    `withheld`: of those it has, which it does not acknowledge before the next MSH does (D20).
-    """
-
-    accepted_number: int | None
-    accepted_message_id: str
-    next_number: int | None = None
-    in_flight_number: int | None = None
-    in_flight_message_id: str = ""
-    known: Mapping[str, bool] = field(default_factory=dict)
-    withheld: tuple[str, ...] = ()
-
-    @property
-    def expected(self) -> int:
-        """The number that it takes next."""
-        if self.accepted_number is None:
-            return sequence.FIRST
-        return sequence.following(self.accepted_number)
-
-    @property
-    def coming(self) -> int | None:
-        """The number that it sends next, None where it did not say."""
-        return self.next_number if self.in_flight_number is None else self.in_flight_number
-
-    def has(self, message_id: str) -> bool | None:
-        """Whether it has accepted a message; None where that is not known."""
-        if message_id == self.accepted_message_id:
-            return True
-        return self.known.get(message_id)
-
-    def acknowledges(self, message_id: str) -> bool:
-        """Whether it proves by its word what an Acknowledgement of this message would."""
-        return self.has(message_id) is True and message_id not in self.withheld
+from .link_status import LinkStatus
 
 
 @dataclass(frozen=True, slots=True)

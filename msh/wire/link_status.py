@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from msh.protocol.errors import Unreadable
+from msh.protocol.link_status import LinkStatus
 from msh.protocol.message import MESSAGE_ID_LIMIT
-from msh.protocol.resynchronisation import LinkStatus
 from msh.protocol.sequence import FIRST, LAST
 
 from .text import has_control

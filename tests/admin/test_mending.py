@@ -14,7 +14,7 @@ from msh.flows.operations import change_link, resynchronise
 from msh.flows.receiving.link_status import NoStatus
 from msh.models import History, InboundLink, OutboundLink, OutboundMessage
 from msh.protocol.events import AckReceived
-from msh.protocol.resynchronisation import LinkStatus
+from msh.protocol.link_status import LinkStatus
 from msh.store.history import Actor
 from msh.store.sending.links import OutboundLinks
 from tests.flows.world import World, make_world

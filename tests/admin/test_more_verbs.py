@@ -10,7 +10,7 @@ from django.urls import reverse
 from msh.flows.operations import change_link, resynchronise
 from msh.flows.sending.submit import PartnerClosed
 from msh.models import ConsumerKind, Delivery, History, InboundLink, InboundMessage, OutboundMessage
-from msh.protocol.resynchronisation import LinkStatus
+from msh.protocol.link_status import LinkStatus
 from msh.store.history import Actor
 from msh.store.operations.operator_actions import Switch
 from tests.delivery import application

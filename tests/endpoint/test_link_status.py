@@ -11,7 +11,7 @@ import pytest
 from msh.flows.operations import change_link
 from msh.flows.receiving.link_status import ASKED_AT_ONCE, NoStatus, enquire
 from msh.models import InboundMessage
-from msh.protocol.resynchronisation import LinkStatus
+from msh.protocol.link_status import LinkStatus
 from msh.store.history import Actor
 from partners.models import Credential, Partner, digest_of
 from partners.models.partner import OutgoingKind

@@ -5,7 +5,8 @@ import pytest
 from msh.flows.operations import resynchronise
 from msh.models import History, InboundLink, InboundMessage, Signal
 from msh.protocol.events import Numbered
-from msh.protocol.resynchronisation import LinkStatus, Mend
+from msh.protocol.link_status import LinkStatus
+from msh.protocol.resynchronisation import Mend
 from msh.transport.job import Job
 from tests.flows import byhand
 

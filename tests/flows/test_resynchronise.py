@@ -16,7 +16,8 @@ from msh.models import (
     OutboundPayload,
 )
 from msh.protocol.kinds import Verdict
-from msh.protocol.resynchronisation import LinkStatus, Mend
+from msh.protocol.link_status import LinkStatus
+from msh.protocol.resynchronisation import Mend
 
 from .recovering import ANN, events, numbers, suspend
 from .world import World, make_world

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from msh.protocol import diagram
-from msh.protocol.diagram import ARCHITECTURE, drawn_into, main, receiver_table, sender_diagram
+from tools import diagram
+from tools.diagram import ARCHITECTURE, drawn_into, main, receiver_table, sender_diagram
 
 
 @pytest.mark.requirement("000-101")
 def test_architecture_shows_the_tables_as_they_are() -> None:
     text = ARCHITECTURE.read_text("utf-8")
-    assert drawn_into(text) == text, "run: python -m msh.protocol.diagram --write"
+    assert drawn_into(text) == text, "run: python -m tools.diagram --write"
 
 
 def test_what_stood_between_the_markers_is_replaced_and_nothing_else() -> None:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msh.protocol.events import Numbered
-from msh.protocol.resynchronisation import Arriving, LinkStatus, Mend, Run, Sent, arriving, plan
+from msh.protocol.link_status import LinkStatus
+from msh.protocol.resynchronisation import Arriving, Mend, Run, Sent, arriving, plan
 
 LAST = 999_999_999
 

@@ -7,7 +7,7 @@ import pytest
 
 from msh.flows.receiving.link_status import ASKED_AT_ONCE
 from msh.protocol.errors import Unreadable
-from msh.protocol.resynchronisation import LinkStatus
+from msh.protocol.link_status import LinkStatus
 from msh.transport.enquiry import ANSWER_LIMIT
 from msh.wire import link_status
 

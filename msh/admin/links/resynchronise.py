@@ -16,7 +16,8 @@ from msh.flows.errors import NotPossible
 from msh.flows.operations import actions, resynchronise
 from msh.models import OutboundLink
 from msh.protocol import sequence
-from msh.protocol.resynchronisation import LinkStatus, Mend, Plan
+from msh.protocol.link_status import LinkStatus
+from msh.protocol.resynchronisation import Mend, Plan
 from msh.store.history import Actor
 from partners.models import Partner
 

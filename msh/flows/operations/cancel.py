@@ -16,7 +16,7 @@ from msh.protocol.attempt import Trace, nothing_was_sent
 from msh.protocol.errors import IllegalTransition
 from msh.protocol.events import MessageCancelled
 from msh.protocol.kinds import Verdict
-from msh.protocol.resynchronisation import LinkStatus
+from msh.protocol.link_status import LinkStatus
 from msh.store.history import Actor
 from msh.store.operations.operator_actions import cancel_queued
 from msh.store.sending.links import OutboundLinks

@@ -35,16 +35,8 @@ from msh.protocol.events import (
 )
 from msh.protocol.kinds import Verdict
 from msh.protocol.lane import LaneState
-from msh.protocol.resynchronisation import (
-    Arriving,
-    LinkStatus,
-    Mend,
-    Plan,
-    Run,
-    Sent,
-    arriving,
-    plan,
-)
+from msh.protocol.link_status import LinkStatus
+from msh.protocol.resynchronisation import Arriving, Mend, Plan, Run, Sent, arriving, plan
 from msh.store.history import Actor
 from msh.store.operations import operator_actions
 from msh.store.operations.operator_actions import cancel_queued, set_receiving

@@ -7,7 +7,7 @@ from msh.models import InboundLink, InboundMessage, OutboundLink
 from msh.models.inbound import UNACKNOWLEDGED
 from msh.protocol import sequence
 from msh.protocol.errors import Unreadable
-from msh.protocol.resynchronisation import LinkStatus
+from msh.protocol.link_status import LinkStatus
 from msh.transport import enquiry
 from msh.wire import link_status
 from partners.models import Partner

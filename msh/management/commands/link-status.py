@@ -7,7 +7,7 @@ from django.core.management.base import CommandError
 
 from msh.flows.receiving import link_status
 from msh.management.cli import NameCommand
-from msh.protocol.resynchronisation import LinkStatus
+from msh.protocol.link_status import LinkStatus
 
 
 class Command(NameCommand):

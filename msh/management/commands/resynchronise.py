@@ -11,7 +11,7 @@ from msh.flows.operations.resynchronise import Comparison
 from msh.management.actions import actor_of
 from msh.management.cli import NameCommand, reason
 from msh.protocol import sequence
-from msh.protocol.resynchronisation import LinkStatus
+from msh.protocol.link_status import LinkStatus
 from partners.models import Partner
 
 

@@ -1,15 +1,16 @@
-"""Both tables as pictures: `python -m msh.protocol.diagram` prints them, `--write` puts them into
-ARCHITECTURE.md, between the markers `<!-- sender:begin -->` and `<!-- sender:end -->`, and so on.
+"""The tables of the Sender and of the Receiver as pictures: `python -m tools.diagram` prints them,
+`--write` puts them into ARCHITECTURE.md, between `<!-- sender:begin -->` and `<!-- sender:end -->`,
+and so on.
 """
 
 import sys
 from pathlib import Path
 
-from .lane import LaneState
-from .receiver import TABLE, Known, Position
-from .sender import TRANSITIONS
+from msh.protocol.lane import LaneState
+from msh.protocol.receiver import TABLE, Known, Position
+from msh.protocol.sender import TRANSITIONS
 
-ARCHITECTURE = Path(__file__).parents[2] / "ARCHITECTURE.md"
+ARCHITECTURE = Path(__file__).parents[1] / "ARCHITECTURE.md"
 
 
 def sender_diagram() -> str:
@@ -58,7 +59,7 @@ def main(arguments: list[str]) -> int:
     if arguments == ["--write"]:
         ARCHITECTURE.write_text(drawn_into(ARCHITECTURE.read_text("utf-8")), "utf-8")
     elif arguments:
-        sys.stderr.write("usage: python -m msh.protocol.diagram [--write]\n")
+        sys.stderr.write("usage: python -m tools.diagram [--write]\n")
         return 2
     else:
         sys.stdout.write(f"{sender_diagram()}\n\n{receiver_table()}\n")

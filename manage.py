@@ -9,7 +9,7 @@ from msh.standalone import datafolder
 # They need none of the apps of the console, the API and beat, which take longer to load than they
 # run. What loads an application's consumers, or looks after all tables, is not here.
 WITHOUT_CONSOLE = {
-    *("links", "messages", "story", "waypoints", "deliveries", "link-status", "resynchronise"),
+    *("links", "messages", "trace", "deliveries", "link-status", "resynchronise"),
     *("suspend", "resume", "reset-retries", "send-now", "reset-sequence", "cancel", "send"),
     *("allow-reset", "expect", "start-link"),
 }

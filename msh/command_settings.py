@@ -1,7 +1,7 @@
-"""The settings of commands that only look at an MSH, or act on it by one of its flows.
+"""The settings of commands that only read from an MSH, or act on it by one of its flows.
 
-Without the apps of the console, the API and beat: their imports take longer than the commands,
-which scripts call by the hundred.
+Without the apps of the console, the API, beat and the runner: their imports take longer than the
+commands, which scripts call by the hundred.
 """
 
 from msh.settings import *  # noqa: F403

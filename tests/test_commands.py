@@ -6,9 +6,10 @@ import sys
 from urllib.parse import urlsplit
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError, call_command, find_commands
 from django.db import connection
 
+from manage import WITHOUT_CONSOLE
 from tests.exchange.machine import ROOT
 
 
@@ -41,11 +42,11 @@ SLOW += ["rest_framework", "structlog", "unfold"]
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("command", ["links", "messages", "waypoints", "deliveries"])
+@pytest.mark.parametrize("command", ["links", "messages", "messages --counts", "deliveries"])
 def test_command_that_reads_loads_nothing_that_is_slow(command: str) -> None:
     """Scripts call them by the hundred."""
     program = (
-        f"import sys, manage; sys.argv = ['manage.py', {command!r}]; manage.main();"
+        f"import sys, manage; sys.argv = {['manage.py', *command.split()]}; manage.main();"
         f" print({{name.partition('.')[0] for name in sys.modules}}.intersection({SLOW}))"
     )
     database = urlsplit(os.environ["DATABASE_URL"])._replace(
@@ -61,6 +62,11 @@ def test_command_that_reads_loads_nothing_that_is_slow(command: str) -> None:
     )
     assert told.stderr == ""
     assert told.stdout.splitlines()[-1] == "set()"
+
+
+def test_names_of_commands_without_the_console_are_commands() -> None:
+    """Those that only their app provides: the settings without the console have no other."""
+    assert set(find_commands(str(ROOT / "msh" / "management"))) >= WITHOUT_CONSOLE
 
 
 @pytest.mark.django_db

@@ -7,8 +7,8 @@ import pytest
 from django.core.management import call_command
 
 from msh import waiting
-from msh.management.commands import prepare
 from msh.standalone import running
+from msh.standalone.management.commands import prepare
 from msh.waiting import Waiting
 from tests.waiting import wait_until
 

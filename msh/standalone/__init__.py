@@ -1,7 +1,8 @@
-"""One whole MSH on one machine, for the demo, the tests and `make up`: not for production.
+"""One MSH on one machine: the commands that set it up and run it. A Django app without models.
 
-running     `manage.py up`: start everything, wait until it is ready, watch it
-supervisor  the processes of the MSH, started again when they end
+running     `manage.py up`: start everything, wait until it is ready, watch it; not for production
+supervisor  the processes of the MSH, restarted when they end
 embedded    PostgreSQL and Valkey as child processes; needs nothing of Django
 datafolder  the files of a data folder: settings, passwords, addresses of the servers
+management  the commands up, prepare, setup, consumer, token, smtpd
 """

@@ -1,4 +1,4 @@
-"""What operators see and do: console pages, commands, the story, the logs, the checks."""
+"""What operators see and do: console pages, commands, the trace, the logs, the checks."""
 
 import html
 import json
@@ -16,7 +16,7 @@ from django.urls import reverse
 from msh.admin.deliveries.delivery import BULK_LIMIT
 from msh.flows.delivery.pull import Outcome, settle, take
 from msh.flows.operations import change_link
-from msh.flows.operations.trace import trace_of, waypoints
+from msh.flows.operations.trace import message_counts, trace_of
 from msh.models import Consumer, ConsumerKind, Delivery, History, InboundMessage, Incident
 from msh.store.history import Actor
 from tests.admin.conftest import client_of, submit
@@ -266,7 +266,7 @@ def test_consumers_and_decisions_by_command(capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.requirement("001-26", "001-27", "004-11")
-def test_the_story_tells_both_sides_and_everything(capsys: pytest.CaptureFixture[str]) -> None:
+def test_trace_and_counts_have_both_directions(capsys: pytest.CaptureFixture[str]) -> None:
     world = make_world()
     consumer(ConsumerKind.IN_PROCESS)
     message = world.submit()
@@ -280,13 +280,15 @@ def test_the_story_tells_both_sides_and_everything(capsys: pytest.CaptureFixture
     received = ["MessageArrived", "Delivery 1", "MessageDelivered"]
     assert [event for event in events if event in received] == received
     assert {moment.direction for moment in trace_of(message.message_id)} == {"in", "out"}
-    call_command("story", message.message_id)
+    call_command("trace", message.message_id)
     assert len(capsys.readouterr().out.splitlines()) < 24
-    counts = waypoints()
+    counts = message_counts()
     passed = ("out MessageSubmitted", "in MessageArrived", "in MessageDelivered")
     assert [counts[name] for name in passed] == [1, 1, 1]
-    call_command("waypoints")
-    assert "in MessageDelivered" in capsys.readouterr().out
+    call_command("messages", "--counts", "--partner", world.there.name, "--json")
+    of_partner = json.loads(capsys.readouterr().out)
+    assert {"event": "out MessageSubmitted", "count": 1} in of_partner
+    assert not [row for row in of_partner if row["event"].startswith("in ")]
 
 
 @pytest.mark.requirement("001-25")
@@ -318,7 +320,7 @@ def test_a_day_of_failures_is_quiet_and_one_screen(
     assert len(troubles) <= 160
     assert not any(record.exc_info or "Traceback" in record.getMessage() for record in troubles)
     capsys.readouterr()
-    call_command("story", message.message_id)
+    call_command("trace", message.message_id)
     screen = capsys.readouterr().out
     assert len(screen.splitlines()) <= 40, screen
     assert "150 times since" in screen

@@ -145,7 +145,7 @@ def test_command_shows_the_newest_rows_and_all_of_them_if_asked(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     message = message_with_much_history()
-    call_command("story", message.message_id)
+    call_command("trace", message.message_id)
     assert len(capsys.readouterr().out.splitlines()) < 300
-    call_command("story", message.message_id, "--all")
+    call_command("trace", message.message_id, "--all")
     assert len(capsys.readouterr().out.splitlines()) > MANY

@@ -1,4 +1,4 @@
-"""The whole life of a message, from every row that knows of it, and how far messages have come."""
+"""What happened to a message, from every row about it; and how many messages had each event."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -124,9 +124,11 @@ def folded(moments: Iterable[Moment]) -> list[Moment]:
     return lines
 
 
-def waypoints() -> dict[str, int]:
-    """How many messages have passed each stage (001-27): counted from what is kept."""
+def message_counts(*, partner: str = "") -> dict[str, int]:
+    """How often each event happened to messages (001-27), as far back as the history goes."""
     rows = History.objects.filter(subject=History.Subject.MESSAGE)
+    if partner:
+        rows = rows.filter(partner__name=partner)
     counted = rows.values("direction", "event").annotate(count=Sum("times"))
     return {
         f"{row['direction']} {row['event']}": row["count"]

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.db.models import Exists, OuterRef
 
+from msh.flows.operations.trace import message_counts
 from msh.management.cli import MshCommand, Row
 from msh.models import InboundMessage, OutboundMessage, Signal, SignalKind
 from msh.protocol.vocabulary import ErrorCode
@@ -14,15 +15,23 @@ COLUMNS = ("message_id", "partner", "direction", "state", "sequence_number")
 
 
 class Command(MshCommand):
-    help = "List messages: MessageId, partner, direction, state, SequenceNumber."
+    help = "List messages: MessageId, partner, direction, state, SequenceNumber. Or count them."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
         parser.add_argument("--partner", help="only messages of this partner")
+        parser.add_argument(
+            "--counts", action="store_true", help="how often each event happened to them instead"
+        )
 
     def handle(self, *args: Any, partner: str | None, **options: Any) -> None:
-        name = self.partner(partner).name if partner else None
-        rows = [row for row in messages() if name is None or row["partner"] == name]
+        name = self.partner(partner).name if partner else ""
+        if options["counts"]:
+            counts = message_counts(partner=name)
+            rows: list[Row] = [{"event": event, "count": n} for event, n in counts.items()]
+            self.answer_rows(rows, ("event", "count"), as_json=options["json"])
+            return
+        rows = [row for row in messages() if name in ("", row["partner"])]
         self.answer_rows(rows, COLUMNS, as_json=options["json"])
 
 

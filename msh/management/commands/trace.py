@@ -1,4 +1,4 @@
-"""`manage.py story MESSAGE_ID`: the life of a message, on one screen."""
+"""`manage.py trace MESSAGE_ID`: what happened to a message, on one screen."""
 
 from argparse import ArgumentParser
 from collections.abc import Iterable

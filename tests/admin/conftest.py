@@ -1,10 +1,13 @@
-"""A suspended lane, and the people who look at it."""
+"""Links in the states that operators act on, people with permissions, and actions by dialog."""
 
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission, User
+from django.contrib.messages import get_messages
+from django.db.models import Model
 from django.test import Client
+from django.urls import reverse
 
 from msh.models import OutboundLink, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
@@ -16,7 +19,7 @@ REFUSED = AttemptResult(
 
 
 def suspended_world(queued: int = 2) -> World:
-    """The peer refused message 1 for good; `queued` wait behind it."""
+    """The peer refused message 1 permanently; `queued` wait behind it."""
     world = make_world()
     world.submit()
     (job,) = world.look()
@@ -27,12 +30,24 @@ def suspended_world(queued: int = 2) -> World:
 
 
 def waiting_world(*, retries_spent: int = 0) -> World:
-    """Message 1 was carried and waits for its Acknowledgement."""
+    """Message 1 was transmitted and waits for its Acknowledgement."""
     world = make_world()
     world.submit()
     (job,) = world.look()
     world.end(job)
     OutboundLink.objects.filter(pk=world.link.pk).update(retries_spent=retries_spent)
+    return world
+
+
+def busy_world() -> World:
+    """One message through to the end, one refused permanently, one queued."""
+    world = make_world()
+    world.submit()
+    world.settle()
+    world.submit()
+    (job,) = world.look()
+    world.end(job, REFUSED)
+    world.submit()
     return world
 
 
@@ -48,8 +63,8 @@ def client_of(name: str, *codenames: str, enforce_csrf_checks: bool = False) -> 
 
 
 def late_world(queued: int = 1) -> tuple[World, OutboundMessage]:
-    """A suspended partner that has what it did not acknowledge: `world.settle()` carries the
-    Acknowledgement. And that message."""
+    """A link suspended although the partner has the message: `world.settle()` transmits the
+    Acknowledgement. Returns that message too."""
     world = make_world()
     first = world.submit()
     (job,) = world.look()
@@ -61,25 +76,54 @@ def late_world(queued: int = 1) -> tuple[World, OutboundMessage]:
 
 
 def submit(client: Client, where: str, reason: str = "agreed by telephone", **fields: str) -> Any:
-    """Open the dialog of a verb and send it."""
+    """Open the dialog of an action and send it."""
     opened = client.get(where)
     form = opened.context and opened.context.get("form")
     hidden = {field.name: field.value() or "" for field in form.hidden_fields()} if form else {}
     return client.post(where, {**hidden, "reason": reason, **fields})
 
 
-VERBS = ("resume", "send_now", "reset_retries", "suspend")
+def url(model: type[Model], page: str, *args: object) -> str:
+    return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_{page}", args=args)
+
+
+def address(action: str, row: Model) -> str:
+    """Of the dialog of an action on this row."""
+    return url(type(row), action, row.pk)
+
+
+def use(client: Client, action: str, row: Model, *reason: str, **fields: str) -> Any:
+    return submit(client, address(action, row), *reason, **fields)
+
+
+def messages_of(response: Any) -> str:
+    """What the console says after an action."""
+    return " ".join(str(message) for message in get_messages(response.wsgi_request))
+
+
+ACTIONS = ("resume", "send_now", "reset_retries", "suspend")
 
 
 @pytest.fixture
 def operator() -> Client:
-    """May look at links and use every verb."""
-    return client_of("ann", "view_outboundlink", *(f"{verb}_outboundlink" for verb in VERBS))
+    """May view links to partners and use the four common actions."""
+    return client_of("ann", "view_outboundlink", *(f"{name}_outboundlink" for name in ACTIONS))
+
+
+@pytest.fixture
+def supervisor() -> Client:
+    """May change links and their numbers, and cancel messages."""
+    return client_of(
+        "sue", "view_outboundlink", "view_inboundlink", "view_outboundmessage", "switch_partner",
+        "cancel_outboundlink", "correct_outboundmessage", "reset_sequence_outboundlink",
+        "resynchronise_outboundlink", "rewind_outboundlink", "hold_resets_inboundlink",
+        "allow_reset_inboundlink", "expect_inboundlink",
+    )  # fmt: skip
 
 
 @pytest.fixture
 def viewer() -> Client:
-    """May look at links and do nothing."""
+    """May view links to partners and do nothing."""
     return client_of("vera", "view_outboundlink")
 
 

@@ -10,7 +10,7 @@ from msh.models import Consumer, ConsumerKind
 from partners.models import Partner
 from partners.models.partner import OutgoingKind
 from partners.setup import SetupRefused, apply
-from tests.admin.test_partner import form, page_of
+from tests.admin.setup.test_partner import form, page_of
 from tests.delivery.desk import consumer
 
 pytestmark = pytest.mark.django_db

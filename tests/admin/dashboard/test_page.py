@@ -1,31 +1,25 @@
-"""The dashboard: troubles first, figures that are true, processes that show signs of life."""
-
-from datetime import timedelta
+"""The dashboard: suspended partners first, correct figures, heartbeats of the processes."""
 
 import pytest
-import time_machine
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from msh import health, tasks
-from msh.admin.dashboard.chart import HEIGHT, WIDTH, chart
+from msh import health
 from msh.flows.operations import change_link
-from msh.models import OutboundLink, Traffic
+from msh.models import OutboundLink
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store.history import Actor
 from msh.store.operations.operator_actions import open_missing_links
-from msh.store.operations.traffic import count_traffic
-from msh.transport.job import Job
-from tests.flows.world import World, make_world
-
-from .conftest import client_of, suspended_world, waiting_world
+from tests.admin.conftest import client_of, suspended_world, waiting_world
+from tests.flows.world import make_world
 
 pytestmark = pytest.mark.django_db
 
 PAGE = reverse("admin:index")
+
 SEES = ("view_outboundlink", "view_outboundmessage", "view_incident")
 
 
@@ -118,66 +112,6 @@ def test_the_strip_has_every_partner_the_worst_first(onlooker: Client) -> None:
         (suspended.there.name, "suspended"),
         *((name, "ok") for name in others),
     ]
-
-
-def test_traffic_is_counted_from_what_happened(onlooker: Client) -> None:
-    world = make_world()
-    for _ in range(3):
-        world.submit()
-    world.settle()
-
-    count_traffic(timezone.now())
-    count_traffic(timezone.now())  # counted once, however often
-
-    (minute,) = Traffic.objects.all()
-    assert (minute.sent, minute.received, minute.retries, minute.duplicates) == (3, 3, 0, 0)
-    messages, copies = onlooker.get(PAGE).context["charts"]
-    assert [line.total for line in messages.lines] == [3, 3]
-    assert [line.total for line in copies.lines] == [0, 0]
-
-
-def test_retries_and_duplicates_are_counted(onlooker: Client) -> None:
-    world = waiting_world()
-    world.hand_over(job := again(world))
-    world.hand_over(job)
-
-    count_traffic(timezone.now())
-
-    assert list(Traffic.objects.values_list("retries", "duplicates")) == [(1, 1)]
-
-
-def again(world: World) -> Job:
-    change_link.send_now(world.there, Actor("ann", "hurry"))
-    (job,) = world.look()
-    return job
-
-
-def test_old_traffic_is_removed() -> None:
-    old = timezone.now() - timedelta(days=9)
-    Traffic.objects.create(minute=old, sent=1)
-
-    count_traffic(timezone.now())
-
-    assert not Traffic.objects.filter(minute=old).exists()
-
-
-def test_a_chart_fits_its_frame() -> None:
-    drawn = chart("Messages per minute", {"out": [0, 50, 100]}, 10, [(0, "a"), (2, "b")])
-
-    (line,) = drawn.lines
-    middle = f"{WIDTH / 2:.1f},{HEIGHT / 2:.1f}"
-    assert line.points == f"0.0,{HEIGHT:.1f} {middle} {WIDTH:.1f},0.0"
-    assert drawn.ticks == [(0, "a"), (WIDTH, "b")]
-    assert drawn.description == "Messages per minute: total out 150, peak 10 per minute."
-
-
-def test_traffic_is_counted_by_the_clock_of_the_database() -> None:
-    """A worker whose clock is ahead would remove what was counted, as too old."""
-    an_hour_ago = timezone.now().replace(second=0, microsecond=0) - timedelta(hours=1)
-    Traffic.objects.create(minute=an_hour_ago, sent=1)
-    with time_machine.travel(timezone.now() + timedelta(days=30)):
-        tasks.count_traffic()
-    assert Traffic.objects.filter(minute=an_hour_ago).exists()
 
 
 def test_no_worker_and_no_beat_are_told_before_all_else(onlooker: Client) -> None:

@@ -10,15 +10,24 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
-from msh.models import Delivery, InboundMessage, OutboundMessage, Signal
+from msh.models import (
+    Delivery,
+    InboundMessage,
+    OutboundMessage,
+    Signal,
+)
 from msh.protocol.vocabulary import DeliverySemantics
+from tests.admin.conftest import url
 from tests.flows.world import World, make_world
 
 pytestmark = pytest.mark.django_db
 
 OUT = reverse("admin:msh_outboundmessage_changelist")
+
 IN = reverse("admin:msh_inboundmessage_changelist")
+
 MANY = 10_000
+
 BEGIN = datetime.now(UTC) + timedelta(days=1)
 
 _FILL = """
@@ -33,10 +42,12 @@ _FILL = """
     JOIN partners_agreement agreement ON agreement.partner_id = link.partner_id
     ORDER BY n
 """
+
 _OUT = (
     "size, boundary, terms, submitted_at",
     "1, 'b', '{}', %s + n * interval '1 minute'",
 )
+
 _IN = ("header, sent_at, received_at", "''::bytea, now(), %s + n * interval '1 minute'")
 
 
@@ -201,3 +212,18 @@ def test_a_time_finds_the_same_rows_as_without_the_index(many: World) -> None:
         at = BEGIN + timedelta(minutes=minutes)
         assert rows.until(at).count() == rows.filter(submitted_at__lte=at).count()
         assert rows.since(at).count() == rows.filter(submitted_at__gte=at).count()
+
+
+def test_messages_are_found_by_their_whole_ids(administrator: Client) -> None:
+    world = make_world()
+    message = world.submit(message_id="a id with blanks", conversation_id="conv-7")
+    world.submit()
+
+    def found(term: str) -> list[OutboundMessage]:
+        response = administrator.get(url(OutboundMessage, "changelist"), {"q": term})
+        return list(response.context["cl"].result_list)
+
+    assert found("a id with blanks") == [message]
+    assert found(" conv-7 ") == [message]
+    assert found("blanks") == []
+    assert len(found("")) == 2

@@ -1,11 +1,10 @@
-"""One action for many: counted before, done in the background, cancelled, gone on with, listed."""
+"""Bulk jobs: previewed, run in the background, cancelled, continued, listed."""
 
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from django.contrib.messages import get_messages
 from django.db import OperationalError
 from django.test import Client
 from django.urls import reverse
@@ -23,15 +22,16 @@ from msh.models import (
     OutboundLink,
 )
 from msh.store.history import Actor
+from tests.admin.conftest import client_of, messages_of, submit, suspended_world
 from tests.delivery.desk import consumer, receive
 from tests.flows.world import World, make_world
-
-from .conftest import client_of, submit, suspended_world
 
 pytestmark = pytest.mark.django_db
 
 NEW = reverse("admin:msh_bulkjob_new")
+
 RIGHTS = ("view_bulkjob", "bulk_bulkjob", "view_outboundlink", "resume_outboundlink")
+
 ANN = Actor("ann", "their data centre is back")
 
 
@@ -67,10 +67,6 @@ def confirm(client: Client, action: str = "resume", **fields: Any) -> Any:
 def start() -> None:
     since = an_hour_ago()
     bulk_jobs.start(BulkVerb.RESUME, since, bulk_jobs.seen(BulkVerb.RESUME, since), ANN)
-
-
-def said(response: Any) -> str:
-    return " ".join(str(message) for message in get_messages(response.wsgi_request))
 
 
 def states(worlds: list[World]) -> list[str]:
@@ -193,7 +189,7 @@ def test_other_rows_than_those_seen_are_not_touched(
 
     response = confirm(supervisor, seen=seen)
 
-    assert "The selection has changed: it is now 3. Check it again." in said(response)
+    assert "The selection has changed: it is now 3. Check it again." in messages_of(response)
     assert response.context["counted"] == 3
     assert not BulkJob.objects.exists()
 
@@ -215,7 +211,7 @@ def test_blanks_are_no_reason_and_the_preview_stays(
 ) -> None:
     response = confirm(supervisor, reason="  ")
 
-    assert "a reason is required" in said(response)
+    assert "a reason is required" in messages_of(response)
     assert response.context["counted"] == 3
 
 
@@ -250,7 +246,7 @@ def test_a_cancelled_job_begins_no_more(supervisor: Client, suspended: list[Worl
     page = supervisor.get(reverse("admin:msh_bulkjob_change", args=[job.pk]))
     assert "not started" in page.content.decode()
     again = submit(supervisor, reverse("admin:msh_bulkjob_cancel", args=[job.pk]))
-    assert "has already ended" in said(again)
+    assert "has already ended" in messages_of(again)
 
 
 def test_it_goes_on_where_it_was_left(

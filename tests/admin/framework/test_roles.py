@@ -1,4 +1,4 @@
-"""The roles of msh/roles.py: who may look, act, end messages, configure."""
+"""The roles of msh/roles.py: who may view, act, cancel messages, configure."""
 
 import pytest
 from django.contrib.auth.models import Group, User
@@ -6,13 +6,14 @@ from django.test import Client
 from django.urls import reverse
 
 from msh.models import History, IncidentNote, OperatorNotice
-
-from .conftest import suspended_world, waiting_world
+from tests.admin.conftest import suspended_world, waiting_world
 
 pytestmark = pytest.mark.django_db
 
 SENDING = {"resume", "suspend", "send_now", "reset_retries"}
+
 MENDING = {"cancel", "reset_sequence", "resynchronise", "rewind"}
+
 MAY = {
     "Viewer": set(),
     "Operator": SENDING,
@@ -30,17 +31,17 @@ def member(role: str) -> Client:
 
 
 @pytest.mark.parametrize("role", MAY)
-def test_a_role_has_its_verbs_and_no_others(role: str) -> None:
+def test_a_role_has_its_actions_and_no_others(role: str) -> None:
     link = suspended_world().link
     client = member(role)
 
     answers = {
-        verb: client.get(reverse(f"admin:msh_outboundlink_{verb}", args=[link.pk])).status_code
-        for verb in SENDING | MENDING
+        action: client.get(reverse(f"admin:msh_outboundlink_{action}", args=[link.pk])).status_code
+        for action in SENDING | MENDING
     }
 
-    assert {verb for verb, status in answers.items() if status == 200} == MAY[role]
-    assert {answers[verb] for verb in answers.keys() - MAY[role]} <= {403}
+    assert {action for action, status in answers.items() if status == 200} == MAY[role]
+    assert {answers[action] for action in answers.keys() - MAY[role]} <= {403}
 
 
 @pytest.mark.parametrize("role", MAY)

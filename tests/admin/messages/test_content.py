@@ -1,4 +1,4 @@
-"""Headers and payloads of messages: shown as text, downloaded as they are, never run."""
+"""Headers and payloads of messages: shown as text, downloaded as they are, never executed."""
 
 import hashlib
 from datetime import timedelta
@@ -10,26 +10,22 @@ from django.urls import reverse
 from django.utils import timezone
 
 from msh.admin.messages.content import TEXT_LIMIT, file_name
-from msh.flows.operations import change_link
 from msh.flows.sending.submit import submit
 from msh.models import (
     Attempt,
     History,
-    InboundLink,
     InboundMessage,
-    Incident,
-    OutboundLink,
     OutboundMessage,
     OutboundPayload,
 )
 from msh.protocol.message import Payload
+from tests.admin.conftest import client_of
 from tests.flows.world import LOST, World, make_world
-
-from .conftest import client_of, suspended_world
 
 pytestmark = pytest.mark.django_db
 
 SCRIPT = b"<order><note>&lt;/pre&gt;</note><script>alert(1)</script></order>"
+
 RIGHT_TO_LEFT = "invoice\u202efdp.exe"
 
 
@@ -279,52 +275,6 @@ def test_nothing_is_taken_by_post(reader: Client) -> None:
     for name, which in (("payload", [1]), ("payload_bytes", [1]), ("header", [])):
         assert reader.post(page(sent, name, *which)).status_code == 405
     assert History.objects.count() == before
-
-
-@pytest.mark.requirement("000-012")
-def test_duplicates_are_counted(reader: Client) -> None:
-    world = make_world()
-    world.submit()
-    (job,) = world.look()
-    world.hand_over(job)
-    world.hand_over(job)
-
-    received = InboundMessage.objects.get()
-    change = reader.get(reverse("admin:msh_inboundmessage_change", args=[received.pk]))
-
-    assert received.duplicates == 1
-    told = [row[1] for table in change.context["tables"] for row in table.rows]
-    assert "DuplicateArrived" in told
-
-
-def test_words_of_others_turn_nothing_around_them(administrator: Client) -> None:
-    """Names in the header and descriptions of Errors, on the pages of links and in dialogs."""
-    turned = "gpj\u202eexe"
-    world = suspended_world(queued=0)
-    world.submit()
-    OutboundMessage.objects.filter(state="in_flight").update(action=turned)
-    waiting = OutboundMessage.objects.filter(state="queued")
-    waiting.update(service_interface=turned, message_id=f"id-{turned}")
-    OutboundLink.objects.update(suspended_detail=f"ERROR: {turned}")
-    change_link.open_links(world.here)
-    inbound = InboundLink.objects.get(partner=world.here)
-    now = timezone.now()
-    Incident.objects.create(
-        partner=world.here, direction="in", kind="sequence_gap", detail=turned,
-        opened_at=now, last_at=now,
-    )  # fmt: skip
-    queued = OutboundMessage.objects.get(state="queued")
-    pages = {
-        "link": reverse("admin:msh_outboundlink_change", args=[world.link.pk]),
-        "links": reverse("admin:msh_outboundlink_changelist"),
-        "inbound link": reverse("admin:msh_inboundlink_change", args=[inbound.pk]),
-        "dialog": reverse("admin:msh_outboundmessage_cancel", args=[queued.pk]),
-    }
-
-    texts = {name: administrator.get(where).content.decode() for name, where in pages.items()}
-
-    assert [name for name, text in texts.items() if "\u202e" in text] == []
-    assert [name for name, text in texts.items() if "gpj\\u202eexe" not in text] == []
 
 
 def test_the_page_of_a_message_leads_to_its_header(reader: Client) -> None:

@@ -1,9 +1,6 @@
-"""Agreements: their horizon, the way to the partner, out and in as JSON."""
+"""Agreements are exported and imported as JSON."""
 
 import json
-import socket
-import ssl
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,130 +10,25 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
-from pytest_django import Settings
 
 from msh.admin.setup.import_export import IMPORT_PERMISSIONS, LIMIT
 from msh.flows.operations import configure
-from msh.flows.operations.connection import check
-from msh.models import Attempt, History, SettingChange
+from msh.models import SettingChange
 from msh.store.history import Actor
 from partners import setup
 from partners.export import exported, preview
 from partners.models import Agreement, OwnIdentity, Partner, Route
 from partners.models.partner import OutgoingKind
-from tests.certificates import write_certificate
+from tests.admin.conftest import client_of
 from tests.flows.world import make_world
-from tests.peer import Peer, status
-from tests.peer.mailbox import Mailbox
-
-from .conftest import client_of
 
 pytestmark = pytest.mark.django_db
 
 EXPORT = reverse("admin:partners_agreement_export")
+
 IMPORT_PAGE = reverse("admin:partners_agreement_import")
 
 
-@pytest.fixture
-def operator() -> Client:
-    return client_of("ann", "view_agreement", "view_partner", "send_now_outboundlink")
-
-
-def connection_page(agreement: Agreement) -> str:
-    return reverse("admin:partners_agreement_connection", args=[agreement.pk])
-
-
-def partner_at(address: str) -> Partner:
-    partner = make_world().there
-    partner.address = address
-    partner.save()
-    return partner
-
-
-def tried(partner: Partner) -> list[tuple[str, bool | None]]:
-    return [(step.name, step.went) for step in check(partner)]
-
-
-# --- the way to the partner ---------------------------------------------------------------------
-def test_the_way_is_open_and_nothing_is_sent() -> None:
-    with Peer() as peer:
-        peer.always(status(404))
-        partner = partner_at(peer.address)
-
-        assert tried(partner) == [("TCP", True), ("link status", None)]
-
-        (asked,) = peer.received
-        assert (asked.method, asked.body) == ("GET", b"")
-    assert not Attempt.objects.exists()
-    assert not History.objects.exists()
-
-
-def test_nobody_listens() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        port = gone.getsockname()[1]
-    (step,) = check(partner_at(f"http://127.0.0.1:{port}/"))
-
-    assert (step.name, step.went) == ("TCP", False)
-    assert "ConnectionRefusedError" in step.detail
-
-
-def test_no_tls_where_tls_is_agreed() -> None:
-    with Peer() as peer:
-        address = peer.address.replace("http:", "https:")
-
-        assert tried(partner_at(address)) == [("TCP", True), ("TLS", False)]
-
-
-def test_tls_that_is_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    certificate = write_certificate(tmp_path)
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(certificate)
-    with Peer(tls=tls) as peer:
-        peer.always(status(404))
-        untrusted = check(partner_at(peer.address))
-        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-        trusted = check(partner_at(peer.address))
-
-    assert untrusted[-1].went is False
-    assert "CERTIFICATE_VERIFY_FAILED" in untrusted[-1].detail
-    assert [step.went for step in trusted[:2]] == [True, True]
-    assert "certificate until" in trusted[1].detail
-
-
-def test_a_partner_reached_by_mail_is_our_mail_host(settings: Settings) -> None:
-    partner = partner_at("mailto:b@example.net")
-    with Mailbox() as mailbox:
-        settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", mailbox.port
-        settings.EMAIL_USE_SSL = False
-
-        assert tried(partner) == [("way", None), ("TCP", True)]
-
-
-def test_get_tries_nothing_and_post_needs_its_token(operator: Client) -> None:
-    with Peer() as peer:
-        agreement = partner_at(peer.address).agreements.get()
-        strict = client_of(
-            "sue", "view_agreement", "send_now_outboundlink", enforce_csrf_checks=True
-        )
-
-        assert operator.get(connection_page(agreement)).status_code == 200
-        assert strict.post(connection_page(agreement)).status_code == 403
-        assert peer.connections == 0
-
-        shown = operator.post(connection_page(agreement)).content.decode()
-        assert "connected to 127.0.0.1" in shown
-
-
-def test_a_viewer_may_not_test() -> None:
-    agreement = make_world().agreement
-    viewer = client_of("vera", "view_agreement")
-
-    assert viewer.post(connection_page(agreement)).status_code == 403
-    page = viewer.get(reverse("admin:partners_agreement_change", args=[agreement.pk]))
-    assert connection_page(agreement) not in page.content.decode()
-
-
-# --- out and in ---------------------------------------------------------------------------------
 @pytest.fixture
 def importer() -> Client:
     return client_of("ada", *(name.partition(".")[2] for name in IMPORT_PERMISSIONS))
@@ -325,18 +217,3 @@ def test_a_preview_changes_nothing() -> None:
 
     assert any('"timeout": 7' in line for line in shown.diff)
     assert exported() == before
-
-
-# --- the horizon --------------------------------------------------------------------------------
-def test_the_horizon_is_computed(administrator: Client) -> None:
-    agreement = make_world(timeout=10, retries=4, retry_interval=5).agreement
-
-    page = administrator.get(
-        reverse("admin:partners_partner_change", args=[agreement.partner.pk])
-    ).content.decode()
-
-    assert "<output data-horizon>30 s</output>" in page
-    shown = administrator.get(
-        reverse("admin:partners_agreement_change", args=[agreement.pk])
-    ).content.decode()
-    assert "at least 11 days" in shown

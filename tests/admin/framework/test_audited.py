@@ -1,4 +1,4 @@
-"""What is set up is changed with a reason, and kept: who, from what to what, why."""
+"""Changes of the configuration take a reason and are recorded: who, from what to what, why."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from msh.models import ApiToken, Consumer, SettingChange
 from partners.models import Agreement, Credential, Partner, Route
-from tests.admin.test_partner import AGREEMENT, form
+from tests.admin.setup.test_partner import AGREEMENT, form
 from tests.flows.world import make_world
 
 pytestmark = pytest.mark.django_db

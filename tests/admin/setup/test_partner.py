@@ -1,4 +1,4 @@
-"""The console's page of partners."""
+"""The page of a partner."""
 
 import re
 from typing import Any
@@ -19,7 +19,23 @@ from partners.models.partner import OutgoingKind
 pytestmark = pytest.mark.django_db
 
 ADD = "/admin/partners/partner/add/"
+
 LIST = "/admin/partners/partner/"
+
+AGREEMENT = {
+    "tpa_id": "tpa-1",
+    "our_party": "1",
+    "their_party": "2",
+    "timeout": 60,
+    "retries": 3,
+    "retry_interval": 60,
+    "semantics": "OnceAndOnlyOnce",
+    "transient_count_limit": 100,
+    "transient_time_limit": 86400,
+    "transient_wait_limit": 3600,
+    "on_unexpected_first": "accept",
+    "early_warning": 0,
+}
 
 
 @pytest.fixture
@@ -55,22 +71,6 @@ def form(**fields: Any) -> dict[str, Any]:
         for number, row in enumerate(rows):
             data |= {f"{prefix}-{number}-{name}": value for name, value in row.items()}
     return data
-
-
-AGREEMENT = {
-    "tpa_id": "tpa-1",
-    "our_party": "1",
-    "their_party": "2",
-    "timeout": 60,
-    "retries": 3,
-    "retry_interval": 60,
-    "semantics": "OnceAndOnlyOnce",
-    "transient_count_limit": 100,
-    "transient_time_limit": 86400,
-    "transient_wait_limit": 3600,
-    "on_unexpected_first": "accept",
-    "early_warning": 0,
-}
 
 
 def errors_of(response: Any) -> str:

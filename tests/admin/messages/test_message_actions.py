@@ -1,9 +1,8 @@
-"""Cancel and submit a corrected copy: linked, never edited in place."""
+"""Cancel a queued message; cancel and submit a corrected copy: linked, never edited in place."""
 
 from typing import Any
 
 import pytest
-from django.contrib.messages import get_messages
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
@@ -12,22 +11,12 @@ from pytest_django import Settings
 from msh.flows.operations.raw_message import payload_of
 from msh.models import History, OutboundMessage, OutboundPayload
 from partners.models import Partner
+from tests.admin.conftest import address, client_of, messages_of, suspended_world, use
 from tests.flows.world import LOST, World, make_world
-
-from .conftest import client_of, suspended_world
 
 pytestmark = pytest.mark.django_db
 
 RIGHTS = ("view_outboundmessage", "cancel_outboundlink", "correct_outboundmessage")
-
-
-@pytest.fixture
-def mender() -> Client:
-    return client_of("max", *RIGHTS)
-
-
-def address(message: OutboundMessage) -> str:
-    return reverse("admin:msh_outboundmessage_correct", args=[message.pk])
 
 
 def correct(client: Client, message: OutboundMessage, content: bytes = b"", **fields: Any) -> Any:
@@ -40,11 +29,7 @@ def correct(client: Client, message: OutboundMessage, content: bytes = b"", **fi
     }
     if content:
         data["payload_1"] = SimpleUploadedFile("corrected.xml", content)
-    return client.post(address(message), data)
-
-
-def said(response: Any) -> str:
-    return " ".join(str(message) for message in get_messages(response.wsgi_request))
+    return client.post(address("correct", message), data)
 
 
 def queued_world() -> tuple[World, OutboundMessage]:
@@ -56,13 +41,13 @@ def copy_of(message: OutboundMessage) -> OutboundMessage:
     return OutboundMessage.objects.get(corrects=message)
 
 
-def test_a_queued_message_is_cancelled_and_its_copy_queued(mender: Client) -> None:
+def test_a_queued_message_is_cancelled_and_its_copy_queued(supervisor: Client) -> None:
     _, message = queued_world()
 
-    response = correct(mender, message, b"<order price='1'/>")
+    response = correct(supervisor, message, b"<order price='1'/>")
 
     copy = copy_of(message)
-    assert f"corrected copy {copy} queued." in said(response)
+    assert f"corrected copy {copy} queued." in messages_of(response)
     message.refresh_from_db()
     assert (message.state, message.outcome) == ("cancelled", "not_received")
     assert payload_of(message, 1).content == b"<order/>"
@@ -74,12 +59,12 @@ def test_a_queued_message_is_cancelled_and_its_copy_queued(mender: Client) -> No
     assert copy.state == "queued"
 
 
-def test_both_say_so_with_who_and_why(mender: Client) -> None:
+def test_both_say_so_with_who_and_why(supervisor: Client) -> None:
     _, message = queued_world()
-    correct(mender, message, b"<new/>")
+    correct(supervisor, message, b"<new/>")
     copy = copy_of(message)
 
-    told = History.objects.filter(actor="max", event__in=["CopySubmitted", "SubmittedInstead"])
+    told = History.objects.filter(actor="sue", event__in=["CopySubmitted", "SubmittedInstead"])
     assert {(row.message_id, row.detail) for row in told} == {
         (message.message_id, f"{copy.message_id} was submitted instead; wrong price"),
         (copy.message_id, f"instead of {message.message_id}; wrong price"),
@@ -87,19 +72,19 @@ def test_both_say_so_with_who_and_why(mender: Client) -> None:
     for one, other in ((message, copy), (copy, message)):
         page = reverse("admin:msh_outboundmessage_change", args=[one.pk])
         link = reverse("admin:msh_outboundmessage_change", args=[other.pk])
-        assert f'href="{link}"' in mender.get(page).content.decode()
+        assert f'href="{link}"' in supervisor.get(page).content.decode()
 
 
-def test_the_one_in_flight_needs_a_verdict(mender: Client) -> None:
+def test_the_one_in_flight_needs_a_verdict(supervisor: Client) -> None:
     world = make_world()
     message = world.submit()
     (job,) = world.look()
     world.end(job, LOST)
     message.refresh_from_db()
 
-    refused = correct(mender, message, b"<new/>")
+    refused = correct(supervisor, message, b"<new/>")
     assert "verdict" in refused.context["form"].errors
-    correct(mender, message, b"<new/>", verdict="not_received")
+    correct(supervisor, message, b"<new/>", verdict="not_received")
 
     message.refresh_from_db()
     assert (message.state, message.outcome) == ("cancelled", "not_received")
@@ -109,46 +94,46 @@ def test_the_one_in_flight_needs_a_verdict(mender: Client) -> None:
     assert world.link.next_number == 2  # its number is used again
 
 
-def test_a_cancelled_message_is_corrected_once(mender: Client) -> None:
+def test_a_cancelled_message_is_corrected_once(supervisor: Client) -> None:
     _, message = queued_world()
-    correct(mender, message, b"<new/>")
+    correct(supervisor, message, b"<new/>")
     message.refresh_from_db()
 
-    again = correct(mender, message, b"<newer/>")
+    again = correct(supervisor, message, b"<newer/>")
 
-    assert f"message {copy_of(message)} was already submitted instead" in said(again)
+    assert f"message {copy_of(message)} was already submitted instead" in messages_of(again)
     assert OutboundMessage.objects.filter(corrects=message).count() == 1
 
 
-def test_the_purpose_can_be_corrected_too(mender: Client) -> None:
+def test_the_purpose_can_be_corrected_too(supervisor: Client) -> None:
     _, message = queued_world()
 
-    correct(mender, message, action="Change")
+    correct(supervisor, message, action="Change")
 
     assert (copy_of(message).action, message.action) == ("Change", "New")
     assert payload_of(copy_of(message), 1).content == b"<order/>"
 
 
-def test_what_would_be_refused_changes_nothing(mender: Client, settings: Settings) -> None:
+def test_what_would_be_refused_changes_nothing(supervisor: Client, settings: Settings) -> None:
     _, message = queued_world()
     count = OutboundMessage.objects.count()
 
-    nothing = correct(mender, message)
-    assert "Nothing was corrected" in said(nothing)
+    nothing = correct(supervisor, message)
+    assert "Nothing was corrected" in messages_of(nothing)
     settings.MSH_MESSAGE_LIMIT = 10
-    large = correct(mender, message, b"x" * 11)
+    large = correct(supervisor, message, b"x" * 11)
     assert "larger than the limit of a message" in str(large.context["form"].errors)
     settings.MSH_MESSAGE_LIMIT = 1000
     Partner.objects.update(accepts=False)
-    closed = correct(mender, message, b"<new/>")
-    assert "closed to applications" in said(closed)
+    closed = correct(supervisor, message, b"<new/>")
+    assert "closed to applications" in messages_of(closed)
 
     message.refresh_from_db()
     assert message.state == "queued"
     assert OutboundMessage.objects.count() == count
 
 
-def test_a_refused_copy_leaves_the_message_in_flight(mender: Client) -> None:
+def test_a_refused_copy_leaves_the_message_in_flight(supervisor: Client) -> None:
     world = make_world()
     message = world.submit()
     (job,) = world.look()
@@ -156,40 +141,40 @@ def test_a_refused_copy_leaves_the_message_in_flight(mender: Client) -> None:
     message.refresh_from_db()
     Partner.objects.update(accepts=False)
 
-    response = correct(mender, message, b"<new/>", verdict="not_received")
+    response = correct(supervisor, message, b"<new/>", verdict="not_received")
 
-    assert "closed to applications" in said(response)
+    assert "closed to applications" in messages_of(response)
     message.refresh_from_db()
     assert message.state == "in_flight"
 
 
-def test_a_dialog_that_stood_open_acts_no_more(mender: Client) -> None:
+def test_a_dialog_that_stood_open_acts_no_more(supervisor: Client) -> None:
     _, message = queued_world()
 
-    response = correct(mender, message, b"<new/>", version="in_flight")
+    response = correct(supervisor, message, b"<new/>", version="in_flight")
 
-    assert "changed in the meantime" in said(response)
+    assert "changed in the meantime" in messages_of(response)
     assert not OutboundMessage.objects.filter(corrects=message).exists()
 
 
-def test_what_was_acknowledged_is_not_offered(mender: Client) -> None:
+def test_what_was_acknowledged_is_not_offered(supervisor: Client) -> None:
     world = make_world()
     message = world.submit()
     world.settle()
     message.refresh_from_db()
 
     page = reverse("admin:msh_outboundmessage_change", args=[message.pk])
-    assert address(message) not in mender.get(page).content.decode()
-    assert "Not possible now" in mender.get(address(message)).content.decode()
-    correct(mender, message, b"<new/>")
+    assert address("correct", message) not in supervisor.get(page).content.decode()
+    assert "Not possible now" in supervisor.get(address("correct", message)).content.decode()
+    correct(supervisor, message, b"<new/>")
     assert OutboundMessage.objects.count() == 1
 
 
-def test_removed_payloads_cannot_be_kept(mender: Client) -> None:
+def test_removed_payloads_cannot_be_kept(supervisor: Client) -> None:
     _, message = queued_world()
     OutboundPayload.objects.filter(message=message).delete()
 
-    assert "payloads were removed" in said(correct(mender, message, action="Change"))
+    assert "payloads were removed" in messages_of(correct(supervisor, message, action="Change"))
 
 
 @pytest.mark.parametrize("missing", RIGHTS)
@@ -198,17 +183,39 @@ def test_it_takes_three_permissions(missing: str) -> None:
     client = client_of("otto", *(right for right in RIGHTS if right != missing))
 
     assert correct(client, message, b"<new/>").status_code == 403
-    assert client.get(address(message)).status_code == 403
+    assert client.get(address("correct", message)).status_code == 403
     assert not OutboundMessage.objects.filter(corrects=message).exists()
 
 
-def test_get_changes_nothing_and_a_post_needs_its_token(mender: Client) -> None:
+def test_get_changes_nothing_and_a_post_needs_its_token(supervisor: Client) -> None:
     _, message = queued_world()
-    strict = client_of("sue", *RIGHTS, enforce_csrf_checks=True)
+    strict = client_of("otto", *RIGHTS, enforce_csrf_checks=True)
     count = OutboundMessage.objects.count()
 
-    page = mender.get(address(message))
+    page = supervisor.get(address("correct", message))
 
     assert 'enctype="multipart/form-data"' in page.content.decode()
     assert correct(strict, message, b"<new/>").status_code == 403
     assert OutboundMessage.objects.count() == count
+
+
+def test_a_queued_message_is_cancelled_on_its_page(supervisor: Client) -> None:
+    world = suspended_world(queued=1)
+    queued = OutboundMessage.objects.get(state="queued")
+    flying = OutboundMessage.objects.get(state="in_flight")
+
+    assert address("cancel", queued) in page_of(supervisor, queued)
+    assert address("cancel", flying) not in page_of(supervisor, flying)
+    use(supervisor, "cancel", queued)
+    assert "is in flight" in messages_of(use(supervisor, "cancel", flying))
+
+    states = OutboundMessage.objects.order_by("pk").values_list("state", flat=True)
+    assert list(states) == ["in_flight", "cancelled"]
+    assert world.link.in_flight == flying
+    viewer = client_of("vera", "view_outboundmessage")
+    assert use(viewer, "cancel", queued).status_code == 403
+
+
+def page_of(client: Client, message: OutboundMessage) -> str:
+    url = reverse("admin:msh_outboundmessage_change", args=[message.pk])
+    return client.get(url).content.decode()

@@ -1,4 +1,4 @@
-"""The history as an audit: what people did is found, among all that the MSH does by itself."""
+"""The history as an audit: the acts of people are found among all that the MSH does by itself."""
 
 import pytest
 from django.db import connection
@@ -8,13 +8,13 @@ from django.urls import reverse
 from msh.flows.operations import change_link
 from msh.models import History
 from msh.store.history import Actor
+from tests.admin.messages.test_search import looked_at, plan_of
 from tests.flows.world import make_world
-
-from .test_search import looked_at, plan_of
 
 pytestmark = pytest.mark.django_db
 
 LIST = reverse("admin:msh_history_changelist")
+
 MANY = 20_000
 
 _FILL = """

@@ -1,11 +1,11 @@
-"""Beat's own pages: they open, they save, and to look is not to change."""
+"""Beat's own pages: they open, they save, and GET changes nothing."""
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 from django_celery_beat.models import CrontabSchedule, IntervalSchedule, PeriodicTask
 
-from .conftest import client_of
+from tests.admin.conftest import client_of
 
 pytestmark = pytest.mark.django_db
 

@@ -1,4 +1,4 @@
-"""Every page of the console: it opens, it is read-only, it asks nobody outside, it escapes."""
+"""Every page of the console: it opens, is read-only, loads nothing from elsewhere, escapes."""
 
 import re
 from urllib.parse import urlsplit
@@ -6,7 +6,6 @@ from urllib.parse import urlsplit
 import pytest
 from django.contrib import admin
 from django.contrib.admin.utils import flatten
-from django.contrib.auth.models import User
 from django.db import connection
 from django.db.models import Model
 from django.test import Client
@@ -22,10 +21,9 @@ from msh.models import (
     OutboundMessage,
     Signal,
 )
-from partners.models import Agreement, Partner
-from tests.flows.world import LOST, World, make_world
-
-from .conftest import REFUSED, client_of
+from partners.models import Agreement
+from tests.admin.conftest import REFUSED, busy_world, client_of, url
+from tests.flows.world import make_world
 
 pytestmark = pytest.mark.django_db
 
@@ -39,23 +37,8 @@ READ_ONLY = [
     Signal,
     Agreement,
 ]
+
 names = pytest.mark.parametrize("model", READ_ONLY, ids=lambda model: model.__name__)
-
-
-def busy_world() -> World:
-    """One message through to the end, one refused for good, one queued."""
-    world = make_world()
-    world.submit()
-    world.settle()
-    world.submit()
-    (job,) = world.look()
-    world.end(job, REFUSED)
-    world.submit()
-    return world
-
-
-def url(model: type[Model], page: str, *args: object) -> str:
-    return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_{page}", args=args)
 
 
 @names
@@ -118,44 +101,6 @@ def test_what_is_refused_or_not_there_is_a_page_with_a_way_back(
     assert back in forbidden.content.decode()
     assert back in missing.content.decode()
     assert back not in elsewhere.content.decode()
-
-
-def test_a_message_that_waits_says_that_its_link_is_suspended(administrator: Client) -> None:
-    busy_world()
-    done, flying, queued = OutboundMessage.objects.order_by("pk")
-
-    def hinted(message: OutboundMessage) -> bool:
-        page = administrator.get(url(OutboundMessage, "change", message.pk)).content.decode()
-        return "link suspended" in page
-
-    assert (hinted(done), hinted(flying), hinted(queued)) == (False, True, True)
-
-
-def test_the_title_of_a_page_keeps_the_name_of_its_row(administrator: Client) -> None:
-    busy_world()
-    message = OutboundMessage.objects.latest("pk")
-    OutboundMessage.objects.filter(pk=message.pk).update(message_id="in-1")
-
-    page = administrator.get(url(OutboundMessage, "change", message.pk)).content.decode()
-
-    assert "<bdi>in-1</bdi>" in page
-    assert "In-1" not in page
-
-
-def test_every_page_names_its_icon(administrator: Client) -> None:
-    page = administrator.get(reverse("admin:index")).content.decode()
-
-    assert re.search(r'<link rel="icon" href="/static/msh/icon[^"]*\.svg"', page)
-
-
-def test_a_status_is_told_once(administrator: Client) -> None:
-    busy_world()
-    flying = OutboundMessage.objects.get(state="in_flight")
-
-    page = administrator.get(url(OutboundMessage, "change", flying.pk)).content.decode()
-
-    assert "415 Unsupported Media Type" in page
-    assert "415 415" not in page
 
 
 @names
@@ -239,102 +184,3 @@ def test_what_came_over_the_wire_is_escaped(administrator: Client) -> None:
 
     for page in (*lists, *pages):
         assert "<script>alert" not in administrator.get(page).content.decode(), page
-
-
-def test_messages_are_found_by_their_whole_ids(administrator: Client) -> None:
-    world = make_world()
-    message = world.submit(message_id="a id with blanks", conversation_id="conv-7")
-    world.submit()
-
-    def found(term: str) -> list[OutboundMessage]:
-        response = administrator.get(url(OutboundMessage, "changelist"), {"q": term})
-        return list(response.context["cl"].result_list)
-
-    assert found("a id with blanks") == [message]
-    assert found(" conv-7 ") == [message]
-    assert found("blanks") == []
-    assert len(found("")) == 2
-
-
-def test_a_message_tells_its_life_in_order(administrator: Client) -> None:
-    world = make_world()
-    message = world.submit()
-    (job,) = world.look()
-    world.end(job, LOST)
-
-    page = administrator.get(url(OutboundMessage, "change", message.pk))
-
-    (timeline, payloads, attempts) = page.context["tables"]
-    assert [row[1] for row in timeline.rows] == [
-        "MessageSubmitted",
-        "PutInFlight",
-        "Attempt 1",
-    ]
-    assert "ConnectionRefusedError" in timeline.rows[-1][-1]
-    assert [row[0] for row in payloads.rows] == [1]
-    assert [(row[0], row[5]) for row in attempts.rows] == [(1, "no")]
-    sha256 = bytes(OutboundMessage.objects.get().body_sha256 or b"").hex()
-    assert sha256 in page.content.decode()
-
-
-def test_open_incidents_come_first(administrator: Client) -> None:
-    first, second = busy_world(), busy_world()
-    Incident.objects.filter(partner=second.there).update(resolved_at="2026-01-01T00:00:00Z")
-
-    def listed(**query: str) -> list[Partner]:
-        response = administrator.get(url(Incident, "changelist"), query)
-        return [incident.partner for incident in response.context["cl"].result_list]
-
-    assert listed() == [first.there, second.there]
-    assert listed(**{"is": "open"}) == [first.there]
-    assert listed(**{"is": "resolved"}) == [second.there]
-
-
-def test_signals_owed_are_told_from_those_carried(administrator: Client) -> None:
-    world = make_world()
-    world.submit()
-    world.settle()
-    world.submit()
-    (job,) = world.look()
-    world.hand_over(job)
-
-    response = administrator.get(url(Signal, "changelist"), {"is": "pending"})
-
-    assert [signal.owed for signal in response.context["cl"].result_list] == [1]
-    assert Signal.objects.filter(link__partner=world.here).count() == 2
-
-
-def test_the_sidebar_counts_what_needs_an_operator(administrator: Client) -> None:
-    busy_world()
-
-    page = administrator.get(reverse("admin:index"))
-
-    alarms = {
-        item["title"]: item.get("badge")
-        for group in page.context["sidebar_navigation"]
-        for item in group["items"]
-    }
-    assert alarms["Links to partners"] == 1
-    assert alarms["Incidents"] == 1
-    assert {"Partners", "Agreements", "Schedules", "Outbound", "Inbound"} < alarms.keys()
-
-
-def test_the_sidebar_shows_only_what_the_user_may_see() -> None:
-    client = client_of("carl", "view_incident")
-
-    page = client.get(reverse("admin:index"))
-
-    groups = page.context["sidebar_navigation"]
-    assert [item["title"] for group in groups for item in group["items"]] == [
-        "Dashboard",
-        "Incidents",
-    ]
-
-
-def test_users_are_managed_in_the_same_clothes(administrator: Client) -> None:
-    fields = {"username": "newcomer", "usable_password": "false", "reason": "new here"}
-    add = reverse("admin:auth_user_add")
-    assert administrator.get(add).status_code == 200
-
-    assert administrator.post(add, fields).status_code == 302
-    assert User.objects.filter(username="newcomer").exists()

@@ -1,5 +1,5 @@
-"""What holds for every verb of every page, those of tomorrow among them: a look changes nothing,
-and only a POST with the CSRF token of somebody who may acts."""
+"""What holds for every action of every page: GET changes nothing, and only a POST with the CSRF
+token of a user who has all permissions acts."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -17,19 +17,20 @@ from msh.flows.operations import bulk_jobs, change_link, resynchronise
 from msh.flows.receiving.link_status import NoStatus
 from msh.models import ConsumerKind, Delivery
 from msh.store.history import Actor
+from tests.admin.conftest import client_of, suspended_world
 from tests.delivery.desk import consumer, receive
 from tests.flows.world import make_world
 
-from .conftest import client_of, suspended_world
-
 pytestmark = pytest.mark.django_db
 
-VERBS = [
-    (model, verb)
+ACTIONS = [
+    (model, action)
     for model, page in admin.site._registry.items()
     if isinstance(page, ActionsAdmin)
-    for verb in page.operator_actions
+    for action in page.operator_actions
 ]
+
+FILLED_IN = {"reason": "agreed by telephone", "verdict": "unknown", "number": "7", "version": ""}
 
 
 @pytest.fixture(autouse=True)
@@ -53,11 +54,11 @@ def a_row_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def addresses() -> Iterator[tuple[str, ActionDialog, str]]:
-    """Name, verb and address of each dialog, on a row."""
-    for model, verb in VERBS:
+    """Name, action and address of each dialog, on a row."""
+    for model, action in ACTIONS:
         meta, row = model._meta, model._default_manager.latest("pk")
-        where = reverse(f"admin:{meta.app_label}_{meta.model_name}_{verb.name}", args=[row.pk])
-        yield f"{meta.model_name} {verb.name}", verb, where
+        where = reverse(f"admin:{meta.app_label}_{meta.model_name}_{action.name}", args=[row.pk])
+        yield f"{meta.model_name} {action.name}", action, where
 
 
 def everything() -> dict[str, list[Any]]:
@@ -69,15 +70,12 @@ def everything() -> dict[str, list[Any]]:
     }
 
 
-FILLED_IN = {"reason": "agreed by telephone", "verdict": "unknown", "number": "7", "version": ""}
-
-
-def test_there_are_verbs_on_every_kind_of_row() -> None:
-    names = {model.__name__ for model, _ in VERBS}
+def test_there_are_actions_on_every_kind_of_row() -> None:
+    names = {model.__name__ for model, _ in ACTIONS}
     assert names == {
         "OutboundLink", "InboundLink", "OutboundMessage", "Delivery", "Incident", "BulkJob",
     }  # fmt: skip
-    assert len(VERBS) > 25
+    assert len(ACTIONS) > 25
 
 
 def test_a_look_changes_nothing(administrator: Client) -> None:
@@ -101,13 +99,15 @@ def test_without_the_csrf_token_nothing_is_done(administrator: Client) -> None:
     assert everything() == before
 
 
-def test_each_verb_takes_every_one_of_its_permissions() -> None:
+def test_each_action_takes_every_one_of_its_permissions() -> None:
     """Somebody has all of the others."""
     before = everything()
     asked = [
-        (name, where, missing) for name, verb, where in addresses() for missing in verb.permissions
+        (name, where, missing)
+        for name, action, where in addresses()
+        for missing in action.permissions
     ]
-    granted = {one.partition(".")[2] for _, verb, _ in addresses() for one in verb.permissions}
+    granted = {one.partition(".")[2] for _, action, _ in addresses() for one in action.permissions}
     clients: dict[str, Client] = {}
     answers = {}
     for name, where, missing in asked:

@@ -1,0 +1,57 @@
+"""The list and the page of incidents."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from msh.models import Incident
+from msh.store import incidents
+from partners.models import Partner
+from tests.admin.conftest import busy_world, client_of, suspended_world, url
+from tests.flows.world import make_world
+
+pytestmark = pytest.mark.django_db
+
+
+def test_open_incidents_come_first(administrator: Client) -> None:
+    first, second = busy_world(), busy_world()
+    Incident.objects.filter(partner=second.there).update(resolved_at="2026-01-01T00:00:00Z")
+
+    def listed(**query: str) -> list[Partner]:
+        response = administrator.get(url(Incident, "changelist"), query)
+        return [incident.partner for incident in response.context["cl"].result_list]
+
+    assert listed() == [first.there, second.there]
+    assert listed(**{"is": "open"}) == [first.there]
+    assert listed(**{"is": "resolved"}) == [second.there]
+
+
+def resolve(client: Client, incident: Incident, reason: str = "they resent it") -> Any:
+    address = reverse("admin:msh_incident_resolve", args=[incident.pk])
+    return client.post(address, {"reason": reason})
+
+
+def test_an_open_incident_names_the_message_of_its_last_detail() -> None:
+    partner = make_world().here
+    for number in (5, 6):
+        what = ("sequence_gap", f"m-{number}", f"number {number} out of turn")
+        incidents.open_now(partner.pk, "in", *what)
+
+    incident = Incident.objects.get()
+    assert (incident.count, incident.message_id) == (2, "m-6")
+    assert incident.detail == "number 6 out of turn"
+
+
+def test_the_incident_of_a_suspended_link_offers_what_mends_it() -> None:
+    rights = ("view_incident", "resolve_incident", "view_outboundlink", "resume_outboundlink")
+    client = client_of("kim", *rights)
+    world = suspended_world()
+    incident = Incident.objects.get(partner=world.there)
+    page = reverse("admin:msh_incident_change", args=[incident.pk])
+    resume = reverse("admin:msh_outboundlink_resume", args=[world.link.pk])
+
+    assert [offer.url for offer in client.get(page).context["offers"]] == [resume]
+    Incident.objects.filter(pk=incident.pk).update(kind="backlog")
+    assert [offer.action.name for offer in client.get(page).context["offers"]] == ["resolve"]

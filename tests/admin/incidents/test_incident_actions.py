@@ -1,0 +1,163 @@
+"""Resolve, assign, add a note."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from msh.models import History, Incident, IncidentNote
+from tests.admin.conftest import address, client_of, messages_of, submit, suspended_world, url
+from tests.flows.world import make_world
+
+pytestmark = pytest.mark.django_db
+
+ACTIONS = ("take", "assign", "note")
+
+
+def inbound_incident() -> Incident:
+    now = timezone.now()
+    return Incident.objects.create(
+        partner=make_world().here, direction="in", kind="sequence_gap", opened_at=now, last_at=now
+    )
+
+
+def resolve(client: Client, incident: Incident, reason: str = "they resent it") -> Any:
+    address = reverse("admin:msh_incident_resolve", args=[incident.pk])
+    return client.post(address, {"reason": reason})
+
+
+def test_resolve_keeps_who_and_why(keeper: Client) -> None:
+    incident = inbound_incident()
+
+    resolve(keeper, incident)
+
+    incident.refresh_from_db()
+    assert incident.resolved_at is not None
+    assert (incident.resolved_by, incident.resolution) == ("kim", "they resent it")
+    act = History.objects.get(event="IncidentResolved")
+    assert (act.actor, act.detail) == ("kim", "sequence_gap; they resent it")
+
+
+def test_resolved_is_not_resolved_again(keeper: Client) -> None:
+    incident = inbound_incident()
+    resolve(keeper, incident, "first")
+
+    response = resolve(keeper, incident, "second")
+
+    incident.refresh_from_db()
+    assert incident.resolution == "first"
+    assert response.status_code in (302, 403)
+
+
+def test_what_a_link_is_suspended_for_is_resolved_by_resuming(keeper: Client) -> None:
+    world = suspended_world()
+    incident = Incident.objects.get(partner=world.there)
+
+    response = resolve(keeper, incident)
+
+    assert "is suspended for this reason. Resume it." in messages_of(response)
+    incident.refresh_from_db()
+    assert incident.resolved_at is None
+
+
+def test_who_may_only_look_is_refused() -> None:
+    incident = inbound_incident()
+
+    response = resolve(client_of("vera", "view_incident"), incident)
+
+    assert response.status_code == 403
+    incident.refresh_from_db()
+    assert incident.resolved_at is None
+
+
+def test_get_changes_nothing(keeper: Client) -> None:
+    incident = inbound_incident()
+
+    keeper.get(reverse("admin:msh_incident_resolve", args=[incident.pk]))
+
+    incident.refresh_from_db()
+    assert incident.resolved_at is None
+
+
+def test_who_takes_an_incident_is_seen(keeper: Client, incident: Incident) -> None:
+    submit(keeper, address("take", incident), "I know their gateway")
+
+    incident.refresh_from_db()
+    assert incident.assigned_to == "kim"
+    act = History.objects.get(event="IncidentAssigned")
+    assert (act.actor, act.detail) == (
+        "kim",
+        "refused_by_peer; nobody → kim; I know their gateway",
+    )
+    (notes, _) = keeper.get(url(Incident, "change", incident.pk)).context["tables"]
+    assert "For kim: I know their gateway" in str(notes.rows[0][2])
+    listed = keeper.get(reverse("admin:msh_incident_changelist"), {"is": "mine"})
+    assert list(listed.context["cl"].result_list) == [incident]
+
+
+def test_an_incident_is_given_away_and_back(keeper: Client, incident: Incident) -> None:
+    client_of("noor", "view_incident")
+
+    submit(keeper, address("assign", incident), "your shift", to="noor")
+    incident.refresh_from_db()
+    assert incident.assigned_to == "noor"
+    submit(keeper, address("assign", incident), "shift over", to="")
+    incident.refresh_from_db()
+    assert incident.assigned_to == ""
+    refused = submit(keeper, address("assign", incident), "x", to="nobody-of-this-name")
+    assert "to" in refused.context["form"].errors
+
+
+def test_two_who_take_it_at_once_are_not_both_told_so(keeper: Client, incident: Incident) -> None:
+    other = client_of("omar", "view_incident", "assign_incident")
+    where = address("take", incident)
+    version = other.get(where).context["form"]["version"].value()
+    submit(keeper, where)
+
+    other.post(where, {"version": version, "reason": "mine"})
+
+    incident.refresh_from_db()
+    assert incident.assigned_to == "kim"
+
+
+def test_a_note_is_kept_also_when_it_is_resolved(keeper: Client, incident: Incident) -> None:
+    Incident.objects.update(resolved_at="2026-11-21T00:00:00Z", resolved_by="ann")
+
+    submit(keeper, address("note", incident), "it was <b>their</b> certificate")
+    submit(keeper, address("take", incident))
+
+    note = IncidentNote.objects.get()
+    assert (note.author, note.text) == ("kim", "it was <b>their</b> certificate")
+    text = keeper.get(url(Incident, "change", incident.pk)).content.decode()
+    assert "it was &lt;b&gt;their&lt;/b&gt; certificate" in text
+    assert address("take", incident) not in text
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_get_changes_nothing_and_a_viewer_may_not(
+    keeper: Client, incident: Incident, action: str
+) -> None:
+    viewer = client_of("vera", "view_incident", "resolve_incident")
+    before = Incident.objects.values().get()
+
+    assert keeper.get(address(action, incident)).status_code == 200
+    fields = {"version": "", "reason": "x", "to": ""}
+    assert viewer.post(address(action, incident), fields).status_code == 403
+    assert (
+        address(action, incident)
+        not in viewer.get(url(Incident, "change", incident.pk)).content.decode()
+    )
+
+    assert Incident.objects.values().get() == before
+    assert not IncidentNote.objects.exists()
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_without_a_csrf_token_nothing_happens(incident: Incident, action: str) -> None:
+    strict = client_of("kim", "view_incident", "assign_incident", enforce_csrf_checks=True)
+
+    fields = {"version": "", "reason": "x", "to": ""}
+    assert strict.post(address(action, incident), fields).status_code == 403
+    assert not IncidentNote.objects.exists()

@@ -1,0 +1,78 @@
+"""Cancel the message in flight, reset the sequence: who may, and what they do."""
+
+import pytest
+from django.test import Client
+
+from msh.models import History, OutboundLink, OutboundMessage
+from tests.admin.conftest import (
+    address,
+    client_of,
+    messages_of,
+    suspended_world,
+    use,
+    waiting_world,
+)
+from tests.flows.world import make_world
+
+pytestmark = pytest.mark.django_db
+
+ACTIONS = ("cancel", "reset_sequence", "resynchronise")
+
+
+def test_the_message_in_flight_is_cancelled_with_a_verdict(supervisor: Client) -> None:
+    world = suspended_world(queued=0)
+
+    response = use(supervisor, "cancel", world.link, verdict="received")
+
+    assert "message cancelled. The link is now suspended." in messages_of(response)
+    message = OutboundMessage.objects.get()
+    assert (message.state, message.outcome) == ("cancelled", "received")
+    assert History.objects.filter(event="MessageCancelled", actor="sue").exists()
+
+
+def test_a_verdict_is_required_and_one_that_is_not_proven_refused(supervisor: Client) -> None:
+    world = waiting_world()
+    assert "verdict" in use(supervisor, "cancel", world.link).context["form"].errors
+    response = use(supervisor, "cancel", world.link, verdict="not_received")
+    assert "may have been received" in messages_of(response)
+    assert OutboundMessage.objects.get().state == "in_flight"
+
+
+def test_no_verdict_is_chosen_before_the_operator_does(supervisor: Client) -> None:
+    form = supervisor.get(address("cancel", waiting_world().link)).context["form"]
+    assert [value for value, _ in form.fields["verdict"].choices] == [
+        "",
+        "received",
+        "not_received",
+        "unknown",
+    ]
+
+
+def test_of_a_mail_it_is_never_said_that_it_was_not_received(supervisor: Client) -> None:
+    world = waiting_world()
+    world.there.address = "mailto:b@example.net"
+    world.there.save(update_fields=["address"])
+    form = use(supervisor, "cancel", world.link, verdict="not_received").context["form"]
+    assert "verdict" in form.errors
+    assert OutboundMessage.objects.get().state == "in_flight"
+
+
+def test_the_sequence_is_reset_when_nothing_is_in_flight(supervisor: Client) -> None:
+    world = make_world()
+    world.submit()
+    world.settle()
+    assert "gets number 1" in messages_of(use(supervisor, "reset_sequence", world.link))
+    assert world.link.next_number == 1
+    flying = waiting_world()
+    assert "a message is in flight" in messages_of(use(supervisor, "reset_sequence", flying.link))
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_without_its_permission_an_action_is_refused(action: str) -> None:
+    world = suspended_world()
+    others = [f"{other}_outboundlink" for other in ACTIONS if other != action]
+    client = client_of("carl", "view_outboundlink", *others)
+    before = OutboundLink.objects.values().get(pk=world.link.pk)
+    assert use(client, action, world.link, verdict="received").status_code == 403
+    assert client.get(address(action, world.link)).status_code == 403
+    assert OutboundLink.objects.values().get(pk=world.link.pk) == before

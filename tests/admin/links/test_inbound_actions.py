@@ -1,0 +1,108 @@
+"""Hold resets, allow reset, set expected number."""
+
+import pytest
+from django.test import Client
+
+from msh.flows.operations import change_link, resynchronise
+from msh.models import (
+    History,
+    InboundLink,
+    InboundMessage,
+)
+from msh.store.history import Actor
+from tests.admin.conftest import address, client_of, messages_of, submit, use
+from tests.flows.world import World, make_world
+
+pytestmark = pytest.mark.django_db
+
+ANN = Actor("ann", "the test says so")
+
+
+def numbered(world: World, number: int) -> None:
+    """The partner's next message has this number."""
+    link = world.link
+    link.next_number, link.epoch = number, link.epoch + 1
+    link.save(update_fields=["next_number", "epoch"])
+
+
+def test_a_held_reset_waits_until_it_is_released(supervisor: Client) -> None:
+    world = make_world()
+    for _ in range(2):
+        world.submit()
+        world.settle()
+    link = InboundLink.objects.get(partner=world.here)
+    assert "are held" in messages_of(use(supervisor, "hold_resets", link))
+
+    numbered(world, 1)
+    again = world.submit()
+    world.settle()
+    assert not InboundMessage.objects.filter(message_id=again.message_id).exists()
+
+    use(supervisor, "allow_reset", link)
+    assert world.link.state == "transient"
+    change_link.resume(world.there, ANN)
+    world.settle()
+    assert InboundMessage.objects.filter(message_id=again.message_id).exists()
+
+
+def test_what_is_held_is_not_held_again_and_takes_back_a_leave(supervisor: Client) -> None:
+    world = make_world()
+    world.submit()
+    world.settle()
+    link = InboundLink.objects.get(partner=world.here)
+    resynchronise.allow_reset(world.here, ANN)
+
+    use(supervisor, "hold_resets", link)
+    link.refresh_from_db()
+    assert not link.reset_allowed
+    assert "are already held" in supervisor.get(address("hold_resets", link)).content.decode()
+
+
+def test_what_a_number_gives_up_is_seen_before_there_is_a_button(supervisor: Client) -> None:
+    world = make_world()
+    change_link.open_links(world.here)
+    change_link.start_link(world.here, "in", 15, Actor("sue", "they come from another MSH"))
+    where = address("expect", InboundLink.objects.get(partner=world.here))
+
+    pages = {
+        typed: supervisor.get(where + typed).content.decode()
+        for typed in ("", "?number=0", "?number=x", "?number=16", "?number=5", "?number=1000017")
+    }
+
+    seen = "Given up as lost: 16 to 1000016 (1,000,001 numbers)."
+    assert [typed for typed, page in pages.items() if seen in page] == ["?number=1000017"]
+    with_button = [typed for typed, page in pages.items() if 'name="reason"' in page]
+    assert with_button == ["?number=1000017"]
+    assert "Number 16 is already the expected number" in pages["?number=16"]
+    assert "Number 5 is not ahead of the last accepted" in pages["?number=5"]
+
+    response = submit(supervisor, where + "?number=18")
+
+    assert "Given up as lost: 16 to 17 (2 numbers)." in messages_of(response)
+
+
+def test_the_receiving_side_allows_a_reset_or_expects_a_number(supervisor: Client) -> None:
+    world = make_world()
+    world.submit()
+    world.settle()
+    link = InboundLink.objects.get(partner=world.here)
+
+    assert "accepted" in messages_of(use(supervisor, "allow_reset", link))
+    assert "a reset is already allowed" in messages_of(use(supervisor, "allow_reset", link))
+    lost = "Given up as lost: 2 to 41 (40 numbers)."
+    assert f"Number 42 is expected next. {lost}" in messages_of(
+        use(supervisor, "expect", link, number="42")
+    )
+    assert "is already the expected number" in messages_of(
+        use(supervisor, "expect", link, number="42")
+    )
+    assert "Number 5 is not ahead" in messages_of(use(supervisor, "expect", link, number="5"))
+    assert "number" in use(supervisor, "expect", link, number="0").context["form"].errors
+
+    link.refresh_from_db()
+    assert link.last_number == 41
+    acts = History.objects.filter(actor="sue", direction="in").values_list("event", flat=True)
+    assert set(acts) == {"ResetAllowed", "NumberExpected"}
+    viewer = client_of("vera", "view_inboundlink")
+    assert use(viewer, "expect", link, number="50").status_code == 403
+    assert use(viewer, "allow_reset", link).status_code == 403

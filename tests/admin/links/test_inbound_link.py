@@ -1,0 +1,90 @@
+"""The list and the page of links from partners."""
+
+import pytest
+from django.db.models import F
+from django.test import Client
+from django.urls import reverse
+
+from msh.admin.framework.pages import Table
+from msh.flows.operations import change_link
+from msh.models import InboundLink, InboundMessage, OutboundLink
+from tests.flows.world import make_world
+
+pytestmark = pytest.mark.django_db
+
+
+def test_an_inbound_link_says_what_is_expected_next(administrator: Client) -> None:
+    world = make_world()
+    change_link.open_links(world.here)
+    link = InboundLink.objects.get(partner=world.here)
+    where = reverse("admin:msh_inboundlink_change", args=[link.pk])
+    assert "No messages accepted yet." in administrator.get(where).content.decode()
+
+    message = world.submit()
+    world.settle()
+    page = administrator.get(reverse("admin:msh_inboundlink_changelist")).content.decode()
+
+    assert message.message_id in page
+    assert 'data-label="Expected number">2<' in page
+    InboundLink.objects.filter(pk=link.pk).update(last_number=999_999_999)
+    page = administrator.get(reverse("admin:msh_inboundlink_changelist")).content.decode()
+    assert 'data-label="Expected number">1<' in page
+
+
+def test_an_inbound_page_says_what_waits_behind_what(administrator: Client) -> None:
+    world = make_world()
+    first, _ = world.submit(), world.submit()
+    world.settle()
+    link = InboundLink.objects.get(partner=world.here)
+    where = reverse("admin:msh_inboundlink_change", args=[link.pk])
+
+    page = administrator.get(where).content.decode()
+
+    assert "Last accepted 2, expecting 3; 2 undelivered" in page
+    waits = InboundMessage.objects.get(message_id=first.message_id)
+    assert reverse("admin:msh_inboundmessage_change", args=[waits.pk]) in page
+    assert "tpa-1: accept" in page.lower()
+
+
+def table_of(client: Client, page: str, title: str) -> Table:
+    tables: list[Table] = client.get(page).context["tables"]
+    (table,) = [one for one in tables if title in one.title]
+    return table
+
+
+def test_an_inbound_page_says_what_comes_and_what_is_owed(administrator: Client) -> None:
+    world = make_world()
+    first, _ = world.submit(), world.submit()
+    world.settle()
+    link = InboundLink.objects.get(partner=world.here)
+    where = reverse("admin:msh_inboundlink_change", args=[link.pk])
+    InboundMessage.objects.filter(message_id=first.message_id).update(state="delivered")
+    assert table_of(administrator, where, "Pending").rows == []
+    owed = link.signals.filter(ref_to_message_id=first.message_id)
+    owed.update(owed=2, tries=7, last_detail="503 <closed>")
+
+    page = administrator.get(where).content.decode()
+
+    assert "2 in 10 min, 1 not delivered yet" in page
+    assert "<dt>Pending Acknowledgements and Errors</dt><dd>1</dd>" in page
+    (row,) = table_of(administrator, where, "Pending").rows
+    assert row[3:5] == (2, 7)
+    assert first.message_id in row[1]
+    assert "503 &lt;closed&gt;" in row[6]
+
+
+def test_the_history_of_a_link_says_that_the_partner_started_again(
+    administrator: Client,
+) -> None:
+    world = make_world()
+    for _ in range(2):
+        world.submit()
+    world.settle()
+    OutboundLink.objects.filter(pk=world.link.pk).update(next_number=1, epoch=F("epoch") + 1)
+    world.submit()
+    world.settle()
+
+    link = InboundLink.objects.get(partner=world.here)
+    page = reverse("admin:msh_inboundlink_change", args=[link.pk])
+    (row,) = table_of(administrator, page, "Link history").rows
+    assert "the peer started its numbers again at 1, the last accepted was 2" in str(row)

@@ -1,0 +1,109 @@
+"""The two switches of a partner: submissions are refused, deliveries are held."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from msh.flows.operations import change_link
+from msh.flows.sending.submit import PartnerClosed
+from msh.models import ConsumerKind, History, InboundLink, OutboundMessage
+from msh.store.history import Actor
+from msh.store.operations.operator_actions import Switch
+from tests.admin.conftest import (
+    address,
+    client_of,
+    messages_of,
+    submit,
+    suspended_world,
+    use,
+    waiting_world,
+)
+from tests.delivery import application
+from tests.delivery.desk import Desk, consumer, receive
+from tests.flows.world import make_world
+
+pytestmark = pytest.mark.django_db
+
+ANN = Actor("ann", "the test says so")
+
+
+def test_a_partner_that_is_closed_to_applications_refuses_theirs_and_sends_the_rest(
+    supervisor: Client,
+) -> None:
+    world = make_world()
+    queued = world.submit()
+
+    assert "submissions are refused" in messages_of(use(supervisor, "stop_accepts", world.link))
+
+    with pytest.raises(PartnerClosed, match="closed to applications"):
+        world.submit()
+    world.settle()
+    assert OutboundMessage.objects.get() == queued
+    assert OutboundMessage.objects.get().state == "acknowledged"
+
+    use(supervisor, "start_accepts", world.link)
+    world.submit()
+    acts = History.objects.filter(event="AcceptingSwitched").order_by("pk")
+    assert list(acts.values_list("actor", "from_state", "to_state", "detail")) == [
+        ("sue", "on", "off", "agreed by telephone"),
+        ("sue", "off", "on", "agreed by telephone"),
+    ]
+
+
+def test_a_known_message_is_answered_though_the_partner_is_closed() -> None:
+    world = make_world()
+    first = world.submit(message_id="order-1")
+    change_link.switch(world.there, Switch.ACCEPTS, on=False, actor=ANN)
+
+    assert world.submit(message_id="order-1") == first
+
+
+def test_held_deliveries_wait_in_order_and_are_acknowledged(supervisor: Client) -> None:
+    application.reset()
+    consumer(ConsumerKind.IN_PROCESS)
+    world = make_world()
+    change_link.open_links(world.here)
+    link = InboundLink.objects.get(partner=world.here)
+    use(supervisor, "stop_delivers", link)
+
+    messages = receive(world, 2)
+    Desk().settle()
+    assert application.taken == []
+    assert set(OutboundMessage.objects.values_list("state", flat=True)) == {"acknowledged"}
+
+    use(supervisor, "start_delivers", link)
+    Desk().settle()
+    assert application.taken == [message.message_id for message in messages]
+
+
+@pytest.mark.parametrize(
+    ("switch", "side", "now"),
+    [
+        ("accepts", "link", "submissions are accepted"),
+        ("delivers", "inbound", "deliveries are resumed"),
+    ],
+)
+def test_only_the_other_position_of_a_switch_is_offered(
+    supervisor: Client, switch: str, side: str, now: str
+) -> None:
+    world = suspended_world()
+    change_link.open_links(world.there)
+    row: Any = world.link if side == "link" else InboundLink.objects.get(partner=world.there)
+    where = reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[row.pk])
+
+    page = supervisor.get(where).content.decode()
+    assert address(f"stop_{switch}", row) in page
+    assert address(f"start_{switch}", row) not in page
+    assert f"{now} already" in supervisor.get(address(f"start_{switch}", row)).content.decode()
+
+
+def test_who_may_not_switch_is_refused() -> None:
+    world = waiting_world()
+    viewer = client_of("vera", "view_outboundlink")
+
+    response = submit(viewer, address("stop_accepts", world.link))
+
+    world.there.refresh_from_db()
+    assert (response.status_code, world.there.accepts) == (403, True)

@@ -1,0 +1,126 @@
+"""The page of a message: its timeline, duplicates, the state of its link."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from msh.flows.operations import change_link
+from msh.models import (
+    InboundLink,
+    InboundMessage,
+    Incident,
+    OutboundLink,
+    OutboundMessage,
+)
+from tests.admin.conftest import busy_world, client_of, suspended_world, url
+from tests.flows.world import LOST, make_world
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_message_that_waits_says_that_its_link_is_suspended(administrator: Client) -> None:
+    busy_world()
+    done, flying, queued = OutboundMessage.objects.order_by("pk")
+
+    def hinted(message: OutboundMessage) -> bool:
+        page = administrator.get(url(OutboundMessage, "change", message.pk)).content.decode()
+        return "link suspended" in page
+
+    assert (hinted(done), hinted(flying), hinted(queued)) == (False, True, True)
+
+
+def test_a_status_is_told_once(administrator: Client) -> None:
+    busy_world()
+    flying = OutboundMessage.objects.get(state="in_flight")
+
+    page = administrator.get(url(OutboundMessage, "change", flying.pk)).content.decode()
+
+    assert "415 Unsupported Media Type" in page
+    assert "415 415" not in page
+
+
+def test_a_message_tells_its_life_in_order(administrator: Client) -> None:
+    world = make_world()
+    message = world.submit()
+    (job,) = world.look()
+    world.end(job, LOST)
+
+    page = administrator.get(url(OutboundMessage, "change", message.pk))
+
+    (timeline, payloads, attempts) = page.context["tables"]
+    assert [row[1] for row in timeline.rows] == [
+        "MessageSubmitted",
+        "PutInFlight",
+        "Attempt 1",
+    ]
+    assert "ConnectionRefusedError" in timeline.rows[-1][-1]
+    assert [row[0] for row in payloads.rows] == [1]
+    assert [(row[0], row[5]) for row in attempts.rows] == [(1, "no")]
+    sha256 = bytes(OutboundMessage.objects.get().body_sha256 or b"").hex()
+    assert sha256 in page.content.decode()
+
+
+@pytest.fixture
+def reader() -> Client:
+    """May see payloads."""
+    return client_of(
+        "rita",
+        "view_outboundmessage",
+        "view_inboundmessage",
+        "view_payload_outboundmessage",
+        "view_payload_inboundmessage",
+    )
+
+
+def page(message: Any, name: str, *which: int) -> str:
+    model = message._meta.model_name
+    return reverse(f"admin:msh_{model}_{name}", args=[message.pk, *which])
+
+
+@pytest.mark.requirement("000-012")
+def test_duplicates_are_counted(reader: Client) -> None:
+    world = make_world()
+    world.submit()
+    (job,) = world.look()
+    world.hand_over(job)
+    world.hand_over(job)
+
+    received = InboundMessage.objects.get()
+    change = reader.get(reverse("admin:msh_inboundmessage_change", args=[received.pk]))
+
+    assert received.duplicates == 1
+    told = [row[1] for table in change.context["tables"] for row in table.rows]
+    assert "DuplicateArrived" in told
+
+
+def test_words_of_others_turn_nothing_around_them(administrator: Client) -> None:
+    """Names in the header and descriptions of Errors, on the pages of links and in dialogs."""
+    turned = "gpj\u202eexe"
+    world = suspended_world(queued=0)
+    world.submit()
+    OutboundMessage.objects.filter(state="in_flight").update(action=turned)
+    waiting = OutboundMessage.objects.filter(state="queued")
+    waiting.update(service_interface=turned, message_id=f"id-{turned}")
+    OutboundLink.objects.update(suspended_detail=f"ERROR: {turned}")
+    change_link.open_links(world.here)
+    inbound = InboundLink.objects.get(partner=world.here)
+    now = timezone.now()
+    Incident.objects.create(
+        partner=world.here, direction="in", kind="sequence_gap", detail=turned,
+        opened_at=now, last_at=now,
+    )  # fmt: skip
+    queued = OutboundMessage.objects.get(state="queued")
+    pages = {
+        "link": reverse("admin:msh_outboundlink_change", args=[world.link.pk]),
+        "links": reverse("admin:msh_outboundlink_changelist"),
+        "inbound link": reverse("admin:msh_inboundlink_change", args=[inbound.pk]),
+        "dialog": reverse("admin:msh_outboundmessage_cancel", args=[queued.pk]),
+    }
+
+    texts = {name: administrator.get(where).content.decode() for name, where in pages.items()}
+
+    assert [name for name, text in texts.items() if "\u202e" in text] == []
+    assert [name for name, text in texts.items() if "gpj\\u202eexe" not in text] == []

@@ -48,7 +48,7 @@ class Delivery:
 # --- events -------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class DeliveryPolled:
-    """A worker looks whether there is something to do now."""
+    """A worker polls for something to do."""
 
 
 @dataclass(frozen=True, slots=True)

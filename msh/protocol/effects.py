@@ -95,7 +95,7 @@ class CountDuplicateAck:
 
 
 @dataclass(frozen=True, slots=True)
-class LookAtLane:
+class PollLane:
     """The lane is free: put the head of the queue in flight in the same transaction."""
 
 
@@ -112,7 +112,7 @@ SenderEffect = (
     | NotifyFromParty
     | Note
     | CountDuplicateAck
-    | LookAtLane
+    | PollLane
 )
 
 

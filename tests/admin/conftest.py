@@ -22,7 +22,7 @@ def suspended_world(queued: int = 2) -> World:
     """The peer refused message 1 permanently; `queued` wait behind it."""
     world = make_world()
     world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     world.end(job, REFUSED)
     for _ in range(queued):
         world.submit()
@@ -33,7 +33,7 @@ def waiting_world(*, retries_spent: int = 0) -> World:
     """Message 1 was transmitted and waits for its Acknowledgement."""
     world = make_world()
     world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     world.end(job)
     OutboundLink.objects.filter(pk=world.link.pk).update(retries_spent=retries_spent)
     return world
@@ -45,7 +45,7 @@ def busy_world() -> World:
     world.submit()
     world.settle()
     world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     world.end(job, REFUSED)
     world.submit()
     return world
@@ -67,7 +67,7 @@ def late_world(queued: int = 1) -> tuple[World, OutboundMessage]:
     Acknowledgement. Returns that message too."""
     world = make_world()
     first = world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     world.hand_over(job)
     world.end(job, REFUSED)
     for _ in range(queued):

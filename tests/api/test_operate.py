@@ -65,7 +65,7 @@ def test_resume_with_audit(token: Tokens) -> None:
     assert entry.actor == operator.name
     assert entry.detail.endswith(f"they are back (API token {operator.name})")
     assert Incident.objects.get().resolved_by == operator.name
-    (job,) = world.look()
+    (job,) = world.poll()
     assert world.hand_over(job).status == 204
 
 
@@ -74,7 +74,7 @@ def test_suspend_and_send_now(token: Tokens) -> None:
     operator = token("operate", may=(LINK, "suspend_outboundlink", "send_now_outboundlink"))
     path = f"links/{world.link.pk}"
     assert operator.post(f"{path}/send-now", REASON).json["state"] == "waiting"
-    assert len(world.look()) == 1
+    assert len(world.poll()) == 1
     assert operator.post(f"{path}/suspend", REASON).json["state"] == "suspended"
     assert_problem(operator.post(f"{path}/suspend", REASON), 409, "already suspended")
     assert_problem(operator.post(f"{path}/send-now", REASON), 409)

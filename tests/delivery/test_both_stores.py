@@ -37,11 +37,11 @@ pytestmark = pytest.mark.django_db
 
 def scenario(seed: int, length: int) -> list[str]:
     dice = random.Random(seed)
-    return ["looked", *dice.choices(list(_MAKE), k=length)]
+    return ["polled", *dice.choices(list(_MAKE), k=length)]
 
 
 _MAKE: dict[str, Callable[[int], DeliveryEvent]] = {
-    "looked": lambda attempt: DeliveryPolled(),
+    "polled": lambda attempt: DeliveryPolled(),
     "succeeded": AttemptSucceeded,
     "rejected": lambda attempt: AttemptRejected(attempt, "no"),
     "failed": lambda attempt: AttemptFailed(attempt, "down"),

@@ -35,7 +35,7 @@ def everything_due_at(due: datetime) -> None:
     world = make_world()
     _, waiting, gone = receive(world, 3)
     best_effort = [world.submit(semantics=DeliverySemantics.BEST_EFFORT) for _ in range(2)]
-    world.look()
+    world.poll()
     OutboundMessage.objects.filter(pk__in=[one.pk for one in best_effort]).update(due=due)
     OutboundMessage.objects.filter(pk=best_effort[1].pk).update(state="sent")
     InboundMessage.objects.filter(pk=waiting.pk).update(state="routed", forward_due=due)
@@ -96,7 +96,7 @@ def test_what_others_hold_is_brought_back_the_next_time() -> None:
     Delivery.objects.update(due=due)
     lane = make_world()
     lane.submit()
-    lane.end(next(job for job in lane.look() if job.partner_id == lane.there.pk))
+    lane.end(next(job for job in lane.poll() if job.partner_id == lane.there.pk))
     OutboundLink.objects.filter(partner=lane.there).update(due=due)
     held = (Delivery, InboundMessage, OutboundLink, OutboundMessage, Signal, PartyEvent)
     with transaction.atomic():
@@ -160,7 +160,7 @@ def test_a_lane_that_cannot_be_read_keeps_no_other_from_being_brought_back() -> 
     worlds = [make_world() for _ in range(2)]
     for world in worlds:
         world.submit()
-    for job in worlds[0].look():
+    for job in worlds[0].poll():
         worlds[0].end(job)
     OutboundLink.objects.update(due=timezone.now() + TOMORROW)
     OutboundMessage.objects.filter(link=worlds[0].link).update(terms={})

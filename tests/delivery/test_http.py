@@ -390,7 +390,7 @@ def test_one_payload_with_an_odd_type_is_posted_under_an_ascii_one() -> None:
     assert unquote(dict(job.headers)["X-MSH-Content-Type"]) == ODD
 
 
-def test_a_look_claims_no_more_than_there_is_room_for() -> None:
+def test_poll_claims_no_more_than_there_is_room_for() -> None:
     consumer(HTTP)
     worlds = [make_world() for _ in range(3)]
     for world in worlds:

@@ -49,7 +49,7 @@ def test_a_consumer_that_hangs_leaves_threads_to_another() -> None:
 
 
 def test_a_resolver_that_hangs_stops_no_other_delivery(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even where a look is full of deliveries that would have it asked."""
+    """Even where a poll is full of deliveries that would have it asked."""
     resolver = "tests.delivery.application.resolve"
     slow = consumer(ConsumerKind.HTTP, name="slow", resolver=resolver)
     (world, *_) = worlds_with_a_message(MANY)

@@ -301,7 +301,7 @@ def test_a_day_of_failures_is_quiet_and_one_screen(
     consumer(ConsumerKind.IN_PROCESS, attempts=2000, retry_interval=0)
     message = world.submit()
     for number in range(150):
-        (job,) = world.look()
+        (job,) = world.poll()
         world.end(job, LOST)
         if number < 149:
             change_link.send_now(world.there, Actor("clock", ""))

@@ -75,7 +75,7 @@ def test_an_outcome_is_kept_as_long_as_the_store_takes_no_writes() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_outcome_is_written_though_every_look_fails(
+def test_an_outcome_is_written_though_every_poll_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     consumer(HTTP)

@@ -39,7 +39,7 @@ def consumers_of(*worlds: World) -> list[Consumer]:
 
 
 def posted(desk: Desk) -> list[int]:
-    """The consumers of one look's POSTs."""
+    """The consumers of one poll's POSTs."""
     before = len(desk.carried.jobs)
     desk.poll()
     return [job.partner_id for job in desk.carried.jobs[before:]]
@@ -67,7 +67,7 @@ STATES = pytest.mark.parametrize("prepare", [lambda: None, fail_all_once], ids=[
 def test_large_messages_that_wait_for_bytes_hide_no_small_one(
     prepare: Callable[[], None], left: int
 ) -> None:
-    """More of them than one look takes, all older, each of another partner to another consumer."""
+    """More of them than one poll takes, all older, each of another partner to another consumer."""
     worlds = [make_world() for _ in range(7)]
     for world in worlds[:-1]:
         receive_text(world, "x" * LARGE)
@@ -106,7 +106,7 @@ def test_large_messages_go_when_there_are_bytes_again(prepare: Callable[[], None
 def test_a_consumer_with_a_long_queue_does_not_hide_those_of_others(
     prepare: Callable[[], None],
 ) -> None:
-    """Each of its places is free again at each look, and what waits for it is older."""
+    """Each of its places is free again at each poll, and what waits for it is older."""
     crowd, other = [make_world() for _ in range(6)], make_world()
     slow = consumer(HTTP, name="slow", attempts=5)
     for world in (*crowd, other):

@@ -29,7 +29,7 @@ def _fresh_application() -> Iterator[None]:
     application.reset()
 
 
-def let_another_worker_look(message: InboundMessage) -> None:
+def let_another_worker_poll(message: InboundMessage) -> None:
     """While the consumer runs. The other worker must not call it."""
     application.act = None
     in_another_session(Desk().poll)
@@ -43,7 +43,7 @@ def fail(message: InboundMessage) -> None:
 def test_a_new_message_is_given_to_its_consumer_by_one_worker(history: bool) -> None:
     consumer(IN_PROCESS, history=history)
     (message,) = receive(make_world())
-    application.act = let_another_worker_look
+    application.act = let_another_worker_poll
 
     Desk().poll()
 
@@ -57,7 +57,7 @@ def test_a_failed_message_is_run_again_by_one_worker(history: bool) -> None:
     (message,) = receive(make_world())
     application.act = fail
     Desk().poll()
-    application.act = let_another_worker_look
+    application.act = let_another_worker_poll
 
     Desk().poll()
 
@@ -65,7 +65,7 @@ def test_a_failed_message_is_run_again_by_one_worker(history: bool) -> None:
     assert state_of(message)[0] == "delivered"
 
 
-def jobs_of_a_look() -> list[Job]:
+def jobs_of_a_poll() -> list[Job]:
     desk = Desk()
     desk.poll()
     return desk.carried.jobs
@@ -89,10 +89,10 @@ def test_a_message_is_posted_by_one_worker(again: bool) -> None:
         desk.carried.places = 1
         desk.poll()
         (mine,) = desk.carried.jobs
-        (other,) = in_another_session(jobs_of_a_look)
+        (other,) = in_another_session(jobs_of_a_poll)
 
     assert {ids(mine), ids(other)} == {first.message_id, second.message_id}
-    assert jobs_of_a_look() == []
+    assert jobs_of_a_poll() == []
 
 
 def ids(job: Job) -> str:
@@ -136,7 +136,7 @@ def test_who_settles_waits_for_who_holds_the_delivery() -> None:
 def test_a_lease_that_is_over_is_ended_by_one_worker() -> None:
     consumer(HTTP, history=False)
     (message,) = receive(make_world())
-    assert len(jobs_of_a_look()) == 1
+    assert len(jobs_of_a_poll()) == 1
     Delivery.objects.update(due=timezone.now())
 
     with transaction.atomic():

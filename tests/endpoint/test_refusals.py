@@ -108,7 +108,7 @@ def test_signals_that_move_nothing_are_taken_and_bounded(
     peer: Peer, partner: Partner, draft: Drafting
 ) -> None:
     submit(Agreement.objects.get(), "Orders", "New", [], message_id="done")
-    (job,) = byhand.look()
+    (job,) = byhand.poll()
     byhand.end(job)
     assert peer.send(acknowledgement("done")).status == 204
     before = History.objects.count()

@@ -66,7 +66,7 @@ def test_a_remembered_partner_acknowledges_for_its_own_pair_only(
 ) -> None:
     agreement = partner.agreements.get()
     message = submit.submit(agreement, "Orders", "New", [])
-    byhand.look()
+    byhand.poll()
     parties = {"from_party": partner.uri, "to_party": settings.MSH_URI}
     ack = acknowledgement(message.message_id, **parties)
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def in_flight(partner: Partner) -> OutboundMessage:
     """A message that waits for its Acknowledgement."""
     message = submit(Agreement.objects.get(), "Orders", "New", [])
-    (job,) = byhand.look()
+    (job,) = byhand.poll()
     byhand.end(job)
     return message
 

@@ -37,7 +37,7 @@ class Carrying:
 PLENTY = Carrying()
 
 
-def look(carrying: Carrying = PLENTY) -> list[Job]:
+def poll(carrying: Carrying = PLENTY) -> list[Job]:
     """What the sending loop does in one poll, without the carrier."""
     with transaction.atomic():
         budget = SendBudget(carrying)

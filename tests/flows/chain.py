@@ -40,10 +40,10 @@ class Chain:
         payload = Payload(text.encode(), label="order.xml")
         return submit.submit(self.agreement, "Orders", "New", [payload], **options)  # type: ignore[arg-type]
 
-    def look(self) -> list[Job]:
-        """What the workers of all three do in one look, without the carrier."""
+    def poll(self) -> list[Job]:
+        """What the workers of all three do in one poll, without the carrier."""
         forward()
-        return byhand.look()
+        return byhand.poll()
 
     def hand_over(self, job: Job) -> receive.Answer:
         """The bytes of a job reach the other side."""
@@ -67,7 +67,7 @@ class Chain:
     def settle(self) -> list[Job]:
         """Carry everything that is due until nothing is; what that took."""
         carried = []
-        while jobs := self.look():
+        while jobs := self.poll():
             for job in jobs:
                 self.carry(job)
                 carried.append(job)

@@ -60,7 +60,7 @@ def elsewhere(act: Callable[[], Any]) -> None:
 
 def next_job(world: World) -> Job:
     world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     return job
 
 
@@ -164,7 +164,7 @@ def states() -> list[str]:
 def test_no_ack_is_taken_from_a_partner_that_has_changed_since_it_was_found(world: World) -> None:
     job = next_job(world)
     world.hand_over(job)
-    (ack,) = world.look()
+    (ack,) = world.poll()
     partner = known(world.there.name)
     Credential.objects.filter(partner=partner).delete()
     assert receive.receive_fast_path(partner, ack.content_type, ack.body) is None
@@ -195,7 +195,7 @@ def test_the_ack_of_who_dies_after_the_commit_is_sent_by_another_worker(
 
     assert len(world.received()) == 2
     assert len(transactions_of_last_message()) == 1
-    (ack,) = world.look()
+    (ack,) = world.poll()
     world.hand_over(ack)
     assert world.link.in_flight is None
 

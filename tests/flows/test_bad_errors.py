@@ -21,7 +21,7 @@ CODES = [code for code in ErrorCode if code is not ErrorCode.TRANSIENT_ERROR]
 def waiting() -> tuple[World, OutboundMessage, Job]:
     world = make_world()
     message = world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     world.end(job)
     return world, message, job
 
@@ -95,7 +95,7 @@ def test_an_error_for_another_message_never_touches_the_one_in_flight(code: str,
     old = world.submit()
     world.settle()
     message, foreign = world.submit(), other.submit()
-    world.look()
+    world.poll()
     refs = {
         "old": old.message_id,
         "unknown": "never-sent",
@@ -133,7 +133,7 @@ def test_what_we_answer_names_the_place_and_the_cure() -> None:
     """Our own Errors, read back: code, Severity, Location, and a sentence."""
     world = make_world()
     message = world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     for wrong, code, location, words in (
         (b"<SequenceNumber>7<", "SequenceGap", "RoutingHeader/SequenceNumber", "1 to 6 missing"),
         (b"<SequenceNumber>x<", "ValueNotRecognized", "RoutingHeader/SequenceNumber", "is 'x'"),

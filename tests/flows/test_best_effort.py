@@ -1,4 +1,4 @@
-"""Which BestEffort messages a look finds, and which first."""
+"""Which BestEffort messages a poll finds, and which first."""
 
 from collections.abc import Collection
 from typing import Any
@@ -63,7 +63,7 @@ def test_they_go_while_the_link_may_send(state: str, goes: bool) -> None:
     world = make_world()
     queue(world, semantics=RELIABLE)
     if state != "idle":
-        world.look()
+        world.poll()
     values: dict[str, Any] = {"state": state}
     if state == "suspended":
         values |= {"due": None, "unsent": False, "suspended_since": timezone.now()}
@@ -79,7 +79,7 @@ def test_a_link_that_is_probed_lets_none_pass(retries_spent: int, goes: bool) ->
     queue(world, 2, semantics=RELIABLE)
     world.settle()
     queue(world, semantics=RELIABLE)
-    byhand.look(Carrying(busy=frozenset(Partner.objects.values_list("pk", flat=True))))
+    byhand.poll(Carrying(busy=frozenset(Partner.objects.values_list("pk", flat=True))))
     OutboundLink.objects.filter(pk=world.link.pk).update(retries_spent=retries_spent)
     for message, retries in zip(OutboundMessage.objects.order_by("pk"), (0, 9), strict=False):
         terms = (message.terms or {}) | {"retries": retries}
@@ -105,7 +105,7 @@ def test_each_link_has_a_place_before_one_has_two() -> None:
 
 
 @pytest.mark.parametrize("text", ["small", "x" * LARGE], ids=["small", "large"])
-def test_a_look_finds_no_more_than_there_are_places(text: str) -> None:
+def test_poll_finds_no_more_than_there_are_places(text: str) -> None:
     """Of large ones as many again."""
     worlds = [make_world() for _ in range(3)]
     for world in worlds:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 def send(world: World) -> Job:
     """A message, its copy carried and acknowledged."""
     world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     world.hand_over(job)
     world.end(job)
     world.settle()
@@ -41,7 +41,7 @@ def test_a_copy_from_before_a_reset_is_acknowledged_again(number: int) -> None:
     assert (answer.status, answer.reason) == (204, "")
     assert world.received() == before
     assert InboundLink.objects.get(partner=world.here).last_number == 1
-    (ack,) = byhand.look()
+    (ack,) = byhand.poll()
     assert Signal.objects.get(pk=ack.key.key).ref_to_message_id == before[number - 1]  # type: ignore[attr-defined]
     assert InboundMessage.objects.get(message_id=before[number - 1]).duplicates == 1
 
@@ -101,7 +101,7 @@ def test_a_rewind_over_a_reset_keeps_the_order() -> None:
 
     resynchronise.apply(world.there, LinkStatus(1, ids[0]), ANN)
     sent: list[str] = []
-    while jobs := byhand.look():
+    while jobs := byhand.poll():
         for job in jobs:
             world.hand_over(job)
             world.end(job)
@@ -124,6 +124,6 @@ def test_a_rewind_is_of_one_partner_only() -> None:
     resynchronise.apply(rewound.there, LinkStatus(1, ids[0]), ANN)
     new = other.submit()
 
-    sent = {job.partner_id: job.key.message_id for job in byhand.look()}  # type: ignore[attr-defined]
+    sent = {job.partner_id: job.key.message_id for job in byhand.poll()}  # type: ignore[attr-defined]
     assert sent == {rewound.there.pk: ids[1], other.there.pk: new.message_id}
     assert numbers(other) == [*[("acknowledged", number) for number in (1, 2, 3)], ("in_flight", 4)]

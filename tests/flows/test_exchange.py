@@ -53,12 +53,12 @@ def test_the_second_message_waits_for_the_ack_of_the_first() -> None:
     world = make_world()
     first, second = world.submit(), world.submit()
 
-    (job,) = world.look()
+    (job,) = world.poll()
     world.hand_over(job)
     world.end(job)
 
     assert sent_as(job).message_id == first.message_id
-    waiting = world.look()
+    waiting = world.poll()
     assert [type(one.key).__name__ for one in waiting] == ["SignalCopy"]
     second.refresh_from_db()
     assert (second.state, second.sequence_number) == ("queued", None)
@@ -68,11 +68,11 @@ def test_the_second_message_waits_for_the_ack_of_the_first() -> None:
 def test_every_copy_is_the_stored_bytes() -> None:
     world = make_world()
     world.submit()
-    (first,) = world.look()
+    (first,) = world.poll()
     world.end(first, LOST)
     change_link.send_now(world.there, Actor("ann", "partner is back"))
 
-    (second,) = world.look()
+    (second,) = world.poll()
 
     assert (second.body, second.content_type) == (first.body, first.content_type)
     assert sent_as(second).attempt == 2
@@ -82,7 +82,7 @@ def test_each_attempt_ends_in_its_own_way() -> None:
     world = make_world()
     message = world.submit()
     for result in (LOST, CARRIED):
-        (job,) = world.look()
+        (job,) = world.poll()
         world.end(job, result)
         if result is LOST:
             change_link.send_now(world.there, Actor("ann", "partner is back"))
@@ -94,13 +94,13 @@ def test_each_attempt_ends_in_its_own_way() -> None:
 def test_damaged_bytes_are_not_sent_and_suspend_their_own_lane_only() -> None:
     world, other = make_world(), make_world()
     message = world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     world.end(job, LOST)
     message.payloads.update(wire=b"something else")
     change_link.send_now(world.there, Actor("ann", "again"))
     other.submit()
 
-    jobs = world.look()
+    jobs = world.poll()
 
     assert [one.partner_id for one in jobs] == [other.there.pk]
     assert world.link.state == "suspended"
@@ -127,10 +127,10 @@ def test_payloads_arrive_in_the_order_in_which_they_were_submitted() -> None:
 def test_a_repeated_ack_completes_nothing_else() -> None:
     world = make_world()
     first, second = world.submit(), world.submit()
-    (copy,) = world.look()
+    (copy,) = world.poll()
     world.hand_over(copy)
     world.end(copy)
-    (ack,) = world.look()
+    (ack,) = world.poll()
     world.hand_over(ack)
 
     world.hand_over(ack)
@@ -148,12 +148,12 @@ def test_a_repeated_ack_completes_nothing_else() -> None:
 def test_a_copy_is_discarded_and_acknowledged_again() -> None:
     world = make_world()
     world.submit()
-    (copy,) = world.look()
+    (copy,) = world.poll()
     for _ in range(3):
         world.hand_over(copy)
 
     acks = []
-    while jobs := world.look():
+    while jobs := world.poll():
         acks += jobs
         for job in jobs:
             world.end(job)
@@ -168,13 +168,13 @@ def test_a_copy_is_discarded_and_acknowledged_again() -> None:
 def test_an_ack_that_failed_is_sent_again_as_it_was() -> None:
     world = make_world()
     world.submit()
-    (copy,) = world.look()
+    (copy,) = world.poll()
     world.hand_over(copy)
-    (ack,) = world.look()
+    (ack,) = world.poll()
     world.end(ack, LOST)
     Signal.objects.update(due=Signal.objects.get().first_at)
 
-    (again,) = world.look()
+    (again,) = world.poll()
 
     assert again.body == ack.body
     assert Signal.objects.get().owed == 1
@@ -184,21 +184,21 @@ def test_an_ack_that_failed_is_sent_again_as_it_was() -> None:
 def test_a_refused_ack_is_owed_no_more(status: int) -> None:
     world = make_world()
     world.submit()
-    (copy,) = world.look()
+    (copy,) = world.poll()
     world.hand_over(copy)
-    (ack,) = world.look()
+    (ack,) = world.poll()
 
     world.end(ack, AttemptResult(AttemptOutcome.REFUSED, status=status))
 
     assert Signal.objects.get().owed == 0
-    assert world.look() == []
+    assert world.poll() == []
 
 
 @pytest.mark.requirement("000-038", "000-010")
 def test_best_effort_is_sent_once_and_never_acknowledged() -> None:
     world = make_world()
     message = world.submit(semantics=DeliverySemantics.BEST_EFFORT)
-    (job,) = world.look()
+    (job,) = world.poll()
 
     world.hand_over(job)
     world.end(job)
@@ -206,34 +206,34 @@ def test_best_effort_is_sent_once_and_never_acknowledged() -> None:
     message.refresh_from_db()
     assert (message.state, message.sequence_number) == ("sent", None)
     assert world.received() == [message.message_id]
-    assert world.look() == []
+    assert world.poll() == []
     assert b"SequenceNumber" not in job.body
 
 
 def test_best_effort_that_is_not_carried_is_reported() -> None:
     world = make_world()
     message = world.submit(semantics=DeliverySemantics.BEST_EFFORT)
-    (job,) = world.look()
+    (job,) = world.poll()
 
     world.end(job, LOST)
 
     message.refresh_from_db()
     assert message.state == "failed"
     assert PartyEvent.objects.get(message=message).kind == "failed"
-    assert world.look() == []
+    assert world.poll() == []
 
 
 def test_a_best_effort_message_of_a_lost_worker_fails_and_is_never_sent_again() -> None:
     world = make_world()
     message = world.submit(semantics=DeliverySemantics.BEST_EFFORT)
-    world.look()
+    world.poll()
     OutboundMessage.objects.update(due=message.submitted_at)
 
     recover.lost_leases()
 
     message.refresh_from_db()
     assert message.state == "failed"
-    assert world.look() == []
+    assert world.poll() == []
 
 
 def test_the_same_message_id_with_the_same_content_is_the_same_message() -> None:
@@ -284,9 +284,9 @@ def test_the_life_of_a_message_is_in_the_history() -> None:
 def test_an_ack_overtakes_the_failure_of_its_own_post() -> None:
     world = make_world()
     message = world.submit()
-    (copy,) = world.look()
+    (copy,) = world.poll()
     world.hand_over(copy)
-    (ack,) = world.look()
+    (ack,) = world.poll()
     world.hand_over(ack)
 
     world.end(copy, LOST)

@@ -64,7 +64,7 @@ def one(jobs: list[Job]) -> Job:
 def sent_to_router(chain: Chain) -> Job:
     """A submits a message, and it comes to R."""
     chain.submit()
-    job = one(chain.look())
+    job = one(chain.poll())
     chain.carry(job)
     return job
 
@@ -111,12 +111,12 @@ def test_the_router_adds_a_routing_header_and_leaves_every_other_byte() -> None:
 def test_every_copy_onward_is_the_same_bytes() -> None:
     chain = make_chain()
     sent_to_router(chain)
-    chain.carry(one(chain.look()))  # the Ack to A
-    first = one(chain.look())
+    chain.carry(one(chain.poll()))  # the Ack to A
+    first = one(chain.poll())
     chain.end(first, AttemptResult(AttemptOutcome.FAILED, detail="refused"))
     change_link.send_now(chain.at_r, OPERATOR)
 
-    assert one(chain.look()).body == first.body
+    assert one(chain.poll()).body == first.body
 
 
 @pytest.mark.requirement("000-074")
@@ -124,21 +124,21 @@ def test_hop_sends_on_only_when_its_ack_was_carried() -> None:
     chain = make_chain()
     sent_to_router(chain)
 
-    ack = one(chain.look())
+    ack = one(chain.poll())
     assert ack.partner_id == chain.from_a.pk
-    assert chain.look() == []  # the Ack is under way: nothing goes to B
+    assert chain.poll() == []  # the Ack is under way: nothing goes to B
 
     chain.carry(ack)
-    assert one(chain.look()).partner_id == chain.at_r.pk
+    assert one(chain.poll()).partner_id == chain.at_r.pk
 
 
 def test_hop_sends_on_what_its_sender_never_lets_itself_be_acknowledged() -> None:
     chain = make_chain()
     sent_to_router(chain)
 
-    chain.end(one(chain.look()), REFUSED)
+    chain.end(one(chain.poll()), REFUSED)
 
-    assert one(chain.look()).partner_id == chain.at_r.pk
+    assert one(chain.poll()).partner_id == chain.at_r.pk
 
 
 @pytest.mark.requirement("000-077")
@@ -167,10 +167,10 @@ def test_end_to_end_acknowledges_when_b_has_stored() -> None:
     sent_to_router(chain)
     assert chain.owed_to(chain.from_a) == []  # the first copy gets no answer
 
-    chain.carry(one(chain.look()))
+    chain.carry(one(chain.poll()))
     assert len(chain.stored_at(chain.from_r)) == 1
     assert chain.owed_to(chain.from_a) == []
-    chain.carry(one(chain.look()))  # the Ack of B to R
+    chain.carry(one(chain.poll()))  # the Ack of B to R
 
     assert chain.owed_to(chain.from_a) == [ACK]
     chain.settle()
@@ -194,14 +194,14 @@ def test_end_to_end_a_repeated_copy_gets_transient_error_until_b_has_acknowledge
 def test_end_to_end_waits_as_long_as_b_asked_the_router_to() -> None:
     chain = make_chain(RouteMode.END_TO_END)
     sent_to_router(chain)
-    job = one(chain.look())
+    job = one(chain.poll())
     chain.end(job)
     ask_to_wait(chain, read(job), 120)
     chain.settle()
 
     again = chain.submit()
     chain_ack(chain)
-    chain.carry(one(to(chain.look(), chain.at_a)))
+    chain.carry(one(to(chain.poll(), chain.at_a)))
 
     assert again.message_id not in chain.stored_at(chain.from_a)
     (error,) = Signal.objects.filter(link__partner=chain.from_a, code="TransientError")
@@ -218,7 +218,7 @@ def test_end_to_end_the_router_does_not_say_that_it_acknowledges_before_b_has(
     copy = sent_to_router(chain)
     message = OutboundMessage.objects.get(link__partner=chain.at_a)
     if sent_on:
-        chain.end(one(chain.look()), LOST)
+        chain.end(one(chain.poll()), LOST)
     change_link.suspend(chain.at_a, OPERATOR)
     theirs = status_for(chain.from_a, [message.message_id])
 
@@ -245,7 +245,7 @@ def test_end_to_end_refused_onward_is_delivery_failure_for_a(told: str) -> None:
     chain = make_chain(RouteMode.END_TO_END)
     copy = sent_to_router(chain)
 
-    chain.end(one(chain.look()), REFUSED)
+    chain.end(one(chain.poll()), REFUSED)
 
     assert chain.owed_to(chain.from_a) == [FAILURE]
     chain.settle()
@@ -259,7 +259,7 @@ def test_end_to_end_refused_onward_is_delivery_failure_for_a(told: str) -> None:
 def test_end_to_end_a_late_ack_of_b_reaches_a_after_all() -> None:
     chain = make_chain(RouteMode.END_TO_END)
     sent_to_router(chain)
-    job = one(chain.look())
+    job = one(chain.poll())
     chain.hand_over(job)
     chain.end(job, REFUSED)  # it was stored, but the answer said otherwise
 
@@ -330,7 +330,7 @@ def test_what_has_no_way_onward_is_refused_and_not_stored(
 ) -> None:
     chain = make_chain()
     chain.submit()
-    job = one(chain.look())
+    job = one(chain.poll())
     spoil(chain)
 
     answer = chain.carry(job)
@@ -346,7 +346,7 @@ def test_what_has_no_way_onward_is_refused_and_not_stored(
 def hops(chain: Chain, count: int) -> Job:
     """The message as if it had come through `count` MSHs."""
     chain.submit()
-    job = one(chain.look())
+    job = one(chain.poll())
     begin = job.body.index(b"<RoutingHeader>")
     end = job.body.index(b"</RoutingHeader>") + len(b"</RoutingHeader>")
     element = job.body[begin:end]
@@ -376,7 +376,7 @@ def test_a_message_of_one_hop_less_is_sent_on() -> None:
 def with_extra(chain: Chain, extra: Callable[[bytes], str]) -> Job:
     """The message with something more at the end of its header document."""
     chain.submit()
-    job = one(chain.look())
+    job = one(chain.poll())
     markup = extra(read(job).header_document).encode()
     end = job.body.index(b"</ebXMLHeader>")
     return replace(job, body=job.body[:end] + markup + job.body[end:])
@@ -414,7 +414,7 @@ def test_whatever_a_trial_of_sending_on_raises_is_refused_at_receipt(
 ) -> None:
     chain = make_chain()
     chain.submit()
-    job = one(chain.look())
+    job = one(chain.poll())
 
     def raising(*given: object, **named: object) -> bytes:
         raise RuntimeError("what nobody\nhas thought of")
@@ -516,9 +516,9 @@ def test_a_message_that_cannot_be_sent_on_stops_no_other_pair(
     broken, other = make_chain(), make_chain()
     for chain in (broken, other):
         chain.submit()
-    for job in byhand.look():
+    for job in byhand.poll():
         (broken if job.partner_id == broken.at_a.pk else other).carry(job)
-    for job in byhand.look():  # the Acks to A
+    for job in byhand.poll():  # the Acks to A
         (broken if job.partner_id == broken.from_a.pk else other).carry(job)
     way_onward = find_next_hop
 
@@ -540,16 +540,16 @@ def test_a_message_that_cannot_be_sent_on_stops_no_other_pair(
 
 def test_one_thread_of_a_process_sends_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Under a steady stream each sweep would else keep one thread more of the worker."""
-    looks: list[str] = []
+    polls: list[str] = []
     inside, release = threading.Event(), threading.Event()
 
-    def look(_: int) -> list[Due]:
-        looks.append(threading.current_thread().name)
+    def poll(_: int) -> list[Due]:
+        polls.append(threading.current_thread().name)
         inside.set()
         release.wait(30)
         return []
 
-    monkeypatch.setattr(forward, "find_due", look)
+    monkeypatch.setattr(forward, "find_due", poll)
     first = threading.Thread(target=forward.run, name="first")
     first.start()
     inside.wait(30)
@@ -559,4 +559,4 @@ def test_one_thread_of_a_process_sends_on(monkeypatch: pytest.MonkeyPatch) -> No
     assert not second.is_alive()
     release.set()
     first.join(30)
-    assert looks == ["first", "first"], "what the second has asked for is looked for"
+    assert polls == ["first", "first"], "the poll that the second asked for"

@@ -43,7 +43,7 @@ def test_the_message_in_flight_is_named_and_its_from_party_told() -> None:
     world = make_world()
     message = world.submit()
     world.submit()
-    world.look()
+    world.poll()
     assert named(world) == message.message_id
     event = PartyEvent.objects.get()
     assert (event.message, event.kind, event.detail) == (message, "suspended", WHY)
@@ -93,7 +93,7 @@ def test_what_is_sent_on_for_another_msh_is_no_application_s() -> None:
     world.settle()
     onward = world.submit()
     OutboundMessage.objects.filter(pk=onward.pk).update(relays=InboundMessage.objects.get())
-    world.look()
+    world.poll()
     isolate(world)
     assert not PartyEvent.objects.filter(message=onward).exists()
 
@@ -101,7 +101,7 @@ def test_what_is_sent_on_for_another_msh_is_no_application_s() -> None:
 def test_a_lane_that_is_suspended_stays_suspended_for_what_it_was() -> None:
     world = make_world()
     world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     suspend(world)
     OutboundLink.objects.update(suspended_since=timezone.now())
     before = world.link
@@ -122,6 +122,6 @@ def test_who_isolates_a_lane_waits_for_who_steps_it() -> None:
     """What it was suspended for meanwhile stands."""
     world = make_world()
     world.submit()
-    world.look()
+    world.poll()
     meet(lambda: suspend(world), lambda: isolate(world))
     assert world.link.suspended_for == "operator"

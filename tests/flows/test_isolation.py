@@ -90,7 +90,7 @@ def make_due(world: World) -> None:
 def in_flight(world: World) -> OutboundMessage:
     """A message whose Ack is late: its next copy is due."""
     message = world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     world.end(job)
     make_due(world)
     return message
@@ -192,7 +192,7 @@ def test_a_signal_that_cannot_be_composed_stops_no_other(
     broken, other = make_world(), make_world()
     for world in (broken, other):
         world.submit()
-    for job in broken.look():
+    for job in broken.poll():
         (broken if job.partner_id == broken.there.pk else other).hand_over(job)
     signal = Signal.objects.get(link__partner=broken.here)
     problem = RuntimeError("what nobody has thought of")
@@ -238,7 +238,7 @@ def test_an_outcome_of_a_signal_that_cannot_be_written_costs_no_other_its_outcom
     broken, other = make_world(), make_world()
     for world in (broken, other):
         world.submit()
-    for job in broken.look():
+    for job in broken.poll():
         (broken if job.partner_id == broken.there.pk else other).hand_over(job)
     carrier_of(driven).answers[broken.here.pk] = UNWRITABLE
 
@@ -256,7 +256,7 @@ def test_a_signal_that_cannot_be_claimed_stops_no_other(driven: SendingLoop) -> 
     broken, other = make_world(), make_world()
     for world in (broken, other):
         world.submit()
-    for job in broken.look():
+    for job in broken.poll():
         (broken if job.partner_id == broken.there.pk else other).hand_over(job)
     Signal.objects.filter(link__partner=broken.here).update(kind="Later")
 

@@ -1,4 +1,4 @@
-"""Which lanes a look finds, and which message of each comes next."""
+"""Which lanes a poll finds, and which message of each comes next."""
 
 from datetime import timedelta
 from itertools import count
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 
 
 def found(in_all: int = 100) -> list[int]:
-    """The partners whose lanes a look finds, in its order."""
+    """The partners whose lanes a poll finds, in its order."""
     return polling.lock_links(Places(4, in_all))
 
 
@@ -57,7 +57,7 @@ def test_an_idle_lane_with_a_queue_is_found_wherever_it_stands(kind: str) -> Non
     assert found(in_all=1) == [worlds[2].there.pk]
 
 
-def test_a_look_finds_no_more_than_it_takes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_poll_finds_no_more_than_it_takes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(polling, "AT_ONCE", 2)
     for _ in range(3):
         make_world().submit()
@@ -91,7 +91,7 @@ def test_a_lane_whose_wait_is_over_is_found(state: str) -> None:
     world, later = make_world(), make_world()
     for one in (world, later):
         one.submit()
-    assert len(byhand.look()) == 2
+    assert len(byhand.poll()) == 2
     for one, minutes in ((world, -1), (later, 1)):
         due = timezone.now() + timedelta(minutes=minutes)
         OutboundLink.objects.filter(partner=one.there).update(state=state, due=due)
@@ -104,7 +104,7 @@ def test_a_best_effort_message_is_not_put_in_flight() -> None:
     first, second = world.submit(), world.submit()
     OutboundMessage.objects.filter(pk=first.pk).update(semantics=DeliverySemantics.BEST_EFFORT)
 
-    world.look()
+    world.poll()
 
     assert world.link.in_flight_id == second.pk
 
@@ -116,7 +116,7 @@ def test_a_rewound_message_goes_before_one_that_was_queued_earlier() -> None:
     of_rewound.update(state="rewound", **NUMBERED)
     OutboundLink.objects.update(next_number=2)
 
-    (job,) = byhand.look()
+    (job,) = byhand.poll()
 
     assert job.key.message_id == rewound.message_id  # type: ignore[attr-defined]
     queued.refresh_from_db()
@@ -133,7 +133,7 @@ def test_rewound_messages_go_in_the_order_of_their_numbers() -> None:
         of_message = OutboundMessage.objects.filter(pk=message.pk)
         of_message.update(epoch=epoch, sequence_number=number)
 
-    (job,) = byhand.look()
+    (job,) = byhand.poll()
 
     assert job.key.message_id == messages[3].message_id  # type: ignore[attr-defined]
 
@@ -144,9 +144,9 @@ def test_rewound_messages_go_in_the_order_of_their_numbers() -> None:
 def test_an_outcome_is_written_though_that_of_an_earlier_copy_comes_after_it() -> None:
     world = make_world(retry_interval=600)
     world.submit()
-    (first,) = world.look()
+    (first,) = world.poll()
     OutboundLink.objects.update(due=timezone.now())
-    (second,) = world.look()
+    (second,) = world.poll()
     before = world.link.due
 
     with transaction.atomic():
@@ -162,11 +162,11 @@ def test_an_outcome_is_written_though_that_of_an_earlier_copy_comes_after_it() -
 def test_a_link_stays_suspended_for_what_it_was_whatever_comes_late() -> None:
     world = make_world(retries=0)
     message = world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     world.hand_over(job)
-    (ack,) = world.look()
+    (ack,) = world.poll()
     OutboundLink.objects.update(due=timezone.now())
-    world.look()
+    world.poll()
     since = timezone.now() - timedelta(hours=1)
     OutboundLink.objects.update(suspended_since=since)
 
@@ -177,14 +177,14 @@ def test_a_link_stays_suspended_for_what_it_was_whatever_comes_late() -> None:
     assert (world.link.suspended_for, world.link.suspended_since) == ("retries_spent", since)
 
 
-# --- what a look costs ----------------------------------------------------------------------------
+# --- what a poll costs ----------------------------------------------------------------------------
 
 
 @KINDS
-def test_partners_that_are_suspended_with_work_cost_a_look_nothing(kind: str) -> None:
+def test_partners_that_are_suspended_with_work_do_not_slow_a_poll(kind: str) -> None:
     for _ in range(3):
         make_world().submit()
-    before = cost_of_a_look()
+    before = cost_of_a_poll()
     add_idle_partners(400)
     suspended = OutboundLink.objects.filter(partner__name__startswith="idle-")
     suspended.update(state="suspended", due=None, suspended_since=timezone.now())
@@ -197,7 +197,7 @@ def test_partners_that_are_suspended_with_work_cost_a_look_nothing(kind: str) ->
         message.save(force_insert=True)
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE msh_outboundlink, msh_outboundmessage")
-    assert cost_of_a_look() < before + 150
+    assert cost_of_a_poll() < before + 150
 
 
 @pytest.mark.django_db(transaction=True)
@@ -205,7 +205,7 @@ def test_links_that_were_there_once_cost_a_poll_nothing() -> None:
     """Their index stays long after VACUUM: reading and sorting all links seems cheaper."""
     for _ in range(3):
         make_world().submit()
-    before = cost_of_a_look()
+    before = cost_of_a_poll()
     add_idle_partners(3000)
     of_idle_partners = OutboundLink.objects.filter(partner__name__startswith="idle-")
     of_idle_partners.update(state="idle", due=None)
@@ -216,7 +216,7 @@ def test_links_that_were_there_once_cost_a_poll_nothing() -> None:
         for partner in Partner.objects.filter(name__startswith="idle-")[:400]
     )
     vacuum()
-    assert cost_of_a_look() < before + 150
+    assert cost_of_a_poll() < before + 150
 
 
 def vacuum() -> None:
@@ -224,6 +224,6 @@ def vacuum() -> None:
         cursor.execute("VACUUM ANALYZE msh_outboundlink, msh_outboundmessage")
 
 
-def cost_of_a_look() -> int:
+def cost_of_a_poll() -> int:
     """Pages and rows that looking for lanes touches."""
     return sum(cost_of(one) for one in statements_of(found) if one.statement != USE_INDEX_ORDER)

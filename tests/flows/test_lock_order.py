@@ -218,7 +218,7 @@ def test_a_copy_that_arrives_does_not_wait_for_the_consumer() -> None:
     consumer(ConsumerKind.IN_PROCESS)
     world = make_world()
     world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     world.hand_over(job)
     message = InboundMessage.objects.get()
     counted = []

@@ -34,7 +34,7 @@ def late(
     world.agreement.early_warning = early_warning
     world.agreement.save(update_fields=["early_warning"])
     world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     world.end(job, result)
     OutboundLink.objects.filter(pk=world.link.pk).update(retries_spent=retries_spent)
     return world

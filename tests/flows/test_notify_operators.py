@@ -62,7 +62,7 @@ def late_world(retries_spent: int, retries: int = 4, early_warning: int = 0) -> 
     world.agreement.early_warning = early_warning
     world.agreement.save()
     world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     world.end(job)
     OutboundLink.objects.filter(pk=world.link.pk).update(retries_spent=retries_spent)
     return world
@@ -102,10 +102,10 @@ def test_an_incident_is_told_by_mail_and_by_webhook(mailbox: Mailbox, hook: Peer
 def test_silence_is_told_with_the_last_answer(mailbox: Mailbox, hook: Peer) -> None:
     world = make_world(retries=0)
     world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     world.end(job, DOWN)
     OutboundLink.objects.filter(pk=world.link.pk).update(due=timezone.now())
-    world.look()
+    world.poll()
 
     assert notify_operators() == 2
 
@@ -139,7 +139,7 @@ def test_the_same_cause_is_told_again_when_it_comes_again(hook: Peer) -> None:
     world = suspended_world()
     notify_operators()
     change_link.resume(world.there, Actor("ann", "back"))
-    (job,) = world.look()
+    (job,) = world.poll()
     world.end(job, AttemptResult(AttemptOutcome.REFUSED, status=400, detail="400 still not"))
 
     assert notify_operators() == 1
@@ -206,7 +206,7 @@ def test_a_late_message_is_an_early_warning(
 def test_a_doubtful_answer_is_an_early_warning_at_once(hook: Peer) -> None:
     world = make_world()
     world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     doubted = AttemptResult(AttemptOutcome.DOUBTED, status=403, detail="403 Forbidden")
     world.end(job, doubted)
 

@@ -28,7 +28,7 @@ Find = Callable[[], list[Any]]
 
 def owed_signal(world: World) -> Find:
     world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     world.hand_over(job)
     world.end(job)
     key = Signal.objects.get().pk
@@ -104,7 +104,7 @@ def test_only_an_open_best_effort_message_is_given_up(
 def test_a_message_that_is_ended_meanwhile_is_not_given_up() -> None:
     world = make_world()
     message = world.submit(semantics=BEST_EFFORT)
-    (job,) = world.look()
+    (job,) = world.poll()
 
     meet(lambda: world.end(job), lambda: isolate(message))
 
@@ -117,7 +117,7 @@ def test_an_outcome_that_comes_while_the_lease_is_ended_changes_nothing() -> Non
     """The From-Party was told that the outcome is unknown, and is told nothing else."""
     world = make_world()
     message = world.submit(semantics=BEST_EFFORT)
-    (job,) = world.look()
+    (job,) = world.poll()
     OutboundMessage.objects.update(due=message.submitted_at)
 
     meet(recover.lost_leases, lambda: world.end(job))

@@ -40,7 +40,7 @@ def test_resume_after_a_late_acknowledgement_goes_on_with_the_queue(
     done = change_link.resume(world.there, ANN)
     assert done.text == f"the message in flight was acknowledged late and is complete; {then}"
     assert done.state == state
-    assert [job for job in world.look() if first.message_id.encode() in job.body] == []
+    assert [job for job in world.poll() if first.message_id.encode() in job.body] == []
 
 
 def test_command_and_list_say_that_it_was_acknowledged_late(

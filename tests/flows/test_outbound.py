@@ -27,7 +27,7 @@ BEST_EFFORT = DeliverySemantics.BEST_EFFORT
 
 def in_flight(*worlds: World) -> list[OutboundMessage]:
     messages = [world.submit() for world in worlds]
-    byhand.look()
+    byhand.poll()
     for message in messages:
         message.refresh_from_db()
     return messages
@@ -129,7 +129,7 @@ def test_a_rewind_takes_what_was_received_after_the_last(
 def test_the_lease_of_a_best_effort_message_ends_with_it(result: Any) -> None:
     world = make_world()
     message = world.submit(semantics=BEST_EFFORT)
-    (job,) = world.look()
+    (job,) = world.poll()
     message.refresh_from_db()
     assert message.due is not None
     assert NOW < message.due < NOW + timedelta(minutes=30)

@@ -36,7 +36,7 @@ def limit(world: World, **limits: int) -> None:
 def copy_of_next(world: World) -> Job:
     """The first copy of a new message."""
     world.submit()
-    return next(job for job in world.look() if b'"Normal"' in job.body)
+    return next(job for job in world.poll() if b'"Normal"' in job.body)
 
 
 def owed() -> list[tuple[str, str, int | None]]:

@@ -31,7 +31,7 @@ Act = Callable[[], object]
 
 def in_flight(world: World) -> Job:
     world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     return job
 
 
@@ -47,25 +47,25 @@ def end_attempt(world: World, job: Job) -> Act:
     return lambda: world.end(job, LOST)
 
 
-def end_attempt_in_a_look(world: World, job: Job) -> Act:
-    def look() -> None:
+def end_attempt_in_a_poll(world: World, job: Job) -> Act:
+    def poll() -> None:
         with transaction.atomic():
             work = polling.lock_work([world.there.pk], polling.Places(4, 100))
             sending_loop.record(work.links, [(job.key, LOST)])
             work.links.write()
 
-    return look
+    return poll
 
 
 def take_error(world: World, job: Job) -> Act:
     header = wire.parse(job.content_type, job.body).header
     why = OweError(ErrorCode.OTHER_XML, Field.MESSAGE, "cannot be read")
     owe_error(world.here.pk, why, header, 1)
-    (error,) = world.look()
+    (error,) = world.poll()
     return take(world, error)
 
 
-@pytest.mark.parametrize("prepare", [end_attempt, end_attempt_in_a_look, take_error])
+@pytest.mark.parametrize("prepare", [end_attempt, end_attempt_in_a_poll, take_error])
 def test_what_an_operator_suspends_meanwhile_stays_suspended_by_the_operator(
     prepare: Callable[[World, Job], Act],
 ) -> None:
@@ -80,9 +80,9 @@ def test_what_an_operator_suspends_meanwhile_stays_suspended_by_the_operator(
 def test_the_ack_of_a_message_that_is_cancelled_meanwhile_is_its_late_verdict() -> None:
     world = make_world()
     message = world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     world.hand_over(job)
-    (ack,) = world.look()
+    (ack,) = world.poll()
 
     meet(lambda: cancel.cancel(message, Verdict.UNKNOWN, ANN), take(world, ack))
 

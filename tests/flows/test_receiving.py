@@ -45,7 +45,7 @@ def test_a_message_is_taken_under_an_agreement_that_says_the_same(in_use: bool, 
         world.settle()
     before = world.received()
     message = world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
 
     Agreement.objects.filter(partner=world.here).update(**{other: OTHERS[other]})
     world.hand_over(job)
@@ -77,7 +77,7 @@ def test_a_copy_is_acknowledged_again_though_its_agreement_has_ended() -> None:
     """It was stored: to refuse it now would suspend a pair that has lost nothing."""
     world = make_world()
     world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     world.hand_over(job)
     Agreement.objects.filter(partner=world.here).update(tpa_id="tpa-2")
 
@@ -120,7 +120,7 @@ def test_an_ack_is_tried_as_long_as_a_copy_may_come(terms: dict[str, int], secon
     """And for a minute at least."""
     world = make_world(**terms)
     world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     began = timezone.now()
     world.hand_over(job)
     left = Signal.objects.get().expires_at - began
@@ -132,7 +132,7 @@ def test_each_copy_is_counted_on_its_own_message() -> None:
     jobs = []
     for _ in range(2):
         world.submit()
-        (job,) = world.look()
+        (job,) = world.poll()
         jobs.append(job)
         world.hand_over(job)
         world.end(job)

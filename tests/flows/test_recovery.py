@@ -33,7 +33,7 @@ pytestmark = pytest.mark.django_db
 def in_flight(world: World, result: object = CARRIED) -> OutboundMessage:
     """A message whose first copy ended like this, its Ack still to come."""
     message = world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     world.end(job, result)  # type: ignore[arg-type]
     return message
 
@@ -95,7 +95,7 @@ def test_not_received_is_refused_where_a_byte_has_left_us_or_may_have() -> None:
     for result in (CARRIED, None):
         world = make_world()
         message = world.submit()
-        (job,) = world.look()
+        (job,) = world.poll()
         if result is not None:
             world.end(job, result)
         with pytest.raises(NotPossible, match="may have been received"):
@@ -137,7 +137,7 @@ def test_not_received_is_taken_where_the_partner_says_that_it_lacks_it(
 def test_not_received_is_refused_where_the_partner_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     world = make_world()
     message = world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     world.hand_over(job)
     world.end(job)
     answering(world, monkeypatch)
@@ -154,7 +154,7 @@ def test_not_received_is_not_proven_by_an_answer_that_a_copy_overtakes(
     world = make_world()
     if under_way == "when asked":
         message = world.submit()
-        jobs = world.look()
+        jobs = world.poll()
     else:
         message = in_flight(world)
         jobs = []
@@ -162,7 +162,7 @@ def test_not_received_is_not_proven_by_an_answer_that_a_copy_overtakes(
     def arrives() -> None:
         if under_way == "since":
             change_link.send_now(world.there, ANN)
-            jobs.extend(world.look())
+            jobs.extend(world.poll())
         world.hand_over(jobs[0])
         world.end(jobs[0])
 
@@ -197,11 +197,11 @@ def test_an_ack_that_comes_after_all_is_told_once_and_noted_on_the_incident() ->
     """D18."""
     world = make_world(retries=0)
     message = world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     world.hand_over(job)
     world.end(job)
     OutboundLink.objects.filter(pk=world.link.pk).update(due=message.submitted_at)
-    acks = world.look()
+    acks = world.poll()
     assert world.link.state == "suspended"
     cancel.cancel(message, Verdict.UNKNOWN, ANN)
     for _ in range(3):
@@ -252,7 +252,7 @@ def test_numbers_wrap_around_with_retries_and_a_reset_around_it() -> None:
         change_link.start_link(partner, direction, 999_999_997, ANN)
     for _ in range(3):
         message = world.submit()
-        (job,) = world.look()
+        (job,) = world.poll()
         world.end(job, LOST)
         change_link.send_now(world.there, ANN)
         world.settle()

@@ -108,7 +108,7 @@ def test_the_same_message_id_of_another_pair_is_not_to_be_sent_on() -> None:
         one.submit(message_id="order-1")
         if one is other:
             one.settle()
-    (job,) = chain.look()
+    (job,) = chain.poll()
     chain.hand_over(job)
     states = InboundMessage.objects.order_by("pk").values_list("state", flat=True)
     assert list(states) == ["relayed", "accepted", "routed"]
@@ -120,9 +120,9 @@ def test_the_same_message_id_of_another_pair_is_not_to_be_sent_on() -> None:
 def sent_on(chain: Chain) -> Job:
     """A message of A is on its way to B, its Ack withheld."""
     chain.submit()
-    (job,) = chain.look()
+    (job,) = chain.poll()
     chain.carry(job)
-    (onward,) = (one for one in chain.look() if one.partner_id == chain.at_r.pk)
+    (onward,) = (one for one in chain.poll() if one.partner_id == chain.at_r.pk)
     return onward
 
 
@@ -132,7 +132,7 @@ def test_the_ack_of_b_completes_the_message_it_is_about_and_no_other() -> None:
     onward = sent_on(chain)
     Agreement.objects.filter(partner=chain.from_a).update(tpa_id="tpa-a")
     chain.hand_over(onward)
-    (ack,) = (job for job in chain.look() if job.partner_id == chain.from_r.pk)
+    (ack,) = (job for job in chain.poll() if job.partner_id == chain.from_r.pk)
     chain.hand_over(ack)
 
     assert chain.owed_to(chain.from_a) == [ACK]
@@ -175,10 +175,10 @@ def test_no_failure_is_owed_for_what_was_acknowledged() -> None:
     """In `hop` mode the message is the router's own."""
     chain = make_chain()
     chain.submit()
-    (job,) = chain.look()
+    (job,) = chain.poll()
     chain.carry(job)
-    chain.carry(*chain.look())
-    (onward,) = chain.look()
+    chain.carry(*chain.poll())
+    (onward,) = chain.poll()
     chain.end(onward, REFUSED)
     assert chain.owed_to(chain.from_a) == []
     assert InboundMessage.objects.get(link__partner=chain.from_a).state == "relayed"

@@ -25,7 +25,7 @@ def sent_once() -> tuple[World, Job]:
     """A world, and the one copy that was made of a message."""
     world = make_world()
     world.submit()
-    (copy,) = world.look()
+    (copy,) = world.poll()
     world.end(copy)
     return world, copy
 
@@ -34,7 +34,7 @@ def arrive(world: World, copy: Job, count: int) -> None:
     """So many copies come, each of them is acknowledged."""
     for _ in range(count):
         world.hand_over(copy)
-        for ack in world.look():
+        for ack in world.poll():
             world.end(ack)
 
 
@@ -58,7 +58,7 @@ def test_copies_of_a_message_are_counted_in_one_row() -> None:
 def test_acks_of_a_message_that_is_not_in_flight_are_counted_in_one_row() -> None:
     world, copy = sent_once()
     world.hand_over(copy)
-    (ack,) = world.look()
+    (ack,) = world.poll()
     stranger = make_world()
     document = ack.body
     for one, other in ((world.there, stranger.there), (world.here, stranger.here)):

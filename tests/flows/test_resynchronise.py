@@ -150,7 +150,7 @@ def test_what_was_cancelled_as_received_is_sent_again_too() -> None:
     """It had a number: without it there would be a gap."""
     world = make_world()
     cancelled = world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     world.hand_over(job)
     world.end(job)
     cancel.cancel(cancelled, Verdict.RECEIVED, ANN)
@@ -238,7 +238,7 @@ def test_in_doubt_nothing_is_changed_and_a_person_is_asked() -> None:
 def test_a_message_that_the_partner_proves_to_have_is_completed() -> None:
     world = make_world()
     message = world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     world.hand_over(job)
     world.end(job)
     suspend(world)
@@ -276,7 +276,7 @@ def last_id(world: World) -> str:
 def test_a_running_link_or_a_copy_under_way_is_not_resynchronised() -> None:
     world = make_world()
     world.submit()
-    world.look()
+    world.poll()
     with pytest.raises(NotPossible, match="is not suspended: suspend it first"):
         resynchronise.apply(world.there, LinkStatus(None, ""), ANN)
     suspend(world)

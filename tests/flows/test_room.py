@@ -26,15 +26,15 @@ def test_what_has_no_place_spends_no_attempt_until_it_has_one() -> None:
     message = world.submit()
     best = other.submit(semantics=DeliverySemantics.BEST_EFFORT)
 
-    assert byhand.look(Carrying(left=0)) == []
+    assert byhand.poll(Carrying(left=0)) == []
     assert world.link.state == "idle"
-    (first,) = byhand.look(Carrying(left=1))
+    (first,) = byhand.poll(Carrying(left=1))
 
     assert first.partner_id == world.there.pk
     assert [attempt.message_id for attempt in Attempt.objects.all()] == [message.pk]
     best.refresh_from_db()
     assert best.state == "queued"
-    (second,) = byhand.look(Carrying(left=1))
+    (second,) = byhand.poll(Carrying(left=1))
     assert second.partner_id == other.there.pk
 
 
@@ -43,9 +43,9 @@ def test_partners_without_a_place_do_not_hide_one_that_has() -> None:
     both = frozenset({busy.there.pk, free.there.pk})
     for world in (busy, free):
         world.submit()
-        assert byhand.look(Carrying(busy=both)) == []
+        assert byhand.poll(Carrying(busy=both)) == []
 
-    (job,) = byhand.look(Carrying(left=1, busy=both - {free.there.pk}))
+    (job,) = byhand.poll(Carrying(left=1, busy=both - {free.there.pk}))
 
     assert job.partner_id == free.there.pk
     assert (busy.link.unsent, busy.link.attempt, busy.link.retries_spent) == (True, 0, 0)
@@ -63,7 +63,7 @@ def test_large_messages_wait_when_their_bytes_are_taken_and_small_ones_do_not() 
 
 
 @pytest.mark.parametrize("semantics", DeliverySemantics)
-def test_one_look_claims_as_much_as_memory_allows_and_leaves_the_rest_to_the_next(
+def test_one_poll_claims_as_much_as_memory_allows_and_leaves_the_rest_to_the_next(
     semantics: DeliverySemantics,
 ) -> None:
     worlds = [make_world() for _ in range(3)]
@@ -72,10 +72,10 @@ def test_one_look_claims_as_much_as_memory_allows_and_leaves_the_rest_to_the_nex
     worlds[2].submit("small", semantics=semantics)
     nearly_full = Carrying(held=BYTES_AT_ONCE - 1)
 
-    first = byhand.look(nearly_full)
+    first = byhand.poll(nearly_full)
     assert sorted(len(job.body) > LARGE for job in first) == [False, True]
-    assert byhand.look(Carrying(held=BYTES_AT_ONCE)) == []
-    (last,) = byhand.look(nearly_full)
+    assert byhand.poll(Carrying(held=BYTES_AT_ONCE)) == []
+    (last,) = byhand.poll(nearly_full)
     assert {job.partner_id for job in (*first, last)} == {world.there.pk for world in worlds}
 
 
@@ -84,9 +84,9 @@ def test_a_large_copy_needs_its_own_bytes_though_a_small_message_is_queued_behin
     for world in worlds:
         world.submit("x" * LARGE)
         world.submit("small")
-    assert byhand.look(Carrying(held=BYTES_AT_ONCE)) == []  # in flight, and not sent
+    assert byhand.poll(Carrying(held=BYTES_AT_ONCE)) == []  # in flight, and not sent
 
-    (job,) = byhand.look(Carrying(held=BYTES_AT_ONCE - 1))
+    (job,) = byhand.poll(Carrying(held=BYTES_AT_ONCE - 1))
 
     assert len(job.body) > LARGE
 
@@ -100,12 +100,12 @@ def test_a_deadline_passes_though_there_is_no_place(text: str) -> None:
     """Nothing is to be sent, an operator is to be called."""
     world = make_world(retries=0)
     world.submit(text)
-    (job,) = world.look()
+    (job,) = world.poll()
     world.end(job)
     let_a_deadline_pass(world)
     busy = frozenset({world.there.pk})
 
-    assert byhand.look(Carrying(left=1, busy=busy, held=BYTES_AT_ONCE)) == []
+    assert byhand.poll(Carrying(left=1, busy=busy, held=BYTES_AT_ONCE)) == []
 
     assert world.link.state == "suspended"
 
@@ -114,12 +114,12 @@ def test_what_is_due_longest_has_the_first_place() -> None:
     worlds = [make_world() for _ in range(3)]
     for world in worlds:
         world.submit()
-    for job in byhand.look():
+    for job in byhand.poll():
         byhand.end(job)
     for minutes, world in zip((1, 3, 2), worlds, strict=True):
         let_a_deadline_pass(world, timedelta(minutes=minutes))
 
-    partners = [byhand.look(Carrying(left=1))[0].partner_id for _ in worlds]
+    partners = [byhand.poll(Carrying(left=1))[0].partner_id for _ in worlds]
 
     assert partners == [worlds[n].there.pk for n in (1, 2, 0)]
 
@@ -131,7 +131,7 @@ def test_partners_with_nothing_to_send_do_not_hide_one_that_has() -> None:
         world.settle()
     for world in worlds:
         world.submit()
-        (job,) = byhand.look(Carrying(left=1))
+        (job,) = byhand.poll(Carrying(left=1))
         assert job.partner_id == world.there.pk
         world.hand_over(job)
         world.settle()
@@ -142,9 +142,9 @@ def test_best_effort_messages_go_in_order_in_the_places_of_their_partner() -> No
     best_effort = DeliverySemantics.BEST_EFFORT
     submitted = [world.submit(semantics=best_effort).message_id for _ in range(6)]
 
-    looks = [[job.key.message_id for job in byhand.look()] for _ in range(2)]  # type: ignore[attr-defined]
+    polls = [[job.key.message_id for job in byhand.poll()] for _ in range(2)]  # type: ignore[attr-defined]
 
-    assert looks == [submitted[:4], submitted[4:]]
+    assert polls == [submitted[:4], submitted[4:]]
 
 
 def test_signals_go_in_order_in_the_places_of_their_partner() -> None:
@@ -152,14 +152,14 @@ def test_signals_go_in_order_in_the_places_of_their_partner() -> None:
     full = frozenset({world.here.pk})
     for _ in range(6):
         message = world.submit()
-        (job,) = byhand.look(Carrying(busy=full))
+        (job,) = byhand.poll(Carrying(busy=full))
         world.hand_over(job)
         world.end(job)
         cancel.cancel(message, Verdict.RECEIVED, ANN)
 
-    looks = [[job.key.ref_to_message_id for job in byhand.look()] for _ in range(2)]  # type: ignore[attr-defined]
+    polls = [[job.key.ref_to_message_id for job in byhand.poll()] for _ in range(2)]  # type: ignore[attr-defined]
 
-    assert looks == [world.received()[:4], world.received()[4:]]
+    assert polls == [world.received()[:4], world.received()[4:]]
 
 
 @pytest.mark.parametrize(
@@ -172,12 +172,12 @@ def test_best_effort_messages_go_while_the_link_may_send(
 ) -> None:
     world = make_world(retries=3)
     world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     world.end(job)
     OutboundLink.objects.filter(pk=world.link.pk).update(state=state, retries_spent=retries_spent)
     world.submit(semantics=DeliverySemantics.BEST_EFFORT)
 
-    assert len(world.look()) == sent
+    assert len(world.poll()) == sent
 
 
 def test_best_effort_messages_without_a_place_do_not_hide_others() -> None:
@@ -186,6 +186,6 @@ def test_best_effort_messages_without_a_place_do_not_hide_others() -> None:
         world.submit(semantics=DeliverySemantics.BEST_EFFORT)
     full = frozenset({worlds[0].there.pk})
 
-    (job,) = byhand.look(Carrying(left=1, busy=full))
+    (job,) = byhand.poll(Carrying(left=1, busy=full))
 
     assert job.partner_id == worlds[1].there.pk

@@ -33,7 +33,7 @@ def copy_to(world: World) -> Job:
     """A copy of a new message that arrives at the other side: an Ack is owed."""
     world.submit()
     others = Partner.objects.exclude(pk=world.there.pk).values_list("pk", flat=True)
-    (job,) = byhand.look(Carrying(busy=frozenset(others)))
+    (job,) = byhand.poll(Carrying(busy=frozenset(others)))
     world.hand_over(job)
     return job
 
@@ -51,7 +51,7 @@ def owe(*due_before: timedelta) -> Signal:
 
 
 def found(of_partner: int, in_all: int, *full: int) -> list[tuple[int, str]]:
-    """Partner and MessageId of what a look finds, in its order."""
+    """Partner and MessageId of what a poll finds, in its order."""
     with transaction.atomic():
         rows = polling.lock_signals(Places(of_partner, in_all, full))
     return [(row.partner_id, row.ref_to_message_id) for row in rows]
@@ -63,7 +63,7 @@ def to(signal: Signal) -> int:
 
 
 def under_way(world: World) -> Job:
-    (job,) = (job for job in byhand.look() if job.partner_id == world.here.pk)
+    (job,) = (job for job in byhand.poll() if job.partner_id == world.here.pk)
     return job
 
 
@@ -96,7 +96,7 @@ def test_the_ack_of_a_copy_waits_for_the_ack_under_way_but_not_for_a_lost_worker
 
     world.hand_over(job)
 
-    assert byhand.look() == []
+    assert byhand.poll() == []
     signal = Signal.objects.get()
     assert (signal.owed, signal.sending) == (2, True)
     assert signal.due < timezone.now() + 2 * SECOND
@@ -116,7 +116,7 @@ def test_only_the_ack_of_a_message_to_be_sent_on_has_it_sent_on() -> None:
 
     def is_sent_on() -> bool:
         Signal.objects.filter(owed=1).update(due=timezone.now())
-        (job,) = byhand.look()
+        (job,) = byhand.poll()
         assert isinstance(job.key, SignalCopy)
         return job.key.routed
 
@@ -140,7 +140,7 @@ def test_each_link_has_a_place_before_one_has_two() -> None:
     assert [partner for partner, _ in found(4, 2)] == [to(flooded), to(other)]
 
 
-def test_a_look_finds_no_more_than_there_are_places() -> None:
+def test_poll_finds_no_more_than_there_are_places() -> None:
     signals = [owe(*(MINUTE + n * SECOND for n in range(4))) for _ in range(3)]
     oldest = [(to(one), f"{n}-{one.pk}") for n in (2, 1) for one in signals]
     assert sorted(found(2, 100)) == sorted(oldest)
@@ -160,9 +160,9 @@ def test_what_was_carried_hides_nothing_that_is_owed_to_the_same_partner() -> No
     assert found(1, 100) == [(to(signal), signal.ref_to_message_id)]
 
 
-def test_a_look_of_a_full_carrier_claims_nothing() -> None:
+def test_poll_of_a_full_carrier_claims_nothing() -> None:
     owe(MINUTE)
-    assert byhand.look(Carrying(left=0)) == []
+    assert byhand.poll(Carrying(left=0)) == []
     assert not Signal.objects.filter(sending=True).exists()
 
 
@@ -171,7 +171,7 @@ def test_a_look_of_a_full_carrier_claims_nothing() -> None:
 
 def test_each_is_carried_as_its_own_bytes_and_its_tries_are_counted() -> None:
     signals = [owe(MINUTE), owe(MINUTE)]
-    jobs = byhand.look()
+    jobs = byhand.poll()
     stored = Signal.objects.in_bulk([one.pk for one in signals])
     assert {job.key.key: job.body for job in jobs} == {  # type: ignore[attr-defined]
         key: bytes(one.body or b"") for key, one in stored.items()
@@ -182,7 +182,7 @@ def test_each_is_carried_as_its_own_bytes_and_its_tries_are_counted() -> None:
 def test_when_one_was_carried_the_next_one_is_due_and_composed_anew() -> None:
     signal, other = owe(MINUTE), owe(MINUTE)
     Signal.objects.filter(pk=signal.pk).update(owed=2, tries=7)
-    first, _ = byhand.look()
+    first, _ = byhand.poll()
 
     for _ in range(2):  # an outcome that is written twice counts once
         byhand.end(first)
@@ -191,7 +191,7 @@ def test_when_one_was_carried_the_next_one_is_due_and_composed_anew() -> None:
     assert (signal.owed, signal.carried, signal.sending, signal.tries) == (1, 1, False, 0)
     assert signal.due <= timezone.now()
     assert signal.body is None
-    (second,) = byhand.look()
+    (second,) = byhand.poll()
     assert second.key == first.key
     assert second.body != first.body
     other.refresh_from_db()
@@ -206,7 +206,7 @@ def test_one_that_failed_is_tried_again_as_it_was_after_a_wait_that_grows(
 ) -> None:
     signal = owe(MINUTE)
     Signal.objects.filter(pk=signal.pk).update(tries=tries - 1)
-    (job,) = byhand.look()
+    (job,) = byhand.poll()
     began = timezone.now()
 
     byhand.end(job, LOST)
@@ -216,7 +216,7 @@ def test_one_that_failed_is_tried_again_as_it_was_after_a_wait_that_grows(
     assert signal.due - began >= timedelta(seconds=seconds)
     assert signal.due - timezone.now() <= timedelta(seconds=seconds)
     Signal.objects.filter(pk=signal.pk).update(due=timezone.now())
-    (again,) = byhand.look()
+    (again,) = byhand.poll()
     assert again.body == job.body
 
 
@@ -228,7 +228,7 @@ def test_what_is_given_up_is_owed_no_more_and_leaves_no_bytes(
     result: AttemptResult, expired: bool
 ) -> None:
     signal = owe(MINUTE)
-    (job,) = byhand.look()
+    (job,) = byhand.poll()
     horizon = timezone.now() + (-SECOND if expired else HOUR)
     Signal.objects.filter(pk=signal.pk).update(owed=2, expires_at=horizon)
 

@@ -54,7 +54,7 @@ def event_to_tell() -> Act:
 def message_to_send_on() -> Act:
     chain = make_chain()
     chain.submit()
-    (job,) = chain.look()
+    (job,) = chain.poll()
     chain.hand_over(job)
     due = Due(InboundMessage.objects.get().pk, chain.from_a.pk)
 

@@ -74,13 +74,13 @@ def test_a_deadline_farther_away_than_any_wait_has_passed(
 
     make_far_work_due()
 
-    assert len(world.look()) == sent
+    assert len(world.poll()) == sent
 
 
 def wait(world: World, hours: int, state: str = "waiting") -> None:
     """Its copy was carried, and its lane is due in so many hours."""
     world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     world.end(job)
     due = timezone.now() + timedelta(hours=hours)
     OutboundLink.objects.filter(pk=world.link.pk).update(due=due, state=state)
@@ -93,11 +93,11 @@ def test_only_the_lane_that_waits_too_long_is_brought_back() -> None:
 
     make_far_work_due()
 
-    assert [job.partner_id for job in byhand.look()] == [other.there.pk]
+    assert [job.partner_id for job in byhand.poll()] == [other.there.pk]
 
 
 def test_a_lane_that_has_moved_meanwhile_is_not_brought_back() -> None:
     world = make_world()
     wait(world, 1)
     run(link_sql.MAKE_DUE(partner_ids=[world.there.pk]))
-    assert world.look() == []
+    assert world.poll() == []

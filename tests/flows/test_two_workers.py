@@ -55,7 +55,7 @@ def queue_best_effort(worlds: list[World]) -> None:
 
 def let_deadlines_pass(worlds: list[World]) -> None:
     queue(worlds)
-    for job in byhand.look():
+    for job in byhand.poll():
         byhand.end(job)
     OutboundLink.objects.update(due=timezone.now())
 
@@ -64,12 +64,12 @@ def wait_for_a_place(worlds: list[World]) -> None:
     """Put in flight, but not sent for want of a place."""
     queue(worlds)
     busy = frozenset(world.there.pk for world in worlds)
-    assert byhand.look(Carrying(busy=busy)) == []
+    assert byhand.poll(Carrying(busy=busy)) == []
 
 
 def owe_acks(worlds: list[World]) -> None:
     queue(worlds)
-    for world, job in zip(worlds, byhand.look(), strict=True):
+    for world, job in zip(worlds, byhand.poll(), strict=True):
         world.hand_over(job)
         world.end(job)
 
@@ -82,17 +82,17 @@ def test_what_one_worker_claims_another_skips(prepare: Prepare) -> None:
     prepare([make_world(), make_world()])
 
     with transaction.atomic():
-        (first,) = byhand.look(ONE_PLACE)
-        (second,) = in_another_session(byhand.look)
+        (first,) = byhand.poll(ONE_PLACE)
+        (second,) = in_another_session(byhand.poll)
 
     assert first.partner_id != second.partner_id
-    assert byhand.look() == []
+    assert byhand.poll() == []
 
 
 @pytest.mark.parametrize(
     "prepare", [queue, queue_best_effort, let_deadlines_pass, wait_for_a_place, owe_acks]
 )
-def test_what_another_worker_has_claimed_since_the_look_began_is_skipped(
+def test_what_another_worker_has_claimed_since_the_poll_began_is_skipped(
     prepare: Prepare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its statements still see the rows as they were before the other worker's commit."""
@@ -102,12 +102,12 @@ def test_what_another_worker_has_claimed_since_the_look_began_is_skipped(
     def run_late(_: Execute, calls: Calls) -> Any:
         monkeypatch.undo()
         begin(calls)
-        claimed.extend(in_another_session(byhand.look))
+        claimed.extend(in_another_session(byhand.poll))
         return end(calls)
 
     wrap_execute(monkeypatch, run_late)
 
-    assert byhand.look() == []
+    assert byhand.poll() == []
     assert len(claimed) == 1
 
 
@@ -131,7 +131,7 @@ def end(calls: Calls) -> list[list[Any]]:
 def test_a_lost_lease_is_ended_by_one_worker() -> None:
     world = make_world()
     message = world.submit(semantics=DeliverySemantics.BEST_EFFORT)
-    world.look()
+    world.poll()
     OutboundMessage.objects.update(due=message.submitted_at)
 
     with transaction.atomic():
@@ -144,7 +144,7 @@ def test_a_lost_lease_is_ended_by_one_worker() -> None:
 
 def put_in_flight(world: World) -> Job:
     world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     return job
 
 
@@ -158,7 +158,7 @@ def end_attempt(world: World, job: Job) -> Act:
 
 def take_ack(world: World, job: Job) -> Act:
     world.hand_over(job)
-    (ack,) = world.look()
+    (ack,) = world.poll()
     return lambda: world.hand_over(ack)
 
 
@@ -166,7 +166,7 @@ def take_error(world: World, job: Job) -> Act:
     message = wire.parse(job.content_type, job.body)
     why = OweError(ErrorCode.OTHER_XML, Field.MESSAGE, "cannot be read")
     owe_error(world.here.pk, why, message.header, 1)
-    (error,) = world.look()
+    (error,) = world.poll()
     return lambda: world.hand_over(error)
 
 
@@ -205,7 +205,7 @@ def test_who_cancels_a_queued_message_waits_for_who_puts_it_in_flight() -> None:
     message = world.submit()
 
     with transaction.atomic():
-        world.look()
+        world.poll()
         assert waits_for_us(lambda: cancel.cancel(message, None, ANN))
 
     with pytest.raises(NotPossible, match="did the partner receive it"):
@@ -230,8 +230,8 @@ def test_an_attempt_is_claimed_once() -> None:
     let_deadlines_pass([world])
 
     with transaction.atomic():
-        world.look()
-        assert in_another_session(byhand.look) == []
+        world.poll()
+        assert in_another_session(byhand.poll) == []
 
     assert list(Attempt.objects.order_by("pk").values_list("number", flat=True)) == [1, 2]
 

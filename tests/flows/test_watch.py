@@ -49,7 +49,7 @@ def silent(**of_partner: object) -> tuple[World, OutboundMessage, Job]:
         setattr(world.there, name, value)
     world.there.save(update_fields=list(of_partner))
     message = world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     world.end(job)
     let_pass(world)
     assert world.link.state == "suspended"
@@ -59,7 +59,7 @@ def silent(**of_partner: object) -> tuple[World, OutboundMessage, Job]:
 def let_pass(world: World) -> None:
     """The deadline of the message in flight is over."""
     OutboundLink.objects.filter(pk=world.link.pk).update(due=timezone.now() - LONG_AGO)
-    world.look()
+    world.poll()
 
 
 def let_age(world: World) -> None:
@@ -91,12 +91,12 @@ def test_a_probe_is_one_copy_and_a_silent_one_tells_nobody_again() -> None:
     world, message, first = silent(probe_interval=60)
     let_age(world)
     watch.probe()
-    (copy,) = world.look()
+    (copy,) = world.poll()
     assert copy.body == first.body
     world.end(copy, LOST)
     let_pass(world)
 
-    assert (world.link.state, world.look()) == ("suspended", [])
+    assert (world.link.state, world.poll()) == ("suspended", [])
     assert told(message) == ["suspended"]
     assert Incident.objects.get().count == 2
 
@@ -119,7 +119,7 @@ def test_a_probe_lets_no_best_effort_message_pass() -> None:
     best = world.submit(semantics=DeliverySemantics.BEST_EFFORT)
     let_age(world)
     watch.probe()
-    (copy,) = world.look()
+    (copy,) = world.poll()
     assert copy.body == first.body
     best.refresh_from_db()
     assert best.state == "queued"
@@ -146,7 +146,7 @@ def test_what_an_operator_suspended_is_not_probed() -> None:
     world.there.probe_interval = 1
     world.there.save(update_fields=["probe_interval"])
     world.submit()
-    world.look()
+    world.poll()
     change_link.suspend(world.there, ANN)
     let_age(world)
     assert watch.probe() == 0
@@ -159,7 +159,7 @@ def test_a_late_ack_resumes_by_itself_only_where_that_was_chosen(chosen: bool, s
     world, message, copy = silent(resume_on_late_ack=chosen)
     world.submit()
     world.hand_over(copy)
-    (ack,) = world.look()
+    (ack,) = world.poll()
     world.here.refresh_from_db()
     world.there.refresh_from_db()
     world.hand_over(ack)
@@ -175,11 +175,11 @@ def test_the_sending_application_is_warned_while_retries_remain() -> None:
     world.agreement.early_warning = 2
     world.agreement.save(update_fields=["early_warning"])
     message = world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     for retry in range(3):
         world.end(job)
         OutboundLink.objects.filter(pk=world.link.pk).update(due=timezone.now() - LONG_AGO)
-        (job,) = world.look()
+        (job,) = world.poll()
         assert told(message) == (["delayed"] if retry else [])
     assert PartyEvent.objects.get().detail == "retry 2 of 3: no Acknowledgement yet"
 
@@ -189,7 +189,7 @@ def test_a_stuck_link_is_told_once_and_resolved_when_it_moves(settings: Settings
     world, moving = make_world(), make_world()
     moving.submit()
     world.submit()
-    (_, job) = world.look()
+    (_, job) = world.poll()
     world.end(job)
     assert watch.find_stuck() == 0
     OutboundMessage.objects.filter(link=world.link).update(submitted_at=timezone.now() - LONG_AGO)
@@ -221,7 +221,7 @@ def test_a_partner_that_asks_to_wait_for_ever_is_stuck(settings: Settings) -> No
     message = world.submit()
     OutboundMessage.objects.update(submitted_at=timezone.now() - LONG_AGO)
     for _ in range(3):
-        world.look()
+        world.poll()
         told_to_wait(world, message)
         let_pass(world)
     told_to_wait(world, message)
@@ -244,7 +244,7 @@ def test_a_link_that_begins_to_wait_long_after_an_act_is_not_stuck_for_the_act(
     change_link.resume(world.there, ANN)
     age_history(world)
     message = world.submit()
-    world.look()
+    world.poll()
     told_to_wait(world, message)
     assert watch.find_stuck() == 0
 
@@ -272,7 +272,7 @@ def test_a_link_that_an_operator_suspended_and_forgot_is_stuck(settings: Setting
     settings.MSH_STUCK_AFTER = 3600
     world = make_world()
     world.submit()
-    world.look()
+    world.poll()
     change_link.suspend(world.there, ANN)
     OutboundMessage.objects.update(submitted_at=timezone.now() - LONG_AGO)
     assert watch.find_stuck() == 0
@@ -395,7 +395,7 @@ def test_an_ack_that_cannot_be_delivered_is_stuck(settings: Settings) -> None:
     settings.MSH_STUCK_AFTER = 3600
     world = make_world()
     world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     world.hand_over(job)
     owed = Signal.objects.filter(link__partner=world.here)
     owed.update(first_at=timezone.now() - LONG_AGO, tries=59, last_detail="503 closed")
@@ -475,7 +475,7 @@ def test_a_lane_that_cannot_be_read_hides_no_other_stuck_one(settings: Settings)
     broken, other = make_world(), make_world()
     for world in (broken, other):
         world.submit()
-        for job in world.look():
+        for job in world.poll():
             world.end(job)
     execute(
         "UPDATE msh_outboundmessage SET terms = '{}' FROM msh_outboundlink link"
@@ -510,7 +510,7 @@ def test_looking_for_stuck_links_locks_no_lane(settings: Settings) -> None:
     """Else up to a thousand Acks wait for it, as long as it takes."""
     settings.MSH_STUCK_AFTER = 0
     make_world().submit()
-    byhand.look()
+    byhand.poll()
     statements: list[str] = []
 
     def watched(execute: Execute, calls: Calls) -> Any:

@@ -34,7 +34,7 @@ def silent(**of_link: Any) -> int:
     world = make_world()
     Partner.objects.filter(pk=world.there.pk).update(probe_interval=3600)
     world.submit()
-    world.look()
+    world.poll()
     OutboundLink.objects.filter(partner=world.there).update(
         **{"state": "suspended", "suspended_for": "retries_spent", "suspended_since": LONG}
         | {"due": None, "unsent": False}
@@ -145,7 +145,7 @@ def test_best_effort_messages_move_while_the_oldest_is_under_way() -> None:
 def test_a_message_in_flight_is_work_whatever_is_queued_behind_it() -> None:
     world = make_world()
     queue(world, LONG_AGO)
-    world.look()
+    world.poll()
     queue(world, timedelta(0))
     assert stuck() == [world.there.pk]
     happened(world)
@@ -167,7 +167,7 @@ def test_the_ack_of_the_one_before_moves_a_link(about: str, in_flight: bool) -> 
         OutboundLink.objects.filter(partner=world.there).update(epoch=2)
     queue(world, LONG_AGO)
     if in_flight:
-        world.look()
+        world.poll()
     assert stuck() == ([] if about == "the one before" else [world.there.pk])
 
 
@@ -245,7 +245,7 @@ def test_the_next_of_the_rewound_messages_is_that_of_the_lowest_number() -> None
 def test_a_signal_that_is_tried_for_long_is_stuck(values: dict[str, Any], is_stuck: bool) -> None:
     world = make_world()
     world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     world.hand_over(job)
     Signal.objects.update(**({"first_at": LONG, "tries": 60} | values))
     assert list(owed(HOUR, 50)) == ([world.here.pk] if is_stuck else [])

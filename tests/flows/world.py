@@ -30,9 +30,9 @@ class World:
         payload = Payload(text.encode(), label="order.xml")
         return submit.submit(self.agreement, "Orders", "New", [payload], **options)  # type: ignore[arg-type]
 
-    def look(self) -> list[Job]:
+    def poll(self) -> list[Job]:
         """What the sending loop does in one poll, without the carrier."""
-        return byhand.look()
+        return byhand.poll()
 
     def hand_over(self, job: Job) -> receive.Answer:
         """The bytes of a job reach the other side."""
@@ -45,7 +45,7 @@ class World:
     def settle(self) -> int:
         """Carry everything that is due until nothing is; how many POSTs that took."""
         carried = 0
-        while jobs := self.look():
+        while jobs := self.poll():
             for job in jobs:
                 self.hand_over(job)
                 self.end(job)

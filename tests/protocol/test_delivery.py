@@ -46,7 +46,7 @@ POLICY = Policy(
 )
 S, V = DeliveryState, ResolverVerdict
 EVENTS: dict[str, DeliveryEvent] = {
-    "looked": DeliveryPolled(),
+    "polled": DeliveryPolled(),
     "succeeded": AttemptSucceeded(1),
     "rejected": AttemptRejected(1, "no"),
     "failed": AttemptFailed(1, "down"),
@@ -110,14 +110,14 @@ def _late(state: DeliveryState, *names: str) -> dict[str, Cell]:
 
 def _waits(state: DeliveryState) -> dict[str, Cell]:
     late = _late(state, "failed", "lost", "new", "duplicate", "unsure")
-    return {"looked": Cell({}), **_KNOWN, **late, **_OPERATOR}
+    return {"polled": Cell({}), **_KNOWN, **late, **_OPERATOR}
 
 
 def _ended(state: DeliveryState) -> dict[str, Cell]:
     leave = Leave(rejected=state is S.REJECTED)
     duplicate = Note("", f"duplicate: {state} by attempt 1, not run")
     return {
-        "looked": Cell({"due": None}, (leave, duplicate)),
+        "polled": Cell({"due": None}, (leave, duplicate)),
         "kept": Cell({"due": None}, (leave,)),
         **_late(state, *_CLASS_OF_LATE),
     }
@@ -128,9 +128,9 @@ _PARKED = _becomes(S.PARKED, SetAside(), due=None, aside=True)
 
 # What is not named raises.
 TABLE: dict[DeliveryState, dict[str, Cell]] = {
-    S.NEW: {"looked": _becomes(S.PROCESSING, Run(1), attempt=1, due=LEASED)},
+    S.NEW: {"polled": _becomes(S.PROCESSING, Run(1), attempt=1, due=LEASED)},
     S.PROCESSING: {
-        "looked": Cell({"due": LEASED}, (AskResolver(1),)),
+        "polled": Cell({"due": LEASED}, (AskResolver(1),)),
         **_KNOWN,
         "failed": _becomes(S.FAILED, due=LATER, failures=2),
         "lost": _becomes(S.IN_DOUBT, _LOST, due=None),
@@ -138,7 +138,7 @@ TABLE: dict[DeliveryState, dict[str, Cell]] = {
         "duplicate": _COMPLETED,
         "unsure": _becomes(S.IN_DOUBT, _DOUBT, due=None),
     },
-    S.FAILED: {**_waits(S.FAILED), "looked": _RUN, "park": _PARKED},
+    S.FAILED: {**_waits(S.FAILED), "polled": _RUN, "park": _PARKED},
     S.BLOCKED: {**_waits(S.BLOCKED), "park": _PARKED},
     S.PARKED: _waits(S.PARKED),
     S.IN_DOUBT: {

@@ -62,7 +62,7 @@ def test_a_late_ack_completes_but_only_an_operator_resumes() -> None:
     assert (worker.lane.state, worker.lane.late_ack) == (LaneState.SUSPENDED, True)
     with pytest.raises(IllegalTransition):
         worker.happens(on.LanePolled("m2", TERMS))
-    assert worker.happens(on.OperatorResumed()) == (do.ResolveIncidents(), do.LookAtLane())
+    assert worker.happens(on.OperatorResumed()) == (do.ResolveIncidents(), do.PollLane())
     worker.sends("m2", acknowledged)
     assert worker.copies == [Copy(T + 3 * I + 600, "m2", 2, attempt=1)]
     assert worker.lane.late_ack is False

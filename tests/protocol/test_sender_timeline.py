@@ -215,7 +215,7 @@ def test_after_an_ack_the_rest_of_the_wait_is_served_out(
     assert worker.happens(on.DeadlinePassed()) == ()
     worker.goes_on()
     assert (worker.lane.state, worker.second) == (LaneState.IDLE, wait)
-    assert worker.effects[-1] == do.LookAtLane()
+    assert worker.effects[-1] == do.PollLane()
 
 
 @pytest.mark.requirement("000-030")

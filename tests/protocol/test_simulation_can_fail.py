@@ -45,7 +45,7 @@ def gives_up_the_head(lane: Lane, event: on.SenderEvent, now: datetime) -> sende
     """Retries spent: on with the next one, as if it had been acknowledged."""
     after, effects = pure_sender(lane, event, now)
     if isinstance(event, on.DeadlinePassed) and after.state is LaneState.SUSPENDED:
-        return after.transmits(after.flying, now).lands(), (do.LookAtLane(),)
+        return after.transmits(after.flying, now).lands(), (do.PollLane(),)
     return after, effects
 
 

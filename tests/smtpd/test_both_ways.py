@@ -49,7 +49,7 @@ def mailed(job: Job) -> AttemptResult:
 def mail_all(world: World) -> list[str]:
     """Mail everything that is due until nothing is: what kind each was."""
     kinds = []
-    while jobs := world.look():
+    while jobs := world.poll():
         for job in jobs:
             result = mailed(job)
             assert result.outcome is AttemptOutcome.CARRIED, result.detail
@@ -88,7 +88,7 @@ def test_an_error_crosses_by_mail(world: World) -> None:
 @pytest.mark.requirement("000-002", "000-013", "000-097")
 def test_a_mail_that_comes_minutes_late_and_twice_does_no_harm(world: World) -> None:
     world.submit()
-    (late,) = world.look()
+    (late,) = world.poll()
     world.end(late, AttemptResult(AttemptOutcome.CARRIED, status=250))
     world.submit()
 
@@ -105,12 +105,12 @@ def test_a_mail_that_comes_minutes_late_and_twice_does_no_harm(world: World) -> 
 @pytest.mark.requirement("000-027", "000-066")
 def test_every_copy_is_the_same_package(world: World) -> None:
     world.submit()
-    (first,) = world.look()
+    (first,) = world.poll()
     world.end(first, AttemptResult(AttemptOutcome.FAILED, status=450))
 
     change_link.send_now(world.there, Actor("ann", "the test says so"))
 
-    (second,) = world.look()
+    (second,) = world.poll()
 
     assert (second.body, second.content_type) == (first.body, first.content_type)
     assert second.body.isascii()

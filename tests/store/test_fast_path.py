@@ -30,13 +30,13 @@ def rows_of_an_exchange() -> dict[str, list[Any]]:
         world = make_world()
         for _ in range(3):
             world.submit()
-        (job,) = world.look()
+        (job,) = world.poll()
         world.hand_over(job)
         world.hand_over(job)
         world.end(job)
         world.settle()
         world.submit()
-        world.look()
+        world.poll()
         found = {table: _rows(table) for table in TABLES}
         transaction.set_rollback(True)
     return found

@@ -32,7 +32,7 @@ def test_partners_that_are_known_not_to_answer_leave_half_of_that_to_new_ones() 
     places = make()
     known(places, SILENT, *range(20))
     assert take_all(places, range(20)) == 2
-    assert places.full() == set(range(20)), "no look is to find them, where others could be found"
+    assert places.full() == set(range(20)), "no poll is to find them, where others could be found"
     assert take_all(places, range(30, 40)) == 2
 
 

@@ -37,7 +37,7 @@ The life of one message
    nothing (D35). A failure of the transport waits RetryInterval instead of Timeout (D8).
 4. DeadlinePassed: while retries remain, one is spent and the same bytes are sent again; after the
    last wait, the link is suspended (D4, D6): 1 + Retries copies in all.
-5. AckReceived: the message is complete, and the queue is looked at in the same transaction.
+5. AckReceived: the message is complete, and the queue is polled in the same transaction.
 
 An Acknowledgement may arrive before its own POST has ended, after the link was suspended, or after
 a reset. Each is a cell of the table.

@@ -93,7 +93,7 @@ def end_transient_wait(lane: Lane, event: on.DeadlinePassed, now: datetime) -> O
 
 def end_wait(lane: Lane, event: on.DeadlinePassed | on.OperatorResumed, now: datetime) -> Outcome:
     if lane.in_flight is None:
-        return lane.rests(), (do.LookAtLane(),)
+        return lane.rests(), (do.PollLane(),)
     return lane.transmits(lane.in_flight, now), (do.Transmit(),)  # spends no retry (D10)
 
 

@@ -14,7 +14,7 @@ from .outcome import Outcome, illegal, land
 
 def resume(lane: Lane, event: on.OperatorResumed, now: datetime) -> Outcome:
     if lane.in_flight is None:
-        return lane.rests(), (do.ResolveIncidents(), do.LookAtLane())
+        return lane.rests(), (do.ResolveIncidents(), do.PollLane())
     flying = lane.in_flight.with_fresh_retries()
     return lane.transmits(flying, now), (do.ResolveIncidents(), do.Transmit())
 

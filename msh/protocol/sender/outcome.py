@@ -35,7 +35,7 @@ def land(lane: Lane, *effects: do.SenderEffect) -> Outcome:
         return after, effects
     if lane.flying.probing:  # D41: the partner answers again
         effects = (*effects, do.ResolveIncidents())
-    return after, (*effects, do.LookAtLane())
+    return after, (*effects, do.PollLane())
 
 
 def suspend_at_transient_limit(lane: Lane) -> Outcome:

@@ -276,7 +276,7 @@ def undecided(partner_id: int, kind: str) -> int:
 
 
 class Consumers(dict[int, Consumer]):
-    """Consumers by row id, each read once: for the time of one look."""
+    """Consumers by row id, each read once: for the time of one poll."""
 
     def __missing__(self, key: int) -> Consumer:
         self[key] = Consumer.objects.get(pk=key)

@@ -245,5 +245,5 @@ EFFECTS: dict[type, Callable[["OutboundLinks", Locked, Any, SenderEvent, Actor],
     do.NotifyFromParty: _notify_from_party,
     do.Note: _note,
     do.CountDuplicateAck: _count_duplicate_ack,
-    do.LookAtLane: _start_next,
+    do.PollLane: _start_next,
 }

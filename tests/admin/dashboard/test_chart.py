@@ -58,7 +58,7 @@ def test_retries_and_duplicates_are_counted(onlooker: Client) -> None:
 
 def again(world: World) -> Job:
     change_link.send_now(world.there, Actor("ann", "hurry"))
-    (job,) = world.look()
+    (job,) = world.poll()
     return job
 
 

@@ -49,10 +49,10 @@ def test_suspended_partners_come_first_with_the_cause_and_the_message(onlooker: 
 def test_a_suspended_partner_is_shown_with_its_last_answer(onlooker: Client) -> None:
     world = make_world(retries=0)
     world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     world.end(job, AttemptResult(AttemptOutcome.FAILED, status=503, detail="503 <down>"))
     OutboundLink.objects.filter(pk=world.link.pk).update(due=timezone.now())
-    world.look()
+    world.poll()
 
     page = onlooker.get(PAGE).content.decode()
 

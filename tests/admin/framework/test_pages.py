@@ -174,7 +174,7 @@ def test_what_came_over_the_wire_is_escaped(administrator: Client) -> None:
     world.submit(message_id=hostile, conversation_id=hostile)
     world.settle()
     world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     world.end(job, REFUSED)
 
     sent = OutboundMessage.objects.get(message_id=hostile)

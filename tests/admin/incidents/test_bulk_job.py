@@ -89,7 +89,7 @@ def test_what_an_operator_holds_is_named_and_may_be_left_out(
 ) -> None:
     held = make_world()
     held.submit()
-    held.look()
+    held.poll()
     change_link.suspend(held.there, Actor("bob", "STOP: they restore a backup"))
     since = an_hour_ago().replace(microsecond=0)
     wanted = {"action": "resume", "since": written(since)}

@@ -39,7 +39,7 @@ def test_resume_sends_the_same_bytes_again_with_a_fresh_retry_counter(operator: 
     assert response.status_code == 302
     assert "resumed. The link is now waiting: message 1 is sent again" in messages_of(response)
     assert (world.link.state, world.link.retries_spent) == ("waiting", 0)
-    (again,) = world.look()
+    (again,) = world.poll()
     assert hashlib.sha256(again.body).digest() == bytes(first.body_sha256 or b"")
     assert world.link.attempt == 2
 
@@ -85,11 +85,11 @@ def test_reset_retries_keeps_the_deadline(operator: Client) -> None:
 
 def test_send_now_sends_another_copy_and_spends_nothing(operator: Client) -> None:
     world = waiting_world()
-    assert world.look() == []
+    assert world.poll() == []
 
     use(operator, "send_now", world.link)
 
-    assert len(world.look()) == 1
+    assert len(world.poll()) == 1
     assert (world.link.attempt, world.link.retries_spent) == (2, 0)
 
 

@@ -115,7 +115,7 @@ def test_retries_that_are_spent_while_the_operator_types_lead_to_resume(
     OutboundLink.objects.filter(pk=world.link.pk).update(retries_spent=3)
     Attempt.objects.update(ended_at=timezone.now())
     OutboundLink.objects.filter(pk=world.link.pk).update(due=timezone.now() - timedelta(seconds=1))
-    assert world.look() == []
+    assert world.poll() == []
     assert world.link.state == "suspended"
 
     typed = {"version": opened["version"].value(), "reason": "they are back & well"}

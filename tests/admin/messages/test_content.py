@@ -186,7 +186,7 @@ def test_the_header_is_as_it_was_sent_and_came(reader: Client) -> None:
 def test_the_bytes_of_every_attempt_and_their_hash(reader: Client) -> None:
     world = make_world()
     message = world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     world.end(job, LOST)
 
     response = reader.get(page(message, "body_bytes"))
@@ -200,7 +200,7 @@ def test_the_bytes_of_every_attempt_and_their_hash(reader: Client) -> None:
 def test_attempts_under_another_number_have_no_bytes_any_more(reader: Client) -> None:
     world = make_world()
     message = world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     world.end(job, LOST)
     Attempt.objects.update(claimed_at=timezone.now() - timedelta(days=1))
 

@@ -45,7 +45,7 @@ def test_a_status_is_told_once(administrator: Client) -> None:
 def test_a_message_tells_its_life_in_order(administrator: Client) -> None:
     world = make_world()
     message = world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     world.end(job, LOST)
 
     page = administrator.get(url(OutboundMessage, "change", message.pk))
@@ -84,7 +84,7 @@ def page(message: Any, name: str, *which: int) -> str:
 def test_duplicates_are_counted(reader: Client) -> None:
     world = make_world()
     world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     world.hand_over(job)
     world.hand_over(job)
 

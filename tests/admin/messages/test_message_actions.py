@@ -78,7 +78,7 @@ def test_both_say_so_with_who_and_why(supervisor: Client) -> None:
 def test_the_one_in_flight_needs_a_verdict(supervisor: Client) -> None:
     world = make_world()
     message = world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     world.end(job, LOST)
     message.refresh_from_db()
 
@@ -88,7 +88,7 @@ def test_the_one_in_flight_needs_a_verdict(supervisor: Client) -> None:
 
     message.refresh_from_db()
     assert (message.state, message.outcome) == ("cancelled", "not_received")
-    (job,) = world.look()
+    (job,) = world.poll()
     assert b"<new/>" in job.body
     assert world.link.in_flight == copy_of(message)
     assert world.link.next_number == 2  # its number is used again
@@ -136,7 +136,7 @@ def test_what_would_be_refused_changes_nothing(supervisor: Client, settings: Set
 def test_a_refused_copy_leaves_the_message_in_flight(supervisor: Client) -> None:
     world = make_world()
     message = world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     world.end(job, LOST)
     message.refresh_from_db()
     Partner.objects.update(accepts=False)

@@ -80,7 +80,7 @@ def test_by_agreement_partner_and_number(administrator: Client, world: World) ->
     other.agreement.tpa_id = "tpa-2"
     other.agreement.save()
     other.submit(message_id="o1")
-    for job in other.look():
+    for job in other.poll():
         if job.partner_id == other.there.pk:
             other.hand_over(job)
 
@@ -96,7 +96,7 @@ def test_by_agreement_partner_and_number(administrator: Client, world: World) ->
 def test_by_state(administrator: Client, world: World) -> None:
     assert found(administrator, state__exact="queued") == ["m3", "m2"]
     assert found(administrator, state__exact="acknowledged") == ["a id with blanks"]
-    world.look()
+    world.poll()
     assert found(administrator, state__exact="in_flight") == ["m3", "m2"]
     assert found(administrator, state__exact="sent") == []
     OutboundMessage.objects.filter(message_id="m3").update(state="sent")

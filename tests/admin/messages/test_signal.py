@@ -15,7 +15,7 @@ def test_signals_owed_are_told_from_those_carried(administrator: Client) -> None
     world.submit()
     world.settle()
     world.submit()
-    (job,) = world.look()
+    (job,) = world.poll()
     world.hand_over(job)
 
     response = administrator.get(url(Signal, "changelist"), {"is": "pending"})

@@ -29,7 +29,7 @@ CEILING = "1 TransientErrors since 2026-03-01 11:50:00+00:00"
 ATTEMPTS = (
     Row("message submitted", on.MessageSubmitted(), everywhere(SAME), proves=("000-017",)),
     Row(
-        "lane looked at, queue not empty",
+        "lane polled, queue not empty",
         on.LanePolled("m8", TERMS),
         only(
             idle=becomes(
@@ -42,9 +42,9 @@ ATTEMPTS = (
         ),
         proves=("000-008", "000-017", "000-042", "000-043"),
     ),
-    Row("lane looked at, queue empty", on.LanePolled(), only(idle=SAME)),
+    Row("lane polled, queue empty", on.LanePolled(), only(idle=SAME)),
     Row(
-        "lane looked at, the head was queued again",
+        "lane polled, the head was queued again",
         on.LanePolled("m8", TERMS, attempts=4),
         only(
             idle=becomes(
@@ -57,7 +57,7 @@ ATTEMPTS = (
         ),
     ),
     Row(
-        "lane looked at, the head is rewound",
+        "lane polled, the head is rewound",
         on.LanePolled("m5", TERMS, on.Numbered(5, 1), attempts=4),
         only(
             idle=becomes(
@@ -95,7 +95,7 @@ ATTEMPTS = (
             ),
             unsent=SAME,
             transient=becomes(do.Transmit(), **TRANSMITS),
-            transient_empty=becomes(do.LookAtLane(), state=LaneState.IDLE, due=None),
+            transient_empty=becomes(do.PollLane(), state=LaneState.IDLE, due=None),
         ),
         flying=PROBE,
     ),
@@ -113,7 +113,7 @@ ATTEMPTS = (
             ),
             unsent=SAME,
             transient=becomes(do.Transmit(), **TRANSMITS),
-            transient_empty=becomes(do.LookAtLane(), state=LaneState.IDLE, due=None),
+            transient_empty=becomes(do.PollLane(), state=LaneState.IDLE, due=None),
         ),
         flying=flying(terms=WARNS),
     ),
@@ -178,7 +178,7 @@ ATTEMPTS = (
             waiting=becomes(do.Transmit(), in_flight=flying(retries_spent=2), **TRANSMITS),
             unsent=SAME,
             transient=becomes(do.Transmit(), **TRANSMITS),
-            transient_empty=becomes(do.LookAtLane(), state=LaneState.IDLE, due=None),
+            transient_empty=becomes(do.PollLane(), state=LaneState.IDLE, due=None),
         ),
         proves=("000-025", "000-026", "000-028", "000-081"),
     ),
@@ -191,7 +191,7 @@ ATTEMPTS = (
             ),
             unsent=SAME,
             transient=suspends(IncidentKind.TRANSIENT_LIMIT, CEILING),
-            transient_empty=becomes(do.LookAtLane(), state=LaneState.IDLE, due=None),
+            transient_empty=becomes(do.PollLane(), state=LaneState.IDLE, due=None),
         ),
         flying=BUDGET_SPENT,
         proves=("000-004", "000-023", "000-031", "000-032"),

@@ -27,7 +27,7 @@ def cancelled(verdict: Verdict, **changes: Any) -> dict[str, Expected]:
         do.Cancel("m7", verdict, free_number=verdict is Verdict.NOT_RECEIVED),
         do.NotifyFromParty(PartyEventKind.CANCELLED, "m7", verdict.value),
     )
-    lands = becomes(*effects, do.LookAtLane(), **LANDS_IDLE, **changes)
+    lands = becomes(*effects, do.PollLane(), **LANDS_IDLE, **changes)
     stays = becomes(*effects, in_flight=None, **changes)
     return only(waiting=lands, unsent=lands, transient=stays, suspended=stays)
 
@@ -38,7 +38,7 @@ OPERATORS = (
         on.OperatorResumed(),
         only(
             transient=becomes(do.Transmit(), **TRANSMITS),
-            transient_empty=becomes(do.LookAtLane(), state=LaneState.IDLE, due=None),
+            transient_empty=becomes(do.PollLane(), state=LaneState.IDLE, due=None),
             suspended=becomes(
                 do.ResolveIncidents(),
                 do.Transmit(),
@@ -47,7 +47,7 @@ OPERATORS = (
             ),
             suspended_empty=becomes(
                 do.ResolveIncidents(),
-                do.LookAtLane(),
+                do.PollLane(),
                 state=LaneState.IDLE,
                 late_ack=False,
                 suspended_for="",

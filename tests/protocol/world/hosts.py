@@ -106,7 +106,7 @@ class SendingHost:
                 self.incident = True
             case do.ResolveIncidents():
                 self.incident = self.stopped_by_operator = False
-            case do.LookAtLane():
+            case do.PollLane():
                 self.happens(on.LanePolled(self.head, TERMS), now)
 
     def sweeps(self, now: datetime) -> None:

@@ -1,7 +1,7 @@
-"""`python -m benchmarks.looks`: how long one look for work takes at least, with few partners and
-with many that are idle, and with a million rows of one of them. Written to var/bench-looks.json.
+"""`python -m benchmarks.polls`: how long one poll for work takes at least, with few partners and
+with many that are idle, and with a million rows of one of them. Written to var/bench-polls.json.
 
-A look here finds and locks what is to be done; nothing is changed or carried.
+A poll here finds and locks what is to be done; nothing is changed or sent.
 """
 
 import argparse
@@ -58,13 +58,13 @@ _SIGNALS = """
 
 def main() -> int:
     arguments = _arguments()
-    folder = ROOT / "var" / "bench-looks"
+    folder = ROOT / "var" / "bench-polls"
     shutil.rmtree(folder, ignore_errors=True)
     with EmbeddedServers(folder, fsync=False) as servers:
         _begin(servers.settings)
         results = _measure(arguments, Console())
     shutil.rmtree(folder)  # kept where a run failed
-    (ROOT / "var" / "bench-looks.json").write_text(json.dumps(results, indent=2) + "\n")
+    (ROOT / "var" / "bench-polls.json").write_text(json.dumps(results, indent=2) + "\n")
     return 0
 
 
@@ -90,16 +90,16 @@ def _begin(servers: Mapping[str, str]) -> None:
 
 
 def _measure(arguments: argparse.Namespace, console: Console) -> dict[str, float]:
-    """Milliseconds of the fastest look, by what there is: other load makes none faster."""
+    """Milliseconds of the fastest poll, by what there is: other load makes none faster."""
     results: dict[str, float] = {}
-    table = Table("There is", "a look, ms", "what is to be sent on, ms")
+    table = Table("There is", "a poll, ms", "what is to be sent on, ms")
 
     def note(what: str) -> None:
         _run("ANALYZE")
-        results[what] = look = _fastest(_look)
-        results[f"{what}: sent on"] = forwards = _fastest(_look_for_forwards)
-        table.add_row(what, f"{look:.2f}", f"{forwards:.2f}")
-        console.print(f"{what}: {look:.2f} ms, {forwards:.2f} ms")
+        results[what] = poll = _fastest(_poll)
+        results[f"{what}: sent on"] = forwards = _fastest(_poll_forwards)
+        table.add_row(what, f"{poll:.2f}", f"{forwards:.2f}")
+        console.print(f"{what}: {poll:.2f} ms, {forwards:.2f} ms")
 
     active = _active_partners()
     note(f"{ACTIVE} partners, all active")
@@ -154,24 +154,24 @@ def _add_idle(count: int) -> None:
     _run(_LINKS.format("msh_inboundlink", ", last_message_id", ", ''"))
 
 
-def _look() -> None:
+def _poll() -> None:
 
     polling.lock_work((), polling.Places(4, 256))
 
 
-def _look_for_forwards() -> None:
+def _poll_forwards() -> None:
 
     find_due(50)
 
 
-def _fastest(look: Callable[[], Any]) -> float:
+def _fastest(poll: Callable[[], Any]) -> float:
     from django.db import transaction  # noqa: PLC0415  settings first
 
     times = []
     for _ in range(WARM_UP + ROUNDS):
         began = time.perf_counter()
         with transaction.atomic():
-            look()
+            poll()
         times.append((time.perf_counter() - began) * 1000)
     return min(times[WARM_UP:])
 

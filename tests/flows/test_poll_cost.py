@@ -1,4 +1,4 @@
-"""What one look for work finds, and what it costs: by the work there is, not by what is stored."""
+"""What one poll for work finds, and what it costs: by the work there is, not by what is stored."""
 
 from datetime import timedelta
 from typing import Any
@@ -33,7 +33,7 @@ NEARLY_FULL = Carrying(held=BYTES_AT_ONCE - 1)
 def owe(world: World) -> Signal:
     """An Ack is owed to the other side."""
     world.submit()
-    (job,) = (job for job in byhand.look() if job.partner_id == world.there.pk)
+    (job,) = (job for job in byhand.poll() if job.partner_id == world.there.pk)
     world.hand_over(job)
     return Signal.objects.get(link__partner=world.here)
 
@@ -47,7 +47,7 @@ def test_a_partner_to_which_much_is_owed_does_not_hide_the_acks_of_others() -> N
     multiply(signal, 1_500, ref_to_message_id="'flood-' || n", due="source.due - interval '1 h'")
     owe(other)
 
-    assert [job.partner_id for job in byhand.look()].count(other.here.pk) == 1
+    assert [job.partner_id for job in byhand.poll()].count(other.here.pk) == 1
 
 
 def test_a_partner_with_many_best_effort_messages_does_not_hide_those_of_others() -> None:
@@ -56,7 +56,7 @@ def test_a_partner_with_many_best_effort_messages_does_not_hide_those_of_others(
     multiply(message, 1_500, message_id="'flood-' || n")
     other.submit(semantics=BEST_EFFORT)
 
-    partners = [job.partner_id for job in byhand.look()]
+    partners = [job.partner_id for job in byhand.poll()]
 
     assert partners.count(other.there.pk) == 1
     assert partners.count(flooded.there.pk) == 4
@@ -67,19 +67,19 @@ def test_a_partner_with_many_best_effort_messages_does_not_hide_those_of_others(
 def test_large_messages_that_wait_for_bytes_hide_no_small_one(
     monkeypatch: pytest.MonkeyPatch, semantics: DeliverySemantics, carrying: Carrying
 ) -> None:
-    """More of them than one look takes, and all due before it."""
+    """More of them than one poll takes, and all due before it."""
     monkeypatch.setattr(polling, "AT_ONCE", 5)
     large = [make_world() for _ in range(6)]
     for world in large:
         world.submit("x" * LARGE, semantics=semantics)
     for _ in range(3):  # lanes get their messages in flight, and none has a place
-        assert byhand.look(FULL) == []
+        assert byhand.poll(FULL) == []
     small = make_world()
     small.submit(semantics=semantics)
     if semantics is not BEST_EFFORT:  # in flight, and last in line
-        assert byhand.look(Carrying(busy=frozenset({small.there.pk}), held=BYTES_AT_ONCE)) == []
+        assert byhand.poll(Carrying(busy=frozenset({small.there.pk}), held=BYTES_AT_ONCE)) == []
 
-    partners = [job.partner_id for job in byhand.look(carrying)]
+    partners = [job.partner_id for job in byhand.poll(carrying)]
 
     assert small.there.pk in partners
     assert len(partners) == (1 if carrying is FULL else 2)
@@ -89,9 +89,9 @@ def test_lanes_that_wait_for_bytes_are_served_when_there_are_some() -> None:
     worlds = [make_world() for _ in range(3)]
     for world in worlds:
         world.submit("x" * LARGE)
-    assert byhand.look(FULL) == []
+    assert byhand.poll(FULL) == []
 
-    served = [job.partner_id for _ in worlds for job in byhand.look(NEARLY_FULL)]
+    served = [job.partner_id for _ in worlds for job in byhand.poll(NEARLY_FULL)]
 
     assert sorted(served) == sorted(world.there.pk for world in worlds)
 
@@ -104,7 +104,7 @@ def test_a_long_wait_is_not_looked_at_but_one_that_cannot_be(hours: int, agreed:
     """D13. By mail a Timeout of hours is usual; what is farther away the clock has left behind."""
     world = make_world(timeout=4 * 3600)
     world.submit()
-    (job,) = byhand.look()
+    (job,) = byhand.poll()
     world.end(job)
     OutboundLink.objects.update(due=timezone.now() + timedelta(hours=hours))
 
@@ -112,15 +112,15 @@ def test_a_long_wait_is_not_looked_at_but_one_that_cannot_be(hours: int, agreed:
         assert list(polling.lock_work((), polling.Places(4, 256)).links) == []
     make_far_work_due()
 
-    assert (byhand.look() == []) is agreed
+    assert (byhand.poll() == []) is agreed
     assert (world.link.retries_spent == 0) is agreed
 
 
-# --- what a look costs ----------------------------------------------------------------------------
+# --- what a poll costs ----------------------------------------------------------------------------
 
 
-def statements_of_a_look() -> list[Call[Any]]:
-    """What a look runs to find work, with its parameters."""
+def statements_of_a_poll() -> list[Call[Any]]:
+    """What a poll runs to find work, with its parameters."""
 
     def search() -> None:
         polling.lock_work((), polling.Places(4, 256))
@@ -134,9 +134,9 @@ def statements_of_a_look() -> list[Call[Any]]:
     ]
 
 
-def cost_of_a_look() -> int:
-    """Pages and rows that a look touches."""
-    return sum(map(cost_of, statements_of_a_look()))
+def cost_of_a_poll() -> int:
+    """Pages and rows that a poll touches."""
+    return sum(map(cost_of, statements_of_a_poll()))
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def some_work() -> World:
     """Some of everything."""
     chain = make_chain()
     chain.submit()
-    chain.hand_over(next(job for job in byhand.look() if job.partner_id == chain.at_a.pk))
+    chain.hand_over(next(job for job in byhand.poll() if job.partner_id == chain.at_a.pk))
     worlds = [make_world() for _ in range(4)]
     for world in worlds:
         owe(world)
@@ -157,21 +157,21 @@ def some_work() -> World:
 
 
 GROWTH = 150
-"""Indexes get a level more, and of each partner a look takes what it may. Nothing else costs."""
+"""Indexes get a level more, and of each partner a poll takes what it may. Nothing else costs."""
 
 
-def test_idle_partners_cost_a_look_nothing(some_work: World) -> None:
-    before = cost_of_a_look()
+def test_idle_partners_do_not_slow_a_poll(some_work: World) -> None:
+    before = cost_of_a_poll()
     add_idle_partners(800)
-    assert cost_of_a_look() < before + GROWTH
+    assert cost_of_a_poll() < before + GROWTH
 
 
-def test_what_is_queued_costs_a_look_nothing(some_work: World) -> None:
-    before = cost_of_a_look()
+def test_what_is_queued_does_not_slow_a_poll(some_work: World) -> None:
+    before = cost_of_a_poll()
     multiply(OutboundMessage.objects.filter(semantics=BEST_EFFORT)[0], 3_000, message_id="'q' || n")
     busy = OutboundMessage.objects.filter(state="in_flight")[0]
     queued = {"state": "'queued'", "sequence_number": "NULL", "epoch": "NULL", "terms": "NULL"}
     unsent = {"head": "NULL", "body_sha256": "NULL"}
     multiply(busy, 3_000, message_id="'r' || n", **queued, **unsent)
     multiply(Signal.objects.filter(owed=1)[0], 3_000, ref_to_message_id="'s' || n")
-    assert cost_of_a_look() < before + GROWTH
+    assert cost_of_a_poll() < before + GROWTH

@@ -1,4 +1,4 @@
-"""What one look of the delivery costs: by the messages that wait, not by the links there are."""
+"""What one poll for deliveries costs: by the messages that wait, not by the links there are."""
 
 from datetime import timedelta
 
@@ -38,7 +38,7 @@ def some_work() -> Consumer:
     return Consumer.objects.get(kind=ConsumerKind.PULL)
 
 
-def look(pull: Consumer) -> None:
+def poll(pull: Consumer) -> None:
     """All that workers and pull consumers search for."""
     places = Places(8, 256)
     delivery_work.find_new_to_post((), places)
@@ -49,8 +49,8 @@ def look(pull: Consumer) -> None:
     undelivered(timedelta(), 50)
 
 
-def cost_of_a_look(pull: Consumer) -> int:
-    found = statements_of(lambda: look(pull))
+def cost_of_a_poll(pull: Consumer) -> int:
+    found = statements_of(lambda: poll(pull))
     return sum(cost_of(call, by_index=False) for call in found)
 
 
@@ -68,8 +68,8 @@ GROWTH = 400
 every link or every consumer once costs more than that."""
 
 
-def test_partners_from_which_nothing_waits_cost_a_look_nothing(some_work: Consumer) -> None:
-    before = cost_of_a_look(some_work)
+def test_partners_from_which_nothing_waits_do_not_slow_a_poll(some_work: Consumer) -> None:
+    before = cost_of_a_poll(some_work)
     add_idle_partners(800)
     add_consumers_of_idle_partners()
-    assert cost_of_a_look(some_work) < before + GROWTH
+    assert cost_of_a_poll(some_work) < before + GROWTH

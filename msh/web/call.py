@@ -47,13 +47,13 @@ def _call(application: "WSGIApplication", request: Request, room: Room) -> Answe
     result: Any = application(environ, start_response)
     if isinstance(result, _File):
         return Answer(*started[-1], body=result.file)
-    spool = _gathered(result, room)
+    spool = _gather(result, room)
     if not spool.size:
         return Answer(*started[-1], length=0)
     return Answer(*started[-1], body=spool.reader(), length=spool.size, spool=spool)
 
 
-def _gathered(result: Iterable[bytes], room: Room) -> Spool:
+def _gather(result: Iterable[bytes], room: Room) -> Spool:
     spool = Spool(room)
     try:
         for piece in result:

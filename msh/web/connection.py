@@ -1,14 +1,10 @@
 """One connection: requests are read and answered in turn, each part of it within its time."""
 
-import logging
 import math
 from asyncio import Protocol, Transport
 from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING, cast
-
-import psycopg
-from django.db import Error as DatabaseError
 
 from . import senders
 from .answer import Answer, live, refusal
@@ -19,8 +15,6 @@ from .sending import Sending
 
 if TYPE_CHECKING:
     from .serve import Server
-
-logger = logging.getLogger(__name__)
 
 RETRY_AFTER = 5  # seconds
 LIVE_PATH = "/health/live"
@@ -169,15 +163,15 @@ class Connection(Protocol):
         environ = request.environ
         admission = senders.admit(environ, request.announced)
         if admission or not senders.may_be_known(environ):
-            self._admitted(request, admission)
+            self._start_upload(request, admission)
         elif not self._server.pool.submit(
             senders.address_of(environ),
-            partial(_find, environ),
-            partial(self._admitted, request),
+            partial(senders.find_if_possible, environ),
+            partial(self._start_upload, request),
         ):
             self._refuse(503, BUSY, wait=RETRY_AFTER)
 
-    def _admitted(self, request: Request, admission: Admission | None) -> None:
+    def _start_upload(self, request: Request, admission: Admission | None) -> None:
         if self._is_lost:
             return
         is_ours = senders.is_partner(request.path) or senders.is_api(request.path)
@@ -231,7 +225,7 @@ class Connection(Protocol):
             self._send(live())
             return
         sender = request.sender or senders.sender_of(request.environ)
-        if not self._server.pool.submit(sender, partial(self._call, request), self._worked):
+        if not self._server.pool.submit(sender, partial(self._call, request), self._send_if_open):
             request.close()
             self._send(refusal(request.path, 503, BUSY, wait=RETRY_AFTER))
 
@@ -242,7 +236,7 @@ class Connection(Protocol):
         finally:
             request.close()
 
-    def _worked(self, answer: Answer | None) -> None:
+    def _send_if_open(self, answer: Answer | None) -> None:
         if answer is None:
             return
         if self._is_lost:
@@ -267,9 +261,9 @@ class Connection(Protocol):
         self._began = self._now()
         self._sending = Sending(self._transport, answer)
         self._sending.start(head)
-        self._sent()
+        self._end_answer_if_sent()
 
-    def _sent(self) -> None:
+    def _end_answer_if_sent(self) -> None:
         if self._sending is None or not self._sending.is_done:
             return
         self._sending.close()
@@ -296,15 +290,4 @@ class Connection(Protocol):
     def resume_writing(self) -> None:
         if self._sending is not None:
             self._sending.resume()
-            self._sent()
-
-
-def _find(environ: senders.Environ) -> Admission | None:
-    """In a thread. Without the store nobody is known, and the application says what is wrong."""
-    try:
-        return senders.find(environ)
-    except (DatabaseError, psycopg.Error) as error:
-        logger.warning(
-            "the sender of a request to %s cannot be identified: %s", environ["PATH_INFO"], error
-        )
-        return None
+            self._end_answer_if_sent()

@@ -5,7 +5,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any
+from typing import Any, TypeVar
 
 from .senders import Sender
 
@@ -14,9 +14,9 @@ QUEUE_LIMIT = 1000
 SENDER_LIMIT = 100
 """Requests that wait for a thread, of one sender."""
 
-Work = Callable[[], Any]
-Done = Callable[[Any], None]
-_Job = tuple[Sender, Work, Done]
+T = TypeVar("T")
+_Job = tuple[Sender, Callable[[], object], Callable[[Any], object]]
+"""A sender, what a thread does, and what the loop does with its result."""
 
 
 class Pool:
@@ -47,7 +47,7 @@ class Pool:
         """Requests in a thread or waiting for one."""
         return self._all + self._queued
 
-    def submit(self, sender: Sender, work: Work, done: Done) -> bool:
+    def submit(self, sender: Sender, work: Callable[[], T], done: Callable[[T], object]) -> bool:
         """False: too much is waiting, nothing is done."""
         job = sender, work, done
         if self._may_run(sender):
@@ -87,7 +87,7 @@ class Pool:
                 return
             self._loop.call_soon_threadsafe(self._end, job, result)
 
-    def _end(self, job: _Job, result: Any) -> None:
+    def _end(self, job: _Job, result: object) -> None:
         sender = job[0]
         self._running[sender] -= 1
         if not self._running[sender]:

@@ -6,8 +6,10 @@ from http.cookies import CookieError, SimpleCookie
 from importlib import import_module
 from typing import Any, NamedTuple
 
+import psycopg
 from django.conf import settings
 from django.contrib.auth import SESSION_KEY
+from django.db import Error as DatabaseError
 from django.urls import Resolver404, resolve
 
 from msh.allowance import guesses
@@ -89,7 +91,7 @@ def may_be_known(environ: Environ) -> bool:
 
 
 def find(environ: Environ) -> Admission | None:
-    """The same with the database's help. None: nobody we know, or the store does not answer."""
+    """The same with the database's help. None: nobody we know. Raises what the database raises."""
     path = environ["PATH_INFO"]
     shown = environ.get("HTTP_AUTHORIZATION", "")
     name = None
@@ -105,6 +107,17 @@ def find(environ: Environ) -> Admission | None:
     else:
         name = _user(environ.get("HTTP_COOKIE", ""))
     return None if name is None else Admission(Sender(name, known=True), body_limit(path))
+
+
+def find_if_possible(environ: Environ) -> Admission | None:
+    """The same. Without the store nobody is known: the application says what is wrong."""
+    try:
+        return find(environ)
+    except (DatabaseError, psycopg.Error) as error:
+        logger.warning(
+            "the sender of a request to %s cannot be identified: %s", environ["PATH_INFO"], error
+        )
+        return None
 
 
 def body_limit(path: str) -> int:

@@ -33,7 +33,6 @@ class Allowance(Generic[Who]):
         return math.ceil(missing / self._refill) if missing > 1e-9 else 0
 
     def spend(self, who: Who, now: float | None = None) -> None:
-        """It was done once more."""
         now = time.monotonic() if now is None else now
         with self._lock:
             left = self._now_left(who, now) - 1

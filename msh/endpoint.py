@@ -68,7 +68,6 @@ class PartnerAuthentication(BaseAuthentication):
         return self.found(shown, address), False
 
     def found(self, shown: str, address: str) -> Partner:
-        """The partner as it is now."""
         wait = guesses.wait(address)
         if wait and not Partner.objects.remembered(shown):
             raise exceptions.Throttled(wait, f"too many failed authentications from {address}")

@@ -43,13 +43,11 @@ def ready(request: HttpRequest) -> HttpResponse:
 
 
 def note_sweep() -> None:
-    """Say that a worker has just done a task."""
     with suppress(redis.RedisError):
         _redis().set(_SWEPT, 1, ex=_REMEMBERED)
 
 
 def note_beat() -> None:
-    """Say that beat has just found a task to be due."""
     with suppress(redis.RedisError):
         _redis().set(_BEATEN, 1, ex=_REMEMBERED)
 

@@ -106,7 +106,6 @@ def stop(
 
 
 def _readable(content: bytes) -> IO[bytes]:
-    """A pipe that holds `content` and then ends."""
     reader, writer = os.pipe()
     with os.fdopen(writer, "wb") as pipe:
         pipe.write(content)

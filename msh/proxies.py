@@ -56,7 +56,6 @@ def client_of(peer: str, scheme: str, headers: Mapping[str, Any]) -> Client:
 
 
 def resolve(environ: MutableMapping[str, Any]) -> None:
-    """Put the client's address and scheme into a WSGI environment."""
     if any(header in environ for header in _HEADERS):
         peer, scheme = environ.get("REMOTE_ADDR", ""), environ["wsgi.url_scheme"]
         client = client_of(peer, scheme, environ)

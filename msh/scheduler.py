@@ -81,7 +81,6 @@ class Row(ModelEntry):  # type: ignore[misc] # django-celery-beat has no types
     next = __next__
 
     def follow(self, before: "Row") -> None:
-        """Go on where this entry was before it was read again."""
         if isinstance(self.schedule, Interval) and isinstance(before.schedule, Interval):
             self.schedule.due_last = before.schedule.due_last
         elif self._ran_in_the_future():

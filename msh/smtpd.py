@@ -172,7 +172,6 @@ def _on_fresh_connection(work: Callable[..., Result], *values: Any) -> Result:
 
 
 def _client(session: Session) -> str:
-    """The IP address that the connection comes from."""
     return str(session.peer[0]) if session.peer else ""
 
 
@@ -181,7 +180,6 @@ def _by_login(login: LoginPassword) -> Partner | None:
 
 
 def _senders(address: str, client: str) -> list[Partner]:
-    """Partners whose mail address this is, and whose networks name the client's."""
     named = Partner.objects.filter(uri_normalised=normalised(f"mailto:{address}"))
     return [one for one in named if one.is_shown_by(client)]
 
@@ -215,7 +213,6 @@ def _as_shown(
 
 
 def make_server(listening: Listening, handler: Handler) -> Server:
-    """The protocol of one connection."""
     return Server(
         handler,
         data_size_limit=mail_limit(),

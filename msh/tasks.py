@@ -31,7 +31,6 @@ LOOPS: tuple[type[WorkerLoop], ...] = (SendingLoop, DeliveryLoop, NotificationLo
 
 @cache
 def loop_of(kind: type[WorkerLoop]) -> WorkerLoop:
-    """This process's one loop of this kind."""
     return kind()
 
 
@@ -43,7 +42,6 @@ def _stop(**_: object) -> None:
 
 @shared_task(name=WakeUp.TRANSMIT.value)
 def transmit() -> None:
-    """Transmit the copies and signals that are due."""
     try:
         plans.plan_for_hot_path()
         loop_of(SendingLoop).run()
@@ -53,7 +51,6 @@ def transmit() -> None:
 
 @shared_task(name=WakeUp.DELIVER.value)
 def deliver() -> None:
-    """Deliver accepted messages."""
     try:
         plans.plan_for_hot_path()
         loop_of(DeliveryLoop).run()
@@ -73,7 +70,6 @@ def forward() -> None:
 
 @shared_task(name=WakeUp.NOTIFY.value)
 def notify() -> None:
-    """Notify the From-Party's application of what became of its messages."""
     try:
         plans.plan_for_hot_path()
         loop_of(NotificationLoop).run()
@@ -93,7 +89,6 @@ def watch() -> None:
 
 @shared_task(name="msh.tasks.count_traffic")
 def count_traffic() -> None:
-    """Count the messages of the last minutes, for the console."""
     try:
         plans.plan_freely()
         traffic.count_traffic(read_clock())
@@ -113,7 +108,6 @@ def notify_operators() -> None:
 
 @shared_task(name="msh.tasks.bulk")
 def bulk() -> None:
-    """Go on with the bulk jobs that operators have started."""
     try:
         plans.plan_freely()
         run_bulk_jobs()
@@ -123,7 +117,6 @@ def bulk() -> None:
 
 @shared_task(name="msh.tasks.prune")
 def prune() -> None:
-    """Remove what is older than it has to be kept."""
     try:
         plans.plan_freely()
         prune_all()

@@ -21,11 +21,9 @@ class Waiting:
         self._thread = threading.Thread(target=self._run, name="msh-waiting", daemon=True)
 
     def goes_on_with(self, what: str) -> None:
-        """What was waited for is there; now it is this."""
         self._what, self._since = what, time.monotonic()
 
     def over(self) -> None:
-        """No line comes any more."""
         self._over.set()
         self._thread.join()
 

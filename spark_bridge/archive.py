@@ -120,7 +120,6 @@ def _archived(spark: SparkSession, output: str) -> DataFrame:
 
 
 def _content(spark: SparkSession, options: dict[str, str], meant: DataFrame) -> DataFrame:
-    """The messages that are meant, with their payloads."""
     (first,) = meant.agg(f.min("position")).first() or (None,)
     if first is None:
         return meant.drop("meant")

@@ -58,7 +58,6 @@ def add_server(
     *,
     required: bool = True,
 ) -> None:
-    """`--url` and the ways to give a token, each with a prefix."""
     parser.add_argument(f"--{prefix}url", required=required, help=f"address of {whose}")
     token = parser.add_mutually_exclusive_group(required=required)
     token.add_argument(f"--{prefix}token-file", metavar="FILE", help="its first line is the token")

@@ -30,7 +30,6 @@ class MessageMapping:
     expressions: dict[str, Column]
 
     def messages(self, source: DataFrame) -> DataFrame:
-        """The rows of a source as format `ebxml` writes them."""
         kept = [name for name in (self.id_column, *self.key_columns, self.order_column) if name]
         for name in kept:
             if name not in source.columns and name not in self.expressions:

@@ -125,7 +125,6 @@ class Options:
         return text
 
     def columns(self, name: str) -> tuple[str, ...]:
-        """Names with commas between."""
         names = (
             tuple(column.strip() for column in self.text(name).split(",")) if name in self else ()
         )

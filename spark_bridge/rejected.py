@@ -56,7 +56,6 @@ class RejectedRows:
 
 
 def publish(folder: str, file: str, name: str) -> None:
-    """Give a task's file the name by which it is found, in place of one of that name."""
     files, root = file_system(folder)
     files.move(f"{root}/{file}", f"{root}/{name}")
 

@@ -23,7 +23,6 @@ _built: dict[str, _Text] = {}
 
 
 def forget() -> None:
-    """Build it anew when it is asked for next."""
     _built.clear()
 
 

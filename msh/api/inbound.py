@@ -76,7 +76,6 @@ class PayloadView(ApiView):
 
 
 def documents(rows: Iterable[Any]) -> list[dict[str, Any]]:
-    """Messages, of values as in INBOUND, with what is to be said of their payloads."""
     messages = [dict(zip(INBOUND, row, strict=True)) for row in rows]
     payloads = _payloads([message["id"] for message in messages])
     for message in messages:
@@ -93,7 +92,6 @@ def fitting(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def add_content(messages: list[dict[str, Any]]) -> None:
-    """Give them the content of their payloads."""
     keys = [message["id"] for message in messages]
     rows = InboundPayload.objects.filter(message__in=keys).values_list(
         "message", "position", "content"

@@ -112,7 +112,6 @@ def handler(error: Exception, context: dict[str, Any]) -> Response:
 
 @csrf_exempt
 def not_found(request: HttpRequest) -> JsonResponse:
-    """An address that is none of ours, below `/api/`."""
     text = f"{request.path} is not a path of this API: see /api/docs"
     return JsonResponse(_document(404, text), status=404, content_type=ProblemRenderer.media_type)
 

@@ -67,7 +67,6 @@ class Agreements:
         self._known: dict[str, list[Agreement]] = {}
 
     def look_up(self, tpa_ids: Iterable[Any]) -> None:
-        """Find the agreements of these, all at once."""
         wanted = {one for one in tpa_ids if isinstance(one, str) and "\0" not in one}
         missing = wanted - self._known.keys()
         if missing:
@@ -186,5 +185,4 @@ def cut(text: str, limit: int = 100) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A JSON value of the wrong kind, in the word for its kind."""
     return "null" if value is None else type(value).__name__

@@ -59,7 +59,6 @@ class Postponed:
 
 
 def store_short(text: str) -> Postponed:
-    """Nothing new of anybody is stored, for the reason `text`."""
     return Postponed(Shortage.STORE, _WAITS[Shortage.STORE], text)
 
 

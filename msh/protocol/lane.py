@@ -62,7 +62,6 @@ class InFlight:
         return timedelta(seconds=min(max(asked, 1), self.terms.transient_wait_limit))
 
     def transient_limit_reached(self, now: datetime) -> bool:
-        """True if TransientErrors may not hold this message any longer (D10)."""
         if self.transient_since is None:
             return False
         held = now - self.transient_since
@@ -115,7 +114,6 @@ class Lane:
         return after.transmits(InFlight(message_id, self.next_number, terms, attempts), now)
 
     def transmits(self, in_flight: InFlight, now: datetime) -> "Lane":
-        """Send a copy of this message now."""
         return replace(
             self,
             state=LaneState.WAITING,
@@ -129,7 +127,6 @@ class Lane:
         return replace(self, state=LaneState.SUSPENDED, due=None, unsent=False, suspended_for=cause)
 
     def rests(self) -> "Lane":
-        """Idle, whatever it was: nothing is in flight."""
         return replace(self, state=LaneState.IDLE, due=None, late_ack=False, suspended_for="")
 
     def lands(self) -> "Lane":
@@ -145,5 +142,4 @@ class Lane:
         return replace(self, next_number=number, epoch=epoch)
 
     def restarts(self, number: int = sequence.FIRST) -> "Lane":
-        """The next number is `number`, in a new epoch."""
         return replace(self, next_number=number, epoch=self.epoch + 1)

@@ -26,7 +26,6 @@ class LinkStatus:
 
     @property
     def expected(self) -> int:
-        """The number that it takes next."""
         if self.accepted_number is None:
             return sequence.FIRST
         return sequence.following(self.accepted_number)
@@ -37,7 +36,6 @@ class LinkStatus:
         return self.next_number if self.in_flight_number is None else self.in_flight_number
 
     def has(self, message_id: str) -> bool | None:
-        """Whether it has accepted a message; None where that is not known."""
         if message_id == self.accepted_message_id:
             return True
         return self.known.get(message_id)

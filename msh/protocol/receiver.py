@@ -89,12 +89,10 @@ Outcome = tuple[ReceivingLink, tuple[do.ReceiverEffect, ...]]
 
 
 def expected_after(last: int | None) -> int:
-    """The number that comes next after the last one accepted."""
     return sequence.FIRST if last is None else sequence.following(last)
 
 
 def position(last: int | None, number: int) -> Position:
-    """Where `number` stands against the last one accepted."""
     if number == expected_after(last):
         return Position.NEXT
     if number == sequence.FIRST:
@@ -232,7 +230,6 @@ def best_effort(
 
 
 def allow_reset(link: ReceivingLink) -> ReceivingLink:
-    """An operator lets the next number 1 in, whatever the agreement says of it."""
     if link.last_number is None or link.reset_allowed:
         raise IllegalTransition("reset allowed" if link.reset_allowed else "unused", "ResetAllowed")
     return replace(link, reset_allowed=True)

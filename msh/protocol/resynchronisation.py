@@ -67,12 +67,10 @@ class Plan:
 
     @property
     def changes(self) -> bool:
-        """True if there is something to be done on our side."""
         return self.mend in (Mend.REWIND, Mend.ADOPT) or self.completes
 
     @property
     def verdict(self) -> str:
-        """What may come of it, in a few words."""
         risks = [("may lose", self.lost), ("may double", self.doubled)]
         told = ", ".join(f"{what} {whom}" for what, whom in risks if whom)
         harmless = "loses nothing, doubles nothing"
@@ -147,7 +145,6 @@ def _contradicted(anchor: Numbered, theirs: LinkStatus) -> Plan:
 
 
 def _anchored(ours: Sent, theirs: LinkStatus, anchor: Numbered, completes: bool) -> Plan:
-    """The last message that the partner accepted is one of ours."""
     if ours.after_anchor:
         return _rewind(ours.after_anchor, anchor)
     if ours.next_number == sequence.FIRST:
@@ -227,7 +224,6 @@ def _adopt(ours: Sent, theirs: LinkStatus, completes: bool) -> Plan:
 
 
 def _asked_for(ours: Sent, theirs: LinkStatus, completes: bool) -> Plan | None:
-    """Before our numbers change it has to be known what has become of the message in flight."""
     flying = ours.in_flight_message_id
     if not flying or completes or theirs.has(flying) is not None:
         return None

@@ -64,7 +64,6 @@ def sent_on(before: ReceivingLink, outcome: Outcome, onward: Onward, message_id:
 
 
 def undeliverable(message_id: str, why: str) -> tuple[do.ReceiverEffect, ...]:
-    """The message cannot go on, and only a person can help: nothing of it is stored."""
     return (failure(why), do.OpenIncident(IncidentKind.ROUTE_FAILED, message_id, why))
 
 

@@ -5,12 +5,10 @@ LAST = 999_999_999
 
 
 def following(number: int) -> int:
-    """The number after `number`, with wrap-around."""
     return FIRST if number == LAST else number + 1
 
 
 def preceding(number: int) -> int:
-    """The number before `number`, with wrap-around."""
     return LAST if number == FIRST else number - 1
 
 

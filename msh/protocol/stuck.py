@@ -45,7 +45,6 @@ class Undelivered:
     delivery: DeliveryState
 
     def why(self) -> str:
-        """A sentence on what stands in the way."""
         since = _since(self.moved_at)
         if self.held:
             return f"{since}: deliveries are held by an operator"
@@ -67,7 +66,6 @@ class Owed:
     answer: str
 
     def why(self) -> str:
-        """A sentence on what the partner does not take."""
         since = f"{self.since:%Y-%m-%d %H:%M:%S} UTC"
         return f"an {self.kind} is owed since {since}, tried {self.tries} times: {self.answer}"
 

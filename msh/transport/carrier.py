@@ -83,17 +83,14 @@ class Carrier:
         loop.carry(placed)
 
     def free(self, partner_id: int) -> int:
-        """How many more jobs of this partner would start at once."""
         with self._lock:
             return self._places.free(partner_id)
 
     def free_in_all(self) -> int:
-        """How many more jobs of all partners together would start at once."""
         with self._lock:
             return self._places.free_in_all()
 
     def busy(self) -> set[int]:
-        """The partners that are known to have no place left."""
         with self._lock:
             return self._places.full()
 
@@ -103,7 +100,6 @@ class Carrier:
             return self._places.under_way()
 
     def bytes_under_way(self) -> int:
-        """The bodies of all jobs that are under way."""
         with self._lock:
             return self._bytes
 
@@ -128,7 +124,6 @@ class Carrier:
             return self._places.slow_down(place)
 
     def finish(self, job: Job, place: Place, result: AttemptResult | None, seconds: float) -> None:
-        """From the loop: this POST has ended, after so long."""
         with self._lock:
             self._bytes -= len(job.body)
             self._places.leave(place, _standing(result, seconds))
@@ -136,7 +131,6 @@ class Carrier:
 
 
 def _standing(result: AttemptResult | None, seconds: float) -> Standing | None:
-    """What this says of the partner; nothing if the POST was not made."""
     if result is None:
         return None
     answered = result.outcome is AttemptOutcome.CARRIED or result.status is not None

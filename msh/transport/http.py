@@ -60,7 +60,6 @@ class HttpTransport:
         )
 
     async def post(self, job: Job) -> AttemptResult | None:
-        """How the POST ended; None if it was not made because its `not_after` had passed."""
         body = _Body(job, self._used)
         began_at = time.monotonic()
         if began_at > job.not_after:
@@ -179,7 +178,6 @@ def _result(response: aiohttp.ClientResponse, words: str) -> AttemptResult:
 
 
 def _words(response: aiohttp.ClientResponse, start: bytes) -> str:
-    """What a refusal says in the text that is its body, for the operators; else nothing."""
     kind = response.headers.get("Content-Type", "text/plain").partition(";")[0].strip().lower()
     is_text = kind.startswith("text/") or kind.endswith(("json", "xml"))
     if response.status < 400 or not is_text or "Content-Encoding" in response.headers:

@@ -40,7 +40,6 @@ class Places:
         self.clear()
 
     def clear(self) -> None:
-        """Nothing is under way."""
         self._of_partner: Counter[int] = Counter()
         self._quick: Counter[Standing] = Counter()
         self._slow = 0
@@ -75,19 +74,16 @@ class Places:
             self._standings[place.partner_id] = standing
 
     def free(self, partner_id: int) -> int:
-        """How many more POSTs to this partner would begin at once."""
         own = max(0, self._per_partner - self._of_partner[partner_id])
         return min(own, self._left(self._standing(partner_id)))
 
     def free_in_all(self) -> int:
-        """How many more of all partners together."""
         return max(0, self._at_once - self._quick.total())
 
     def under_way(self) -> int:
         return self._of_partner.total()
 
     def full(self) -> set[int]:
-        """Partners that are known to have no place left."""
         own = {one for one, count in self._of_partner.items() if count >= self._per_partner}
         if self._left(Standing.SILENT):
             return own

@@ -86,7 +86,6 @@ class SmtpTransport:
     """A connection for each mail. Use it inside one event loop."""
 
     async def post(self, job: Job) -> AttemptResult | None:
-        """How the transaction ended; None if none was made because `not_after` had passed."""
         transaction = _Transaction(MailHost.of_settings(), job)
         try:
             async with asyncio.timeout(job.deadline):
@@ -197,7 +196,6 @@ class _Transaction:
         return AttemptResult(outcome, status=code, detail=detail)
 
     async def close(self) -> None:
-        """Say goodbye, or hang up."""
         with suppress(TimeoutError, aiosmtplib.SMTPException, OSError):
             async with asyncio.timeout(GOODBYE_LIMIT):
                 if self._client.is_connected:

@@ -38,7 +38,6 @@ def walk(host: str, port: int, deadline: float, *, tls: bool) -> list[Step]:
 
 
 def walk_to(url: str, deadline: float) -> list[Step]:
-    """The same for an http or https address."""
     parts = urlsplit(url)
     scheme = parts.scheme.lower()
     try:

@@ -191,7 +191,6 @@ class Connection(Protocol):
             self._server.uploads.start(request.sender, self._gather)
 
     def _gather(self) -> None:
-        """The upload's turn has come."""
         request = cast("Request", self._parser.reading)
         self._upload = request.sender
         self._enter(Phase.BODY, self._limits.grace)

@@ -44,7 +44,6 @@ class Pool:
 
     @property
     def busy(self) -> int:
-        """Requests in a thread or waiting for one."""
         return self._all + self._queued
 
     def submit(self, sender: Sender, work: Callable[[], T], done: Callable[[T], object]) -> bool:
@@ -76,7 +75,6 @@ class Pool:
         self._jobs.put(job)
 
     def close(self) -> None:
-        """End the threads when they have done what they were given."""
         for _ in range(self._threads):
             self._jobs.put(None)
 

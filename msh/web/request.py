@@ -90,7 +90,6 @@ class Request:
 
     @property
     def is_too_large(self) -> bool:
-        """More of the body has come than is taken."""
         return self.limit is not None and self.body is not None and self.body.size > self.limit
 
     def with_input(self) -> dict[str, Any]:

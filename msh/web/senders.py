@@ -47,7 +47,6 @@ def is_api(path: str) -> bool:
 
 
 def address_of(environ: Environ) -> Sender:
-    """Nobody but an address."""
     return Sender(f"address {environ['REMOTE_ADDR']}")
 
 
@@ -134,7 +133,6 @@ def body_limit(path: str) -> int:
 
 
 def _user(cookies: str) -> str | None:
-    """Who is logged in to the console."""
     try:
         morsel = SimpleCookie(cookies).get(settings.SESSION_COOKIE_NAME)
     except CookieError:

@@ -32,7 +32,6 @@ class Sending:
         return self._written - self._transport.get_write_buffer_size()
 
     def pause(self) -> None:
-        """The client does not read, for now."""
         self._is_blocked = True
 
     def resume(self) -> None:

@@ -88,7 +88,6 @@ class Server:
             victim.abort()
 
     async def run(self, listener: socket.socket) -> None:
-        """Serve until SIGTERM or SIGINT."""
         ended = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             self.loop.add_signal_handler(number, ended.set)
@@ -126,8 +125,6 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve(application: "WSGIApplication", listener: socket.socket, threads: int) -> None:
-    """Until SIGTERM or SIGINT."""
-
     async def run() -> None:
         server = Server(application, Limits.of_settings(), threads, asyncio.get_running_loop())
         await server.run(listener)

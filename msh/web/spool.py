@@ -63,7 +63,6 @@ class Spool:
         self.size += size
 
     def reader(self) -> IO[bytes]:
-        """All of it, from the beginning."""
         if self._file is not None:
             self._file.seek(0)
             return self._file

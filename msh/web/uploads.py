@@ -28,7 +28,6 @@ class Uploads:
             self._waiting.setdefault(sender, deque()).append(begin)
 
     def forget(self, sender: Sender, begin: Begin) -> None:
-        """It waits no longer."""
         queue = self._waiting.get(sender)
         if queue is not None and begin in queue:
             queue.remove(begin)

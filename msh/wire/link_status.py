@@ -14,7 +14,6 @@ CONTENT_TYPE = "application/json"
 
 
 def write(status: LinkStatus) -> bytes:
-    """The document, UTF-8."""
     return json.dumps(
         {
             "accepted": {

@@ -76,7 +76,6 @@ class Part:
 
 
 def new_boundary() -> str:
-    """A boundary that no payload can have guessed."""
     return f"msh-{secrets.token_hex(16)}"
 
 
@@ -101,7 +100,6 @@ def compose_part(
 
 
 def part_content(part: bytes, boundary: str) -> bytes:
-    """The content of a part that `compose_part` made with this boundary."""
     closing = f"\r\n--{boundary}--\r\n".encode("ascii")
     begin = part.index(b"\r\n\r\n") + 4
     return part[begin : -len(closing) if part.endswith(closing) else -len(b"\r\n")]
@@ -185,7 +183,6 @@ def _line_beginning(body: bytes, mark: bytes, since: int) -> int:
 
 
 def _part(body: bytes, line_feed: int, delimiter: int) -> Part:
-    """The part between the line feed of its delimiter line and the next delimiter."""
     limit = min(delimiter, line_feed + PART_HEADER_LIMIT)
     crlf = body.find(b"\n\r\n", line_feed, limit)
     bare = body.find(b"\n\n", line_feed, limit if crlf < 0 else crlf)

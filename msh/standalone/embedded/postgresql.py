@@ -32,7 +32,6 @@ class PostgreSQL(Server):
         self._user = _nobody() if os.geteuid() == 0 else None
 
     def start(self) -> str:
-        """Returns its DATABASE_URL."""
         self._binaries.find(self._user)
         if not self._data.exists():
             self._initialise()

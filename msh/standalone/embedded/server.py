@@ -37,11 +37,9 @@ class Server:
         return self._process.pid if self._process else 0
 
     def begin(self, port: int) -> subprocess.Popen[bytes]:
-        """Start the process."""
         raise NotImplementedError
 
     def answers(self, pid: int, port: int) -> bool:
-        """Whether it can be used already."""
         raise NotImplementedError
 
     def launch(self) -> int:

@@ -19,7 +19,6 @@ class Valkey(Server):
     name = "valkey"
 
     def start(self) -> str:
-        """Returns its REDIS_URL."""
         self._binary = find_valkey()
         self._password = secrets.token_urlsafe(24)
         return f"redis://:{self._password}@127.0.0.1:{self.launch()}/0"

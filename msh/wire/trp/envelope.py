@@ -33,7 +33,6 @@ _ALONE = frozenset({_MEDIA_TYPE, "application/xml", "text/xml"})
 
 
 def content_type(boundary: str) -> str:
-    """The Content-Type of a message composed with `boundary`."""
     return f'multipart/related; type="{_MEDIA_TYPE}"; version="{VERSION}"; boundary="{boundary}"'
 
 

@@ -163,5 +163,4 @@ _LOCATIONS = {
 
 
 def locate(field: Field) -> str:
-    """Where a field stands, as the Location of an Error says it."""
     return _LOCATIONS[field]

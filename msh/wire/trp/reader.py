@@ -235,7 +235,6 @@ def _error(element: _Element) -> ErrorReport:
 
 
 def _branch(section: Section) -> _Branch:
-    """The section's places by the names of the elements that lead to them."""
     top: _Branch = {}
     for place in section.places:
         *parents, leaf = place.element_path

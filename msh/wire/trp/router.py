@@ -67,7 +67,6 @@ def _ends_of_children(header_document: bytes) -> list[int]:
 
 
 def _tags(header_document: bytes) -> Iterator[tuple[int, int]]:
-    """Where each tag begins and ends."""
     for found in _MARKUP.finditer(header_document):
         if header_document[found.start() + 1] not in b"!?":
             yield found.span()

@@ -54,7 +54,6 @@ class Problem(Exception):
 
 
 def named(tag: str) -> tuple[str, str]:
-    """A tag as it may stand: in the namespace or in none."""
     return tag, f"{{{NAMESPACE}}}{tag}"
 
 

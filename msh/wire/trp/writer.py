@@ -84,7 +84,6 @@ def _section(steps: tuple[_Step, ...], holder: Any, kind: Kind) -> str:
 
 
 def _steps(section: Section) -> tuple[_Step, ...]:
-    """The section's lines in order: tags that never change, and places to fill."""
     depth = section.path.count("/") + 1
     steps: list[_Step] = []
     open_tags: list[str] = []

@@ -8,8 +8,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from msh.flows.operations import actions, change_link
-from msh.flows.operations.actions import OperatorAction
+from msh.flows.operations import actions, change_link, link_actions
+from msh.flows.operations.operator_action import OperatorAction
 from msh.models import Incident, OutboundLink, Scope
 
 from . import schema
@@ -112,9 +112,9 @@ def _view(action: OperatorAction, operation_id: str) -> type[ActionView]:
 LINK_ACTIONS = {
     action.hyphenated: _view(action, operation_id)
     for action, operation_id in (
-        (actions.SUSPEND, "suspend_link"),
-        (actions.RESUME, "resume_link"),
-        (actions.SEND_NOW, "send_link_now"),
+        (link_actions.SUSPEND, "suspend_link"),
+        (link_actions.RESUME, "resume_link"),
+        (link_actions.SEND_NOW, "send_link_now"),
     )
 }
 """By the last part of their addresses."""

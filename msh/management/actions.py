@@ -9,7 +9,7 @@ from django.core.management.base import CommandError
 
 from msh.flows.errors import NotPossible
 from msh.flows.operations import change_link
-from msh.flows.operations.actions import OperatorAction, Parameter
+from msh.flows.operations.operator_action import OperatorAction, Parameter
 from msh.management.cli import NameCommand, reason
 from msh.store.history import Actor
 from partners.models import Partner

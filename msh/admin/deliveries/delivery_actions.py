@@ -7,7 +7,7 @@ from django.utils import timezone
 from msh.admin.framework import markup
 from msh.admin.framework.actions import ActionDialog
 from msh.flows.operations import actions, change_delivery
-from msh.flows.operations.actions import OperatorAction
+from msh.flows.operations.operator_action import OperatorAction
 from msh.models import Delivery, InboundState
 from msh.protocol.delivery import step
 from msh.protocol.delivery_events import Delivery as Value

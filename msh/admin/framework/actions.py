@@ -1,5 +1,5 @@
-"""What an operator can do to a row: each action is a page of its own, shown as a dialog. What the
-actions are is declared in `msh.flows.operations.actions`.
+"""What an operator can do to a row: each action is a page of its own, shown as a dialog. They are
+declared in `msh.flows.operations`, in `link_actions.py` and `actions.py`.
 
 GET shows what the action does to this row and asks for a reason. Only a POST with the CSRF token
 acts. Both need the permissions of the action. The history records the user and the reason.
@@ -22,7 +22,7 @@ from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminTextareaWidget
 
 from msh.flows.errors import NotPossible
-from msh.flows.operations.actions import OperatorAction
+from msh.flows.operations.operator_action import OperatorAction
 from msh.store.history import Actor
 
 from . import markup

@@ -23,13 +23,13 @@ from msh.admin.framework.actions import REASON_LIMIT, ActionDialog
 from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.admin.links.causes import CAUSES
 from msh.flows.errors import NotPossible
-from msh.flows.operations import actions, bulk_jobs
+from msh.flows.operations import actions, bulk_jobs, link_actions
 from msh.models import BulkItem, BulkJob, BulkState, BulkVerb, Delivery, OutboundLink
 from msh.store.history import Actor
 
 START_PERMISSIONS = actions.CANCEL_JOB.permissions
 ROW_PERMISSIONS = {
-    BulkVerb.RESUME: actions.RESUME.permissions,
+    BulkVerb.RESUME: link_actions.RESUME.permissions,
     BulkVerb.RUN_AGAIN: actions.RUN_AGAIN.permissions,
 }
 """The permissions that the action needs on one row."""

@@ -8,7 +8,7 @@ from unfold.widgets import UnfoldAdminSelectWidget
 from msh.admin.framework.actions import ReasonForm
 from msh.admin.messages.message_actions import VERDICTS, verdicts_on
 from msh.flows.errors import NotPossible
-from msh.flows.operations import actions
+from msh.flows.operations import link_actions
 from msh.models import OutboundLink
 from msh.protocol.kinds import Verdict
 from msh.store.history import Actor
@@ -23,7 +23,7 @@ class VerdictForm(ReasonForm):
 
 
 class Cancel(LinkDialog):
-    action = actions.CANCEL_IN_FLIGHT
+    action = link_actions.CANCEL_IN_FLIGHT
     icon = "block"
     dismiss = "Keep message"
     form = VerdictForm
@@ -54,7 +54,7 @@ class Cancel(LinkDialog):
 
 
 class ResetSequence(LinkDialog):
-    action = actions.RESET_SEQUENCE
+    action = link_actions.RESET_SEQUENCE
     icon = "restart_alt"
 
     def version(self, row: OutboundLink) -> str:

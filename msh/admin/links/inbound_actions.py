@@ -8,7 +8,8 @@ from unfold.widgets import UnfoldAdminIntegerFieldWidget
 
 from msh.admin.framework.actions import ActionDialog, ReasonForm
 from msh.flows.errors import NotPossible
-from msh.flows.operations import actions, resynchronise
+from msh.flows.operations import link_actions, resynchronise
+from msh.flows.operations.operator_action import NUMBER, Parameter
 from msh.models import InboundLink
 from msh.protocol import receiver
 from msh.protocol.errors import IllegalTransition
@@ -17,7 +18,7 @@ from msh.store.history import Actor
 
 
 class AllowReset(ActionDialog):
-    action = actions.ALLOW_RESET
+    action = link_actions.ALLOW_RESET
     icon = "restart_alt"
 
     def why_not(self, row: InboundLink) -> str:
@@ -35,7 +36,7 @@ class AllowReset(ActionDialog):
 
 
 class HoldResets(ActionDialog):
-    action = actions.HOLD_RESETS
+    action = link_actions.HOLD_RESETS
     icon = "front_hand"
 
     def why_not(self, row: InboundLink) -> str:
@@ -49,25 +50,26 @@ class HoldResets(ActionDialog):
         return f"Resets of {row.partner} are held."
 
 
-def _number(widget: forms.Widget) -> forms.IntegerField:
-    limits = actions.NUMBER
-    return forms.IntegerField(min_value=limits.minimum, max_value=limits.maximum, widget=widget)
+def number_field(limits: Parameter, widget: forms.Widget, label: str = "") -> forms.IntegerField:
+    return forms.IntegerField(
+        label=label or None, min_value=limits.minimum, max_value=limits.maximum, widget=widget
+    )
 
 
 class NumberForm(forms.Form):
     """The number whose effect is to be shown."""
 
-    number = _number(UnfoldAdminIntegerFieldWidget())
+    number = number_field(NUMBER, UnfoldAdminIntegerFieldWidget())
 
 
 class ExpectForm(ReasonForm):
     """The reason, and the number whose effect was shown."""
 
-    number = _number(forms.HiddenInput())
+    number = number_field(NUMBER, forms.HiddenInput())
 
 
 class SetExpectedNumber(ActionDialog):
-    action = actions.EXPECT
+    action = link_actions.EXPECT
     icon = "skip_next"
     form = ExpectForm
     template = "admin/msh/links/expect.html"

@@ -23,7 +23,7 @@ from msh.models import (
 )
 from msh.protocol import sequence
 
-from . import inbound_actions, partner_switches
+from . import inbound_actions, partner_switches, start_link
 from .causes import CAUSES
 from .counters import arrivals, counters, receiving
 
@@ -42,7 +42,11 @@ class InboundLinkAdmin(ReadOnlyAdmin):
     change_form_outer_before_template = "admin/msh/links/inbound_headline.html"
     change_form_outer_after_template = None
 
-    operator_actions = (*inbound_actions.ACTIONS, *partner_switches.DELIVERING)
+    operator_actions = (
+        *inbound_actions.ACTIONS,
+        *partner_switches.DELIVERING,
+        start_link.RECEIVING,
+    )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[InboundLink]:
         links: QuerySet[InboundLink] = super().get_queryset(request)

@@ -6,8 +6,8 @@ from django.utils import timezone
 
 from msh.admin.framework.actions import ActionDialog
 from msh.admin.framework.time_format import format_time
-from msh.flows.operations import actions, change_link
-from msh.flows.operations.actions import LinkAction
+from msh.flows.operations import change_link, link_actions
+from msh.flows.operations.operator_action import LinkAction
 from msh.models import Attempt, OutboundLink
 from msh.protocol import sender
 from msh.protocol.errors import IllegalTransition
@@ -55,7 +55,7 @@ class LinkDialog(ActionDialog):
 
 
 class Suspend(LinkDialog):
-    action = actions.SUSPEND
+    action = link_actions.SUSPEND
     icon = "pause"
 
     def version(self, row: OutboundLink) -> str:
@@ -81,7 +81,7 @@ class Suspend(LinkDialog):
 
 
 class Resume(LinkDialog):
-    action = actions.RESUME
+    action = link_actions.RESUME
     icon = "play_arrow"
     recommended = True
 
@@ -118,7 +118,7 @@ class Resume(LinkDialog):
 
 
 class ResetRetries(LinkDialog):
-    action = actions.RESET_RETRIES
+    action = link_actions.RESET_RETRIES
     icon = "restart_alt"
 
     def why_not(self, row: OutboundLink) -> str:
@@ -138,7 +138,7 @@ class ResetRetries(LinkDialog):
 
 
 class SendNow(LinkDialog):
-    action = actions.SEND_NOW
+    action = link_actions.SEND_NOW
     icon = "send"
 
     def consequence(self, row: OutboundLink) -> str:

@@ -24,7 +24,7 @@ from msh.protocol.lane import LaneState
 from msh.protocol.vocabulary import DeliverySemantics
 from partners.models import Agreement
 
-from . import cancel_and_reset, outbound_actions, partner_switches, resynchronise
+from . import cancel_and_reset, outbound_actions, partner_switches, resynchronise, start_link
 from .causes import CAUSES
 from .counters import counters, growth
 from .status_text import status_text
@@ -51,6 +51,7 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
         *resynchronise.ACTIONS,
         *cancel_and_reset.ACTIONS,
         *partner_switches.ACCEPTING,
+        start_link.SENDING,
     )
     change_form_outer_before_template = "admin/msh/links/outbound_headline.html"
     change_form_outer_after_template = None

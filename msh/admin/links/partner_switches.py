@@ -3,8 +3,8 @@
 from typing import Any
 
 from msh.admin.framework.actions import ActionDialog
-from msh.flows.operations import actions
-from msh.flows.operations.actions import SwitchAction
+from msh.flows.operations import link_actions
+from msh.flows.operations.operator_action import SwitchAction
 from msh.models import InboundLink, OutboundLink
 from msh.store.history import Actor
 
@@ -30,10 +30,10 @@ class SwitchPartner(ActionDialog):
 
 
 ACCEPTING = (
-    SwitchPartner(actions.REFUSE_SUBMISSIONS, "lock"),
-    SwitchPartner(actions.ACCEPT_SUBMISSIONS, "lock_open"),
+    SwitchPartner(link_actions.REFUSE_SUBMISSIONS, "lock"),
+    SwitchPartner(link_actions.ACCEPT_SUBMISSIONS, "lock_open"),
 )
 DELIVERING = (
-    SwitchPartner(actions.HOLD_DELIVERIES, "pause"),
-    SwitchPartner(actions.RESUME_DELIVERIES, "play_arrow"),
+    SwitchPartner(link_actions.HOLD_DELIVERIES, "pause"),
+    SwitchPartner(link_actions.RESUME_DELIVERIES, "play_arrow"),
 )

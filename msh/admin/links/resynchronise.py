@@ -13,7 +13,7 @@ from unfold.widgets import (
 from msh.admin.framework import markup
 from msh.admin.framework.actions import ReasonForm
 from msh.flows.errors import NotPossible
-from msh.flows.operations import actions, resynchronise
+from msh.flows.operations import link_actions, resynchronise
 from msh.models import OutboundLink
 from msh.protocol import sequence
 from msh.protocol.link_status import LinkStatus
@@ -84,7 +84,7 @@ class ResynchroniseForm(ReasonForm):
 
 
 class Resynchronise(LinkDialog):
-    action = actions.RESYNCHRONISE
+    action = link_actions.RESYNCHRONISE
     icon = "sync"
     form = ResynchroniseForm
     template = "admin/msh/links/resynchronise.html"
@@ -115,7 +115,7 @@ class Resynchronise(LinkDialog):
 
 
 class Rewind(Resynchronise):
-    action = actions.REWIND
+    action = link_actions.REWIND
     icon = "fast_rewind"
 
     def applies(self, plan: Plan) -> bool:

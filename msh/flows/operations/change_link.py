@@ -1,4 +1,4 @@
-"""What operators do to a link. Each is one event of the sender, with who and why."""
+"""What operators do to a link: events of the sender, its switches, its first number."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -69,49 +69,44 @@ def open_links(partner: Partner) -> None:
     InboundLink.objects.get_or_create(partner=partner)
 
 
-def suspend(partner: Partner, actor: Actor, seen: Seen = ANYTHING) -> Done:
-    """Send nothing more to the partner. The message in flight stays in flight."""
-    refusal = "suspended", "it is already suspended"
-    return _act(partner, OperatorSuspended(), actor, seen, *refusal)
+@dataclass(frozen=True, slots=True)
+class LinkChange:
+    """One event of the sender on the link to a partner, with who and why. Called, it raises
+    NotPossible where the event may not happen: `refused` is what cannot be done, `why_not` why."""
 
+    event: SenderEvent
+    refused: str
+    why_not: str
 
-def resume(partner: Partner, actor: Actor, seen: Seen = ANYTHING) -> Done:
-    """Retry counter to zero; the same bytes of the uncompleted message first (000 §2.1.4.3)."""
-    return _act(partner, OperatorResumed(), actor, seen, "resumed", "it is not suspended")
-
-
-def reset_retries(partner: Partner, actor: Actor, seen: Seen = ANYTHING) -> Done:
-    """Retry counter to zero; the deadline stays."""
-    return _act(partner, RetriesReset(), actor, seen, "given new retries", _NOTHING_WAITS)
-
-
-def send_now(partner: Partner, actor: Actor, seen: Seen = ANYTHING) -> Done:
-    """Send the message in flight again at once; spends no retry."""
-    return _act(partner, SendNowRequested(), actor, seen, "sent to now", _NOTHING_WAITS)
+    def __call__(self, partner: Partner, actor: Actor, seen: Seen = ANYTHING) -> Done:
+        open_links(partner)
+        with transaction.atomic():
+            links = OutboundLinks.lock([partner.pk])
+            require_as_seen(links, partner, seen)
+            before = links.lane(partner.pk)
+            try:
+                links.step(partner.pk, self.event, actor)
+            except IllegalTransition:
+                raise NotPossible(
+                    f"Partner {partner.name} cannot be {self.refused}: {self.why_not}"
+                    f" (its link is {before.state}).{_instead(before, self.event)}"
+                ) from None
+            after = links.lane(partner.pk)
+            links.write()
+        wake_up(WakeUp.TRANSMIT)
+        return Done(after.state, _told(self.event, before, after))
 
 
 _NOTHING_WAITS = "no message is waiting for an Acknowledgement"
 
-
-def _act(
-    partner: Partner, event: SenderEvent, actor: Actor, seen: Seen, verb: str, why_not: str
-) -> Done:
-    open_links(partner)
-    with transaction.atomic():
-        links = OutboundLinks.lock([partner.pk])
-        require_as_seen(links, partner, seen)
-        before = links.lane(partner.pk)
-        try:
-            links.step(partner.pk, event, actor)
-        except IllegalTransition:
-            raise NotPossible(
-                f"Partner {partner.name} cannot be {verb}: {why_not}"
-                f" (its link is {before.state}).{_instead(before, event)}"
-            ) from None
-        after = links.lane(partner.pk)
-        links.write()
-    wake_up(WakeUp.TRANSMIT)
-    return Done(after.state, _told(event, before, after))
+suspend = LinkChange(OperatorSuspended(), "suspended", "it is already suspended")
+"""Send nothing more to the partner. The message in flight stays in flight."""
+resume = LinkChange(OperatorResumed(), "resumed", "it is not suspended")
+"""Retry counter to zero; the same bytes of the uncompleted message first (000 §2.1.4.3)."""
+reset_retries = LinkChange(RetriesReset(), "given new retries", _NOTHING_WAITS)
+"""Retry counter to zero; the deadline stays."""
+send_now = LinkChange(SendNowRequested(), "sent to now", _NOTHING_WAITS)
+"""Send the message in flight again at once; spends no retry."""
 
 
 def _told(event: SenderEvent, before: Lane, after: Lane) -> str:
@@ -152,7 +147,7 @@ def switch(partner: Partner, which: Switch, *, on: bool, actor: Actor) -> None:
 
 
 def start_link(partner: Partner, direction: str, last: int, actor: Actor) -> None:
-    """Say which number was the last on a link that was never used (D50): 1 to 999,999,999."""
+    """Set the last number of a link that was never used (D50): 1 to 999,999,999."""
     if not sequence.FIRST <= last <= sequence.LAST:
         raise NotPossible(f"The last number is {sequence.FIRST} to {sequence.LAST}, not {last}.")
     open_links(partner)

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from msh.flows.operations import actions
+from msh.flows.operations import link_actions
 from msh.management.actions import ActionCommand
 from msh.store.history import Actor
 from partners.models import Partner
 
 
 class Command(ActionCommand):
-    action = actions.ALLOW_RESET
+    action = link_actions.ALLOW_RESET
 
     def act(
         self, partner: Partner, actor: Actor, options: dict[str, Any]

@@ -7,6 +7,7 @@ from django.core.management.base import CommandError
 
 from msh.flows.errors import NotPossible
 from msh.flows.operations import actions, cancel
+from msh.flows.operations.operator_action import VERDICT
 from msh.management.actions import actor_of, add_parameter, add_reason
 from msh.management.cli import MshCommand
 from msh.protocol.kinds import Verdict
@@ -19,7 +20,7 @@ class Command(MshCommand):
         super().add_arguments(parser)
         parser.add_argument("message_id")
         parser.add_argument("--partner", help="its partner, if several have this MessageId")
-        add_parameter(parser, actions.VERDICT, required=False)
+        add_parameter(parser, VERDICT, required=False)
         add_reason(parser)
 
     def handle(self, *args: Any, message_id: str, verdict: str | None, **options: Any) -> None:

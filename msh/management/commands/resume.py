@@ -1,7 +1,7 @@
-from msh.flows.operations import actions
+from msh.flows.operations import link_actions
 from msh.management.actions import LinkCommand
 
 
 class Command(LinkCommand):
-    action = actions.RESUME
-    done = actions.RESUME.done
+    action = link_actions.RESUME
+    done = link_actions.RESUME.done

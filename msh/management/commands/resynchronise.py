@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from msh.flows.errors import NotPossible
-from msh.flows.operations import actions, resynchronise
+from msh.flows.operations import link_actions, resynchronise
 from msh.flows.operations.resynchronise import Comparison
 from msh.management.actions import actor_of
 from msh.management.cli import NameCommand, reason
@@ -65,7 +65,7 @@ def _typed(options: dict[str, Any]) -> LinkStatus | None:
 def _compared(partner: Partner, theirs: LinkStatus, options: dict[str, Any]) -> Comparison:
     if not options["apply"]:
         return resynchronise.compare(partner, theirs)
-    compared: Comparison = actions.RESYNCHRONISE.flow(partner, theirs, actor_of(options))
+    compared: Comparison = link_actions.RESYNCHRONISE.flow(partner, theirs, actor_of(options))
     return compared
 
 

@@ -1,6 +1,6 @@
-from msh.flows.operations import actions
+from msh.flows.operations import link_actions
 from msh.management.actions import LinkCommand
 
 
 class Command(LinkCommand):
-    action = actions.SEND_NOW
+    action = link_actions.SEND_NOW

@@ -1,7 +1,7 @@
-from msh.flows.operations import actions
+from msh.flows.operations import link_actions
 from msh.management.actions import LinkCommand
 
 
 class Command(LinkCommand):
-    action = actions.SUSPEND
-    done = actions.SUSPEND.done
+    action = link_actions.SUSPEND
+    done = link_actions.SUSPEND.done

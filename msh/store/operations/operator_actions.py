@@ -98,9 +98,16 @@ def open_missing_links() -> None:
     )
 
 
+def is_unused(link: OutboundLink | InboundLink) -> bool:
+    """Whether no message of it has a number yet, so that it can continue another MSH's (D50)."""
+    if isinstance(link, OutboundLink):
+        numbered = link.messages.filter(sequence_number__isnull=False)
+        return link.state == LaneState.IDLE and not numbered.exists()
+    return not link.last_message_id and not link.messages.exists()
+
+
 def start_link(partner: Partner, direction: str, last: int, actor: Actor) -> bool:
-    """Set the last number of an unused link, which takes over from another MSH (D50). False, and
-    nothing changed, if it was used."""
+    """Set the last number of an unused link. False, and nothing changed, if it was used."""
     start = _start_outbound if direction == "out" else _start_inbound
     if not start(partner, last):
         return False
@@ -111,8 +118,7 @@ def start_link(partner: Partner, direction: str, last: int, actor: Actor) -> boo
 
 def _start_outbound(partner: Partner, last: int) -> bool:
     link = OutboundLink.objects.select_for_update(no_key=True).get(partner=partner)
-    numbered = OutboundMessage.objects.filter(link=link, sequence_number__isnull=False)
-    if link.state != LaneState.IDLE or numbered.exists():
+    if not is_unused(link):
         return False
     link.next_number = sequence.following(last)
     link.epoch = sequence.epoch_following(last, link.epoch)
@@ -122,7 +128,7 @@ def _start_outbound(partner: Partner, last: int) -> bool:
 
 def _start_inbound(partner: Partner, last: int) -> bool:
     link = InboundLink.objects.select_for_update(no_key=True).get(partner=partner)
-    if link.last_message_id or link.messages.exists():
+    if not is_unused(link):
         return False
     link.last_number = last
     link.save(update_fields=["last_number"])

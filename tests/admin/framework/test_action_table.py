@@ -7,10 +7,14 @@ from django.contrib.auth.models import Permission
 from msh import roles
 from msh.admin.framework.actions import ActionsAdmin
 from msh.api.links import LINK_ACTIONS
-from msh.flows.operations import actions
-from msh.flows.operations.actions import OperatorAction
+from msh.flows.operations import actions, link_actions
+from msh.flows.operations.operator_action import OperatorAction
 
-SINGLE = [value for value in vars(actions).values() if isinstance(value, OperatorAction)]
+SINGLE = [
+    value
+    for value in (*vars(actions).values(), *vars(link_actions).values())
+    if isinstance(value, OperatorAction)
+]
 DECLARED = {id(action): action for action in (*SINGLE, *actions.DECISIONS)}
 PAGES = [page for page in admin.site._registry.values() if isinstance(page, ActionsAdmin)]
 

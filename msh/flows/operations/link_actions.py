@@ -1,0 +1,221 @@
+"""What operators can do to the links to and from a partner, and to its switches."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from msh.flows.operations import cancel, change_link, resynchronise
+from msh.flows.operations.operator_action import (
+    LAST,
+    NUMBER,
+    VERDICT,
+    LinkAction,
+    OperatorAction,
+    SwitchAction,
+)
+from msh.models import Direction
+from msh.protocol.events import (
+    MessageCancelled,
+    Numbered,
+    SenderEvent,
+    SequenceReset,
+    SequenceRewound,
+)
+from msh.protocol.kinds import Verdict
+from msh.store.operations.operator_actions import Switch
+
+
+def _on_link(name: str, flow: Callable[..., Any], event: SenderEvent, **values: Any) -> LinkAction:
+    permissions = ("msh.view_outboundlink", f"msh.{name}_outboundlink")
+    return LinkAction(name=name, flow=flow, event=event, permissions=permissions, **values)
+
+
+def _change(name: str, change: change_link.LinkChange, **values: Any) -> LinkAction:
+    return _on_link(name, change, change.event, **values)
+
+
+# Links to partners
+
+SUSPEND = _change(
+    "suspend",
+    change_link.suspend,
+    title="Suspend",
+    summary="Send nothing more to a partner until it is resumed. The message in flight stays in"
+    " flight.",
+    done="suspended",
+)
+RESUME = _change(
+    "resume",
+    change_link.resume,
+    title="Resolve and resume",
+    summary="Resolve and resume: the retry counter is reset, and the same bytes of the uncompleted"
+    " message are sent first.",
+    done="resumed",
+)
+SEND_NOW = _change(
+    "send_now",
+    change_link.send_now,
+    title="Send now",
+    summary="Send the message in flight again at once. No retry is used.",
+    done="sending the message again now",
+)
+RESET_RETRIES = _change(
+    "reset_retries",
+    change_link.reset_retries,
+    title="Reset retries",
+    summary="Reset the retry counter of the message in flight. Its deadline stays.",
+    done="retry counter reset",
+)
+RESET_SEQUENCE = _on_link(
+    "reset_sequence",
+    resynchronise.reset_sequence,
+    SequenceReset(),
+    title="Reset sequence",
+    summary="Start the numbers to a partner again at 1. Only when nothing is in flight or in"
+    " doubt.",
+    done="the next message gets number 1",
+    irreversible=True,
+)
+CANCEL_IN_FLIGHT = _on_link(
+    "cancel",
+    cancel.cancel,
+    MessageCancelled(Verdict.RECEIVED),
+    title="Cancel message in flight",
+    done="message cancelled",
+    parameters=(VERDICT,),
+    irreversible=True,
+)
+RESYNCHRONISE = _on_link(
+    "resynchronise",
+    resynchronise.apply,
+    SequenceRewound(Numbered(0, 1)),
+    title="Resynchronise and resume",
+    effect="Our sequence numbers and those of {partner} are brought in sync as shown below, then"
+    " sending resumes. Messages that are sent again have the same bytes. The partner must have"
+    " finished its own repairs, and must not reset anything in the meantime.",
+    done="sequence numbers in sync",
+)
+REWIND = _on_link(
+    "rewind",
+    resynchronise.rewind,
+    SequenceRewound(Numbered(0, 1)),
+    title="Rewind and resume",
+    effect="For a partner that was restored from a backup. Messages that {partner} had"
+    " acknowledged and lost are sent again before the queue, with the same bytes and numbers. The"
+    " partner must tell you the last message that it still has.",
+    done="lost messages are sent again",
+    irreversible=True,
+)
+
+# Links from partners
+
+ALLOW_RESET = OperatorAction(
+    name="allow_reset",
+    title="Allow reset",
+    summary="Let a partner start its numbers again at 1, whatever the agreement says. Once.",
+    effect="The next message from {partner} with number 1 is accepted as a reset of its sequence"
+    " numbers, once, whatever the agreement says. The partner must send it (again).",
+    permissions=("msh.view_inboundlink", "msh.allow_reset_inboundlink"),
+    flow=resynchronise.allow_reset,
+)
+HOLD_RESETS = OperatorAction(
+    name="hold_resets",
+    title="Hold resets",
+    effect="An unexpected number 1 from {partner} is no longer accepted: the partner is told to"
+    " wait, and an incident is opened. This sets On unexpected first to hold in all agreements with"
+    " the partner, until somebody changes them. The partner does not have to do anything.",
+    permissions=("msh.view_inboundlink", "msh.hold_resets_inboundlink"),
+    flow=resynchronise.hold_resets,
+)
+EXPECT = OperatorAction(
+    name="expect",
+    title="Set expected number",
+    summary="Accept this number next from a partner. The ones before it are given up as lost.",
+    permissions=("msh.view_inboundlink", "msh.expect_inboundlink"),
+    flow=resynchronise.expect,
+    parameters=(NUMBER,),
+    irreversible=True,
+)
+
+
+# Links that were never used: the numbers of another MSH are continued (D50)
+
+
+def _start(direction: Direction, link: str, permission: str, effect: str) -> OperatorAction:
+    return OperatorAction(
+        name="start_link",
+        title="Set last number",
+        summary="Set the last number of an unused link; the next message gets the following one.",
+        effect=effect,
+        permissions=(f"msh.view_{link}", f"msh.{permission}_{link}"),
+        flow=partial(change_link.start_link, direction=direction),
+        parameters=(LAST,),
+    )
+
+
+START_SENDING = _start(
+    Direction.OUT,
+    "outboundlink",
+    "reset_sequence",
+    "For a partner that you take over from another MSH. Our next message to {partner} gets the"
+    " number after the one that you enter.",
+)
+START_RECEIVING = _start(
+    Direction.IN,
+    "inboundlink",
+    "expect",
+    "For a partner that you take over from another MSH. The next message from {partner} must have"
+    " the number after the one that you enter.",
+)
+
+# The two switches of a partner
+
+
+def _switch(which: Switch, link: str, *, on: bool, **values: Any) -> SwitchAction:
+    return SwitchAction(
+        name=f"{'start' if on else 'stop'}_{which.value}",
+        permissions=(f"msh.view_{link}", "partners.switch_partner"),
+        flow=partial(change_link.switch, which=which, on=on),
+        switch=which,
+        on=on,
+        **values,
+    )
+
+
+REFUSE_SUBMISSIONS = _switch(
+    Switch.ACCEPTS,
+    "outboundlink",
+    on=False,
+    title="Refuse submissions",
+    effect="Applications that submit messages for this partner get an error. Messages in the queue"
+    " are still sent. This lasts until somebody accepts submissions again. The partner does not"
+    " have to do anything.",
+    done="submissions are refused",
+)
+ACCEPT_SUBMISSIONS = _switch(
+    Switch.ACCEPTS,
+    "outboundlink",
+    on=True,
+    title="Accept submissions",
+    effect="Messages that applications submit for this partner are accepted again. Applications"
+    " must submit refused messages again. The partner does not have to do anything.",
+    done="submissions are accepted",
+)
+HOLD_DELIVERIES = _switch(
+    Switch.DELIVERS,
+    "inboundlink",
+    on=False,
+    title="Hold deliveries",
+    effect="Messages from this partner are still stored and acknowledged, but not delivered to"
+    " consumers until somebody resumes deliveries. The partner does not have to do anything.",
+    done="deliveries are held",
+)
+RESUME_DELIVERIES = _switch(
+    Switch.DELIVERS,
+    "inboundlink",
+    on=True,
+    title="Resume deliveries",
+    effect="The waiting messages are delivered in order, then new ones. The partner does not have"
+    " to do anything.",
+    done="deliveries are resumed",
+)

@@ -1,0 +1,79 @@
+"""What the declaration of an operator's action says. The actions are in `link_actions.py` and
+`actions.py`, each declared once: the console, the API and the commands use these tables.
+
+The console adds what only a dialog has (an icon, a form, what it will do to the row that is shown),
+the API a document of the answer, a command its output.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from msh.protocol import sequence
+from msh.protocol.events import SenderEvent
+from msh.protocol.kinds import Verdict
+from msh.store.operations.operator_actions import Switch
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """What an operator has to say besides the reason: `minimum` and `maximum` of a number, or one
+    of `choices`."""
+
+    name: str
+    help: str
+    minimum: int | None = None
+    maximum: int | None = None
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorAction:
+    """Something that an operator can do to one row. A user needs all `permissions`.
+
+    `name` has underscores; addresses of the API and commands have hyphens instead. `summary` is
+    what the command or the API says of it, in one sentence; `effect` what a dialog says before it
+    is done, with {partner} for the name of the row's partner. `done` says afterwards what was done.
+    `flow` raises NotPossible where the action makes no sense now.
+    """
+
+    name: str
+    title: str
+    summary: str = ""
+    effect: str = ""
+    done: str = ""
+    permissions: tuple[str, ...]
+    flow: Callable[..., Any]
+    parameters: tuple[Parameter, ...] = ()
+    irreversible: bool = False
+
+    @property
+    def hyphenated(self) -> str:
+        return self.name.replace("_", "-")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkAction(OperatorAction):
+    """One event on the link to a partner: the sender's table says in which states it may be."""
+
+    event: SenderEvent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchAction(OperatorAction):
+    """Turns one switch of a partner on or off."""
+
+    switch: Switch
+    on: bool
+
+
+# Parameters of several actions
+
+_LIMITS = ("1 to 999999999", sequence.FIRST, sequence.LAST)
+NUMBER = Parameter("number", *_LIMITS)
+LAST = Parameter("last", *_LIMITS)
+VERDICT = Parameter(
+    "verdict",
+    "in flight: did the partner receive it? unknown starts the numbers again at 1",
+    choices=tuple(verdict.value for verdict in Verdict),
+)

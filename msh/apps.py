@@ -1,7 +1,6 @@
-from typing import Any
-
 from django.apps import AppConfig
 from django.apps import apps as registry
+from django.apps.registry import Apps
 from django.db import transaction
 from django.db.models.signals import post_migrate
 
@@ -16,7 +15,7 @@ class MshConfig(AppConfig):
         post_migrate.connect(_apply_defaults, dispatch_uid="msh.defaults")
 
 
-def _apply_defaults(sender: AppConfig, apps: Any = registry, **_: Any) -> None:
+def _apply_defaults(sender: AppConfig, apps: Apps = registry, **_: object) -> None:
     """After the last app, since Django makes the permissions app by app. `apps` are the models as
     they are migrated: none after `migrate msh zero`."""
     with_models = [config for config in registry.get_app_configs() if config.models_module]
@@ -30,5 +29,5 @@ def _apply_defaults(sender: AppConfig, apps: Any = registry, **_: Any) -> None:
         apply_schedule()
 
 
-def _migrated(apps: Any) -> set[tuple[str, str]]:
-    return {(model._meta.app_label, model._meta.model_name) for model in apps.get_models()}  # noqa: SLF001  public
+def _migrated(apps: Apps) -> set[tuple[str, str]]:
+    return {(model._meta.app_label, model._meta.model_name or "") for model in apps.get_models()}  # noqa: SLF001  public

@@ -25,7 +25,7 @@ class WakeUpCelery(Celery):
 
 
 @worker_ready.connect
-def _settle(**_: Any) -> None:
+def _settle(**_: object) -> None:
     memory.settle()
     open_files.allow_most()  # each loop has up to 512 POSTs under way
 
@@ -39,7 +39,7 @@ app.conf.CELERY_DB_REUSE_MAX = sys.maxsize
 
 
 @worker_init.connect
-def require_store(**_: Any) -> None:
+def require_store(**_: object) -> None:
     """End this process, which says why, if it could not work. Beat's scheduler calls it too.
 
     By SystemExit, because Celery logs anything less that a receiver raises, and goes on.
@@ -55,19 +55,19 @@ def require_store(**_: Any) -> None:
 
 
 @task_prerun.connect
-def _renew_connection(**_: Any) -> None:
+def _renew_connection(**_: object) -> None:
     close_old_connections()
 
 
 @task_prerun.connect
-def _note_begin(task: "Task[..., Any]", **_: Any) -> None:
+def _note_begin(task: "Task[..., Any]", **_: object) -> None:
     from msh.flows import wake_up  # noqa: PLC0415  it needs this module
 
     wake_up.note_begin(task.name)
 
 
 @task_postrun.connect
-def _note_sweep(**_: Any) -> None:
+def _note_sweep(**_: object) -> None:
     """A task was run, so beat or a wake-up, the broker and a worker work: /health/ready says so."""
     from msh import health  # noqa: PLC0415  it needs Django's settings
 

@@ -4,7 +4,6 @@ import logging
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from django.apps import AppConfig
@@ -28,7 +27,7 @@ _RATE = re.compile(r"[1-9][0-9]*/(second|minute|hour|day)")
 @register(Tags.security)
 def check_settings(
     app_configs: Sequence[AppConfig] | None,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> list[CheckMessage]:
     uris = (*_uri("MSH_URI"), *_uri("MSH_ERROR_URI"))
     return [
@@ -112,7 +111,9 @@ def is_prepared() -> bool:
 
 @register(Tags.database)
 def check_store(
-    app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
+    app_configs: Sequence[AppConfig] | None,
+    databases: Sequence[str] | None = None,
+    **kwargs: object,
 ) -> list[CheckMessage]:
     """Without its document history nothing is delivered once and only once (002-12)."""
     return [*_store()] if databases else []

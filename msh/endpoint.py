@@ -156,7 +156,7 @@ class Endpoint(APIView):
         shown, address = request.META["HTTP_AUTHORIZATION"], request.META.get("REMOTE_ADDR", "")
         return PartnerAuthentication().found(shown, address)
 
-    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+    def initial(self, request: Request, *args: object, **kwargs: object) -> None:
         """Method, then partner, then what the headers say of the body."""
         if request.method != "POST":
             raise exceptions.MethodNotAllowed(str(request.method), "only POST is allowed")
@@ -214,7 +214,7 @@ class LinkStatusEndpoint(Endpoint):
 
     http_method_names = ["get"]
 
-    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+    def initial(self, request: Request, *args: object, **kwargs: object) -> None:
         self.perform_authentication(request)
 
     def get(self, request: Request) -> HttpResponse:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 FIRST_WAIT = 0.1  # seconds from an end to the new start; doubled while it keeps ending at once
 LONGEST_WAIT = 10.0
@@ -87,7 +87,9 @@ def spawn(
             env=env,
             start_new_session=True,
             preexec_fn=lambda: die_with_parent(parent, death_signal),  # noqa: PLW1509
-            **_identity(user),
+            user=user.uid if user else None,
+            group=user.gid if user else None,
+            extra_groups=[] if user else None,
         )
 
 
@@ -110,7 +112,3 @@ def _readable(content: bytes) -> IO[bytes]:
     with os.fdopen(writer, "wb") as pipe:
         pipe.write(content)
     return os.fdopen(reader, "rb")
-
-
-def _identity(user: User | None) -> dict[str, Any]:
-    return {} if user is None else {"user": user.uid, "group": user.gid, "extra_groups": []}

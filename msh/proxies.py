@@ -7,13 +7,16 @@ proxies use is taken away, so that nothing else believes it.
 
 import ipaddress
 import logging
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.conf import settings
 
 from partners.models.partner import networks_of
+
+if TYPE_CHECKING:
+    from wsgiref.types import WSGIEnvironment
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +58,7 @@ def client_of(peer: str, scheme: str, headers: Mapping[str, Any]) -> Client:
     return Client(address, scheme)
 
 
-def resolve(environ: MutableMapping[str, Any]) -> None:
+def resolve(environ: "WSGIEnvironment") -> None:
     if any(header in environ for header in _HEADERS):
         peer, scheme = environ.get("REMOTE_ADDR", ""), environ["wsgi.url_scheme"]
         client = client_of(peer, scheme, environ)

@@ -5,7 +5,7 @@ time in the square of the length (punycode), as Django's reader of these headers
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
 from django.utils.http import parse_header_parameters
@@ -22,7 +22,7 @@ _HEADERS = {"CONTENT_TYPE": "Content-Type", "HTTP_ACCEPT": "Accept"}
 class Utf8Request(WSGIRequest):
     """Its form and its query are UTF-8, whatever its Content-Type says."""
 
-    def _set_content_type_params(self, meta: dict[str, Any]) -> None:
+    def _set_content_type_params(self, meta: "WSGIEnvironment") -> None:
         content_type = meta.get("CONTENT_TYPE", "")
         self.content_type, self.content_params = parse_header_parameters(content_type)
 

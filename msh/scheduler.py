@@ -8,7 +8,7 @@ one day, nothing would be sent for a day.
 import logging
 import time
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from celery.beat import SchedulingError
 from celery.schedules import schedstate, schedule
@@ -21,6 +21,9 @@ from redis.exceptions import RedisError
 from msh import health
 from msh.celery import require_store
 from msh.flows.wake_up import may_queue, note_begin
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
 
 logger = logging.getLogger(__name__)
 
@@ -139,9 +142,10 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc] # django-celery-beat h
         self._schedule[entry.name] = following  # the base class keeps the one before
         return following
 
-    def enabled_models_qs(self) -> Any:
+    def enabled_models_qs(self) -> "QuerySet[PeriodicTask]":
         """All, also those whose hour is far: it may come at once, when the clock is set."""
-        return self.Model.objects.enabled()
+        found: QuerySet[PeriodicTask] = self.Model.objects.enabled()
+        return found
 
     def schedule_changed(self) -> bool:
         """Another time of change than before is a change: the console's host may be behind the one
@@ -150,7 +154,7 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc] # django-celery-beat h
         newer: bool = super().schedule_changed()
         return newer or (before is not None and self._last_timestamp not in {before, None})
 
-    def apply_entry(self, entry: Row, producer: Any = None) -> None:
+    def apply_entry(self, entry: Row, producer: object = None) -> None:
         health.note_beat()
         if not entry.task.startswith(OURS):
             super().apply_entry(entry, producer=producer)
@@ -162,7 +166,7 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc] # django-celery-beat h
             logger.warning("%s is not queued, it stays due: %s", entry.task, error)
             self._schedule[entry.name].stay_due(entry)
 
-    def _queue(self, entry: Row, producer: Any) -> None:
+    def _queue(self, entry: Row, producer: object) -> None:
         """Unlike `apply_entry` of Celery, it raises SchedulingError instead of logging it."""
         try:
             self.apply_async(entry, producer=producer, advance=False)
@@ -170,6 +174,6 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc] # django-celery-beat h
             note_begin(entry.task)  # it does not wait in the queue
             raise
 
-    def _when(self, entry: Row, next_time_to_run: float, mktime: Any = None) -> float:
+    def _when(self, entry: Row, next_time_to_run: float, mktime: object = None) -> float:
         """The heap's times, by the monotonic clock."""
         return time.monotonic() + (self.adjust(next_time_to_run) or 0)

@@ -11,7 +11,7 @@ import re
 import sys
 import tomllib
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ class PayloadColumns:
     payload: int
     """Its number, from 1."""
 
-    def values(self, payloads: list[Any]) -> dict[str, str | None]:
+    def values(self, payloads: Iterable[Mapping[str, Any]]) -> dict[str, str | None]:
         """Of a message; `payload_error` says why there are none."""
         content = next((one["content"] for one in payloads if one["number"] == self.payload), None)
         if content is None:

@@ -35,10 +35,10 @@ class Summary:
     """What a job counted. `good`: nothing that must not be was found."""
 
     good: bool
-    counts: dict[str, Any]
+    counts: Mapping[str, object]
     seconds: float = field(default=0.0)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         return {"good": self.good, **self.counts, "seconds": self.seconds}
 
 
@@ -95,7 +95,7 @@ def run(job: Job, arguments: argparse.Namespace, name: str) -> int:
     return 0 if summary.good else 1
 
 
-def write_json(document: Mapping[str, Any], path: str) -> None:
+def write_json(document: Mapping[str, object], path: str) -> None:
     files, place = file_system(path)
     with files.open_output_stream(place) as stream:
         stream.write(json.dumps(document, indent=2, default=str).encode() + b"\n")

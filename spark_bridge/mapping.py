@@ -97,7 +97,7 @@ def _read(path: str) -> dict[str, Any]:
     return document
 
 
-def _column(path: str, name: str, source: Any) -> Column:
+def _column(path: str, name: str, source: object) -> Column:
     """`{column = "order_no"}`, `{value = "Orders"}` or `{sql = "concat('tpa-', region)"}`."""
     if isinstance(source, dict) and len(source) == 1:
         ((way, text),) = source.items()
@@ -107,13 +107,13 @@ def _column(path: str, name: str, source: Any) -> Column:
     raise JobFailed(f'{path}, {name}: it is one of {", ".join(_WAYS)}, as {{column = "name"}}.')
 
 
-def _expression(path: str, name: str, source: Any) -> Column:
+def _expression(path: str, name: str, source: object) -> Column:
     if isinstance(source, dict) and source.keys() == {"sql"}:
         return _column(path, name, source)
     raise JobFailed(f'{path}, {name}: it is the name of a column, or {{sql = "EXPRESSION"}}.')
 
 
-def _refuse_unknown(where: str, given: Mapping[str, Any], known: tuple[str, ...]) -> None:
+def _refuse_unknown(where: str, given: Mapping[str, object], known: tuple[str, ...]) -> None:
     for name in given:
         if name not in known:
             raise JobFailed(f"{where}: {name} is unknown, there are {', '.join(known)}.")

@@ -122,7 +122,7 @@ class Layout:
         return Line(row, message_id, text)
 
 
-def message_id_of(row: Mapping[str, Any], ids: Ids) -> str:
+def message_id_of(row: Mapping[str, object], ids: Ids) -> str:
     """The column's value, or `JOB.DIGEST`: of the job id and the key columns' values as text.
 
     Nothing of where or when a row is written goes into it: a task that is tried again may get its
@@ -135,7 +135,7 @@ def message_id_of(row: Mapping[str, Any], ids: Ids) -> str:
     return f"{ids.job_id}.{digest[:40]}"
 
 
-def _key_text(value: Any) -> str:
+def _key_text(value: object) -> str:
     """The same text for the same value, whatever the session's time zone or the column's scale;
     another for every other value of the column's type."""
     match value:
@@ -151,11 +151,12 @@ def _key_text(value: Any) -> str:
     return str(value)
 
 
-def _payload(row: Mapping[str, Any], content: str) -> dict[str, Any]:
+def _payload(row: Mapping[str, object], content: str) -> dict[str, object]:
     about = {name: row[name] for name in ABOUT_PAYLOAD if row.get(name) is not None}
-    if isinstance(row[content], bytes):
-        return {"content_base64": base64.b64encode(row[content]).decode(), **about}
-    return {"content": row[content], **about}
+    value = row[content]
+    if isinstance(value, bytes):
+        return {"content_base64": base64.b64encode(value).decode(), **about}
+    return {"content": value, **about}
 
 
 def _check_payloads(types: Mapping[str, DataType]) -> None:

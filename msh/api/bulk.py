@@ -18,11 +18,9 @@ from msh.models import Scope
 from msh.protocol.message import MESSAGE_ID_LIMIT
 
 from . import schema
-from .body import whole
-from .parsers import of_json
+from .parsers import of_json, whole
 from .problems import NotNow, Refused, TooLarge, Unreadable
-from .room import require_room
-from .submission import Agreements, Values, cut, prepared
+from .submission import Agreements, Values, cut, prepared, require_room
 from .view import ApiView
 
 LINE_LIMIT = 5_000

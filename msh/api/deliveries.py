@@ -18,7 +18,7 @@ from . import schema
 from .documents import INBOUND, InboundDocument
 from .inbound import add_content, documents, fitting
 from .parsers import JsonParser
-from .query import Form, told
+from .query import Form, validated_body
 from .view import ApiView
 
 TAKE_LIMIT = 100
@@ -75,7 +75,7 @@ class TakeView(ApiView):
         first message: get it from `inbound/{id}/payloads/{number}` (scope `read_payload`), or take
         with `limit` 1.
         """
-        form = told(request, Take)
+        form = validated_body(request, Take)
         consumer = _consumer(request, form["consumer"])
         taken = {one.message.pk: one for one in pull.take(consumer, form["limit"])}
         rows = InboundMessage.objects.filter(pk__in=taken).order_by("pk")
@@ -121,7 +121,7 @@ class SettleView(ApiView):
         """Say how an attempt ended, of a delivery to a consumer that the token is bound to. One
         that is not the latest any more changes nothing: `state` says what it is now.
         """
-        form = told(request, Settle)
+        form = validated_body(request, Settle)
         token: Any = request.auth
         ours = Delivery.objects.filter(consumer__api_tokens=token)
         delivery = ours.select_related("consumer").filter(pk=id).first()

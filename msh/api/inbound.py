@@ -20,7 +20,7 @@ from msh.models import InboundPayload, Scope
 from . import schema
 from .access import require
 from .documents import INBOUND, InboundDocument
-from .query import Form, PageQuery, asked
+from .query import Form, PageQuery, validated_query
 from .view import ApiView, attachment
 
 CONTENT_LIMIT = 32 * 1024 * 1024
@@ -48,7 +48,7 @@ class FeedView(ApiView):
         """Accepted messages behind a position, in an order that never changes: what is accepted
         later comes later, so that nothing is skipped. An empty page: there is no more yet.
         """
-        query = asked(request, FeedQuery)
+        query = validated_query(request, FeedQuery)
         if query["payloads"]:
             require(request, Scope.READ_PAYLOAD)
         after = query.get("after", 0)

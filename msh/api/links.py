@@ -16,7 +16,7 @@ from . import schema
 from .access import require_permissions
 from .documents import INCIDENT, LINK, LINK_STATES, IncidentDocument, LinkDocument
 from .parsers import JsonParser
-from .query import Form, PageQuery, asked, moment, page, text, told
+from .query import Form, PageQuery, moment, page, text, validated_body, validated_query
 from .view import ApiView, actor
 
 REASON_LIMIT = 500
@@ -75,7 +75,7 @@ class LinksView(ApiView):
     def get(self, request: Request) -> Response:
         """The lanes to our partners, by id."""
         require_permissions(request, "msh.view_outboundlink")
-        query = asked(request, LinksQuery)
+        query = validated_query(request, LinksQuery)
         links = OutboundLink.objects.all()
         if "state" in query:
             links = links.filter(state=query["state"])
@@ -91,7 +91,7 @@ class ActionView(ApiView):
 
     def post(self, request: Request, id: int) -> Response:  # noqa: A002
         require_permissions(request, *self.action.permissions)
-        form = told(request, ActionForm)
+        form = validated_body(request, ActionForm)
         seen = change_link.Seen(form.get("if_message"), form.get("if_suspended_since"))
         link = get_object_or_404(OutboundLink.objects.select_related("partner"), pk=id)
         done = self.action.flow(link.partner, actor(request, form["reason"]), seen)
@@ -131,7 +131,7 @@ class IncidentsView(ApiView):
     def get(self, request: Request) -> Response:
         """What an operator has to mend, or had to, by id."""
         require_permissions(request, "msh.view_incident")
-        query = asked(request, IncidentsQuery)
+        query = validated_query(request, IncidentsQuery)
         incidents = Incident.objects.all()
         if "open" in query:
             incidents = incidents.filter(resolved_at__isnull=query["open"])
@@ -150,7 +150,7 @@ class ResolveView(ApiView):
     )
     def post(self, request: Request, id: int) -> Response:  # noqa: A002
         require_permissions(request, *actions.RESOLVE.permissions)
-        reason = told(request, Reason)["reason"]
+        reason = validated_body(request, Reason)["reason"]
         incident = get_object_or_404(Incident.objects.select_related("partner"), pk=id)
         actions.RESOLVE.flow(incident, actor(request, reason))
         incident.refresh_from_db()

@@ -23,13 +23,11 @@ from msh.models import OutboundMessage, OutboundPayload, OutboundState, Scope
 from msh.models.outbound import OutboundMessageQuerySet
 
 from . import schema
-from .body import whole
 from .documents import OUTBOUND, OutboundDocument
-from .parsers import JsonParser
+from .parsers import JsonParser, whole
 from .problems import Refused, Unreadable
-from .query import Form, PageQuery, asked, moment, page, text
-from .room import require_room
-from .submission import Agreements, Submission, Values, of_form, prepared
+from .query import Form, PageQuery, moment, page, text, validated_query
+from .submission import Agreements, Submission, Values, of_form, prepared, require_room
 from .view import ApiView, attachment
 
 _OVERHEAD = 1 << 20  # bytes of a request that are not payloads
@@ -130,7 +128,7 @@ class MessagesView(ApiView):
     )
     def get(self, request: Request) -> Response:
         """Messages that were submitted, by id: a page goes on where the one before ended."""
-        query = asked(request, MessageQuery)
+        query = validated_query(request, MessageQuery)
         found = OutboundMessage.objects.all()
         for name, narrowed in _FILTERS.items():
             if name in query:
@@ -197,7 +195,7 @@ class HistoryView(ApiView):
         where the one before ended. Attempts, deliveries and what is owed come with the last page,
         as they are now.
         """
-        query = asked(request, HistoryQuery)
+        query = validated_query(request, HistoryQuery)
         partner, after = query.get("partner", ""), query.get("after", 0)
         page = trace.page_of_trace(message_id, partner=partner, after=after, limit=query["limit"])
         if not page.moments and not after:
@@ -233,7 +231,7 @@ def _named(values: Values, key: str | None) -> Values:
 
 
 def _find(request: Request, message_id: str) -> OutboundMessage:
-    query = asked(request, WhichQuery)
+    query = validated_query(request, WhichQuery)
     found = OutboundMessage.objects.all().with_message_id(message_id)
     if "partner" in query:
         found = found.filter(link__partner__name=query["partner"])

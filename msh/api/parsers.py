@@ -1,12 +1,28 @@
-"""Bodies in JSON: an object each, here and in each line of NDJSON."""
+"""Bodies of requests: all of it, or none; in JSON an object each, also each line of NDJSON."""
 
 from typing import IO, Any
 
 import orjson
 from rest_framework.parsers import BaseParser
 
-from .body import whole
 from .problems import Unreadable
+
+_PIECE = 1 << 18  # bytes read at a time
+
+
+def whole(stream: IO[bytes], parser_context: Any) -> bytes:
+    """What a parser is to read. Raises Unreadable if less came than was announced.
+
+    An application that dies in the middle leaves a body that may look complete.
+    """
+    body = b"".join(iter(lambda: stream.read(_PIECE), b""))
+    announced = int(parser_context["request"].META["CONTENT_LENGTH"])
+    if len(body) < announced:
+        text = (
+            f"The body has {len(body)} bytes, {announced} were announced. Send the complete body."
+        )
+        raise Unreadable("", text)
+    return body
 
 
 def of_json(text: bytes) -> dict[str, Any]:

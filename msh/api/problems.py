@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import psycopg
@@ -13,6 +13,7 @@ from django.http import Http404, HttpRequest, JsonResponse, UnreadablePostError
 from django.views.decorators.csrf import csrf_exempt
 from rest_framework import exceptions, serializers, status
 from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
 from rest_framework.response import Response
 
 from msh.flows.delivery.pull import SettleRefused
@@ -92,7 +93,7 @@ class NotNow(exceptions.APIException):
         self.wait = wait
 
 
-def handler(error: Exception, context: dict[str, Any]) -> Response:
+def handler(error: Exception, context: Mapping[str, Request]) -> Response:
     """REST framework's exception handler: every answer that is not what was asked for."""
     known = _as_api_exception(error)
     headers = {}
@@ -160,12 +161,17 @@ def _as_api_exception(error: Exception) -> exceptions.APIException:
     return exceptions.APIException("Internal server error; see the log.")
 
 
-def _document(code: int, detail: str, field: str = "") -> dict[str, Any]:
-    document = {"type": "about:blank", "title": TITLES[code], "status": code, "detail": detail}
+def _document(code: int, detail: str, field: str = "") -> dict[str, object]:
+    document: dict[str, object] = {
+        "type": "about:blank",
+        "title": TITLES[code],
+        "status": code,
+        "detail": detail,
+    }
     return document | ({"field": field} if field else {})
 
 
-def _text(detail: Any) -> str:
+def _text(detail: object) -> str:
     if isinstance(detail, dict):
         return "; ".join(f"{field}: {_text(reason)}" for field, reason in detail.items())
     if isinstance(detail, list):

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db.models import QuerySet
+from django.db.models.expressions import Combinable
 from rest_framework import serializers
 from rest_framework.request import Request
 
@@ -18,6 +19,8 @@ _EARLIEST, _LATEST = datetime(1900, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzin
 
 Form = serializers.Serializer[Any]
 ModelT = TypeVar("ModelT", bound=Any)
+Column = str | Combinable
+"""A field, by its path, or an expression."""
 
 
 class PageQuery(Form):
@@ -37,7 +40,7 @@ def text(**options: Any) -> serializers.CharField:
 
 
 def moment(help_text: str) -> serializers.DateTimeField:
-    """A time that can still be reckoned with."""
+    """A time to which PostgreSQL can add any interval of ours."""
     return serializers.DateTimeField(
         required=False,
         validators=[MinValueValidator(_EARLIEST), MaxValueValidator(_LATEST)],
@@ -45,8 +48,8 @@ def moment(help_text: str) -> serializers.DateTimeField:
     )
 
 
-def asked(request: Request, query: type[Form]) -> dict[str, Any]:
-    """The parameters of the address, checked. Raises Unreadable, also for one that is unknown."""
+def validated_query(request: Request, query: type[Form]) -> dict[str, Any]:
+    """The parameters of the address. Raises Unreadable, also for one that is unknown."""
     given = request.query_params
     unknown = set(given) - set(query().fields)
     if unknown:
@@ -55,19 +58,19 @@ def asked(request: Request, query: type[Form]) -> dict[str, Any]:
     for name, values in given.lists():
         if len(values) > 1:
             raise Unreadable(name, f"{name}: given {len(values)} times")
-    return _checked(query(data=given.dict()), Unreadable)
+    return _validated(query(data=given.dict()), Unreadable)
 
 
-def told(request: Request, form: type[Form]) -> dict[str, Any]:
-    """The JSON object of the body, checked. Raises Refused."""
+def validated_body(request: Request, form: type[Form]) -> dict[str, Any]:
+    """The JSON object of the body. Raises Refused."""
     unknown = set(request.data) - set(form().fields)
     if unknown:
         name, known = min(unknown)[:100], ", ".join(form().fields)
         raise Refused(name, f"{name!r} is not a field; valid ones are {known}")
-    return _checked(form(data=request.data), Refused)
+    return _validated(form(data=request.data), Refused)
 
 
-def _checked(form: Form, error: type[Refused]) -> dict[str, Any]:
+def _validated(form: Form, error: type[Refused]) -> dict[str, Any]:
     if form.is_valid():
         return dict(form.validated_data)
     field, reasons = next(iter(form.errors.items()))
@@ -77,7 +80,7 @@ def _checked(form: Form, error: type[Refused]) -> dict[str, Any]:
 
 
 def page(
-    rows: QuerySet[ModelT, Any], columns: Mapping[str, Any], query: Mapping[str, Any]
+    rows: QuerySet[ModelT, Any], columns: Mapping[str, Column], query: Mapping[str, Any]
 ) -> dict[str, Any]:
     """One page by id: `{"results": […], "next": …}`, `next` null where the list ends.
 

@@ -27,7 +27,7 @@ FORM: dict[str, Any] = {
 }
 
 
-def close_requests(result: Any, **_: Any) -> Any:
+def close_requests(result: dict[str, Any], **_: object) -> dict[str, Any]:
     """Hook of drf-spectacular: a body with an unknown field is refused."""
     for name, component in result["components"]["schemas"].items():
         if name.endswith("Request"):
@@ -39,5 +39,5 @@ class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-ca
     target_class = "msh.api.access.TokenAuthentication"
     name = "token"
 
-    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+    def get_security_definition(self, auto_schema: object) -> dict[str, str]:
         return {"type": "http", "scheme": "bearer", "description": "manage.py token NAME"}

@@ -12,10 +12,11 @@ from rest_framework import serializers
 from msh.flows.sending.submit import prepare
 from msh.protocol.message import Payload
 from msh.protocol.vocabulary import DeliverySemantics
+from msh.store.capacity import shortage
 from msh.store.sending.submissions import NewMessage
 from partners.models import Agreement
 
-from .problems import Refused
+from .problems import NotNow, Refused
 
 
 class PayloadSubmission(serializers.Serializer[Any]):
@@ -66,7 +67,7 @@ class Agreements:
     def __init__(self) -> None:
         self._known: dict[str, list[Agreement]] = {}
 
-    def look_up(self, tpa_ids: Iterable[Any]) -> None:
+    def look_up(self, tpa_ids: Iterable[object]) -> None:
         wanted = {one for one in tpa_ids if isinstance(one, str) and "\0" not in one}
         missing = wanted - self._known.keys()
         if missing:
@@ -91,6 +92,13 @@ class Agreements:
                 )
                 raise Refused("partner", f"{text}, or create the agreement")
         raise Refused("partner", f"partner: several partners have an agreement {tpa_id}; name one")
+
+
+def require_room() -> None:
+    """Raises NotNow if the disk or the database is nearly full."""
+    short = shortage()
+    if short is not None:
+        raise NotNow(short.text, short.wait)
 
 
 def of_form(fields: QueryDict, files: "MultiValueDict[str, UploadedFile[bytes]]") -> Values:
@@ -141,7 +149,7 @@ def prepared(values: Values, agreements: Agreements) -> NewMessage:
     )
 
 
-def _payload(values: Any, position: int) -> Payload:
+def _payload(values: object, position: int) -> Payload:
     where = f"payloads[{position}]"
     if not isinstance(values, dict):
         raise Refused(where, f"{where}: must be an object, not {_shown(values)}")
@@ -173,7 +181,7 @@ def _content(values: Values, where: str) -> bytes:
     raise Refused(name, f"{name}: give either content (text) or content_base64")
 
 
-def _refuse_unknown(given: Iterable[Any], known: frozenset[str], where: str) -> None:
+def _refuse_unknown(given: Iterable[str], known: frozenset[str], where: str) -> None:
     if not known.issuperset(given):
         name = cut(f"{where}{min(set(given) - known)}")
         raise Refused(name, f"{name!r} is not a field; valid ones are {', '.join(sorted(known))}")
@@ -184,5 +192,5 @@ def cut(text: str, limit: int = 100) -> str:
     return text if len(text) <= limit else f"{text[:limit]}…"
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return "null" if value is None else type(value).__name__

@@ -1,11 +1,13 @@
 """What every view of the API shares."""
 
-from typing import Any
+from collections.abc import Callable, Iterable
 from urllib.parse import quote
 
 from django.http import HttpResponse
-from rest_framework.renderers import JSONRenderer
+from rest_framework.negotiation import DefaultContentNegotiation
+from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
+from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from msh import memory
@@ -13,10 +15,25 @@ from msh.models import Scope
 from msh.store.history import Actor
 
 from .access import HasScope, TokenAuthentication, TokenThrottle
-from .negotiation import OneAnswer
 from .problems import LengthRequired, TooLarge, handler
 
 SMALL = 64 * 1024  # bytes
+
+
+class OneAnswer(DefaultContentNegotiation):
+    """Each address answers in the one type that it has, whatever `Accept` says: to a caller that
+    knows no other, bytes of a payload or a problem document are worth more than a 406
+    (RFC 9110, 12.5.1 leaves it to us).
+    """
+
+    def select_renderer(
+        self,
+        request: Request,
+        renderers: Iterable[BaseRenderer],
+        format_suffix: str | None = None,
+    ) -> tuple[BaseRenderer, str]:
+        renderer = next(iter(renderers))
+        return renderer, renderer.media_type or ""
 
 
 class ApiView(APIView):
@@ -33,7 +50,7 @@ class ApiView(APIView):
         """Bytes of a request's body, at most."""
         return SMALL
 
-    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+    def initial(self, request: Request, *args: object, **kwargs: object) -> None:
         super().initial(request, *args, **kwargs)
         if "HTTP_TRANSFER_ENCODING" in request.META:
             raise LengthRequired
@@ -42,7 +59,7 @@ class ApiView(APIView):
             raise TooLarge("", f"A request has at most {self.body_limit()} bytes here.")
         memory.take(length)
 
-    def get_exception_handler(self) -> Any:
+    def get_exception_handler(self) -> Callable[..., Response]:
         return handler
 
 

@@ -99,7 +99,7 @@ def _hosts(url: str) -> dict[str, str]:
     }
 
 
-def _none(value: Any) -> Any:
+def _none(value: str) -> str | None:
     """`prepare_threshold=none`, for a pooler that cannot keep prepared statements."""
     return None if value == "none" else value
 

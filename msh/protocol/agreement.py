@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import NoReturn, Self
 
 from .errors import UnreadableTermsError
 
@@ -63,7 +63,7 @@ class UnreadableTerms(Terms):
     def __init__(self, why: str) -> None:
         object.__setattr__(self, "_why", why)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> NoReturn:
         raise UnreadableTermsError(self._why)
 
     __eq__ = object.__eq__

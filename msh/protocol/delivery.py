@@ -68,7 +68,7 @@ _AGAIN = frozenset({408, 425, 429})
 _Cell = Callable[[Delivery, Any, Policy, datetime], Step]
 
 
-def _run(before: Delivery, event: Any, policy: Policy, now: datetime) -> Step:
+def _run(before: Delivery, event: DeliveryPolled, policy: Policy, now: datetime) -> Step:
     if before.due is not None and before.due > now:
         return before, ()
     attempt = before.attempt + 1
@@ -77,7 +77,7 @@ def _run(before: Delivery, event: Any, policy: Policy, now: datetime) -> Step:
     return after, (Run(attempt),)
 
 
-def _leased(before: Delivery, event: Any, policy: Policy, now: datetime) -> Step:
+def _leased(before: Delivery, event: DeliveryPolled, policy: Policy, now: datetime) -> Step:
     if before.due is not None and before.due > now:
         return before, ()
     if not policy.doubtful:
@@ -88,21 +88,21 @@ def _leased(before: Delivery, event: Any, policy: Policy, now: datetime) -> Step
     return _doubted(before, f"attempt {before.attempt} did not end", policy)
 
 
-def _duplicate(before: Delivery, event: Any, policy: Policy, now: datetime) -> Step:
+def _duplicate(before: Delivery, event: DeliveryPolled, policy: Policy, now: datetime) -> Step:
     rejected = before.state is DeliveryState.REJECTED
     text = f"duplicate: {before.state} by attempt {before.attempt}, not run"
     return replace(before, due=None), (Leave(rejected), Note("", text))
 
 
-def _nothing(before: Delivery, event: Any, policy: Policy, now: datetime) -> Step:
+def _nothing(before: Delivery, event: DeliveryPolled, policy: Policy, now: datetime) -> Step:
     return before, ()
 
 
-def _late(before: Delivery, event: Any, policy: Policy, now: datetime) -> Step:
+def _late(before: Delivery, event: DeliveryEvent, policy: Policy, now: datetime) -> Step:
     return before, (Note("", f"{type(event).__name__} came late: {before.state} already"),)
 
 
-def _completed(before: Delivery, event: Any, policy: Policy, now: datetime) -> Step:
+def _completed(before: Delivery, event: AttemptSucceeded, policy: Policy, now: datetime) -> Step:
     return replace(before, state=DeliveryState.COMPLETED, due=now), ()
 
 
@@ -151,40 +151,46 @@ def _resolved(before: Delivery, event: ResolverAnswered, policy: Policy, now: da
             return _doubted(before, event.detail or "the resolver does not know", policy)
 
 
-def _keep(before: Delivery, event: Any, policy: Policy, now: datetime) -> Step:
+def _keep(before: Delivery, event: OutcomeKept, policy: Policy, now: datetime) -> Step:
     rejected = before.state is DeliveryState.REJECTED
     return replace(before, due=None), (Leave(rejected),)
 
 
-def _again(before: Delivery, event: Any, policy: Policy, now: datetime) -> Step:
+def _again(before: Delivery, event: RunAgainRequested, policy: Policy, now: datetime) -> Step:
     return replace(before, state=DeliveryState.FAILED, failures=0, due=now), ()
 
 
-def _rejected_again(before: Delivery, event: Any, policy: Policy, now: datetime) -> Step:
+def _rejected_again(
+    before: Delivery, event: RunAgainRequested, policy: Policy, now: datetime
+) -> Step:
     """Its message has left the order, and does not come back into it."""
     after, _ = _again(before, event, policy, now)
     return replace(after, aside=True), (SetAside(),)
 
 
-def _ask(before: Delivery, event: Any, policy: Policy, now: datetime) -> Step:
+def _ask(before: Delivery, event: ResolverRequested, policy: Policy, now: datetime) -> Step:
     if not policy.has_resolver:
         raise IllegalTransition(before.state, type(event).__name__)
     return replace(before, state=DeliveryState.PROCESSING, failures=0, due=now), ()
 
 
-def _marked_completed(before: Delivery, event: Any, policy: Policy, now: datetime) -> Step:
+def _marked_completed(
+    before: Delivery, event: CompletionMarked, policy: Policy, now: datetime
+) -> Step:
     return replace(before, state=DeliveryState.COMPLETED, due=None), (Leave(),)
 
 
-def _marked_rejected(before: Delivery, event: Any, policy: Policy, now: datetime) -> Step:
+def _marked_rejected(
+    before: Delivery, event: RejectionMarked, policy: Policy, now: datetime
+) -> Step:
     return replace(before, state=DeliveryState.REJECTED, due=None), (Leave(rejected=True),)
 
 
-def _parked(before: Delivery, event: Any, policy: Policy, now: datetime) -> Step:
+def _parked(before: Delivery, event: ParkRequested, policy: Policy, now: datetime) -> Step:
     return replace(before, state=DeliveryState.PARKED, due=None, aside=True), (SetAside(),)
 
 
-def _doubt_parked(before: Delivery, event: Any, policy: Policy, now: datetime) -> Step:
+def _doubt_parked(before: Delivery, event: ParkRequested, policy: Policy, now: datetime) -> Step:
     """The doubt stays; what comes after it need not wait."""
     if before.aside:
         raise IllegalTransition(before.state, type(event).__name__)

@@ -39,7 +39,7 @@ def call(application: "WSGIApplication", request: Request, room: Room) -> Answer
 def _call(application: "WSGIApplication", request: Request, room: Room) -> Answer:
     started: list[Started] = []
 
-    def start_response(status: str, headers: list[Header], _: Any = None) -> Any:
+    def start_response(status: str, headers: list[Header], _: object = None) -> Any:
         started.append((status, headers))
 
     environ = request.with_input()

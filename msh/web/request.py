@@ -2,8 +2,8 @@
 
 import io
 import sys
-from typing import Any
 from urllib.parse import unquote_to_bytes
+from wsgiref.types import WSGIEnvironment
 
 import httptools
 
@@ -12,7 +12,7 @@ from msh import proxies
 from .senders import Sender
 from .spool import Spool
 
-_BASE: dict[str, Any] = {
+_BASE: WSGIEnvironment = {
     "GATEWAY_INTERFACE": "CGI/1.1",
     "SCRIPT_NAME": "",
     "SERVER_SOFTWARE": "MSH",
@@ -92,7 +92,7 @@ class Request:
     def is_too_large(self) -> bool:
         return self.limit is not None and self.body is not None and self.body.size > self.limit
 
-    def with_input(self) -> dict[str, Any]:
+    def with_input(self) -> WSGIEnvironment:
         """The environment for the application: with the whole body, or one that is not read."""
         if self.complete or self.is_too_large:
             self.environ["wsgi.input"] = self.body.reader() if self.body else io.BytesIO()
@@ -111,11 +111,11 @@ class Withheld(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, _buffer: Any) -> int:
+    def readinto(self, _buffer: object) -> int:
         raise OSError("the body of a rejected request is not read")
 
 
-def _add_url(environ: dict[str, Any], url: bytes) -> str:
+def _add_url(environ: WSGIEnvironment, url: bytes) -> str:
     try:
         parsed = httptools.parse_url(url)
     except httptools.HttpParserInvalidURLError:
@@ -128,7 +128,7 @@ def _add_url(environ: dict[str, Any], url: bytes) -> str:
     return path
 
 
-def _add_header(environ: dict[str, Any], name: bytes, value: bytes) -> None:
+def _add_header(environ: WSGIEnvironment, name: bytes, value: bytes) -> None:
     key = _names.get(name)
     if key is None:
         key = _wsgi_name(name)

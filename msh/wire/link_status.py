@@ -1,7 +1,7 @@
 """The answer to a link-status enquiry (D43): JSON, written and read by MSHs of this product."""
 
 import json
-from typing import Any
+from typing import TypeGuard
 
 from msh.protocol.errors import Unreadable
 from msh.protocol.link_status import LinkStatus
@@ -52,7 +52,7 @@ def read(document: bytes) -> LinkStatus:
     )
 
 
-def _withheld(whole: dict[str, Any]) -> tuple[str, ...]:
+def _withheld(whole: dict[str, object]) -> tuple[str, ...]:
     """Absent where the MSH that answers routes nothing."""
     names = whole.get("withheld", [])
     if not isinstance(names, list) or not all(_is_text(name) for name in names):
@@ -60,14 +60,14 @@ def _withheld(whole: dict[str, Any]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _object(whole: Any, name: str) -> dict[str, Any]:
+def _object(whole: object, name: str) -> dict[str, object]:
     value = whole.get(name) if isinstance(whole, dict) else None
     if not isinstance(value, dict):
         raise Unreadable(f"the link status has no object {name!r}")
     return value
 
 
-def _number(holder: dict[str, Any], name: str) -> int | None:
+def _number(holder: dict[str, object], name: str) -> int | None:
     value = holder.get(name)
     if value is None:
         return None
@@ -76,13 +76,13 @@ def _number(holder: dict[str, Any], name: str) -> int | None:
     return value
 
 
-def _text(holder: dict[str, Any], name: str) -> str:
+def _text(holder: dict[str, object], name: str) -> str:
     value = holder.get(name) or ""
     if not _is_text(value) or len(value) > MESSAGE_ID_LIMIT:
         raise Unreadable(f"the link status has a {name} that is not a MessageId")
-    return str(value)
+    return value
 
 
-def _is_text(value: Any) -> bool:
+def _is_text(value: object) -> TypeGuard[str]:
     """Whether it is text that can be stored: JSON can name a NUL and half a character."""
     return isinstance(value, str) and not has_control(value)

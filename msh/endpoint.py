@@ -27,6 +27,7 @@ from msh.flows.receiving.receive import Answer, receive, receive_fast_path
 from msh.protocol.errors import RefusedTooOften, Unreadable, UnreadableTermsError
 from msh.request import Utf8Request
 from msh.store import plans
+from msh.store.receiving.senders import find_sender, remembered_sender
 from msh.wire import link_status
 from partners.models import Partner
 
@@ -62,16 +63,16 @@ class PartnerAuthentication(BaseAuthentication):
     def authenticate(self, request: Request) -> tuple[Partner, bool]:
         shown = request.META.get("HTTP_AUTHORIZATION", "")
         address = request.META.get("REMOTE_ADDR", "")
-        remembered = Partner.objects.remembered(shown)
+        remembered = remembered_sender(shown)
         if remembered and remembered.admits(address):
             return remembered, True
         return self.found(shown, address), False
 
     def found(self, shown: str, address: str) -> Partner:
         wait = guesses.wait(address)
-        if wait and not Partner.objects.remembered(shown):
+        if wait and not remembered_sender(shown):
             raise exceptions.Throttled(wait, f"too many failed authentications from {address}")
-        partner = _on_a_connection_that_works(lambda: Partner.objects.by_credential(shown))
+        partner = _on_a_connection_that_works(lambda: find_sender(shown))
         if partner is None:
             guesses.spend(address)
             raise exceptions.AuthenticationFailed("unknown credentials")

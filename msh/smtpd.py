@@ -26,6 +26,7 @@ from msh.flows.receiving.receive import receive
 from msh.protocol.errors import RefusedTooOften, Unreadable
 from msh.protocol.uri import mail_address, normalised
 from msh.store import plans
+from msh.store.receiving.senders import find_sender_by_login
 from partners.models import Partner, our_identity
 
 logger = logging.getLogger(__name__)
@@ -176,7 +177,7 @@ def _client(session: Session) -> str:
 
 
 def _by_login(login: LoginPassword) -> Partner | None:
-    return Partner.objects.by_login(login.login, login.password)
+    return find_sender_by_login(login.login, login.password)
 
 
 def _senders(address: str, client: str) -> list[Partner]:

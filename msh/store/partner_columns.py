@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from django.db import DEFAULT_DB_ALIAS
 
 from partners.models import Identity, Partner
-from partners.models.partner import AS_READ
 
 ROUTE_COLUMNS = """
     partner.id AS partner_id, partner.our_uri, partner.uri, partner.address,
@@ -13,6 +12,9 @@ ROUTE_COLUMNS = """
     own.msh_uri AS own_uri, own.error_uri AS own_error_uri
 """
 """Of tables called `partner` and `own` (the one row of our identity, if there is one)."""
+
+AS_READ = "concat_ws(' ', credential.xmin, partner.xmin, own.xmin)"
+"""Changes with every change of a credential, its partner or our own identity."""
 
 PARTNER_AS_READ = f"""
     (SELECT {AS_READ}

@@ -15,7 +15,7 @@ from django.urls import Resolver404, resolve
 from msh.allowance import guesses
 from msh.api.access import TokenAuthentication
 from msh.api.view import ApiView
-from partners.models import Partner
+from msh.store.receiving.senders import find_sender, remembered_sender
 
 from .limits import CONSOLE_BODY_LIMIT, UNKNOWN_BODY_LIMIT
 
@@ -57,7 +57,7 @@ def remembered(environ: Environ) -> Sender | None:
         return None
     path = environ["PATH_INFO"]
     if is_partner(path):
-        partner = Partner.objects.remembered(shown)
+        partner = remembered_sender(shown)
         if partner is not None and partner.admits(environ["REMOTE_ADDR"]):
             return Sender(f"partner {partner.pk}", known=True)
     elif is_api(path):
@@ -97,7 +97,7 @@ def find(environ: Environ) -> Admission | None:
     if guesses.wait(environ["REMOTE_ADDR"]):
         return None
     if is_partner(path):
-        partner = Partner.objects.by_credential(shown)
+        partner = find_sender(shown)
         if partner is not None and partner.admits(environ["REMOTE_ADDR"]):
             name = f"partner {partner.pk}"
     elif is_api(path):

@@ -6,17 +6,14 @@ from base64 import b64encode
 from functools import lru_cache
 from typing import Any
 
-import psycopg
-from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.db import connections, models
+from django.db import models
 from django.db.models import Q
 
 from msh.protocol.admission import Limits
 from msh.protocol.uri import URI_LIMIT, mail_address, normalised, origin
 from partners import secrecy
 
-from .credential import presented
 from .fields import uri_field
 from .identity import our_identity
 
@@ -54,64 +51,6 @@ def _is_in(address: str, networks: tuple[Network, ...]) -> bool:
         return False
     ip = getattr(ip, "ipv4_mapped", None) or ip
     return any(ip in network for network in networks)
-
-
-AS_READ = "concat_ws(' ', credential.xmin, partner.xmin, own.xmin)"
-"""SQL: changes with every change of a credential, its partner or our own identity."""
-
-_BY_CREDENTIAL = """
-    SELECT {columns}, COALESCE(NULLIF(own.msh_uri, ''), %s), credential.id, {as_read}
-    FROM partners_credential AS credential
-    JOIN partners_partner AS partner ON partner.id = credential.partner_id
-    LEFT JOIN partners_ownidentity AS own ON true
-    WHERE credential.sha256 = %s AND credential.kind = %s
-"""
-
-
-REMEMBERED = 10_000
-"""Partners that a process remembers at most."""
-_remembered: "dict[tuple[str, str], Partner]" = {}
-
-
-class PartnerManager(models.Manager["Partner"]):
-    def by_credential(self, authorization: str) -> "Partner | None":
-        """The partner whose credential an Authorization header shows.
-
-        One indexed query, which brings our default URI along. Who is found is remembered.
-        """
-        shown = presented(authorization)
-        if shown is None:
-            return None
-        kind, digest = shown
-        names = [field.attname for field in Partner._meta.concrete_fields]  # noqa: SLF001  public
-        columns = ", ".join(f"partner.{name}" for name in names)
-        query = _BY_CREDENTIAL.format(columns=columns, as_read=AS_READ)
-        database = connections[self.db]
-        database.ensure_connection()
-        with database.wrap_database_errors:  # bound, and so prepared, by the server
-            cursor = psycopg.Cursor(database.connection)
-            row = cursor.execute(query, (settings.MSH_URI, digest, kind)).fetchone()
-        if row is None:
-            _remembered.pop(shown, None)
-            return None
-        partner = Partner.from_db(self.db, names, row[:-3])
-        partner.default_uri, partner.credential_id, partner.as_read = row[-3:]
-        if len(_remembered) >= REMEMBERED:
-            _remembered.clear()
-        _remembered[shown] = partner
-        return partner
-
-    def remembered(self, authorization: str) -> "Partner | None":
-        """The partner whom this process found last by this header, as it was then.
-
-        It counts only together with a statement that finds its `as_read` unchanged.
-        """
-        shown = presented(authorization)
-        return _remembered.get(shown) if shown else None
-
-    def by_login(self, user: bytes, password: bytes) -> "Partner | None":
-        """The partner that shows this user and password, as AUTH of a mail does."""
-        return self.by_credential(f"Basic {b64encode(user + b':' + password).decode()}")
 
 
 class Partner(models.Model):
@@ -209,9 +148,7 @@ class Partner(models.Model):
     credential_id: int | None = None
     """The credential by which it was found, if it was."""
     as_read = ""
-    """AS_READ of then."""
-
-    objects = PartnerManager()
+    """The versions of the rows that it was read from, as text."""
 
     class Meta:
         ordering = ["name"]

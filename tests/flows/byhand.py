@@ -8,6 +8,7 @@ from msh.flows.receiving import receive
 from msh.flows.send_budget import SendBudget
 from msh.flows.sending import sending_loop, transmit
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.store.receiving.senders import find_sender, remembered_sender
 from msh.store.sending import polling
 from msh.transport.job import Job
 from partners.models import Partner
@@ -51,11 +52,11 @@ def poll(carrying: Carrying = PLENTY) -> list[Job]:
 def hand_over(job: Job, sender: Partner) -> receive.Answer:
     """The bytes of a job reach the other side, where `sender` is who they come from."""
     shown = f"Bearer {sender.name}"
-    known = Partner.objects.remembered(shown) or Partner.objects.by_credential(shown)
+    known = remembered_sender(shown) or find_sender(shown)
     assert known is not None
     answer = receive.receive_fast_path(known, job.content_type, job.body)
     if answer is None:
-        known = Partner.objects.by_credential(shown)
+        known = find_sender(shown)
         assert known is not None
         answer = receive.receive(known, job.content_type, job.body)
     return answer

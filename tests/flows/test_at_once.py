@@ -23,6 +23,7 @@ from msh.models import (
 from msh.protocol.events import AckReceived
 from msh.store.receiving import messages
 from msh.store.receiving.messages import accept_if_usual
+from msh.store.receiving.senders import find_sender
 from msh.store.sending.links import OutboundLinks
 from msh.transport.job import Job
 from partners.models import Credential, OwnIdentity, Partner, digest_of
@@ -41,7 +42,7 @@ def world() -> World:
 
 
 def known(name: str) -> Partner:
-    partner = Partner.objects.by_credential(f"Bearer {name}")
+    partner = find_sender(f"Bearer {name}")
     assert partner is not None
     return partner
 

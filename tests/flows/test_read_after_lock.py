@@ -16,9 +16,9 @@ from msh.protocol.kinds import Verdict
 from msh.protocol.message import Field
 from msh.protocol.vocabulary import ErrorCode
 from msh.store.receiving.messages import owe_error
+from msh.store.receiving.senders import find_sender
 from msh.store.sending import polling
 from msh.transport.job import Job
-from partners.models import Partner
 from tests.sessions import meet
 
 from .recovering import ANN
@@ -38,7 +38,7 @@ def in_flight(world: World) -> Job:
 def take(world: World, job: Job) -> Act:
     """The slow path at once: the usual one takes nothing while the row is held."""
     sender = world.here if job.partner_id == world.there.pk else world.there
-    known = Partner.objects.by_credential(f"Bearer {sender.name}")
+    known = find_sender(f"Bearer {sender.name}")
     assert known is not None
     return lambda: receive.receive(known, job.content_type, job.body)
 

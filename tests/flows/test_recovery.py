@@ -18,10 +18,10 @@ from msh.models import (
 from msh.protocol.events import AckReceived
 from msh.protocol.kinds import Verdict
 from msh.protocol.vocabulary import DeliverySemantics
+from msh.store.receiving.senders import find_sender
 from msh.store.sending.links import OutboundLinks
 from msh.transport import enquiry
 from msh.wire.link_status import write
-from partners.models import Partner
 
 from .byhand import CARRIED
 from .recovering import ANN, events, numbers, suspend
@@ -218,7 +218,7 @@ def test_a_cancelled_message_is_not_put_in_flight_by_who_read_the_queue_before()
     world = make_world()
     first = in_flight(world)
     queued = world.submit()
-    partner = Partner.objects.by_credential(f"Bearer {world.there.name}")
+    partner = find_sender(f"Bearer {world.there.name}")
     assert partner is not None
     lanes, _ = OutboundLinks.read_with_sent(partner, first.message_id)
     lanes.step(partner.pk, AckReceived(first.message_id))

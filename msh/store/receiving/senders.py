@@ -1,0 +1,69 @@
+"""Who sends: the partner that an Authorization header shows."""
+
+from base64 import b64encode
+from typing import Any
+
+from django.conf import settings
+from django.db import DEFAULT_DB_ALIAS
+
+from msh.store.engine import Statement, run
+from msh.store.partner_columns import AS_READ
+from partners.models import Partner
+from partners.models.credential import presented
+
+REMEMBERED = 10_000
+"""Partners that a process remembers at most."""
+
+_remembered: dict[tuple[str, str], Partner] = {}
+
+_FIELDS = [field.attname for field in Partner._meta.concrete_fields]  # noqa: SLF001  public
+
+# `default_uri`, `credential_id` and `as_read` are no columns of the partner, but are kept with it.
+_FIND: Statement[dict[str, Any]] = Statement(
+    f"""
+    SELECT {", ".join(f"partner.{name}" for name in _FIELDS)},
+           COALESCE(NULLIF(own.msh_uri, ''), %(our_uri)s) AS default_uri,
+           credential.id AS credential_id, {AS_READ} AS as_read
+    FROM partners_credential credential
+    JOIN partners_partner partner ON partner.id = credential.partner_id
+    LEFT JOIN partners_ownidentity own ON true
+    WHERE credential.sha256 = %(digest)s AND credential.kind = %(kind)s
+    """,
+    dict,
+)
+
+
+def find_sender(authorization: str) -> Partner | None:
+    """The partner whose credential this header shows, with our default URI, by one indexed query.
+    Who is found is remembered."""
+    shown = presented(authorization)
+    if shown is None:
+        return None
+    kind, digest = shown
+    (rows,) = run(_FIND(our_uri=settings.MSH_URI, digest=digest, kind=kind))
+    if not rows:
+        _remembered.pop(shown, None)
+        return None
+    (row,) = rows
+    partner = Partner.from_db(DEFAULT_DB_ALIAS, _FIELDS, [row[name] for name in _FIELDS])
+    partner.default_uri = row["default_uri"]
+    partner.credential_id = row["credential_id"]
+    partner.as_read = row["as_read"]
+    if len(_remembered) >= REMEMBERED:
+        _remembered.clear()
+    _remembered[shown] = partner
+    return partner
+
+
+def remembered_sender(authorization: str) -> Partner | None:
+    """The partner whom this process found last by this header, as it was then.
+
+    It counts only together with a statement that finds its `as_read` unchanged.
+    """
+    shown = presented(authorization)
+    return _remembered.get(shown) if shown else None
+
+
+def find_sender_by_login(user: bytes, password: bytes) -> Partner | None:
+    """The partner that shows this user and password, as AUTH of a mail does."""
+    return find_sender(f"Basic {b64encode(user + b':' + password).decode()}")

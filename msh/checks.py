@@ -11,12 +11,13 @@ from django.conf import settings
 from django.core.checks import ERROR, CheckMessage, Error, Tags, register
 from django.core.checks import Warning as Caution
 from django.core.exceptions import ImproperlyConfigured, ValidationError
-from django.db import DatabaseError, connection
+from django.db import DatabaseError
 from psycopg import ProgrammingError
 from psycopg.conninfo import make_conninfo
 
 from msh.connections import ENGINE, OF_DJANGO, SESSION_LIMITS
-from msh.models import Consumer, Delivery
+from msh.models import Consumer
+from msh.store import server
 from partners.models.partner import networks_of
 
 logger = logging.getLogger(__name__)
@@ -102,13 +103,6 @@ def require() -> None:
         raise ImproperlyConfigured("\n".join(errors))
 
 
-def is_prepared() -> bool:
-    """Whether the store has its tables. Raises DatabaseError if it cannot be reached."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [Delivery._meta.db_table])  # noqa: SLF001  public
-        return bool(cursor.fetchone()[0])
-
-
 @register(Tags.database)
 def check_store(
     app_configs: Sequence[AppConfig] | None,
@@ -123,7 +117,7 @@ def _store() -> Iterator[CheckMessage]:
     from msh.flows.operations.prune import kept_longer  # noqa: PLC0415  needs apps that commands leave out
 
     try:
-        prepared = is_prepared()
+        prepared = server.has_tables()
     except DatabaseError as problem:
         yield Error(
             f"The database cannot be reached: {str(problem).strip()}",
@@ -156,12 +150,7 @@ def _store() -> Iterator[CheckMessage]:
 
 def _session() -> Iterator[CheckMessage]:
     """What we ask of each session may be dropped on the way, by a pooler, or changed by the URL."""
-    said = (
-        "SELECT current_setting('synchronous_commit'), current_setting('{}'), current_setting('{}')"
-    )
-    with connection.cursor() as cursor:
-        cursor.execute(said.format(*SESSION_LIMITS))
-        commit, *limits = cursor.fetchone()
+    commit, *limits = server.session_settings(["synchronous_commit", *SESSION_LIMITS])
     if commit == "off":
         yield Error(
             "synchronous_commit is off: acknowledged messages may be lost if PostgreSQL crashes.",

@@ -17,6 +17,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from msh.connections import redis_client
 from msh.models import Incident
 from msh.protocol.kinds import IncidentKind
+from msh.store import server
 
 _SWEPT = "msh:swept"
 _BEATEN = "msh:beaten"
@@ -104,9 +105,7 @@ def _migration_state() -> str:
     """Asked in full until it was once true: migrations are not taken back under a running web."""
     global _migrated
     if _migrated:
-        connection.ensure_connection()
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1")
+        server.ping()
         return "ok"
     executor = MigrationExecutor(connection)
     _migrated = not executor.migration_plan(executor.loader.graph.leaf_nodes())

@@ -13,6 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
 from msh import checks
+from msh.store import server
 from partners.models import Partner
 
 Row = Mapping[str, Any]
@@ -25,7 +26,7 @@ class MshCommand(BaseCommand):
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         try:
-            if not checks.is_prepared():
+            if not server.has_tables():
                 raise CommandError(f"{checks.NOT_PREPARED} Run manage.py prepare.")
             return super().execute(*args, **options)
         except OperationalError as error:

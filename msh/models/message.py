@@ -18,7 +18,8 @@ Message = TypeVar("Message", bound=models.Model)
 CLOCK_STEP = timedelta(hours=1)
 """Rows come in the order of their time, but for steps of the clock of at most this."""
 
-# Halves the ids until one is left: that of the first row later than a time.
+# Halves the ids until one is left: that of the first row later than a time. Not in the store: it
+# is part of a condition of a queryset.
 _FIRST_AFTER = """
     WITH RECURSIVE halved (low, high) AS (
         SELECT min(id), max(id) + 1 FROM {table}

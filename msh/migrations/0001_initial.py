@@ -98,7 +98,9 @@ class Migration(migrations.Migration):
             name='PruneRun',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('at', models.DateTimeField()),
+                ('at', models.DateTimeField(null=True)),
+                ('holder', models.UUIDField(null=True)),
+                ('leased_until', models.DateTimeField(null=True)),
             ],
             options={
                 'default_permissions': (),

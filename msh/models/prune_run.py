@@ -1,4 +1,4 @@
-"""When old rows were last removed."""
+"""When old rows were last removed, and who removes them now."""
 
 from datetime import datetime
 from typing import Any
@@ -15,8 +15,8 @@ class PruneRunQuerySet(models.QuerySet["PruneRun"]):
     def last_known(self) -> datetime | None:
         """The last time that is known to have been: of the last run, before the first one that of
         the newest history. None where there is neither."""
-        if run := self.first():
-            return run.at
+        if at := self.values_list("at", flat=True).first():
+            return at
         newest: models.QuerySet[History, Any] = History.objects.order_by("-pk")
         return max(newest.values_list("at", flat=True)[:NEWEST], default=None)
 
@@ -25,7 +25,10 @@ class PruneRun(models.Model):
     """One row, number 1: the last run. `at` is the database's clock when it began; a clock that
     has jumped far ahead since is not believed."""
 
-    at = models.DateTimeField()
+    at = models.DateTimeField(null=True)
+    holder = models.UUIDField(null=True)
+    """The run that is in progress, until it has ended or `leased_until` has passed."""
+    leased_until = models.DateTimeField(null=True)
 
     objects = PruneRunQuerySet.as_manager()
 
@@ -33,4 +36,4 @@ class PruneRun(models.Model):
         default_permissions = ()
 
     def __str__(self) -> str:
-        return f"{self.at:%Y-%m-%d %H:%M}"
+        return f"{self.at:%Y-%m-%d %H:%M}" if self.at else "none yet"

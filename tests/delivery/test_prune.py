@@ -354,7 +354,7 @@ def test_an_operator_says_that_the_clock_is_right() -> None:
 
     assert numbers()[1] == [1, 4]
     assert Incident.objects.get().resolved_at is not None
-    assert timezone.now() - PruneRun.objects.get().at < timedelta(minutes=5)
+    assert PruneRun.objects.filter(at__gt=timezone.now() - timedelta(minutes=5)).exists()
     prune_all()
 
 
@@ -375,7 +375,7 @@ def test_a_run_that_was_left_out_for_a_month_or_a_clock_that_is_behind_is_no_dou
     old_world()
     let_last_run_be(days_ago=days)
     assert prune_all()["inbound messages"] == 2
-    assert timezone.now() - PruneRun.objects.get().at < timedelta(minutes=5)
+    assert PruneRun.objects.filter(at__gt=timezone.now() - timedelta(minutes=5)).exists()
 
 
 def test_an_msh_that_has_nothing_yet_is_pruned_without_a_doubt() -> None:

@@ -8,9 +8,10 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.db.models import F
+from django.db.models.functions import Now
 
 from msh.flows.operations import prune
-from msh.models import InboundLink, InboundMessage, OutboundLink
+from msh.models import InboundLink, InboundMessage, OutboundLink, PruneRun
 from msh.protocol import sequence
 from msh.store.engine import USE_INDEX_ORDER, Call
 from msh.store.operations import retention_sql
@@ -98,6 +99,30 @@ def test_one_run_at_a_time() -> None:
         in_another_session(meanwhile)
         assert len(numbers()[1]) == 4
     assert prune.prune_all()["inbound messages"] == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_one_run_at_a_time_whatever_connection_a_pooler_gives() -> None:
+    old_world()
+    with prune.alone():
+        with pytest.raises(prune.PruningAlready):  # on the connection that the first run had
+            prune.prune_all()
+        connection.close()  # and the first run gets another one
+        with pytest.raises(prune.PruningAlready):
+            prune.prune_all()
+    assert prune.prune_all()["inbound messages"] == 2
+
+
+@pytest.mark.django_db
+def test_run_that_was_killed_lets_the_next_one_in_after_its_lease() -> None:
+    old_world()
+    for passed in (timedelta(seconds=1), -2 * prune.LEASE):  # the second: the clock was set back
+        with prune.alone() as renew:
+            renew()
+            PruneRun.objects.update(leased_until=Now() - passed)
+            prune.prune_all()
+            with pytest.raises(prune.PruningAlready, match="has begun"):
+                renew()
 
 
 @pytest.mark.django_db

@@ -7,16 +7,17 @@ of it that may still come (D39), and the last number and id of a pair are never 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from uuid import uuid4
 
 from django.conf import settings
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, transaction
 from django.utils import timezone
 
 from msh.models import PruneRun
 from msh.store.clock import read_clock
 from msh.store.incidents import note_clock_doubtful, note_retention_too_short
 from msh.store.operations import retention as removal
-from msh.store.operations.retention import Batch, Retention
+from msh.store.operations.retention import Retention
 from msh.store.operations.retention_sql import Removal, kinds
 from partners.models import Agreement
 
@@ -28,7 +29,8 @@ JUMP = timedelta(days=35)
 """Nobody believes a clock that says that the last run was longer ago, until an operator does."""
 LEAST_CHANGES = 366
 """Days. Younger changes of settings cannot be removed: a trigger refuses."""
-LOCK = 0x6D7368_7072756E65  # "msh", "prune"
+LEASE = timedelta(minutes=10)
+"""For which a run keeps others out after its last batch: more than a batch takes."""
 
 
 def retention() -> Retention:
@@ -100,21 +102,28 @@ class PruningAlready(RuntimeError):
 
 
 @contextmanager
-def alone() -> Iterator[None]:
+def alone() -> Iterator[Callable[[], None]]:
     """One run at a time: a night that lasts longer than a day is not joined by the next one.
 
-    Raises PruningAlready. The lock is the session's: it ends with the connection at the latest.
+    Gives what renews its lease, to be called before each batch. Both raise PruningAlready. A run
+    that is killed keeps others out for LEASE.
     """
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_lock(%s)", [LOCK])
-        (locked,) = cursor.fetchone()
-    if not locked:
-        raise PruningAlready("Another run of prune is in progress. Wait until it has ended.")
+    holder = uuid4()
+
+    def renew() -> None:
+        if not removal.renew_run(holder, LEASE):
+            raise PruningAlready("Another run of prune has begun: this one paused for too long.")
+
+    if not removal.claim_run(holder, LEASE):
+        raise PruningAlready(
+            "Another run of prune is in progress, or was interrupted in the last"
+            f" {LEASE.seconds // 60} minutes. Wait until it has ended."
+        )
     try:
-        yield
+        yield renew
     finally:
-        with suppress(DatabaseError), connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_unlock(%s)", [LOCK])
+        with suppress(DatabaseError):
+            removal.release_run(holder)
 
 
 Progress = Callable[[str, int], None]
@@ -129,22 +138,29 @@ def prune_all(
 
     An agreement that needs its ids for longer keeps them, and an operator is called.
     """
-    with alone():
+    counts: dict[str, int] = {}
+    with alone() as renew:
         # By the one of two clocks that is behind: what is old by a wrong one only is not removed.
         kept = retention().longer_by(_believe_clock(clock_is_right=clock_is_right))
         removal.remove_log_ins(kept)
         note_retention_too_short(kept_longer())
-        return {kind: _remove_all(kind, one, kept, progress) for kind, one in _kinds().items()}
+        for kind, removable in _kinds().items():
+            counts[kind] = 0
+            for removed in _batches(removable, kept, renew):
+                counts[kind] += removed
+                progress(kind, counts[kind])
+    return counts
 
 
-def _remove_all(kind: str, removable: Removal, kept: Retention, progress: Progress) -> int:
-    count = 0
+def _batches(removable: Removal, kept: Retention, renew: Callable[[], None]) -> Iterator[int]:
+    """How many rows went with each batch."""
     last: int | None = 0
     while last is not None:
-        batch = _batch(removable, kept, last)
-        count, last = count + batch.count, batch.last
-        progress(kind, count)
-    return count
+        renew()
+        with transaction.atomic():
+            batch = removal.remove(removable, kept, last, BATCH)
+        last = batch.last
+        yield batch.count
 
 
 def prunable() -> dict[str, int]:
@@ -155,8 +171,3 @@ def prunable() -> dict[str, int]:
 
 def _kinds() -> Mapping[str, Removal]:
     return kinds(heard=bool(settings.MSH_FROM_PARTY_HANDLER))
-
-
-def _batch(removable: Removal, kept: Retention, after: int) -> Batch:
-    with transaction.atomic():
-        return removal.remove(removable, kept, after, BATCH)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
+from uuid import UUID
 
 from axes.models import AccessAttempt
 from django.contrib.sessions.models import Session
@@ -68,6 +69,21 @@ def remove(removal: Removal, kept: Retention, after: int, limit: int) -> Batch:
     if keys:
         run(*(delete(keys=keys) for delete in retention_sql.deletions(removal)))
     return Batch(len(keys), rows[-1].id if len(rows) == limit else window.last)
+
+
+def claim_run(holder: UUID, lease: timedelta) -> bool:
+    """False if another run holds its lease. Needs no transaction."""
+    return bool(run(retention_sql.CLAIM_RUN(holder=holder, lease=lease))[0])
+
+
+def renew_run(holder: UUID, lease: timedelta) -> bool:
+    """False if the lease has passed and another run has claimed it."""
+    return bool(run(retention_sql.RENEW_RUN(holder=holder, lease=lease))[0])
+
+
+def release_run(holder: UUID) -> None:
+    """The next run may begin."""
+    run(retention_sql.RELEASE_RUN(holder=holder))
 
 
 def note_run() -> None:

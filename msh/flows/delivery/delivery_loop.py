@@ -7,8 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from typing import TypeVar
 
 from django.db import transaction
 
@@ -26,20 +25,19 @@ from msh.store import capacity
 from msh.store.delivery import deliveries
 from msh.store.delivery import polling as delivery_work
 from msh.store.delivery.deliveries import Consumers, HeldDelivery
+from msh.store.delivery.delivery_sql import DueDelivery, DueDeliveryToPost, NewHeadToPost
 from msh.store.sending.polling import Places
 
 logger = logging.getLogger(__name__)
 
 ALARM_EVERY = 5.0  # seconds
-CONSUMERS_FOR = 1.0  # seconds that a consumer's settings are used before they are read again
 FAILED_REST = 60.0  # seconds between two attempts to begin a delivery that cannot begin
 THREADS = 8
 THREADS_PER_CONSUMER = 4
 """Functions of one consumer, its resolver among them, that run at once: one that never returns
 leaves threads to the others."""
 
-
-Claim = Callable[[list[Any]], list[HeldDelivery]]
+ToPost = TypeVar("ToPost", DueDeliveryToPost, NewHeadToPost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,21 +59,20 @@ class DeliveryLoop(ApplicationLoop):
         super().__init__()
         self._posts: set[int] = set()
         self._consumers = Consumers()
-        self._read_at = 0.0
         self._alarmed_at = 0.0
 
     def poll(self) -> bool:
         self._alarm()
-        consumers = Consumers()
+        self._consumers = Consumers()
         budget = SendBudget(self.carrier)
-        worked = self._poll_due(consumers, budget)
+        worked = self._poll_due(budget)
         resting = [call.link for call in self.resting]
         new = delivery_work.find_new_to_post(resting, self._places(budget))
-        worked = self._post_new(new, consumers, budget) or worked
-        return self._run_new(consumers) or worked
+        worked = self._post_new(new, budget) or worked
+        return self._run_new() or worked
 
     def record(self, key: Posted, result: AttemptResult) -> None:
-        consumer_http.record(key, result, self._known_consumers())
+        consumer_http.record(key, result, self._consumers)
 
     def give_up(self, key: Posted, error: str) -> None:
         consumer_http.give_up(key, error, Consumers())
@@ -83,14 +80,7 @@ class DeliveryLoop(ApplicationLoop):
     def release(self, key: Posted) -> None:
         self._posts.discard(key.delivery)
 
-    def _known_consumers(self) -> Consumers:
-        """Read again now and then, not for each outcome."""
-        if time.monotonic() - self._read_at > CONSUMERS_FOR:
-            self._read_at = time.monotonic()
-            self._consumers = Consumers()
-        return self._consumers
-
-    def _poll_due(self, consumers: Consumers, budget: SendBudget) -> bool:
+    def _poll_due(self, budget: SendBudget) -> bool:
         """Deliveries with a row: run again, ask about, or let their message go."""
         busy = [*self._posts, *(call.delivery for call in self.calls | self.resting)]
         to_call, to_post = delivery_work.find_due(busy, self._full(), self._places(budget))
@@ -99,13 +89,13 @@ class DeliveryLoop(ApplicationLoop):
             if self._may_run(row):
                 self.call(Call(row.consumer_id, delivery=row.id), advance_due, row.id)
                 worked = True
-        return self._post_again(to_post, consumers, budget) or worked
+        return self._post_again(to_post, budget) or worked
 
     def _places(self, budget: SendBudget) -> Places:
         free, full = self.carrier.free_in_all(), self.carrier.busy()
         return Places(POSTS_PER_CONSUMER, free, full, budget.for_large)
 
-    def _may_run(self, row: Any) -> bool:
+    def _may_run(self, row: DueDelivery) -> bool:
         """Is there a thread for a delivery that is due? One that has ended runs none of its
         consumer's functions."""
         if self.free_threads <= 0 or row.link_id in {call.link for call in self.calls}:
@@ -117,27 +107,42 @@ class DeliveryLoop(ApplicationLoop):
         running = Counter(call.consumer for call in self.calls)
         return [key for key, count in running.items() if count >= THREADS_PER_CONSUMER]
 
-    def _run_new(self, consumers: Consumers) -> bool:
+    def _run_new(self) -> bool:
         if self.free_threads <= 0:
             return False
         busy = [call.link for call in self.calls | self.resting]
         worked = False
         for head in delivery_work.find_new_to_call(busy, self._full(), self.free_threads):
             if head.consumer_id not in self._full():
-                consumer = consumers[head.consumer_id]
+                consumer = self._consumers[head.consumer_id]
                 self.call(Call(consumer.pk, link=head.link_id), deliver_pair, head, consumer)
                 worked = True
         return worked
 
-    def _post_again(self, rows: list[Any], consumers: Consumers, budget: SendBudget) -> bool:
+    def _post_again(self, rows: list[DueDeliveryToPost], budget: SendBudget) -> bool:
         placed = [row for row in rows if budget.reserve(row.consumer_id, row.size)]
-        return self._post(self._claim(placed, partial(_claim_due, consumers)))
+        return self._post(self._claim(placed, self._claim_due))
 
-    def _post_new(self, heads: list[Any], consumers: Consumers, budget: SendBudget) -> bool:
+    def _post_new(self, heads: list[NewHeadToPost], budget: SendBudget) -> bool:
         placed = [head for head in heads if budget.reserve(head.consumer_id, head.size)]
-        return self._post(self._claim(placed, partial(_claim_new, consumers)))
+        return self._post(self._claim(placed, self._claim_new))
 
-    def _claim(self, rows: list[Any], claim: Claim) -> list[HeldDelivery]:
+    def _claim_due(self, rows: list[DueDeliveryToPost]) -> list[HeldDelivery]:
+        held = deliveries.lock([row.id for row in rows], self._consumers)
+        return [one for one in held if deliveries.begin(one)]
+
+    def _claim_new(self, heads: list[NewHeadToPost]) -> list[HeldDelivery]:
+        claimed = []
+        for head in heads:
+            handover = deliveries.lock_new(head.message_key, self._consumers[head.consumer_id])
+            if handover is not None:
+                handover.step(DeliveryPolled())
+                claimed.append(handover)
+        return claimed
+
+    def _claim(
+        self, rows: list[ToPost], claim: Callable[[list[ToPost]], list[HeldDelivery]]
+    ) -> list[HeldDelivery]:
         """Claim these in one transaction. If one of them makes that impossible, claim each by
         itself, and leave that one alone for a while."""
         if not rows:
@@ -160,8 +165,9 @@ class DeliveryLoop(ApplicationLoop):
                 self._isolate(row, reason_of(error))
         return claimed
 
-    def _isolate(self, row: Any, why: str) -> None:
-        self.rest(Call(row.consumer_id, row.link_id, getattr(row, "id", 0)), FAILED_REST)
+    def _isolate(self, row: DueDeliveryToPost | NewHeadToPost, why: str) -> None:
+        delivery = row.id if isinstance(row, DueDeliveryToPost) else 0
+        self.rest(Call(row.consumer_id, row.link_id, delivery), FAILED_REST)
         deliveries.report_failure(row.partner_id, f"a delivery cannot begin: {why}")
 
     def _post(self, claimed: list[HeldDelivery]) -> bool:
@@ -181,18 +187,3 @@ class DeliveryLoop(ApplicationLoop):
             self._alarmed_at = time.monotonic()
             if opened := deliveries.alarm_unclaimed():
                 logger.warning("no consumer takes the next message of %d pairs", opened)
-
-
-def _claim_due(consumers: Consumers, rows: list[Any]) -> list[HeldDelivery]:
-    held = deliveries.lock([row.id for row in rows], consumers)
-    return [one for one in held if deliveries.begin(one)]
-
-
-def _claim_new(consumers: Consumers, heads: list[Any]) -> list[HeldDelivery]:
-    claimed = []
-    for head in heads:
-        handover = deliveries.lock_new(head.message_key, consumers[head.consumer_id])
-        if handover is not None:
-            handover.step(DeliveryPolled())
-            claimed.append(handover)
-    return claimed

@@ -151,13 +151,13 @@ def sql(source: list[Module]) -> None:
     for module in source:
         for text in strings(module):
             if SQL.match(text):
-                homes[str(module.path.parent)] += 1
+                homes[module.room] += 1
                 positional += len(POSITIONAL.findall(text))
             history[str(module.path)] += len(HISTORY.findall(text))
         history[str(module.path)] += module.text.count("History.objects.create")
     history += Counter()
     show(
-        "folders with SQL statements",
+        "rooms with SQL statements",
         len(homes),
         [f"{name} ({n})" for name, n in homes.most_common()],
     )

@@ -11,6 +11,7 @@ from msh.models import Consumer, ConsumerKind, Delivery, InboundMessage, Inciden
 from msh.protocol.delivery_events import CompletionMarked
 from msh.store.delivery import deliveries
 from msh.store.delivery.deliveries import Consumers
+from msh.store.delivery.unclaimed import alarm_unclaimed
 from partners.models import Partner
 from tests.delivery.desk import consumer, receive
 from tests.flows.recovering import ANN
@@ -45,17 +46,17 @@ def test_operators_are_called_once_for_each_partner_whose_head_nobody_takes() ->
     worlds = [make_world() for _ in range(3)]
     for world in worlds[:2]:
         receive(world)
-    assert [deliveries.alarm_unclaimed() for _ in range(2)] == [2, 0]
+    assert [alarm_unclaimed() for _ in range(2)] == [2, 0]
     assert alarms() == [(world.here.name, 1) for world in worlds[:2]]
     receive(worlds[2])
-    assert deliveries.alarm_unclaimed() == 1
+    assert alarm_unclaimed() == 1
 
 
 def test_they_are_called_again_after_one_was_resolved_by_hand() -> None:
     receive(make_world())
-    deliveries.alarm_unclaimed()
+    alarm_unclaimed()
     resolve(Incident.objects.get(), ANN)
-    assert deliveries.alarm_unclaimed() == 1
+    assert alarm_unclaimed() == 1
     assert Incident.objects.count() == 2
 
 
@@ -64,9 +65,9 @@ def test_another_incident_of_the_partner_is_no_such_alarm(values: dict[str, str]
     world = make_world()
     receive(world)
     other = incident(world, **values)
-    assert deliveries.alarm_unclaimed() == 1
+    assert alarm_unclaimed() == 1
     consumer(ConsumerKind.PULL)
-    deliveries.alarm_unclaimed()
+    alarm_unclaimed()
     assert alarms() == [(world.here.name, 1)] * (values["kind"] == "no_consumer")
     assert is_open(other)
 
@@ -76,7 +77,7 @@ def test_the_alarm_is_over_when_a_consumer_takes_the_head(about: str) -> None:
     world, other = make_world(), make_world()
     receive(world)
     receive(other)
-    deliveries.alarm_unclaimed()
+    alarm_unclaimed()
     ours = Incident.objects.get(partner=world.here)
     wanted: dict[str, dict[str, Any]] = {
         "another consumer": {"action": "Cancel"},
@@ -86,7 +87,7 @@ def test_the_alarm_is_over_when_a_consumer_takes_the_head(about: str) -> None:
     if about == "held":
         Partner.objects.filter(pk=world.here.pk).update(delivers=False)
 
-    deliveries.alarm_unclaimed()
+    alarm_unclaimed()
 
     assert is_open(ours) is bool(about)
     assert is_open(Incident.objects.get(partner=other.here)) is (about != "another pair")
@@ -95,24 +96,24 @@ def test_the_alarm_is_over_when_a_consumer_takes_the_head(about: str) -> None:
 def test_an_alarm_that_was_resolved_keeps_who_resolved_it() -> None:
     world = make_world()
     receive(world)
-    deliveries.alarm_unclaimed()
+    alarm_unclaimed()
     before = Incident.objects.get()
     resolve(before, ANN)
     consumer(ConsumerKind.PULL)
-    deliveries.alarm_unclaimed()
+    alarm_unclaimed()
     assert Incident.objects.get().resolved_by == ANN.name
 
 
 @pytest.mark.django_db(transaction=True)
 def test_who_looks_waits_for_nobody_who_writes_an_incident() -> None:
     receive(make_world())
-    deliveries.alarm_unclaimed()
+    alarm_unclaimed()
     consumer(ConsumerKind.PULL)
     with transaction.atomic():
         Incident.objects.select_for_update(no_key=True).get()
-        in_another_session(deliveries.alarm_unclaimed)
+        in_another_session(alarm_unclaimed)
         assert alarms() != []
-    deliveries.alarm_unclaimed()
+    alarm_unclaimed()
     assert alarms() == []
 
 

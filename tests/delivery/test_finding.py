@@ -10,6 +10,7 @@ from django.utils import timezone
 from msh.models import Consumer, ConsumerKind, Delivery, InboundLink, InboundMessage
 from msh.store.delivery import deliveries
 from msh.store.delivery import polling as work
+from msh.store.delivery.unclaimed import alarm_unclaimed
 from msh.store.sending.polling import LARGE, Places
 from partners.models import Partner
 from tests.delivery.desk import consumer, receive
@@ -85,7 +86,7 @@ def test_a_consumer_is_given_what_it_wants(wanted: dict[str, Any], takes: bool) 
         wanted = {"partner": getattr(world, name)}
     taker = consumer(CALL, **wanted)
     assert new()["call"] == ([message.pk] if takes else [])
-    assert deliveries.alarm_unclaimed() == (not takes)
+    assert alarm_unclaimed() == (not takes)
     assert [row.consumer_id for row in work.find_new_to_call((), (), ALL)] == [taker.pk] * takes
 
 

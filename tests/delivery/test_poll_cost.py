@@ -6,8 +6,8 @@ import pytest
 from django.db import connection
 
 from msh.models import Consumer, ConsumerKind, Delivery
-from msh.store.delivery import deliveries
 from msh.store.delivery import polling as delivery_work
+from msh.store.delivery.unclaimed import alarm_unclaimed
 from msh.store.operations.stuck_links import undelivered
 from msh.store.sending.polling import Places
 from partners.models import Partner
@@ -32,7 +32,7 @@ def some_work() -> Consumer:
     failed.poll()
     failed.answer(503)
     Delivery.objects.update(due="2026-01-01T00:00Z")
-    deliveries.alarm_unclaimed()
+    alarm_unclaimed()
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
     return Consumer.objects.get(kind=ConsumerKind.PULL)
@@ -45,7 +45,7 @@ def poll(pull: Consumer) -> None:
     delivery_work.find_new_to_call((), (), 50)
     delivery_work.find_due((), (), places)
     delivery_work.find_takeable(pull, 50)
-    deliveries.alarm_unclaimed()
+    alarm_unclaimed()
     undelivered(timedelta(), 50)
 
 

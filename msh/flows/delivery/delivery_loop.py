@@ -25,7 +25,8 @@ from msh.store import capacity
 from msh.store.delivery import deliveries
 from msh.store.delivery import polling as delivery_work
 from msh.store.delivery.deliveries import Consumers, HeldDelivery
-from msh.store.delivery.delivery_sql import DueDelivery, DueDeliveryToPost, NewHeadToPost
+from msh.store.delivery.polling_sql import DueDelivery, DueDeliveryToPost, NewHeadToPost
+from msh.store.delivery.unclaimed import alarm_unclaimed
 from msh.store.sending.polling import Places
 
 logger = logging.getLogger(__name__)
@@ -185,5 +186,5 @@ class DeliveryLoop(ApplicationLoop):
     def _alarm(self) -> None:
         if time.monotonic() - self._alarmed_at > ALARM_EVERY:
             self._alarmed_at = time.monotonic()
-            if opened := deliveries.alarm_unclaimed():
+            if opened := alarm_unclaimed():
                 logger.warning("no consumer takes the next message of %d pairs", opened)

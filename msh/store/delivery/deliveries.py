@@ -13,9 +13,8 @@ from msh.protocol.delivery_events import AttemptFailed, AttemptRejected, Deliver
 from msh.protocol.effects import Note, OpenIncident
 from msh.protocol.kinds import DeliveryState, IncidentKind
 from msh.store import history, incidents
-from msh.store.clock import read_clock
-from msh.store.engine import Call, run, run_all
-from msh.store.history import ITSELF, SYSTEM, Actor, HistoryRow
+from msh.store.engine import Call, run
+from msh.store.history import ITSELF, Actor, HistoryRow
 
 from . import delivery_sql
 from .delivery_sql import DeliveryRow, LockedDelivery, Subject
@@ -286,18 +285,3 @@ class Consumers(dict[int, Consumer]):
 def report_failure(partner_id: int, why: str) -> None:
     """Open an incident for what keeps a delivery from beginning."""
     incidents.open_now(partner_id, "in", IncidentKind.DELIVERY_FAILED, "", why)
-
-
-def alarm_unclaimed() -> int:
-    """Open an incident for each pair whose head no consumer takes; how many were opened. Those of
-    pairs whose head one takes now are resolved."""
-    rows, _ = run(
-        delivery_sql.FIND_UNCLAIMED(),
-        delivery_sql.RESOLVE_CLAIMED(actor=SYSTEM, resolution="a consumer takes it now"),
-    )
-    text = "no consumer takes this partner, ServiceInterface and Action: add one"
-    if rows:
-        what = (IncidentKind.NO_CONSUMER, "", text, read_clock())
-        new = [incidents.NewIncident(row.partner_id, "in", *what) for row in rows]
-        run_all([incidents.open_incident(one) for one in new])
-    return len(rows)

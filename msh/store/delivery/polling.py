@@ -7,15 +7,15 @@ from msh.models import Consumer
 from msh.store.engine import Call, Statement, run
 from msh.store.sending.polling import AT_ONCE, LARGE, Places
 
-from . import delivery_sql
-from .delivery_sql import DueDelivery, DueDeliveryToPost, NewHead, NewHeadToPost
+from . import polling_sql
+from .polling_sql import DueDelivery, DueDeliveryToPost, NewHead, NewHeadToPost
 
 Row = TypeVar("Row")
 
 
 def find_new_to_post(busy_links: Collection[int], places: Places) -> list[NewHeadToPost]:
     """New heads for HTTP consumers, none of `busy_links`, and no more than there are places."""
-    call = _to_post(delivery_sql.FIND_NEW_TO_POST, places, busy_links=list(busy_links))
+    call = _to_post(polling_sql.FIND_NEW_TO_POST, places, busy_links=list(busy_links))
     return run(call)[0]
 
 
@@ -25,7 +25,7 @@ def find_new_to_call(
     """New heads for in-process consumers, none of `busy_links`, none of a consumer that has no
     more threads."""
     return run(
-        delivery_sql.FIND_NEW_TO_CALL(
+        polling_sql.FIND_NEW_TO_CALL(
             busy_links=list(busy_links), threadless=list(threadless), limit=limit
         )
     )[0]
@@ -44,15 +44,15 @@ def _to_post(statement: Statement[Row], places: Places, **values: Any) -> Call[R
 
 def find_new_of_link(link_id: int) -> NewHead | None:
     """The new head of this pair, if it has one."""
-    (rows,) = run(delivery_sql.FIND_NEW_OF_LINK(link_id=link_id))
+    (rows,) = run(polling_sql.FIND_NEW_OF_LINK(link_id=link_id))
     return rows[0] if rows else None
 
 
 def find_takeable(consumer: Consumer, limit: int) -> tuple[list[int], list[int]]:
     """For a pull consumer: row ids of deliveries to be taken again, and of new messages."""
     again, new = run(
-        delivery_sql.FIND_DUE_OF_CONSUMER(consumer_id=consumer.pk, limit=limit),
-        delivery_sql.FIND_NEW_OF_CONSUMER(consumer_id=consumer.pk, limit=limit),
+        polling_sql.FIND_DUE_OF_CONSUMER(consumer_id=consumer.pk, limit=limit),
+        polling_sql.FIND_NEW_OF_CONSUMER(consumer_id=consumer.pk, limit=limit),
     )
     return [row.id for row in again], [row.message_key for row in new]
 
@@ -64,7 +64,7 @@ def find_due(
     or whose message is to leave; none that needs one of a consumer which has no more. And those
     that are to be posted again, no more than there are places."""
     to_call, to_post = run(
-        delivery_sql.FIND_DUE_TO_CALL(busy=list(busy), threadless=list(threadless), limit=AT_ONCE),
-        _to_post(delivery_sql.FIND_DUE_TO_POST, places, busy=list(busy)),
+        polling_sql.FIND_DUE_TO_CALL(busy=list(busy), threadless=list(threadless), limit=AT_ONCE),
+        _to_post(polling_sql.FIND_DUE_TO_POST, places, busy=list(busy)),
     )
     return to_call, to_post

@@ -10,7 +10,7 @@ from msh.protocol.effects import SILENCE
 from msh.protocol.kinds import DeliveryState
 from msh.protocol.lane import OPERATOR
 from msh.protocol.stuck import Owed, Undelivered
-from msh.store.delivery.delivery_sql import CONSUMER_OF_HEAD, LEAP_TO_HEADS
+from msh.store.delivery.polling_sql import CONSUMER_OF_HEAD, LEAP_TO_HEADS
 from msh.store.engine import Statement, run
 from msh.store.sending.link_sql import Found
 

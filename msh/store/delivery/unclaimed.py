@@ -1,0 +1,71 @@
+"""Heads of pairs that no consumer takes: an incident each, until one does."""
+
+from dataclasses import dataclass
+
+from msh.models.history import SYSTEM
+from msh.protocol.kinds import IncidentKind
+from msh.store.clock import read_clock
+from msh.store.engine import Statement, Write, run, run_all
+from msh.store.incidents import NewIncident, open_incident
+
+from .polling_sql import CONSUMERS_OF, HEAD_OF_LINK, HEADS, LEAP_TO_HEADS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Unclaimed:
+    """The first undelivered message of a pair, which no consumer takes."""
+
+    message_key: int
+    link_id: int
+    partner_id: int
+    consumer_id: None
+
+
+_NO_CONSUMER = f"""
+    direction = 'in' AND kind = '{IncidentKind.NO_CONSUMER}' AND resolved_at IS NULL
+"""
+
+_FIND = Statement(
+    f"""
+    {LEAP_TO_HEADS} {HEADS}
+    WHERE consumer.id IS NULL AND NOT EXISTS (
+        SELECT FROM msh_incident WHERE partner_id = link.partner_id AND {_NO_CONSUMER})
+""",
+    _Unclaimed,
+)
+# By open incident. OFFSET keeps the searches of each from being joined with those of all.
+_RESOLVE = Write(
+    f"""
+    WITH claimed AS (
+        SELECT id FROM msh_incident incident
+        WHERE {_NO_CONSUMER}
+          AND EXISTS (
+            SELECT FROM partners_partner WHERE id = incident.partner_id AND delivers OFFSET 0)
+          AND NOT EXISTS (
+            {
+        CONSUMERS_OF.format(
+            HEAD_OF_LINK.format(
+                "(SELECT id FROM msh_inboundlink WHERE partner_id = incident.partner_id)"
+            )
+        )
+    }
+            WHERE consumer.id IS NULL OFFSET 0)
+        ORDER BY partner_id FOR NO KEY UPDATE SKIP LOCKED)
+    UPDATE msh_incident incident
+    SET resolved_at = statement_timestamp(), resolved_by = %(actor)s,
+        resolution = %(resolution)s
+    FROM claimed WHERE incident.id = claimed.id
+"""
+)
+
+
+def alarm_unclaimed() -> int:
+    """Open an incident for each pair whose head no consumer takes; how many were opened. Those of
+    pairs whose head one takes now are resolved."""
+    rows, _ = run(_FIND(), _RESOLVE(actor=SYSTEM, resolution="a consumer takes it now"))
+    text = "no consumer takes this partner, ServiceInterface and Action: add one"
+    if rows:
+        now = read_clock()
+        what = ("in", IncidentKind.NO_CONSUMER, "", text, now)
+        run_all([open_incident(NewIncident(row.partner_id, *what)) for row in rows])
+    return len(rows)

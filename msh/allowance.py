@@ -47,7 +47,7 @@ class Allowance(Generic[Who]):
 
 guesses: Allowance[str] = Allowance(burst=100, refill=2)
 """Credentials that nobody has, by address. What was found once is remembered by its process
-(`Partner.objects.remembered`), so who comes from the same address as a guesser is served all the
+(`remembered_sender`), so who comes from the same address as a guesser is served all the
 same."""
 
 refusals: Allowance[int] = Allowance(burst=100, refill=1 / 60)

@@ -15,7 +15,7 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
 
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo siege audit up test check coverage coverage-all conformance mutants bench bench-console bench-spark slow-clients browser hosts lock clean
+.PHONY: help demo siege audit up test check coverage coverage-all conformance mutants bench bench-work bench-console bench-spark slow-clients browser hosts lock clean
 
 help:
 	@echo 'make demo         two MSHs, a bad link between them, documents, a verdict, two consoles'
@@ -29,6 +29,7 @@ help:
 	@echo 'make conformance  requirement by requirement: which tests prove it, var/conformance.json'
 	@echo 'make mutants      change the product in one place at a time, and check that a test fails'
 	@echo 'make bench        how fast, next to bare PostgreSQL, var/bench.json'
+	@echo 'make bench-work   commits, statements, rows and bytes of one message, var/work.json'
 	@echo 'make bench-console  pages of the console with a million messages, var/bench-console.json'
 	@echo 'make bench-spark  the load job next to the bulk endpoint, its memory, var/bench-spark.json'
 	@echo 'make slow-clients  1,000 clients that never finish: everybody else is answered within 1 s'
@@ -71,6 +72,9 @@ coverage-all: $(VENV)/ready-to-test browser hosts
 
 bench: $(VENV)/ready-to-run
 	$(PY) -m benchmarks $(ARGS)
+
+bench-work: $(VENV)/ready-to-run
+	$(PY) -m benchmarks.work $(ARGS)
 
 bench-console: $(VENV)/ready-to-run
 	$(PY) -m benchmarks.console $(ARGS)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 _WITHIN = 120.0  # seconds
-_LOOK = 0.02
+_POLL = 0.05
 
 
 class Figure(Protocol):
@@ -31,4 +31,4 @@ def wait_until(condition: Callable[[], bool], what: str, report: Callable[[], ob
     while not condition():
         if time.monotonic() > deadline:
             raise RuntimeError(f"not {what} within {_WITHIN:g} s: {report()}")
-        time.sleep(_LOOK)
+        time.sleep(_POLL)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from pathlib import Path
@@ -45,6 +45,7 @@ class Msh:
     folder: Path
     port: int = field(default_factory=free_port)
     _process: "subprocess.Popen[bytes] | None" = None
+    _connection: "psycopg.Connection[Any] | None" = None
 
     @property
     def uri(self) -> str:
@@ -79,6 +80,9 @@ class Msh:
             time.sleep(0.1)
 
     def stop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
         if self._process is not None:
             stop(self._process, seconds=_GONE_WITHIN)
 
@@ -135,10 +139,27 @@ class Msh:
         children = Path(f"/proc/{parent}/task/{parent}/children").read_text()
         return [int(child) for child in children.split()]
 
+    def processes(self) -> list[int]:
+        """All of them, its servers' too."""
+        assert self._process is not None
+        found = [self._process.pid]
+        for pid in found:  # grows while it is read
+            with suppress(OSError):  # it has ended
+                found += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+        return found
+
     def value(self, query: str) -> Any:
-        """The one value that a query of this MSH's database returns."""
-        with psycopg.connect(self.database_url, row_factory=scalar_row) as connection:
-            return connection.execute(query.encode()).fetchone()
+        """The one value that a query of this MSH's database returns. Its connection is kept: what
+        asks again and again costs the product as little as it can."""
+        if self._connection is None:
+            self._connection = psycopg.connect(
+                self.database_url, autocommit=True, row_factory=scalar_row, prepare_threshold=0
+            )
+        return self._connection.execute(query.encode()).fetchone()
+
+    def execute(self, statement: str) -> None:
+        with psycopg.connect(self.database_url, autocommit=True) as connection:
+            connection.execute(statement.encode())
 
     @property
     def _log(self) -> Path:

@@ -23,7 +23,7 @@ class Receive:
         self._stage = stage
         self._connections = connections
         self._seconds = seconds
-        self._loads: list[Load] = []
+        self.loads: list[Load] = []
         self._acknowledged: list[float] = []
 
     def product(self) -> float:
@@ -41,7 +41,7 @@ class Receive:
             raise RuntimeError(
                 f"{load.accepted} answered 204, but stored, acknowledged and refused are {found}"
             )
-        self._loads.append(load)
+        self.loads.append(load)
         return load.rate
 
     def floor(self) -> float:
@@ -55,10 +55,10 @@ class Receive:
 
     def facts(self) -> dict[str, Any]:
         return {
-            "latency_median_ms": statistics.median(load.latency_median for load in self._loads),
-            "latency_p99_ms": statistics.median(load.latency_p99 for load in self._loads),
+            "latency_median_ms": statistics.median(load.latency_median for load in self.loads),
+            "latency_p99_ms": statistics.median(load.latency_p99 for load in self.loads),
             "acknowledged_per_second": statistics.median(self._acknowledged),
-            "messages": sum(load.accepted for load in self._loads),
+            "messages": sum(load.accepted for load in self.loads),
         }
 
     def _stored(self) -> int:

@@ -135,6 +135,16 @@ def test_a_head_is_new_for_one_kind_of_work(kind: ConsumerKind, how: str, about:
         assert (of_link.message_key, of_link.consumer_id) == (here, taker.pk)
 
 
+@pytest.mark.parametrize("held", [0, 1])
+def test_of_two_partners_only_the_one_that_delivers_has_a_new_message(held: int) -> None:
+    consumer(CALL)
+    worlds = [make_world(), make_world()]
+    heads = [receive(world)[0].pk for world in worlds]
+    Partner.objects.filter(pk=worlds[held].here.pk).update(delivers=False)
+
+    assert new()["call"] == [heads[1 - held]]
+
+
 def test_the_head_of_a_pair_is_its_oldest_message_that_was_not_delivered() -> None:
     consumer(CALL)
     worlds = [make_world() for _ in range(3)]

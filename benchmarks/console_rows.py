@@ -80,7 +80,7 @@ _HISTORY = """
 """
 _ATTEMPTS = """
     INSERT INTO msh_attempt (message_id, number, claimed_at, ended_at, outcome, status, detail)
-    SELECT id, 1, first_sent_at, first_sent_at, 'carried', 204, '204 No Content'
+    SELECT id, 1, first_sent_at, first_sent_at, 'transmitted', 204, '204 No Content'
     FROM msh_outboundmessage WHERE first_sent_at IS NOT NULL ORDER BY id
 """
 _LINKS = """

@@ -3,7 +3,7 @@
 Two processes with a database each. The Sender stores a message; takes the next of a pair
 into flight; POSTs it; the Receiver checks its number, stores it and answers 204; POSTs the
 Ack on a connection of its own; the Sender completes the message and takes the next in the
-same transaction; the Receiver notes that its Ack was carried. Two durable commits on each
+same transaction; the Receiver notes that its Ack was transmitted. Two durable commits on each
 side, two POSTs, one message in flight per pair. No Django, no XML, no retries.
 """
 
@@ -33,7 +33,7 @@ RECEIVER_SCHEMA = """
 DROP TABLE IF EXISTS inbound, link;
 CREATE TABLE inbound (
     id bigserial PRIMARY KEY, pair int NOT NULL, number int NOT NULL, body bytea NOT NULL,
-    ack_carried boolean NOT NULL DEFAULT false, UNIQUE (pair, number));
+    ack_transmitted boolean NOT NULL DEFAULT false, UNIQUE (pair, number));
 CREATE TABLE link (pair int PRIMARY KEY, last int NOT NULL DEFAULT 0);
 """
 SUBMIT = "INSERT INTO outbound (pair, body) VALUES (%s, %s)"
@@ -60,9 +60,9 @@ WITH accepted AS (
 INSERT INTO inbound (pair, number, body) SELECT pair, %(number)s, %(body)b FROM accepted
 RETURNING id
 """
-NOTE_ACK_CARRIED = "UPDATE inbound SET ack_carried = true WHERE id = %s"
+NOTE_ACK_TRANSMITTED = "UPDATE inbound SET ack_transmitted = true WHERE id = %s"
 ACKNOWLEDGED = "SELECT count(*) FROM outbound WHERE state = 'acknowledged'"
-ACK_CARRIED = "SELECT count(*) FROM inbound WHERE ack_carried"
+ACK_TRANSMITTED = "SELECT count(*) FROM inbound WHERE ack_transmitted"
 LOOPBACK = ("127.0.0.1", 0)
 IDLE_LOOK = 0.002  # seconds until an empty queue is looked at again
 
@@ -75,7 +75,7 @@ def run(sender_url: str, receiver_url: str, *, pairs: int, messages: int, body: 
     _create(sender_url, SENDER_SCHEMA, "lane", pairs)
     _create(receiver_url, RECEIVER_SCHEMA, "link", pairs)
     started, ended = _exchange(sender_url, receiver_url, pairs, messages, body)
-    rows = (_count(sender_url, ACKNOWLEDGED), _count(receiver_url, ACK_CARRIED))
+    rows = (_count(sender_url, ACKNOWLEDGED), _count(receiver_url, ACK_TRANSMITTED))
     total = pairs * messages
     if rows != (total, total):
         raise RuntimeError(f"{total} exchanged, but acknowledged and stored are {rows}")
@@ -139,7 +139,7 @@ def _sender(
     for pair in range(pairs):
         outgoing = Stream(socket.create_connection(receiving.getsockname()))
         incoming = Stream(sending.accept()[0])
-        lanes.append(partial(_carry, url, pair, messages, outgoing, incoming))
+        lanes.append(partial(_transmit, url, pair, messages, outgoing, incoming))
     reports.send("ready")
     _run_all(lanes)
     reports.send(time.monotonic())
@@ -161,8 +161,8 @@ def _run_all(calls: Sequence[Callable[[], None]]) -> None:
             done.result()
 
 
-def _carry(url: str, pair: int, messages: int, outgoing: Stream, incoming: Stream) -> None:
-    """The Sender's lane: carries the messages of one pair, one after the other."""
+def _transmit(url: str, pair: int, messages: int, outgoing: Stream, incoming: Stream) -> None:
+    """The Sender's lane: transmits the messages of one pair, one after the other."""
     with _connect(url) as connection, closing(outgoing):
         taken = None
         for _ in range(messages):
@@ -195,7 +195,7 @@ def _take(url: str, pair: int, incoming: Stream, outgoing: Stream) -> None:
                 raise RuntimeError(f"{number} is not the next number of pair {pair}")
             incoming.send(NO_CONTENT)
             outgoing.ask(post("/", b"Acknowledgement"))
-            connection.execute(NOTE_ACK_CARRIED, stored)
+            connection.execute(NOTE_ACK_TRANSMITTED, stored)
 
 
 def _connect(url: str) -> "psycopg.Connection[Any]":

@@ -14,8 +14,8 @@ OWED = "SELECT coalesce(sum(owed), 0)::bigint FROM msh_signal"
 
 
 class Receive:
-    """POSTs answered 204, against pgbench. The worker stands still meanwhile: carrying the Acks
-    is not the receive path. Then it goes on, and all of them must have been carried."""
+    """POSTs answered 204, against pgbench. The worker stands still meanwhile: transmitting the Acks
+    is not the receive path. Then it goes on, and all of them must have been transmitted."""
 
     def __init__(self, stage: Stage, connections: int, seconds: int, minimum: float = 0) -> None:
         self.name = f"receive_{connections}"

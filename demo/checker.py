@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from .evidence import Carried, Delivery, Evidence, Submission
+from .evidence import Delivery, Evidence, Submission, Transmitted
 from .sighting import ACKNOWLEDGEMENT, NORMAL
 
 STUCK_AFTER = 60.0
@@ -68,9 +68,9 @@ def judge(evidence: Evidence) -> Violations:
         duplicated=duplicated(evidence.deliveries),
         unexpected=len(_ids(evidence.deliveries) - _ids(evidence.submissions)),
         out_of_order=out_of_order(evidence.submissions, evidence.deliveries),
-        premature_ack=sum(request.row_found is False for request in evidence.carried),
-        overlap=overlap(evidence.carried),
-        altered=len(altered_copies(evidence.carried)) + len(altered_payloads(evidence)),
+        premature_ack=sum(request.row_found is False for request in evidence.transmitted),
+        overlap=overlap(evidence.transmitted),
+        altered=len(altered_copies(evidence.transmitted)) + len(altered_payloads(evidence)),
         stuck=stuck(evidence),
         silent_suspend=silent_suspend(evidence),
         unwitnessed=len(unwitnessed(evidence)),
@@ -92,7 +92,9 @@ def late(evidence: Evidence) -> Counter[str]:
 
 def _missing(evidence: Evidence) -> set[str]:
     acknowledged = {
-        request.ref_to_message_id for request in evidence.carried if request.kind == ACKNOWLEDGEMENT
+        request.ref_to_message_id
+        for request in evidence.transmitted
+        if request.kind == ACKNOWLEDGEMENT
     }
     promised = _ids(evidence.submissions) | evidence.accepted | acknowledged
     return promised - _ids(evidence.deliveries)
@@ -123,12 +125,12 @@ def out_of_order(submissions: Iterable[Submission], deliveries: Iterable[Deliver
     return late
 
 
-def overlap(carried: Iterable[Carried]) -> int:
-    """First sights of a message while another of its pair had no Ack carried yet."""
+def overlap(transmitted: Iterable[Transmitted]) -> int:
+    """First sights of a message while another of its pair had no Ack transmitted yet."""
     open_messages: dict[str, set[str]] = defaultdict(set)
     seen: set[str] = set()
     overlapping = 0
-    for _, request in sorted(_wire_events(carried), key=lambda event: event[0]):
+    for _, request in sorted(_wire_events(transmitted), key=lambda event: event[0]):
         if request.kind == ACKNOWLEDGEMENT:
             open_messages[request.pair].discard(request.ref_to_message_id)
         elif request.message_id not in seen:
@@ -138,19 +140,19 @@ def overlap(carried: Iterable[Carried]) -> int:
     return overlapping
 
 
-def _wire_events(carried: Iterable[Carried]) -> Iterable[tuple[int, Carried]]:
+def _wire_events(transmitted: Iterable[Transmitted]) -> Iterable[tuple[int, Transmitted]]:
     """A message counts from when it came to the proxy, an Ack from when it left."""
-    for request in carried:
+    for request in transmitted:
         if request.kind == NORMAL:
             yield request.at, request
         elif request.kind == ACKNOWLEDGEMENT:
             yield from ((copy, request) for copy in request.copies)
 
 
-def altered_copies(carried: Iterable[Carried]) -> set[str]:
+def altered_copies(transmitted: Iterable[Transmitted]) -> set[str]:
     """MessageIds, of messages or signals, that the proxy saw with two bodies on one hop."""
     bodies: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for request in carried:
+    for request in transmitted:
         bodies[request.pair, request.message_id].add(request.sha256)
     return {
         message_id for (_, message_id), hashes in bodies.items() if message_id and len(hashes) > 1
@@ -184,10 +186,10 @@ def silent_suspend(evidence: Evidence) -> int:
 def unwitnessed(evidence: Evidence) -> set[str]:
     """Deliveries that the proxy did not see, message and Ack, on every hop of their way. Of what
     is still open its Ack may be still to come."""
-    seen = {(r.pair, r.message_id) for r in evidence.carried if r.kind == NORMAL}
+    seen = {(r.pair, r.message_id) for r in evidence.transmitted if r.kind == NORMAL}
     judged = {
         (request.pair, request.ref_to_message_id)
-        for request in evidence.carried
+        for request in evidence.transmitted
         if request.kind == ACKNOWLEDGEMENT and request.row_found is not None
     }
     hops = Counter(message_id for _, message_id in seen & judged)
@@ -195,8 +197,8 @@ def unwitnessed(evidence: Evidence) -> set[str]:
     return {each for each in delivered if hops[each] < evidence.hops}
 
 
-def traffic(carried: Iterable[Carried]) -> Traffic:
-    requests = list(carried)
+def traffic(transmitted: Iterable[Transmitted]) -> Traffic:
+    requests = list(transmitted)
     kinds = Counter(request.kind for request in requests)
     faults = Counter(request.fault for request in requests)
     return Traffic(

@@ -32,7 +32,7 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class Transmitted:
     """A request as the proxy saw it. `at` and `copies` are positions in one order of events."""
 
     at: int
@@ -84,7 +84,7 @@ class Evidence:
     submissions: tuple[Submission, ...] = ()
     deliveries: tuple[Delivery, ...] = ()
     """In the order in which the application was called, for each pair."""
-    carried: tuple[Carried, ...] = ()
+    transmitted: tuple[Transmitted, ...] = ()
     accepted: frozenset[str] = frozenset()
     """MessageIds that the receiving MSHs hold."""
     lanes: tuple[Lane, ...] = ()
@@ -107,14 +107,14 @@ def read_submissions(record: Path) -> Iterator[Submission]:
         )
 
 
-def read_proxy_log(log: Path, pairs: dict[str, str]) -> Iterator[Carried]:
+def read_proxy_log(log: Path, pairs: dict[str, str]) -> Iterator[Transmitted]:
     """The proxy's log, in the order in which requests came: of each the last line.
 
     `pairs` maps the proxy's name of a hop to the judge's.
     """
     last = {line["at"]: line for line in _lines(log)}
     for _, line in sorted(last.items()):
-        yield Carried(
+        yield Transmitted(
             at=line["at"],
             pair=pairs.get(line["pair"], line["pair"]),
             kind=line["kind"],
@@ -169,7 +169,7 @@ def gather(
     return Evidence(
         submissions=tuple(line for record in records for line in read_submissions(record)),
         deliveries=tuple(delivery for one in read for delivery in one.deliveries),
-        carried=tuple(read_proxy_log(log, pairs)),
+        transmitted=tuple(read_proxy_log(log, pairs)),
         accepted=frozenset().union(*(one.accepted for one in read)),
         lanes=tuple(lane for one in read for lane in one.lanes),
         suspensions=tuple(suspension for one in read for suspension in one.suspensions),

@@ -47,7 +47,7 @@ async def read_request(start: str, reader: asyncio.StreamReader) -> Request:
 
 
 async def exchange(host: str, port: int, request: Request) -> Response:
-    """Carry the request to a server over a connection of its own and return the answer.
+    """Send the request to a server over a new connection and return the answer.
 
     Raises OSError or NotUnderstoodError when there is none.
     """
@@ -111,10 +111,10 @@ async def _read_headers(reader: asyncio.StreamReader) -> tuple[tuple[str, str], 
 def _length(headers: tuple[tuple[str, str], ...]) -> int | None:
     named = {name.lower(): value for name, value in headers}
     if "transfer-encoding" in named:
-        raise NotUnderstoodError("Only bodies with a Content-Length are carried.")
+        raise NotUnderstoodError("Only bodies with a Content-Length are passed on.")
     length = int(named["content-length"]) if "content-length" in named else None
     if length is not None and length > LARGEST_BODY:
-        raise NotUnderstoodError("The body is larger than this proxy carries.")
+        raise NotUnderstoodError("The body is larger than this proxy passes on.")
     return length
 
 

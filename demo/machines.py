@@ -30,7 +30,7 @@ KILLABLE = ("web", "worker", "beat", "smtpd")
 
 
 class DemoFailed(Exception):
-    """The demo could not be carried through: one line that says why."""
+    """The demo could not be completed: one line that says why."""
 
 
 @dataclass(slots=True)

@@ -111,7 +111,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=Transport,
         choices=list(Transport),
         default=Transport.HTTP,
-        help="what carries the messages (http)",
+        help="transport of the messages (http)",
     )
     parser.add_argument("--routers", type=int, default=0, help="MSHs between the two (0)")
     parser.add_argument(

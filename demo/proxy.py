@@ -177,7 +177,7 @@ class Proxy:
             case Fault.DROP_REQUEST:
                 return await talk.end(decision.ending)
             case Fault.DROP_RESPONSE:
-                await self._carry(talk)
+                await self._pass_on(talk)
                 return await talk.end(decision.ending)
             case Fault.DUPLICATE:
                 return await talk.answer(await self._duplicate(talk, decision))
@@ -187,28 +187,28 @@ class Proxy:
                 return await talk.answer(self.speech.unavailable)
             case Fault.RESET:
                 return await talk.end(Ending.RESET)
-        return await talk.answer(await self._carry(talk))
+        return await talk.answer(await self._pass_on(talk))
 
     async def _duplicate(self, talk: Conversation, decision: Decision) -> Response | None:
         if decision.concurrent:
-            answers = await asyncio.gather(self._carry(talk), self._carry(talk))
+            answers = await asyncio.gather(self._pass_on(talk), self._pass_on(talk))
             return answers[0]
-        answer = await self._carry(talk)
-        await self._carry(talk)
+        answer = await self._pass_on(talk)
+        await self._pass_on(talk)
         return answer
 
     async def _reorder(self, talk: Conversation, decision: Decision) -> bool:
         held = Held(talk.record.sighting.lane, decision.later)
         self._held.append(held)
-        self._start(self._carry_later(talk, held))
+        self._start(self._pass_on_later(talk, held))
         if decision.withheld:
             return await talk.end(decision.ending)
-        return await talk.answer(await self._carry(talk))
+        return await talk.answer(await self._pass_on(talk))
 
-    async def _carry_later(self, talk: Conversation, held: Held) -> None:
+    async def _pass_on_later(self, talk: Conversation, held: Held) -> None:
         with suppress(TimeoutError):
             await asyncio.wait_for(held.released.wait(), HOLD_LIMIT)
-        await self._carry(talk)
+        await self._pass_on(talk)
         self._held.remove(held)
         self._end(talk.record)
 
@@ -221,15 +221,15 @@ class Proxy:
         if lost:
             self._end(talk.record)
         else:
-            self._start(self._carry_after(talk, decision.seconds))
+            self._start(self._pass_on_after(talk, decision.seconds))
         return True
 
-    async def _carry_after(self, talk: Conversation, seconds: float) -> None:
-        """Taken, and carried when the sender may have sent it again already."""
+    async def _pass_on_after(self, talk: Conversation, seconds: float) -> None:
+        """Taken, and passed on when the sender may have sent it again already."""
         self._conversations += 1
         try:
             await asyncio.sleep(seconds)
-            await self._carry(talk)
+            await self._pass_on(talk)
         finally:
             self._conversations -= 1
             self._end(talk.record)
@@ -245,7 +245,7 @@ class Proxy:
             if held.later <= 0:
                 held.released.set()
 
-    async def _carry(self, talk: Conversation) -> Response | None:
+    async def _pass_on(self, talk: Conversation) -> Response | None:
         copy = Copy(at=next(self._events))
         talk.record.copies.append(copy)
         self._write(talk.record)  # first: an Ack that its sender can know of is in the log

@@ -3,7 +3,7 @@
 A line is written before a request, or a copy of it, is passed on, so that nothing reaches an MSH
 that the log does not have; and once more, `ended`, when the request has been dealt with.
 `at` and each copy's `at` are positions in the order of all events the proxy saw, `time` is
-UTC; `pair` names sender and receiver of the message carried or acknowledged; `row_found` is
+UTC; `pair` names sender and receiver of the message transmitted or acknowledged; `row_found` is
 true or false at the first sight of an Acknowledgement, else null; `fault` is what was done;
 `copies` are the bodies passed on with the status that came back, null for none; `answered`
 is the status the client got, or how its connection ended without one.

@@ -39,7 +39,7 @@ LONGEST_MAIL_DELAY = 8.0
 
 
 def run(options: Options, console: Console) -> int:
-    """Carry the demo through; returns its exit status: 0 for a promise that was kept, 1 for one
+    """Run the whole demo; returns its exit status: 0 for a promise that was kept, 1 for one
     that was broken, 2 for a demo that failed, 3 where not everything was delivered in time."""
     try:
         return asyncio.run(Demo(options, console).perform())
@@ -176,7 +176,7 @@ class Demo:
             seconds=round(seconds, 1),
             seed=self.options.seed,
             pairs=len(self.pairs),
-            traffic=traffic(evidence.carried),
+            traffic=traffic(evidence.transmitted),
             limit=self.options.limit,
             not_submitted=self.options.messages - len(evidence.submissions),
             under_way=late(evidence),

@@ -18,7 +18,7 @@ _BYE, _WHAT = b"221 bye\r\n", b"500 what?\r\n"
 
 
 class SmtpListener:
-    """What is shown by AUTH goes with the mail to where it is carried: the proxy judges nobody."""
+    """What is shown by AUTH goes on with the mail: the proxy checks no credentials."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -56,7 +56,7 @@ class SmtpListener:
         while (line := await self._reader.readuntil(b"\r\n")) != _END:
             size += len(line)
             if size > LARGEST_BODY:
-                raise NotUnderstoodError("The mail is larger than this proxy carries.")
+                raise NotUnderstoodError("The mail is larger than this proxy passes on.")
             lines.append(line)
         return b"".join(lines)
 

@@ -1,4 +1,4 @@
-"""What the proxy needs of a protocol that messages are carried by: HTTP (`http11`) or mail
+"""What the proxy needs of a protocol that transmits messages: HTTP (`http11`) or mail
 (`smtp`)."""
 
 import asyncio
@@ -24,8 +24,8 @@ class Listener(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Speech:
-    """`exchange` carries a request to a host and port and returns the answer, or raises OSError
-    or NotUnderstoodError. `stores`: an answer may come before the request was carried, as mail
+    """`exchange` passes a request to a host and port and returns the answer, or raises OSError
+    or NotUnderstoodError. `stores`: an answer may come before the request was passed on, as mail
     hosts do; `taken` is that answer."""
 
     listen: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Listener]

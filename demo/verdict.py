@@ -28,7 +28,7 @@ MEANING = {
 
 
 class ExitStatus(IntEnum):
-    """Of the demo; 2 is a demo that could not be carried through, 130 one that was interrupted."""
+    """Of the demo; 2 is a demo that could not be completed, 130 one that was interrupted."""
 
     KEPT = 0
     BROKEN = 1

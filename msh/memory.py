@@ -1,4 +1,4 @@
-"""When Python's collector of cycles comes: it counts objects, and what we carry is bytes."""
+"""When Python's collector of cycles comes: it counts objects, and our messages are bytes."""
 
 import gc
 
@@ -21,7 +21,7 @@ def take(size: int) -> None:
     """Say that a body of so many bytes was taken in; now and then, collect those done with.
 
     Django's requests, REST framework's and the database's errors are in cycles, and keep what they
-    carried until they are collected. By their number that would be after gigabytes.
+    handled until they are collected. By their number that would be after gigabytes.
     """
     global _taken
     _taken += size  # two threads may lose one: it is no account, only a measure

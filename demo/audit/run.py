@@ -48,7 +48,7 @@ label = {column = "order_id"}
 
 
 def run(options: Options, console: Console) -> int:
-    """Carry the audit through; returns its exit status: 0 only if nothing is wrong."""
+    """Run the whole audit; returns its exit status: 0 only if nothing is wrong."""
     try:
         return asyncio.run(Audit(options, console).perform())
     except DemoFailed as error:

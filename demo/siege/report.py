@@ -32,7 +32,7 @@ GROWTH_MEGABYTES = 10.0
 
 
 class Status(IntEnum):
-    """2 is a siege that could not be carried through, 130 one that was interrupted."""
+    """2 is a siege that could not be completed, 130 one that was interrupted."""
 
     GOOD = 0
     BROKEN = 1
@@ -131,8 +131,10 @@ def honest(evidence: Evidence) -> Evidence:
     return replace(
         evidence,
         deliveries=tuple(one for one in evidence.deliveries if ours(one.message_id)),
-        carried=tuple(
-            one for one in evidence.carried if ours(one.message_id) and ours(one.ref_to_message_id)
+        transmitted=tuple(
+            one
+            for one in evidence.transmitted
+            if ours(one.message_id) and ours(one.ref_to_message_id)
         ),
         accepted=frozenset(one for one in evidence.accepted if ours(one)),
         lanes=tuple(one for one in evidence.lanes if ours(one.pair)),
@@ -146,8 +148,8 @@ def violations_of(evidence: Evidence) -> Violations:
     return replace(
         judge(honest(evidence)),
         duplicated=duplicated(evidence.deliveries),
-        overlap=overlap(evidence.carried),
-        altered=len(altered_copies(evidence.carried)) + len(altered_payloads(evidence)),
+        overlap=overlap(evidence.transmitted),
+        altered=len(altered_copies(evidence.transmitted)) + len(altered_payloads(evidence)),
     )
 
 

@@ -1,4 +1,4 @@
-"""Messages we send, and every attempt to carry them."""
+"""Messages we send, and every attempt to transmit them."""
 
 from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
@@ -186,7 +186,7 @@ class Attempt(models.Model):
     claimed_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True, blank=True)
     outcome = models.CharField(
-        max_length=8,
+        max_length=16,
         blank=True,
         db_default="",
         choices=[(o.value, o.value) for o in AttemptOutcome],

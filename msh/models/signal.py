@@ -34,7 +34,7 @@ class Signal(models.Model):
     """What is owed for one message: `owed` signals, one per copy that came.
 
     They have a lane without numbers, never suspend anything and never spend a retry. `body` is the
-    one that is being carried; when it has been, the next is composed anew (D51).
+    one that is being transmitted; when it has been, the next is composed anew (D51).
     An Error's row is also the record of the message that was refused.
     """
 
@@ -56,7 +56,7 @@ class Signal(models.Model):
 
     first_at = models.DateTimeField()
     owed = models.PositiveIntegerField(default=1, db_default=1)
-    carried = models.PositiveIntegerField(default=0, db_default=0)
+    transmitted = models.PositiveIntegerField(default=0, db_default=0)
     due = models.DateTimeField()
     expires_at = models.DateTimeField()
     sending = models.BooleanField(default=False, db_default=False)

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class AttemptOutcome(StrEnum):
-    CARRIED = "carried"
+    TRANSMITTED = "transmitted"
     """2xx: the peer's MSH took the bytes. Never an Ack."""
     FAILED = "failed"
     """May be tried again: connection error, deadline, 408, 425, 429, 5xx."""
@@ -23,7 +23,7 @@ _NEVER = frozenset({400, 413, 415, 422})
 def outcome_of(status: int) -> AttemptOutcome:
     """What an HTTP status says of the attempt (D35)."""
     if 200 <= status < 300:
-        return AttemptOutcome.CARRIED
+        return AttemptOutcome.TRANSMITTED
     if status in _AGAIN or status >= 500:
         return AttemptOutcome.FAILED
     if status in _NEVER:

@@ -49,7 +49,7 @@ class AttemptEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class AttemptCarried(AttemptEvent):
+class AttemptTransmitted(AttemptEvent):
     """The peer's MSH answered 2xx."""
 
 
@@ -195,7 +195,7 @@ SenderEvent = (
     MessageSubmitted
     | LanePolled
     | AttemptClaimed
-    | AttemptCarried
+    | AttemptTransmitted
     | AttemptFailed
     | AttemptRefused
     | AckReceived

@@ -38,7 +38,7 @@ class PartyEventKind(StrEnum):
     DELAYED = "delayed"
     """No Acknowledgement yet, and retries remain: nothing is to be done."""
     FAILED = "failed"
-    """BestEffort only: the one attempt was not carried (D25)."""
+    """BestEffort only: the one attempt was not transmitted (D25)."""
 
 
 class Verdict(StrEnum):

@@ -58,7 +58,7 @@ class Undelivered:
 
 @dataclass(frozen=True, slots=True)
 class Owed:
-    """The oldest Acknowledgement or Error that cannot be carried. `answer` is the last one."""
+    """The oldest Acknowledgement or Error that cannot be transmitted. `answer` is the last one."""
 
     kind: str
     since: datetime

@@ -1,1 +1,1 @@
-"""Bytes to peer: the only HTTP and mail clients. One module per way to carry a message."""
+"""Bytes to peer: the only HTTP and mail clients. One module per way to transmit a message."""

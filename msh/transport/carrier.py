@@ -1,4 +1,4 @@
-"""A background thread that carries many POSTs at once, so that a slow partner stops only itself.
+"""A background thread that transmits many POSTs at once, so that a slow partner stops only itself.
 
 The caller's thread claims and records, this one waits on sockets; no database connection is
 held meanwhile. Nothing here is remembered: whatever dies with the process is an ordinary passed
@@ -51,7 +51,7 @@ class Finished(NamedTuple):
 
 
 class Carrier:
-    """Carries jobs and puts each one, finished, into `results`.
+    """Transmits jobs and puts each one, finished, into `results`.
 
     The thread starts with the first `submit` of a process, so a carrier made before a fork is
     usable after it. Its methods may be called from any thread.
@@ -80,7 +80,7 @@ class Carrier:
             loop = self._running_loop()
             placed = tuple((job, self._places.take(job.partner_id)) for job in batch)
             self._bytes += sum(len(job.body) for job in batch)
-        loop.carry(placed)
+        loop.transmit(placed)
 
     def free(self, partner_id: int) -> int:
         with self._lock:
@@ -133,7 +133,7 @@ class Carrier:
 def _standing(result: AttemptResult | None, seconds: float) -> Standing | None:
     if result is None:
         return None
-    answered = result.outcome is AttemptOutcome.CARRIED or result.status is not None
+    answered = result.outcome is AttemptOutcome.TRANSMITTED or result.status is not None
     return Standing.ANSWERS if answered or seconds < SLOW_AFTER else Standing.SILENT
 
 
@@ -153,7 +153,7 @@ class _Loop:
         self._thread = threading.Thread(target=self._run, name="msh-carrier", daemon=True)
         self._thread.start()
 
-    def carry(self, jobs: tuple[tuple[Job, Place], ...]) -> None:
+    def transmit(self, jobs: tuple[tuple[Job, Place], ...]) -> None:
         self._loop.call_soon_threadsafe(self._start, jobs)
 
     def close(self, grace: float) -> None:
@@ -168,11 +168,11 @@ class _Loop:
 
     def _start(self, jobs: tuple[tuple[Job, Place], ...]) -> None:
         for job, place in jobs:
-            task = self._loop.create_task(self._carry(job, place))
+            task = self._loop.create_task(self._transmit(job, place))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _carry(self, job: Job, place: Place) -> None:
+    async def _transmit(self, job: Job, place: Place) -> None:
         began_at = self._loop.time()
         result: AttemptResult | None = AttemptResult(
             AttemptOutcome.FAILED, detail="aborted: the process is shutting down"

@@ -1,4 +1,4 @@
-"""Scheme of an address → the transport that carries to it."""
+"""Scheme of an address → the transport for it."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -11,7 +11,7 @@ from msh.transport.smtp import SmtpTransport
 
 
 class Transport(Protocol):
-    """Carries jobs of one event loop. Made, used and closed inside that loop."""
+    """Transmits jobs of one event loop. Made, used and closed inside that loop."""
 
     async def post(self, job: Job) -> AttemptResult | None:
         """How the attempt ended; None if it was not made: its `not_after` had passed."""
@@ -44,6 +44,6 @@ def transport_for(url: str) -> Callable[[], Transport]:
         ) from None
 
 
-def carries_lines_only(url: str) -> bool:
+def transmits_lines_only(url: str) -> bool:
     """Whether what goes to `url` must be lines of ASCII, not any bytes."""
     return urlsplit(url).scheme.lower() in _OF_LINES

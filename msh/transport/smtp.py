@@ -1,7 +1,7 @@
 """Mail: one message, one transaction of RFC 5321 with the mail host of the settings.
 
 The host takes the mail for us and brings it on, or is the partner's MSH itself. Its 250 is what a
-2xx is over HTTP: carried, and no more. A copy is never taken for unsent (D18).
+2xx is over HTTP: transmitted, and no more. A copy is never taken for unsent (D18).
 """
 
 import asyncio
@@ -134,7 +134,7 @@ class _Transaction:
         reach(before)
         reply = await self._client.data(mail)
         reach(after)
-        return self._result(AttemptOutcome.CARRIED, reply.code, reply.message)
+        return self._result(AttemptOutcome.TRANSMITTED, reply.code, reply.message)
 
     async def _open(self) -> None:
         await self._client.connect()

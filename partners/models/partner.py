@@ -194,7 +194,7 @@ class Partner(models.Model):
 
     @property
     def destination(self) -> str:
-        """Where Normal messages and Acknowledgements are carried."""
+        """Where Normal messages and Acknowledgements are transmitted."""
         return self.address or self.uri
 
     @property
@@ -203,7 +203,7 @@ class Partner(models.Model):
 
     @property
     def error_destination(self) -> str:
-        """Where Error Messages are carried (D34)."""
+        """Where Error Messages are transmitted (D34)."""
         return self.error_address or self.destination
 
     @property

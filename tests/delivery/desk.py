@@ -14,7 +14,7 @@ Function = Callable[..., Any]
 MOST_LOOKS = 1000
 
 
-class Carried:
+class Transmitted:
     """Takes the jobs of the loop; the test says how each ends."""
 
     def __init__(self) -> None:
@@ -46,8 +46,8 @@ class Desk(DeliveryLoop):
 
     def __init__(self) -> None:
         super().__init__()
-        self.carried = Carried()
-        self.carrier = self.carried  # type: ignore[assignment]
+        self.transmitted = Transmitted()
+        self.carrier = self.transmitted  # type: ignore[assignment]
 
     def call(self, key: Any, function: Function, *arguments: Any) -> None:
         function(*arguments)
@@ -58,8 +58,8 @@ class Desk(DeliveryLoop):
 
     def take_job(self) -> Job:
         """The one POST that is under way."""
-        (job,) = self.carried.jobs
-        self.carried.jobs.clear()
+        (job,) = self.transmitted.jobs
+        self.transmitted.jobs.clear()
         return job
 
     def answer(self, status: int | None, detail: str = "", external_id: str = "") -> Job:

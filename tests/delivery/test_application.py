@@ -16,7 +16,7 @@ from msh.flows.sending.submit import MessageIdReused, SubmitRefused
 from msh.models import ConsumerKind, InboundMessage, OutboundMessage, PartyEvent
 from msh.protocol.attempt import AttemptResult, outcome_of
 from tests.delivery import application
-from tests.delivery.desk import Carried, Desk, consumer
+from tests.delivery.desk import Desk, Transmitted, consumer
 from tests.flows.world import World, make_world
 
 pytestmark = pytest.mark.django_db
@@ -157,15 +157,15 @@ class Office(NotificationLoop):
 
     def __init__(self) -> None:
         super().__init__()
-        self.carried = Carried()
-        self.carrier = self.carried  # type: ignore[assignment]
+        self.transmitted = Transmitted()
+        self.carrier = self.transmitted  # type: ignore[assignment]
 
     def call(self, key: object, function: object, *arguments: object) -> None:
         function(*arguments)  # type: ignore[operator]
 
     def answer(self, status: int) -> dict[str, str]:
-        (job,) = self.carried.jobs
-        self.carried.jobs.clear()
+        (job,) = self.transmitted.jobs
+        self.transmitted.jobs.clear()
         self.finish(job.key, AttemptResult(outcome_of(status), status, f"{status}"))
         self.record_ended()
         assert dict(job.headers)["Idempotency-Key"] == json.loads(job.body)["event_id"]
@@ -226,17 +226,17 @@ def test_no_more_events_are_claimed_than_can_be_posted_at_once(settings: Setting
         world.submit()
     world.settle()
     office = Office()
-    office.carried.places = 2
+    office.transmitted.places = 2
     assert office.poll()
-    assert len(office.carried.jobs) == 2
+    assert len(office.transmitted.jobs) == 2
     assert not office.poll()
 
-    (slow, quick), office.carried.jobs = office.carried.jobs, []
-    office.carried.submit([slow])
+    (slow, quick), office.transmitted.jobs = office.transmitted.jobs, []
+    office.transmitted.submit([slow])
     office.finish(quick.key, AttemptResult(outcome_of(204), 204))
     office.record_ended()
     assert office.poll(), "a slow answer holds one place only"
-    assert len(office.carried.jobs) == 2
+    assert len(office.transmitted.jobs) == 2
     assert PartyEvent.objects.filter(tries=0, delivered_at=None).count() == 2
 
 

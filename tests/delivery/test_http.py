@@ -90,18 +90,18 @@ def test_large_payloads_wait_when_their_bytes_are_taken_and_small_ones_do_not() 
         world.settle()
     desk = Desk()
 
-    desk.carried.held = BYTES_AT_ONCE - 1
+    desk.transmitted.held = BYTES_AT_ONCE - 1
     desk.poll()
-    assert sorted(len(job.body) >= LARGE for job in desk.carried.jobs) == [False, True]
-    (large,) = [job for job in desk.carried.jobs if len(job.body) >= LARGE]
-    desk.carried.jobs = [large]
+    assert sorted(len(job.body) >= LARGE for job in desk.transmitted.jobs) == [False, True]
+    (large,) = [job for job in desk.transmitted.jobs if len(job.body) >= LARGE]
+    desk.transmitted.jobs = [large]
     desk.answer(503)
 
-    desk.carried.held = BYTES_AT_ONCE
+    desk.transmitted.held = BYTES_AT_ONCE
     assert not desk.poll(), "neither the new one nor the one that failed"
-    desk.carried.held = 0
+    desk.transmitted.held = 0
     desk.poll()
-    assert {job.body[:1] for job in desk.carried.jobs} == {b"x", b"y"}
+    assert {job.body[:1] for job in desk.transmitted.jobs} == {b"x", b"y"}
 
 
 @pytest.mark.requirement("001-10", "004-06", "004-07", "001-16")
@@ -165,7 +165,7 @@ def test_an_unknown_outcome_without_a_resolver_is_in_doubt(
 
     assert state_of(kept.message) == (message_state, "in_doubt")
     assert Incident.objects.get().kind == "delivery_in_doubt"
-    assert len(desk.carried.jobs) == (1 if on_failure == "park" else 0), "the next of the pair"
+    assert len(desk.transmitted.jobs) == (1 if on_failure == "park" else 0), "the next of the pair"
     assert History.objects.filter(to_state="in_doubt").count() == 1
 
 
@@ -227,7 +227,7 @@ def test_best_effort_is_not_checked() -> None:
     Delivery.objects.update(due=LONG_AGO)
     desk = Desk()
     desk.settle()
-    assert len(desk.carried.jobs) == 1
+    assert len(desk.transmitted.jobs) == 1
     assert not Incident.objects.exists()
 
 
@@ -247,7 +247,7 @@ def test_a_death_after_the_history_and_before_the_rest_posts_nothing_again(
     other = Desk()
     other.settle()
 
-    assert other.carried.jobs == []
+    assert other.transmitted.jobs == []
     assert state_of(message) == ("delivered", "completed")
     noted = History.objects.filter(message_id=message.message_id, detail__startswith="duplicate")
     assert noted.count() == 1
@@ -396,6 +396,6 @@ def test_poll_claims_no_more_than_there_is_room_for() -> None:
     for world in worlds:
         receive(world)
     desk = Desk()
-    desk.carried.places = 2
+    desk.transmitted.places = 2
     desk.settle()
-    assert (len(desk.carried.jobs), Delivery.objects.count()) == (2, 2)
+    assert (len(desk.transmitted.jobs), Delivery.objects.count()) == (2, 2)

@@ -24,7 +24,7 @@ from tests.flows.world import make_world
 from tests.peer import Answer, Peer, status
 
 HTTP = ConsumerKind.HTTP
-DONE = AttemptResult(AttemptOutcome.CARRIED, 200, "200 OK")
+DONE = AttemptResult(AttemptOutcome.TRANSMITTED, 200, "200 OK")
 
 
 @pytest.fixture(autouse=True)
@@ -142,7 +142,7 @@ def three_posts(desk: Desk, **values: Any) -> list[InboundMessage]:
 
 
 def answer_all(desk: Desk) -> None:
-    jobs, desk.carried.jobs = desk.carried.jobs, []
+    jobs, desk.transmitted.jobs = desk.transmitted.jobs, []
     for job in jobs:
         desk._events.put(Finished(job, DONE))
 
@@ -328,9 +328,9 @@ def test_an_event_whose_post_cannot_be_recorded_stops_no_other(
     monkeypatch.setattr(notification_loop, "_record", record)
     office = Office()
     office.poll()
-    for job in office.carried.jobs:
+    for job in office.transmitted.jobs:
         office._events.put(Finished(job, DONE))
-    office.carried.jobs.clear()
+    office.transmitted.jobs.clear()
     office.run()
 
     assert undelivered() == [bad.pk]

@@ -142,7 +142,7 @@ def test_a_rejected_message_is_run_again_only_while_its_payloads_are_kept(kept: 
     decided = decide([delivery_of(message).pk], "run-again", Actor("ann", "mended"))
     desk.settle()
 
-    assert [job.body for job in desk.carried.jobs] == ([b"<order/>"] if kept else [])
+    assert [job.body for job in desk.transmitted.jobs] == ([b"<order/>"] if kept else [])
     assert state_of(message)[1] == ("processing" if kept else "rejected")
     assert bool(decided.refused) is not kept
     for why in decided.refused:

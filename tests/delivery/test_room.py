@@ -40,18 +40,18 @@ def consumers_of(*worlds: World) -> list[Consumer]:
 
 def posted(desk: Desk) -> list[int]:
     """The consumers of one poll's POSTs."""
-    before = len(desk.carried.jobs)
+    before = len(desk.transmitted.jobs)
     desk.poll()
-    return [job.partner_id for job in desk.carried.jobs[before:]]
+    return [job.partner_id for job in desk.transmitted.jobs[before:]]
 
 
 def fail_all_once() -> None:
     """Every delivery has failed and is due again, in the order of the messages."""
     desk = Desk()
     while posted(desk):
-        for job in desk.carried.jobs:
+        for job in desk.transmitted.jobs:
             desk.finish(job.key, AttemptResult(AttemptOutcome.FAILED, 503))
-        desk.carried.jobs.clear()
+        desk.transmitted.jobs.clear()
         desk.record_ended()
     for minute, delivery in enumerate(Delivery.objects.order_by("message_id")):
         delivery.due = f"2026-01-01T00:{minute:02}Z"
@@ -75,7 +75,7 @@ def test_large_messages_that_wait_for_bytes_hide_no_small_one(
     *_, small = consumers_of(*worlds)
     prepare()
     desk = Desk()
-    desk.carried.held = BYTES_AT_ONCE - left
+    desk.transmitted.held = BYTES_AT_ONCE - left
 
     keys = posted(desk)
 
@@ -91,13 +91,13 @@ def test_large_messages_go_when_there_are_bytes_again(prepare: Callable[[], None
     expected = [one.pk for one in consumers_of(*worlds)]
     prepare()
     desk = Desk()
-    desk.carried.held = BYTES_AT_ONCE
+    desk.transmitted.held = BYTES_AT_ONCE
     assert posted(desk) == []
     served = []
     for _ in worlds:
-        desk.carried.held = BYTES_AT_ONCE - 1
+        desk.transmitted.held = BYTES_AT_ONCE - 1
         served += posted(desk)
-        desk.carried.jobs.clear()
+        desk.transmitted.jobs.clear()
 
     assert served == expected
 
@@ -114,7 +114,7 @@ def test_a_consumer_with_a_long_queue_does_not_hide_those_of_others(
     (mine,) = consumers_of(other)
     prepare()
     desk = Desk()
-    desk.carried.places = 2
+    desk.transmitted.places = 2
 
     keys = posted(desk)
 

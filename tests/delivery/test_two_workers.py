@@ -68,7 +68,7 @@ def test_a_failed_message_is_run_again_by_one_worker(history: bool) -> None:
 def jobs_of_a_poll() -> list[Job]:
     desk = Desk()
     desk.poll()
-    return desk.carried.jobs
+    return desk.transmitted.jobs
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -79,16 +79,16 @@ def test_a_message_is_posted_by_one_worker(again: bool) -> None:
     if again:
         desk = Desk()
         desk.poll()
-        for job in list(desk.carried.jobs):
-            desk.carried.jobs = [job]
+        for job in list(desk.transmitted.jobs):
+            desk.transmitted.jobs = [job]
             desk.answer(503)
         Delivery.objects.update(due=timezone.now())
 
     with transaction.atomic():
         desk = Desk()
-        desk.carried.places = 1
+        desk.transmitted.places = 1
         desk.poll()
-        (mine,) = desk.carried.jobs
+        (mine,) = desk.transmitted.jobs
         (other,) = in_another_session(jobs_of_a_poll)
 
     assert {ids(mine), ids(other)} == {first.message_id, second.message_id}

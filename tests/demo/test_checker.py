@@ -5,16 +5,16 @@ from dataclasses import asdict, replace
 import pytest
 
 from demo.checker import STUCK_AFTER, judge, late, traffic
-from demo.evidence import Carried, Delivery, Evidence, Lane, Open, Submission, Suspension
+from demo.evidence import Delivery, Evidence, Lane, Open, Submission, Suspension, Transmitted
 
 PAIR = "pair-1"
 
 
-def exchanged(number: int) -> tuple[Carried, Carried]:
+def exchanged(number: int) -> tuple[Transmitted, Transmitted]:
     """The message `m<number>` and its Ack on the wire, one request each, nothing amiss."""
     at = number * 10
-    message = Carried(at, PAIR, "Normal", f"m{number}", "", f"body-{number}", copies=(at + 1,))
-    ack = Carried(
+    message = Transmitted(at, PAIR, "Normal", f"m{number}", "", f"body-{number}", copies=(at + 1,))
+    ack = Transmitted(
         at + 2,
         PAIR,
         "Acknowledgement",
@@ -38,16 +38,16 @@ def delivery(number: int) -> Delivery:
 CLEAN = Evidence(
     submissions=tuple(submission(number) for number in (1, 2, 3)),
     deliveries=tuple(delivery(number) for number in (1, 2, 3)),
-    carried=tuple(request for number in (1, 2, 3) for request in exchanged(number)),
+    transmitted=tuple(request for number in (1, 2, 3) for request in exchanged(number)),
     accepted=frozenset({"m1", "m2", "m3"}),
     lanes=(Lane(PAIR, "idle", open_messages=0, overdue=None, still=0.0, open_incident=False),),
     suspensions=(Suspension(PAIR, incident=True),),
 )
 
 
-def with_requests(*requests: Carried) -> Evidence:
-    carried = sorted((*CLEAN.carried, *requests), key=lambda request: request.at)
-    return replace(CLEAN, carried=tuple(carried))
+def with_requests(*requests: Transmitted) -> Evidence:
+    transmitted = sorted((*CLEAN.transmitted, *requests), key=lambda request: request.at)
+    return replace(CLEAN, transmitted=tuple(transmitted))
 
 
 def with_lane(
@@ -107,7 +107,7 @@ def test_what_an_msh_still_has_is_late_and_not_lost() -> None:
 def test_what_was_delivered_is_not_late_although_its_ack_is_still_to_come() -> None:
     unacknowledged = replace(CLEAN, under_way=frozenset({Open("m3", "a: in_flight")}))
     assert late(unacknowledged) == {}
-    unseen = replace(unacknowledged, carried=CLEAN.carried[:-1])
+    unseen = replace(unacknowledged, transmitted=CLEAN.transmitted[:-1])
     assert found(unseen) == {}
     assert found(replace(unseen, under_way=frozenset())) == {"unwitnessed": 1}
 
@@ -141,22 +141,22 @@ def test_order_is_judged_within_a_pair_only() -> None:
 
 def test_premature_ack() -> None:
     message, ack = exchanged(3)
-    early = (*CLEAN.carried[:4], message, replace(ack, row_found=False))
-    assert found(replace(CLEAN, carried=early)) == {"premature_ack": 1}
+    early = (*CLEAN.transmitted[:4], message, replace(ack, row_found=False))
+    assert found(replace(CLEAN, transmitted=early)) == {"premature_ack": 1}
 
 
 def test_overlap_with_a_message_whose_ack_never_passed() -> None:
     message, ack = exchanged(2)
     swallowed = replace(ack, fault="drop-request", copies=())
-    carried = (*CLEAN.carried[:2], message, swallowed, *CLEAN.carried[4:])
-    assert found(replace(CLEAN, carried=carried)) == {"overlap": 1}
+    transmitted = (*CLEAN.transmitted[:2], message, swallowed, *CLEAN.transmitted[4:])
+    assert found(replace(CLEAN, transmitted=transmitted)) == {"overlap": 1}
 
 
 def test_overlap_with_a_message_whose_ack_passed_later() -> None:
     message, ack = exchanged(2)
     delayed = replace(ack, fault="delay", copies=(31,))  # m3 was seen at 30
-    carried = (*CLEAN.carried[:2], message, delayed, *CLEAN.carried[4:])
-    assert found(replace(CLEAN, carried=carried)) == {"overlap": 1}
+    transmitted = (*CLEAN.transmitted[:2], message, delayed, *CLEAN.transmitted[4:])
+    assert found(replace(CLEAN, transmitted=transmitted)) == {"overlap": 1}
 
 
 def test_altered_between_two_copies() -> None:
@@ -204,12 +204,12 @@ def test_silent_suspend_in_the_history() -> None:
 
 
 def test_unwitnessed_message_and_ack() -> None:
-    past_the_proxy = [request for request in CLEAN.carried if request.message_id != "m2"]
-    assert found(replace(CLEAN, carried=tuple(past_the_proxy))) == {"unwitnessed": 1}
+    past_the_proxy = [request for request in CLEAN.transmitted if request.message_id != "m2"]
+    assert found(replace(CLEAN, transmitted=tuple(past_the_proxy))) == {"unwitnessed": 1}
 
-    unjudged = [replace(one, row_found=None) for one in CLEAN.carried if one.message_id == "a3"]
-    carried = (*CLEAN.carried[:-1], *unjudged)
-    assert found(replace(CLEAN, carried=carried)) == {"unwitnessed": 1}
+    unjudged = [replace(one, row_found=None) for one in CLEAN.transmitted if one.message_id == "a3"]
+    transmitted = (*CLEAN.transmitted[:-1], *unjudged)
+    assert found(replace(CLEAN, transmitted=transmitted)) == {"unwitnessed": 1}
 
 
 def test_traffic_counts_each_post_once() -> None:
@@ -232,7 +232,7 @@ def test_traffic_counts_each_post_once() -> None:
 def test_with_a_router_both_hops_must_be_seen() -> None:
     onward = tuple(
         replace(request, pair="pair-1 c>b", at=request.at + 4, sha256=f"{request.sha256} onward")
-        for request in CLEAN.carried
+        for request in CLEAN.transmitted
     )
-    assert found(replace(CLEAN, carried=(*CLEAN.carried, *onward), hops=2)) == {}
+    assert found(replace(CLEAN, transmitted=(*CLEAN.transmitted, *onward), hops=2)) == {}
     assert found(replace(CLEAN, hops=2)) == {"unwitnessed": 3}

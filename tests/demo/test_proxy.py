@@ -106,7 +106,7 @@ async def test_a_delayed_request_is_overtaken() -> None:
 
 
 @runs
-async def test_a_delayed_request_is_carried_after_its_client_has_gone() -> None:
+async def test_a_delayed_request_is_transmitted_after_its_client_has_gone() -> None:
     async with link(Decision(Fault.DELAY, seconds=0.1)) as between:
         client = await between.connect()
         client.send(message())
@@ -201,7 +201,7 @@ async def test_an_ack_that_cannot_be_judged_is_not_passed_on() -> None:
 
 
 @runs
-async def test_what_cannot_be_read_is_carried_all_the_same() -> None:
+async def test_what_cannot_be_read_is_passed_on_unchanged() -> None:
     async with link() as between:
         assert await between.post(b"no ebXML") == 204
         assert between.records[0]["kind"] == "unreadable"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from demo.checker import Violations
-from demo.evidence import Carried, Delivery, Evidence, Lane, Open, Submission
+from demo.evidence import Delivery, Evidence, Lane, Open, Submission, Transmitted
 from demo.pairs import make_pairs, make_tokens, setup_of
 from demo.siege.cast import ALL, Side, documents
 from demo.siege.console import Look
@@ -98,10 +98,10 @@ def test_late_and_broken_win() -> None:
 
 def test_the_hostile_partners_messages_are_nobody_s_loss_but_never_doubled() -> None:
     hostile = "hostile-names-1@hostile.example"
-    message = Carried(1, "pair-1 a>b", "Normal", hostile, "", "body", copies=(2,))
+    message = Transmitted(1, "pair-1 a>b", "Normal", hostile, "", "body", copies=(2,))
     evidence = Evidence(
         deliveries=(Delivery("hostile-copies", hostile, "x"),),
-        carried=(message,),
+        transmitted=(message,),
         accepted=frozenset({hostile, "hostile-large-2"}),
         lanes=(Lane("hostile-large-1", "suspended", 3, None, 100.0, open_incident=False),),
         under_way=frozenset({Open("hostile-large-2", "a: accepted")}),
@@ -110,7 +110,7 @@ def test_the_hostile_partners_messages_are_nobody_s_loss_but_never_doubled() -> 
     twice = replace(evidence, deliveries=evidence.deliveries * 2)
     assert violations_of(twice) == replace(NONE, duplicated=1)
     other = replace(message, at=3, sha256="other")
-    assert violations_of(replace(evidence, carried=(message, other))).altered == 1
+    assert violations_of(replace(evidence, transmitted=(message, other))).altered == 1
 
 
 def test_phases_take_turns_and_cover_the_time() -> None:

@@ -1,4 +1,4 @@
-"""The mail host of the demo: what it carries, delays, loses and doubles between two MSHs."""
+"""The mail host of the demo: what it passes on, delays, loses and doubles between two MSHs."""
 
 import asyncio
 import base64
@@ -74,7 +74,7 @@ async def mail_link(*decisions: Decision) -> AsyncIterator[MailLink]:
 
 
 @runs
-async def test_a_mail_is_carried_as_it_came_with_what_its_sender_showed() -> None:
+async def test_a_mail_is_transmitted_as_it_came_with_what_its_sender_showed() -> None:
     async with mail_link() as between:
         mail = as_mail(message("m1", 7))
         assert await between.send(mail) == 250
@@ -97,7 +97,7 @@ async def test_what_the_other_side_says_is_passed_on() -> None:
 
 
 @runs
-async def test_a_delayed_mail_is_taken_at_once_and_carried_later() -> None:
+async def test_a_delayed_mail_is_taken_at_once_and_transmitted_later() -> None:
     async with mail_link(Decision(Fault.DELAY, seconds=0.3)) as between:
         assert await between.send(as_mail(message())) == 250
         assert not between.mails

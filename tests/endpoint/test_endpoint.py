@@ -204,7 +204,7 @@ def test_a_wrong_pair_is_403(peer: Peer) -> None:
     assert_refused(peer.send(normal(sender_uri="http://else.example/")), 403, "SenderURI")
 
 
-def test_a_refused_message_was_carried_and_says_why(peer: Peer) -> None:
+def test_a_refused_message_was_transmitted_and_says_why(peer: Peer) -> None:
     response = peer.send(normal(sequence_number=7))
     assert_refused(response, 204, "7")
 

@@ -126,7 +126,7 @@ def test_a_lane_whose_terms_cannot_be_read_may_be_suspended_and_its_message_canc
     assert states(in_flight)[1] == "cancelled"
 
 
-def test_message_id_that_is_too_long_is_carried_and_answered_with_an_error(peer: Peer) -> None:
+def test_message_id_that_is_too_long_is_transmitted_and_answered_with_an_error(peer: Peer) -> None:
     """D44 as changed: what is read and attributed is 204, its answer is the Error Message."""
     response = peer.send(normal(message_id="m" * 256))
     assert response.status == 204

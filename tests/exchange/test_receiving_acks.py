@@ -192,7 +192,7 @@ def test_numbers_go_on_after_a_kill(pair: PairFactory) -> None:
 
 
 @pytest.mark.requirement("000-065")
-def test_ack_is_tried_until_it_is_carried(pair: PairFactory) -> None:
+def test_ack_is_tried_until_it_is_transmitted(pair: PairFactory) -> None:
     """Its own lane: it spends no retry and suspends nothing."""
     partner = pair()
     message = normal(sequence_number=1)

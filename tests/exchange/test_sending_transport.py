@@ -30,7 +30,7 @@ def test_failed_attempt_is_repeated_after_retry_interval(pair: PairFactory) -> N
         partner.peer.acknowledge(second)
         partner.wait_for_state(message)
         ended = partner.wait_for_attempts(message, 2)
-        assert ended == [("failed", failing[partner]), ("carried", 204)]
+        assert ended == [("failed", failing[partner]), ("transmitted", 204)]
 
 
 @pytest.mark.requirement("000-065")
@@ -79,7 +79,7 @@ def test_reconnect_spends_nothing(pair: PairFactory) -> None:
         message = partner.submit()
         partner.wait_for_state(message)
         partner.peer.drop_idle()
-        assert partner.wait_for_attempts(message, 1) == [("carried", 204)]
+        assert partner.wait_for_attempts(message, 1) == [("transmitted", 204)]
     assert len(partner.peer.received) == 5
     assert partner.peer.connections > 1
 
@@ -102,7 +102,7 @@ def test_each_error_has_its_own_recovery(pair: PairFactory) -> None:
 
 @pytest.mark.requirement("000-069")
 def test_ack_overtakes_the_failure_of_its_post(pair: PairFactory) -> None:
-    """The message is complete, whatever then becomes of the HTTP exchange that carried it; and
+    """The message is complete, whatever then becomes of the HTTP exchange that transmitted it; and
     the next one, in flight by now, has its wait and its retries untouched."""
     endings: dict[Pair, Answer] = {
         pair(timeout=30, retry_interval=1): answer for answer in (reset(), hang_up(), status(503))
@@ -123,7 +123,7 @@ def test_ack_overtakes_the_failure_of_its_post(pair: PairFactory) -> None:
         partner.peer.always(acknowledge_first(partner, ending))
     sent = {partner: (partner.submit(), partner.submit()) for partner in endings}
     for partner, (_, following) in sent.items():
-        assert partner.wait_for_attempts(following, 1) == [("carried", 204)]
+        assert partner.wait_for_attempts(following, 1) == [("transmitted", 204)]
     next_one_waits.set()
     for partner, (message, _) in sent.items():
         ((outcome, _),) = partner.wait_for_attempts(message, 1)

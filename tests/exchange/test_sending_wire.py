@@ -67,7 +67,7 @@ def test_payloads_come_as_they_were_given(pair: PairFactory) -> None:
 
 @pytest.mark.requirement("000-010", "000-036", "000-038", "000-042")
 def test_best_effort_goes_once_without_number(pair: PairFactory) -> None:
-    """Carried or not, there is no second copy; the application hears of a failure (D25)."""
+    """Transmitted or not, there is no second copy; the application hears of a failure (D25)."""
     partner, failing = pair(retries=5), pair(retries=5)
     failing.peer.always(status(503))
     message = partner.submit(semantics="BestEffort")
@@ -127,7 +127,7 @@ def test_answer_completes_nothing_and_its_body_is_ignored(pair: PairFactory) -> 
     message, following = partner.submit(), partner.submit()
     (copy,) = partner.wait_for_copies(message, 1)
     let_sweeps_pass(pair)
-    assert partner.attempts(message) == [("carried", 200)]
+    assert partner.attempts(message) == [("transmitted", 200)]
     assert partner.state_of(message) == "in_flight"
 
     partner.peer.acknowledge(copy)

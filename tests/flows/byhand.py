@@ -13,7 +13,7 @@ from msh.store.sending import polling
 from msh.transport.job import Job
 from partners.models import Partner
 
-CARRIED = AttemptResult(AttemptOutcome.CARRIED, status=204)
+TRANSMITTED = AttemptResult(AttemptOutcome.TRANSMITTED, status=204)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def hand_over(job: Job, sender: Partner) -> receive.Answer:
     return answer
 
 
-def end(job: Job, result: AttemptResult = CARRIED) -> None:
+def end(job: Job, result: AttemptResult = TRANSMITTED) -> None:
     """The job's attempt ended like this."""
     with transaction.atomic():
         ended = [(job.key, result)]

@@ -1,4 +1,4 @@
-"""A, R and B in one database: R is the router between them. Nothing is carried but by hand.
+"""A, R and B in one database: R is the router between them. Nothing is transmitted but by hand.
 
 Each pair is two partners that are each other's mirror: `at_a` is R as A knows it, and so on.
 """
@@ -17,7 +17,7 @@ from msh.transport.job import Job
 from partners.models import Agreement, Partner, Route, digest_of
 
 from . import byhand
-from .byhand import CARRIED
+from .byhand import TRANSMITTED
 from .world import MOST_POSTS
 
 _names = count(1)
@@ -55,24 +55,24 @@ class Chain:
         }
         return byhand.hand_over(job, mirrors[job.partner_id])
 
-    def end(self, job: Job, result: AttemptResult = CARRIED) -> None:
+    def end(self, job: Job, result: AttemptResult = TRANSMITTED) -> None:
         """The job's attempt ended like this."""
         byhand.end(job, result)
 
-    def carry(self, job: Job) -> receive.Answer:
+    def transmit(self, job: Job) -> receive.Answer:
         answer = self.hand_over(job)
         self.end(job)
         return answer
 
     def settle(self) -> list[Job]:
-        """Carry everything that is due until nothing is; what that took."""
-        carried = []
+        """Transmit everything that is due until nothing is; what that took."""
+        transmitted = []
         while jobs := self.poll():
             for job in jobs:
-                self.carry(job)
-                carried.append(job)
-            assert len(carried) < MOST_POSTS, "there is always something due"
-        return carried
+                self.transmit(job)
+                transmitted.append(job)
+            assert len(transmitted) < MOST_POSTS, "there is always something due"
+        return transmitted
 
     def link(self, partner: Partner) -> OutboundLink:
         return OutboundLink.objects.get(partner=partner)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 
 def send(world: World) -> Job:
-    """A message, its copy carried and acknowledged."""
+    """A message, its copy transmitted and acknowledged."""
     world.submit()
     (job,) = world.poll()
     world.hand_over(job)

@@ -25,14 +25,14 @@ from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.history import Actor
 from msh.transport.job import Job
 
-from .byhand import CARRIED
+from .byhand import TRANSMITTED
 from .world import LOST, make_world
 
 pytestmark = pytest.mark.django_db
 
 
 def sent_as(job: Job) -> Copy:
-    """Which copy the job carries."""
+    """Which copy the job transmits."""
     return cast("Copy", job.key)
 
 
@@ -81,14 +81,14 @@ def test_every_copy_is_the_stored_bytes() -> None:
 def test_each_attempt_ends_in_its_own_way() -> None:
     world = make_world()
     message = world.submit()
-    for result in (LOST, CARRIED):
+    for result in (LOST, TRANSMITTED):
         (job,) = world.poll()
         world.end(job, result)
         if result is LOST:
             change_link.send_now(world.there, Actor("ann", "partner is back"))
 
     ended = Attempt.objects.filter(message=message).order_by("number")
-    assert list(ended.values_list("outcome", flat=True)) == ["failed", "carried"]
+    assert list(ended.values_list("outcome", flat=True)) == ["failed", "transmitted"]
 
 
 def test_damaged_bytes_are_not_sent_and_suspend_their_own_lane_only() -> None:
@@ -210,7 +210,7 @@ def test_best_effort_is_sent_once_and_never_acknowledged() -> None:
     assert b"SequenceNumber" not in job.body
 
 
-def test_best_effort_that_is_not_carried_is_reported() -> None:
+def test_best_effort_that_is_not_transmitted_is_reported() -> None:
     world = make_world()
     message = world.submit(semantics=DeliverySemantics.BEST_EFFORT)
     (job,) = world.poll()
@@ -277,7 +277,7 @@ def test_the_life_of_a_message_is_in_the_history() -> None:
         ("out", "PutInFlight", "queued", "in_flight"),
         ("in", "MessageArrived", "", "accepted"),
         ("out", "AckReceived", "in_flight", "acknowledged"),
-        ("in", "AcknowledgementCarried", "", ""),
+        ("in", "AcknowledgementTransmitted", "", ""),
     ]
 
 
@@ -295,4 +295,4 @@ def test_an_ack_overtakes_the_failure_of_its_own_post() -> None:
     assert message.state == "acknowledged"
     assert world.link.state == "idle"
     assert Attempt.objects.get(message=message).outcome == "failed"
-    assert CARRIED.outcome is AttemptOutcome.CARRIED
+    assert TRANSMITTED.outcome is AttemptOutcome.TRANSMITTED

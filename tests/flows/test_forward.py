@@ -65,7 +65,7 @@ def sent_to_router(chain: Chain) -> Job:
     """A submits a message, and it comes to R."""
     chain.submit()
     job = one(chain.poll())
-    chain.carry(job)
+    chain.transmit(job)
     return job
 
 
@@ -111,7 +111,7 @@ def test_the_router_adds_a_routing_header_and_leaves_every_other_byte() -> None:
 def test_every_copy_onward_is_the_same_bytes() -> None:
     chain = make_chain()
     sent_to_router(chain)
-    chain.carry(one(chain.poll()))  # the Ack to A
+    chain.transmit(one(chain.poll()))  # the Ack to A
     first = one(chain.poll())
     chain.end(first, AttemptResult(AttemptOutcome.FAILED, detail="refused"))
     change_link.send_now(chain.at_r, OPERATOR)
@@ -120,7 +120,7 @@ def test_every_copy_onward_is_the_same_bytes() -> None:
 
 
 @pytest.mark.requirement("000-074")
-def test_hop_sends_on_only_when_its_ack_was_carried() -> None:
+def test_hop_sends_on_only_when_its_ack_was_transmitted() -> None:
     chain = make_chain()
     sent_to_router(chain)
 
@@ -128,7 +128,7 @@ def test_hop_sends_on_only_when_its_ack_was_carried() -> None:
     assert ack.partner_id == chain.from_a.pk
     assert chain.poll() == []  # the Ack is under way: nothing goes to B
 
-    chain.carry(ack)
+    chain.transmit(ack)
     assert one(chain.poll()).partner_id == chain.at_r.pk
 
 
@@ -167,10 +167,10 @@ def test_end_to_end_acknowledges_when_b_has_stored() -> None:
     sent_to_router(chain)
     assert chain.owed_to(chain.from_a) == []  # the first copy gets no answer
 
-    chain.carry(one(chain.poll()))
+    chain.transmit(one(chain.poll()))
     assert len(chain.stored_at(chain.from_r)) == 1
     assert chain.owed_to(chain.from_a) == []
-    chain.carry(one(chain.poll()))  # the Ack of B to R
+    chain.transmit(one(chain.poll()))  # the Ack of B to R
 
     assert chain.owed_to(chain.from_a) == [ACK]
     chain.settle()
@@ -201,7 +201,7 @@ def test_end_to_end_waits_as_long_as_b_asked_the_router_to() -> None:
 
     again = chain.submit()
     chain_ack(chain)
-    chain.carry(one(to(chain.poll(), chain.at_a)))
+    chain.transmit(one(to(chain.poll(), chain.at_a)))
 
     assert again.message_id not in chain.stored_at(chain.from_a)
     (error,) = Signal.objects.filter(link__partner=chain.from_a, code="TransientError")
@@ -333,7 +333,7 @@ def test_what_has_no_way_onward_is_refused_and_not_stored(
     job = one(chain.poll())
     spoil(chain)
 
-    answer = chain.carry(job)
+    answer = chain.transmit(job)
 
     assert why in answer.reason
     assert chain.stored_at(chain.from_a) == []
@@ -358,7 +358,7 @@ def test_a_message_of_too_many_hops_is_refused() -> None:
     chain = make_chain()
     job = hops(chain, HOP_LIMIT)
 
-    answer = chain.carry(job)
+    answer = chain.transmit(job)
 
     assert f"at most {HOP_LIMIT} leave a router" in answer.reason
     assert chain.stored_at(chain.from_a) == []
@@ -367,7 +367,7 @@ def test_a_message_of_too_many_hops_is_refused() -> None:
 
 def test_a_message_of_one_hop_less_is_sent_on() -> None:
     chain = make_chain()
-    chain.carry(hops(chain, HOP_LIMIT - 1))
+    chain.transmit(hops(chain, HOP_LIMIT - 1))
     chain.settle()
 
     assert len(chain.stored_at(chain.from_r)) == 1
@@ -398,7 +398,7 @@ def test_a_message_that_the_next_msh_could_not_read_is_refused_at_receipt(
     """Else the first of them would suspend the lane onward, of all senders."""
     chain = make_chain(mode)
 
-    chain.carry(with_extra(chain, extra))
+    chain.transmit(with_extra(chain, extra))
     chain.settle()
 
     assert chain.stored_at(chain.from_a) == []
@@ -432,7 +432,7 @@ def test_whatever_name_an_unknown_element_has_the_message_is_sent_on(markup: str
     chain = make_chain()
     job = with_extra(chain, lambda _: markup)
 
-    chain.carry(job)
+    chain.transmit(job)
     onward = to(chain.settle(), chain.at_r)
 
     assert len(chain.stored_at(chain.from_r)) == 1
@@ -447,7 +447,7 @@ def test_a_message_that_we_sent_on_before_is_a_loop() -> None:
     first = job.body.index(b"http://other.example/")
     body = job.body[:first] + router + job.body[first + len(b"http://other.example/") :]
 
-    answer = chain.carry(replace(job, body=body))
+    answer = chain.transmit(replace(job, body=body))
 
     assert "a loop" in answer.reason
     assert chain.stored_at(chain.from_a) == []
@@ -517,9 +517,9 @@ def test_a_message_that_cannot_be_sent_on_stops_no_other_pair(
     for chain in (broken, other):
         chain.submit()
     for job in byhand.poll():
-        (broken if job.partner_id == broken.at_a.pk else other).carry(job)
+        (broken if job.partner_id == broken.at_a.pk else other).transmit(job)
     for job in byhand.poll():  # the Acks to A
-        (broken if job.partner_id == broken.from_a.pk else other).carry(job)
+        (broken if job.partner_id == broken.from_a.pk else other).transmit(job)
     way_onward = find_next_hop
 
     def raising(agreement: Agreement) -> Any:

@@ -20,7 +20,7 @@ from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.sending.isolation import isolate_link
 from tests.sessions import meet
 
-from .byhand import CARRIED
+from .byhand import TRANSMITTED
 from .recovering import numbers, suspend
 from .world import World, make_world
 
@@ -108,11 +108,11 @@ def test_a_lane_that_is_suspended_stays_suspended_for_what_it_was() -> None:
     key = job.key
     assert isinstance(key, Copy)
 
-    isolate(world, (key.key, key.attempt, CARRIED))
+    isolate(world, (key.key, key.attempt, TRANSMITTED))
 
     link = world.link
     assert (link.suspended_for, link.suspended_since) == ("operator", before.suspended_since)
-    assert Attempt.objects.get().outcome == "carried"
+    assert Attempt.objects.get().outcome == "transmitted"
     assert Incident.objects.get().kind == "processing_failed"
     assert History.objects.filter(event="ProcessingFailed").count() == 1
 

@@ -19,13 +19,13 @@ from msh.transport.job import Job
 from tests.sql import Calls, Execute, execute, wrap_execute
 from tests.waiting import wait_until
 
-from .byhand import CARRIED
+from .byhand import TRANSMITTED
 from .world import World, make_world
 
 pytestmark = pytest.mark.django_db
 
 BEST_EFFORT = DeliverySemantics.BEST_EFFORT
-UNWRITABLE = AttemptResult(AttemptOutcome.CARRIED, status=204, detail="\0")
+UNWRITABLE = AttemptResult(AttemptOutcome.TRANSMITTED, status=204, detail="\0")
 """An outcome that PostgreSQL does not store: there is no text with a NUL."""
 
 
@@ -40,7 +40,7 @@ class Scripted:
     def submit(self, jobs: Iterable[Job]) -> None:
         for job in jobs:
             self.jobs.append(job)
-            self.events.put(Finished(job, self.answers.get(job.partner_id, CARRIED)))
+            self.events.put(Finished(job, self.answers.get(job.partner_id, TRANSMITTED)))
 
     def free_in_all(self) -> int:
         return 100
@@ -221,9 +221,9 @@ def test_an_outcome_that_cannot_be_written_costs_no_other_its_outcome(
     driven.run()
 
     assert sorted(posted(driven)) == [broken.there.pk, other.there.pk]
-    assert Attempt.objects.get(message=good).outcome == "carried"
+    assert Attempt.objects.get(message=good).outcome == "transmitted"
     ended = Attempt.objects.get(message=message)
-    assert (ended.outcome, ended.status) == ("carried", 204)
+    assert (ended.outcome, ended.status) == ("transmitted", 204)
     message.refresh_from_db()
     assert message.state == ("sent" if semantics is BEST_EFFORT else "in_flight")
     assert broken.link.state == ("idle" if semantics is BEST_EFFORT else "suspended")
@@ -246,7 +246,7 @@ def test_an_outcome_of_a_signal_that_cannot_be_written_costs_no_other_its_outcom
 
     signal = Signal.objects.get(link__partner=broken.here)
     assert (signal.owed, signal.sending) == (0, False)
-    assert Signal.objects.get(link__partner=other.here).carried == 1
+    assert Signal.objects.get(link__partner=other.here).transmitted == 1
     incident = Incident.objects.get()
     assert (incident.partner, incident.kind) == (broken.here, "processing_failed")
 
@@ -282,7 +282,7 @@ def test_what_the_database_refuses_now_is_done_later_and_suspends_nobody(
     def is_written() -> bool:
         with suppress(OperationalError):  # a busy machine does a single round each time
             driven.run()
-        return Attempt.objects.filter(message=message, outcome="carried").exists()
+        return Attempt.objects.filter(message=message, outcome="transmitted").exists()
 
     wrap_execute(monkeypatch, refusing)
     wait_until(is_written)

@@ -66,7 +66,7 @@ def test_the_last_time_does_not_go_back_with_the_clock() -> None:
         {"direction": "out"},
         {"subject": "link"},
         {"message_id": "m-2"},
-        {"event": "AcknowledgementCarried"},
+        {"event": "AcknowledgementTransmitted"},
         {"from_state": "accepted"},
         {"to_state": "accepted"},
         {"detail": "200"},

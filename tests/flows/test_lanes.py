@@ -79,7 +79,7 @@ def test_a_lane_is_not_found_by_the_work_of_another(kind: str) -> None:
         {"state": "cancelled"},
     ],
 )
-def test_a_lane_is_not_found_by_what_it_does_not_carry(values: dict[str, Any]) -> None:
+def test_lane_is_not_found_by_messages_of_other_kinds(values: dict[str, Any]) -> None:
     world = make_world()
     world.submit()
     OutboundMessage.objects.update(**values)

@@ -51,7 +51,7 @@ def test_what_another_worker_holds_is_skipped(prepare: Callable[[World], Find]) 
 
 
 @pytest.mark.parametrize("change", [{"owed": 0}, {"due": timezone.now() + timedelta(hours=1)}])
-def test_a_signal_that_another_has_carried_or_is_carrying_is_left_alone(
+def test_a_signal_that_another_has_transmitted_or_is_transmitting_is_left_alone(
     change: dict[str, Any],
 ) -> None:
     find = owed_signal(make_world())

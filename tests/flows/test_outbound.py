@@ -16,7 +16,7 @@ from msh.store.sending.links import end_attempt
 from msh.store.sending.submissions import load_copies
 
 from . import byhand
-from .byhand import CARRIED
+from .byhand import TRANSMITTED
 from .world import LOST, World, make_world
 
 pytestmark = pytest.mark.django_db
@@ -125,7 +125,7 @@ def test_a_rewind_takes_what_was_received_after_the_last(
         assert message.earlier_attempts == 2
 
 
-@pytest.mark.parametrize("result", [CARRIED, LOST])
+@pytest.mark.parametrize("result", [TRANSMITTED, LOST])
 def test_the_lease_of_a_best_effort_message_ends_with_it(result: Any) -> None:
     world = make_world()
     message = world.submit(semantics=BEST_EFFORT)

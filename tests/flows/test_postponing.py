@@ -189,11 +189,11 @@ def test_from_memory_a_mail_partner_is_told_as_by_the_worker(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """From our own address, and in lines: else its mail server and its MSH refuse it."""
-    carried: list[Job] = []
+    transmitted: list[Job] = []
 
     class Kept(Carrier):
         def submit(self, jobs: Iterable[Job]) -> None:
-            carried.extend(jobs)
+            transmitted.extend(jobs)
 
     kept = Kept(SimpleQueue())
     monkeypatch.setattr(overload, "_carrier", lambda: kept)
@@ -205,7 +205,7 @@ def test_from_memory_a_mail_partner_is_told_as_by_the_worker(
 
     assert overload.send_transient_error(world.here, header)
 
-    (job,) = carried
+    (job,) = transmitted
     assert job.sender == "mailto:us@ours.example"
     assert job.url == "mailto:them@theirs.example"
     assert b"Content-Transfer-Encoding: base64" in job.body

@@ -23,14 +23,14 @@ from msh.store.sending.links import OutboundLinks
 from msh.transport import enquiry
 from msh.wire.link_status import write
 
-from .byhand import CARRIED
+from .byhand import TRANSMITTED
 from .recovering import ANN, events, numbers, suspend
 from .world import LOST, World, make_world
 
 pytestmark = pytest.mark.django_db
 
 
-def in_flight(world: World, result: object = CARRIED) -> OutboundMessage:
+def in_flight(world: World, result: object = TRANSMITTED) -> OutboundMessage:
     """A message whose first copy ended like this, its Ack still to come."""
     message = world.submit()
     (job,) = world.poll()
@@ -92,7 +92,7 @@ def test_not_received_is_taken_where_no_byte_has_left_us() -> None:
 
 def test_not_received_is_refused_where_a_byte_has_left_us_or_may_have() -> None:
     """Its partner cannot be asked here."""
-    for result in (CARRIED, None):
+    for result in (TRANSMITTED, None):
         world = make_world()
         message = world.submit()
         (job,) = world.poll()

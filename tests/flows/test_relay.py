@@ -71,15 +71,15 @@ def test_one_that_failed_waits_and_those_behind_it(values: dict[str, Any], goes:
 @pytest.mark.parametrize(
     ("values", "held"),
     [
-        ({"owed": 1, "carried": 0}, True),
-        ({"owed": 1, "carried": 1}, False),  # a copy owes it again
-        ({"owed": 0, "carried": 0}, False),  # the partner does not take it
-        ({"owed": 1, "carried": 0, "kind": "Error", "code": "OtherXML"}, False),
-        ({"owed": 1, "carried": 0, "ref_to_message_id": "another"}, False),
+        ({"owed": 1, "transmitted": 0}, True),
+        ({"owed": 1, "transmitted": 1}, False),  # a copy owes it again
+        ({"owed": 0, "transmitted": 0}, False),  # the partner does not take it
+        ({"owed": 1, "transmitted": 0, "kind": "Error", "code": "OtherXML"}, False),
+        ({"owed": 1, "transmitted": 0, "ref_to_message_id": "another"}, False),
     ],
 )
 @pytest.mark.parametrize("state", ["routed", "withheld"])
-def test_only_its_own_ack_that_was_never_carried_holds_it(
+def test_only_its_own_ack_that_was_never_transmitted_holds_it(
     values: dict[str, Any], held: bool, state: str
 ) -> None:
     """The Ack of the same MessageId to another partner is not it."""
@@ -89,7 +89,7 @@ def test_only_its_own_ack_that_was_never_carried_holds_it(
     InboundMessage.objects.exclude(pk=key).update(state="relayed")
     InboundMessage.objects.filter(pk=key).update(state=state)
     of_other = Signal.objects.filter(link__partner=other.from_a)
-    of_other.update(owed=1, carried=0, ref_to_message_id=message_id)
+    of_other.update(owed=1, transmitted=0, ref_to_message_id=message_id)
     Signal.objects.filter(link__partner=chain.from_a).update(**values)
     assert due() == ([] if held and state == "routed" else [key])
 
@@ -121,7 +121,7 @@ def sent_on(chain: Chain) -> Job:
     """A message of A is on its way to B, its Ack withheld."""
     chain.submit()
     (job,) = chain.poll()
-    chain.carry(job)
+    chain.transmit(job)
     (onward,) = (one for one in chain.poll() if one.partner_id == chain.at_r.pk)
     return onward
 
@@ -176,8 +176,8 @@ def test_no_failure_is_owed_for_what_was_acknowledged() -> None:
     chain = make_chain()
     chain.submit()
     (job,) = chain.poll()
-    chain.carry(job)
-    chain.carry(*chain.poll())
+    chain.transmit(job)
+    chain.transmit(*chain.poll())
     (onward,) = chain.poll()
     chain.end(onward, REFUSED)
     assert chain.owed_to(chain.from_a) == []

@@ -47,9 +47,9 @@ def test_copies_of_a_message_are_counted_in_one_row() -> None:
     arrive(*sent_once(), COPIES + 1)
     assert InboundMessage.objects.get().duplicates == COPIES
     assert History.objects.filter(event="DuplicateArrived").count() <= 2, "the minute may change"
-    assert History.objects.filter(event="AcknowledgementCarried").count() <= 3
+    assert History.objects.filter(event="AcknowledgementTransmitted").count() <= 3
     assert counted("DuplicateArrived") == COPIES
-    assert counted("AcknowledgementCarried") == COPIES + 1
+    assert counted("AcknowledgementTransmitted") == COPIES + 1
     for row in History.objects.filter(times__gt=1):
         assert row.last_at is not None
         assert row.at < row.last_at
@@ -124,7 +124,7 @@ def message_with_much_history() -> InboundMessage:
             "INSERT INTO msh_history (at, actor, partner_id, direction, subject, message_id, event,"
             " from_state, to_state, detail) SELECT now() + n * interval '1 ms', 'msh', %s, 'in',"
             " 'message', %s, CASE n %% 2 WHEN 0 THEN 'DuplicateArrived' ELSE"
-            " 'AcknowledgementCarried' END, '', '', '' FROM generate_series(1, %s) n",
+            " 'AcknowledgementTransmitted' END, '', '', '' FROM generate_series(1, %s) n",
             (world.here.pk, message.message_id, MANY),
         )
     return message

@@ -66,7 +66,7 @@ def test_a_restored_partner_gets_again_what_it_lost_same_bytes_same_numbers(
         suspend(world)
 
     compared = resynchronise.apply(world.there, said_by_partner(world), ANN)
-    carried = world.settle()
+    transmitted = world.settle()
 
     assert compared.plan.mend is Mend.REWIND
     told = History.objects.get(event="Resynchronised")
@@ -75,7 +75,7 @@ def test_a_restored_partner_gets_again_what_it_lost_same_bytes_same_numbers(
     assert f"Verdict: {compared.plan.verdict}; because" in told.detail
     again = ids[kept:] + [message.message_id for message in late]
     assert world.received() == ids[:kept] + again
-    assert carried >= 2 * len(again)
+    assert transmitted >= 2 * len(again)
     assert [state for state, _ in numbers(world)] == ["acknowledged"] * (5 + more)
     now = {m.pk: (m.head, m.sequence_number) for m in OutboundMessage.objects.all()}
     assert heads.items() <= now.items()

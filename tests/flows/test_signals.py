@@ -148,13 +148,13 @@ def test_poll_finds_no_more_than_there_are_places() -> None:
 
 
 def test_links_to_which_nothing_is_owed_hide_no_other() -> None:
-    carried, owed, also_carried, last = [owe(minutes * MINUTE) for minutes in (4, 3, 2, 1)]
-    Signal.objects.filter(pk__in=[carried.pk, also_carried.pk]).update(owed=0)
+    transmitted, owed, also_transmitted, last = [owe(minutes * MINUTE) for minutes in (4, 3, 2, 1)]
+    Signal.objects.filter(pk__in=[transmitted.pk, also_transmitted.pk]).update(owed=0)
     assert [partner for partner, _ in found(4, 1)] == [to(owed)]
     assert [partner for partner, _ in found(4, 1, to(owed))] == [to(last)]
 
 
-def test_what_was_carried_hides_nothing_that_is_owed_to_the_same_partner() -> None:
+def test_what_was_transmitted_hides_nothing_that_is_owed_to_the_same_partner() -> None:
     signal = owe(MINUTE, -HOUR, 2 * MINUTE)
     Signal.objects.filter(ref_to_message_id=f"1-{signal.pk}").update(owed=0)
     assert found(1, 100) == [(to(signal), signal.ref_to_message_id)]
@@ -166,10 +166,10 @@ def test_poll_of_a_full_carrier_claims_nothing() -> None:
     assert not Signal.objects.filter(sending=True).exists()
 
 
-# --- how carrying one ends ------------------------------------------------------------------------
+# --- how transmitting one ends -------------------------------------------------------------------
 
 
-def test_each_is_carried_as_its_own_bytes_and_its_tries_are_counted() -> None:
+def test_each_is_transmitted_as_its_own_bytes_and_its_tries_are_counted() -> None:
     signals = [owe(MINUTE), owe(MINUTE)]
     jobs = byhand.poll()
     stored = Signal.objects.in_bulk([one.pk for one in signals])
@@ -179,7 +179,7 @@ def test_each_is_carried_as_its_own_bytes_and_its_tries_are_counted() -> None:
     assert {(one.sending, one.tries) for one in stored.values()} == {(True, 1)}
 
 
-def test_when_one_was_carried_the_next_one_is_due_and_composed_anew() -> None:
+def test_when_one_was_transmitted_the_next_one_is_due_and_composed_anew() -> None:
     signal, other = owe(MINUTE), owe(MINUTE)
     Signal.objects.filter(pk=signal.pk).update(owed=2, tries=7)
     first, _ = byhand.poll()
@@ -188,7 +188,7 @@ def test_when_one_was_carried_the_next_one_is_due_and_composed_anew() -> None:
         byhand.end(first)
 
     signal.refresh_from_db()
-    assert (signal.owed, signal.carried, signal.sending, signal.tries) == (1, 1, False, 0)
+    assert (signal.owed, signal.transmitted, signal.sending, signal.tries) == (1, 1, False, 0)
     assert signal.due <= timezone.now()
     assert signal.body is None
     (second,) = byhand.poll()
@@ -212,7 +212,7 @@ def test_one_that_failed_is_tried_again_as_it_was_after_a_wait_that_grows(
     byhand.end(job, LOST)
 
     signal.refresh_from_db()
-    assert (signal.owed, signal.carried, signal.sending) == (1, 0, False)
+    assert (signal.owed, signal.transmitted, signal.sending) == (1, 0, False)
     assert signal.due - began >= timedelta(seconds=seconds)
     assert signal.due - timezone.now() <= timedelta(seconds=seconds)
     Signal.objects.filter(pk=signal.pk).update(due=timezone.now())

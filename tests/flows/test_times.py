@@ -78,7 +78,7 @@ def test_a_deadline_farther_away_than_any_wait_has_passed(
 
 
 def wait(world: World, hours: int, state: str = "waiting") -> None:
-    """Its copy was carried, and its lane is due in so many hours."""
+    """Its copy was transmitted, and its lane is due in so many hours."""
     world.submit()
     (job,) = world.poll()
     world.end(job)

@@ -43,7 +43,7 @@ ANN = Actor("ann", "because")
 
 
 def silent(**of_partner: object) -> tuple[World, OutboundMessage, Job]:
-    """Its only copy was carried and never acknowledged: suspended."""
+    """Its only copy was transmitted and never acknowledged: suspended."""
     world = make_world(retries=0)
     for name, value in of_partner.items():
         setattr(world.there, name, value)

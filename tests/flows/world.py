@@ -1,5 +1,5 @@
 """One database in which an MSH talks to itself: partner `there` is what we send to, `here` is who
-those messages come from. No process, no socket: what is carried is handed over by hand."""
+those messages come from. No process, no socket: what is transmitted is handed over by hand."""
 
 from dataclasses import dataclass
 from itertools import count
@@ -13,7 +13,7 @@ from msh.transport.job import Job
 from partners.models import Agreement, Partner, digest_of
 
 from . import byhand
-from .byhand import CARRIED
+from .byhand import TRANSMITTED
 
 LOST = AttemptResult(AttemptOutcome.FAILED, detail="ConnectionRefusedError", body_sent=False)
 MOST_POSTS = 1000
@@ -38,20 +38,20 @@ class World:
         """The bytes of a job reach the other side."""
         return byhand.hand_over(job, self.here if job.partner_id == self.there.pk else self.there)
 
-    def end(self, job: Job, result: AttemptResult = CARRIED) -> None:
+    def end(self, job: Job, result: AttemptResult = TRANSMITTED) -> None:
         """The job's attempt ended like this."""
         byhand.end(job, result)
 
     def settle(self) -> int:
-        """Carry everything that is due until nothing is; how many POSTs that took."""
-        carried = 0
+        """Transmit everything that is due until nothing is; how many POSTs that took."""
+        transmitted = 0
         while jobs := self.poll():
             for job in jobs:
                 self.hand_over(job)
                 self.end(job)
-                carried += 1
-            assert carried < MOST_POSTS, "there is always something due"
-        return carried
+                transmitted += 1
+            assert transmitted < MOST_POSTS, "there is always something due"
+        return transmitted
 
     @property
     def link(self) -> OutboundLink:

@@ -5,7 +5,7 @@ import pytest
 from msh.protocol.attempt import AttemptOutcome, Trace, nothing_was_sent, outcome_of
 
 STATUSES = [
-    *((status, AttemptOutcome.CARRIED) for status in (200, 202, 204, 299)),
+    *((status, AttemptOutcome.TRANSMITTED) for status in (200, 202, 204, 299)),
     *((status, AttemptOutcome.FAILED) for status in (408, 425, 429, 500, 503, 599)),
     *((status, AttemptOutcome.REFUSED) for status in (400, 413, 415, 422)),
     *((status, AttemptOutcome.DOUBTED) for status in (301, 307, 401, 403, 404, 405, 410)),

@@ -27,7 +27,7 @@ from .world.hosts import ReceiverStep, SenderStep, Signal, pure_sender
 
 EXAMPLES = int(os.environ.get("MSH_EXAMPLES", "150"))
 STEPS = 80
-ENDINGS = (on.AttemptCarried, on.AttemptFailed, on.AttemptRefused)
+ENDINGS = (on.AttemptTransmitted, on.AttemptFailed, on.AttemptRefused)
 
 
 ANY = st.integers(0, 1_000_000)
@@ -97,9 +97,9 @@ class Exchange(RuleBasedStateMachine):
         self.world.copy_meets(index % len(self.world.copies), fate)
 
     @precondition(lambda self: self.world.receiver.owed)
-    @rule(index=ANY, carried=st.booleans())
-    def a_signal_is_sent(self, index: int, carried: bool) -> None:
-        self.world.signal_sent(index % len(self.world.receiver.owed), carried=carried)
+    @rule(index=ANY, transmitted=st.booleans())
+    def a_signal_is_sent(self, index: int, transmitted: bool) -> None:
+        self.world.signal_sent(index % len(self.world.receiver.owed), transmitted=transmitted)
 
     @precondition(lambda self: self.world.signals)
     @rule(index=ANY, fate=FATES)

@@ -80,7 +80,7 @@ def _leaving(arrows: set[Arrow]) -> set[Arrow]:
 
 @pytest.mark.parametrize("column", COLUMNS)
 @pytest.mark.parametrize(("message_id", "attempt"), [("m7", 1), ("m7", 3), ("m6", 2)])
-@pytest.mark.parametrize("event", [on.AttemptCarried, on.AttemptFailed, on.AttemptRefused])
+@pytest.mark.parametrize("event", [on.AttemptTransmitted, on.AttemptFailed, on.AttemptRefused])
 def test_an_attempt_that_is_not_the_latest_does_nothing(
     event: type[on.AttemptEvent], message_id: str, attempt: int, column: str
 ) -> None:

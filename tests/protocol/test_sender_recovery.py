@@ -11,7 +11,7 @@ from msh.protocol.kinds import IncidentKind, PartyEventKind, Verdict
 from msh.protocol.lane import OPERATOR, Lane, LaneState
 
 from .sender_table.lanes import TERMS, after
-from .worker import Copy, Worker, acknowledged, carried, failed, told_to_wait, worker_dies
+from .worker import Copy, Worker, acknowledged, failed, told_to_wait, transmitted, worker_dies
 
 T, I = TERMS.timeout, TERMS.retry_interval  # noqa: E741 (as in the specification's timeline)
 LAST = 999_999_999
@@ -142,7 +142,7 @@ def test_a_reset_is_refused_while_a_message_is_in_flight() -> None:
 def test_send_now_spends_nothing_and_waits_as_if_it_were_the_copy_before() -> None:
     worker = Worker()
     worker.happens(on.LanePolled("m1", TERMS))
-    worker.sends_copy(carried)
+    worker.sends_copy(transmitted)
     worker.passes(10)
     worker.happens(on.SendNowRequested())
     worker.goes_on()
@@ -155,7 +155,7 @@ def test_the_end_of_an_attempt_does_not_put_off_the_copy_that_was_asked_for_mean
     worker.sends_copy(worker_dies)
     worker.happens(on.SendNowRequested())
     wanted = worker.lane
-    for late in (on.AttemptCarried("m1", 1), on.AttemptFailed("m1", 1)):
+    for late in (on.AttemptTransmitted("m1", 1), on.AttemptFailed("m1", 1)):
         assert worker.happens(late) == ()
         assert worker.lane == wanted
 
@@ -164,10 +164,10 @@ def test_reset_retries_gives_the_budget_back_and_keeps_the_deadline() -> None:
     worker = Worker()
     worker.happens(on.LanePolled("m1", TERMS))
     for due in (T, T + I):
-        worker.sends_copy(carried)
+        worker.sends_copy(transmitted)
         worker.now = after(due)
         worker.happens(on.DeadlinePassed())
-    worker.sends_copy(carried)
+    worker.sends_copy(transmitted)
     worker.passes(5)
     worker.happens(on.RetriesReset())
     worker.goes_on(failed)
@@ -190,7 +190,7 @@ def test_a_message_suspended_by_an_operator_stays_in_flight_and_its_attempt_may_
     worker.sends_copy(worker_dies)
     worker.happens(on.OperatorSuspended())
     stopped = worker.lane
-    worker.happens(on.AttemptCarried("m1", 1))
+    worker.happens(on.AttemptTransmitted("m1", 1))
     assert worker.lane == stopped
     assert (stopped.state, stopped.flying.message_id) == (LaneState.SUSPENDED, "m1")
     worker.happens(on.OperatorResumed())
@@ -202,11 +202,11 @@ def test_a_long_stop_causes_one_copy_and_no_burst() -> None:
     """D13."""
     worker = Worker()
     worker.happens(on.LanePolled("m1", TERMS))
-    worker.sends_copy(carried)
+    worker.sends_copy(transmitted)
     worker.passes(10 * 86_400)
     assert worker.happens(on.DeadlinePassed()) == (do.Transmit(),)
     assert worker.happens(on.DeadlinePassed()) == ()
-    worker.sends_copy(carried)
+    worker.sends_copy(transmitted)
     assert worker.happens(on.DeadlinePassed()) == ()
     assert worker.seconds == [0, 10 * 86_400]
 
@@ -219,7 +219,7 @@ def test_a_due_time_beyond_the_longest_wait_counts_as_due(back: float, copies: i
     worker.sends_copy(told_to_wait(40))
     worker.passes(-back)
     if worker.happens(on.DeadlinePassed()):
-        worker.sends_copy(carried)
+        worker.sends_copy(transmitted)
     assert len(worker.copies) == copies
 
 

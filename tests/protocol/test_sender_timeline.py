@@ -19,10 +19,10 @@ from .worker import (
     Fate,
     Worker,
     acknowledged,
-    carried,
     failed,
     refused,
     told_to_wait,
+    transmitted,
     worker_dies,
 )
 
@@ -63,19 +63,19 @@ def test_no_retries_means_one_copy_and_a_full_timeout() -> None:
     timeout=st.integers(1, 500),
     retries=st.integers(0, 20),
     retry_interval=st.integers(1, 500),
-    carry_seconds=st.integers(0, 29),
+    transmit_seconds=st.integers(0, 29),
 )
 def test_every_wait_runs_from_the_end_of_the_attempt(
-    timeout: int, retries: int, retry_interval: int, carry_seconds: int
+    timeout: int, retries: int, retry_interval: int, transmit_seconds: int
 ) -> None:
     """D11, for any terms and however long a POST takes."""
     terms = Terms(timeout, retries, retry_interval)
-    worker = Worker(terms, carry_seconds=carry_seconds).sends("m1")
-    first = carry_seconds + timeout
-    later = carry_seconds + retry_interval
+    worker = Worker(terms, transmit_seconds=transmit_seconds).sends("m1")
+    first = transmit_seconds + timeout
+    later = transmit_seconds + retry_interval
     assert worker.seconds == [0, *(first + k * later for k in range(retries))]
     assert worker.second == first + retries * later
-    assert worker.second - (1 + retries) * carry_seconds == terms.retry_horizon
+    assert worker.second - (1 + retries) * transmit_seconds == terms.retry_horizon
 
 
 @pytest.mark.requirement("000-065", "000-067")
@@ -90,12 +90,12 @@ def test_a_refused_connection_waits_retry_interval_and_spends_one() -> None:
 @pytest.mark.parametrize(
     ("fates", "seconds", "suspended"),
     [
-        ([failed, carried, carried, carried], [0, 20, 40, 60], 80),
-        ([carried, failed, carried, failed], [0, 60, 80, 100], 120),
+        ([failed, transmitted, transmitted, transmitted], [0, 20, 40, 60], 80),
+        ([transmitted, failed, transmitted, failed], [0, 60, 80, 100], 120),
         ([failed, failed, told_to_wait(30)], [0, 20, 40, 70, 90], 110),
         ([told_to_wait(30), failed, failed], [0, 30, 50, 70, 90], 110),
         ([worker_dies, failed], [0, 90, 110, 130], 150),
-        ([carried, worker_dies], [0, 60, 110, 130], 150),
+        ([transmitted, worker_dies], [0, 60, 110, 130], 150),
     ],
     ids=[
         "failed once",
@@ -157,7 +157,7 @@ def test_transient_errors_spend_no_retry_and_leave_the_waits_as_they_were() -> N
     """D10, D53: Timeout after such a copy while no retry is spent, else RetryInterval."""
     waits = [told_to_wait(30)] * 3
     assert Worker().sends("m1", *waits).seconds == [0, 30, 60, 90, 150, 170, 190]
-    assert Worker().sends("m1", carried, *waits).seconds == [0, 60, 90, 120, 150, 170, 190]
+    assert Worker().sends("m1", transmitted, *waits).seconds == [0, 60, 90, 120, 150, 170, 190]
 
 
 @pytest.mark.requirement("000-083")
@@ -221,7 +221,7 @@ def test_after_an_ack_the_rest_of_the_wait_is_served_out(
 @pytest.mark.requirement("000-030")
 def test_an_ack_after_any_copy_completes_and_nothing_more_is_sent() -> None:
     for silent in range(4):
-        worker = Worker().sends("m1", *[carried] * silent, acknowledged)
+        worker = Worker().sends("m1", *[transmitted] * silent, acknowledged)
         assert len(worker.copies) == silent + 1
         assert worker.lane.state is LaneState.IDLE
 

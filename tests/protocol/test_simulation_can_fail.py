@@ -21,7 +21,11 @@ from .world.hosts import ReceiverStep, SenderStep, Violation, pure_sender
 
 
 def takes_2xx_for_an_ack(lane: Lane, event: on.SenderEvent, now: datetime) -> sender.Outcome:
-    if isinstance(event, on.AttemptCarried) and lane.state is LaneState.WAITING and lane.in_flight:
+    if (
+        isinstance(event, on.AttemptTransmitted)
+        and lane.state is LaneState.WAITING
+        and lane.in_flight
+    ):
         event = on.AckReceived(lane.in_flight.message_id)
     return pure_sender(lane, event, now)
 

@@ -19,8 +19,8 @@ Fate = Callable[[InFlight], Iterable[on.SenderEvent]]
 """What becomes of one copy: the events that follow when its attempt ends."""
 
 
-def carried(copy: InFlight) -> Iterable[on.SenderEvent]:
-    return (on.AttemptCarried(copy.message_id, copy.attempt),)
+def transmitted(copy: InFlight) -> Iterable[on.SenderEvent]:
+    return (on.AttemptTransmitted(copy.message_id, copy.attempt),)
 
 
 def failed(copy: InFlight) -> Iterable[on.SenderEvent]:
@@ -36,12 +36,12 @@ def worker_dies(copy: InFlight) -> Iterable[on.SenderEvent]:
 
 
 def acknowledged(copy: InFlight) -> Iterable[on.SenderEvent]:
-    return (*carried(copy), on.AckReceived(copy.message_id))
+    return (*transmitted(copy), on.AckReceived(copy.message_id))
 
 
 def told_to_wait(seconds: int | None) -> Fate:
     def fate(copy: InFlight) -> Iterable[on.SenderEvent]:
-        return (*carried(copy), on.TransientErrorReceived(copy.message_id, seconds))
+        return (*transmitted(copy), on.TransientErrorReceived(copy.message_id, seconds))
 
     return fate
 
@@ -58,11 +58,11 @@ class Worker:
     """Sends what the lane says, and lets every deadline pass exactly when it is due."""
 
     def __init__(
-        self, terms: Terms = TERMS, lane: Lane | None = None, *, carry_seconds: float = 0
+        self, terms: Terms = TERMS, lane: Lane | None = None, *, transmit_seconds: float = 0
     ) -> None:
         self.terms = terms
         self.lane = lane or Lane()
-        self.carry_seconds = carry_seconds
+        self.transmit_seconds = transmit_seconds
         self.now = NOW
         self.copies: list[Copy] = []
         self.effects: list[do.SenderEffect] = []
@@ -91,7 +91,7 @@ class Worker:
 
     def goes_on(self, *fates: Fate) -> "Worker":
         """Go on until the lane rests."""
-        coming = chain(fates, repeat(carried))
+        coming = chain(fates, repeat(transmitted))
         while self.lane.state in (LaneState.WAITING, LaneState.TRANSIENT):
             if self.lane.unsent:
                 self.sends_copy(next(coming))
@@ -106,6 +106,6 @@ class Worker:
         self.happens(on.AttemptClaimed(HTTP_DEADLINE))
         copy = self.lane.flying
         self.copies.append(Copy(self.second, copy.message_id, copy.sequence_number, copy.attempt))
-        self.passes(self.carry_seconds)
+        self.passes(self.transmit_seconds)
         for event in fate(copy):
             self.happens(event)

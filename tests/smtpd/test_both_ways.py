@@ -52,7 +52,7 @@ def mail_all(world: World) -> list[str]:
     while jobs := world.poll():
         for job in jobs:
             result = mailed(job)
-            assert result.outcome is AttemptOutcome.CARRIED, result.detail
+            assert result.outcome is AttemptOutcome.TRANSMITTED, result.detail
             world.end(job, result)
             kinds.append(job.key.kind if isinstance(job.key, SignalCopy) else "Normal")
     return kinds
@@ -89,7 +89,7 @@ def test_an_error_crosses_by_mail(world: World) -> None:
 def test_a_mail_that_comes_minutes_late_and_twice_does_no_harm(world: World) -> None:
     world.submit()
     (late,) = world.poll()
-    world.end(late, AttemptResult(AttemptOutcome.CARRIED, status=250))
+    world.end(late, AttemptResult(AttemptOutcome.TRANSMITTED, status=250))
     world.submit()
 
     for copy in (late, late):

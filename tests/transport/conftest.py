@@ -51,13 +51,13 @@ def job(peer: Peer) -> Callable[..., Job]:
 
 
 @pytest.fixture
-def carry(
+def transmit(
     carrier: Carrier, results: "SimpleQueue[Finished]", job: Callable[..., Job]
 ) -> Callable[..., Finished]:
-    """Carry one job and wait for its end."""
+    """Transmit one job and wait for its end."""
 
-    def carry(**fields: Any) -> Finished:
+    def transmit(**fields: Any) -> Finished:
         carrier.submit([job(**fields)])
         return results.get(timeout=20)
 
-    return carry
+    return transmit

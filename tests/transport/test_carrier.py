@@ -149,7 +149,7 @@ def test_close_grants_time_to_what_is_under_way(results: Results, job: MakeJob, 
     carrier.close(grace=10)
     result = results.get(timeout=1).result
     assert result is not None
-    assert result.outcome is AttemptOutcome.CARRIED
+    assert result.outcome is AttemptOutcome.TRANSMITTED
 
 
 def test_a_closed_carrier_starts_again(results: Results, job: MakeJob) -> None:
@@ -161,7 +161,7 @@ def test_a_closed_carrier_starts_again(results: Results, job: MakeJob) -> None:
 
 
 @pytest.mark.parametrize("used_before", ["True", "False"])
-def test_a_carrier_made_before_a_fork_carries_after_it(peer: Peer, used_before: str) -> None:
+def test_carrier_made_before_a_fork_works_after_it(peer: Peer, used_before: str) -> None:
     script = f"""
         import os, queue, sys, time
         from msh.transport.carrier import Carrier
@@ -170,15 +170,15 @@ def test_a_carrier_made_before_a_fork_carries_after_it(peer: Peer, used_before: 
         results = queue.SimpleQueue()
         carrier = Carrier(results)
 
-        def carry(key):
+        def transmit(key):
             job = Job(key, 1, sys.argv[1], "text/plain", b"x", "", 10.0, time.monotonic() + 60)
             carrier.submit([job])
             assert results.get(timeout=10).result.status == 204
 
         if {used_before}:
-            carry("parent")
+            transmit("parent")
         if os.fork() == 0:
-            carry("child")
+            transmit("child")
             os._exit(0 if carrier.under_way() == 0 else 1)
         sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
     """

@@ -22,7 +22,7 @@ from tests.certificates import write_certificate
 from tests.peer import Answer, Peer, hang_up, reset, silence, status
 from tests.silent import dropping
 
-Carry = Callable[..., Finished]
+Transmit = Callable[..., Finished]
 
 
 def result_of(finished: Finished) -> AttemptResult:
@@ -31,12 +31,12 @@ def result_of(finished: Finished) -> AttemptResult:
 
 
 @pytest.mark.requirement("000-057", "000-058")
-def test_a_job_is_one_post_of_exactly_its_bytes(carry: Carry, peer: Peer) -> None:
+def test_a_job_is_one_post_of_exactly_its_bytes(transmit: Transmit, peer: Peer) -> None:
     body = bytes(range(256)) * 1000
-    finished = carry(body=body, content_type='multipart/related; boundary="x y"')
+    finished = transmit(body=body, content_type='multipart/related; boundary="x y"')
     assert finished.job.key == "job"
     assert finished.result == AttemptResult(
-        AttemptOutcome.CARRIED, status=204, detail="204 Scripted"
+        AttemptOutcome.TRANSMITTED, status=204, detail="204 Scripted"
     )
     (received,) = peer.received
     assert received.method == "POST"
@@ -49,36 +49,36 @@ def test_a_job_is_one_post_of_exactly_its_bytes(carry: Carry, peer: Peer) -> Non
         assert received.headers[absent] is None
 
 
-def test_without_authorization_there_is_no_header(carry: Carry, peer: Peer) -> None:
-    carry(authorization="")
+def test_without_authorization_there_is_no_header(transmit: Transmit, peer: Peer) -> None:
+    transmit(authorization="")
     assert peer.received.all()[0].headers["Authorization"] is None
 
 
 @pytest.mark.requirement("000-058")
-def test_a_body_on_the_answer_is_ignored_and_the_connection_kept(carry: Carry, peer: Peer) -> None:
+def test_response_body_is_ignored_and_connection_kept(transmit: Transmit, peer: Peer) -> None:
     peer.script(status(200, body=b"<html>thank you</html>"))
-    assert result_of(carry()).outcome is AttemptOutcome.CARRIED
-    carry()
+    assert result_of(transmit()).outcome is AttemptOutcome.TRANSMITTED
+    transmit()
     assert peer.connections == 1
 
 
-def test_an_answer_without_end_is_hung_up_on(carry: Carry, peer: Peer) -> None:
+def test_an_answer_without_end_is_hung_up_on(transmit: Transmit, peer: Peer) -> None:
     peer.script(status(200, body=b"x" * (ANSWER_LIMIT + 1), headers={"Content-Length": "9" * 15}))
-    assert result_of(carry()).outcome is AttemptOutcome.CARRIED
-    carry()
+    assert result_of(transmit()).outcome is AttemptOutcome.TRANSMITTED
+    transmit()
     assert peer.connections == 2
 
 
-def test_a_status_stands_though_its_body_never_comes(carry: Carry, peer: Peer) -> None:
+def test_a_status_stands_though_its_body_never_comes(transmit: Transmit, peer: Peer) -> None:
     peer.script(status(413, body=b"x", headers={"Content-Length": "2"}))
-    assert result_of(carry(deadline=0.5)).outcome is AttemptOutcome.REFUSED
+    assert result_of(transmit(deadline=0.5)).outcome is AttemptOutcome.REFUSED
 
 
 @pytest.mark.parametrize(
     ("code", "outcome"),
     [
-        (200, AttemptOutcome.CARRIED),
-        (202, AttemptOutcome.CARRIED),
+        (200, AttemptOutcome.TRANSMITTED),
+        (202, AttemptOutcome.TRANSMITTED),
         (302, AttemptOutcome.DOUBTED),
         (400, AttemptOutcome.REFUSED),
         (401, AttemptOutcome.DOUBTED),
@@ -92,10 +92,10 @@ def test_a_status_stands_though_its_body_never_comes(carry: Carry, peer: Peer) -
 )
 @pytest.mark.requirement("001-03")
 def test_the_status_decides_the_outcome(
-    carry: Carry, peer: Peer, code: int, outcome: AttemptOutcome
+    transmit: Transmit, peer: Peer, code: int, outcome: AttemptOutcome
 ) -> None:
     peer.script(status(code, reason="why not", headers={"Location": "/elsewhere"}))
-    result = result_of(carry())
+    result = result_of(transmit())
     assert result.outcome is outcome
     assert result.status == code
     assert result.detail == f"{code} why not: why not"
@@ -104,11 +104,11 @@ def test_the_status_decides_the_outcome(
 
 @pytest.mark.parametrize("kind", ["text/plain; charset=utf-8", "application/problem+json", None])
 def test_a_refusal_in_words_is_kept_for_the_operators(
-    carry: Carry, peer: Peer, kind: str | None
+    transmit: Transmit, peer: Peer, kind: str | None
 ) -> None:
     body = b"down for maintenance\r\n\tuntil 05:00\x1b[31m\x00" + b"." * ANSWER_LIMIT
     peer.script(status(503, body=body, headers={"Content-Type": kind} if kind else {}))
-    detail = result_of(carry()).detail
+    detail = result_of(transmit()).detail
     start, words = detail.split(": ", 1)
     assert start.startswith("503 ")
     assert words == "down for maintenance until 05:00?[31m?".ljust(WORDS_LIMIT, ".")
@@ -125,65 +125,65 @@ def test_a_refusal_in_words_is_kept_for_the_operators(
     ],
 )
 def test_other_bodies_are_not(
-    carry: Carry, peer: Peer, code: int, reason: str, headers: dict[str, str]
+    transmit: Transmit, peer: Peer, code: int, reason: str, headers: dict[str, str]
 ) -> None:
     peer.script(status(code, reason=reason, body=b"thrown away", headers=headers))
-    detail = result_of(carry()).detail
+    detail = result_of(transmit()).detail
     assert "thrown away" not in detail
     assert detail.endswith(reason)
 
 
-def test_words_that_are_the_reason_phrase_are_told_once(carry: Carry, peer: Peer) -> None:
+def test_words_that_are_the_reason_phrase_are_told_once(transmit: Transmit, peer: Peer) -> None:
     peer.script(status(503))
-    detail = result_of(carry()).detail
+    detail = result_of(transmit()).detail
     _, phrase = detail.split(" ", 1)
     peer.script(status(503, body=f"{phrase}\n".encode()))
-    assert result_of(carry()).detail == detail
+    assert result_of(transmit()).detail == detail
 
 
-def test_the_words_that_came_are_kept_though_the_body_never_ends(carry: Carry, peer: Peer) -> None:
+def test_start_of_body_is_kept_if_it_never_ends(transmit: Transmit, peer: Peer) -> None:
     peer.script(status(503, body=b"closed", headers={"Content-Length": "7"}))
-    assert result_of(carry(deadline=0.5)).detail.endswith(": closed")
+    assert result_of(transmit(deadline=0.5)).detail.endswith(": closed")
 
 
-def test_cookies_are_not_kept(carry: Carry, peer: Peer) -> None:
+def test_cookies_are_not_kept(transmit: Transmit, peer: Peer) -> None:
     peer.script(status(204, headers={"Set-Cookie": "a=b; Path=/"}))
-    carry()
-    carry()
+    transmit()
+    transmit()
     assert peer.received.all()[1].headers["Cookie"] is None
 
 
 def test_proxies_of_the_environment_are_not_used(
-    carry: Carry, peer: Peer, monkeypatch: pytest.MonkeyPatch
+    transmit: Transmit, peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9/")
-    assert result_of(carry()).outcome is AttemptOutcome.CARRIED
+    assert result_of(transmit()).outcome is AttemptOutcome.TRANSMITTED
 
 
-def test_a_refused_connection_sent_nothing(carry: Carry, peer: Peer) -> None:
+def test_a_refused_connection_sent_nothing(transmit: Transmit, peer: Peer) -> None:
     peer.go_down()
-    result = result_of(carry())
+    result = result_of(transmit())
     assert result.outcome is AttemptOutcome.FAILED
     assert result.status is None
     assert result.body_sent is False
     assert "ClientConnectorError" in result.detail
 
 
-def test_an_unknown_host_sent_nothing(carry: Carry) -> None:
-    result = result_of(carry(url="http://no-such-host.invalid/ebxml/"))
+def test_an_unknown_host_sent_nothing(transmit: Transmit) -> None:
+    result = result_of(transmit(url="http://no-such-host.invalid/ebxml/"))
     assert result.outcome is AttemptOutcome.FAILED
     assert result.body_sent is False
 
 
-def test_a_connection_that_is_never_made_ends_at_the_deadline(carry: Carry) -> None:
+def test_a_connection_that_is_never_made_ends_at_the_deadline(transmit: Transmit) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
         address = full.getsockname()
         fillers = [socket.socket() for _ in range(4)]
         for filler in fillers:
             filler.setblocking(False)
             filler.connect_ex(address)
-        result = result_of(carry(url=f"http://127.0.0.1:{address[1]}/", deadline=0.5))
+        result = result_of(transmit(url=f"http://127.0.0.1:{address[1]}/", deadline=0.5))
         for filler in fillers:
             filler.close()
     assert result.outcome is AttemptOutcome.FAILED
@@ -194,20 +194,20 @@ def test_a_connection_that_is_never_made_ends_at_the_deadline(carry: Carry) -> N
 @pytest.mark.parametrize("answer", [hang_up(), hang_up("body"), reset(), reset("body")])
 @pytest.mark.requirement("000-065")
 def test_a_connection_that_breaks_after_the_write_is_not_tried_again(
-    carry: Carry, peer: Peer, answer: Answer
+    transmit: Transmit, peer: Peer, answer: Answer
 ) -> None:
     peer.script(answer)
-    result = result_of(carry())
+    result = result_of(transmit())
     assert result.outcome is AttemptOutcome.FAILED
     assert result.status is None
     assert result.body_sent is True
     assert len(peer.received) == 1
 
 
-def test_silence_ends_at_the_deadline(carry: Carry, peer: Peer) -> None:
+def test_silence_ends_at_the_deadline(transmit: Transmit, peer: Peer) -> None:
     peer.script(silence())
     began = time.monotonic()
-    result = result_of(carry(deadline=0.4))
+    result = result_of(transmit(deadline=0.4))
     took = time.monotonic() - began
     assert result.outcome is AttemptOutcome.FAILED
     assert result.detail == "no answer within 0.4 s"
@@ -215,7 +215,7 @@ def test_silence_ends_at_the_deadline(carry: Carry, peer: Peer) -> None:
     assert 0.4 <= took < 2.0
 
 
-def test_what_is_no_http_is_a_failure(carry: Carry) -> None:
+def test_what_is_no_http_is_a_failure(transmit: Transmit) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer() -> None:
@@ -226,19 +226,19 @@ def test_what_is_no_http_is_a_failure(carry: Carry) -> None:
 
         thread = threading.Thread(target=answer)
         thread.start()
-        result = result_of(carry(url=f"http://127.0.0.1:{server.getsockname()[1]}/"))
+        result = result_of(transmit(url=f"http://127.0.0.1:{server.getsockname()[1]}/"))
         thread.join()
     assert result.outcome is AttemptOutcome.FAILED
 
 
 @pytest.mark.requirement("000-064")
 def test_a_kept_connection_that_the_peer_closed_is_replaced_within_the_attempt(
-    carry: Carry, peer: Peer
+    transmit: Transmit, peer: Peer
 ) -> None:
-    carry()
+    transmit()
     peer.drop_idle()
-    result = result_of(carry())
-    assert result.outcome is AttemptOutcome.CARRIED
+    result = result_of(transmit())
+    assert result.outcome is AttemptOutcome.TRANSMITTED
     assert peer.connections == 2
     assert len(peer.received) == 2
 
@@ -264,36 +264,36 @@ def test_the_close_is_seen_even_if_the_event_loop_has_not_read_it(
 
     result = asyncio.run(scenario())
     assert result is not None
-    assert result.outcome is AttemptOutcome.CARRIED
+    assert result.outcome is AttemptOutcome.TRANSMITTED
     assert len(peer.received) == 2
 
 
-def test_a_job_whose_time_has_passed_is_not_written(carry: Carry, peer: Peer) -> None:
+def test_a_job_whose_time_has_passed_is_not_written(transmit: Transmit, peer: Peer) -> None:
     """As after SIGSTOP: the process wakes with a claim that another worker has taken over."""
-    assert carry(not_after=time.monotonic() - 0.001).result is None
-    carry()
+    assert transmit(not_after=time.monotonic() - 0.001).result is None
+    transmit()
     assert len(peer.received) == 1
     assert peer.received.all()[0].headers["Content-Length"] == "5"
 
 
-def test_a_connection_is_waited_for_only_while_the_job_may_be_written(carry: Carry) -> None:
+def test_a_connection_is_waited_for_only_while_the_job_may_be_written(transmit: Transmit) -> None:
     """Where packets are dropped, until the claim is over and not until the deadline of the POST."""
     with dropping() as nowhere:
-        result = result_of(carry(url=nowhere, not_after=time.monotonic() + 0.3, deadline=300.0))
+        result = result_of(transmit(url=nowhere, not_after=time.monotonic() + 0.3, deadline=300.0))
     assert result.outcome is AttemptOutcome.FAILED
     assert result.detail == "no connection within 0.3 s"
     assert result.body_sent is False
 
 
-def test_a_large_body_to_a_peer_that_stops_reading_ends_at_the_deadline(carry: Carry) -> None:
+def test_a_large_body_to_a_peer_that_stops_reading_ends_at_the_deadline(transmit: Transmit) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}/"
-        result = result_of(carry(url=url, body=b"x" * 30_000_000, deadline=0.5))
+        result = result_of(transmit(url=url, body=b"x" * 30_000_000, deadline=0.5))
     assert result.outcome is AttemptOutcome.FAILED
     assert result.body_sent is True
 
 
-def test_a_refusal_before_the_body_is_read_is_taken(carry: Carry, peer: Peer) -> None:
+def test_a_refusal_before_the_body_is_read_is_taken(transmit: Transmit, peer: Peer) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         done = threading.Event()
 
@@ -307,18 +307,18 @@ def test_a_refusal_before_the_body_is_read_is_taken(carry: Carry, peer: Peer) ->
         thread = threading.Thread(target=answer)
         thread.start()
         url = f"http://127.0.0.1:{server.getsockname()[1]}/"
-        result = result_of(carry(url=url, body=b"x" * 30_000_000))
+        result = result_of(transmit(url=url, body=b"x" * 30_000_000))
         done.set()
         thread.join()
     assert result.outcome is AttemptOutcome.REFUSED
     assert result.status == 413
 
 
-def test_a_certificate_that_nobody_vouches_for_is_refused(carry: Carry, tmp_path: Path) -> None:
+def test_untrusted_certificate_is_refused(transmit: Transmit, tmp_path: Path) -> None:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(write_certificate(tmp_path))
     with Peer(tls=tls) as peer:
-        result = result_of(carry(url=peer.address))
+        result = result_of(transmit(url=peer.address))
         assert not peer.received.all()
     assert result.outcome is AttemptOutcome.FAILED
     assert result.body_sent is False
@@ -348,9 +348,9 @@ def test_retry_after_is_seconds_or_a_date_on_the_peer_s_clock(
     assert retry_after(value, date) == seconds
 
 
-def test_retry_after_comes_with_the_result(carry: Carry, peer: Peer) -> None:
+def test_retry_after_comes_with_the_result(transmit: Transmit, peer: Peer) -> None:
     peer.script(status(503, retry_after=7))
-    assert result_of(carry()).retry_after == 7.0
+    assert result_of(transmit()).retry_after == 7.0
 
 
 def test_one_line_is_printable_ascii_within_the_limit() -> None:

@@ -12,11 +12,11 @@ from pytest_django import Settings
 
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.transport.carrier import Finished
-from msh.transport.registry import TRANSPORTS, carries_lines_only
+from msh.transport.registry import TRANSPORTS, transmits_lines_only
 from tests.certificates import write_certificate
 from tests.peer.mailbox import Mailbox
 
-Carry = Callable[..., Finished]
+Transmit = Callable[..., Finished]
 
 
 @pytest.fixture
@@ -33,8 +33,8 @@ def point_at(settings: Settings, mailbox: Mailbox, **others: Any) -> None:
 
 
 @pytest.fixture
-def send(carry: Carry) -> Callable[..., AttemptResult]:
-    """Carry one mail; how that ended."""
+def send(transmit: Transmit) -> Callable[..., AttemptResult]:
+    """Transmit one mail; how that ended."""
 
     def send(**fields: Any) -> AttemptResult:
         given = {
@@ -43,7 +43,7 @@ def send(carry: Carry) -> Callable[..., AttemptResult]:
             "authorization": "",
             "body": b"--b\r\n\r\nx\r\n--b--\r\n",
         }
-        result = carry(**{**given, **fields}).result
+        result = transmit(**{**given, **fields}).result
         assert result is not None
         return result
 
@@ -62,7 +62,7 @@ def test_one_message_is_one_transaction(mailbox: Mailbox, send: Send) -> None:
     assert transaction.command("EHLO") == "EHLO a.example"
     assert transaction.command("MAIL").startswith("MAIL FROM:<us@a.example> SIZE=")
     assert transaction.command("RCPT") == "RCPT TO:<orders@b.example>"
-    assert (result.outcome, result.status) == (AttemptOutcome.CARRIED, 250)
+    assert (result.outcome, result.status) == (AttemptOutcome.TRANSMITTED, 250)
     mail = message_from_bytes(transaction.mail)
     assert (mail["Subject"], mail["MIME-Version"]) == ("ebXML", "1.0")
     assert mail["Content-Type"] == "multipart/related; boundary=b"
@@ -73,7 +73,7 @@ def test_one_message_is_one_transaction(mailbox: Mailbox, send: Send) -> None:
 def test_lines_that_begin_with_a_dot_arrive_as_they_are(mailbox: Mailbox, send: Send) -> None:
     body = b".\r\n..two\r\n.x\r\n\r\n.\r\n"
 
-    assert send(body=body).outcome is AttemptOutcome.CARRIED
+    assert send(body=body).outcome is AttemptOutcome.TRANSMITTED
 
     (transaction,) = mailbox.transactions
     assert b"\r\n..\r\n...two\r\n..x\r\n" in transaction.raw
@@ -138,11 +138,11 @@ def test_nobody_listens(send: Send, settings: Settings) -> None:
 def test_an_answer_to_quit_is_not_waited_for(mailbox: Mailbox, send: Send) -> None:
     mailbox.script("QUIT", "")
 
-    assert send().outcome is AttemptOutcome.CARRIED
+    assert send().outcome is AttemptOutcome.TRANSMITTED
 
 
-def test_a_stale_job_is_not_sent(mailbox: Mailbox, carry: Carry) -> None:
-    finished = carry(
+def test_a_stale_job_is_not_sent(mailbox: Mailbox, transmit: Transmit) -> None:
+    finished = transmit(
         url="mailto:b@b.example",
         sender="mailto:a@a.example",
         not_after=time.monotonic() - 1,
@@ -156,7 +156,7 @@ def test_a_stale_job_is_not_sent(mailbox: Mailbox, carry: Carry) -> None:
 def test_we_show_the_partner_who_we_are(mailbox: Mailbox, send: Send) -> None:
     result = send(authorization="Basic YTpzZWNyZXQ=")
 
-    assert result.outcome is AttemptOutcome.CARRIED
+    assert result.outcome is AttemptOutcome.TRANSMITTED
     assert mailbox.transactions[0].shown() == "a:secret"
 
 
@@ -188,7 +188,7 @@ def test_a_token_cannot_be_shown(mailbox: Mailbox, send: Send) -> None:
 
 
 def test_without_an_address_of_ours_the_sender_is_empty(mailbox: Mailbox, send: Send) -> None:
-    assert send(sender="http://us.example/").outcome is AttemptOutcome.CARRIED
+    assert send(sender="http://us.example/").outcome is AttemptOutcome.TRANSMITTED
 
     assert mailbox.transactions[0].command("MAIL").startswith("MAIL FROM:<>")
 
@@ -206,7 +206,7 @@ def test_starttls_comes_before_anything_is_shown(
         result = send(authorization="Basic YTpzZWNyZXQ=")
 
         (transaction,) = mailbox.transactions
-    assert result.outcome is AttemptOutcome.CARRIED, result.detail
+    assert result.outcome is AttemptOutcome.TRANSMITTED, result.detail
     assert transaction.encrypted
     assert transaction.verbs[:4] == ["EHLO", "STARTTLS", "EHLO", "AUTH"]
 
@@ -235,13 +235,13 @@ def test_a_partner_s_password_is_not_shown_in_clear(
     assert result.outcome is AttemptOutcome.FAILED
     assert "smtp+tls://" in result.detail
     assert not {"AUTH", "MAIL"} & set(mailbox.transactions[0].verbs)
-    assert send().outcome is AttemptOutcome.CARRIED
+    assert send().outcome is AttemptOutcome.TRANSMITTED
 
 
 @pytest.mark.requirement("000-063")
 def test_the_registry_has_a_place_for_each_scheme() -> None:
     assert sorted(TRANSPORTS) == ["http", "https", "mailto"]
-    assert [carries_lines_only(f"{scheme}:x") for scheme in sorted(TRANSPORTS)] == [
+    assert [transmits_lines_only(f"{scheme}:x") for scheme in sorted(TRANSPORTS)] == [
         False,
         False,
         True,

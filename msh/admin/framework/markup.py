@@ -38,14 +38,14 @@ STATE_VARIANTS = {
     "blocked": "danger",
     "in_doubt": "danger",
     "sent": "success",
-    "carried": "success",
+    "transmitted": "success",
     "doubted": "warning",
     "refused": "danger",
 }
 """Colour of the badge of a state or an outcome; the badge also contains the word."""
 
 _OUTCOMES = {
-    AttemptOutcome.CARRIED: "transmitted",
+    AttemptOutcome.TRANSMITTED: "transmitted",
     AttemptOutcome.FAILED: "failed",
     AttemptOutcome.DOUBTED: "unexpected response",
     AttemptOutcome.REFUSED: "refused",
@@ -146,7 +146,7 @@ def last_answer(attempt: dict[str, str] | None) -> SafeString | str:
     """How the last attempt (its `outcome` and `detail`) ended."""
     if attempt is None:
         return DASH
-    if attempt["outcome"] == AttemptOutcome.CARRIED:
+    if attempt["outcome"] == AttemptOutcome.TRANSMITTED:
         return f"none: transmitted ({attempt['detail']}), no Ack yet"
     return verbatim(attempt["detail"])
 

@@ -88,7 +88,7 @@ class SignalAdmin(LargeTableAdmin):
 
     @display(description="Transmitted")
     def transmitted(self, signal: Signal) -> int:
-        return signal.carried
+        return signal.transmitted
 
     @display(description="Next try")
     def next_try(self, signal: Signal) -> str:

@@ -37,7 +37,7 @@ BEGIN_SHARE, END_SHARE = 0.1, 0.8
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """Which attempt of which delivery a job carries."""
+    """Which attempt of which delivery a job is."""
 
     delivery: int
     attempt: int

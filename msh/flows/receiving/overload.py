@@ -1,6 +1,6 @@
 """TransientErrors while nothing can be stored (000 §4.2): sent from memory, each in its own POST.
 
-The web process carries them itself, at most four at once for each partner; more are dropped. One
+The web process transmits them itself, at most four at once for each partner; more are dropped. One
 that is lost costs the partner a retry, because the answer to its POST was 503 as well.
 """
 

@@ -33,8 +33,8 @@ UNSENDABLE = (SecretUnreadableError, ValueError)
 
 GRACE = 5.0  # seconds between claim and socket write
 LONGEST = 15.0
-"""Seconds of one POST, at most: a signal is small, and what a lost worker was carrying is carried
-again only after that."""
+"""Seconds of one POST, at most: a signal is small, and one that a lost worker was transmitting is
+sent again only after that."""
 
 
 class SignalText(Protocol):
@@ -66,14 +66,14 @@ def http_deadline() -> float:
 
 @dataclass(frozen=True, slots=True)
 class SignalCopy:
-    """Which signal a job carries."""
+    """Which signal a job transmits."""
 
     key: int
     kind: str
     ref_to_message_id: str
     partner_id: int
     routed: bool = False
-    """What it acknowledges may be sent on as soon as it was carried (000 §4.1.1)."""
+    """What it acknowledges may be sent on as soon as it was transmitted (000 §4.1.1)."""
 
 
 def claim_signals(
@@ -113,7 +113,7 @@ def _end_unsendable(links: OutboundLinks, row: PendingSignal, problem: Exception
 
 
 def record(links: OutboundLinks, ended: Iterable[tuple[SignalCopy, AttemptResult]]) -> None:
-    """Have `links` write how carrying these signals ended."""
+    """Have `links` write how transmitting these signals ended."""
     for copy, result in ended:
         links.forwards |= copy.routed
         links.add_all(end_signal(_result(copy, result), links.now))

@@ -42,7 +42,7 @@ GRACE = 5.0
 
 @dataclass(frozen=True, slots=True)
 class PostedEvent:
-    """Which event a job carries."""
+    """Which event a job transmits."""
 
     key: int
 
@@ -190,7 +190,7 @@ def _record(posted: PostedEvent, result: AttemptResult) -> None:
     event = party_events.lock_event(posted.key)
     if event is None:
         return
-    if result.outcome is AttemptOutcome.CARRIED:
+    if result.outcome is AttemptOutcome.TRANSMITTED:
         party_events.mark_delivered(event)
     else:
         _failed(event, result.detail)

@@ -160,7 +160,7 @@ def record(links: OutboundLinks, ended: Sequence[tuple[Any, AttemptResult]]) -> 
 
 
 def claim(work: due_work.Work, budget: SendBudget) -> list[Job]:
-    """Claim what was found; the jobs that carry it once it is committed."""
+    """Claim what was found; the jobs that transmit it once it is committed."""
     recover.passed_deadlines(work.links, work.due)
     return [
         *transmit.jobs_of(work.links, transmit.claim(work.links, budget)),

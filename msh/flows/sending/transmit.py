@@ -16,10 +16,10 @@ from msh.flows.send_budget import SendBudget
 from msh.flows.sending.package import packaged
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.events import (
-    AttemptCarried,
     AttemptClaimed,
     AttemptFailed,
     AttemptRefused,
+    AttemptTransmitted,
 )
 from msh.protocol.lane import LaneState
 from msh.protocol.message import DocumentReference, Header, Party, Route
@@ -41,7 +41,7 @@ GRACE = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Which copy a job carries. `attempt` is None for BestEffort."""
+    """Which copy a job transmits. `attempt` is None for BestEffort."""
 
     key: int
     message_id: str
@@ -97,7 +97,7 @@ def _claim(links: OutboundLinks, partner_id: int) -> tuple[int, Claimed]:
 
 
 def jobs_of(links: OutboundLinks, claimed: dict[int, Claimed]) -> list[Job]:
-    """The jobs that carry the claimed copies, composing what was not composed before.
+    """The jobs that transmit the claimed copies, composing what was not composed before.
 
     A copy that cannot be made suspends its own lane and no other.
     """
@@ -238,10 +238,10 @@ def record_best_effort(ended: Sequence[tuple[Copy, AttemptResult]]) -> None:
 
 def _event(
     message_id: str, attempt: int, result: AttemptResult
-) -> AttemptCarried | AttemptFailed | AttemptRefused:
+) -> AttemptTransmitted | AttemptFailed | AttemptRefused:
     match result.outcome:
-        case AttemptOutcome.CARRIED:
-            return AttemptCarried(message_id, attempt)
+        case AttemptOutcome.TRANSMITTED:
+            return AttemptTransmitted(message_id, attempt)
         case AttemptOutcome.REFUSED:
             return AttemptRefused(message_id, attempt, result.detail)
     doubted = result.outcome is AttemptOutcome.DOUBTED

@@ -33,8 +33,8 @@ The life of one message
 2. AttemptClaimed: a worker takes the copy. `due` moves to the end of the HTTP attempt plus the wait
    for an answer, in the transaction of the claim. A worker that dies after it needs no recovery of
    its own: its deadline passes like any other.
-3. AttemptCarried or AttemptFailed: the wait starts at the end of the attempt (D11). 2xx completes
-   nothing (D35). A failure of the transport waits RetryInterval instead of Timeout (D8).
+3. AttemptTransmitted or AttemptFailed: the wait starts at the end of the attempt (D11). A 2xx
+   completes nothing (D35). A failure of the transport waits RetryInterval instead of Timeout (D8).
 4. DeadlinePassed: while retries remain, one is spent and the same bytes are sent again; after the
    last wait, the link is suspended (D4, D6): 1 + Retries copies in all.
 5. AckReceived: the message is complete, and the queue is polled in the same transaction.
@@ -155,7 +155,7 @@ _ROWS: dict[type, dict[LaneState, Cell | None]] = {
     on.AttemptClaimed: _row(
         None, Cell(copies.claim, (WAITING,)), Cell(copies.claim_while_transient, (WAITING,)), None
     ),
-    on.AttemptCarried: _row(
+    on.AttemptTransmitted: _row(
         _STAYS_IDLE, Cell(copies.wait_for_answer, (WAITING,)), _STAYS_TRANSIENT, _STAYS_SUSPENDED
     ),
     on.AttemptFailed: _row(

@@ -42,7 +42,7 @@ def claim_while_transient(lane: Lane, event: on.AttemptClaimed, now: datetime) -
     return claim(lane.transmits(lane.in_flight, now), event, now)
 
 
-def wait_for_answer(lane: Lane, event: on.AttemptCarried, now: datetime) -> Outcome:
+def wait_for_answer(lane: Lane, event: on.AttemptTransmitted, now: datetime) -> Outcome:
     if lane.unsent:  # "send now" has asked for another copy meanwhile
         return lane, ()
     return replace(lane, due=now + lane.flying.wait), ()  # from the attempt's end (D11)

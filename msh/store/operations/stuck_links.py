@@ -148,8 +148,8 @@ _UNDELIVERED = Statement(
     _Undelivered,
 )
 
-# Tries are a minute apart at most. They count from the last that was carried, and `first_at` does
-# not: a copy that comes late owes an old Ack again.
+# Tries are a minute apart at most. They count from the last that was transmitted, but `first_at`
+# does not: a copy that comes late owes an old Ack again.
 _OWED = Statement(
     f"""
     SELECT DISTINCT ON (link.partner_id)
@@ -198,7 +198,7 @@ def _state_of(stored: str) -> DeliveryState:
 
 
 def owed(age: timedelta, limit: int) -> Mapping[int, Owed]:
-    """Partner ids to which no Acknowledgement or Error can be carried for `age`: the oldest."""
+    """Partner ids to which no Acknowledgement or Error can be transmitted for `age`: the oldest."""
     (rows,) = run(_OWED(seconds=age.total_seconds(), limit=limit))
     return {
         row.partner_id: Owed(row.kind, row.first_at, row.tries, row.last_detail) for row in rows

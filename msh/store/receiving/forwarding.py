@@ -63,7 +63,7 @@ _FIND_DUE = Statement(
           SELECT FROM msh_signal signal
           WHERE signal.link_id = head.link_id AND signal.kind = 'Acknowledgement'
             AND signal.code = '' AND signal.ref_to_message_id = head.message_id
-            AND signal.owed > 0 AND signal.carried = 0
+            AND signal.owed > 0 AND signal.transmitted = 0
           OFFSET 0))
     ORDER BY head.id LIMIT %(limit)s
     """,

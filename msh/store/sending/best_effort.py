@@ -45,8 +45,8 @@ def end_best_effort(ended: Iterable[BestEffortResult]) -> None:
 
 def end_calls(one: BestEffortResult, now: datetime) -> list[Call[Any]]:
     """What is written when the one attempt of a BestEffort message has ended."""
-    carried = one.result is not None and one.result.outcome is AttemptOutcome.CARRIED
-    state = "sent" if carried else "failed"
+    transmitted = one.result is not None and one.result.outcome is AttemptOutcome.TRANSMITTED
+    state = "sent" if transmitted else "failed"
     detail = one.result.detail if one.result else "the worker was lost, outcome unknown"
     row = HistoryRow(
         one.partner_id, "out", "AttemptEnded", one.message_id, "in_flight", state, detail, at=now
@@ -54,6 +54,6 @@ def end_calls(one: BestEffortResult, now: datetime) -> list[Call[Any]]:
     calls: list[Call[Any]] = [message_sql.COMPLETE(key=one.key, state=state, at=now)]
     if one.result is not None:
         calls.append(end_attempt(one.key, 1, one.result, now))
-    if not carried:
+    if not transmitted:
         calls.append(party_events.insert_event(one.key, PartyEventKind.FAILED, detail, now))
     return [*calls, history.insert(row)]

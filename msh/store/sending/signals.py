@@ -154,16 +154,16 @@ CLAIM = Write(
 # searched only if there was one.
 TRANSMITTED = Write(
     """
-    WITH carried AS (
+    WITH transmitted AS (
         UPDATE msh_signal
-        SET owed = GREATEST(owed - 1, 0), carried = carried + 1, sending = false, tries = 0,
+        SET owed = GREATEST(owed - 1, 0), transmitted = transmitted + 1, sending = false, tries = 0,
             due = statement_timestamp(), body = NULL, last_status = %(status)s,
             last_detail = %(detail)s
-        WHERE id = %(key)s AND sending RETURNING carried),
+        WHERE id = %(key)s AND sending RETURNING transmitted),
     counted AS (
         UPDATE msh_history
         SET times = times + 1, last_at = GREATEST(at, last_at, %(at)s::timestamptz)
-        WHERE (SELECT carried FROM carried) > 1 AND id = (
+        WHERE (SELECT transmitted FROM transmitted) > 1 AND id = (
             SELECT id FROM (
                 SELECT * FROM msh_history
                 WHERE message_id = %(message_id)s::text ORDER BY id DESC LIMIT 20) recent
@@ -226,9 +226,9 @@ def end_signal(one: SignalResult, now: datetime) -> list[Call[None]]:
     (D51)."""
     end = {"key": one.key, "status": one.result.status, "detail": one.result.detail}
     match one.result.outcome:
-        case AttemptOutcome.CARRIED:
+        case AttemptOutcome.TRANSMITTED:
             about = {"message_id": one.ref_to_message_id, "partner_id": one.partner_id, "at": now}
-            return [TRANSMITTED(**end, **about, event=f"{one.kind}Carried")]
+            return [TRANSMITTED(**end, **about, event=f"{one.kind}Transmitted")]
         case AttemptOutcome.REFUSED:
             row = HistoryRow(
                 one.partner_id,

@@ -83,7 +83,7 @@ def test_a_late_acknowledgement_while_the_operator_types_is_told_and_one_click_g
     world, first = late_world(queued=2)
     opened = operator.get(address("resume", world.link)).context["form"]
     typed = {"version": opened["version"].value(), "reason": "their gateway is mended"}
-    world.settle()  # carries the Acknowledgement, and nothing to a suspended partner
+    world.settle()  # transmits the Acknowledgement, and nothing to a suspended partner
     assert (world.link.state, world.link.late_ack) == ("suspended", True)
 
     told = operator.post(address("resume", world.link), typed)

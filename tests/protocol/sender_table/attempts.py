@@ -135,14 +135,14 @@ ATTEMPTS = (
         proves=("000-079",),
     ),
     Row(
-        "attempt carried",
-        on.AttemptCarried("m7", 2),
+        "attempt transmitted",
+        on.AttemptTransmitted("m7", 2),
         noted(waiting=becomes(due=after(20))),
         proves=("000-024",),
     ),
     Row(
-        "first attempt carried",
-        on.AttemptCarried("m7", 1),
+        "first attempt transmitted",
+        on.AttemptTransmitted("m7", 1),
         noted(waiting=becomes(due=after(60))),
         flying=flying(attempt=1, retries_spent=0),
         proves=("000-021",),

@@ -86,10 +86,10 @@ class World:
         if fate is not Fate.LOST:
             self.receiver.receives(copy)
 
-    def signal_sent(self, index: int, *, carried: bool) -> None:
-        """If not carried it stays owed: it will be sent again."""
+    def signal_sent(self, index: int, *, transmitted: bool) -> None:
+        """If not transmitted it stays owed: it will be sent again."""
         owed = self.receiver.owed
-        signal = owed.pop(index) if carried else owed[index]
+        signal = owed.pop(index) if transmitted else owed[index]
         if signal.code is None and signal.ref_to_message_id not in self.receiver.inbox:
             raise Violation(f"premature Ack of {signal.ref_to_message_id}")
         self.signals.append(signal)
@@ -240,10 +240,10 @@ class World:
         while self.sender.attempts:
             self.post(0)
             self.copy_meets(-1, copies)
-            self.attempt_ends(0, on.AttemptCarried)
+            self.attempt_ends(0, on.AttemptTransmitted)
             self.check()
         while self.receiver.owed:
-            self.signal_sent(0, carried=True)
+            self.signal_sent(0, transmitted=True)
             self.signal_meets(-1, signals)
             self.check()
 

@@ -62,16 +62,16 @@ _INBOUND = """
 _HISTORY = """
     INSERT INTO msh_history (at, actor, partner_id, direction, subject, message_id, event,
                              from_state, to_state, detail)
-    SELECT told.at, 'msh', link.partner_id, told.direction, 'message', told.message_id,
-           told.event, told.before, told.after, ''
+    SELECT event_row.at, 'msh', link.partner_id, event_row.direction, 'message',
+           event_row.message_id, event_row.event, event_row.before, event_row.after, ''
     FROM (
         SELECT submitted_at AS at, link_id, 'out' AS direction, message_id,
                'MessageSubmitted' AS event, '' AS before, 'queued' AS after
         FROM msh_outboundmessage
         UNION ALL
         SELECT completed_at, link_id, 'out', message_id, 'AckReceived', 'in_flight', 'acknowledged'
-        FROM msh_outboundmessage WHERE completed_at IS NOT NULL) told
-    JOIN msh_outboundlink link ON link.id = told.link_id
+        FROM msh_outboundmessage WHERE completed_at IS NOT NULL) event_row
+    JOIN msh_outboundlink link ON link.id = event_row.link_id
     UNION ALL
     SELECT received_at, 'msh', link.partner_id, 'in', 'message', message_id, 'MessageArrived', '',
            'accepted', ''

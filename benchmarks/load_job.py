@@ -77,10 +77,10 @@ class Loader:
         log = (self._folder / "log").read_text()[-3000:]
         if status:
             raise RuntimeError(f"the load ended with {status}:\n{log}")
-        told = json.loads(summary.read_text())
-        if told["accepted"] != rows:
-            raise RuntimeError(f"{rows} rows, but the load says {told}")
-        return Run(rows, told["seconds"], peaks.megabytes)
+        report = json.loads(summary.read_text())
+        if report["accepted"] != rows:
+            raise RuntimeError(f"{rows} rows, but the load reports {report}")
+        return Run(rows, report["seconds"], peaks.megabytes)
 
     def _run(self, source: Path, summary: Path, peaks: "_Peaks", submit: str) -> int:
         words = [

@@ -113,8 +113,8 @@ def show(series: list[Series], facts: dict[str, Any]) -> None:
     console = Console()
     console.print(table)
     for each in series:
-        told = ", ".join(f"{name} {value:,.1f}" for name, value in each.figure.facts().items())
-        console.print(f"{each.figure.name}: {told}", highlight=False)
+        figures = ", ".join(f"{name} {value:,.1f}" for name, value in each.figure.facts().items())
+        console.print(f"{each.figure.name}: {figures}", highlight=False)
     server = facts["postgresql"]
     console.print(
         f"{facts['cpus']} cores, PostgreSQL {server['server_version']}, fsync {server['fsync']}, "

@@ -108,9 +108,9 @@ class Operator:
         )
         try:
             answer = await exchange(HOST, machine.port, Request(method, path, headers, body))
-            told = json.loads(answer.body)
+            document = json.loads(answer.body)
         except (OSError, NotUnderstoodError, ValueError) as error:
             raise RefusedError(f"{type(error).__name__}: {error}") from error
         if answer.status != 200:
-            raise RefusedError(f"{answer.status} {told.get('detail', '')}")
-        return told
+            raise RefusedError(f"{answer.status} {document.get('detail', '')}")
+        return document

@@ -17,7 +17,7 @@ class Meter:
         self._total = total
         self._what = what
         self._every = every
-        self._began = self._told = time.monotonic()
+        self._began = self._printed_at = time.monotonic()
         self._bar = Progress(
             BarColumn(bar_width=14),
             MofNCompleteColumn(),
@@ -38,8 +38,8 @@ class Meter:
     def show(self, done: int, note: str = "") -> None:
         self._bar.update(self._task, completed=done, note=note)
         now = time.monotonic()
-        if self._console.is_terminal or now - self._told < self._every:
+        if self._console.is_terminal or now - self._printed_at < self._every:
             return
-        self._told = now
-        told = f"{now - self._began:5.0f} s  {done} of {self._total} {self._what}"
-        self._console.print(", ".join(filter(None, (told, note))), highlight=False, soft_wrap=True)
+        self._printed_at = now
+        line = f"{now - self._began:5.0f} s  {done} of {self._total} {self._what}"
+        self._console.print(", ".join(filter(None, (line, note))), highlight=False, soft_wrap=True)

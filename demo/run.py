@@ -183,12 +183,12 @@ class Demo:
         )
 
     def _write_crew(self) -> None:
-        told = {
+        crew = {
             "kills": self.killer.kills,
             "resumes": self.operator.resumes,
             "refused_resumes": self.operator.refusals,
         }
-        (self.options.folder / "crew.json").write_text(json.dumps(told, indent=2) + "\n")
+        (self.options.folder / "crew.json").write_text(json.dumps(crew, indent=2) + "\n")
 
     async def _leave_open(self) -> None:
         lines = [

@@ -114,8 +114,8 @@ def _headline(verdict: Verdict) -> Text:
     exchanged = f"{verdict.delivered} of {verdict.submitted} messages"
     disturbed = f"{verdict.traffic.disturbed_percent} % of {verdict.traffic.posts} copies disturbed"
     style = f"bold white on {_COLOURS[verdict.status]}"
-    told = f"\n\n{exchanged} delivered, although {disturbed}."
-    return Text.assemble((f" {_WORDS[verdict.status]} ", style), told, _late(verdict))
+    text = f"\n\n{exchanged} delivered, although {disturbed}."
+    return Text.assemble((f" {_WORDS[verdict.status]} ", style), text, _late(verdict))
 
 
 def _late(verdict: Verdict) -> str:

@@ -24,7 +24,7 @@ FORWARDED_FOR = "HTTP_X_FORWARDED_FOR"
 FORWARDED_PROTO = "HTTP_X_FORWARDED_PROTO"
 _HEADERS = (FORWARDED_FOR, FORWARDED_PROTO, "HTTP_FORWARDED", "HTTP_X_REAL_IP")
 
-_told: set[str] = set()
+_warned_of: set[str] = set()
 """Addresses of proxies that are not trusted, and that the log has named."""
 
 
@@ -96,8 +96,8 @@ def _address(text: str) -> str | None:
 
 
 def _tell_once(peer: str) -> None:
-    if peer not in _told and len(_told) < 100:
-        _told.add(peer)
+    if peer not in _warned_of and len(_warned_of) < 100:
+        _warned_of.add(peer)
         logger.warning(
             "requests from %s have X-Forwarded-For: if it is a proxy of yours, name it in"
             " MSH_TRUSTED_PROXIES; until then all its clients count as one address",

@@ -34,7 +34,7 @@ MSH_CONSUMER = env.str("MSH_CONSUMER", default="")
 """Dotted path of the callable for messages that no other consumer takes: `manage.py prepare` keeps
 the consumer "default" in step with it. Empty: as the console says."""
 MSH_FROM_PARTY_HANDLER = env.str("MSH_FROM_PARTY_HANDLER", default="")
-"""Who is told what became of a message: a dotted path, or an http(s) address. Empty: nobody."""
+"""Gets the outcome of each message: a dotted path, or an http(s) address. Empty: nobody."""
 MSH_FROM_PARTY_AUTHORIZATION = env.str("MSH_FROM_PARTY_AUTHORIZATION", default="")
 """The Authorization header of what goes to that address."""
 MSH_OPERATORS_EMAIL = env.list("MSH_OPERATORS_EMAIL", default=[])
@@ -234,7 +234,7 @@ AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 SESSION_COOKIE_NAME = f"msh_session_{crc32(MSH_URI.encode()):08x}"
 CSRF_COOKIE_NAME = f"msh_csrf_{crc32(MSH_URI.encode()):08x}"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _console.scheme == "https"
-SECURE_HSTS_SECONDS = 365 * 24 * 3600  # told only to who has come by TLS
+SECURE_HSTS_SECONDS = 365 * 24 * 3600  # sent only over TLS
 
 # --- logs ---------------------------------------------------------------------------------------
 LOGGING = logging_config(level=env.str("LOG_LEVEL", default="INFO"))

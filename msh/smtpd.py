@@ -232,7 +232,7 @@ def our_uri() -> str:
 
 
 async def serve(listening: Listening, on_ready: Callable[[int], None]) -> None:
-    """Take mail until SIGTERM or SIGINT. `on_ready` is told the port."""
+    """Take mail until SIGTERM or SIGINT. `on_ready` gets the port."""
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -5,13 +5,13 @@ import time
 from collections.abc import Callable
 from typing import Self
 
-TELL_EVERY = 10.0
+REPORT_EVERY = 10.0
 """Seconds."""
 
 
 class Waiting:
-    """Use it as a context: every TELL_EVERY seconds `say` is given a line with what is waited for,
-    from a thread of its own, until the context is left or `over` is called."""
+    """A context: every REPORT_EVERY seconds `say` gets a line that names what is waited for, from a
+    thread of its own, until the context is left or `over` is called."""
 
     def __init__(self, say: Callable[[str], None], what: str) -> None:
         self._say = say
@@ -35,5 +35,5 @@ class Waiting:
         self.over()
 
     def _run(self) -> None:
-        while not self._over.wait(TELL_EVERY):
+        while not self._over.wait(REPORT_EVERY):
             self._say(f"{self._what}: {time.monotonic() - self._since:.0f} s so far")

@@ -104,12 +104,12 @@ class Client:
         """
         answers = self._submit(lines, compress)
         patience = _Patience(self._server.retry_timeout, self._clock)
-        while later := [n for n, told in enumerate(answers) if told["result"] == NOT_NOW]:
+        while later := [n for n, answer in enumerate(answers) if answer["result"] == NOT_NOW]:
             self.repeated += 1
             patience.wait(0.0, f"{self._server.url}: {answers[later[0]]['reason']}")
             again = self._submit([lines[n] for n in later], compress)
-            for n, told in zip(later, again, strict=True):
-                answers[n] = told
+            for n, answer in zip(later, again, strict=True):
+                answers[n] = answer
         return answers
 
     def _submit(self, lines: Sequence[bytes], compress: bool) -> list[dict[str, Any]]:
@@ -121,7 +121,7 @@ class Client:
         if compress:
             body, headers["Content-Encoding"] = gzip.compress(body, compresslevel=1), "gzip"
         answer = self._ask(
-            "POST", "messages/bulk", body, headers, lambda told: told.count(b"\n") == len(lines)
+            "POST", "messages/bulk", body, headers, lambda text: text.count(b"\n") == len(lines)
         )
         return [json.loads(line) for line in answer.splitlines()]
 

@@ -84,7 +84,7 @@ def run(job: Job, arguments: argparse.Namespace, name: str) -> int:
         began = time.monotonic()
         summary = job(session, arguments)
         summary.seconds = round(time.monotonic() - began, 3)
-        _tell(summary, arguments.summary)
+        _print(summary, arguments.summary)
     except (JobFailed, JavaMissing, OptionRefused, ApiRefused, ApiUnavailable) as error:
         return _fail(str(error))
     except (PySparkException, Py4JJavaError) as error:
@@ -108,13 +108,13 @@ def read_json(path: str) -> dict[str, Any]:
     return document
 
 
-def _tell(summary: Summary, path: str | None) -> None:
-    told = summary.as_json()
-    width = max(map(len, told))
-    for name, value in told.items():
+def _print(summary: Summary, path: str | None) -> None:
+    figures = summary.as_json()
+    width = max(map(len, figures))
+    for name, value in figures.items():
         sys.stdout.write(f"{name.replace('_', ' '):{width}}  {value}\n")
     if path:
-        write_json(told, path)
+        write_json(figures, path)
 
 
 def _fail(reason: str) -> int:

@@ -49,8 +49,8 @@ class RejectedRows:
             self.file = f"{_hidden(self._run)}{uuid.uuid4().hex}.tmp"
             self._stream = files.open_output_stream(f"{folder}/{self.file}")
         row = {name: _shown(value) for name, value in line.row.items()}
-        told = {"message_id": line.message_id, "reason": reason, "row": row}
-        text = json.dumps(told, ensure_ascii=False, default=_as_text).encode()
+        document = {"message_id": line.message_id, "reason": reason, "row": row}
+        text = json.dumps(document, ensure_ascii=False, default=_as_text).encode()
         self._digests += int.from_bytes(sha256(text).digest())
         self._stream.write(text + b"\n")
 

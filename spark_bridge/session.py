@@ -60,8 +60,8 @@ def require_java() -> None:
     program = _java()
     if program is None:
         raise JavaMissing(f"Java {OLDEST_JAVA} or newer is missing, Spark needs it: {CURE}.")
-    told = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
-    version = re.search(r'version "(?:1\.)?(\d+)', told.stderr)
+    process = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
+    version = re.search(r'version "(?:1\.)?(\d+)', process.stderr)
     if version is None or int(version[1]) < OLDEST_JAVA:
         found = f"Java {version[1]}" if version else "no Java"
         raise JavaMissing(f"{program} is {found}, Spark needs {OLDEST_JAVA} or newer: {CURE}.")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 REQUEST_BYTES = 4 * 1024 * 1024
 """A request that has so much is sent, however few its lines: memory of a task is bounded."""
-REASONS_TOLD = 3
+REASONS_SHOWN = 3
 _MICRO_BATCH = ("sql.streaming.queryId", "streaming.sql.batchId")
 """Properties of a task. The id of a query is that of its checkpoint: a restart keeps it."""
 
@@ -123,12 +123,12 @@ class StreamWriter(_Writing, DataSourceStreamArrowWriter):
 
     def _part(self) -> str:
         context = TaskContext.get()
-        told = [context and context.getLocalProperty(name) for name in _MICRO_BATCH]
-        if not all(told):
+        values = [context and context.getLocalProperty(name) for name in _MICRO_BATCH]
+        if not all(values):
             raise RuntimeError(
-                f"Spark does not tell a task of a stream {' and '.join(_MICRO_BATCH)}."
+                f"Spark does not give a task of a stream {' and '.join(_MICRO_BATCH)}."
             )
-        return "-".join(map(str, told))
+        return "-".join(map(str, values))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         self.finish(messages)
@@ -163,10 +163,14 @@ class _Task:
 
     def _set_aside(self, refused: list[tuple[Line, str]]) -> None:
         if refused and not self._options.rejected_path:
-            told = "; ".join(f"{_named(line)}: {reason}" for line, reason in refused[:REASONS_TOLD])
-            more = f" and {len(refused) - REASONS_TOLD} more" if len(refused) > REASONS_TOLD else ""
+            reasons = "; ".join(
+                f"{_named(line)}: {reason}" for line, reason in refused[:REASONS_SHOWN]
+            )
+            more = (
+                f" and {len(refused) - REASONS_SHOWN} more" if len(refused) > REASONS_SHOWN else ""
+            )
             raise RowsRefused(
-                f"Rows refused: {told}{more}. Mend them, or set them aside by option rejectedPath."
+                f"Rows refused: {reasons}{more}. Fix them, or use option rejectedPath."
             )
         for line, reason in refused:
             self._rejected.add(line, reason)

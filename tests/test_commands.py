@@ -22,7 +22,7 @@ def test_a_reason_says_something(command: str, reason: str) -> None:
 
 def test_an_msh_that_cannot_be_reached_is_one_clear_line() -> None:
     nowhere = {"DATABASE_URL": "postgres://nobody@127.0.0.1:1/none"}
-    told = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "manage.py", "links", "--json"],
         cwd=ROOT,
         env=os.environ | nowhere,
@@ -30,10 +30,10 @@ def test_an_msh_that_cannot_be_reached_is_one_clear_line() -> None:
         text=True,
         check=False,
     )
-    assert told.returncode == 1
-    assert "Specify the MSH with --data FOLDER, MSH_DATA or DATABASE_URL." in told.stderr
-    assert "Traceback" not in told.stderr
-    assert told.stdout == ""
+    assert process.returncode == 1
+    assert "Specify the MSH with --data FOLDER, MSH_DATA or DATABASE_URL." in process.stderr
+    assert "Traceback" not in process.stderr
+    assert process.stdout == ""
 
 
 SLOW = ["aiohttp", "aiosmtplib", "celery", "drf_spectacular", "lxml", "pyspark", "redis", "rich"]
@@ -52,7 +52,7 @@ def test_command_that_reads_loads_nothing_that_is_slow(command: str) -> None:
     database = urlsplit(os.environ["DATABASE_URL"])._replace(
         path=f"/{connection.settings_dict['NAME']}"
     )
-    told = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program],
         cwd=ROOT,
         env=os.environ | {"DATABASE_URL": database.geturl()},
@@ -60,8 +60,8 @@ def test_command_that_reads_loads_nothing_that_is_slow(command: str) -> None:
         text=True,
         check=False,
     )
-    assert told.stderr == ""
-    assert told.stdout.splitlines()[-1] == "set()"
+    assert process.stderr == ""
+    assert process.stdout.splitlines()[-1] == "set()"
 
 
 def test_names_of_commands_without_the_console_are_commands() -> None:

@@ -77,7 +77,7 @@ def test_nobody_is_trusted_unless_named_and_nothing_is_left_to_believe(settings:
 def test_a_proxy_that_is_not_named_is_told_of_once(
     settings: Settings, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(proxies, "_told", set())
+    monkeypatch.setattr(proxies, "_warned_of", set())
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             resolved("198.51.100.3", x_forwarded_for="192.0.2.7")

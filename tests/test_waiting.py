@@ -15,7 +15,7 @@ from tests.waiting import wait_until
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "TELL_EVERY", 0.02)
+    monkeypatch.setattr(waiting, "REPORT_EVERY", 0.02)
 
 
 def test_a_line_now_and_then_until_it_is_over() -> None:
@@ -26,13 +26,13 @@ def test_a_line_now_and_then_until_it_is_over() -> None:
         long.goes_on_with("the second")
         wait_until(lambda: "the second: 0 s so far" in lines)
         long.over()
-        told = len(lines)
-    assert len(lines) == told
+        count = len(lines)
+    assert len(lines) == count
     assert not long._thread.is_alive()
 
 
 def test_what_is_quick_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "TELL_EVERY", 60.0)
+    monkeypatch.setattr(waiting, "REPORT_EVERY", 60.0)
     lines: list[str] = []
     with Waiting(lines.append, "this"):
         pass

@@ -149,8 +149,8 @@ class Audit:
         given = (*words, "--summary", str(summary))
         async with self._timed(step):
             await self._python(step, f"spark_bridge.{name}", *given, killer=killer)
-        told: dict[str, Any] = json.loads(summary.read_text())
-        return told
+        report: dict[str, Any] = json.loads(summary.read_text())
+        return report
 
     async def _python(
         self, step: str, module: str, *words: str, killer: TaskKiller | None = None

@@ -63,8 +63,8 @@ class Attacker:
                 output, _ = await process.communicate()
             counts: dict[str, int] = json.loads(output)
         except (TimeoutError, ValueError):
-            told = self._log.read_text(errors="replace")[-1000:]
+            log = self._log.read_text(errors="replace")[-1000:]
             raise DemoFailed(
-                f"The hostile partner ended with {process.returncode}: {told}"
+                f"The hostile partner ended with {process.returncode}: {log}"
             ) from None
         return counts

@@ -87,14 +87,14 @@ class Report:
         return Status.FELT if self.felt else Status.GOOD
 
     def write(self, file: Path) -> None:
-        told = {
+        document = {
             "good": self.status is Status.GOOD,
             "status": self.status.name.lower(),
             "p99_ratio": self.ratio,
             **asdict(self),
         }
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(told, indent=2) + "\n")
+        file.write_text(json.dumps(document, indent=2) + "\n")
 
 
 def report_of(measured: Measured) -> Report:
@@ -157,7 +157,7 @@ def looks_of(looks: Sequence[Look], hostile: Sequence[Phase]) -> dict[str, dict[
     """By what was looked at: in calm and in hostile phases, seconds, and how many went wrong."""
     found: dict[str, dict[str, Any]] = {}
     for what in sorted({look.what for look in looks}):
-        told: dict[str, Any] = {}
+        figures: dict[str, Any] = {}
         for name, wanted in (("calm", False), ("hostile", True)):
             mine = [
                 look
@@ -165,7 +165,7 @@ def looks_of(looks: Sequence[Look], hostile: Sequence[Phase]) -> dict[str, dict[
                 if look.what == what and any(one.measures(look.at) for one in hostile) is wanted
             ]
             seconds = [look.seconds for look in mine]
-            told[name] = {
+            figures[name] = {
                 "count": len(mine),
                 "p50": round(quantile(seconds, 0.5), 3),
                 "p99": round(quantile(seconds, 0.99), 3),
@@ -173,7 +173,7 @@ def looks_of(looks: Sequence[Look], hostile: Sequence[Phase]) -> dict[str, dict[
                 "unanswered": sum(look.status == 0 for look in mine),
                 "statuses": dict(sorted(Counter(str(look.status) for look in mine).items())),
             }
-        found[what] = told
+        found[what] = figures
     return found
 
 

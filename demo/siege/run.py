@@ -256,10 +256,10 @@ class Siege:
             self.memory += await asyncio.to_thread(_samples, machine)
 
     def _say(self, what: str) -> None:
-        told = self.state
+        state = self.state
         self.console.print(
-            f"{what}: {told.acknowledged} of {told.submitted} honest messages acknowledged,"
-            f" {sum(map(len, told.suspended.values()))} links suspended,"
+            f"{what}: {state.acknowledged} of {state.submitted} honest messages acknowledged,"
+            f" {sum(map(len, state.suspended.values()))} links suspended,"
             f" health in {self.visitors.slowest_health():.2f} s",
             highlight=False,
             soft_wrap=True,

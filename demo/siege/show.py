@@ -49,10 +49,10 @@ def _looks(report: Report) -> Table:
     for what, seen in report.looks.items():
         calm, hostile = seen["calm"], seen["hostile"]
         answers = Counter(calm["statuses"]) + Counter(hostile["statuses"])
-        told = ", ".join(f"{status} {count}" for status, count in sorted(answers.items()))
+        counts = ", ".join(f"{status} {count}" for status, count in sorted(answers.items()))
         unanswered = calm["unanswered"] + hostile["unanswered"]
         longest = max(calm["longest"], hostile["longest"])
-        values = (calm["p99"], hostile["p99"], longest, unanswered, told)
+        values = (calm["p99"], hostile["p99"], longest, unanswered, counts)
         table.add_row(what, *(str(value) for value in values))
     return table
 

@@ -152,7 +152,7 @@ class BulkView(ApiView):
             raise NotNow(
                 "Conflict with a concurrent request; nothing was stored. Retry.", wait=1
             ) from error
-        return StreamingHttpResponse(_told(answers), content_type=MEDIA_TYPE)
+        return StreamingHttpResponse(_as_lines(answers), content_type=MEDIA_TYPE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,9 +192,9 @@ def _prepared(values: Values, agreements: Agreements) -> Entry:
     return Answer(named, Result.REFUSED, reason)
 
 
-def _told(answers: Iterable[Answer]) -> Iterator[bytes]:
+def _as_lines(answers: Iterable[Answer]) -> Iterator[bytes]:
     for number, answer in enumerate(answers, start=1):
-        told = {"line": number, "message_id": answer.message_id, "result": answer.result}
+        row = {"line": number, "message_id": answer.message_id, "result": answer.result}
         if answer.reason:
-            told["reason"] = answer.reason
-        yield orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE)
+            row["reason"] = answer.reason
+        yield orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)

@@ -1,4 +1,4 @@
-"""What the API tells of each thing: for its OpenAPI document, in the order it is told."""
+"""The documents that the API answers with, for its OpenAPI description; fields in their order."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -106,7 +106,7 @@ def _none(value: str) -> str | None:
 
 # --- Redis ----------------------------------------------------------------------------------------
 class Broker(NamedTuple):
-    """The same server as Celery and as our own clients want to be told of it."""
+    """The same server as Celery and as our own clients want it."""
 
     celery_url: str
     celery_options: dict[str, Any]
@@ -156,7 +156,7 @@ _BROKER_TYPES: dict[str, Callable[[str], Any]] = {
     "ssl_min_version": int,
     "ssl_ciphers": str,
 }
-"""What both Celery and our own clients can be told. Each of them reads
+"""What both Celery and our own clients understand. Each of them reads
 such a query in its own way, and Celery fails on most of these names."""
 
 

@@ -227,11 +227,11 @@ class WakeUpListener:
 
     def _listen(self) -> None:
         with suppress(redis.RedisError), _listening_client() as client:
-            told_at = 0.0
+            said_at = 0.0
             while self._open:
-                if time.monotonic() - told_at > self.LISTEN_FOR:
+                if time.monotonic() - said_at > self.LISTEN_FOR:
                     client.set(self._keys.awake, "1", ex=self.AWAKE_FOR)
-                    told_at = time.monotonic()
+                    said_at = time.monotonic()
                 # The token is taken before the poll it asks for.
                 if client.blpop([self._keys.tokens], timeout=self.LISTEN_FOR):
                     self._heard()

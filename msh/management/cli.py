@@ -30,9 +30,9 @@ class MshCommand(BaseCommand):
                 raise CommandError(f"{checks.NOT_PREPARED} Run manage.py prepare.")
             return super().execute(*args, **options)
         except OperationalError as error:
-            told = str(error).strip().partition("\n")[0]
+            problem = str(error).strip().partition("\n")[0]
             raise CommandError(
-                f"The database of the MSH cannot be used: {told}. Specify the MSH with --data"
+                f"The database of the MSH cannot be used: {problem}. Specify the MSH with --data"
                 " FOLDER, MSH_DATA or DATABASE_URL."
             ) from None
 

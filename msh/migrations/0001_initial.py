@@ -336,7 +336,7 @@ class Migration(migrations.Migration):
                 ('at', models.DateTimeField()),
                 ('due', models.DateTimeField()),
                 ('tries', models.PositiveIntegerField(db_default=0, default=0)),
-                ('told_at', models.DateTimeField(blank=True, null=True)),
+                ('sent_at', models.DateTimeField(blank=True, null=True)),
                 ('given_up', models.BooleanField(db_default=False, default=False)),
                 ('error', models.TextField(blank=True, db_default='', default='')),
                 ('incident', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='notices', to='msh.incident')),
@@ -610,7 +610,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='operatornotice',
-            index=models.Index(condition=models.Q(('given_up', False), ('told_at', None)), fields=['due'], name='operator_notice_untold'),
+            index=models.Index(condition=models.Q(('given_up', False), ('sent_at', None)), fields=['due'], name='operator_notice_unsent'),
         ),
         migrations.AddConstraint(
             model_name='operatornotice',

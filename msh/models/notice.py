@@ -11,7 +11,7 @@ class Channel(models.TextChoices):
 
 class OperatorNotice(models.Model):
     """`cause` names what it is about, once: "incident:7", "late:5:MESSAGE-ID". `due` is when it is
-    to be told (again); `told_at` ends it, and so does `given_up`."""
+    to be sent (again); `sent_at` ends it, and so does `given_up`."""
 
     cause = models.CharField(max_length=300)
     channel = models.CharField(max_length=7, choices=Channel)
@@ -25,7 +25,7 @@ class OperatorNotice(models.Model):
     at = models.DateTimeField()
     due = models.DateTimeField()
     tries = models.PositiveIntegerField(default=0, db_default=0)
-    told_at = models.DateTimeField(null=True, blank=True)
+    sent_at = models.DateTimeField(null=True, blank=True)
     given_up = models.BooleanField(default=False, db_default=False)
     error = models.TextField(blank=True, default="", db_default="")
 
@@ -34,8 +34,8 @@ class OperatorNotice(models.Model):
         indexes = [
             models.Index(
                 fields=["due"],
-                condition=Q(told_at=None, given_up=False),
-                name="operator_notice_untold",
+                condition=Q(sent_at=None, given_up=False),
+                name="operator_notice_unsent",
             ),
         ]
         constraints = [

@@ -1,4 +1,4 @@
-"""What the From-Party's application is told about its messages (D9): an outbox."""
+"""Notifications of the From-Party's application about its messages (D9): an outbox."""
 
 import uuid
 

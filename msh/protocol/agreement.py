@@ -15,7 +15,7 @@ class Terms:
 
     The three transient values are the ceilings of D10: how many TransientErrors in a row, for
     how long in all, and the longest single wait we grant. `early_warning`: the retry with which
-    the From-Party is told that its message is late; 0 is never.
+    the From-Party is notified that its message is late; 0 is never.
     """
 
     timeout: int

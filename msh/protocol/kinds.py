@@ -30,7 +30,7 @@ class IncidentKind(StrEnum):
 
 
 class PartyEventKind(StrEnum):
-    """What the From-Party's application is told (D9)."""
+    """What the From-Party's application is notified of (D9)."""
 
     ACKNOWLEDGED = "acknowledged"
     SUSPENDED = "suspended"

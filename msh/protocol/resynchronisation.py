@@ -72,9 +72,9 @@ class Plan:
     @property
     def verdict(self) -> str:
         risks = [("may lose", self.lost), ("may double", self.doubled)]
-        told = ", ".join(f"{what} {whom}" for what, whom in risks if whom)
+        text = ", ".join(f"{what} {whom}" for what, whom in risks if whom)
         harmless = "loses nothing, doubles nothing"
-        return told or (harmless if self.is_known else "not known yet")
+        return text or (harmless if self.is_known else "not known yet")
 
     @property
     def is_known(self) -> bool:
@@ -134,7 +134,7 @@ def _here(ours: Sent) -> str:
 
 
 def _contradicted(anchor: Numbered, theirs: LinkStatus) -> Plan:
-    """Both numbers were given here, to two messages: one of the two sides is not as it is told."""
+    """Both numbers were given here, to two messages: what one of the two sides reports is wrong."""
     number, message_id = theirs.accepted_number, theirs.accepted_message_id
     text = (
         f"The partner is said to have accepted number {number} last, as {message_id}, which has"

@@ -54,7 +54,7 @@ def run(
     smtp_port: int | None = None,
 ) -> None:
     """Run until SIGINT or SIGTERM; then nothing is left running. With `smtp_port` it takes mail.
-    `on_wait` is told now and then what takes so long.
+    `on_wait` is called now and then with a line about what takes so long.
 
     Call it from the main thread. Raises ServerUnavailable and StandaloneError.
     """

@@ -158,10 +158,10 @@ def test_reason_does_not_repeat_what_is_large(world: World, shop: Application, f
 
 def test_refused_line_names_its_message(world: World, shop: Application) -> None:
     names = ["m" * 255, "m" * 256]
-    told = [
+    named = [
         line["message_id"] for line in shop.bulk(order(world, n, action="") for n in names).lines
     ]
-    assert told == ["m" * 255, "m" * 255 + "…"]
+    assert named == ["m" * 255, "m" * 255 + "…"]
 
 
 def test_line_without_a_message_id(world: World, shop: Application) -> None:

@@ -34,13 +34,13 @@ def document() -> Any:
 
 def test_every_address_is_in_the_document() -> None:
     paths = document()["paths"]
-    told = {
+    documented = {
         (method.upper(), path.removeprefix("/api/v1/"))
         for path, methods in paths.items()
         for method in methods
     }
     asked = {(m, re.sub(r"(?<=/)(1|m-1)(?=/|$)", "{}", path)) for m, path, _ in NEEDS}
-    assert {(m, re.sub(r"{\w+}", "{}", path)) for m, path in told} == asked
+    assert {(m, re.sub(r"{\w+}", "{}", path)) for m, path in documented} == asked
 
 
 def test_page_of_the_document_asks_nobody_else(client: Client) -> None:

@@ -46,7 +46,7 @@ def everything_due_at(due: datetime) -> None:
     PartyEvent.objects.filter(message__message_id=waiting.message_id).update(delivered_at=None)
     ends: dict[str, dict[str, Any]] = {
         "open": {},
-        "told": {"told_at": due},
+        "told": {"sent_at": due},
         "up": {"given_up": True},
     }
     for cause, ended in ends.items():

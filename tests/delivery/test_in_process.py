@@ -158,8 +158,8 @@ def test_a_rejected_message_is_reported_and_never_run_again(history: bool) -> No
     assert state_of(first) == ("rejected", "rejected")
     assert delivery_of(first).detail == "article 4711 is not sold any more"
     assert Incident.objects.get().kind == "delivery_rejected"
-    told = History.objects.get(message_id=first.message_id, event="MessageRejected")
-    assert "article 4711" in told.detail
+    row = History.objects.get(message_id=first.message_id, event="MessageRejected")
+    assert "article 4711" in row.detail
 
 
 def test_a_worker_that_wakes_up_late_runs_nothing() -> None:

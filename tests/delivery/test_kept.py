@@ -236,7 +236,7 @@ def incident(world: World, **values: Any) -> Any:
 
 
 def notice(world: World, **values: Any) -> Any:
-    given = {"at": YEARS_AGO, "due": YEARS_AGO, "told_at": YEARS_AGO} | values
+    given = {"at": YEARS_AGO, "due": YEARS_AGO, "sent_at": YEARS_AGO} | values
     OperatorNotice.objects.create(
         cause="cause", channel=Channel.EMAIL, partner=world.here, kind="late", **given
     )

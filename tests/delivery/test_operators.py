@@ -275,7 +275,7 @@ def test_trace_and_counts_have_both_directions(capsys: pytest.CaptureFixture[str
 
     events = [moment.event for moment in trace_of(message.message_id)]
 
-    sent = {"MessageSubmitted", "PutInFlight", "Attempt 1", "AckReceived", "FromPartyWaits"}
+    sent = {"MessageSubmitted", "PutInFlight", "Attempt 1", "AckReceived", "FromPartyPending"}
     assert sent <= set(events)
     received = ["MessageArrived", "Delivery 1", "MessageDelivered"]
     assert [event for event in events if event in received] == received

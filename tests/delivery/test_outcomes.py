@@ -320,10 +320,10 @@ def test_an_event_whose_post_cannot_be_recorded_stops_no_other(
     bad, _ = two_events()
     recorded = notification_loop._record
 
-    def record(told: Any, result: AttemptResult) -> None:
-        if told.key == bad.pk:
+    def record(ended: Any, result: AttemptResult) -> None:
+        if ended.key == bad.pk:
             raise TypeError("no column for this")
-        recorded(told, result)
+        recorded(ended, result)
 
     monkeypatch.setattr(notification_loop, "_record", record)
     office = Office()

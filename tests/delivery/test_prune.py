@@ -74,11 +74,11 @@ def numbers() -> tuple[list[int | None], list[int | None]]:
 @pytest.mark.requirement("002-13", "002-03")
 def test_the_last_and_the_first_of_a_pair_stay() -> None:
     old_world()
-    told = prunable()
+    counts = prunable()
 
     removed = prune_all()
 
-    assert removed == told
+    assert removed == counts
     assert removed["inbound messages"] == 2
     assert removed["outbound messages"] == 3
     assert numbers() == ([4], [1, 4])
@@ -102,7 +102,7 @@ def test_a_long_run_shows_progress_beside_its_answer(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old_world()
-    monkeypatch.setattr(import_module("msh.management.commands.prune"), "TELL_EVERY", 0.0)
+    monkeypatch.setattr(import_module("msh.management.commands.prune"), "REPORT_EVERY", 0.0)
     call_command("prune")
     said = capsys.readouterr()
     assert "2 inbound messages removed so far" in said.err

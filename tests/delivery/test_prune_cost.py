@@ -192,7 +192,7 @@ def test_deleted_message_is_looked_up_among_links_by_an_index() -> None:
 @pytest.mark.django_db
 def test_a_night_of_small_batches_removes_all_that_may_go(monkeypatch: pytest.MonkeyPatch) -> None:
     old_world(5)
-    told = prune.prunable()
+    counts = prune.prunable()
     monkeypatch.setattr(prune, "BATCH", 1)
     batches: list[int] = []
 
@@ -201,7 +201,7 @@ def test_a_night_of_small_batches_removes_all_that_may_go(monkeypatch: pytest.Mo
         assert len(batches) < 1000, "the same batch again and again"
 
     removed = prune.prune_all(note)
-    assert removed == told
+    assert removed == counts
     assert max(batches) == 5
     assert numbers() == ([5], [1, 5])
 

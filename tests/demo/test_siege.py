@@ -57,7 +57,7 @@ def test_a_siege_that_nobody_felt_is_good(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "reported"),
     [
         ({"exchanges": exchanged(1.0, 1.6)}, "1.6 times"),
         ({"exchanges": exchanged(1.0, inf)}, "p99"),
@@ -70,11 +70,11 @@ def test_a_siege_that_nobody_felt_is_good(tmp_path: Path) -> None:
         ({"memory": [Sample("b/worker", 10.0 * n, 100.0 + n, 7) for n in range(40)]}, "grew by"),
     ],
 )
-def test_what_was_felt_is_told(changed: dict[str, object], told: str) -> None:
+def test_what_was_felt_is_told(changed: dict[str, object], reported: str) -> None:
     report = report_of(measured(**changed))
     assert report.status == Status.FELT
     assert len(report.felt) == 1
-    assert told in report.felt[0]
+    assert reported in report.felt[0]
 
 
 def test_memory_of_a_short_run_or_of_the_servers_is_reported_only() -> None:

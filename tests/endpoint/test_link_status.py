@@ -112,9 +112,9 @@ def test_another_partners_pair_is_not_told(peer: Peer, partner: Partner) -> None
     message = normal(sequence_number=1)
     peer.send(message)
     response = ask(peer, f"/ebxml/link-status?message_id={message.message_id}", token="other")
-    told = json.loads(response.body)
-    assert told["accepted"]["sequence_number"] is None
-    assert told["known"] == {message.message_id: False}
+    status = json.loads(response.body)
+    assert status["accepted"]["sequence_number"] is None
+    assert status["known"] == {message.message_id: False}
 
 
 def test_only_get_asks(peer: Peer) -> None:

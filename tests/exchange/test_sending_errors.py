@@ -10,10 +10,10 @@ from tests.peer import Received, Response, error
 from tests.waiting import wait_until
 
 
-def assert_waited_since(told: Response, copy: Received, seconds: float) -> None:
+def assert_waited_since(refusal: Response, copy: Received, seconds: float) -> None:
     """`copy` came so many seconds after `told`: the wait began while that was answered."""
-    assert copy.at >= told.began_at + seconds
-    assert copy.at <= told.ended_at + seconds + LATE
+    assert copy.at >= refusal.began_at + seconds
+    assert copy.at <= refusal.ended_at + seconds + LATE
 
 
 @pytest.mark.requirement("000-029")
@@ -91,23 +91,23 @@ def test_transient_errors_hold_the_pair(pair: PairFactory) -> None:
     message, queued = partner.submit(), partner.submit()
 
     (copy,) = partner.wait_for_copies(message, 1)
-    told = partner.peer.refuse(copy, min_retry_secs=3)
+    refusal = partner.peer.refuse(copy, min_retry_secs=3)
     best_effort = partner.submit(semantics="BestEffort")
     _, second = partner.wait_for_copies(message, 2)
-    assert_waited_since(told, second, 3)
+    assert_waited_since(refusal, second, 3)
     (passing,) = partner.wait_for_copies(best_effort, 1)
-    assert passing.at >= told.began_at + 3  # D15
+    assert passing.at >= refusal.began_at + 3  # D15
 
-    told = partner.peer.refuse(second)
+    refusal = partner.peer.refuse(second)
     *_, third = partner.wait_for_copies(message, 3)
-    assert_waited_since(told, third, 1)
+    assert_waited_since(refusal, third, 1)
     assert partner.link.retries_spent == 0
 
-    told = partner.peer.refuse(third, min_retry_secs=2)
+    refusal = partner.peer.refuse(third, min_retry_secs=2)
     partner.peer.acknowledge(third)
     partner.wait_for_state(message)
     (following,) = partner.wait_for_copies(queued, 1)
-    assert_waited_since(told, following, 2)
+    assert_waited_since(refusal, following, 2)
     copies = partner.peer.received.copies_of(message.message_id)
     assert [copy.body for copy in copies] == [copies[0].body] * 3
 

@@ -43,7 +43,7 @@ def test_power_cut(pair: PairFactory, msh: Machine) -> None:
     last_try = spent.submit()
     message, *queue = [flying.submit(b"\x00\xff") for _ in range(3)]
     flying.wait_for_copies(message, 2)
-    told = held.peer.refuse(held.wait_for_copies(waiting, 1)[0], min_retry_secs=8)
+    refusal = held.peer.refuse(held.wait_for_copies(waiting, 1)[0], min_retry_secs=8)
     # An attempt whose end was not noted holds its message for the HTTP deadline.
     overdue.wait_for_attempts(prompt, 1)
     spent.wait_for_attempts(last_try, 2)
@@ -58,7 +58,7 @@ def test_power_cut(pair: PairFactory, msh: Machine) -> None:
     fresh.wait_for_state(new)
     overdue.wait_for_state(prompt)  # the copy at the start is acknowledged: web was there first
     assert len(overdue.peer.received.copies_of(prompt.message_id)) == 2
-    assert held.wait_for_copies(waiting, 2)[1].at >= told.began_at + 8
+    assert held.wait_for_copies(waiting, 2)[1].at >= refusal.began_at + 8
     spent.wait_for_link(LaneState.SUSPENDED)
     assert len(spent.peer.received) == 2
     # It may have been cut during an attempt.

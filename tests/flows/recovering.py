@@ -10,8 +10,8 @@ ANN = Actor("ann", "because")
 
 
 def events(message: OutboundMessage) -> list[tuple[str, str]]:
-    told = PartyEvent.objects.filter(message=message).order_by("pk")
-    return list(told.values_list("kind", "detail"))
+    events = PartyEvent.objects.filter(message=message).order_by("pk")
+    return list(events.values_list("kind", "detail"))
 
 
 def numbers(world: World) -> list[tuple[str, int | None]]:

@@ -240,8 +240,8 @@ def test_end_to_end_the_router_does_not_say_that_it_acknowledges_before_b_has(
     assert status_for(chain.from_a, [message.message_id]).acknowledges(message.message_id)
 
 
-@pytest.mark.parametrize("told", ["refused", "cancelled"])
-def test_end_to_end_refused_onward_is_delivery_failure_for_a(told: str) -> None:
+@pytest.mark.parametrize("outcome", ["refused", "cancelled"])
+def test_end_to_end_refused_onward_is_delivery_failure_for_a(outcome: str) -> None:
     chain = make_chain(RouteMode.END_TO_END)
     copy = sent_to_router(chain)
 
@@ -250,7 +250,7 @@ def test_end_to_end_refused_onward_is_delivery_failure_for_a(told: str) -> None:
     assert chain.owed_to(chain.from_a) == [FAILURE]
     chain.settle()
     assert chain.link(chain.at_a).suspended_for == "error_received"
-    if told == "cancelled":
+    if outcome == "cancelled":
         OutboundMessage.objects.filter(link__partner=chain.at_r).update(state="cancelled")
     chain.hand_over(copy)
     assert chain.owed_to(chain.from_a) == [FAILURE]
@@ -274,8 +274,8 @@ def test_nobody_at_the_router_is_told_of_the_messages_of_others() -> None:
     chain.submit()
     chain.settle()
 
-    told = PartyEvent.objects.values_list("message__link__partner", flat=True)
-    assert list(told) == [chain.at_a.pk]
+    notified = PartyEvent.objects.values_list("message__link__partner", flat=True)
+    assert list(notified) == [chain.at_a.pk]
 
 
 def test_best_effort_goes_through_without_an_ack() -> None:

@@ -127,8 +127,8 @@ def test_only_what_is_open_about_sending_to_this_partner_is_resolved() -> None:
     run(incidents.RESOLVE_OUTBOUND(partner_id=world.there.pk, **who))
 
     resolved = Incident.objects.exclude(resolved_at=None).order_by("pk")
-    told = list(resolved.values_list("pk", "resolved_by"))
-    assert told == [(ours.pk, "msh"), (earlier.pk, "ann")]
+    rows = list(resolved.values_list("pk", "resolved_by"))
+    assert rows == [(ours.pk, "msh"), (earlier.pk, "ann")]
 
 
 def test_only_the_incidents_about_a_message_are_noted_on() -> None:

@@ -21,7 +21,7 @@ DOWN = AttemptResult(AttemptOutcome.FAILED, status=503, detail="503 down")
 DOUBTED = AttemptResult(AttemptOutcome.DOUBTED, status=404, detail="404 not here")
 
 
-def told(**which: Any) -> list[str]:
+def sent_notices(**which: Any) -> list[str]:
     notices.make_notices(["email"])
     return list(OperatorNotice.objects.filter(**which).values_list("detail", flat=True))
 
@@ -60,7 +60,7 @@ def test_a_message_is_late_when_the_retry_that_is_named_or_half_of_them_are_spen
     retries_spent: int, retries: int, early_warning: int, warned: bool
 ) -> None:
     late(retries_spent, retries, early_warning)
-    assert len(told(kind="early_warning")) == warned
+    assert len(sent_notices(kind="early_warning")) == warned
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_doubtful_answer_warns_at_once(state: str, result: AttemptResult, warn
         suspend(world)
     else:
         OutboundLink.objects.filter(pk=world.link.pk).update(state=state)
-    assert len(told(kind="early_warning")) == warned
+    assert len(sent_notices(kind="early_warning")) == warned
 
 
 # --- incidents ------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ def test_an_incident_is_told_with_the_last_answer_to_its_message(
     attempt(world, 2, "503 busy")
     attempt(world, 3, "404 not here", ended=False)
     opened(world, **values)
-    (detail,) = told(kind="retries_spent")
+    (detail,) = sent_notices(kind="retries_spent")
     assert detail == values.get("detail", "no Acknowledgement") + answer
     assert other.link.in_flight is not None
 
@@ -129,7 +129,7 @@ def test_only_an_incident_that_was_not_announced_is() -> None:
     world = late(0, 4, 0)
     before = opened(world, announced=True, kind="stuck")
     fresh = opened(world)
-    told()
+    sent_notices()
     incidents = OperatorNotice.objects.values_list("incident", flat=True)
     assert list(incidents) == [fresh.pk]
     before.refresh_from_db()
@@ -153,7 +153,7 @@ def notice(cause: str, **values: Any) -> OperatorNotice:
     [
         ({}, True),
         ({"channel": "webhook"}, False),
-        ({"told_at": NOW}, False),
+        ({"sent_at": NOW}, False),
         ({"given_up": True}, False),
         ({"due": NOW + HOUR}, False),
     ],

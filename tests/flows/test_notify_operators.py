@@ -93,10 +93,10 @@ def test_an_incident_is_told_by_mail_and_by_webhook(mailbox: Mailbox, hook: Peer
     assert post.headers["Content-Type"] == "application/json"
     document = json.loads(post.body)
     assert document["msh"] == "http://msh.example/ebxml/"
-    (told,) = document["notices"]
-    assert told["what"] == "refused_by_peer"
-    assert told["partner"] == world.there.name
-    assert told["console"] == page
+    (notice,) = document["notices"]
+    assert notice["what"] == "refused_by_peer"
+    assert notice["partner"] == world.there.name
+    assert notice["console"] == page
 
 
 def test_silence_is_told_with_the_last_answer(mailbox: Mailbox, hook: Peer) -> None:
@@ -110,8 +110,8 @@ def test_silence_is_told_with_the_last_answer(mailbox: Mailbox, hook: Peer) -> N
     assert notify_operators() == 2
 
     words = "no Acknowledgement after 1 transmissions; last answer: 503 down for maintenance"
-    ((told,),) = posted(hook)
-    assert (told["what"], told["detail"]) == ("retries_spent", words)
+    ((notice,),) = posted(hook)
+    assert (notice["what"], notice["detail"]) == ("retries_spent", words)
     assert words in mailbox.transactions[0].mail.decode()
 
 
@@ -120,8 +120,8 @@ def test_an_answer_that_is_the_incident_is_told_once(hook: Peer) -> None:
 
     notify_operators()
 
-    ((told,),) = posted(hook)
-    assert told["detail"] == REFUSED.detail
+    ((notice,),) = posted(hook)
+    assert notice["detail"] == REFUSED.detail
 
 
 def test_a_cause_is_told_once(mailbox: Mailbox, hook: Peer) -> None:
@@ -167,9 +167,9 @@ def test_a_link_that_is_stuck_is_told_without_any_error(hook: Peer, settings: Se
 
     notify_operators()
 
-    ((told,),) = posted(hook)
-    assert (told["what"], told["partner"]) == ("stuck", world.there.name)
-    assert "nothing has moved since" in told["detail"]
+    ((notice,),) = posted(hook)
+    assert (notice["what"], notice["partner"]) == ("stuck", world.there.name)
+    assert "nothing has moved since" in notice["detail"]
 
 
 @pytest.mark.parametrize(
@@ -195,11 +195,11 @@ def test_a_late_message_is_an_early_warning(
     assert notify_operators() == warned
     assert notify_operators() == 0  # once
     if warned:
-        ((told,),) = posted(hook)
-        assert told["what"] == "early_warning"
-        assert told["message_id"] == OutboundMessage.objects.get().message_id
-        assert f"{spent} of {retries} retries spent" in told["detail"]
-        assert told["console"].endswith(f"/msh/outboundlink/{world.link.pk}/change/")
+        ((notice,),) = posted(hook)
+        assert notice["what"] == "early_warning"
+        assert notice["message_id"] == OutboundMessage.objects.get().message_id
+        assert f"{spent} of {retries} retries spent" in notice["detail"]
+        assert notice["console"].endswith(f"/msh/outboundlink/{world.link.pk}/change/")
     assert not Incident.objects.exists()
 
 
@@ -212,9 +212,9 @@ def test_a_doubtful_answer_is_an_early_warning_at_once(hook: Peer) -> None:
 
     notify_operators()
 
-    ((told,),) = posted(hook)
-    assert told["what"] == "early_warning"
-    assert "last answer: 403 Forbidden" in told["detail"]
+    ((notice,),) = posted(hook)
+    assert notice["what"] == "early_warning"
+    assert "last answer: 403 Forbidden" in notice["detail"]
 
 
 def test_what_was_not_told_is_told_later(mailbox: Mailbox, hook: Peer) -> None:
@@ -345,9 +345,9 @@ def test_a_notice_that_cannot_be_told_keeps_no_other_from_being_told(
 
     (mail,) = mailbox.transactions
     assert other.there.name.encode() in mail.mail
-    ((told,),) = posted(hook)
-    assert told["partner"] == other.there.name
-    left = OperatorNotice.objects.filter(told_at=None)
+    ((notice,),) = posted(hook)
+    assert notice["partner"] == other.there.name
+    left = OperatorNotice.objects.filter(sent_at=None)
     assert {(one.partner, one.error) for one in left} == {
         (broken.there, "RuntimeError: what nobody has thought of")
     }

@@ -116,8 +116,8 @@ def test_a_rewind_takes_what_was_received_after_the_last(
     beside.refresh_from_db()
     assert beside.state == values["state"]
     assert message.state == ("rewound" if rewound else values["state"])
-    told = History.objects.filter(event="SequenceRewound")
-    assert list(told.values_list("message_id", "from_state")) == (
+    rows = History.objects.filter(event="SequenceRewound")
+    assert list(rows.values_list("message_id", "from_state")) == (
         [(message.message_id, values["state"])] if rewound else []
     )
     if rewound:

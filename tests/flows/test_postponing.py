@@ -209,6 +209,6 @@ def test_from_memory_a_mail_partner_is_told_as_by_the_worker(
     assert job.sender == "mailto:us@ours.example"
     assert job.url == "mailto:them@theirs.example"
     assert b"Content-Transfer-Encoding: base64" in job.body
-    told = wire.parse(job.content_type, job.body).header
-    assert told.error is not None
-    assert (told.error.code, told.ref_to_message_id) == ("TransientError", header.message_id)
+    answer = wire.parse(job.content_type, job.body).header
+    assert answer.error is not None
+    assert (answer.error.code, answer.ref_to_message_id) == ("TransientError", header.message_id)

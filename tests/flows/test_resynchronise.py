@@ -69,10 +69,10 @@ def test_a_restored_partner_gets_again_what_it_lost_same_bytes_same_numbers(
     transmitted = world.settle()
 
     assert compared.plan.mend is Mend.REWIND
-    told = History.objects.get(event="Resynchronised")
-    assert told.actor == "ann"
-    assert told.detail.startswith(f"the partner accepted {kept or 'nothing'}, our next is")
-    assert f"Verdict: {compared.plan.verdict}; because" in told.detail
+    row = History.objects.get(event="Resynchronised")
+    assert row.actor == "ann"
+    assert row.detail.startswith(f"the partner accepted {kept or 'nothing'}, our next is")
+    assert f"Verdict: {compared.plan.verdict}; because" in row.detail
     again = ids[kept:] + [message.message_id for message in late]
     assert world.received() == ids[:kept] + again
     assert transmitted >= 2 * len(again)

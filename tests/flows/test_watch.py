@@ -69,7 +69,7 @@ def let_age(world: World) -> None:
     )
 
 
-def told(message: OutboundMessage) -> list[str]:
+def notified_of(message: OutboundMessage) -> list[str]:
     return list(
         PartyEvent.objects.filter(message=message).order_by("pk").values_list("kind", flat=True)
     )
@@ -97,7 +97,7 @@ def test_a_probe_is_one_copy_and_a_silent_one_tells_nobody_again() -> None:
     let_pass(world)
 
     assert (world.link.state, world.poll()) == ("suspended", [])
-    assert told(message) == ["suspended"]
+    assert notified_of(message) == ["suspended"]
     assert Incident.objects.get().count == 2
 
 
@@ -137,7 +137,7 @@ def test_an_operator_who_resets_the_retries_of_a_probe_has_resumed() -> None:
     watch.probe()
     change_link.reset_retries(world.there, ANN)
     world.settle()
-    assert told(message) == ["suspended", "acknowledged"]
+    assert notified_of(message) == ["suspended", "acknowledged"]
     assert not Incident.objects.filter(resolved_at=None).exists()
 
 
@@ -180,7 +180,7 @@ def test_the_sending_application_is_warned_while_retries_remain() -> None:
         world.end(job)
         OutboundLink.objects.filter(pk=world.link.pk).update(due=timezone.now() - LONG_AGO)
         (job,) = world.poll()
-        assert told(message) == (["delayed"] if retry else [])
+        assert notified_of(message) == (["delayed"] if retry else [])
     assert PartyEvent.objects.get().detail == "retry 2 of 3: no Acknowledgement yet"
 
 

@@ -243,8 +243,8 @@ def test_numbers_given_up_by_a_cancellation_are_adopted_back() -> None:
 )
 def test_what_arrives(expected: int, coming: int | None, has: bool, verdict: Arriving) -> None:
     status = LinkStatus(None, "", next_number=coming)
-    told, text = arriving(expected, status, has)
-    assert told is verdict
+    mend, text = arriving(expected, status, has)
+    assert mend is verdict
     assert text.endswith(".")
 
 

@@ -31,8 +31,8 @@ T, I = TERMS.timeout, TERMS.retry_interval  # noqa: E741 (as in the specificatio
 
 def suspensions(worker: Worker) -> list[do.SenderEffect]:
     """What operators and the From-Party were told of suspensions."""
-    told = (do.OpenIncident, do.NotifyFromParty)
-    return [effect for effect in worker.effects if isinstance(effect, told)]
+    kinds = (do.OpenIncident, do.NotifyFromParty)
+    return [effect for effect in worker.effects if isinstance(effect, kinds)]
 
 
 @pytest.mark.requirement(

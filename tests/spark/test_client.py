@@ -69,12 +69,12 @@ class _Handler(BaseHTTPRequestHandler):
             return
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.bodies.append(body)
-        told = self.server.answers(body)
+        answer = self.server.answers(body)
         match self.server.script.pop(0) if self.server.script else None:
             case int(status), dict(headers):
                 self._answer(status, b'{"detail": "the script says so"}', headers)
             case "cut":
-                self._answer(200, told[:30], {"Content-Length": str(len(told))})
+                self._answer(200, answer[:30], {"Content-Length": str(len(answer))})
                 self.close_connection = True
             case frozenset() as put_off:
                 self._answer(200, self.server.answers(body, put_off), {})
@@ -84,7 +84,7 @@ class _Handler(BaseHTTPRequestHandler):
                 hang()
                 self.close_connection = True
             case _:
-                self._answer(200, told, {})
+                self._answer(200, answer, {})
 
     def _answer(self, status: int, body: bytes, headers: dict[str, str]) -> None:
         self.send_response(status)
@@ -218,7 +218,7 @@ def test_partner_that_is_closed_is_waited_for(api: Scripted, clock: Clock) -> No
     api.script = [frozenset("ac"), CUT, frozenset("c")]
     with client_of(api.server_port, clock) as client:
         answers = client.submit(lines)
-    assert [(told["message_id"], told["result"]) for told in answers] == [
+    assert [(answer["message_id"], answer["result"]) for answer in answers] == [
         *[("a", "accepted"), ("b", "accepted"), ("c", "accepted")],
     ]
     later = b"\n".join((lines[0], lines[2])) + b"\n"

@@ -47,7 +47,7 @@ def source(folder: Path, pair: Pair, numbers: list[int]) -> list[str]:
     ]
 
 
-def told(folder: Path) -> dict[str, Any]:
+def summary(folder: Path) -> dict[str, Any]:
     """The summary of a job, without its seconds."""
     summary: dict[str, Any] = json.loads((folder / "summary").read_text())
     assert summary.pop("seconds") >= 0
@@ -64,7 +64,7 @@ def test_load_and_reconcile(spark: SparkSession, office: Office, tmp_path: Path)
         str(tmp_path / "summary"),
     ]
     assert load.main(words) == 0
-    assert (told(tmp_path)["rows"], told(tmp_path)["good"]) == (12, True)
+    assert (summary(tmp_path)["rows"], summary(tmp_path)["good"]) == (12, True)
     wait_until(lambda: pair.acknowledged() == 12)
     assert [m.payloads.get().label for m in submitted(pair)] == [f"{n}" for n in range(1, 13)]
     assert load.main(words) == 0
@@ -89,7 +89,7 @@ def test_reconcile_by_time_and_partner(
     hour_ago = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
     for times, messages in (([], 1), (["--since", hour_ago], 1), (["--until", hour_ago], 0)):
         assert reconcile.main([*words, *times, "--summary", str(tmp_path / "summary")]) == 0
-        assert told(tmp_path)["messages"] == messages
+        assert summary(tmp_path)["messages"] == messages
     orders = source(tmp_path, pair, [1])
     assert reconcile.main([*words, *orders, "--since", hour_ago]) == 2
     assert "A source has no times" in capsys.readouterr().err
@@ -159,7 +159,7 @@ def test_extract_goes_on_where_it_stopped(
     for first, last in ((1, 2), (3, 4)):
         receive(pair, first, last)
         assert extract.main([*words, "--summary", str(tmp_path / "summary")]) == 0
-        assert (told(tmp_path)["messages"], told(tmp_path)["payload_errors"]) == (2, 0)
+        assert (summary(tmp_path)["messages"], summary(tmp_path)["payload_errors"]) == (2, 0)
     assert extract.main(words) == 0  # nothing new
     folders = sorted(folder.name for folder in (tmp_path / "out").iterdir())
     ends = [int(name.rpartition("-")[2]) for name in folders]
@@ -193,7 +193,7 @@ def test_archive(
     counted = []
     for until in (today - timedelta(days=1), today):
         assert archive.main([*words, "--until", str(until)]) == 0, capsys.readouterr().err
-        counted.append(told(tmp_path))
+        counted.append(summary(tmp_path))
         inbound.update(state="delivered")
     removed = {"good": True, "payloads_removed_before": 0}
     assert counted == [
@@ -274,7 +274,7 @@ def test_refusal_of_the_msh_is_the_last_line(
     assert load.main([*server(office), *words]) == 2
     last = capsys.readouterr().err.strip().splitlines()[-1]
     assert last.startswith("Rows refused: ")
-    assert last.endswith("or set them aside by option rejectedPath.")
+    assert last.endswith("or use option rejectedPath.")
     rejected = str(tmp_path / "rejected")
     assert load.main([*server(office), *words, "--rejected", rejected]) == 1
     assert spark.read.json(rejected).count() == 1
@@ -284,8 +284,8 @@ def test_whatever_fails_is_not_done(
     spark: SparkSession, office: Office, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Status 1 would say that the job was done."""
-    words = [*server(office), "--partner", "nobody", "--summary", str(tmp_path)]
+    words = [*server(office), "--partner", "nobody", "--errors", str(tmp_path)]
     assert reconcile.main(words) == 2
-    told = capsys.readouterr().err
-    assert "Traceback" in told
-    assert "directory" in told.strip().splitlines()[-1]
+    errors = capsys.readouterr().err
+    assert "Traceback" in errors
+    assert "directory" in errors.strip().splitlines()[-1]

@@ -44,7 +44,7 @@ def test_task_that_is_tried_elsewhere_while_it_stands(office: Office, tmp_path: 
     }
     with cluster(tmp_path) as address:
         settings = SETTINGS | {"spark.eventLog.dir": events.as_uri()}
-        told = subprocess.run(
+        process = subprocess.run(
             [
                 *(sys.executable, "-m", "tests.spark.speculating_driver"),
                 *(pair.agreement.tpa_id, json.dumps(options)),
@@ -57,7 +57,7 @@ def test_task_that_is_tried_elsewhere_while_it_stands(office: Office, tmp_path: 
             timeout=300,
             check=False,
         )
-    assert told.returncode == 0, told.stderr
+    assert process.returncode == 0, process.stderr
     assert '"Speculative":true' in "".join(file.read_text() for file in events.iterdir())
     counted = json.loads((tmp_path / "summary").read_text())
     # On a busy machine the second attempt may overtake the first one, which then finds them known.

@@ -22,9 +22,9 @@ class NoticeStateFilter(DropdownFilter):
     def queryset(self, request: HttpRequest, queryset: Any) -> Any:
         match self.value():
             case "pending":
-                return queryset.filter(told_at=None, given_up=False)
+                return queryset.filter(sent_at=None, given_up=False)
             case "sent":
-                return queryset.filter(told_at__isnull=False)
+                return queryset.filter(sent_at__isnull=False)
             case "given-up":
                 return queryset.filter(given_up=True)
         return queryset
@@ -54,7 +54,7 @@ class OperatorNoticeAdmin(LargeTableAdmin):
 
     @display(description="Sent")
     def sent_at(self, notice: OperatorNotice) -> str:
-        return markup.time_of(notice.told_at)
+        return markup.time_of(notice.sent_at)
 
     @display(description="Since")
     def since(self, notice: OperatorNotice) -> str:
@@ -71,7 +71,7 @@ def notices_about(incident: Incident) -> Table:
         (
             notice.get_channel_display(),
             _status(notice),
-            markup.time_of(notice.told_at),
+            markup.time_of(notice.sent_at),
             notice.tries,
             markup.verbatim(notice.error),
         )
@@ -82,7 +82,7 @@ def notices_about(incident: Incident) -> Table:
 
 
 def _status(notice: OperatorNotice) -> str:
-    if notice.told_at:
+    if notice.sent_at:
         return markup.badge("sent", "success")
     return (
         markup.badge("given up", "danger") if notice.given_up else markup.badge("pending", "info")

@@ -54,8 +54,8 @@ def require_as_seen(links: OutboundLinks, partner: Partner, seen: Seen) -> None:
     if seen.message_id not in (None, message_id):
         changes.append(f"message {message_id} is in flight" if flying else "nothing is in flight")
     if seen.suspended_since not in (None, since):
-        told = since and f"it is suspended since {since:%Y-%m-%d %H:%M:%S} UTC, {cause}: {detail}"
-        changes.append(told or "it is not suspended")
+        why = since and f"it is suspended since {since:%Y-%m-%d %H:%M:%S} UTC, {cause}: {detail}"
+        changes.append(why or "it is not suspended")
     if changes:
         raise NotPossible(
             f"The link to partner {partner.name} has changed; nothing was done:"
@@ -94,7 +94,7 @@ class LinkChange:
             after = links.lane(partner.pk)
             links.write()
         wake_up(WakeUp.TRANSMIT)
-        return Done(after.state, _told(self.event, before, after))
+        return Done(after.state, _done_text(self.event, before, after))
 
 
 _NOTHING_WAITS = "no message is waiting for an Acknowledgement"
@@ -109,7 +109,7 @@ send_now = LinkChange(SendNowRequested(), "sent to now", _NOTHING_WAITS)
 """Send the message in flight again at once; spends no retry."""
 
 
-def _told(event: SenderEvent, before: Lane, after: Lane) -> str:
+def _done_text(event: SenderEvent, before: Lane, after: Lane) -> str:
     """What the verb has done. The event may have put the head of the queue in flight."""
     if isinstance(event, OperatorSuspended):
         return "nothing is sent until it is resumed"

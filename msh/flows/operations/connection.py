@@ -29,10 +29,10 @@ def _status(partner: Partner) -> Step:
     try:
         status = enquire(partner)
     except NoStatus as silent:
-        told = f"{silent} Only MSHs of this product answer this request."
-        return Step("link status", None, told)
+        detail = f"{silent} Only MSHs of this product answer this request."
+        return Step("link status", None, detail)
     link = OutboundLink.objects.filter(partner=partner).first()
     ours = link.next_number if link else sequence.FIRST
     last = status.accepted_number or "none"
-    told = f"the last number it accepted from us is {last}, our next is {ours}"
-    return Step("link status", went=True, detail=told)
+    detail = f"the last number it accepted from us is {last}, our next is {ours}"
+    return Step("link status", went=True, detail=detail)

@@ -134,7 +134,7 @@ def _post(notices: Sequence[OperatorNotice]) -> None:
 
 
 def document_of(notice: OperatorNotice) -> dict[str, Any]:
-    """What is told: by mail as lines, by webhook as JSON. `notice` is the same at every try."""
+    """The notice: by mail as lines, by webhook as JSON. `notice` is the same at every try."""
     return {
         "notice": notice.pk,
         "partner": notice.partner.name,

@@ -140,8 +140,8 @@ def _mend(links: OutboundLinks, partner: Partner, comparison: Comparison, actor:
     flying = comparison.ours.in_flight_message_id
     accepted = theirs.accepted_number or "nothing"
     sides = f"the partner accepted {accepted}, our next is {comparison.ours.coming}"
-    told = f"{sides}; {made.mend}: {made.text} Verdict: {made.verdict}"
-    links.record(partner.pk, "", "Resynchronised", detail=told, actor=actor)
+    detail = f"{sides}; {made.mend}: {made.text} Verdict: {made.verdict}"
+    links.record(partner.pk, "", "Resynchronised", detail=detail, actor=actor)
     if made.completes:
         links.step(partner.pk, AckReceived(flying), actor)  # its word is as good as an Ack
     match made.mend:

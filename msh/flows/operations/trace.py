@@ -117,8 +117,8 @@ def folded(moments: Iterable[Moment]) -> list[Moment]:
         first, last = alike[0], alike[-1]
         times, since = sum(one.times for one in alike), first.since or first.at
         if times > 1:
-            told = f"{times} times since {since:%Y-%m-%d %H:%M:%S}"
-            detail = "; ".join(filter(None, (told, last.detail)))
+            repeated = f"{times} times since {since:%Y-%m-%d %H:%M:%S}"
+            detail = "; ".join(filter(None, (repeated, last.detail)))
             last = replace(last, detail=detail, times=times, since=since)
         lines.append(last)
     return lines
@@ -145,7 +145,7 @@ def _life(message: OutboundMessage | InboundMessage) -> Iterator[Moment]:
     """What its own rows tell. The history is none of them: it may be older than the message."""
     if isinstance(message, OutboundMessage):
         yield from _attempts(message)
-        yield from _told(message)
+        yield from _notifications(message)
     else:
         yield from _deliveries(message)
 
@@ -226,16 +226,16 @@ def _deliveries(message: InboundMessage) -> Iterator[Moment]:
         )
 
 
-def _told(message: OutboundMessage) -> Iterator[Moment]:
-    """What the From-Party's application was told."""
+def _notifications(message: OutboundMessage) -> Iterator[Moment]:
+    """Notifications of the From-Party's application, sent or pending."""
     for event in PartyEvent.objects.filter(message=message):
-        told = event.delivered_at is not None
+        sent = event.delivered_at is not None
         tries = f"{event.tries} tries" if event.tries > 1 else ""
         yield Moment(
             at=event.delivered_at or event.at,
             direction=Direction.OUT,
             partner=message.link.partner.name,
-            event="FromPartyTold" if told else "FromPartyWaits",
+            event="FromPartyNotified" if sent else "FromPartyPending",
             to_state=event.kind,
             detail="; ".join(filter(None, (tries, event.detail))),
         )

@@ -120,7 +120,7 @@ def _accept_at_once(partner: Partner, message: ReceivedMessage) -> bool:
         return accept_if_usual(partner, message)
     except DatabaseError as error:
         if capacity.is_unwritable(error):
-            return False  # then it is told so
+            return False  # the partner gets an Error
         raise
 
 

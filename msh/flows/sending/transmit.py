@@ -117,7 +117,7 @@ def jobs_of(links: OutboundLinks, claimed: dict[int, Claimed]) -> list[Job]:
 
 
 def why_unsendable(problem: Exception) -> str:
-    """What an operator is told of what keeps a message or a signal from being sent."""
+    """For operators: why a message or a signal cannot be sent."""
     if isinstance(problem, UNSENDABLE):
         return one_line(str(problem))
     logger.error("could not be composed", exc_info=problem)

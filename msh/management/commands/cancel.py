@@ -38,5 +38,5 @@ class Command(MshCommand):
             "state": message.state,
             "outcome": message.outcome,
         }
-        text = f"{message_id}: cancelled, {message.outcome}. Its sender is told."
+        text = f"{message_id}: cancelled, {message.outcome}. Its sender is notified."
         self.answer(answer, text, as_json=options["json"])

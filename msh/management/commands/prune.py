@@ -16,7 +16,7 @@ from msh.flows.operations.prune import (
 )
 from msh.management.cli import MshCommand
 
-TELL_EVERY = 5.0
+REPORT_EVERY = 5.0
 """Seconds."""
 
 
@@ -48,12 +48,12 @@ class Command(MshCommand):
 
     def _progress(self) -> Progress:
         """A line every few seconds on standard error: the answer stands alone."""
-        told = time.monotonic()
+        printed_at = time.monotonic()
 
-        def tell(kind: str, count: int) -> None:
-            nonlocal told
-            if time.monotonic() - told >= TELL_EVERY:
-                told = time.monotonic()
+        def report(kind: str, count: int) -> None:
+            nonlocal printed_at
+            if time.monotonic() - printed_at >= REPORT_EVERY:
+                printed_at = time.monotonic()
                 self.stderr.write(f"{count} {kind} removed so far")
 
-        return tell
+        return report

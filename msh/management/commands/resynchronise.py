@@ -50,7 +50,7 @@ class Command(NameCommand):
 
 
 def _typed(options: dict[str, Any]) -> LinkStatus | None:
-    """What the operator was told, None if the partner's MSH is to be asked."""
+    """What the operator was told by the partner, None if the partner's MSH is to be asked."""
     last = options["last"]
     if last is None:
         return None

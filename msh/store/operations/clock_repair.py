@@ -16,7 +16,7 @@ FAR = "1 hour"
 _WAITING = (
     ("msh_signal", "due", "owed > 0"),
     ("msh_partyevent", "due", "delivered_at IS NULL"),
-    ("msh_operatornotice", "due", "told_at IS NULL AND NOT given_up"),
+    ("msh_operatornotice", "due", "sent_at IS NULL AND NOT given_up"),
     ("msh_outboundmessage", "due", "semantics = 'BestEffort' AND state = 'in_flight'"),
     ("msh_inboundmessage", "forward_due", "state IN ('routed', 'withheld')"),
 )

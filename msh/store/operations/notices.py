@@ -69,9 +69,9 @@ _WARN = Write("""
                AND link.retries_spent >= COALESCE(NULLIF(terms.early_warning, 0),
                                                   div(terms.retries + 1, 2))))
       AND NOT EXISTS (
-        SELECT FROM msh_operatornotice told
-        WHERE told.cause = 'late:' || link.partner_id || ':' || flying.message_id
-          AND told.channel = channel.channel)
+        SELECT FROM msh_operatornotice earlier
+        WHERE earlier.cause = 'late:' || link.partner_id || ':' || flying.message_id
+          AND earlier.channel = channel.channel)
     ON CONFLICT (cause, channel) DO NOTHING
 """)
 _UNDER_WAY = [LaneState.WAITING, LaneState.TRANSIENT]
@@ -95,7 +95,7 @@ def claim_notices(channel: str, limit: int, lease: timedelta) -> list[OperatorNo
     """Notices of a channel that are due, the oldest first, in the caller's transaction. What is
     not ended within `lease` is due again."""
     due = OperatorNotice.objects.filter(
-        channel=channel, told_at=None, given_up=False, due__lte=Now()
+        channel=channel, sent_at=None, given_up=False, due__lte=Now()
     )
     locked = due.order_by("due").select_for_update(skip_locked=True, no_key=True)
     keys = list(locked.values_list("pk", flat=True)[:limit])
@@ -106,7 +106,7 @@ def claim_notices(channel: str, limit: int, lease: timedelta) -> list[OperatorNo
 
 def mark_sent(notices: Sequence[OperatorNotice]) -> None:
     keys = [notice.pk for notice in notices]
-    OperatorNotice.objects.filter(pk__in=keys).update(told_at=Now(), error="")
+    OperatorNotice.objects.filter(pk__in=keys).update(sent_at=Now(), error="")
 
 
 def mark_failed(notice: OperatorNotice, why: str, wait: timedelta, *, give_up: bool) -> None:

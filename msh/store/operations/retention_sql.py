@@ -40,7 +40,7 @@ _MESSAGE_MAY_GO = """
         WHERE later.link_id = message.link_id
           AND (later.epoch, later.sequence_number) > (message.epoch, message.sequence_number)))
 """
-_TOLD = """
+_NOTIFIED = """
     AND NOT EXISTS (
         SELECT FROM msh_partyevent WHERE message_id = message.id AND delivered_at IS NULL)
 """
@@ -189,12 +189,12 @@ RELEASE_RUN = Write("""
 
 def kinds(*, heard: bool) -> Mapping[str, Removal]:
     """What may be removed, by its name, in the order in which it is: the history of a message goes
-    after the message. `heard`: somebody is told of events, so that one not told yet keeps its
+    after the message. `heard`: somebody is notified of events, so that a pending one keeps its
     message."""
     if not heard:
         return _KINDS
-    told = replace(_OUTBOUND_MESSAGES, rows=_OUTBOUND_MESSAGES.rows + _TOLD)
-    return _KINDS | {"outbound messages": told}
+    notified = replace(_OUTBOUND_MESSAGES, rows=_OUTBOUND_MESSAGES.rows + _NOTIFIED)
+    return _KINDS | {"outbound messages": notified}
 
 
 @dataclass(frozen=True, slots=True)

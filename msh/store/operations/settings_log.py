@@ -46,8 +46,8 @@ def record_changes(before: Snapshot, after: Snapshot, actor: Actor) -> None:
 
 def _setting(row: Model) -> Setting:
     meta = row._meta  # noqa: SLF001  public
-    told = [field for field in meta.concrete_fields if field.editable or field.name in _SECRETS]
-    values = {field.name: _value(row, field) for field in told}
+    fields = [field for field in meta.concrete_fields if field.editable or field.name in _SECRETS]
+    values = {field.name: _value(row, field) for field in fields}
     many = {field.name: _names(getattr(row, field.name)) for field in meta.many_to_many}
     return Setting(capfirst(str(meta.verbose_name)), _name_of(row), values | many)
 

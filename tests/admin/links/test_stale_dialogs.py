@@ -86,13 +86,13 @@ def test_a_late_acknowledgement_while_the_operator_types_is_told_and_one_click_g
     world.settle()  # transmits the Acknowledgement, and nothing to a suspended partner
     assert (world.link.state, world.link.late_ack) == ("suspended", True)
 
-    told = operator.post(address("resume", world.link), typed)
+    dialog = operator.post(address("resume", world.link), typed)
 
     assert world.link.state == "suspended"
-    page = told.content.decode()
+    page = dialog.content.decode()
     assert "Nothing was done: the link has changed in the meantime." in page
     assert "The message in flight was acknowledged late and is complete." in page
-    again = told.context["form"]
+    again = dialog.context["form"]
     assert again["reason"].value() == "their gateway is mended"
     shown = {field.name: field.value() for field in again}
     done = operator.post(address("resume", world.link), shown)
@@ -119,9 +119,9 @@ def test_retries_that_are_spent_while_the_operator_types_lead_to_resume(
     assert world.link.state == "suspended"
 
     typed = {"version": opened["version"].value(), "reason": "they are back & well"}
-    told = operator.post(address(action, world.link), typed)
+    dialog = operator.post(address(action, world.link), typed)
 
-    page = told.content.decode()
+    page = dialog.content.decode()
     assert "Nothing was done: the link has changed in the meantime." in page
     assert "is suspended" in page
     assert f"{address('resume', world.link)}?reason=they%20are%20back%20%26%20well" in page

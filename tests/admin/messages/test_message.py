@@ -92,8 +92,8 @@ def test_duplicates_are_counted(reader: Client) -> None:
     change = reader.get(reverse("admin:msh_inboundmessage_change", args=[received.pk]))
 
     assert received.duplicates == 1
-    told = [row[1] for table in change.context["tables"] for row in table.rows]
-    assert "DuplicateArrived" in told
+    events = [row[1] for table in change.context["tables"] for row in table.rows]
+    assert "DuplicateArrived" in events
 
 
 def test_words_of_others_turn_nothing_around_them(administrator: Client) -> None:

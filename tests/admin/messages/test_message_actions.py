@@ -64,8 +64,8 @@ def test_both_say_so_with_who_and_why(supervisor: Client) -> None:
     correct(supervisor, message, b"<new/>")
     copy = copy_of(message)
 
-    told = History.objects.filter(actor="sue", event__in=["CopySubmitted", "SubmittedInstead"])
-    assert {(row.message_id, row.detail) for row in told} == {
+    rows = History.objects.filter(actor="sue", event__in=["CopySubmitted", "SubmittedInstead"])
+    assert {(row.message_id, row.detail) for row in rows} == {
         (message.message_id, f"{copy.message_id} was submitted instead; wrong price"),
         (copy.message_id, f"instead of {message.message_id}; wrong price"),
     }

@@ -15,7 +15,7 @@ from tests.exchange.machine import ROOT
 
 @pytest.mark.parametrize("command", ["suspend", "resume", "allow-reset", "reset-sequence"])
 @pytest.mark.parametrize("reason", ["", "  "])
-def test_a_reason_says_something(command: str, reason: str) -> None:
+def test_empty_reason_is_refused(command: str, reason: str) -> None:
     with pytest.raises(CommandError, match="a reason is required"):
         call_command(command, "acme", "--reason", reason)
 

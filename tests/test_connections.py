@@ -72,7 +72,7 @@ def test_server_that_says_to_commit_without_the_disk_is_not_followed() -> None:
         ("?disable_server_side_cursors=True", 5, True),
     ],
 )
-def test_what_a_pooler_of_transactions_cannot_keep_is_switched_off(
+def test_options_that_a_transaction_pooler_breaks_are_off(
     query: str, threshold: int | None, without_cursors: bool
 ) -> None:
     """Prepared statements, and cursors on the server: the next FETCH may come to another one."""
@@ -250,7 +250,7 @@ def test_a_limit_of_ours_wins_over_the_url() -> None:
 
 
 @pytest.mark.parametrize("url", [TLS, f"{TLS}?ssl_cert_reqs=required"])
-def test_tls_without_more_said_asks_for_a_certificate(url: str) -> None:
+def test_tls_requires_a_certificate_by_default(url: str) -> None:
     """Celery's own default is to take any."""
     assert celery_connection(url)["ssl_cert_reqs"] == "required"
     made: Any = redis_client(url).connection_pool.make_connection()

@@ -45,7 +45,7 @@ def test_last_option_counts_as_it_does_for_the_command(folder: Path) -> None:
     assert os.environ["MSH_DATA"] == str(folder)
 
 
-def test_environment_wins_over_what_is_kept(folder: Path) -> None:
+def test_environment_wins_over_stored_settings(folder: Path) -> None:
     os.environ["MSH_URI"] = "http://given.example/"
     os.environ["MSH_DATA"] = str(folder)
     assert loaded("links") == ("http://given.example/", "postgres://kept")

@@ -37,7 +37,7 @@ def test_the_schedule_is_what_is_written() -> None:
     assert not rows.exclude(expire_seconds=None).exists()
 
 
-def test_every_kind_of_work_is_looked_for_without_a_wake_up() -> None:
+def test_every_kind_of_work_is_polled_without_a_wake_up() -> None:
     """Seconds that work waits at most, whoever forgot to announce it."""
     due = {"transmit": 1, "deliver": 1, "forward": 1, "notify": 1}
     later = {"bulk": 2, "notify_operators": 5, "watch": 10, "count_traffic": 10}
@@ -47,7 +47,7 @@ def test_every_kind_of_work_is_looked_for_without_a_wake_up() -> None:
     }
 
 
-def test_what_an_administrator_removed_does_not_come_back() -> None:
+def test_removed_permissions_stay_removed() -> None:
     operators = Group.objects.get(name="Operator")
     operators.permissions.remove(Permission.objects.get(codename="suspend_outboundlink"))
     Group.objects.get(name="Viewer").delete()
@@ -62,7 +62,7 @@ def test_what_an_administrator_removed_does_not_come_back() -> None:
     assert not PeriodicTask.objects.get(name="sweep: watch").enabled
 
 
-def test_what_a_later_version_grants_is_granted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_permissions_of_a_later_version_are_granted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     later = {**roles.ROLES, "Viewer": roles.VIEWER | {"auth.view_user"}}
     monkeypatch.setattr(roles, "ROLES", later)
     entries = {**schedule.SCHEDULE, "sweep: again": ("msh.tasks.transmit", schedule.Every(7))}

@@ -51,7 +51,7 @@ def test_broker_that_is_down_leaves_it_ready(settings: Any) -> None:
     assert answer() == (http.HTTPStatus.OK, report | {"retention": "ok"})
 
 
-def test_retention_that_is_too_short_for_an_agreement_is_told_and_leaves_it_ready() -> None:
+def test_short_retention_is_reported_and_stays_ready() -> None:
     partner = make_world().here
     note_retention_too_short({partner.pk: "tpa-1: set MSH_KEEP_MESSAGES to 1020"})
     status, report = answer()
@@ -87,7 +87,7 @@ def test_database_that_is_down_makes_it_unready(
     assert report["retention"] == "unknown"
 
 
-def test_live_asks_nobody(settings: Any) -> None:
+def test_live_queries_nothing(settings: Any) -> None:
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     response = Client().get("/health/live")
     assert (response.status_code, response.json()) == (http.HTTPStatus.OK, {"live": True})

@@ -66,7 +66,7 @@ def test_the_scheme_is_what_a_proxy_of_ours_says(
     assert resolved(peer, x_forwarded_proto=proto)["wsgi.url_scheme"] == scheme
 
 
-def test_nobody_is_trusted_unless_named_and_nothing_is_left_to_believe(settings: Settings) -> None:
+def test_headers_of_unlisted_proxies_are_removed(settings: Settings) -> None:
     settings.MSH_TRUSTED_PROXIES = ""
     environ = resolved(
         "127.0.0.1", x_forwarded_for="192.0.2.7", x_real_ip="192.0.2.7", forwarded="for=192.0.2.7"
@@ -74,7 +74,7 @@ def test_nobody_is_trusted_unless_named_and_nothing_is_left_to_believe(settings:
     assert environ == {"REMOTE_ADDR": "127.0.0.1", "wsgi.url_scheme": "http"}
 
 
-def test_a_proxy_that_is_not_named_is_told_of_once(
+def test_unlisted_proxy_is_logged_once(
     settings: Settings, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(proxies, "_warned_of", set())
@@ -85,7 +85,7 @@ def test_a_proxy_that_is_not_named_is_told_of_once(
     assert "MSH_TRUSTED_PROXIES" in caplog.text
 
 
-def test_a_wrong_network_is_said_at_the_start(settings: Settings) -> None:
+def test_invalid_network_fails_the_start(settings: Settings) -> None:
     settings.MSH_TRUSTED_PROXIES = "10.0.0.0/99"
     assert "msh.E013" in {message.id for message in run_checks()}
 

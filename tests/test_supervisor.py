@@ -28,7 +28,7 @@ def has_started(child: Child) -> bool:
     return "started" in child.log.read_text()
 
 
-def test_what_ends_is_started_again_and_ended_with_the_supervisor(tmp_path: Path) -> None:
+def test_ended_process_is_restarted_and_stopped_with_the_supervisor(tmp_path: Path) -> None:
     sleeper = child(tmp_path, SLEEPS)
     with Supervisor([sleeper], cwd=tmp_path, env=os.environ) as keeper:
         first = pid_of(sleeper)
@@ -45,7 +45,7 @@ def test_what_ends_is_started_again_and_ended_with_the_supervisor(tmp_path: Path
     assert not sleeper.pid_file.exists()
 
 
-def test_what_ends_at_once_is_started_ever_more_seldom(tmp_path: Path) -> None:
+def test_crashing_process_restarts_with_backoff(tmp_path: Path) -> None:
     broken = child(tmp_path, "raise SystemExit(1)")
     waits = {broken.restarts.wait}
     with Supervisor([broken], cwd=tmp_path, env=os.environ) as keeper:
@@ -59,7 +59,7 @@ def test_what_ends_at_once_is_started_ever_more_seldom(tmp_path: Path) -> None:
     assert sorted(waits) == [processes.FIRST_WAIT * factor for factor in (1, 2, 4)]
 
 
-def test_what_ignores_the_request_to_end_is_killed(
+def test_process_that_ignores_sigterm_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervisor, "STOP_SECONDS", 0.2)
@@ -70,7 +70,7 @@ def test_what_ignores_the_request_to_end_is_killed(
     assert not is_running(pid)
 
 
-def test_what_has_to_wait_for_another_is_started_when_it_may_be(tmp_path: Path) -> None:
+def test_dependent_process_starts_when_it_may(tmp_path: Path) -> None:
     held = child(tmp_path, SLEEPS)
     allowed = False
     held.may_start = lambda: allowed
@@ -82,7 +82,7 @@ def test_what_has_to_wait_for_another_is_started_when_it_may_be(tmp_path: Path) 
         assert is_running(pid_of(held))
 
 
-def test_what_waits_in_vain_is_started_all_the_same(
+def test_dependent_process_starts_after_the_timeout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervisor, "LONGEST_HOLD", 0.2)

@@ -18,7 +18,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "REPORT_EVERY", 0.02)
 
 
-def test_a_line_now_and_then_until_it_is_over() -> None:
+def test_lines_are_printed_until_the_end() -> None:
     lines: list[str] = []
     with Waiting(lines.append, "the first") as long:
         wait_until(lambda: len(lines) >= 2)
@@ -31,7 +31,7 @@ def test_a_line_now_and_then_until_it_is_over() -> None:
     assert not long._thread.is_alive()
 
 
-def test_what_is_quick_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quick_command_prints_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "REPORT_EVERY", 60.0)
     lines: list[str] = []
     with Waiting(lines.append, "this"):

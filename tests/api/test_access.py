@@ -55,7 +55,7 @@ def test_token_needs_the_scope_of_the_address(
 
 
 @pytest.mark.parametrize(("method", "path", "scope"), NEEDS)
-def test_without_a_token_nothing_is_said(method: str, path: str, scope: str) -> None:
+def test_without_a_token_nothing_is_revealed(method: str, path: str, scope: str) -> None:
     answer = Application("guessed").ask(method, path, b"{}", "application/json")
     assert_problem(answer, 401, "Unknown token")
     assert answer.headers["WWW-Authenticate"] == 'Bearer realm="api"'
@@ -194,7 +194,7 @@ def test_console_shows_the_secret_once(administrator: Client) -> None:
     assert Application(rest.split()[0]).get("messages").status == 401
 
 
-def test_nobody_makes_a_token_for_who_may_more() -> None:
+def test_token_cannot_exceed_the_permissions_of_its_maker() -> None:
     root = User.objects.create_superuser("root")
     views = ("view_inboundmessage", "view_outboundmessage")
     client = client_of("ann", "add_apitoken", "view_apitoken", *views)

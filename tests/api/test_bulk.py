@@ -77,7 +77,7 @@ def test_message_in_bulk_is_kept_as_one_alone_is(shop: Application, semantics: s
 
 
 @pytest.mark.requirement("001-05", "001-18", "001-21")
-def test_known_lines_are_said_to_be_known(world: World, shop: Application) -> None:
+def test_known_lines_have_the_result_known(world: World, shop: Application) -> None:
     shop.post("messages", order(world, "m-1"))
     lines = [
         order(world, "m-1"),

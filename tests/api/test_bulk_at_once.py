@@ -210,9 +210,7 @@ def test_connection_that_is_lost_after_the_commit(
     assert kept(world) == ["m-1"]
 
 
-def test_submit_is_in_nobodys_way(
-    world: World, shop: Application, threads: ThreadPoolExecutor
-) -> None:
+def test_submit_blocks_nobody(world: World, shop: Application, threads: ThreadPoolExecutor) -> None:
     """The lane may be locked meanwhile: a bulk request locks none."""
     with another() as other:
         other.execute("SELECT FROM msh_outboundlink FOR NO KEY UPDATE")

@@ -59,7 +59,7 @@ def test_it_comes_as_asked_for(query: str, accept: str, content_type: str) -> No
         assert answer.content.startswith(b"openapi: 3.")
 
 
-def test_who_has_it_is_not_sent_it_again() -> None:
+def test_unchanged_document_is_304() -> None:
     tag = Client().get("/api/schema").headers["ETag"]
     answer = Client().get("/api/schema", headers={"If-None-Match": tag})
     assert (answer.status_code, answer.content) == (304, b"")

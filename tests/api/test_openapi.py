@@ -43,7 +43,7 @@ def test_every_address_is_in_the_document() -> None:
     assert {(m, re.sub(r"{\w+}", "{}", path)) for m, path in documented} == asked
 
 
-def test_page_of_the_document_asks_nobody_else(client: Client) -> None:
+def test_document_page_loads_nothing_external(client: Client) -> None:
     page = client.get("/api/docs").content.decode()
     sources = re.findall(r'(?:src|href)="([^"]+)"', page)
     assert len(sources) >= 3

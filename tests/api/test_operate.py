@@ -82,7 +82,7 @@ def test_suspend_and_send_now(token: Tokens) -> None:
 
 @pytest.mark.parametrize(("verb", "name"), VERBS.items())
 @pytest.mark.parametrize("without", ["verb", "view"])
-def test_verb_needs_the_permissions_of_the_console(
+def test_action_needs_the_permissions_of_the_console(
     token: Tokens, verb: str, name: str, without: str
 ) -> None:
     world = suspended_world()
@@ -93,14 +93,14 @@ def test_verb_needs_the_permissions_of_the_console(
     assert OutboundLink.objects.values().get(pk=world.link.pk) == before
 
 
-def test_looking_needs_permission_too(token: Tokens) -> None:
+def test_reading_needs_permission_too(token: Tokens) -> None:
     operator = token("operate")
     assert_problem(operator.get("links"), 403, "msh.view_outboundlink")
     assert_problem(operator.get("incidents"), 403, "msh.view_incident")
 
 
 @pytest.mark.parametrize("body", [{}, {"reason": ""}, {"reason": " "}, {"reason": "x" * 501}])
-def test_verb_needs_a_reason(token: Tokens, body: dict[str, str]) -> None:
+def test_action_needs_a_reason(token: Tokens, body: dict[str, str]) -> None:
     world = suspended_world()
     operator = token("operate", may=(LINK, "resume_outboundlink"))
     answer = operator.post(f"links/{world.link.pk}/resume", body)
@@ -110,7 +110,7 @@ def test_verb_needs_a_reason(token: Tokens, body: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_verb_on_a_link_that_has_another_message_in_flight_now(token: Tokens, verb: str) -> None:
+def test_action_with_another_message_in_flight_is_409(token: Tokens, verb: str) -> None:
     world = waiting_world() if verb != "resume" else suspended_world()
     may = (LINK, f"{VERBS[verb]}_outboundlink")
     operator, path = token("operate", may=may), f"links/{world.link.pk}/{verb}"
@@ -123,7 +123,7 @@ def test_verb_on_a_link_that_has_another_message_in_flight_now(token: Tokens, ve
     assert operator.post(path, REASON | {"if_message": str(world.link.in_flight)}).status == 200
 
 
-def test_resume_ends_no_suspension_that_came_after_a_look(token: Tokens) -> None:
+def test_resume_does_not_end_a_later_suspension(token: Tokens) -> None:
     world = suspended_world()
     operator = token("operate", may=(LINK, "resume_outboundlink"))
     (seen,) = operator.get("links").json["results"]

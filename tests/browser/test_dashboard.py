@@ -54,7 +54,7 @@ def test_a_dialog_gives_the_keyboard_back_to_what_opened_it(
     expect(shown.get_by_role("link", name="Resolve and resume")).to_be_focused()
 
 
-def test_it_says_so_when_nobody_answers_and_when_it_is_true_again(console: Console) -> None:
+def test_dashboard_shows_lost_and_restored_connection(console: Console) -> None:
     page = left_open(console)
     expect(page.get_by_text(OLD)).to_be_hidden()
 
@@ -67,7 +67,7 @@ def test_it_says_so_when_nobody_answers_and_when_it_is_true_again(console: Conso
     expect(page.get_by_text(OLD)).to_be_hidden()
 
 
-def test_it_says_so_when_the_answer_does_not_come(console: Console) -> None:
+def test_dashboard_shows_a_missing_answer(console: Console) -> None:
     page = left_open(console)
     held: list[Route] = []
 

@@ -15,7 +15,7 @@ PARTNER_MENDED = "their gateway is up again"
 
 
 @pytest.mark.requirement("000-030", "000-033")
-def test_a_partner_is_down_and_an_operator_mends_it_in_two_clicks(
+def test_suspended_partner_is_resumed_in_two_clicks(
     console: Console, pair: PairFactory, operators: Mailbox
 ) -> None:
     traffic(pair(acknowledges=True, name="globex"), 12)

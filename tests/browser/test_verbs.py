@@ -59,7 +59,7 @@ def inbound(partner: Pair) -> InboundLink:
     return InboundLink.objects.get(partner=partner.partner)
 
 
-def test_a_dialog_does_nothing_but_on_its_button(console: Console, pair: PairFactory) -> None:
+def test_dialog_acts_only_on_its_button(console: Console, pair: PairFactory) -> None:
     partner = pair()
     page = page_of(console, "Operator", partner.link)
 
@@ -183,7 +183,7 @@ def test_two_switches(console: Console, pair: PairFactory) -> None:
     use(page, "Resume deliveries", "deliveries are resumed")
 
 
-def test_a_viewer_sees_everything_and_no_verb(console: Console, pair: PairFactory) -> None:
+def test_viewer_sees_everything_and_no_action(console: Console, pair: PairFactory) -> None:
     partner, _ = suspended(pair)
     queued = OutboundMessage.objects.get(link=partner.link, state="queued")
 
@@ -195,9 +195,7 @@ def test_a_viewer_sees_everything_and_no_verb(console: Console, pair: PairFactor
     expect(page.locator(".msh-action")).to_have_count(0)
 
 
-def test_a_viewer_who_posts_all_the_same_is_answered_403(
-    console: Console, pair: PairFactory
-) -> None:
+def test_viewer_who_posts_gets_403(console: Console, pair: PairFactory) -> None:
     partner, _ = suspended(pair, queued=0)
     page = page_of(console, "Viewer", partner.link)
     before = partner.link.state, partner.link.in_flight_id, partner.link.next_number

@@ -42,7 +42,7 @@ def alarms() -> list[tuple[str, int]]:
 # --- no consumer takes the head -------------------------------------------------------------------
 
 
-def test_operators_are_called_once_for_each_partner_whose_head_nobody_takes() -> None:
+def test_unconsumed_head_opens_one_incident_for_each_partner() -> None:
     worlds = [make_world() for _ in range(3)]
     for world in worlds[:2]:
         receive(world)
@@ -73,7 +73,7 @@ def test_another_incident_of_the_partner_is_no_such_alarm(values: dict[str, str]
 
 
 @pytest.mark.parametrize("about", ["", "held", "another consumer", "another pair"])
-def test_the_alarm_is_over_when_a_consumer_takes_the_head(about: str) -> None:
+def test_incident_ends_when_a_consumer_takes_the_head(about: str) -> None:
     world, other = make_world(), make_world()
     receive(world)
     receive(other)
@@ -105,7 +105,7 @@ def test_an_alarm_that_was_resolved_keeps_who_resolved_it() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_who_looks_waits_for_nobody_who_writes_an_incident() -> None:
+def test_poll_does_not_wait_for_a_locked_incident() -> None:
     receive(make_world())
     alarm_unclaimed()
     consumer(ConsumerKind.PULL)
@@ -136,7 +136,7 @@ def complete(delivery: Delivery) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_incident_is_over_with_the_last_delivery_that_it_was_opened_for(kind: str) -> None:
+def test_incident_ends_with_its_last_delivery(kind: str) -> None:
     world, other = make_world(), make_world()
     taker, state = consumer(ConsumerKind.HTTP), KINDS[kind]
     of_world = receive(world, 4)
@@ -165,7 +165,7 @@ def test_an_incident_is_over_with_the_last_delivery_that_it_was_opened_for(kind:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_who_decides_locks_the_incidents_of_its_own_partners_only() -> None:
+def test_decision_locks_only_incidents_of_its_partners() -> None:
     worlds = [make_world() for _ in range(2)]
     taker = consumer(ConsumerKind.HTTP)
     made = [begun(receive(world)[0], taker, "blocked") for world in worlds]

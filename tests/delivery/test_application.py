@@ -185,7 +185,7 @@ def told_twice(world: World) -> OutboundMessage:
 
 
 @pytest.mark.requirement("000-004")
-def test_the_handler_is_told_in_order_and_again_where_it_failed(
+def test_handler_gets_events_in_order_and_again_after_a_failure(
     settings: Settings,
 ) -> None:
     settings.MSH_FROM_PARTY_HANDLER = "tests.delivery.test_application.hear"
@@ -202,7 +202,7 @@ def test_the_handler_is_told_in_order_and_again_where_it_failed(
 
 
 @pytest.mark.requirement("000-004")
-def test_an_address_is_told_by_post_at_least_once(settings: Settings) -> None:
+def test_event_is_posted_to_an_address_at_least_once(settings: Settings) -> None:
     settings.MSH_FROM_PARTY_HANDLER = "http://127.0.0.1:9/events"
     message = told_twice(make_world())
     office = Office()
@@ -240,7 +240,7 @@ def test_no_more_events_are_claimed_than_can_be_posted_at_once(settings: Setting
     assert PartyEvent.objects.filter(tries=0, delivered_at=None).count() == 2
 
 
-def test_an_event_that_cannot_be_told_keeps_no_other_waiting(
+def test_event_that_cannot_be_sent_does_not_block_others(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.MSH_FROM_PARTY_HANDLER = "http://127.0.0.1:9/events"
@@ -262,7 +262,7 @@ def test_an_event_that_cannot_be_told_keeps_no_other_waiting(
     assert PartyEvent.objects.get(message=broken).tries == 1
 
 
-def test_what_was_claimed_by_a_worker_that_died_is_told_again(settings: Settings) -> None:
+def test_event_claimed_by_a_dead_worker_is_sent_again(settings: Settings) -> None:
     settings.MSH_FROM_PARTY_HANDLER = "http://127.0.0.1:9/events"
     world = make_world()
     world.submit()
@@ -275,7 +275,7 @@ def test_what_was_claimed_by_a_worker_that_died_is_told_again(settings: Settings
     office.answer(200)
 
 
-def test_nobody_is_told_without_a_handler() -> None:
+def test_events_without_a_handler_are_not_sent() -> None:
     world = make_world()
     world.submit()
     world.settle()

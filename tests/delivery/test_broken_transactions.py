@@ -197,7 +197,7 @@ def test_an_attempt_that_fails_at_commit_is_counted(history: bool) -> None:
     assert "refused at commit" in delivery_of(message).detail
 
 
-def test_a_rejection_is_kept_although_the_connection_is_lost() -> None:
+def test_rejection_survives_a_lost_connection() -> None:
     def close_and_reject(message: InboundMessage) -> None:
         connection.close()
         raise Reject("article 4711 is not sold any more")
@@ -213,7 +213,7 @@ def test_a_rejection_is_kept_although_the_connection_is_lost() -> None:
 
 
 @pytest.mark.parametrize("history", [True, False])
-def test_what_a_consumer_does_after_the_commit_is_done_once(history: bool) -> None:
+def test_on_commit_of_a_consumer_runs_once(history: bool) -> None:
     """Also if it raises: the message was delivered."""
     called: list[str] = []
 
@@ -232,7 +232,7 @@ def test_what_a_consumer_does_after_the_commit_is_done_once(history: bool) -> No
     assert [state_of(one)[0] for one in (first, second)] == ["delivered", "delivered"]
 
 
-def test_what_a_failed_consumer_wanted_after_the_commit_is_not_done() -> None:
+def test_on_commit_of_a_failed_consumer_does_not_run() -> None:
     called: list[str] = []
 
     def later(message: InboundMessage) -> None:

@@ -77,7 +77,7 @@ def ended() -> set[datetime | None]:
 
 
 @pytest.mark.parametrize(("away", "stays"), [(TOMORROW, False), (SOON, True)])
-def test_what_is_due_farther_away_than_it_can_be_is_due_now(away: timedelta, stays: bool) -> None:
+def test_impossible_due_time_is_due_now(away: timedelta, stays: bool) -> None:
     due = timezone.now() + away
     everything_due_at(due)
 
@@ -88,7 +88,7 @@ def test_what_is_due_farther_away_than_it_can_be_is_due_now(away: timedelta, sta
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_others_hold_is_brought_back_the_next_time() -> None:
+def test_locked_rows_are_repaired_by_the_next_run() -> None:
     due = timezone.now() + TOMORROW
     everything_due_at(due)
     consumer(ConsumerKind.HTTP)

@@ -279,7 +279,7 @@ def test_the_deliveries_that_are_due_longest_are_found_first(
 
 
 @pytest.mark.parametrize("about", ["", "held", "off", "other", "begun"])
-def test_what_is_new_to_a_pull_consumer(about: str) -> None:
+def test_messages_that_are_new_to_a_pull_consumer(about: str) -> None:
     world = make_world()
     (message,) = receive(world)
     taker, other = consumer(PULL), consumer(PULL, name="other", action="Cancel")
@@ -291,7 +291,7 @@ def test_what_is_new_to_a_pull_consumer(about: str) -> None:
 
 
 @pytest.mark.parametrize("about", ["", "held", "off", "other", "later", "processing"])
-def test_what_a_pull_consumer_takes_again(about: str) -> None:
+def test_deliveries_that_a_pull_consumer_takes_again(about: str) -> None:
     world = make_world()
     (message,) = receive(world)
     taker, other = consumer(PULL), consumer(PULL, name="other", action="Cancel")

@@ -209,7 +209,7 @@ def test_an_unknown_path_is_a_failure_that_names_it() -> None:
     assert "tests.delivery.nowhere" in delivery_of(message).detail
 
 
-def test_what_no_consumer_takes_waits_and_calls_an_operator() -> None:
+def test_message_without_a_consumer_waits_and_opens_an_incident() -> None:
     (message,) = receive(make_world())
     Desk().settle()
 

@@ -144,7 +144,7 @@ def test_a_message_that_was_sent_goes_with_its_payloads_when_it_has_ended(
     assert OutboundPayload.objects.filter(message=key).exists() is not goes
 
 
-def test_what_a_lane_has_in_flight_stays() -> None:
+def test_message_in_flight_is_not_removed() -> None:
     """It was acknowledged late, or its outcome is being written."""
     world = old_world()
     OutboundLink.objects.filter(partner=world.there).update(
@@ -179,7 +179,7 @@ def test_the_last_message_before_a_reset_goes_when_there_is_one_after_it() -> No
     assert numbers()[0] == [1]
 
 
-def test_an_event_that_was_not_told_keeps_its_own_message(settings: Settings) -> None:
+def test_pending_event_keeps_its_own_message(settings: Settings) -> None:
     settings.MSH_FROM_PARTY_HANDLER = "http://127.0.0.1:9/events"
     old_world()
     PartyEvent.objects.exclude(message=outbound().get()).update(delivered_at=YEARS_AGO)
@@ -268,7 +268,7 @@ def bulk_job(world: World, **values: Any) -> Any:
         (bulk_job, {}, False),
     ],
 )
-def test_what_is_about_messages_goes_when_it_is_over(
+def test_finished_rows_about_messages_are_removed(
     make: Callable[..., Any], values: dict[str, Any], goes: bool
 ) -> None:
     rows = make(make_world(), **values)

@@ -72,7 +72,7 @@ def hold(row: Any) -> None:
 @pytest.mark.parametrize(
     "choose", [two_deliveries, two_messages, incidents_of_two_partners, incidents_of_one_partner]
 )
-def test_who_waits_for_the_first_row_holds_no_later_one(choose: Callable[..., Rows]) -> None:
+def test_waiting_for_the_first_row_holds_no_later_lock(choose: Callable[..., Rows]) -> None:
     """Otherwise two that decide on the same deliveries could wait for each other."""
     taker = consumer(ConsumerKind.HTTP)
     worlds = [make_world() for _ in range(2)]
@@ -92,7 +92,7 @@ def test_who_waits_for_the_first_row_holds_no_later_one(choose: Callable[..., Ro
         in_another_session(lambda: hold(second))
 
 
-def test_who_decides_keeps_nobody_from_referring_to_the_message() -> None:
+def test_decision_does_not_block_references_to_the_message() -> None:
     taker = consumer(ConsumerKind.HTTP)
     made = blocked(taker, make_world())
     other = consumer(ConsumerKind.HTTP, name="other", action="Cancel")

@@ -56,7 +56,7 @@ class Store(Desk):
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.requirement("004-02")
-def test_an_outcome_is_kept_as_long_as_the_store_takes_no_writes() -> None:
+def test_outcome_is_kept_while_the_database_is_read_only() -> None:
     consumer(HTTP)
     (message,) = receive(make_world())
     desk = Store()
@@ -258,7 +258,7 @@ def test_a_delivery_that_cannot_begin_stops_no_other(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.django_db
-def test_a_job_that_cannot_be_made_is_a_failed_attempt_of_its_own(
+def test_job_that_cannot_be_built_is_a_failed_attempt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     consumer(HTTP)
@@ -344,7 +344,7 @@ def refuse(event: PartyEvent) -> None:
 
 
 @pytest.mark.django_db
-def test_an_event_that_can_neither_be_told_nor_put_off_stops_no_other(
+def test_event_that_can_neither_be_sent_nor_postponed_blocks_no_other(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.MSH_FROM_PARTY_HANDLER = f"{__name__}.refuse"

@@ -109,7 +109,7 @@ def test_a_long_run_shows_progress_beside_its_answer(
     assert "so far" not in said.out
 
 
-def test_what_is_young_or_open_stays() -> None:
+def test_young_or_open_rows_stay() -> None:
     world = make_world()
     receive(world, 3)
     world.submit()
@@ -161,7 +161,7 @@ def test_a_message_that_came_without_payloads_is_run_again_whenever_it_is_asked_
     assert decide([delivery_of(message).pk], "run-again", Actor("ann", "mended")).refused == []
 
 
-def test_an_untold_event_keeps_its_message_where_somebody_is_to_be_told(
+def test_pending_event_keeps_its_message_if_there_is_a_handler(
     settings: Settings,
 ) -> None:
     settings.MSH_FROM_PARTY_HANDLER = "http://127.0.0.1:9/events"
@@ -240,7 +240,7 @@ def test_agreement_with_a_long_horizon_keeps_its_ids_and_nothing_else(settings: 
     assert prune_all()["inbound messages"] == 2
 
 
-def test_operators_are_called_for_the_agreement_once_and_until_it_is_over(
+def test_agreement_incident_is_opened_once_and_resolved(
     settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
     world = old_world()
@@ -269,7 +269,7 @@ def test_start_says_that_an_agreement_keeps_ids_longer(settings: Settings) -> No
     assert "MSH_KEEP_MESSAGES" in str(found)
 
 
-def test_agreement_whose_ids_would_have_to_be_kept_for_longer_is_refused(
+def test_agreement_with_a_horizon_beyond_retention_is_refused(
     settings: Settings,
 ) -> None:
     agreement = make_world().agreement
@@ -308,7 +308,7 @@ def test_clocks_that_are_far_apart_remove_nothing() -> None:
         assert prune_all()["inbound messages"] == 2
 
 
-def test_what_is_old_by_one_of_two_clocks_only_stays(settings: Settings) -> None:
+def test_rows_that_are_old_by_only_one_clock_stay(settings: Settings) -> None:
     """The database's clock is less than a day ahead: what it calls old may be young. It may also
     have been a day behind when it dated it."""
     old_world()
@@ -427,7 +427,7 @@ def test_no_change_of_settings_is_removed_within_a_year_by_whatever_sql() -> Non
     assert SettingChange.objects.filter(name="400").delete()[0] == 1
 
 
-def test_sessions_that_are_over_and_old_failed_log_ins_go() -> None:
+def test_expired_sessions_and_old_failed_log_ins_are_removed() -> None:
     for days in (-1, 1):
         at = timezone.now() + timedelta(days=days)
         Session.objects.create(session_key=f"k{days}", session_data="", expire_date=at)

@@ -219,7 +219,7 @@ def test_a_batch_removes_no_more_than_its_limit(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("how", ["NO KEY UPDATE", "KEY SHARE"], ids=["changed", "referred to"])
-def test_what_others_hold_is_left_to_the_next_night(how: str) -> None:
+def test_locked_rows_are_left_to_the_next_run(how: str) -> None:
     old_world()
 
     with transaction.atomic(), connection.cursor() as cursor:

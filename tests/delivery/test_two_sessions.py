@@ -56,7 +56,7 @@ def test_a_handler_may_wait_longer_than_other_transactions(settings: Settings) -
     assert (event.delivered_at is not None, event.tries) == (True, 1)
 
 
-def test_a_handler_that_loses_its_connection_has_failed_and_the_others_are_told(
+def test_handler_that_loses_its_connection_fails_and_others_run(
     settings: Settings,
 ) -> None:
     settings.MSH_FROM_PARTY_HANDLER = f"{__name__}.lose_the_connection_once"

@@ -116,7 +116,7 @@ def test_a_message_is_taken_by_one_caller(again: bool) -> None:
     assert take(made, 2) == []
 
 
-def test_who_settles_waits_for_who_holds_the_delivery() -> None:
+def test_settling_waits_for_the_lock_of_the_delivery() -> None:
     made = consumer(PULL)
     (message,) = receive(make_world())
     (taken,) = take(made, 1)
@@ -133,7 +133,7 @@ def test_who_settles_waits_for_who_holds_the_delivery() -> None:
     assert state_of(message) == ("delivered", "completed")
 
 
-def test_a_lease_that_is_over_is_ended_by_one_worker() -> None:
+def test_expired_lease_is_ended_by_one_worker() -> None:
     consumer(HTTP, history=False)
     (message,) = receive(make_world())
     assert len(jobs_of_a_poll()) == 1

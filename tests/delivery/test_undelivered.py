@@ -83,7 +83,7 @@ def test_it_waits_since_the_one_before_it_left(about: str) -> None:
         ({"state": "in_doubt", "due": None}, False),
     ],
 )
-def test_an_attempt_moves_until_its_lease_is_over(values: dict[str, Any], is_stuck: bool) -> None:
+def test_attempt_moves_until_its_lease_expires(values: dict[str, Any], is_stuck: bool) -> None:
     """What waits for an operator has an incident of its own."""
     world, (message,) = waiting()
     begin(message, **values)
@@ -120,7 +120,7 @@ def test_an_act_on_the_link_moves_what_waits(values: dict[str, str], moves: bool
     assert list(found()) == ([] if moves else [world.here.pk])
 
 
-def test_what_waits_longest_is_found_first() -> None:
+def test_longest_waiting_delivery_is_found_first() -> None:
     consumer(PULL)
     worlds = [waiting()[0] for _ in range(3)]
     for world, hours in zip(worlds, (2, 4, 3), strict=True):

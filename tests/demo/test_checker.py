@@ -69,7 +69,7 @@ def test_a_clean_run_has_no_violation() -> None:
     assert found(CLEAN) == {}
 
 
-def test_what_is_disturbed_and_mended_is_no_violation() -> None:
+def test_repaired_disturbance_is_no_violation() -> None:
     first, ack = exchanged(1)
     again = [
         replace(first, at=11, fault="drop-request", copies=()),
@@ -90,7 +90,7 @@ def test_lost_after_accept_or_ack_though_no_submit_returned() -> None:
     assert found(with_requests(*exchanged(4))) == {"lost": 1}
 
 
-def test_what_an_msh_still_has_is_late_and_not_lost() -> None:
+def test_message_still_in_an_msh_is_late_not_lost() -> None:
     cut_short = replace(
         CLEAN,
         deliveries=CLEAN.deliveries[:1],
@@ -104,7 +104,7 @@ def test_what_an_msh_still_has_is_late_and_not_lost() -> None:
     assert late(queue) == {"a: in_flight, b: accepted": 1, "a: queued": 1}
 
 
-def test_what_was_delivered_is_not_late_although_its_ack_is_still_to_come() -> None:
+def test_delivered_message_without_ack_is_not_late() -> None:
     unacknowledged = replace(CLEAN, under_way=frozenset({Open("m3", "a: in_flight")}))
     assert late(unacknowledged) == {}
     unseen = replace(unacknowledged, transmitted=CLEAN.transmitted[:-1])

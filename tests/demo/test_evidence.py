@@ -95,7 +95,7 @@ def open_incident(link: OutboundLink, at: datetime, resolved: datetime | None = 
     )
 
 
-def test_what_the_application_was_given_is_read_in_its_order(database: str) -> None:
+def test_deliveries_are_read_in_their_order(database: str) -> None:
     tpa = agreement()
     first = accepted(tpa, "m1", b"one")
     consume(first)
@@ -184,7 +184,7 @@ def test_a_glance_sees_what_is_not_yet_done(database: str) -> None:
         assert (glance(eye).delivered, glance(eye).open_messages) == (1, 2)
 
 
-def test_what_is_still_to_be_sent_or_delivered_is_under_way(tmp_path: Path, database: str) -> None:
+def test_pending_messages_are_under_way(tmp_path: Path, database: str) -> None:
     tpa = agreement()
     queued(tpa, OutboundLink.objects.create(partner=tpa.partner), "m1")
     row = accepted(tpa, "m2", b"two")

@@ -24,7 +24,7 @@ async def test_a_request_that_passes_is_answered_and_logged() -> None:
 
 
 @runs
-async def test_one_connection_carries_several_requests() -> None:
+async def test_connection_is_kept_for_several_requests() -> None:
     async with link() as between:
         client = await between.connect()
         assert [await client.post(message(f"m{n}", n)) for n in (1, 2)] == [204, 204]
@@ -34,7 +34,7 @@ async def test_one_connection_carries_several_requests() -> None:
 
 @pytest.mark.parametrize("ending", [Ending.CLOSED, Ending.RESET])
 @runs
-async def test_a_dropped_request_reaches_nobody(ending: Ending) -> None:
+async def test_dropped_request_is_not_passed_on(ending: Ending) -> None:
     async with link(Decision(Fault.DROP_REQUEST, ending)) as between:
         client = await between.connect()
         client.send(message())
@@ -143,7 +143,7 @@ async def test_a_withheld_original_leaves_its_client_without_an_answer() -> None
 
 
 @runs
-async def test_what_is_held_goes_when_released() -> None:
+async def test_held_request_goes_when_released() -> None:
     async with link(Decision(Fault.REORDER, later=4)) as between:
         await between.post(message())
         between.proxy.release()
@@ -201,7 +201,7 @@ async def test_an_ack_that_cannot_be_judged_is_not_passed_on() -> None:
 
 
 @runs
-async def test_what_cannot_be_read_is_passed_on_unchanged() -> None:
+async def test_unreadable_request_is_passed_on_unchanged() -> None:
     async with link() as between:
         assert await between.post(b"no ebXML") == 204
         assert between.records[0]["kind"] == "unreadable"

@@ -48,7 +48,7 @@ def measured(**changed: object) -> Measured:
     return replace(clean, **changed)  # type: ignore[arg-type]
 
 
-def test_a_siege_that_nobody_felt_is_good(tmp_path: Path) -> None:
+def test_siege_without_effect_is_good(tmp_path: Path) -> None:
     report = report_of(measured())
     assert (report.status, report.felt, report.ratio) == (Status.GOOD, [], 1.4)
     report.write(tmp_path / "siege.json")
@@ -70,7 +70,7 @@ def test_a_siege_that_nobody_felt_is_good(tmp_path: Path) -> None:
         ({"memory": [Sample("b/worker", 10.0 * n, 100.0 + n, 7) for n in range(40)]}, "grew by"),
     ],
 )
-def test_what_was_felt_is_told(changed: dict[str, object], reported: str) -> None:
+def test_effects_are_reported(changed: dict[str, object], reported: str) -> None:
     report = report_of(measured(**changed))
     assert report.status == Status.FELT
     assert len(report.felt) == 1
@@ -96,7 +96,7 @@ def test_late_and_broken_win() -> None:
     assert (broken.status, broken.violations.lost) == (Status.BROKEN, 1)
 
 
-def test_the_hostile_partners_messages_are_nobody_s_loss_but_never_doubled() -> None:
+def test_hostile_messages_may_be_lost_but_not_duplicated() -> None:
     hostile = "hostile-names-1@hostile.example"
     message = Transmitted(1, "pair-1 a>b", "Normal", hostile, "", "body", copies=(2,))
     evidence = Evidence(

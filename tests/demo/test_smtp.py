@@ -90,7 +90,7 @@ async def test_a_mail_is_transmitted_as_it_came_with_what_its_sender_showed() ->
 
 
 @runs
-async def test_what_the_other_side_says_is_passed_on() -> None:
+async def test_reply_of_the_other_side_is_passed_on() -> None:
     async with mail_link() as between:
         between.mailbox.script("RCPT", "550-no\r\n550 never")
         assert await between.send(as_mail(message())) == 550
@@ -107,7 +107,7 @@ async def test_a_delayed_mail_is_taken_at_once_and_transmitted_later() -> None:
 
 
 @runs
-async def test_a_lost_mail_was_taken_and_reaches_nobody() -> None:
+async def test_lost_mail_is_accepted_and_not_passed_on() -> None:
     async with mail_link(Decision(Fault.DROP_REQUEST, withheld=True)) as between:
         assert await between.send(as_mail(message())) == 250
         assert not between.mailbox.transactions
@@ -115,14 +115,14 @@ async def test_a_lost_mail_was_taken_and_reaches_nobody() -> None:
 
 
 @runs
-async def test_a_doubled_mail_comes_twice() -> None:
+async def test_duplicated_mail_arrives_twice() -> None:
     async with mail_link(Decision(Fault.DUPLICATE)) as between:
         assert await between.send(as_mail(message())) == 250
         assert len(between.mails) == 2
 
 
 @runs
-async def test_unavailable_is_a_451_and_nobody_there_too() -> None:
+async def test_unavailable_host_is_a_451() -> None:
     async with mail_link(Decision(Fault.UNAVAILABLE)) as between:
         assert await between.send(as_mail(message())) == 451
         between.mailbox.script("", "")
@@ -147,7 +147,7 @@ def test_a_mail_without_a_message_is_unreadable(mail: bytes) -> None:
     ("given", "why"),
     [({"routers": 7}, "Between 0 and 6"), ({"routers": 1, "transport": "smtp"}, "one mail host")],
 )
-def test_what_the_demo_cannot_do_is_one_sentence(given: dict[str, Any], why: str) -> None:
+def test_unsupported_option_is_one_clear_sentence(given: dict[str, Any], why: str) -> None:
     values: dict[str, Any] = dict.fromkeys(
         ("drop_request", "drop_response", "duplicate", "delay", "reorder", "unavailable", "reset"),
         0.0,

@@ -45,7 +45,7 @@ def test_one_violation_of_any_kind_is_enough(name: str) -> None:
     assert "THE PROMISE WAS BROKEN" in printed(broken)
 
 
-def test_what_is_late_is_neither_kept_nor_broken() -> None:
+def test_late_run_is_neither_good_nor_a_violation() -> None:
     unfinished = replace(CLEAN, finished=False, limit=400, not_submitted=7)
     late = replace(unfinished, under_way={"a: queued": 3, "a: in_flight, b: accepted": 1})
     assert (late.good, late.status, late.late) == (False, 3, 4)
@@ -65,7 +65,7 @@ def test_a_run_of_which_only_acks_are_late_is_late() -> None:
     assert "only Acknowledgements" in printed(unacknowledged)
 
 
-def test_what_is_broken_is_said_although_the_run_is_late() -> None:
+def test_violation_is_reported_in_a_late_run() -> None:
     both = replace(CLEAN, finished=False, violations=replace(NONE, lost=1))
     assert both.status == 1
     assert "THE PROMISE WAS BROKEN" in printed(both)

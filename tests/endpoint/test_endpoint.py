@@ -39,9 +39,7 @@ def test_a_message_is_taken_with_204_and_an_empty_body(peer: Peer) -> None:
     assert InboundMessage.objects.count() == 1
 
 
-def test_what_a_partner_was_found_by_is_not_trusted_longer_than_it_holds(
-    peer: Peer, partner: Partner
-) -> None:
+def test_remembered_partner_expires_with_its_credentials(peer: Peer, partner: Partner) -> None:
     for number in (1, 2, 3):  # from the second one on the partner is remembered
         assert peer.send(normal(message_id=f"m{number}", sequence_number=number)).status == 204
     Partner.objects.filter(pk=partner.pk).update(allowed_networks="192.0.2.0/24")
@@ -72,7 +70,7 @@ def test_only_post_is_taken(peer: Peer, method: str, token: str) -> None:
 
 
 @pytest.mark.parametrize("shown", [None, "", "Bearer", "Bearer wrong", "token", "Basic ?"])
-def test_who_is_unknown_is_refused(peer: Peer, shown: str | None) -> None:
+def test_unknown_sender_is_refused(peer: Peer, shown: str | None) -> None:
     headers = {} if shown is None else {"Authorization": shown}
     response = peer.send(normal(), token=None, headers=headers)
     assert_refused(response, 401, "unknown credentials")
@@ -92,7 +90,7 @@ def guess(peer: Peer, token: str) -> tuple[int, str, str]:
         return response.status, headers["Retry-After"] or "", headers["X-MSH-Error"] or ""
 
 
-def test_who_guesses_is_slowed_down_and_nobody_else(peer: Peer) -> None:
+def test_guessing_address_is_limited_and_no_other(peer: Peer) -> None:
     assert guess(peer, "token")[0] == 415  # known from now on, wherever it comes from
     answers = [guess(peer, f"guess {number}") for number in range(200)]
     assert answers[0][0] == 401

@@ -38,7 +38,7 @@ def test_an_unused_pair_expects_number_1_in_both_directions(itself: Partner) -> 
 
 
 @pytest.mark.requirement("000-049")
-def test_the_last_number_and_message_id_and_what_is_known_are_told(
+def test_status_has_last_number_message_id_and_known_ids(
     itself: Partner, partner: Partner, peer: Peer
 ) -> None:
     messages = [normal(sequence_number=number) for number in (1, 2)]
@@ -100,13 +100,13 @@ def test_it_stands_beside_every_name_of_the_endpoint(peer: Peer, path: str) -> N
     assert set(json.loads(response.body)) == {"accepted", "sending", "known", "withheld"}
 
 
-def test_a_stranger_is_told_nothing(peer: Peer) -> None:
+def test_unknown_sender_gets_no_status(peer: Peer) -> None:
     for token in (None, "wrong"):
         response = ask(peer, token=token)
         assert (response.status, response.body) == (401, b"")
 
 
-def test_another_partners_pair_is_not_told(peer: Peer, partner: Partner) -> None:
+def test_status_of_another_partners_pair_is_refused(peer: Peer, partner: Partner) -> None:
     other = Partner.objects.create(name="other", uri="http://other.example/ebxml/")
     Credential.objects.create(partner=other, sha256=digest_of("other"))
     message = normal(sequence_number=1)
@@ -131,7 +131,7 @@ def test_only_get_asks(peer: Peer) -> None:
         ("mailto:acme@example.net", "only MSHs reached by HTTP can"),
     ],
 )
-def test_who_cannot_be_asked_is_named_with_the_cure(
+def test_partner_without_status_is_named_with_the_cure(
     partner: Partner, address: str, why: str
 ) -> None:
     partner.address = address

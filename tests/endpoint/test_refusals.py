@@ -52,9 +52,7 @@ def test_refused_message_ids_without_end_make_a_bounded_number_of_rows(
     assert History.objects.exclude(event="RefusalsNotAnswered").count() == answers[204]
 
 
-def test_what_is_not_answered_by_an_error_message_is_to_be_sent_later(
-    peer: Peer, partner: Partner
-) -> None:
+def test_refusal_without_an_error_message_is_retried_later(peer: Peer, partner: Partner) -> None:
     flood(peer, no_agreement(FIRST + MORE))
 
     refused = peer.send(normal(sequence_number=1, tpa_id="tpa-none"))
@@ -88,7 +86,7 @@ def test_another_partner_is_answered_as_ever(peer: Peer, web: str) -> None:
     ],
     ids=["gap", "gaps of one id", "unreadable field"],
 )
-def test_whatever_is_refused_is_bounded(peer: Peer, partner: Partner, draft: Drafting) -> None:
+def test_refusals_are_bounded(peer: Peer, partner: Partner, draft: Drafting) -> None:
     assert_bounded(flood(peer, [draft(n) for n in range(2, FIRST + 2 * MORE)]))
     assert Signal.objects.count() <= FIRST + MORE
     assert History.objects.count() <= FIRST + 2 * MORE
@@ -121,7 +119,7 @@ def test_signals_that_move_nothing_are_taken_and_bounded(
     assert (more.aggregate(n=Sum("times"))["n"] or 0) >= MORE
 
 
-def test_who_is_told_to_wait_may_come_again_without_end(peer: Peer, partner: Partner) -> None:
+def test_copies_after_a_transient_error_are_not_limited(peer: Peer, partner: Partner) -> None:
     """Else a store that is full for an hour suspends its partners."""
     Partner.objects.filter(pk=partner.pk).update(rate_limit=1)
     assert peer.send(normal(sequence_number=1)).status == 204

@@ -85,7 +85,7 @@ def test_an_acknowledgement_is_taken_though_the_terms_of_its_message_cannot_be_r
     assert OutboundLink.objects.get().in_flight == following
 
 
-def test_a_late_acknowledgement_mends_a_link_that_was_suspended_because_of_its_terms(
+def test_late_ack_resumes_a_link_suspended_for_unreadable_terms(
     peer: Peer, in_flight: OutboundMessage
 ) -> None:
     spoil_terms(in_flight)

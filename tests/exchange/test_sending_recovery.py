@@ -46,7 +46,7 @@ def test_changed_agreement_is_that_of_the_next_message(pair: PairFactory) -> Non
 @pytest.mark.requirement(
     "000-004", "000-023", "000-031", "000-032", "000-037", "000-086", "000-098"
 )
-def test_spent_retries_suspend_this_partner_and_tell_once(pair: PairFactory, msh: Machine) -> None:
+def test_spent_retries_suspend_the_partner_and_notify_once(pair: PairFactory, msh: Machine) -> None:
     silent, other = pair(timeout=1, retries=1, retry_interval=1), pair(acknowledges=True)
     message, queued = silent.submit(), silent.submit()
     link = silent.wait_for_link(LaneState.SUSPENDED)

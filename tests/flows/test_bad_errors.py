@@ -71,7 +71,7 @@ def test_every_code_but_one_suspends_and_keeps_what_it_says(code: str) -> None:
     ],
     ids=lambda value: str(value)[:16],
 )
-def test_whatever_wait_is_asked_for_is_bounded(min_retry_secs: object, wait: int) -> None:
+def test_requested_wait_is_bounded(min_retry_secs: object, wait: int) -> None:
     """D10, D54: unusable counts as absent, below 1 as 1, and a cap."""
     world, message, _ = waiting()
     come(
@@ -129,7 +129,7 @@ def test_an_error_with_nothing_in_flight_is_noted() -> None:
 
 
 @pytest.mark.requirement("000-107")
-def test_what_we_answer_names_the_place_and_the_cure() -> None:
+def test_answer_names_the_place_and_the_cure() -> None:
     """Our own Errors, read back: code, Severity, Location, and a sentence."""
     world = make_world()
     message = world.submit()

@@ -42,7 +42,7 @@ def queue(world: World, count: int = 1, text: str = "small", **options: Any) -> 
         (RELIABLE, {}),
     ],
 )
-def test_what_is_no_queued_best_effort_message_takes_no_place(
+def test_only_queued_best_effort_messages_take_places(
     semantics: DeliverySemantics, values: dict[str, str]
 ) -> None:
     """Neither of the first link, nor of one between, nor before it on its own link."""

@@ -69,7 +69,7 @@ def test_a_rewind_after_a_reset_sends_nothing_of_the_epoch_before() -> None:
     assert numbers(world) == [("acknowledged", number) for number in (1, 2, 3, 1, 2)]
 
 
-def test_what_a_partner_has_last_is_looked_up_among_its_own_messages() -> None:
+def test_last_message_id_is_looked_up_within_the_partner() -> None:
     """Two partners were sent the same MessageId, under different numbers."""
     worlds = make_world(), make_world()
     for world, ids in zip(worlds, (["a", "b", "order-1"], ["a", "order-1"]), strict=True):

@@ -181,7 +181,7 @@ def test_an_ack_that_failed_is_sent_again_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("status", [400, 413, 415, 422])
-def test_a_refused_ack_is_owed_no_more(status: int) -> None:
+def test_refused_ack_is_not_sent_again(status: int) -> None:
     world = make_world()
     world.submit()
     (copy,) = world.poll()

@@ -143,7 +143,7 @@ def test_hop_sends_on_what_its_sender_never_lets_itself_be_acknowledged() -> Non
 
 @pytest.mark.requirement("000-077")
 @pytest.mark.parametrize("mode", RouteMode)
-def test_while_onward_is_suspended_nothing_is_stored_and_a_is_told_to_wait(
+def test_suspended_next_hop_stores_nothing_and_sends_transient_error(
     mode: RouteMode,
 ) -> None:
     chain = make_chain(mode)
@@ -269,7 +269,7 @@ def test_end_to_end_a_late_ack_of_b_reaches_a_after_all() -> None:
     assert (message.state, chain.link(chain.at_a).late_ack) == ("acknowledged", True)
 
 
-def test_nobody_at_the_router_is_told_of_the_messages_of_others() -> None:
+def test_router_notifies_nobody_of_forwarded_messages() -> None:
     chain = make_chain()
     chain.submit()
     chain.settle()
@@ -325,7 +325,7 @@ def link_of(partner: Partner) -> int:
     ("spoil", "why"),
     [(no_agreement, "no agreement 'tpa-1' between"), (id_in_use, "was sent to partner")],
 )
-def test_what_has_no_way_onward_is_refused_and_not_stored(
+def test_message_without_a_route_is_refused_and_not_stored(
     spoil: Callable[[Chain], Any], why: str
 ) -> None:
     chain = make_chain()
@@ -409,7 +409,7 @@ def test_a_message_that_the_next_msh_could_not_read_is_refused_at_receipt(
     assert not OutboundMessage.objects.filter(link__partner=chain.at_r).exists()
 
 
-def test_whatever_a_trial_of_sending_on_raises_is_refused_at_receipt(
+def test_message_that_cannot_be_forwarded_is_refused_at_receipt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     chain = make_chain()
@@ -428,7 +428,7 @@ def test_whatever_a_trial_of_sending_on_raises_is_refused_at_receipt(
 
 
 @pytest.mark.parametrize("markup", ["<\U00010000/>", "<a\u0220/>", "<\u1e9e/>"])
-def test_whatever_name_an_unknown_element_has_the_message_is_sent_on(markup: str) -> None:
+def test_message_with_unknown_elements_is_forwarded(markup: str) -> None:
     chain = make_chain()
     job = with_extra(chain, lambda _: markup)
 

@@ -39,7 +39,7 @@ def named(world: World) -> str:
     return Incident.objects.get().message_id
 
 
-def test_the_message_in_flight_is_named_and_its_from_party_told() -> None:
+def test_isolated_message_is_named_and_its_from_party_notified() -> None:
     world = make_world()
     message = world.submit()
     world.submit()
@@ -87,7 +87,7 @@ def test_a_lane_without_messages_is_suspended_for_what_it_raised() -> None:
     assert other.link.state == "idle"
 
 
-def test_what_is_sent_on_for_another_msh_is_no_application_s() -> None:
+def test_isolated_forwarded_message_notifies_no_application() -> None:
     world = make_world()
     world.submit()
     world.settle()
@@ -118,7 +118,7 @@ def test_a_lane_that_is_suspended_stays_suspended_for_what_it_was() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_who_isolates_a_lane_waits_for_who_steps_it() -> None:
+def test_isolation_waits_for_the_lock_of_the_lane() -> None:
     """What it was suspended for meanwhile stands."""
     world = make_world()
     world.submit()

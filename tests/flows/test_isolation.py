@@ -266,7 +266,7 @@ def test_a_signal_that_cannot_be_claimed_stops_no_other(driven: SendingLoop) -> 
     assert Signal.objects.get(link__partner=broken.here).owed == 0
 
 
-def test_what_the_database_refuses_now_is_done_later_and_suspends_nobody(
+def test_temporary_database_error_is_retried_without_suspension(
     driven: SendingLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = make_world()

@@ -73,7 +73,7 @@ def test_the_last_time_does_not_go_back_with_the_clock() -> None:
     ],
     ids=lambda other: next(iter(other)),
 )
-def test_what_differs_in_anything_is_no_repetition(other: dict[str, Any]) -> None:
+def test_different_rows_are_not_repetitions(other: dict[str, Any]) -> None:
     world = make_world()
     if "partner_id" in other:
         other = {"partner_id": world.there.pk}
@@ -131,7 +131,7 @@ def test_only_what_is_open_about_sending_to_this_partner_is_resolved() -> None:
     assert rows == [(ours.pk, "msh"), (earlier.pk, "ann")]
 
 
-def test_only_the_incidents_about_a_message_are_noted_on() -> None:
+def test_only_incidents_of_the_message_get_a_note() -> None:
     world, other = make_world(), make_world()
     ours = open_incident(world)
     open_incident(world, kind="refused_by_peer", message_id="m-2")

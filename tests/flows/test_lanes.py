@@ -87,7 +87,7 @@ def test_lane_is_not_found_by_messages_of_other_kinds(values: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize("state", ["waiting", "transient"])
-def test_a_lane_whose_wait_is_over_is_found(state: str) -> None:
+def test_due_lane_is_found(state: str) -> None:
     world, later = make_world(), make_world()
     for one in (world, later):
         one.submit()

@@ -111,9 +111,7 @@ def attempt(world: World, number: int, detail: str, *, ended: bool = True) -> No
         ({"detail": "503 busy"}, ""),
     ],
 )
-def test_an_incident_is_told_with_the_last_answer_to_its_message(
-    values: dict[str, str], answer: str
-) -> None:
+def test_notice_has_the_last_answer_to_the_message(values: dict[str, str], answer: str) -> None:
     """Not with one that has not ended, nor that of another partner."""
     other, world = late(0, 4, 0, DOUBTED), late(0, 4, 0)
     attempt(world, 2, "503 busy")

@@ -73,7 +73,7 @@ def due_again() -> None:
 
 
 @pytest.mark.requirement("000-023", "000-032")
-def test_an_incident_is_told_by_mail_and_by_webhook(mailbox: Mailbox, hook: Peer) -> None:
+def test_incident_is_notified_by_mail_and_webhook(mailbox: Mailbox, hook: Peer) -> None:
     world = suspended_world()
     incident = Incident.objects.get()
 
@@ -99,7 +99,7 @@ def test_an_incident_is_told_by_mail_and_by_webhook(mailbox: Mailbox, hook: Peer
     assert notice["console"] == page
 
 
-def test_silence_is_told_with_the_last_answer(mailbox: Mailbox, hook: Peer) -> None:
+def test_notice_of_silence_has_the_last_answer(mailbox: Mailbox, hook: Peer) -> None:
     world = make_world(retries=0)
     world.submit()
     (job,) = world.poll()
@@ -115,7 +115,7 @@ def test_silence_is_told_with_the_last_answer(mailbox: Mailbox, hook: Peer) -> N
     assert words in mailbox.transactions[0].mail.decode()
 
 
-def test_an_answer_that_is_the_incident_is_told_once(hook: Peer) -> None:
+def test_answer_that_is_the_incident_is_shown_once(hook: Peer) -> None:
     suspended_world()
 
     notify_operators()
@@ -124,7 +124,7 @@ def test_an_answer_that_is_the_incident_is_told_once(hook: Peer) -> None:
     assert notice["detail"] == REFUSED.detail
 
 
-def test_a_cause_is_told_once(mailbox: Mailbox, hook: Peer) -> None:
+def test_cause_is_notified_once(mailbox: Mailbox, hook: Peer) -> None:
     suspended_world()
     Incident.objects.update(count=7)
 
@@ -135,7 +135,7 @@ def test_a_cause_is_told_once(mailbox: Mailbox, hook: Peer) -> None:
     assert len(mailbox.transactions) == len(hook.received) == 1
 
 
-def test_the_same_cause_is_told_again_when_it_comes_again(hook: Peer) -> None:
+def test_recurring_cause_is_notified_again(hook: Peer) -> None:
     world = suspended_world()
     notify_operators()
     change_link.resume(world.there, Actor("ann", "back"))
@@ -146,7 +146,7 @@ def test_the_same_cause_is_told_again_when_it_comes_again(hook: Peer) -> None:
     assert [one["detail"] for (one,) in posted(hook)][1] == "400 still not"
 
 
-def test_what_opens_at_once_is_one_call(mailbox: Mailbox, hook: Peer) -> None:
+def test_simultaneous_incidents_are_one_notification(mailbox: Mailbox, hook: Peer) -> None:
     worlds = [suspended_world(), suspended_world(), suspended_world()]
 
     assert notify_operators() == 6
@@ -158,7 +158,7 @@ def test_what_opens_at_once_is_one_call(mailbox: Mailbox, hook: Peer) -> None:
     assert [one["partner"] for one in notices] == [world.there.name for world in worlds]
 
 
-def test_a_link_that_is_stuck_is_told_without_any_error(hook: Peer, settings: Settings) -> None:
+def test_stuck_link_is_notified_without_any_error(hook: Peer, settings: Settings) -> None:
     settings.MSH_STUCK_AFTER = 600
     world = make_world()
     world.submit()
@@ -217,7 +217,7 @@ def test_a_doubtful_answer_is_an_early_warning_at_once(hook: Peer) -> None:
     assert "last answer: 403 Forbidden" in notice["detail"]
 
 
-def test_what_was_not_told_is_told_later(mailbox: Mailbox, hook: Peer) -> None:
+def test_failed_notice_is_sent_later(mailbox: Mailbox, hook: Peer) -> None:
     suspended_world()
     mailbox.script("DATA", "451 come later")
     hook.script(status(503, reason="closed"))
@@ -273,14 +273,14 @@ def test_a_second_caller_returns_at_once(hook: Peer, monkeypatch: pytest.MonkeyP
     assert counted == [0]
 
 
-def test_nobody_is_called_where_nobody_is_named(settings: Settings) -> None:
+def test_no_recipients_no_notices(settings: Settings) -> None:
     suspended_world()
 
     assert notify_operators() == 0
     assert not OperatorNotice.objects.exists()
 
 
-def test_what_was_open_before_is_not_told(settings: Settings) -> None:
+def test_earlier_incidents_are_not_notified(settings: Settings) -> None:
     suspended_world()
     notify_operators()
 
@@ -329,7 +329,7 @@ def test_calls_are_pruned_with_their_incident(hook: Peer) -> None:
 # --- one that raises stops no other ---------------------------------------------------------------
 
 
-def test_a_notice_that_cannot_be_told_keeps_no_other_from_being_told(
+def test_notice_that_cannot_be_sent_blocks_no_other(
     mailbox: Mailbox, hook: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken, other = suspended_world(), suspended_world()

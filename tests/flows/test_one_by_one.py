@@ -41,7 +41,7 @@ def queued_best_effort(world: World) -> Find:
 
 
 @pytest.mark.parametrize("prepare", [owed_signal, queued_best_effort])
-def test_what_another_worker_holds_is_skipped(prepare: Callable[[World], Find]) -> None:
+def test_row_locked_by_another_worker_is_skipped(prepare: Callable[[World], Find]) -> None:
     find = prepare(make_world())
     with transaction.atomic():
         assert len(find()) == 1

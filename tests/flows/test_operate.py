@@ -60,7 +60,7 @@ def test_command_and_list_say_that_it_was_acknowledged_late(
     )
 
 
-def test_verb_that_makes_no_sense_names_the_one_that_does() -> None:
+def test_refused_action_names_the_possible_ones() -> None:
     waiting, suspended = waiting_world(retries_spent=1), suspended_world()
     with pytest.raises(NotPossible, match=r"waiting.*reset its retries or send it now"):
         change_link.resume(waiting.there, ANN)
@@ -88,7 +88,7 @@ def test_command_on_a_link_that_has_another_message_in_flight_does_nothing(comma
     assert OutboundLink.objects.values().get(pk=world.link.pk) == before
 
 
-def test_command_on_the_link_that_was_looked_at(capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_with_precondition_on_the_link(capsys: pytest.CaptureFixture[str]) -> None:
     world = suspended_world()
     call_command("links", "--json")
     (seen,) = (

@@ -138,7 +138,7 @@ def test_the_lease_of_a_best_effort_message_ends_with_it(result: Any) -> None:
     assert message.due is None
 
 
-def test_payloads_and_what_is_said_of_them_are_sent_in_their_order() -> None:
+def test_payloads_and_their_manifest_are_sent_in_order() -> None:
     numbers = (3, 1, 2)
     payloads = [
         Payload(f"<{n}/>".encode(), label=f"label {n}", description=f"description {n}")

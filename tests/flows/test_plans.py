@@ -129,7 +129,7 @@ def test_new_connection_of_a_thread_is_as_the_one_before(session: InSession) -> 
     assert session(planner) == HOT
 
 
-def test_connection_that_is_dead_harms_nobody(session: InSession) -> None:
+def test_dead_connection_raises_no_error(session: InSession) -> None:
     def dies() -> None:
         connection.ensure_connection()
         connection.connection.close()

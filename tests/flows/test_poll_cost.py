@@ -41,7 +41,7 @@ def owe(world: World) -> Signal:
 # --- nobody starves -------------------------------------------------------------------------------
 
 
-def test_a_partner_to_which_much_is_owed_does_not_hide_the_acks_of_others() -> None:
+def test_many_pending_signals_of_one_partner_do_not_hide_others() -> None:
     flooded, other = make_world(), make_world()
     signal = owe(flooded)
     multiply(signal, 1_500, ref_to_message_id="'flood-' || n", due="source.due - interval '1 h'")
@@ -166,7 +166,7 @@ def test_idle_partners_do_not_slow_a_poll(some_work: World) -> None:
     assert cost_of_a_poll() < before + GROWTH
 
 
-def test_what_is_queued_does_not_slow_a_poll(some_work: World) -> None:
+def test_queued_messages_do_not_slow_a_poll(some_work: World) -> None:
     before = cost_of_a_poll()
     multiply(OutboundMessage.objects.filter(semantics=BEST_EFFORT)[0], 3_000, message_id="'q' || n")
     busy = OutboundMessage.objects.filter(state="in_flight")[0]

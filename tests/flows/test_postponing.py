@@ -118,7 +118,7 @@ def test_a_consumer_that_does_not_keep_up_blocks_its_partner_only(limits: dict[s
     assert len(world.received()) == 3
 
 
-def test_a_partner_that_is_too_fast_waits_until_its_minute_is_over() -> None:
+def test_rate_limited_partner_waits_for_the_next_minute() -> None:
     world = make_world()
     limit(world, rate_limit=2)
     for _ in range(3):
@@ -137,7 +137,7 @@ def test_a_partner_that_is_too_fast_waits_until_its_minute_is_over() -> None:
     assert len(world.received()) == 3
 
 
-def test_a_disk_that_cannot_be_measured_stops_nobody(settings: Settings) -> None:
+def test_unmeasurable_disk_blocks_nothing(settings: Settings) -> None:
     """A start-up check has told of it."""
     settings.MSH_DISK_PATH = "/no/such/folder"
     world = make_world()
@@ -160,7 +160,7 @@ def read_only() -> Iterator[None]:
 
 @pytest.mark.requirement("000-003", "001-14")
 @pytest.mark.django_db(transaction=True)
-def test_a_read_only_store_is_told_from_memory_and_answers_503() -> None:
+def test_read_only_database_answers_503_and_transient_error() -> None:
     """No Ack, nothing stored; the TransientError is a POST of its own nevertheless."""
     with Peer() as peer:
         world = make_world()
@@ -185,7 +185,7 @@ def test_a_read_only_store_is_told_from_memory_and_answers_503() -> None:
 
 
 @pytest.mark.requirement("000-003", "001-14")
-def test_from_memory_a_mail_partner_is_told_as_by_the_worker(
+def test_transient_error_from_memory_reaches_a_mail_partner(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """From our own address, and in lines: else its mail server and its MSH refuse it."""

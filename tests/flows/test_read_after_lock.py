@@ -66,7 +66,7 @@ def take_error(world: World, job: Job) -> Act:
 
 
 @pytest.mark.parametrize("prepare", [end_attempt, end_attempt_in_a_poll, take_error])
-def test_what_an_operator_suspends_meanwhile_stays_suspended_by_the_operator(
+def test_concurrent_suspension_by_an_operator_stays(
     prepare: Callable[[World, Job], Act],
 ) -> None:
     world = make_world()

@@ -182,7 +182,7 @@ def test_not_received_is_never_proven_of_mail() -> None:
         cancel.cancel(cancel.find(message.message_id), Verdict.NOT_RECEIVED, ANN)
 
 
-def test_what_is_at_its_end_is_not_cancelled() -> None:
+def test_completed_message_is_not_cancelled() -> None:
     world = make_world()
     message = world.submit()
     world.settle()
@@ -193,7 +193,7 @@ def test_what_is_at_its_end_is_not_cancelled() -> None:
 
 
 @pytest.mark.requirement("000-097")
-def test_an_ack_that_comes_after_all_is_told_once_and_noted_on_the_incident() -> None:
+def test_late_ack_is_notified_once_and_noted_on_the_incident() -> None:
     """D18."""
     world = make_world(retries=0)
     message = world.submit()

@@ -79,7 +79,7 @@ def test_one_that_failed_waits_and_those_behind_it(values: dict[str, Any], goes:
     ],
 )
 @pytest.mark.parametrize("state", ["routed", "withheld"])
-def test_only_its_own_ack_that_was_never_transmitted_holds_it(
+def test_only_its_own_untransmitted_ack_holds_it(
     values: dict[str, Any], held: bool, state: str
 ) -> None:
     """The Ack of the same MessageId to another partner is not it."""
@@ -159,7 +159,7 @@ def test_the_ack_of_a_message_that_the_router_cancelled_reaches_a_after_all() ->
     assert (message.state, chain.link(chain.at_a).late_ack) == ("acknowledged", True)
 
 
-def test_a_failure_is_owed_again_at_once_each_time_it_is_told() -> None:
+def test_failure_is_sent_for_each_copy() -> None:
     chain = make_chain(RouteMode.END_TO_END)
     onward = sent_on(chain)
     chain.end(onward, REFUSED)
@@ -171,7 +171,7 @@ def test_a_failure_is_owed_again_at_once_each_time_it_is_told() -> None:
     assert (again.owed, again.due < FUTURE) == (2, True)
 
 
-def test_no_failure_is_owed_for_what_was_acknowledged() -> None:
+def test_acknowledged_message_gets_no_delivery_failure() -> None:
     """In `hop` mode the message is the router's own."""
     chain = make_chain()
     chain.submit()

@@ -70,7 +70,7 @@ def test_acks_of_a_message_that_is_not_in_flight_are_counted_in_one_row() -> Non
     assert rows.aggregate(n=Sum("times"))["n"] == COPIES
 
 
-def test_minute_that_begins_has_a_row_of_its_own_so_that_traffic_is_counted_by_minutes() -> None:
+def test_each_minute_has_its_own_history_row() -> None:
     world, copy = sent_once()
     arrive(world, copy, 4)
     with connection.cursor() as cursor:

@@ -84,7 +84,7 @@ def test_a_restored_partner_gets_again_what_it_lost_same_bytes_same_numbers(
     assert not Incident.objects.filter(partner=world.there, resolved_at=None).exists()
 
 
-def test_what_retention_has_removed_the_payloads_of_is_not_sent_again() -> None:
+def test_pruned_message_is_not_sent_again() -> None:
     """Its bytes would not be the same: a person is asked instead."""
     world = make_world()
     messages = [world.submit(f"<order n='{n}'/>") for n in range(3)]
@@ -146,7 +146,7 @@ def test_numbers_are_not_reset_while_rewound_messages_wait() -> None:
         resynchronise.reset_sequence(world.there, ANN)
 
 
-def test_what_was_cancelled_as_received_is_sent_again_too() -> None:
+def test_message_cancelled_as_received_is_rewound_too() -> None:
     """It had a number: without it there would be a gap."""
     world = make_world()
     cancelled = world.submit()

@@ -20,7 +20,7 @@ from .world import World, make_world
 pytestmark = pytest.mark.django_db
 
 
-def test_what_has_no_place_spends_no_attempt_until_it_has_one() -> None:
+def test_waiting_for_a_place_uses_no_attempt() -> None:
     """Many silent partners may fill the carrier: a healthy one only waits."""
     world, other = make_world(), make_world()
     message = world.submit()
@@ -110,7 +110,7 @@ def test_a_deadline_passes_though_there_is_no_place(text: str) -> None:
     assert world.link.state == "suspended"
 
 
-def test_what_is_due_longest_has_the_first_place() -> None:
+def test_longest_due_gets_the_first_place() -> None:
     worlds = [make_world() for _ in range(3)]
     for world in worlds:
         world.submit()

@@ -70,7 +70,7 @@ def under_way(world: World) -> Job:
 # --- which are owed -------------------------------------------------------------------------------
 
 
-def test_an_error_that_is_owed_again_says_what_is_so_now() -> None:
+def test_repeated_error_has_the_current_reason() -> None:
     world = make_world()
     job = copy_to(world)
     header = wire.parse(job.content_type, job.body).header
@@ -147,14 +147,14 @@ def test_poll_finds_no_more_than_there_are_places() -> None:
     assert len(found(2, 5)) == 5
 
 
-def test_links_to_which_nothing_is_owed_hide_no_other() -> None:
+def test_links_without_pending_signals_hide_no_other() -> None:
     transmitted, owed, also_transmitted, last = [owe(minutes * MINUTE) for minutes in (4, 3, 2, 1)]
     Signal.objects.filter(pk__in=[transmitted.pk, also_transmitted.pk]).update(owed=0)
     assert [partner for partner, _ in found(4, 1)] == [to(owed)]
     assert [partner for partner, _ in found(4, 1, to(owed))] == [to(last)]
 
 
-def test_what_was_transmitted_hides_nothing_that_is_owed_to_the_same_partner() -> None:
+def test_transmitted_signals_hide_no_pending_ones() -> None:
     signal = owe(MINUTE, -HOUR, 2 * MINUTE)
     Signal.objects.filter(ref_to_message_id=f"1-{signal.pk}").update(owed=0)
     assert found(1, 100) == [(to(signal), signal.ref_to_message_id)]
@@ -179,7 +179,7 @@ def test_each_is_transmitted_as_its_own_bytes_and_its_tries_are_counted() -> Non
     assert {(one.sending, one.tries) for one in stored.values()} == {(True, 1)}
 
 
-def test_when_one_was_transmitted_the_next_one_is_due_and_composed_anew() -> None:
+def test_next_signal_is_due_and_composed_after_the_first() -> None:
     signal, other = owe(MINUTE), owe(MINUTE)
     Signal.objects.filter(pk=signal.pk).update(owed=2, tries=7)
     first, _ = byhand.poll()
@@ -224,7 +224,7 @@ REFUSED = AttemptResult(AttemptOutcome.REFUSED, status=413, detail="413 too larg
 
 
 @pytest.mark.parametrize(("result", "expired"), [(LOST, True), (REFUSED, False)])
-def test_what_is_given_up_is_owed_no_more_and_leaves_no_bytes(
+def test_abandoned_signal_is_not_pending_and_has_no_body(
     result: AttemptResult, expired: bool
 ) -> None:
     signal = owe(MINUTE)

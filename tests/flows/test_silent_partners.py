@@ -63,7 +63,7 @@ def honest() -> Iterator[tuple[World, Peer]]:
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["known to answer", "new"])
-def test_whoever_answers_does_not_wait_for_those_who_do_not(
+def test_answering_partners_do_not_wait_for_silent_ones(
     honest: tuple[World, Peer], known: bool
 ) -> None:
     world, peer = honest

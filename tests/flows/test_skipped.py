@@ -133,7 +133,7 @@ def incident_that_has_passed() -> Act:
     ],
     ids=lambda one: one.__name__,
 )
-def test_what_another_session_holds_is_skipped(prepare: Callable[[], Act], held: Any) -> None:
+def test_row_locked_by_another_session_is_skipped(prepare: Callable[[], Act], held: Any) -> None:
     act = prepare()
     with transaction.atomic():
         assert list(held.objects.select_for_update(no_key=True))
@@ -144,7 +144,7 @@ def test_what_another_session_holds_is_skipped(prepare: Callable[[], Act], held:
 @pytest.mark.parametrize(
     "prepare", [event_to_tell, message_to_send_on, item_of_a_bulk_job, notice_to_tell]
 )
-def test_what_one_worker_has_taken_another_skips(prepare: Callable[[], Act]) -> None:
+def test_claimed_row_is_skipped_by_another_worker(prepare: Callable[[], Act]) -> None:
     act = prepare()
     with transaction.atomic():
         assert len(act()) == 1

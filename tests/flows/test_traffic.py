@@ -66,7 +66,7 @@ def test_copies_after_the_first_are_retries(world: World) -> None:
     assert minutes() == [(0, 0, 2, 0)]
 
 
-def test_a_minute_is_counted_until_the_one_after_it_is_over(world: World) -> None:
+def test_minute_is_recounted_until_the_next_one_ends(world: World) -> None:
     """Rows of a transaction that committed late are taken in, and nothing is counted twice."""
     for what in (SENT, ARRIVED, COPY):
         happened(world, NOON, what)
@@ -82,7 +82,7 @@ def test_a_minute_is_counted_until_the_one_after_it_is_over(world: World) -> Non
     assert minutes() == [(2, 2, 0, 2), (1, 0, 0, 0)]
 
 
-def test_what_was_left_out_while_nobody_counted_is_counted_by_the_hour(world: World) -> None:
+def test_missed_minutes_are_counted_hour_by_hour(world: World) -> None:
     for hours in (1, 2, 3):
         happened(world, NOON + timedelta(hours=hours, minutes=30), SENT)
     happened(world, NOON + timedelta(hours=1), ARRIVED)

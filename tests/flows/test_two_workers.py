@@ -77,7 +77,7 @@ def owe_acks(worlds: list[World]) -> None:
 @pytest.mark.parametrize(
     "prepare", [queue, queue_best_effort, let_deadlines_pass, wait_for_a_place, owe_acks]
 )
-def test_what_one_worker_claims_another_skips(prepare: Prepare) -> None:
+def test_claimed_work_is_skipped_by_another_worker(prepare: Prepare) -> None:
     """It claims the rest without waiting: a stuck worker stops nobody else."""
     prepare([make_world(), make_world()])
 
@@ -92,7 +92,7 @@ def test_what_one_worker_claims_another_skips(prepare: Prepare) -> None:
 @pytest.mark.parametrize(
     "prepare", [queue, queue_best_effort, let_deadlines_pass, wait_for_a_place, owe_acks]
 )
-def test_what_another_worker_has_claimed_since_the_poll_began_is_skipped(
+def test_work_claimed_during_the_poll_is_skipped(
     prepare: Prepare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its statements still see the rows as they were before the other worker's commit."""
@@ -171,7 +171,7 @@ def take_error(world: World, job: Job) -> Act:
 
 
 @pytest.mark.parametrize("prepare", [suspend, end_attempt, take_ack, take_error])
-def test_who_changes_a_lane_waits_for_who_holds_it(prepare: Callable[[World, Job], Act]) -> None:
+def test_changing_a_lane_waits_for_its_lock(prepare: Callable[[World, Job], Act]) -> None:
     """Otherwise the later write would undo the earlier one."""
     world = make_world()
     act = prepare(world, put_in_flight(world))
@@ -200,7 +200,7 @@ def test_lanes_are_locked_in_the_order_of_their_links() -> None:
         in_another_session(lambda: OutboundLinks.lock([second.there.pk]))
 
 
-def test_who_cancels_a_queued_message_waits_for_who_puts_it_in_flight() -> None:
+def test_cancelling_waits_for_the_claim_of_the_message() -> None:
     world = make_world()
     message = world.submit()
 
@@ -212,7 +212,7 @@ def test_who_cancels_a_queued_message_waits_for_who_puts_it_in_flight() -> None:
         cancel.cancel(message, None, ANN)
 
 
-def test_who_submits_waits_for_no_worker() -> None:
+def test_submit_waits_for_no_worker() -> None:
     world = make_world()
     put_in_flight(world)
     best_effort = DeliverySemantics.BEST_EFFORT

@@ -87,7 +87,7 @@ def test_a_partner_is_probed_only_where_that_was_chosen_and_when_it_is_due() -> 
     assert (patient.link.state, world.link.state) == ("waiting", "suspended")
 
 
-def test_a_probe_is_one_copy_and_a_silent_one_tells_nobody_again() -> None:
+def test_probe_is_one_copy_and_notifies_nobody_again() -> None:
     world, message, first = silent(probe_interval=60)
     let_age(world)
     watch.probe()
@@ -141,7 +141,7 @@ def test_an_operator_who_resets_the_retries_of_a_probe_has_resumed() -> None:
     assert not Incident.objects.filter(resolved_at=None).exists()
 
 
-def test_what_an_operator_suspended_is_not_probed() -> None:
+def test_link_suspended_by_an_operator_is_not_probed() -> None:
     world = make_world()
     world.there.probe_interval = 1
     world.there.save(update_fields=["probe_interval"])
@@ -184,7 +184,7 @@ def test_the_sending_application_is_warned_while_retries_remain() -> None:
     assert PartyEvent.objects.get().detail == "retry 2 of 3: no Acknowledgement yet"
 
 
-def test_a_stuck_link_is_told_once_and_resolved_when_it_moves(settings: Settings) -> None:
+def test_stuck_link_is_notified_once_and_resolved(settings: Settings) -> None:
     settings.MSH_STUCK_AFTER = 3600
     world, moving = make_world(), make_world()
     moving.submit()
@@ -214,7 +214,7 @@ def told_to_wait(world: World, message: OutboundMessage) -> None:
         lanes.write()
 
 
-def test_a_partner_that_asks_to_wait_for_ever_is_stuck(settings: Settings) -> None:
+def test_endless_transient_errors_make_a_link_stuck(settings: Settings) -> None:
     """Each wait begins and ends in the history of the link, and moves nothing."""
     settings.MSH_STUCK_AFTER = 3600
     world = make_world()
@@ -249,7 +249,7 @@ def test_a_link_that_begins_to_wait_long_after_an_act_is_not_stuck_for_the_act(
     assert watch.find_stuck() == 0
 
 
-def test_what_waited_while_the_link_was_suspended_is_not_stuck(settings: Settings) -> None:
+def test_messages_that_waited_for_a_resume_are_not_stuck(settings: Settings) -> None:
     settings.MSH_STUCK_AFTER = 3600
     world, _, _ = silent()
     OutboundMessage.objects.update(submitted_at=timezone.now() - LONG_AGO)
@@ -336,7 +336,7 @@ def stuck_detail(world: World) -> str:
     return incident.detail
 
 
-def test_a_pull_consumer_that_stopped_is_told_once_and_resolved(settings: Settings) -> None:
+def test_stopped_pull_consumer_is_notified_once_and_resolved(settings: Settings) -> None:
     settings.MSH_STUCK_AFTER = 3600
     orders = consumer(ConsumerKind.PULL)
     world, _ = arrived()
@@ -422,7 +422,7 @@ def let_be_quiet(world: World) -> None:
     of_partner.update(last_at=F("last_at") - 2 * watch.QUIET)
 
 
-def test_no_room_is_over_when_a_later_message_was_accepted_and_called_for_anew(
+def test_no_room_incident_ends_when_a_later_message_is_accepted(
     settings: Settings,
 ) -> None:
     world = make_world()
@@ -448,7 +448,7 @@ def test_no_room_is_over_when_a_later_message_was_accepted_and_called_for_anew(
     assert not Incident.objects.get(partner=world.here, resolved_at=None).announced
 
 
-def test_a_gap_is_over_when_the_numbers_fit_again() -> None:
+def test_gap_incident_ends_when_the_numbers_fit() -> None:
     world = make_world()
     change_link.start_link(world.there, "out", 41, ANN)
     message = world.submit()
@@ -506,7 +506,7 @@ def test_a_partner_whose_probe_fails_hides_no_other(monkeypatch: pytest.MonkeyPa
     assert (broken.link.state, other.link.state) == ("suspended", "waiting")
 
 
-def test_looking_for_stuck_links_locks_no_lane(settings: Settings) -> None:
+def test_search_for_stuck_links_locks_no_lane(settings: Settings) -> None:
     """Else up to a thousand Acks wait for it, as long as it takes."""
     settings.MSH_STUCK_AFTER = 0
     make_world().submit()

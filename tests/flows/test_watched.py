@@ -65,7 +65,7 @@ def test_only_a_link_that_is_silent_takes_a_place_among_probes(
     assert lock_probes(50) == []
 
 
-def test_who_is_silent_longest_is_probed_first() -> None:
+def test_longest_silent_partner_is_probed_first() -> None:
     later, first = silent(suspended_since=LONG + HOUR), silent()
     assert lock_probes(1) == [first]
     assert lock_probes(50) == [first, later]
@@ -112,7 +112,7 @@ def happened(world: World, at: Any = NOW, **values: Any) -> None:
         ({"at": LONG}, False),
     ],
 )
-def test_what_happened_to_a_link_moves_it(values: dict[str, Any], moves: bool) -> None:
+def test_history_of_a_link_counts_as_movement(values: dict[str, Any], moves: bool) -> None:
     world = make_world()
     queue(world, LONG_AGO)
     happened(world, at=LONG)
@@ -181,7 +181,7 @@ def test_a_suspended_link_is_stuck_only_if_an_operator_has_forgotten_it() -> Non
     assert stuck() == [world.there.pk]
 
 
-def test_what_is_stuck_longest_is_found_first() -> None:
+def test_longest_stuck_link_is_found_first() -> None:
     worlds = [make_world() for _ in range(3)]
     for world, hours in zip(worlds, (2, 4, 3), strict=True):
         queue(world, hours * HOUR)
@@ -253,7 +253,7 @@ def test_a_signal_that_is_tried_for_long_is_stuck(values: dict[str, Any], is_stu
     assert list(owed(HOUR, 50)) == []
 
 
-def test_of_what_a_partner_does_not_take_the_oldest_is_told() -> None:
+def test_oldest_untransmitted_signal_is_reported() -> None:
     world = make_world()
     for _ in range(2):
         world.submit()

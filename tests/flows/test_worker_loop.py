@@ -54,7 +54,7 @@ def test_a_loop_that_is_stopped_polls_no_more_and_waits_for_what_is_under_way() 
     assert loop.polls == polls
 
 
-def test_a_loop_that_is_stopped_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stopped_loop_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_loop, "WIND_UP", 0.1)
     loop = Scripted()
     loop.stop()
@@ -65,7 +65,7 @@ def test_a_loop_that_is_stopped_does_not_wait_for_ever(monkeypatch: pytest.Monke
     assert loop.polls == 0
 
 
-def test_whoever_runs_a_loop_that_runs_wakes_it_up() -> None:
+def test_running_a_running_loop_wakes_it_up() -> None:
     loop = Scripted()
     with loop._running:
         loop.run()

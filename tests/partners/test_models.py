@@ -166,7 +166,7 @@ def test_a_partner_is_found_by_any_of_its_credentials() -> None:
         "Bearer ü",
     ],
 )
-def test_other_headers_find_nobody(header: str) -> None:
+def test_other_headers_identify_no_partner(header: str) -> None:
     Credential.objects.create(partner=make_partner(), sha256=digest_of("token"))
     assert find_sender(header) is None
 
@@ -215,7 +215,7 @@ def test_a_partner_comes_from_its_networks_only(
         (OutgoingKind.BASIC, "us:pässword", "Basic dXM6cMOkc3N3b3Jk"),
     ],
 )
-def test_what_we_show_is_kept_encrypted(kind: OutgoingKind, secret: str, header: str) -> None:
+def test_outgoing_credentials_are_encrypted(kind: OutgoingKind, secret: str, header: str) -> None:
     partner = make_partner()
     partner.show(kind, secret)
     partner.save()
@@ -233,7 +233,7 @@ def test_what_we_show_is_kept_encrypted(kind: OutgoingKind, secret: str, header:
         (OutgoingKind.BASIC, "password"),
     ],
 )
-def test_what_cannot_be_a_header_is_not_shown(kind: OutgoingKind, secret: str) -> None:
+def test_unusable_credential_is_not_sent(kind: OutgoingKind, secret: str) -> None:
     with pytest.raises(ValidationError):
         Partner().show(kind, secret)
 

@@ -154,7 +154,7 @@ def test_basic_credentials_both_ways() -> None:
         ({"allowed_networks": "10.0.0.0/33"}, "partners[0].allowed_networks: '10.0.0.0/33'"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_path(partner: dict[str, Any], problem: str) -> None:
+def test_problem_is_named_with_its_path(partner: dict[str, Any], problem: str) -> None:
     assert any(line.startswith(problem) for line in refusal(changed(**partner)))
     assert not Partner.objects.exists()
     assert not OwnIdentity.objects.exists()
@@ -181,7 +181,7 @@ def test_impossible_agreements_are_refused(field: str, value: Any, problem: str)
     assert f"partners[0].agreements[0].{field}: {problem}" in refusal(document)
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_together() -> None:
     document = deepcopy(DOCUMENT)
     document["msh_uri"] = "us"
     document["partners"].append({"name": "b", "uri": "b"})

@@ -145,12 +145,12 @@ def test_several_routing_headers_or_none() -> None:
         ("multipart/related; boundary=x", b"--x\r\nno end\r\n--x--"),
     ],
 )
-def test_what_is_no_package_is_not_a_message(content_type: str, body: bytes) -> None:
+def test_invalid_package_is_not_a_message(content_type: str, body: bytes) -> None:
     with pytest.raises(NotAMessage):
         Message(content_type, body)
 
 
-def test_what_is_no_xml_is_not_a_message() -> None:
+def test_invalid_xml_is_not_a_message() -> None:
     message = Message("application/vnd.eb+xml", b"<a>")
     with pytest.raises(NotAMessage):
         message.root  # noqa: B018

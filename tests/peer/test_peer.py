@@ -59,7 +59,7 @@ def test_it_acknowledges_reliable_messages_by_itself(peer: Peer, other: Peer) ->
     assert acks[0].message.message_id != acks[1].message.message_id
 
 
-def test_it_acknowledges_and_refuses_when_told(peer: Peer, other: Peer) -> None:
+def test_acknowledge_and_refuse_by_script(peer: Peer, other: Peer) -> None:
     draft = normal()
     other.send(draft)
     (received,) = peer.received
@@ -100,7 +100,7 @@ def test_a_late_answer_is_late(peer: Peer, other: Peer) -> None:
 
 
 @pytest.mark.parametrize("answer", [hang_up(), hang_up("body"), hang_up("head"), reset()])
-def test_it_hangs_up_when_told(peer: Peer, other: Peer, answer: Answer) -> None:
+def test_hang_up_by_script(peer: Peer, other: Peer, answer: Answer) -> None:
     peer.script(answer)
     assert other.send(normal()).status == 0
     (received,) = peer.received
@@ -135,7 +135,7 @@ def test_chunked_and_cut_requests(peer: Peer, other: Peer) -> None:
     assert whole.body == other.complete(draft).body
 
 
-def test_requests_are_bent_as_told(peer: Peer, other: Peer) -> None:
+def test_requests_are_altered_by_script(peer: Peer, other: Peer) -> None:
     other.send(normal(), token=None, path="/ebxml/x/?y", headers={"X-A": "b"}, method="PUT")
     (received,) = peer.received
     assert received.method == "PUT"

@@ -34,7 +34,7 @@ def ago(seconds: float) -> datetime:
         (Limits(rate=10), Usage(rate_reached_at=ago(59)), Shortage.RATE),
     ],
 )
-def test_what_is_short(limits: Limits, usage: Usage, short: Shortage | None) -> None:
+def test_reasons_to_postpone(limits: Limits, usage: Usage, short: Shortage | None) -> None:
     postponed = admission(limits, usage, NOW)
     assert (postponed and postponed.shortage) is short
 
@@ -46,7 +46,7 @@ def test_one_limit_is_enough_to_have_any(name: str) -> None:
 
 
 @pytest.mark.parametrize(("age", "wait"), [(59.5, 1), (10, 51), (0, 60), (-3600, 60)])
-def test_a_fast_partner_waits_until_the_window_is_over(age: float, wait: int) -> None:
+def test_rate_limited_partner_waits_for_the_end_of_the_window(age: float, wait: int) -> None:
     postponed = admission(Limits(rate=10), Usage(rate_reached_at=ago(age)), NOW)
     assert postponed is not None
     assert postponed.wait == wait
@@ -62,7 +62,7 @@ def told_to_wait(seconds: int, text: str) -> do.OweError:
 
 @pytest.mark.requirement("000-003")
 @pytest.mark.parametrize("number", [1, 42])
-def test_what_would_be_accepted_is_not_stored_and_its_sender_waits(number: int) -> None:
+def test_acceptable_message_is_postponed(number: int) -> None:
     link = ReceivingLink(41, reset_allowed=True)
     assert step(link, arrived(number)) == (
         link,
@@ -95,7 +95,9 @@ def test_a_known_message_is_acknowledged_again_whatever_is_short() -> None:
         (42, Known.OTHER, ErrorCode.MESSAGE_ID_REUSED),
     ],
 )
-def test_what_would_be_refused_is_refused_now(number: int, known: Known, code: ErrorCode) -> None:
+def test_unacceptable_message_is_refused_at_once(
+    number: int, known: Known, code: ErrorCode
+) -> None:
     """A wait would only put the Error off."""
     _, (error, _) = step(ReceivingLink(41), arrived(number, known))
     assert isinstance(error, do.OweError)

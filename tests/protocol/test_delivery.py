@@ -178,18 +178,18 @@ def test_every_event_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("state", [S.PROCESSING, S.FAILED])
-def test_what_is_not_due_is_left_alone(state: DeliveryState) -> None:
+def test_delivery_that_is_not_due_is_unchanged(state: DeliveryState) -> None:
     before = Delivery(state, 1, due=FUTURE)
     assert step(before, DeliveryPolled(), POLICY, now=NOW) == (before, ())
     assert step(before, DeliveryPolled(), POLICY, now=FUTURE) != (before, ())
 
 
-def test_what_has_no_due_time_is_run_when_it_is_looked_at() -> None:
+def test_delivery_without_a_due_time_runs_when_polled() -> None:
     _, effects = step(Delivery(S.FAILED, 1), DeliveryPolled(), POLICY, now=NOW)
     assert effects == (Run(2),)
 
 
-def test_a_lease_that_is_over_asks_the_resolver_once_a_lease() -> None:
+def test_expired_lease_asks_the_resolver_once() -> None:
     before = Delivery(S.PROCESSING, 1, due=PAST)
     after, effects = step(before, DeliveryPolled(), POLICY, now=NOW)
     assert effects == (AskResolver(1),)
@@ -257,14 +257,14 @@ def test_a_doubt_without_a_resolver(on_failure: OnFailure, was_aside: bool, asid
     assert effects == ((SetAside(), incident) if aside else (incident,))
 
 
-def test_a_doubt_says_what_the_resolver_said() -> None:
+def test_doubt_has_the_answer_of_the_resolver() -> None:
     before = Delivery(S.PROCESSING, 1, due=PAST)
     answer = ResolverAnswered(1, V.IN_DOUBT, "they are being restored")
     _, effects = step(before, answer, POLICY, now=NOW)
     assert effects == (_incident(IncidentKind.DELIVERY_IN_DOUBT, "they are being restored"),)
 
 
-def test_what_the_resolver_calls_new_is_run_though_no_attempt_is_left() -> None:
+def test_resolver_new_runs_again_without_attempts_left() -> None:
     policy = replace(POLICY, attempts=1)
     lost = Delivery(S.PROCESSING, 1, due=PAST)
     new, _ = step(lost, ResolverAnswered(1, V.NEW), policy, now=NOW)
@@ -288,7 +288,7 @@ def test_a_parked_message_lets_its_pair_go_on(state: DeliveryState) -> None:
         step(after, ParkRequested(), POLICY, now=NOW)
 
 
-def test_a_kept_outcome_lets_the_message_go_and_is_found_as_a_duplicate_before() -> None:
+def test_recorded_outcome_is_found_as_a_duplicate() -> None:
     done, _ = step(Delivery(S.PROCESSING, 1, due=FUTURE), AttemptSucceeded(1), POLICY, now=NOW)
     assert done.due == NOW, "so that it is found if we die now"
     for event in (OutcomeKept(), DeliveryPolled()):

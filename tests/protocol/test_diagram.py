@@ -14,7 +14,7 @@ def test_architecture_shows_the_tables_as_they_are() -> None:
     assert drawn_into(text) == text, "run: python -m tools.diagram --write"
 
 
-def test_what_stood_between_the_markers_is_replaced_and_nothing_else() -> None:
+def test_only_text_between_markers_is_replaced() -> None:
     text = (
         "before\n<!-- sender:begin -->\nold\n<!-- sender:end -->\nbetween\n"
         "<!-- receiver:begin -->\nold\n<!-- receiver:end -->\nafter\n"

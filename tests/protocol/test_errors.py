@@ -3,7 +3,7 @@
 from msh.protocol.errors import RefusedTooOften
 
 
-def test_a_partner_that_is_refused_too_often_is_told_when_to_come_again() -> None:
+def test_limited_partner_gets_retry_after() -> None:
     refused = RefusedTooOften(60)
 
     assert refused.wait == 60

@@ -147,7 +147,7 @@ class Exchange(RuleBasedStateMachine):
 
 
 @pytest.mark.requirement("000-002", "000-008", "000-017", "000-027", "000-037", "000-070")
-def test_never_lost_doubled_out_of_order_overlapping_altered_or_stuck() -> None:
+def test_never_lost_duplicated_out_of_order_overlapping_altered_or_stuck() -> None:
     search = settings(
         max_examples=EXAMPLES,
         stateful_step_count=STEPS,

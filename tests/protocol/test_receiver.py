@@ -223,7 +223,7 @@ def test_a_known_id_with_other_content_is_reused(last: int | None, number: int) 
 
 
 @pytest.mark.requirement("000-010", "000-038", "000-072")
-def test_best_effort_is_kept_once_and_never_acknowledged() -> None:
+def test_best_effort_is_stored_once_and_not_acknowledged() -> None:
     """D5, D22."""
     text = "MessageId m was accepted before with other content"
     reused = IncidentKind.MESSAGE_ID_REUSED
@@ -284,7 +284,7 @@ def test_an_operator_says_which_number_comes_next(last: int | None, number: int,
 @pytest.mark.parametrize(
     ("last", "number"), [(41, 42), (41, 41), (41, 40), (41, 1), (41, LAST), (LAST, 1), (None, 1)]
 )
-def test_nobody_expects_what_comes_anyway_or_goes_back(last: int | None, number: int) -> None:
+def test_expected_number_must_be_ahead(last: int | None, number: int) -> None:
     assert given_up(last, number) == 0
     with pytest.raises(IllegalTransition):
         expect(ReceivingLink(last), number)

@@ -99,7 +99,7 @@ def test_a_rewind_goes_over_a_number_that_was_adopted_without_a_gap() -> None:
         (Numbered(35, 1), (run(36, 36), run(45, 50, epoch=2)), "numbers 37 to 44"),
     ],
 )
-def test_what_is_no_longer_stored_cannot_be_sent_again(
+def test_pruned_message_cannot_be_sent_again(
     anchor: Numbered | None, again: tuple[Run, ...], missing: str
 ) -> None:
     ours = Sent(42, anchor=anchor, after_anchor=again)
@@ -123,7 +123,7 @@ def test_a_restored_sender_goes_on_where_the_partner_is() -> None:
         replace(OURS, after_anchor=(run(1, 41),)),  # or has another number there
     ],
 )
-def test_what_the_partner_may_have_is_never_sent_again_by_guess(ours: Sent) -> None:
+def test_message_the_partner_may_have_is_not_sent_again(ours: Sent) -> None:
     made = plan(ours, LinkStatus(50, "other"))
     assert (made.mend, made.next_number) == (Mend.ADOPT, 51)
 
@@ -136,7 +136,7 @@ def test_a_message_id_of_ours_under_another_number_is_asked_for_again(typed: int
     assert f"number {typed} last, as m41, which has number 41 here" in made.text
 
 
-def test_what_went_again_under_an_earlier_number_says_that_we_were_restored() -> None:
+def test_reused_number_shows_that_we_were_restored() -> None:
     """Its copy was a duplicate there, so its number is the one it was accepted with first."""
     made = plan(OURS, LinkStatus(50, "m41"))
     assert (made.mend, made.next_number) == (Mend.ADOPT, 51)
@@ -160,7 +160,7 @@ def test_a_partner_that_lost_everything_starts_at_1_if_nothing_is_stored() -> No
     assert made.lost
 
 
-def test_an_ack_that_was_lost_completes_beside_whatever_else_is_mended() -> None:
+def test_lost_ack_completes_beside_other_repairs() -> None:
     """The message in flight had the number 42, and our next is one that the partner cannot take."""
     ours = replace(FLYING, next_number=45, anchor=Numbered(42, 1))
     made = plan(ours, LinkStatus(42, "m42"))
@@ -216,7 +216,7 @@ def test_a_number_in_flight_that_the_partner_gave_to_another_message() -> None:
     assert (made.mend, made.next_number, made.completes) == (Mend.ADOPT, 43, False)
 
 
-def test_what_was_lost_and_pruned_is_named() -> None:
+def test_lost_and_pruned_messages_are_named() -> None:
     made = plan(replace(OURS, anchor=None), LinkStatus(7, "pruned"))
     assert (made.mend, made.next_number) == (Mend.ADOPT, 8)
     assert made.lost == "our numbers after 7: the partner does not have them"
@@ -241,14 +241,14 @@ def test_numbers_given_up_by_a_cancellation_are_adopted_back() -> None:
         (42, None, False, Arriving.UNKNOWN),
     ],
 )
-def test_what_arrives(expected: int, coming: int | None, has: bool, verdict: Arriving) -> None:
+def test_arriving_message(expected: int, coming: int | None, has: bool, verdict: Arriving) -> None:
     status = LinkStatus(None, "", next_number=coming)
     mend, text = arriving(expected, status, has)
     assert mend is verdict
     assert text.endswith(".")
 
 
-def test_what_is_in_flight_to_us_comes_first() -> None:
+def test_message_in_flight_to_us_comes_first() -> None:
     status = LinkStatus(None, "", next_number=46, in_flight_number=45, in_flight_message_id="x")
     verdict, text = arriving(42, status, has_in_flight=False)
     assert verdict is Arriving.WE_LACK

@@ -55,7 +55,7 @@ def test_end_to_end_takes_number_and_id_and_owes_nothing_yet() -> None:
         (END_TO_END, LaneState.SUSPENDED, True),
     ],
 )
-def test_what_the_onward_lane_makes_of_a_new_message(
+def test_new_message_by_state_of_the_next_hop(
     mode: RouteMode, state: LaneState, closed: bool
 ) -> None:
     after, effects = routing.sent_on(LINK, STEPPED, Onward(mode, state, 30), "m")
@@ -97,7 +97,7 @@ def test_best_effort_is_sent_on_whatever_the_lane_does() -> None:
     assert effects == (do.Accept(None, None), do.SendOn(withheld=False))
 
 
-def test_a_repeated_copy_waits_or_is_told_that_it_never_went_on() -> None:
+def test_repeated_copy_waits_or_gets_delivery_failure() -> None:
     assert errors(routing.repeated(LINK, "")) == [(ErrorCode.TRANSIENT_ERROR, None)]
     assert errors(routing.repeated(LINK, "refused")) == [(ErrorCode.DELIVERY_FAILURE, None)]
 

@@ -226,7 +226,7 @@ def test_a_due_time_beyond_the_longest_wait_counts_as_due(back: float, copies: i
 @pytest.mark.parametrize(
     ("back", "state"), [(86_370, LaneState.TRANSIENT), (86_371, LaneState.IDLE)]
 )
-def test_an_empty_lane_does_not_wait_for_ever_either(back: float, state: LaneState) -> None:
+def test_wait_of_an_empty_lane_is_bounded(back: float, state: LaneState) -> None:
     worker = Worker()
     worker.happens(on.LanePolled("m1", TERMS))
     worker.sends_copy(told_to_wait(30))

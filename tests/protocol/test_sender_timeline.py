@@ -133,7 +133,7 @@ def test_retry_after_only_lengthens_and_is_capped(asked: float | None, wait: flo
     assert worker.seconds == [0, wait]
 
 
-def test_a_retry_interval_above_the_cap_is_kept() -> None:
+def test_retry_interval_above_the_cap_is_not_reduced() -> None:
     worker = Worker(replace(TERMS, retry_interval=500))
     worker.sends(
         "m1", lambda copy: [on.AttemptFailed("m1", copy.attempt, retry_after=900)], acknowledged
@@ -161,7 +161,7 @@ def test_transient_errors_spend_no_retry_and_leave_the_waits_as_they_were() -> N
 
 
 @pytest.mark.requirement("000-083")
-def test_a_new_transient_error_during_the_wait_starts_the_wait_anew() -> None:
+def test_transient_error_during_the_wait_restarts_it() -> None:
     worker = Worker()
     worker.happens(on.LanePolled("m1", TERMS))
     worker.sends_copy(told_to_wait(30))

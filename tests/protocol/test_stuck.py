@@ -36,7 +36,7 @@ def test_no_work_young_work_or_a_suspended_lane_is_not_stuck() -> None:
     assert why_stuck(lane_in("suspended"), LONG_AGO, NOW, LIMIT) == ""
 
 
-def test_what_an_operator_suspended_and_forgot_is_stuck() -> None:
+def test_link_suspended_by_an_operator_for_long_is_stuck() -> None:
     lane = replace(lane_in("suspended"), suspended_for=OPERATOR)
     assert why_stuck(lane, LONG_AGO, NOW, LIMIT) == SINCE + "suspended by an operator"
     assert why_stuck(lane, after(-3600), NOW, LIMIT) == ""
@@ -51,14 +51,14 @@ def test_what_an_operator_suspended_and_forgot_is_stuck() -> None:
         (False, True, "in_doubt", "the delivery to consumer orders is in doubt"),
     ],
 )
-def test_what_stands_between_a_message_and_its_consumer(
+def test_reasons_why_a_message_is_not_delivered(
     held: bool, enabled: bool, delivery: str, why: str
 ) -> None:
     one = Undelivered(LONG_AGO, held, "orders", enabled, DeliveryState(delivery))
     assert one.why() == SINCE + why
 
 
-def test_what_a_partner_does_not_take() -> None:
+def test_signals_that_a_partner_does_not_accept() -> None:
     owed = Owed("Acknowledgement", LONG_AGO, 61, "503 closed")
     assert owed.why() == (
         "an Acknowledgement is owed since 2026-03-01 10:59:59 UTC, tried 61 times: 503 closed"

@@ -98,7 +98,7 @@ def owed() -> list[tuple[str, str, int]]:
 
 
 @pytest.mark.requirement("000-061")
-def test_a_message_is_stored_and_its_ack_owed_before_the_250(client: Client) -> None:
+def test_message_and_pending_ack_are_stored_before_the_250(client: Client) -> None:
     draft = message()
 
     assert client.send(draft) == (250, "2.0.0 Message accepted")
@@ -130,7 +130,7 @@ def test_a_refused_message_is_taken_and_owes_an_error(client: Client) -> None:
     assert owed() == [("Error", "SequenceGap", 1)]
 
 
-def test_what_is_refused_without_end_is_to_be_sent_later(client: Client, acme: Partner) -> None:
+def test_endless_refusals_get_a_temporary_reply(client: Client, acme: Partner) -> None:
     for _ in range(100):
         refusals.spend(acme.pk)
 
@@ -170,7 +170,7 @@ def test_a_wrong_password_is_no_log_in(stranger: Client) -> None:
     assert refused.value.smtp_code == 535
 
 
-def test_who_guesses_passwords_is_hung_up_on(stranger: Client) -> None:
+def test_guessing_client_is_disconnected(stranger: Client) -> None:
     codes = [
         stranger.smtp.docmd("AUTH", "PLAIN AGEAYg==")[0] for _ in range(COMMAND_LIMITS["AUTH"])
     ]
@@ -227,7 +227,7 @@ def test_a_message_of_another_pair_is_refused(client: Client) -> None:
         (b"Content-Type: multipart/related; boundary=b\r\n\r\n--b\r\n", 554, "truncated"),
     ],
 )
-def test_what_is_no_message_is_refused_with_the_reason(
+def test_invalid_message_is_refused_with_the_reason(
     client: Client, mail: bytes, code: int, why: str
 ) -> None:
     client.begin()
@@ -275,7 +275,7 @@ def test_a_line_that_no_mail_has_is_refused(client: Client) -> None:
     assert (code, "Line too long" in text) == (500, True)
 
 
-def test_while_the_store_is_down_the_sender_is_told_to_come_again(
+def test_database_down_is_a_temporary_reply(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def down(*_: object) -> receive.Answer:

@@ -280,7 +280,7 @@ def test_refusal_of_the_msh_is_the_last_line(
     assert spark.read.json(rejected).count() == 1
 
 
-def test_whatever_fails_is_not_done(
+def test_any_failure_is_a_failed_job(
     spark: SparkSession, office: Office, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Status 1 would say that the job was done."""

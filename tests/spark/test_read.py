@@ -85,7 +85,7 @@ def test_outbound_statuses(spark: SparkSession, office: Office) -> None:
     assert queued.count() == 5
 
 
-def test_what_the_msh_refuses_is_said(spark: SparkSession, office: Office, tmp_path: Path) -> None:
+def test_refusal_is_reported(spark: SparkSession, office: Office, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong"
     wrong.write_text("no-such-token")
     with pytest.raises(PySparkException, match="answered 401: Unknown token"):

@@ -20,7 +20,7 @@ def test_nothing_is_seen_before_the_end(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["a.json"]
 
 
-def test_what_a_killed_attempt_left_is_swept(tmp_path: Path) -> None:
+def test_files_of_a_killed_attempt_are_removed(tmp_path: Path) -> None:
     rejected(tmp_path, "run", "a")
     publish(str(tmp_path), rejected(tmp_path, "run", "a").file, "a.json")
     others = rejected(tmp_path, "other", "a").file

@@ -103,9 +103,7 @@ def test_the_status_decides_the_outcome(
 
 
 @pytest.mark.parametrize("kind", ["text/plain; charset=utf-8", "application/problem+json", None])
-def test_a_refusal_in_words_is_kept_for_the_operators(
-    transmit: Transmit, peer: Peer, kind: str | None
-) -> None:
+def test_text_of_a_refusal_is_recorded(transmit: Transmit, peer: Peer, kind: str | None) -> None:
     body = b"down for maintenance\r\n\tuntil 05:00\x1b[31m\x00" + b"." * ANSWER_LIMIT
     peer.script(status(503, body=body, headers={"Content-Type": kind} if kind else {}))
     detail = result_of(transmit()).detail
@@ -133,7 +131,7 @@ def test_other_bodies_are_not(
     assert detail.endswith(reason)
 
 
-def test_words_that_are_the_reason_phrase_are_told_once(transmit: Transmit, peer: Peer) -> None:
+def test_body_equal_to_the_reason_phrase_is_recorded_once(transmit: Transmit, peer: Peer) -> None:
     peer.script(status(503))
     detail = result_of(transmit()).detail
     _, phrase = detail.split(" ", 1)
@@ -215,7 +213,7 @@ def test_silence_ends_at_the_deadline(transmit: Transmit, peer: Peer) -> None:
     assert 0.4 <= took < 2.0
 
 
-def test_what_is_no_http_is_a_failure(transmit: Transmit) -> None:
+def test_response_that_is_not_http_is_a_failure(transmit: Transmit) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer() -> None:

@@ -213,7 +213,7 @@ def test_a_head_that_never_ends_is_given_up(world: World) -> None:
     assert transport.is_closed or status_of(transport) in (400, 408)
 
 
-def test_who_says_nothing_is_sent_away(world: World) -> None:
+def test_silent_client_is_disconnected(world: World) -> None:
     connection, transport = world.connect()
     world.pass_time(LIMITS.head + 1, connection)
     assert transport.is_aborted
@@ -243,7 +243,7 @@ def test_one_partner_waits_for_its_own_uploads_only(world: World) -> None:
     assert b"Retry-After: " in refused.written
 
 
-def test_its_turn_comes_when_the_upload_before_is_over(world: World) -> None:
+def test_upload_starts_when_the_one_before_ends(world: World) -> None:
     slow, _ = world.connect()
     slow.data_received(post(length=100))
     second, transport = world.connect()
@@ -278,7 +278,7 @@ def test_a_refusal_is_seen_by_who_still_sends(world: World) -> None:
 
 
 @pytest.mark.parametrize("size", [1, LIMITS.unread + 1])
-def test_what_is_thrown_away_is_bounded_in_bytes_and_time(world: World, size: int) -> None:
+def test_discarded_body_is_bounded_in_bytes_and_time(world: World, size: int) -> None:
     world.answer = lambda _: Answer("401 Unauthorized", [], length=0)
     connection, transport = world.connect()
     connection.data_received(post("/api/v1/messages", 1 << 30, token=""))
@@ -294,7 +294,7 @@ def test_a_form_of_a_stranger_is_small(world: World) -> None:
     assert status_of(transport) == 413
 
 
-def test_who_is_found_in_the_database_may_send(
+def test_sender_found_in_the_database_may_send(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(senders, "find", lambda _: Admission(PARTNER, 100))
@@ -332,7 +332,7 @@ def test_without_room_for_its_body_a_request_is_asked_to_come_again() -> None:
     assert (world.room.free("memory"), world.room.free("disk")) == (1000, 1000)
 
 
-def test_continue_is_said_when_the_body_may_come(world: World) -> None:
+def test_100_continue_is_sent_when_the_body_may_come(world: World) -> None:
     connection, transport = world.connect()
     connection.data_received(post("/ebxml/", 4, "Expect: 100-continue"))
     assert transport.written == b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -341,7 +341,7 @@ def test_continue_is_said_when_the_body_may_come(world: World) -> None:
     assert world.bodies == [b"body"]
 
 
-def test_who_is_refused_is_not_asked_for_its_body(world: World) -> None:
+def test_refused_request_gets_no_100_continue(world: World) -> None:
     world.answer = lambda _: Answer("401 Unauthorized", [], length=0)
     connection, transport = world.connect()
     connection.data_received(post("/ebxml/", 4, "Expect: 100-continue", token=""))
@@ -426,7 +426,7 @@ def test_head_has_the_length_and_no_body(world: World) -> None:
         b"POST / HTTP/1.1\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nabcde",
     ],
 )
-def test_what_is_no_http_is_refused(world: World, nonsense: bytes) -> None:
+def test_request_that_is_not_http_is_refused(world: World, nonsense: bytes) -> None:
     connection, transport = world.connect()
     connection.data_received(nonsense)
     assert (status_of(transport), world.jobs) == (400, [])
@@ -439,7 +439,7 @@ def test_an_offered_upgrade_is_not_taken(world: World) -> None:
     assert transport.written.count(b"HTTP/1.1 200 OK") == 2
 
 
-def test_who_has_gone_is_not_served(world: World) -> None:
+def test_disconnected_client_is_not_served(world: World) -> None:
     connection, _ = world.connect()
     connection.data_received(post(length=4) + b"body")
     connection.connection_lost(None)

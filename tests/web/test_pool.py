@@ -52,7 +52,7 @@ def test_many_unknown_senders_leave_a_thread_to_a_known_one() -> None:
     run(test)
 
 
-def test_who_waits_is_served_in_turn() -> None:
+def test_waiting_requests_are_served_in_turn() -> None:
     async def test(pool: Pool) -> None:
         hold = Event()
         first = answered(pool, ACME, hold.wait)

@@ -49,7 +49,7 @@ def user() -> User:
     return User.objects.create_superuser("root")
 
 
-def test_a_page_that_takes_too_long_says_so(port: int, user: User) -> None:
+def test_slow_page_is_an_error_page(port: int, user: User) -> None:
     browser = Client()
     browser.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
     name = settings.SESSION_COOKIE_NAME
@@ -62,7 +62,7 @@ def test_a_page_that_takes_too_long_says_so(port: int, user: User) -> None:
     assert get(port, "/admin/msh/history/", **cookie)[0] == 200
 
 
-def test_a_read_of_the_api_that_takes_too_long_says_so(port: int, user: User) -> None:
+def test_slow_api_read_is_a_problem_document(port: int, user: User) -> None:
     _, secret = tokens.make("reader", [Scope.OPERATE], user)
     token = {"Authorization": f"Bearer {secret}"}
     with slow("msh_incident"):

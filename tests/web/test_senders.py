@@ -39,7 +39,7 @@ def test_a_partner_is_known_from_the_second_time_on_without_the_database(partner
     assert senders.sender_of(shown) == sender
 
 
-def test_a_partner_from_a_strange_network_is_nobody(partner: Partner) -> None:
+def test_partner_from_another_network_is_unknown(partner: Partner) -> None:
     near = environ("/ebxml/", authorization="Bearer senders-token")
     far = environ("/ebxml/", "198.51.100.1", authorization="Bearer senders-token")
     assert senders.find(far) is None
@@ -74,7 +74,7 @@ def test_a_token_is_forgotten_with_its_user() -> None:
     assert TokenAuthentication.remembered(shown) is None
 
 
-def test_who_is_logged_in_may_send_a_large_form(settings: Settings) -> None:
+def test_logged_in_user_may_send_a_large_form(settings: Settings) -> None:
     user = User.objects.create_superuser("admin")
     client = Client()
     client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
@@ -85,7 +85,7 @@ def test_who_is_logged_in_may_send_a_large_form(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize("cookie", ["", "x=y", "msh_session=", "=;=", 'a="'])
-def test_other_cookies_are_nobody(cookie: str) -> None:
+def test_other_cookies_identify_nobody(cookie: str) -> None:
     assert senders.find(environ("/admin/", cookie=cookie)) is None
 
 

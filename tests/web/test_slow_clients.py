@@ -100,7 +100,7 @@ def beginnings(hostile: str) -> dict[str, bytes]:
         *("head without an end", "nothing at all"),
     ],
 )
-def test_slow_clients_of_one_kind_hold_up_nobody(
+def test_slow_clients_of_one_kind_do_not_delay_others(
     web: int, peer: Peer, beginnings: dict[str, bytes], kind: str
 ) -> None:
     with slow_clients(web, [beginnings[kind]], 16):
@@ -108,7 +108,7 @@ def test_slow_clients_of_one_kind_hold_up_nobody(
 
 
 @pytest.mark.parametrize("count", [200, 1000])
-def test_many_slow_clients_hold_up_nobody(
+def test_many_slow_clients_do_not_delay_others(
     web: int, peer: Peer, beginnings: dict[str, bytes], count: int
 ) -> None:
     with slow_clients(web, list(beginnings.values()), count):

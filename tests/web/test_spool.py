@@ -18,7 +18,7 @@ def test_small_bodies_stay_in_memory_and_give_it_back() -> None:
     assert room.free("memory") == 100
 
 
-def test_what_has_no_room_in_memory_goes_to_a_file() -> None:
+def test_large_body_goes_to_a_file() -> None:
     room = Room(memory=100, disk=1000)
     kept = Spool(room)
     for _ in range(4):

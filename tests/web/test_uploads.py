@@ -28,7 +28,7 @@ def test_a_sender_has_its_share_and_waits_for_more() -> None:
     assert begun.order == [ACME] * 4
 
 
-def test_who_waits_holds_up_nobody_else() -> None:
+def test_waiting_upload_does_not_delay_others() -> None:
     begun = Begun()
     begun.start(ACME, 10)
     begun.start(OTHER, 2)
@@ -53,7 +53,7 @@ def test_when_all_is_taken_the_senders_follow_in_turn() -> None:
     assert sorted(begun.order) == sorted([ACME] * 3 + [OTHER] * 2)
 
 
-def test_who_has_gone_waits_no_longer() -> None:
+def test_disconnected_client_leaves_the_queue() -> None:
     uploads = Uploads(LIMITS)
     begun: list[str] = []
 

@@ -44,7 +44,7 @@ def refused() -> Callable[[bytes], str]:
         b"%PDF-1.4",
     ],
 )
-def test_what_is_not_xml_is_refused(text: bytes, refused: Callable[[bytes], str]) -> None:
+def test_invalid_xml_is_refused(text: bytes, refused: Callable[[bytes], str]) -> None:
     assert "not XML" in refused(text)
 
 

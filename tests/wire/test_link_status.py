@@ -15,7 +15,7 @@ WHOLE = LinkStatus(41, "m41", 7, 6, "t6", {"m41": True, "ü": False}, withheld=(
 
 
 @pytest.mark.parametrize("status", [WHOLE, LinkStatus(None, "")])
-def test_what_is_written_is_read_back(status: LinkStatus) -> None:
+def test_round_trip(status: LinkStatus) -> None:
     assert link_status.read(link_status.write(status)) == status
 
 
@@ -52,7 +52,7 @@ def bent(**changes: Any) -> bytes:
         (bent(withheld=["\ud800"]), "`withheld` that is not a list"),
     ],
 )
-def test_what_cannot_be_used_is_refused_by_name(document: bytes, what: str) -> None:
+def test_unusable_field_is_refused_by_name(document: bytes, what: str) -> None:
     with pytest.raises(Unreadable, match=what):
         link_status.read(document)
 

@@ -40,7 +40,7 @@ def mail(content_type: str, body: bytes, *headers: str) -> bytes:
 
 
 @pytest.mark.requirement("000-062")
-def test_what_goes_out_is_short_lines_of_ascii() -> None:
+def test_mail_is_short_lines_of_ascii() -> None:
     body = wire.in_lines(*package())
 
     lines = body.split(b"\r\n")
@@ -95,7 +95,7 @@ def test_a_signal_may_come_as_one_document_in_base64() -> None:
         (b"Content-Type: text/xml\r\nContent-Transfer-Encoding: 9bit\r\n\r\n%%", "9bit"),
     ],
 )
-def test_what_is_no_package_is_refused_with_the_reason(mail: bytes, why: str) -> None:
+def test_invalid_package_is_refused_with_the_reason(mail: bytes, why: str) -> None:
     with pytest.raises(Unreadable, match=why):
         wire.package_of(mail)
 

@@ -54,7 +54,7 @@ def test_the_last_part_ends_with_the_closing_delimiter() -> None:
     assert part.endswith(b"\r\n\r\na\r\n--edge--\r\n")
 
 
-def test_what_we_compose_is_read_by_another_parser() -> None:
+def test_composed_package_is_read_by_another_parser() -> None:
     body = mime.compose_part("root@x", "application/xml", b"<a/>", "edge", last=False)
     body += mime.compose_part("p@x", "image/png", EVERY_BYTE, "edge", last=True)
     raw = b"Content-Type: " + RELATED.encode() + b"\r\n\r\n" + body
@@ -182,7 +182,7 @@ def test_the_closing_delimiter_may_end_the_body() -> None:
         b"\r\n--edg",
     ],
 )
-def test_what_only_looks_like_a_delimiter_is_content(content: bytes) -> None:
+def test_text_like_a_delimiter_is_content(content: bytes) -> None:
     assert contents(package(b"\r\n" + content)) == [content]
 
 

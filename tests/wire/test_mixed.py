@@ -33,7 +33,7 @@ def test_a_content_type_in_ascii(came: str, sent: str) -> None:
 
 
 @given(st.text(max_size=255).filter(lambda text: not has_control(text)))
-def test_whatever_a_partner_names_a_payload_is_one_header_line(name: str) -> None:
+def test_payload_name_is_one_header_line(name: str) -> None:
     for content_type in (name, f'text/plain; name="{name}"', f"text/plain; {name}=1"):
         payload = Payload(b"x", content_type, name or "x")
         body = compose_mixed([payload], "mark")

@@ -152,7 +152,7 @@ def test_the_content_of_a_composed_part_is_found_again() -> None:
     assert wire.part_content(last, "edge") == ORDER
 
 
-def test_names_that_no_part_can_carry_are_refused_before_composing() -> None:
+def test_unusable_payload_names_are_refused_before_composing() -> None:
     wire.check_names([OTHER, order()])
     with pytest.raises(ValueError, match="content type"):
         wire.check_names([Payload(b"", "text/plain\r\nX: y", "p@x")])
@@ -270,7 +270,7 @@ def test_the_limit_of_the_header_document_is_the_callers() -> None:
     assert str(wire.HEADER_LIMIT) in unreadable("text/xml", padded)
 
 
-def test_what_is_no_message_is_refused() -> None:
+def test_invalid_message_is_refused() -> None:
     unreadable("application/json", b"{}", status=415)
     unreadable("", b"", status=415)
     unreadable("text/xml", b"")

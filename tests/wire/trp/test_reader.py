@@ -109,7 +109,7 @@ def test_e_dtype_attributes_may_be_present() -> None:
         ("<DocumentReference>", "<Note/><DocumentReference>"),
     ],
 )
-def test_what_says_the_same_is_read_as_the_same(old: str, new: str) -> None:
+def test_equivalent_documents_are_read_equal(old: str, new: str) -> None:
     """D31, D32, D58, D61 and the lenient half of the wire format."""
     assert header(changed(old, new)) == normal()
 

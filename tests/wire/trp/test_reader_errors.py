@@ -104,6 +104,6 @@ def test_of_several_errors_the_gravest_counts() -> None:
         assert report.code is ErrorCode.SEQUENCE_GAP
 
 
-def test_an_error_header_in_another_message_is_not_looked_at() -> None:
+def test_error_header_in_another_message_is_ignored() -> None:
     document = changed("</ebXMLHeader>", f"{ERROR}</ebXMLHeader>")
     assert header(document) == normal()

@@ -28,13 +28,13 @@ def test_a_normal_message_without_a_needed_value_is_refused(tag: str) -> None:
 
 
 @pytest.mark.requirement("000-039")
-def test_a_header_without_routing_header_belongs_to_nobody() -> None:
+def test_header_without_routing_header_has_no_sender() -> None:
     assert "RoutingHeader" in unreadable(changed(ROUTING_HEADER, ""))
 
 
 @pytest.mark.requirement("000-040")
 @pytest.mark.parametrize("tag", ["SenderURI", "ReceiverURI"])
-def test_a_routing_header_without_its_pair_belongs_to_nobody(tag: str) -> None:
+def test_routing_header_without_its_pair_has_no_sender(tag: str) -> None:
     line = next(each for each in EXAMPLE.splitlines() if f"<{tag}>" in each)
     for document in (
         without(f"<{tag}>"),

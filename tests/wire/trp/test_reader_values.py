@@ -129,14 +129,14 @@ def test_a_reliable_message_without_a_sequence_number_is_refused() -> None:
 
 @pytest.mark.requirement("000-054")
 @pytest.mark.parametrize("number", ["23", "garbage", "<a/>", ""])
-def test_the_number_of_a_best_effort_message_is_not_looked_at(number: str) -> None:
+def test_number_of_a_best_effort_message_is_ignored(number: str) -> None:
     """D57."""
     document = changed(">23<", f">{number}<", changed('"OnceAndOnlyOnce"', '"BestEffort"'))
     assert header(document).route == route(sequence_number=None)
 
 
 @pytest.mark.parametrize("message_type", ["Acknowledgement", "Error"])
-def test_the_number_of_a_signal_is_not_looked_at(message_type: str) -> None:
+def test_number_of_a_signal_is_ignored(message_type: str) -> None:
     document = changed(">23<", ">garbage<", of_type(message_type))
     assert header(document).route == route(sequence_number=None)
 

@@ -112,7 +112,7 @@ def test_a_message_is_read_back_as_it_was(message: tuple[Header, list[Payload]])
 
 @quickly
 @given(messages(), INSTANTS, routes(reliable=True))
-def test_a_copy_composed_anew_has_the_same_digest(
+def test_recomposed_copy_has_the_same_digest(
     message: tuple[Header, list[Payload]], timestamp: datetime, route: Route
 ) -> None:
     """D45: another boundary, another TimeStamp, another route."""

@@ -133,7 +133,7 @@ def test_no_more_than_a_header_may_have() -> None:
         append_route(full, ONWARD)
 
 
-def test_what_is_not_read_as_one_more_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hop_count_that_would_not_be_read_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the markup did to its place: the parser that reads what comes has the last word."""
     monkeypatch.setattr(router, "write_route", lambda *_: "<Other/>")
 

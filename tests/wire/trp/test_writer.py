@@ -75,13 +75,13 @@ def dtd() -> Iterator[etree.DTD]:
 
 @pytest.mark.requirement("000-055")
 @pytest.mark.parametrize("name", COMPOSED)
-def test_what_we_write_is_valid(name: str, dtd: etree.DTD) -> None:
+def test_written_message_is_valid(name: str, dtd: etree.DTD) -> None:
     document = tree(COMPOSED[name])
     assert dtd.validate(document), dtd.error_log
 
 
 @pytest.mark.parametrize("name", COMPOSED)
-def test_what_we_write_is_read_as_it_was(name: str) -> None:
+def test_written_message_is_read_unchanged(name: str) -> None:
     assert read(write(COMPOSED[name])).header == COMPOSED[name]
 
 
@@ -97,7 +97,7 @@ def test_what_we_write_is_read_as_it_was(name: str) -> None:
         ("  <Manifest>\n", ROUTING_HEADER + "  <Manifest>\n"),
     ],
 )
-def test_the_dtd_tells_right_from_wrong(old: str, new: str, dtd: etree.DTD) -> None:
+def test_dtd_rejects_invalid_documents(old: str, new: str, dtd: etree.DTD) -> None:
     assert dtd.validate(etree.fromstring(EXAMPLE.encode()))
     assert not dtd.validate(etree.fromstring(changed(old, new).encode()))
 

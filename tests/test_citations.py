@@ -19,6 +19,7 @@ SECTION = re.compile(r"(?P<source>\S*)\s§\s?(?P<number>\d[\d.]*\d|\d)")
 FILE = re.compile(
     r"(?<![\w/.-])(?:docs|msh|partners|tests|demo|benchmarks|spark_bridge)/[\w./-]+\.(?:py|md|json|dtd)\b"
 )
+DEFINITION = r"^\s*(?:async )?(?:def|class) {0}\b|^{0}\b.* ="
 MADE_UP = {"000-999", "demo/verdict.json"}  # an unknown number in a test; a file the demo writes
 LINK = re.compile(r"\]\((?!https?:|mailto:)(?P<path>[^)#\s]*)(?:#(?P<anchor>[^)\s]+))?\)")
 ANCHOR = re.compile(r'<a id="([^"]+)">')
@@ -73,6 +74,21 @@ def test_every_cited_section_is_one_of_the_draft() -> None:
         if not found["source"].isdecimal() or found["source"] == "000"
         if f"s{found['number']}" not in sections
     ]
+    assert dead == []
+
+
+def test_the_journeys_in_architecture_md_name_what_is_in_the_files() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    journeys = text.partition("## Four journeys")[2].partition("\n## ")[0]
+    steps = re.split(r"^\d+\. |\n\n", journeys, flags=re.MULTILINE)
+    assert len(steps) > 20
+    dead = []
+    for step in steps:
+        source = "".join((ROOT / file).read_text(encoding="utf-8") for file in FILE.findall(step))
+        names = re.findall(r"`(\w+)`", step)
+        dead += [
+            name for name in names if not re.search(DEFINITION.format(name), source, re.MULTILINE)
+        ]
     assert dead == []
 
 

@@ -32,11 +32,11 @@ class Order(IntEnum):
     LINK = 1
     MESSAGE_AFTER_LINK = 2
     """A message loses its number when no link points at it any more."""
-    ATTEMPT = 3
-    INCIDENT = 4
+    INBOUND_MESSAGE = 3
+    ATTEMPT = 4
     EVENT = 5
     SIGNAL = 6
-    INBOUND_MESSAGE = 7
+    INCIDENT = 7
     HISTORY = 8
 
 

@@ -13,6 +13,7 @@ from msh.protocol.kinds import RouteMode, Verdict
 from msh.store.receiving import forwarding
 from msh.transport.job import Job
 from partners.models import Agreement
+from tests.sql import Calls, Execute, wrap_execute
 
 from .chain import Chain, make_chain
 from .recovering import ANN
@@ -182,3 +183,25 @@ def test_acknowledged_message_gets_no_delivery_failure() -> None:
     chain.end(onward, REFUSED)
     assert chain.owed_to(chain.from_a) == []
     assert InboundMessage.objects.get(link__partner=chain.from_a).state == "relayed"
+
+
+def test_what_a_message_is_owed_is_locked_before_the_incident_of_its_link(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The order of row locks in ARCHITECTURE.md."""
+    chain = make_chain(RouteMode.END_TO_END)
+    chain.submit()
+    chain.transmit(chain.poll()[0])
+    (onward,) = chain.poll()
+    written: list[str] = []
+
+    def note(execute: Execute, calls: Calls) -> Any:
+        written.extend(call.statement.sql for call in calls)
+        return execute(calls)
+
+    wrap_execute(monkeypatch, note)
+    chain.end(onward, REFUSED)
+
+    (owed,) = [at for at, sql in enumerate(written) if "INSERT INTO msh_signal" in sql]
+    (incident,) = [at for at, sql in enumerate(written) if "INSERT INTO msh_incident" in sql]
+    assert owed < incident

@@ -44,11 +44,11 @@ def exported() -> dict[str, Any]:
     }
 
 
-def as_text(document: Any) -> str:
+def as_text(document: object) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False)
 
 
-def preview(document: Any) -> Preview:
+def preview(document: object) -> Preview:
     """What it would change. Nothing is changed. Raises setup.SetupRefused."""
     with transaction.atomic():
         before = as_text(exported())
@@ -79,6 +79,8 @@ def _sorted(partner: Partner) -> list[Agreement]:
     return sorted(partner.agreements.all(), key=lambda agreement: agreement.tpa_id)
 
 
-def _values(row: Model, keys: Iterable[str], fields: Mapping[str, str] = _SAME) -> dict[str, Any]:
+def _values(
+    row: Model, keys: Iterable[str], fields: Mapping[str, str] = _SAME
+) -> dict[str, object]:
     """What the row has in the fields that the document calls `keys`."""
     return {key: getattr(row, fields.get(key, key)) for key in keys if key != "partner"}

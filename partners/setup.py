@@ -95,14 +95,14 @@ class Change:
 class Report:
     changes: tuple[Change, ...]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         return {"changes": [asdict(change) for change in self.changes]}
 
     def __str__(self) -> str:
         return "\n".join(str(change) for change in self.changes)
 
 
-def apply(document: Any) -> Report:
+def apply(document: object) -> Report:
     """Apply a document (its form is in the README). Refuses it as a whole with SetupRefused."""
     setup = _Setup()
     with transaction.atomic():
@@ -119,7 +119,7 @@ class _Setup:
         self.changes: list[Change] = []
         self.problems: list[str] = []
 
-    def take_document(self, document: Any) -> None:
+    def take_document(self, document: object) -> None:
         read = self._read("", document, {**OWN, "partners": list, "routes": list})
         for number, partner in enumerate(read.get("partners", ())):
             self._take_partner(f"partners[{number}]", partner)
@@ -129,7 +129,7 @@ class _Setup:
             identity = OwnIdentity.objects.first() or OwnIdentity()
             self._keep("", "this MSH", identity, own)
 
-    def _take_partner(self, path: str, document: Any) -> None:
+    def _take_partner(self, path: str, document: object) -> None:
         read = self._read(path, document, {**PARTNER, **SECRETS, "agreements": list})
         name = self._required(path, read, "name")
         partner = Partner.objects.filter(name=name).first() or Partner()
@@ -143,14 +143,14 @@ class _Setup:
         for number, agreement in enumerate(read.get("agreements", ())):
             self._take_agreement(f"{path}.agreements[{number}]", partner, agreement)
 
-    def _take_agreement(self, path: str, partner: Partner, document: Any) -> None:
+    def _take_agreement(self, path: str, partner: Partner, document: object) -> None:
         read = self._read(path, document, AGREEMENT)
         tpa_id = self._required(path, read, "tpa_id")
         found = partner.agreements.filter(tpa_id=tpa_id).first()
         thing = f"agreement {tpa_id} with {partner}"
         self._keep(path, thing, found or Agreement(partner=partner), read)
 
-    def _take_route(self, path: str, document: Any) -> None:
+    def _take_route(self, path: str, document: object) -> None:
         read = self._read(path, document, ROUTE)
         party = self._required(path, read, "to_party")
         name = self._required(path, read, "partner")
@@ -179,7 +179,7 @@ class _Setup:
         elif found.partner_id != partner.pk:
             self._problem(path, f"partner {found.partner} shows the same: each needs its own.")
 
-    def _outgoing(self, path: str, partner: Partner, read: Mapping[str, Any]) -> dict[str, Any]:
+    def _outgoing(self, path: str, partner: Partner, read: Mapping[str, Any]) -> dict[str, object]:
         """The fields of what we show, if that is another than now."""
         keys = [key for key in _OUTGOING if key in read]
         if len(keys) > 1:
@@ -196,7 +196,7 @@ class _Setup:
             return {}
         return {name: getattr(wanted, name) for name in _OUTGOING_FIELDS}
 
-    def _keep(self, path: str, thing: str, row: Model, values: Mapping[str, Any]) -> bool:
+    def _keep(self, path: str, thing: str, row: Model, values: Mapping[str, object]) -> bool:
         """Save the row with these values if they are new. False if they are refused."""
         added = row._state.adding  # noqa: SLF001, Django documents it
         changed = {name: value for name, value in values.items() if getattr(row, name) != value}
@@ -215,7 +215,7 @@ class _Setup:
         self.changes.append(Change(thing, what, () if added else tuple(changed)))
         return True
 
-    def _read(self, path: str, document: Any, keys: Mapping[str, type]) -> dict[str, Any]:
+    def _read(self, path: str, document: object, keys: Mapping[str, type]) -> dict[str, Any]:
         """The values of an object, each of the type that `keys` names."""
         if not isinstance(document, dict):
             self._problem(path, f"must be {_KINDS[dict]}.")
@@ -231,7 +231,7 @@ class _Setup:
                 read[key] = value
         return read
 
-    def _required(self, path: str, read: Mapping[str, Any], key: str) -> str:
+    def _required(self, path: str, read: Mapping[str, object], key: str) -> str:
         if not read.get(key):
             self._problem(f"{path}.{key}", "is missing.")
         return str(read.get(key, ""))
@@ -249,7 +249,7 @@ class _Setup:
             self.problems.append(problem)
 
 
-def _moves(partner: Partner, read: Mapping[str, Any]) -> bool:
+def _moves(partner: Partner, read: Mapping[str, object]) -> bool:
     """Whether an address changes: the secret has to be given with it, and here it is."""
     return any(read.get(key, getattr(partner, key)) != getattr(partner, key) for key in _ADDRESSES)
 

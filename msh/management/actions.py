@@ -52,7 +52,7 @@ class ActionCommand(NameCommand):
             add_parameter(parser, parameter)
         add_reason(parser)
 
-    def handle(self, *args: Any, name: str, **options: Any) -> None:
+    def handle(self, *args: object, name: str, **options: Any) -> None:
         try:
             answer, text = self.act(self.partner(name), actor_of(options), options)
         except NotPossible as refused:
@@ -61,7 +61,7 @@ class ActionCommand(NameCommand):
 
     def act(
         self, partner: Partner, actor: Actor, options: dict[str, Any]
-    ) -> tuple[dict[str, Any], str]:
+    ) -> tuple[dict[str, object], str]:
         """Do it; the answer in JSON, and for a person. Raises NotPossible."""
         raise NotImplementedError
 
@@ -93,7 +93,7 @@ class LinkCommand(ActionCommand):
 
     def act(
         self, partner: Partner, actor: Actor, options: dict[str, Any]
-    ) -> tuple[dict[str, Any], str]:
+    ) -> tuple[dict[str, object], str]:
         seen = change_link.Seen(options["if_message"], options["if_suspended_since"])
         done = self.action.flow(partner, actor, seen)
         text = ": ".join(part for part in (self.done, done.text) if part)

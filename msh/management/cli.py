@@ -24,7 +24,7 @@ class MshCommand(BaseCommand):
 
     requires_system_checks = ()
 
-    def execute(self, *args: Any, **options: Any) -> str | None:
+    def execute(self, *args: object, **options: Any) -> str | None:
         try:
             if not server.has_tables():
                 raise CommandError(f"{checks.NOT_PREPARED} Run manage.py prepare.")
@@ -41,7 +41,7 @@ class MshCommand(BaseCommand):
         parser.add_argument("--data", metavar="FOLDER", help="the folder of the MSH")
         parser.add_argument("--json", action="store_true", help="answer in JSON")
 
-    def answer(self, value: Any, text: str, *, as_json: bool) -> None:
+    def answer(self, value: object, text: str, *, as_json: bool) -> None:
         """Print `value` as JSON, or `text` for a person."""
         self.stdout.write(json.dumps(value, default=str) if as_json else text)
 
@@ -84,7 +84,7 @@ def _table(rows: Sequence[Row], columns: Sequence[str]) -> str:
     )
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else ""
     return "" if value is None else str(value)

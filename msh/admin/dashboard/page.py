@@ -54,7 +54,7 @@ class Health:
     words: str
 
 
-def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
+def context(request: HttpRequest, context: dict[str, object]) -> dict[str, object]:
     """The context of the page, for unfold (`DASHBOARD_CALLBACK` in the settings)."""
     now = timezone.now()
     context |= {"title": "Dashboard", "now": now, "processes": health.processes()}
@@ -73,7 +73,7 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     return context
 
 
-def _suspended(request: HttpRequest) -> Sequence[dict[str, Any]]:
+def _suspended(request: HttpRequest) -> Sequence[dict[str, object]]:
     links: Any = admin.site.get_model_admin(OutboundLink)
     found = links.get_queryset(request).filter(state=LaneState.SUSPENDED)
     return [
@@ -97,7 +97,7 @@ def _cause(kind: str) -> Cause:
     return CAUSES.get(kind) or Cause(kind, "")
 
 
-def _incidents() -> Sequence[dict[str, Any]]:
+def _incidents() -> Sequence[dict[str, object]]:
     found = Incident.objects.filter(resolved_at=None).select_related("partner")
     return [
         {

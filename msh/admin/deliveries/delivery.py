@@ -1,12 +1,12 @@
 """Deliveries: list, with decisions on selected rows, and the page of one."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import cast
 
 from django import forms
 from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.template.response import TemplateResponse
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, RelatedDropdownFilter
 from unfold.decorators import display
@@ -16,6 +16,7 @@ from msh.admin.framework.actions import REASON_LIMIT
 from msh.admin.framework.pages import LargeTableAdmin
 from msh.flows.operations.change_delivery import decide
 from msh.models import Delivery
+from msh.models.delivery import DeliveryQuerySet
 from msh.store.history import Actor
 
 from .delivery_actions import ACKNOWLEDGED, DECISIONS, consequence_of_many
@@ -41,9 +42,9 @@ class BulkForm(forms.Form):
 
     field_order = ("decision", "reason")
 
-    def __init__(self, possible: Mapping[str, int], *data: Any, **options: Any) -> None:
+    def __init__(self, possible: Mapping[str, int], data: QueryDict | None) -> None:
         """`possible`: the number of rows that allow each decision."""
-        super().__init__(*data, **options)
+        super().__init__(data)
         choices = [
             (decision, f"{DECISIONS[decision].title} ({count})")
             for decision, count in possible.items()
@@ -53,7 +54,7 @@ class BulkForm(forms.Form):
 
 
 @admin.register(Delivery)
-class DeliveryAdmin(LargeTableAdmin):
+class DeliveryAdmin(LargeTableAdmin[Delivery]):
     list_display = ("identity", "consumer", "status", "attempt", "started", "ended", "error")
     list_filter = (
         ("state", ChoicesDropdownFilter),
@@ -113,9 +114,8 @@ class DeliveryAdmin(LargeTableAdmin):
     def has_decide_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return request.user.has_perms(("msh.view_delivery", "msh.decide_delivery"))
 
-    def search(self, rows: Any, term: str) -> QuerySet[Any]:
-        found: QuerySet[Any] = rows.with_id(term)
-        return found
+    def search(self, rows: QuerySet[Delivery], term: str) -> QuerySet[Delivery]:
+        return cast("DeliveryQuerySet", rows).with_id(term)
 
     @display(description="MessageId")
     def identity(self, delivery: Delivery) -> str:

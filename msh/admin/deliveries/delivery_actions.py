@@ -1,11 +1,9 @@
 """The decisions of an operator on a delivery."""
 
-from typing import Any
-
 from django.utils import timezone
 
 from msh.admin.framework import markup
-from msh.admin.framework.actions import ActionDialog
+from msh.admin.framework.actions import ActionDialog, ReasonForm
 from msh.flows.operations import actions, change_delivery
 from msh.flows.operations.operator_action import OperatorAction
 from msh.models import Delivery, InboundState
@@ -27,7 +25,7 @@ ICONS = {
 }
 
 
-class Decide(ActionDialog):
+class Decide(ActionDialog[Delivery]):
     """A decision of `flows.operations.change_delivery`."""
 
     def __init__(self, action: OperatorAction) -> None:
@@ -59,7 +57,7 @@ class Decide(ActionDialog):
     def version(self, row: Delivery) -> str:
         return f"attempt {row.attempt}"
 
-    def act(self, row: Delivery, actor: Actor, **fields: Any) -> str:
+    def act(self, row: Delivery, actor: Actor, form: ReasonForm) -> str:
         self.action.flow(row.pk, actor)
         return self.action.done
 

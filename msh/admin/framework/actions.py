@@ -7,14 +7,15 @@ acts. Both need the permissions of the action. The history records the user and 
 These are not the `actions` of Django's ModelAdmin, which act on the selected rows of a list.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from django import forms
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
+from django.db.models import Model
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
@@ -28,6 +29,9 @@ from msh.store.history import Actor
 from . import markup
 
 REASON_LIMIT = 500
+
+Row = TypeVar("Row", bound=Model)
+Row_contra = TypeVar("Row_contra", bound=Model, contravariant=True)
 
 
 class ReasonForm(forms.Form):
@@ -43,12 +47,19 @@ class ReasonForm(forms.Form):
     field_order = ("reason",)
 
     @property
-    def action_fields(self) -> dict[str, Any]:
+    def action_fields(self) -> dict[str, object]:
         """The input of the action itself."""
         return {k: v for k, v in self.cleaned_data.items() if k not in ("reason", "version")}
 
 
-class ActionDialog:
+class Details(NamedTuple):
+    """What the template of a dialog needs besides, and what its form begins with."""
+
+    context: Mapping[str, object] = {}
+    initial: Mapping[str, object] = {}
+
+
+class ActionDialog(Generic[Row_contra]):
     """An action of the table, on rows of one model: what its page needs besides.
 
     `dismiss` is the text of the button that closes the dialog.
@@ -77,34 +88,33 @@ class ActionDialog:
     def permissions(self) -> tuple[str, ...]:
         return self.action.permissions
 
-    def why_not(self, row: Any) -> str:
+    def why_not(self, row: Row_contra) -> str:
         """Why it is not possible now, as a clause with a full stop; empty if it is possible."""
         return ""
 
-    def consequence(self, row: Any) -> str:
+    def consequence(self, row: Row_contra) -> str:
         """What it does to this row, and what the partner must do."""
         return self.action.effect.format(partner=getattr(row, "partner", ""))
 
-    def version(self, row: Any) -> str:
+    def version(self, row: Row_contra) -> str:
         """What the dialog is about, such as a MessageId. If this changes while a dialog is open,
         the dialog does nothing. Empty if the action applies to the row in any state."""
         return ""
 
-    def conflict(self, row: Any) -> str:
+    def conflict(self, row: Row_contra) -> str:
         """What to say if `version` changed while the dialog was open."""
         return "the row has changed in the meantime. Check it again."
 
-    def context(self, row: Any, query: QueryDict) -> dict[str, Any]:
-        """What its own template needs; `initial` in it fills the form."""
-        return {}
+    def context(self, row: Row_contra, query: QueryDict) -> Details:
+        return Details()
 
-    def form_for(self, row: Any, *data: Any, **options: Any) -> ReasonForm:
+    def fit(self, form: ReasonForm, row: Row_contra) -> ReasonForm:
         """Override it if the fields depend on the row."""
-        return self.form(*data, **options)
+        return form
 
-    def act(self, row: Any, actor: Actor, **fields: Any) -> str:
+    def act(self, row: Row_contra, actor: Actor, form: ReasonForm) -> str:
         """Do it, and return what was done as a sentence. Raises NotPossible if nothing was."""
-        self.action.flow(row, actor, **fields)
+        self.action.flow(row, actor, **form.action_fields)
         return self.action.done
 
     def is_permitted(self, request: HttpRequest) -> bool:
@@ -116,14 +126,14 @@ class ActionDialog:
 class Offer:
     """An action that is possible and permitted now, and its URL."""
 
-    action: ActionDialog
+    action: ActionDialog[Any]
     url: str
 
 
-class ActionsAdmin(ModelAdmin):
+class ActionsAdmin(ModelAdmin, Generic[Row]):
     """A page whose row has actions. It offers those that are possible and permitted."""
 
-    operator_actions: Sequence[ActionDialog] = ()
+    operator_actions: Sequence[ActionDialog[Row]] = ()
 
     def get_urls(self) -> list[URLPattern]:
         dialogs = [
@@ -137,7 +147,7 @@ class ActionsAdmin(ModelAdmin):
         return [*dialogs, *super().get_urls()]
 
     def offers(
-        self, request: HttpRequest, row: Any, actions: Iterable[ActionDialog] | None = None
+        self, request: HttpRequest, row: Row, actions: Iterable[ActionDialog[Row]] | None = None
     ) -> list[Offer]:
         """Those of `actions`, by default of all, that are possible and permitted."""
         return [
@@ -146,10 +156,12 @@ class ActionsAdmin(ModelAdmin):
             if action.is_permitted(request) and not action.why_not(row)
         ]
 
-    def _url_name(self, action: ActionDialog) -> str:
+    def _url_name(self, action: ActionDialog[Row]) -> str:
         return f"{self.opts.app_label}_{self.opts.model_name}_{action.name}"
 
-    def _dialog(self, action: ActionDialog, request: HttpRequest, object_id: str) -> HttpResponse:
+    def _dialog(
+        self, action: ActionDialog[Row], request: HttpRequest, object_id: str
+    ) -> HttpResponse:
         if not action.is_permitted(request):
             raise PermissionDenied
         row = self.get_object(request, object_id)
@@ -157,7 +169,7 @@ class ActionsAdmin(ModelAdmin):
             raise Http404(f"The {self.opts.verbose_name} {object_id} does not exist.")
         if request.method != "POST":
             return self._show(action, request, row, None)
-        form = action.form_for(row, request.POST, request.FILES)
+        form = action.fit(action.form(request.POST, request.FILES), row)
         if not form.is_valid():
             return self._show(action, request, row, form)
         if form.cleaned_data["version"] != action.version(row):
@@ -168,17 +180,17 @@ class ActionsAdmin(ModelAdmin):
 
     def _show(
         self,
-        action: ActionDialog,
+        action: ActionDialog[Row],
         request: HttpRequest,
-        row: Any,
+        row: Row,
         refused: ReasonForm | None,
         reason: str = "",
     ) -> TemplateResponse:
         """The dialog for the row as it is now. `reason`: what was typed into an outdated one."""
         why_not = action.why_not(row)
-        details = {} if why_not else action.context(row, request.GET)
+        details = Details() if why_not else action.context(row, request.GET)
         reason = reason or request.GET.get("reason", "")[:REASON_LIMIT]
-        initial = {"version": action.version(row), "reason": reason, **details.pop("initial", {})}
+        initial = {"version": action.version(row), "reason": reason, **details.initial}
         context = {
             **self.admin_site.each_context(request),
             "title": f"{action.title}: {markup.escape_invisible(str(row))}",
@@ -187,18 +199,18 @@ class ActionsAdmin(ModelAdmin):
             "row": markup.isolated(str(row)),
             "why_not": why_not,
             "consequence": "" if why_not else action.consequence(row),
-            "form": refused or action.form_for(row, initial=initial),
+            "form": refused or action.fit(action.form(initial=initial), row),
             "back": markup.page_url(row),
             "instead": self.offers(request, row) if why_not else (),
             "reason": reason,
-            **details,
+            **details.context,
         }
         return TemplateResponse(request, action.template, context)
 
 
-def _act(action: ActionDialog, request: HttpRequest, row: Any, form: ReasonForm) -> None:
+def _act(action: ActionDialog[Row], request: HttpRequest, row: Row, form: ReasonForm) -> None:
     actor = Actor(request.user.get_username(), form.cleaned_data["reason"])
     try:
-        messages.success(request, action.act(row, actor, **form.action_fields))
+        messages.success(request, action.act(row, actor, form))
     except NotPossible as refused:
         messages.error(request, str(refused))

@@ -36,9 +36,9 @@ class AuditedAdmin(ModelAdmin):
     form: Any = AuditedForm
     delete_confirmation_template: Any = "admin/msh/framework/delete.html"
 
-    def audited_rows(self, key: int | None) -> list[QuerySet[Any]]:
+    def audited_rows(self, key: int | None) -> list[QuerySet[Model]]:
         """The rows that the page of the row with this id changes."""
-        rows: QuerySet[Any] = self.model._default_manager.filter(pk=key)  # noqa: SLF001  public
+        rows: QuerySet[Model] = self.model._default_manager.filter(pk=key)  # noqa: SLF001  public
         return [rows]
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
@@ -51,22 +51,25 @@ class AuditedAdmin(ModelAdmin):
         return [*fieldsets, _REASON] if changes else fieldsets
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        actions: dict[str, Any] = super().get_actions(request)
+        actions: dict[str, object] = super().get_actions(request)
         actions.pop("delete_selected", None)
         return actions
 
-    def save_form(self, request: HttpRequest, form: Any, change: bool) -> Any:
+    def save_form(self, request: HttpRequest, form: AuditedForm, change: bool) -> Model:
         form.before = snapshot(*self.audited_rows(form.instance.pk))
-        return super().save_form(request, form, change)
+        row: Model = super().save_form(request, form, change)
+        return row
 
-    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+    def save_related(
+        self, request: HttpRequest, form: AuditedForm, formsets: object, change: bool
+    ) -> None:
         super().save_related(request, form, formsets, change)
         after = snapshot(*self.audited_rows(form.instance.pk))
         actor = Actor(request.user.get_username(), form.cleaned_data["reason"])
         record_changes(form.before, after, actor)
 
     def delete_view(
-        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, object] | None = None
     ) -> HttpResponse:
         if request.method == "POST" and not _reason_of(request):
             messages.error(request, "Nothing was deleted: a reason is required.")

@@ -2,8 +2,9 @@
 
 import re
 from datetime import datetime
-from typing import Any
+from typing import Protocol
 
+from django.db.models import Model
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
@@ -71,27 +72,34 @@ def badge(text: str, variant: str = "") -> SafeString:
     return render_to_string("unfold/helpers/label.html", {"text": text, "variant": variant})
 
 
-def state_badge(row: Any) -> SafeString:
+class HasState(Protocol):
+    @property
+    def state(self) -> str: ...
+
+    def get_state_display(self) -> str: ...
+
+
+def state_badge(row: HasState) -> SafeString:
     return badge(row.get_state_display(), STATE_VARIANTS.get(row.state, ""))
 
 
-def link_to(row: Any, text: Any = None) -> SafeString:
+def link_to(row: Model, text: object = None) -> SafeString:
     """A link to the page of `row`, by default with its name."""
     shown = escape_invisible(str(row if text is None else text))
     return format_html('<a href="{}" class="text-link"><bdi>{}</bdi></a>', page_url(row), shown)
 
 
-def page_url(row: Any) -> str:
+def page_url(row: Model) -> str:
     return reverse(_page_name(row, "change"), args=[row.pk])
 
 
-def list_url(model: Any, **query: Any) -> str:
+def list_url(model: type[Model], **query: str | int) -> str:
     """The URL of a model's list, filtered by `query`."""
     url = reverse(_page_name(model, "changelist"))
     return f"{url}?{urlencode(query)}" if query else url
 
 
-def _page_name(model: Any, page: str) -> str:
+def _page_name(model: Model | type[Model], page: str) -> str:
     meta = model._meta  # noqa: SLF001
     return f"admin:{meta.app_label}_{meta.model_name}_{page}"
 
@@ -151,7 +159,7 @@ def last_answer(attempt: dict[str, str] | None) -> SafeString | str:
     return verbatim(attempt["detail"])
 
 
-def attempt_cells(attempt: Attempt) -> tuple[Any, ...]:
+def attempt_cells(attempt: Attempt) -> tuple[object, ...]:
     """Cells for `ATTEMPT_HEADERS`."""
     outcome = _OUTCOMES[AttemptOutcome(attempt.outcome)] if attempt.outcome else ""
     variant = STATE_VARIANTS.get(attempt.outcome, "")

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from django.contrib import admin
 from django.db.models import Model
@@ -90,7 +89,7 @@ GROUPS = (
 )
 
 
-def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
+def sidebar(request: HttpRequest) -> list[dict[str, object]]:
     """Groups of links, for unfold (`SIDEBAR` in the settings)."""
     return [
         {"title": "", "separator": False, "items": [_dashboard()]},
@@ -98,11 +97,11 @@ def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
     ]
 
 
-def _dashboard() -> dict[str, Any]:
+def _dashboard() -> dict[str, object]:
     return {"title": "Dashboard", "icon": "monitoring", "link": reverse("admin:index")}
 
 
-def _groups(request: HttpRequest) -> list[dict[str, Any]]:
+def _groups(request: HttpRequest) -> list[dict[str, object]]:
     return [
         {
             "title": title,
@@ -117,7 +116,7 @@ def _can_view(model: type[Model], request: HttpRequest) -> bool:
     return bool(admin.site.get_model_admin(model).has_view_permission(request))
 
 
-def _entry(item: Item) -> dict[str, Any]:
+def _entry(item: Item) -> dict[str, object]:
     return {
         "title": item.title,
         "icon": item.icon,

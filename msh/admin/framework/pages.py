@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 from django.contrib.admin import ShowFacets
 from django.db.models import Model, Q, QuerySet
@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from unfold.paginator import InfinitePaginator
 
 from . import markup
-from .actions import ActionsAdmin
+from .actions import ActionsAdmin, Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +23,12 @@ class Table:
 
     title: str
     headers: Sequence[str]
-    rows: Sequence[Sequence[Any]]
+    rows: Sequence[Sequence[object]]
     empty: str
     more: str = ""
 
 
-class ReadOnlyAdmin(ActionsAdmin):
+class ReadOnlyAdmin(ActionsAdmin[Row]):
     """Rows that only `msh.store` writes; here they change by operator actions only."""
 
     actions: Sequence[str] | None = None
@@ -40,18 +40,22 @@ class ReadOnlyAdmin(ActionsAdmin):
     change_form_outer_before_template = "admin/msh/framework/actions.html"
     change_form_outer_after_template: str | None = "admin/msh/framework/tables.html"
 
-    def tables(self, request: HttpRequest, row: Any) -> list[Table]:
+    def tables(self, request: HttpRequest, row: Row) -> list[Table]:
         """The tables below the fields of `row`."""
         return []
 
+    def page_context(self, request: HttpRequest, row: Row) -> dict[str, object]:
+        """What the templates of this page need besides."""
+        return {}
+
     def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+        self, request: HttpRequest, context: dict[str, object], *args: object, **kwargs: object
     ) -> HttpResponse:
-        row = context["original"]
+        row = cast("Row", context["original"])
         name = str(self.opts.verbose_name)
         title = f"{name[:1].upper()}{name[1:]} {markup.escape_invisible(str(row))}"
         context |= {"title": title, "subtitle": None, "tables": self.tables(request, row)}
-        context["offers"] = self.offers(request, row)
+        context |= {"offers": self.offers(request, row), **self.page_context(request, row)}
         response: HttpResponse = super().render_change_form(request, context, *args, **kwargs)
         return response
 
@@ -65,7 +69,7 @@ class ReadOnlyAdmin(ActionsAdmin):
         return False
 
 
-class LargeTableAdmin(ReadOnlyAdmin):
+class LargeTableAdmin(ReadOnlyAdmin[Row]):
     """Lists of tables with millions of rows: newest first, next and previous page only."""
 
     paginator = InfinitePaginator
@@ -74,15 +78,12 @@ class LargeTableAdmin(ReadOnlyAdmin):
     sortable_by = ()
 
     def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
+        self, request: HttpRequest, queryset: QuerySet[Row], search_term: str
+    ) -> tuple[QuerySet[Row], bool]:
         """The term is not split: an id may contain blanks."""
         term = search_term.strip()
         return (self.search(queryset, term) if term else queryset), False
 
-    def search(self, rows: Any, term: str) -> QuerySet[Any]:
+    def search(self, rows: QuerySet[Row], term: str) -> QuerySet[Row]:
         """The rows with exactly this value in one of `search_fields`."""
-        found: QuerySet[Any] = rows.filter(
-            Q(*((name, term) for name in self.search_fields), _connector=Q.OR)
-        )
-        return found
+        return rows.filter(Q(*((name, term) for name in self.search_fields), _connector=Q.OR))

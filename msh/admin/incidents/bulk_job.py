@@ -1,6 +1,6 @@
 """Bulk jobs: one action for many rows, with a preview, progress and a list of results."""
 
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 from django import forms
@@ -78,7 +78,7 @@ class ConfirmationForm(ChoiceForm):
     reason = forms.CharField(max_length=REASON_LIMIT)
 
 
-class CancelJob(ActionDialog):
+class CancelJob(ActionDialog[BulkJob]):
     action = actions.CANCEL_JOB
     dismiss = "Keep job running"
     icon = "block"
@@ -94,7 +94,7 @@ class CancelJob(ActionDialog):
 
 
 @admin.register(BulkJob)
-class BulkJobAdmin(ReadOnlyAdmin):
+class BulkJobAdmin(ReadOnlyAdmin[BulkJob]):
     list_display = ("what", "status", "progress", "refused", "actor", "reason", "started")
     list_before_template = "admin/msh/incidents/bulk_job_new_link.html"
     change_form_outer_before_template = "admin/msh/incidents/bulk_job_progress.html"
@@ -115,7 +115,7 @@ class BulkJobAdmin(ReadOnlyAdmin):
         return [path("new/", new, name="msh_bulkjob_new"), *urls]
 
     def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+        self, request: HttpRequest, extra_context: dict[str, object] | None = None
     ) -> HttpResponse:
         extra = {**(extra_context or {}), "may_start": request.user.has_perms(START_PERMISSIONS)}
         response: HttpResponse = super().changelist_view(request, extra)
@@ -165,14 +165,16 @@ class BulkJobAdmin(ReadOnlyAdmin):
         return TemplateResponse(request, "admin/msh/incidents/bulk_job_new.html", context)
 
     def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+        self, request: HttpRequest, context: dict[str, object], *args: object, **kwargs: object
     ) -> HttpResponse:
-        job = context["original"]
-        context |= {"finished": job.done + job.refused, "status": self.status(job)}
+        job = cast("BulkJob", context["original"])
         response = super().render_change_form(request, context, *args, **kwargs)
         if "HX-Request" in request.headers and job.state != BulkState.RUNNING:
             response["HX-Refresh"] = "true"  # the page once more, complete
         return response
+
+    def page_context(self, request: HttpRequest, row: BulkJob) -> dict[str, object]:
+        return {"finished": row.done + row.refused, "status": self.status(row)}
 
     def tables(self, request: HttpRequest, row: BulkJob) -> list[Table]:
         items = BulkItem.objects.filter(job=row).order_by("done", "pk")[:RESULT_ROWS]
@@ -209,7 +211,7 @@ def _check_permitted(request: HttpRequest, action: str) -> None:
         raise PermissionDenied
 
 
-def _preview(request: HttpRequest, form: ChoiceForm) -> dict[str, Any]:
+def _preview(request: HttpRequest, form: ChoiceForm) -> dict[str, object]:
     """The number of rows and the first of them; `counted` is None until the form is valid."""
     if not form.is_bound or not form.is_valid():
         return {"counted": None}
@@ -243,7 +245,7 @@ def _preview_row(row: OutboundLink | Delivery) -> str:
     )
 
 
-def _cells(item: BulkItem, job: BulkJob) -> tuple[Any, ...]:
+def _cells(item: BulkItem, job: BulkJob) -> tuple[str, str, str]:
     if item.done is None:
         result = markup.badge("waiting" if job.state == BulkState.RUNNING else "not started")
     else:

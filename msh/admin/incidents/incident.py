@@ -5,6 +5,7 @@ from typing import Any
 
 from django.contrib import admin
 from django.db.models import F, QuerySet
+from django.db.models.expressions import OrderBy
 from django.http import HttpRequest
 from django.utils.html import format_html_join
 from unfold.contrib.filters.admin import (
@@ -42,7 +43,7 @@ class OpenFilter(DropdownFilter):
     title = "state"
     parameter_name = "is"
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+    def lookups(self, request: HttpRequest, model_admin: object) -> list[tuple[str, str]]:
         return [("open", "Open"), ("mine", "Open and assigned to me"), ("resolved", "Resolved")]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Incident]) -> QuerySet[Incident]:
@@ -58,7 +59,7 @@ class OpenFilter(DropdownFilter):
 
 
 @admin.register(Incident)
-class IncidentAdmin(ReadOnlyAdmin):
+class IncidentAdmin(ReadOnlyAdmin[Incident]):
     list_display = (
         "what",
         "status",
@@ -93,7 +94,10 @@ class IncidentAdmin(ReadOnlyAdmin):
     operator_actions = incident_actions.ACTIONS
 
     def offers(
-        self, request: HttpRequest, row: Incident, actions: Iterable[ActionDialog] | None = None
+        self,
+        request: HttpRequest,
+        row: Incident,
+        actions: Iterable[ActionDialog[Incident]] | None = None,
     ) -> list[Offer]:
         """If the link is suspended for it, the actions of the link that resume it come first."""
         offers = super().offers(request, row, actions)
@@ -107,10 +111,10 @@ class IncidentAdmin(ReadOnlyAdmin):
     def tables(self, request: HttpRequest, row: Incident) -> list[Table]:
         return [_notes(row), notices_about(row)]
 
-    def get_fields(self, request: HttpRequest, obj: Incident | None = None) -> tuple[Any, ...]:
+    def get_fields(self, request: HttpRequest, obj: Incident | None = None) -> Sequence[object]:
         return (*self.fields, "deliveries") if obj and obj.kind in _DELIVERIES else self.fields
 
-    def get_ordering(self, request: HttpRequest) -> list[Any]:
+    def get_ordering(self, request: HttpRequest) -> Sequence[OrderBy | str]:
         return [F("resolved_at").desc(nulls_first=True), "-opened_at"]
 
     @display(description="Problem")

@@ -1,7 +1,5 @@
 """The actions on an incident: resolve, assign, add a note."""
 
-from typing import Any
-
 from django import forms
 from django.contrib.auth.models import User
 from unfold.widgets import UnfoldAdminSelectWidget
@@ -16,7 +14,7 @@ def _resolved(incident: Incident) -> str:
     return f"it was resolved by {incident.resolved_by}." if incident.resolved_at else ""
 
 
-class Resolve(ActionDialog):
+class Resolve(ActionDialog[Incident]):
     action = actions.RESOLVE
     icon = "check"
     recommended = True
@@ -25,7 +23,7 @@ class Resolve(ActionDialog):
         return _resolved(row) or change_incident.cause_left(row)
 
 
-class AssignToMe(ActionDialog):
+class AssignToMe(ActionDialog[Incident]):
     action = actions.ASSIGN_TO_ME
     icon = "front_hand"
 
@@ -40,17 +38,15 @@ class AssignToMe(ActionDialog):
         return row.assigned_to
 
 
+def _assignees() -> list[tuple[str, str]]:
+    staff = User.objects.filter(is_active=True, is_staff=True).order_by("username")
+    return [("", "nobody"), *((name, name) for name in staff.values_list("username", flat=True))]
+
+
 class AssignForm(ReasonForm):
-    def __init__(self, *data: Any, **options: Any) -> None:
-        super().__init__(*data, **options)
-        staff = User.objects.filter(is_active=True, is_staff=True).order_by("username")
-        names = [(name, name) for name in staff.values_list("username", flat=True)]
-        self.fields["to"] = forms.ChoiceField(
-            label="Assign to",
-            required=False,
-            choices=[("", "nobody"), *names],
-            widget=UnfoldAdminSelectWidget(),
-        )
+    to = forms.ChoiceField(
+        label="Assign to", required=False, choices=_assignees, widget=UnfoldAdminSelectWidget()
+    )
 
 
 class Assign(AssignToMe):
@@ -64,12 +60,12 @@ class Assign(AssignToMe):
             " assignment. Nobody is notified, and nothing else changes."
         )
 
-    def act(self, row: Incident, actor: Actor, **fields: Any) -> str:
-        super().act(row, actor, **fields)
-        return f"The incident is assigned to {fields['to'] or 'nobody'}."
+    def act(self, row: Incident, actor: Actor, form: ReasonForm) -> str:
+        super().act(row, actor, form)
+        return f"The incident is assigned to {form.cleaned_data['to'] or 'nobody'}."
 
 
-class Note(ActionDialog):
+class Note(ActionDialog[Incident]):
     action = actions.NOTE
     icon = "edit_note"
 

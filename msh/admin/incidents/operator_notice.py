@@ -1,8 +1,7 @@
 """Notifications to operators: which were sent, and which could not be sent."""
 
-from typing import Any
-
 from django.contrib import admin
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter
 from unfold.decorators import display
@@ -16,10 +15,12 @@ class NoticeStateFilter(DropdownFilter):
     title = "state"
     parameter_name = "is"
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+    def lookups(self, request: HttpRequest, model_admin: object) -> list[tuple[str, str]]:
         return [("pending", "Pending"), ("sent", "Sent"), ("given-up", "Given up")]
 
-    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
+    def queryset(
+        self, request: HttpRequest, queryset: QuerySet[OperatorNotice]
+    ) -> QuerySet[OperatorNotice]:
         match self.value():
             case "pending":
                 return queryset.filter(sent_at=None, given_up=False)
@@ -31,7 +32,7 @@ class NoticeStateFilter(DropdownFilter):
 
 
 @admin.register(OperatorNotice)
-class OperatorNoticeAdmin(LargeTableAdmin):
+class OperatorNoticeAdmin(LargeTableAdmin[OperatorNotice]):
     list_display = ("kind", "partner", "message", "channel", "status", "tries", "since", "problem")
     list_filter = (NoticeStateFilter, ("channel", ChoicesDropdownFilter))
     list_select_related = ("partner",)

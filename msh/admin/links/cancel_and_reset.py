@@ -1,7 +1,5 @@
 """The irreversible actions on a link to a partner: cancel with a verdict, reset (D17, D18)."""
 
-from typing import Any
-
 from django import forms
 from unfold.widgets import UnfoldAdminSelectWidget
 
@@ -28,8 +26,7 @@ class Cancel(LinkDialog):
     dismiss = "Keep message"
     form = VerdictForm
 
-    def form_for(self, row: OutboundLink, *data: Any, **options: Any) -> ReasonForm:
-        form = VerdictForm(*data, **options)
+    def fit(self, form: ReasonForm, row: OutboundLink) -> ReasonForm:
         if row.in_flight is not None:
             form.fields["verdict"].choices = verdicts_on(row.in_flight)  # type: ignore[attr-defined]
         return form
@@ -45,11 +42,11 @@ class Cancel(LinkDialog):
             " true. If it is unknown, the partner must accept number 1 as a reset."
         )
 
-    def act(self, row: OutboundLink, actor: Actor, **fields: Any) -> str:
+    def act(self, row: OutboundLink, actor: Actor, form: ReasonForm) -> str:
         """Cancels the message that the dialog named, not one that is in flight since then."""
         if row.in_flight is None:
             raise NotPossible(f"No message is in flight to {row.partner}.")
-        self.action.flow(row.in_flight, Verdict(fields["verdict"]), actor)
+        self.action.flow(row.in_flight, Verdict(form.cleaned_data["verdict"]), actor)
         return self.done(row)
 
 

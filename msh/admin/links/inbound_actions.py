@@ -1,12 +1,10 @@
 """The actions on a link from a partner: its resets, and the expected number."""
 
-from typing import Any
-
 from django import forms
 from django.http import QueryDict
 from unfold.widgets import UnfoldAdminIntegerFieldWidget
 
-from msh.admin.framework.actions import ActionDialog, ReasonForm
+from msh.admin.framework.actions import ActionDialog, Details, ReasonForm
 from msh.flows.errors import NotPossible
 from msh.flows.operations import link_actions, resynchronise
 from msh.flows.operations.operator_action import NUMBER, Parameter
@@ -17,7 +15,7 @@ from msh.protocol.kinds import OnUnexpectedFirst
 from msh.store.history import Actor
 
 
-class AllowReset(ActionDialog):
+class AllowReset(ActionDialog[InboundLink]):
     action = link_actions.ALLOW_RESET
     icon = "restart_alt"
 
@@ -30,12 +28,12 @@ class AllowReset(ActionDialog):
             return f"{row.partner} has not sent anything yet."
         return ""
 
-    def act(self, row: InboundLink, actor: Actor, **fields: Any) -> str:
+    def act(self, row: InboundLink, actor: Actor, form: ReasonForm) -> str:
         self.action.flow(row.partner, actor)
         return f"The next number 1 from {row.partner} is accepted."
 
 
-class HoldResets(ActionDialog):
+class HoldResets(ActionDialog[InboundLink]):
     action = link_actions.HOLD_RESETS
     icon = "front_hand"
 
@@ -45,7 +43,7 @@ class HoldResets(ActionDialog):
             return ""
         return f"resets of {row.partner} are already held."
 
-    def act(self, row: InboundLink, actor: Actor, **fields: Any) -> str:
+    def act(self, row: InboundLink, actor: Actor, form: ReasonForm) -> str:
         self.action.flow(row.partner, actor)
         return f"Resets of {row.partner} are held."
 
@@ -68,7 +66,7 @@ class ExpectForm(ReasonForm):
     number = number_field(NUMBER, forms.HiddenInput())
 
 
-class SetExpectedNumber(ActionDialog):
+class SetExpectedNumber(ActionDialog[InboundLink]):
     action = link_actions.EXPECT
     icon = "skip_next"
     form = ExpectForm
@@ -84,21 +82,22 @@ class SetExpectedNumber(ActionDialog):
     def version(self, row: InboundLink) -> str:
         return str(row.last_number)
 
-    def context(self, row: InboundLink, query: QueryDict) -> dict[str, Any]:
+    def context(self, row: InboundLink, query: QueryDict) -> Details:
         typed = NumberForm(query if "number" in query else None)
         if not typed.is_valid():
-            return {"typed": typed}
+            return Details({"typed": typed})
         number = typed.cleaned_data["number"]
         try:
             lost = resynchronise.given_up(row, number)
         except NotPossible as problem:
-            return {"typed": typed, "problem": str(problem)}
-        initial = {"number": number}
-        return {"typed": typed, "number": number, "given_up": lost, "initial": initial}
+            return Details({"typed": typed, "problem": str(problem)})
+        shown = {"typed": typed, "number": number, "given_up": lost}
+        return Details(shown, {"number": number})
 
-    def act(self, row: InboundLink, actor: Actor, **fields: Any) -> str:
-        lost = self.action.flow(row.partner, fields["number"], actor)
-        return f"Number {fields['number']} is expected next. Given up as lost: {lost}."
+    def act(self, row: InboundLink, actor: Actor, form: ReasonForm) -> str:
+        number = form.cleaned_data["number"]
+        lost = self.action.flow(row.partner, number, actor)
+        return f"Number {number} is expected next. Given up as lost: {lost}."
 
 
 ACTIONS = (AllowReset(), HoldResets(), SetExpectedNumber())

@@ -5,7 +5,7 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from unfold.decorators import display
 
 from msh.admin.framework import markup
@@ -31,7 +31,7 @@ FIRST_ROWS = 10
 
 
 @admin.register(InboundLink)
-class InboundLinkAdmin(ReadOnlyAdmin):
+class InboundLinkAdmin(ReadOnlyAdmin[InboundLink]):
     list_display = ("partner", "last_number", "last_message", "expected", "undelivered")
     list_select_related = ("partner",)
     search_fields = ("partner__name", "partner__uri")
@@ -89,15 +89,13 @@ class InboundLinkAdmin(ReadOnlyAdmin):
     def partner_page(self, link: InboundLink) -> str:
         return markup.link_to(link.partner)
 
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        link = context["original"]
+    def page_context(self, request: HttpRequest, row: InboundLink) -> dict[str, object]:
+        link = row
         blocking = _blocking(link)
         delivery = (
             blocking.deliveries.select_related("consumer", "message").first() if blocking else None
         )
-        context |= {
+        return {
             "link": link,
             "sentence": receiving(link),
             "last_message": self.last_message(link),
@@ -113,7 +111,6 @@ class InboundLinkAdmin(ReadOnlyAdmin):
             "delivery_detail": markup.verbatim(delivery.detail) if delivery else "",
             "counters": counters(link.partner_id),
         }
-        return super().render_change_form(request, context, *args, **kwargs)
 
     def tables(self, request: HttpRequest, row: InboundLink) -> list[Table]:
         return [

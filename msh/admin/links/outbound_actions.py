@@ -1,10 +1,8 @@
 """The frequent actions on a link to a partner: resume, send now, reset retries, suspend."""
 
-from typing import Any
-
 from django.utils import timezone
 
-from msh.admin.framework.actions import ActionDialog
+from msh.admin.framework.actions import ActionDialog, ReasonForm
 from msh.admin.framework.time_format import format_time
 from msh.flows.operations import change_link, link_actions
 from msh.flows.operations.operator_action import LinkAction
@@ -18,7 +16,7 @@ from msh.store.history import Actor
 from .status_text import status_text
 
 
-class LinkDialog(ActionDialog):
+class LinkDialog(ActionDialog[OutboundLink]):
     """One event of the sender; its table says in which states it is possible."""
 
     action: LinkAction
@@ -40,8 +38,8 @@ class LinkDialog(ActionDialog):
         message_id = row.in_flight.message_id if row.in_flight else ""
         return change_link.Seen(message_id, row.suspended_since)
 
-    def act(self, row: OutboundLink, actor: Actor, **fields: Any) -> str:
-        done = self.action.flow(row.partner, actor, self.seen(row), **fields)
+    def act(self, row: OutboundLink, actor: Actor, form: ReasonForm) -> str:
+        done = self.action.flow(row.partner, actor, self.seen(row), **form.action_fields)
         return self.done(row, f"{done.state}: {done.text}")
 
     def done(self, row: OutboundLink, state: str = "") -> str:

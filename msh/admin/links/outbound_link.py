@@ -1,12 +1,13 @@
 """Links to partners: list, suspended ones first, and the page of one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.contrib import admin
 from django.db.models import Case, Count, F, IntegerField, OuterRef, QuerySet, Subquery, When
+from django.db.models.expressions import OrderBy
 from django.db.models.functions import Coalesce, JSONObject
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
@@ -30,6 +31,7 @@ from .counters import counters, growth
 from .status_text import status_text
 
 FIRST_ROWS = 10
+Column = Callable[[OutboundLink], str]
 URGENCY = Case(
     When(state=LaneState.SUSPENDED, then=0),
     When(state=LaneState.TRANSIENT, then=1),
@@ -40,7 +42,7 @@ URGENCY = Case(
 
 
 @admin.register(OutboundLink)
-class OutboundLinkAdmin(ReadOnlyAdmin):
+class OutboundLinkAdmin(ReadOnlyAdmin[OutboundLink]):
     list_display = ("partner", "doing", "blocking", "last_error", "queue")
     list_filter = (("state", ChoicesDropdownFilter),)
     search_fields = ("partner__name", "partner__uri")
@@ -57,7 +59,7 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
     change_form_outer_after_template = None
     fields = ("terms_in_force", "where", "when_silent", "applications", "partner_page")
 
-    def get_ordering(self, request: HttpRequest) -> list[Any]:
+    def get_ordering(self, request: HttpRequest) -> Sequence[Case | OrderBy | str]:
         return [URGENCY, F("suspended_since").asc(nulls_last=True), "partner__name"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[OutboundLink]:
@@ -69,10 +71,10 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
             last_answer=Subquery(_last_answer()),
         )
 
-    def get_list_display(self, request: HttpRequest) -> tuple[Any, ...]:
+    def get_list_display(self, request: HttpRequest) -> Sequence[str | Column]:
         return (*self.list_display, self._actions_column(request))
 
-    def _actions_column(self, request: HttpRequest) -> Callable[[OutboundLink], str]:
+    def _actions_column(self, request: HttpRequest) -> Column:
         """The last column: the frequent actions. The others are on the page of the link."""
 
         def actions(link: OutboundLink) -> str:
@@ -153,11 +155,9 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
     def partner_page(self, link: OutboundLink) -> str:
         return markup.link_to(link.partner)
 
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        link = context["original"]
-        context |= _situation(link) | {
+    def page_context(self, request: HttpRequest, row: OutboundLink) -> dict[str, object]:
+        link = row
+        return _situation(link) | {
             "message": link.in_flight,
             "kind": markup.service_and_action(link.in_flight) if link.in_flight else "",
             "tries": self.tries(link),
@@ -166,7 +166,6 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
             "growth": growth(link.partner_id),
             "counters": counters(link.partner_id),
         }
-        return super().render_change_form(request, context, *args, **kwargs)
 
     def tables(self, request: HttpRequest, link: OutboundLink) -> list[Table]:
         return [
@@ -177,7 +176,7 @@ class OutboundLinkAdmin(ReadOnlyAdmin):
         ]
 
 
-def _situation(link: Any) -> dict[str, Any]:
+def _situation(link: Any) -> dict[str, object]:
     detail = link.suspended_detail
     if link.last_answer and detail == link.last_answer["detail"]:
         detail = ""  # already shown as Last error
@@ -257,6 +256,7 @@ def _first_of_queue(link: OutboundLink) -> Table:
         for message in queue[:FIRST_ROWS]
     ]
     headers = ("MessageId", "Semantics", "ServiceInterface / Action", "Submitted", "Age")
-    whole = {"link__partner__id__exact": link.partner_id, "state__exact": "queued"}
-    more = markup.list_url(OutboundMessage, **whole)
+    more = markup.list_url(
+        OutboundMessage, link__partner__id__exact=link.partner_id, state__exact="queued"
+    )
     return Table("Queue, in sending order", headers, rows, "The queue is empty.", more)

@@ -1,8 +1,6 @@
 """The two switches of a partner: accept submissions, deliver messages."""
 
-from typing import Any
-
-from msh.admin.framework.actions import ActionDialog
+from msh.admin.framework.actions import ActionDialog, ReasonForm
 from msh.flows.operations import link_actions
 from msh.flows.operations.operator_action import SwitchAction
 from msh.models import InboundLink, OutboundLink
@@ -11,7 +9,7 @@ from msh.store.history import Actor
 Link = OutboundLink | InboundLink
 
 
-class SwitchPartner(ActionDialog):
+class SwitchPartner(ActionDialog[Link]):
     """Turns one switch on or off."""
 
     action: SwitchAction
@@ -24,7 +22,7 @@ class SwitchPartner(ActionDialog):
             return ""
         return f"{self.action.done} already."
 
-    def act(self, row: Link, actor: Actor, **fields: Any) -> str:
+    def act(self, row: Link, actor: Actor, form: ReasonForm) -> str:
         self.action.flow(row.partner, actor=actor)
         return f"Partner {row.partner}: {self.action.done}."
 

@@ -1,6 +1,6 @@
 """Actions for sequence numbers out of sync: compare both sides first, then repair (D17, D43)."""
 
-from typing import Any
+from collections.abc import Mapping
 
 from django import forms
 from django.http import QueryDict
@@ -11,7 +11,7 @@ from unfold.widgets import (
 )
 
 from msh.admin.framework import markup
-from msh.admin.framework.actions import ReasonForm
+from msh.admin.framework.actions import Details, ReasonForm
 from msh.flows.errors import NotPossible
 from msh.flows.operations import link_actions, resynchronise
 from msh.models import OutboundLink
@@ -49,7 +49,7 @@ class PartnerStateForm(forms.Form):
         widget=UnfoldAdminSelectWidget(),
     )
 
-    def __init__(self, flying: str, data: Any = None) -> None:
+    def __init__(self, flying: str, data: Mapping[str, object] | None = None) -> None:
         """`flying`: the MessageId in flight, or ""."""
         super().__init__(data)
         self._flying = flying
@@ -58,7 +58,7 @@ class PartnerStateForm(forms.Form):
         else:
             del self.fields["in_flight"]
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> dict[str, object]:
         cleaned = super().clean() or self.cleaned_data
         if cleaned.get("last") and not cleaned.get("last_id"):
             self.add_error(
@@ -93,24 +93,25 @@ class Resynchronise(LinkDialog):
         """Whether the action would do what the plan says."""
         return plan.mend is not Mend.ASK
 
-    def context(self, row: OutboundLink, query: QueryDict) -> dict[str, Any]:
+    def context(self, row: OutboundLink, query: QueryDict) -> Details:
         typed = PartnerStateForm(_in_flight_id(row), query if "last" in query else None)
         try:
             compared = resynchronise.compare(row.partner, _partner_state(row.partner, typed))
         except NotPossible as problem:
-            return {"typed": typed, "problem": str(problem)}
+            return Details({"typed": typed, "problem": str(problem)})
         entered = typed.cleaned_data if typed.is_bound else {}
-        initial = {**entered, "agreed": compared.agreed}
         applies = self.applies(compared.plan)
         ids = compared.ours.in_flight_message_id, compared.theirs.accepted_message_id
         named = {"flying": markup.isolated(ids[0]), "accepted": markup.isolated(ids[1])}
         shown = {"typed": typed, "compared": compared, "applies": applies, **named}
-        return {**shown, "initial": initial}
+        return Details(shown, {**entered, "agreed": compared.agreed})
 
-    def act(self, row: OutboundLink, actor: Actor, **fields: Any) -> str:
-        typed = PartnerStateForm(_in_flight_id(row), fields if fields["last"] is not None else None)
+    def act(self, row: OutboundLink, actor: Actor, form: ReasonForm) -> str:
+        entered = form.cleaned_data
+        is_typed = entered["last"] is not None
+        typed = PartnerStateForm(_in_flight_id(row), entered if is_typed else None)
         theirs = _partner_state(row.partner, typed)
-        self.action.flow(row.partner, theirs, actor, agreed=fields["agreed"])
+        self.action.flow(row.partner, theirs, actor, agreed=entered["agreed"])
         return self.done(row)
 
 

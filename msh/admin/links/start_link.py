@@ -1,7 +1,5 @@
 """Set the last number of a link that was never used: another MSH's numbers are continued (D50)."""
 
-from typing import Any
-
 from unfold.widgets import UnfoldAdminIntegerFieldWidget
 
 from msh.admin.framework.actions import ActionDialog, ReasonForm
@@ -13,24 +11,27 @@ from msh.store.operations.operator_actions import is_unused
 
 from .inbound_actions import number_field
 
+Link = OutboundLink | InboundLink
+
 
 class LastNumberForm(ReasonForm):
     last = number_field(LAST, UnfoldAdminIntegerFieldWidget(), label="Last number")
 
 
-class StartLink(ActionDialog):
+class StartLink(ActionDialog[Link]):
     icon = "start"
     form = LastNumberForm
 
     def __init__(self, action: OperatorAction) -> None:
         self.action = action
 
-    def why_not(self, row: OutboundLink | InboundLink) -> str:
+    def why_not(self, row: Link) -> str:
         return "" if is_unused(row) else "the link is in use."
 
-    def act(self, row: OutboundLink | InboundLink, actor: Actor, **fields: Any) -> str:
-        self.action.flow(row.partner, last=fields["last"], actor=actor)
-        return f"Partner {row.partner}: the last number is {fields['last']}."
+    def act(self, row: Link, actor: Actor, form: ReasonForm) -> str:
+        last = form.cleaned_data["last"]
+        self.action.flow(row.partner, last=last, actor=actor)
+        return f"Partner {row.partner}: the last number is {last}."
 
 
 SENDING = StartLink(link_actions.START_SENDING)

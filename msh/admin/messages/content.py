@@ -5,7 +5,7 @@ What a partner sends is escaped and truncated, and downloads are bytes that a br
 
 import re
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
@@ -20,6 +20,9 @@ from unfold.admin import ModelAdmin
 from msh import wire
 from msh.admin.framework import markup
 from msh.flows.operations.raw_message import BytesMissing, Stored, body_of, header_of, payload_of
+from msh.models import InboundMessage, OutboundMessage
+
+Message = OutboundMessage | InboundMessage
 
 TEXT_LIMIT = 256 * 1024
 """Bytes of a payload shown as text."""
@@ -66,24 +69,24 @@ class ContentPages(ModelAdmin):
     def can_view_payloads(self, request: HttpRequest) -> bool:
         return request.user.has_perms(self.payload_permissions)
 
-    def _header_page(self, request: HttpRequest, message: Any) -> HttpResponse:
+    def _header_page(self, request: HttpRequest, message: Message) -> HttpResponse:
         address = self.content_url("header_bytes", message.pk)
         return self._content_page(request, message, "Header document", header_of(message), address)
 
-    def _header_bytes(self, request: HttpRequest, message: Any) -> HttpResponse:
+    def _header_bytes(self, request: HttpRequest, message: Message) -> HttpResponse:
         return download(header_of(message), "header.xml")
 
-    def _payload_page(self, request: HttpRequest, message: Any, position: int) -> HttpResponse:
+    def _payload_page(self, request: HttpRequest, message: Message, position: int) -> HttpResponse:
         self._check_payloads(request)
         address = self.content_url("payload_bytes", message.pk, position)
         stored = payload_of(message, position)
         return self._content_page(request, message, f"Payload {position}", stored, address)
 
-    def _payload_bytes(self, request: HttpRequest, message: Any, position: int) -> HttpResponse:
+    def _payload_bytes(self, request: HttpRequest, message: Message, position: int) -> HttpResponse:
         self._check_payloads(request)
         return download(payload_of(message, position), f"payload-{position}")
 
-    def _body_bytes(self, request: HttpRequest, message: Any) -> HttpResponse:
+    def _body_bytes(self, request: HttpRequest, message: OutboundMessage) -> HttpResponse:
         self._check_payloads(request)
         return download(body_of(message), f"message-{message.pk}.mime")
 
@@ -91,16 +94,18 @@ class ContentPages(ModelAdmin):
         if not self.can_view_payloads(request):
             raise PermissionDenied
 
-    def _get_message(self, request: HttpRequest, object_id: int) -> Any:
+    def _get_message(self, request: HttpRequest, object_id: int) -> Message:
         if not self.has_view_permission(request):
             raise PermissionDenied
-        message = self.model.objects.select_related("link__partner").filter(pk=object_id).first()
+        message: Message | None = (
+            self.model.objects.select_related("link__partner").filter(pk=object_id).first()
+        )
         if message is None:
             raise Http404(f"There is no {self.opts.verbose_name} {object_id}.")
         return message
 
     def _content_page(
-        self, request: HttpRequest, message: Any, title: str, stored: Stored, address: str
+        self, request: HttpRequest, message: Message, title: str, stored: Stored, address: str
     ) -> HttpResponse:
         context = {
             **self.admin_site.each_context(request),

@@ -1,9 +1,6 @@
 """The history of links and messages: what happened, when, and by whom."""
 
-from typing import Any
-
 from django.contrib import admin
-from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from unfold.contrib.filters.admin import (
@@ -17,6 +14,7 @@ from unfold.decorators import display
 from msh.admin.framework import markup
 from msh.admin.framework.pages import LargeTableAdmin, Table
 from msh.models import Direction, History
+from msh.models.history import HistoryQuerySet
 
 FIRST_ROWS = 10
 
@@ -27,22 +25,20 @@ class ByFilter(DropdownFilter):
     title = "actor"
     parameter_name = "by"
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+    def lookups(self, request: HttpRequest, model_admin: object) -> list[tuple[str, str]]:
         return [("person", "A person")]
 
-    def queryset(self, request: HttpRequest, queryset: Any) -> QuerySet[History]:
-        found: QuerySet[History] = queryset.by_persons() if self.value() else queryset
-        return found
+    def queryset(self, request: HttpRequest, queryset: HistoryQuerySet) -> HistoryQuerySet:
+        return queryset.by_persons() if self.value() else queryset
 
 
 class ActorFilter(TextFilter):
     title = "user name"
     parameter_name = "actor"
 
-    def queryset(self, request: HttpRequest, queryset: Any) -> QuerySet[History]:
+    def queryset(self, request: HttpRequest, queryset: HistoryQuerySet) -> HistoryQuerySet:
         name = (self.value() or "").strip()
-        found: QuerySet[History] = queryset.by_persons(name) if name else queryset
-        return found
+        return queryset.by_persons(name) if name else queryset
 
 
 def history_of_link(partner_id: int, direction: Direction) -> Table:
@@ -64,7 +60,7 @@ def history_of_link(partner_id: int, direction: Direction) -> Table:
     )
 
 
-def _cells(row: History) -> tuple[Any, ...]:
+def _cells(row: History) -> tuple[str, ...]:
     detail = markup.verbatim(_detail(row))
     return markup.time_of(row.at), row.event, _transition(row), row.actor, detail
 
@@ -83,7 +79,7 @@ def _transition(row: History) -> str:
 
 
 @admin.register(History)
-class HistoryAdmin(LargeTableAdmin):
+class HistoryAdmin(LargeTableAdmin[History]):
     list_display = (
         "time",
         "partner",

@@ -1,7 +1,5 @@
 """Messages from partners: list, and the page of one."""
 
-from typing import Any
-
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.db.models.functions import Length
@@ -16,7 +14,7 @@ from .message import MessageAdmin
 
 
 @admin.register(InboundMessage)
-class InboundMessageAdmin(MessageAdmin):
+class InboundMessageAdmin(MessageAdmin[InboundMessage]):
     list_display = (
         "identity",
         "partner",
@@ -47,7 +45,7 @@ class InboundMessageAdmin(MessageAdmin):
         parts = InboundPayload.objects.filter(message=message).defer("content")
         return parts.annotate(size=Length("content"))
 
-    def tables(self, request: HttpRequest, row: Any) -> list[Table]:
+    def tables(self, request: HttpRequest, row: InboundMessage) -> list[Table]:
         return [_deliveries(row), *super().tables(request, row)]
 
     @display(description="Received")

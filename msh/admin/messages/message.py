@@ -1,7 +1,7 @@
 """Base class of the pages of outbound and inbound messages."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -14,15 +14,16 @@ from msh.admin.framework import markup
 from msh.admin.framework.pages import LargeTableAdmin, Table
 from msh.flows.operations.trace import Moment, folded, trace_of_row
 from msh.models import InboundMessage, OutboundMessage
+from msh.models.message import MessageQuerySet
 
-from .content import ContentPages
+from .content import ContentPages, Message
 from .search import SEARCH_FILTERS
 
-Message = OutboundMessage | InboundMessage
+AnyMessage = TypeVar("AnyMessage", OutboundMessage, InboundMessage)
 TIMELINE_HEADERS = ("Time", "Event", "State", "By", "Detail")
 
 
-class MessageAdmin(ContentPages, LargeTableAdmin):
+class MessageAdmin(ContentPages, LargeTableAdmin[AnyMessage]):
     """Search by ids and filters; a page with timeline and payloads; subpages with the content."""
 
     list_filter = SEARCH_FILTERS
@@ -30,18 +31,17 @@ class MessageAdmin(ContentPages, LargeTableAdmin):
     search_fields = ("message_id", "conversation_id")
     search_help_text = "Complete MessageId or ConversationId"
 
-    def search(self, rows: Any, term: str) -> QuerySet[Any]:
-        found: QuerySet[Any] = rows.with_id(term)
-        return found
+    def search(self, rows: QuerySet[AnyMessage], term: str) -> QuerySet[AnyMessage]:
+        return cast("MessageQuerySet[AnyMessage]", rows).with_id(term)
 
-    def payloads(self, message: Any) -> Iterable[Any]:
+    def payloads(self, message: AnyMessage) -> Iterable[Any]:
         """Its payload rows without their content, annotated with `size` in bytes."""
         raise NotImplementedError
 
-    def tables(self, request: HttpRequest, row: Message) -> list[Table]:
+    def tables(self, request: HttpRequest, row: AnyMessage) -> list[Table]:
         return [_timeline(row), self._payloads(request, row)]
 
-    def _payloads(self, request: HttpRequest, message: Message) -> Table:
+    def _payloads(self, request: HttpRequest, message: AnyMessage) -> Table:
         seen = self.can_view_payloads(request)
         headers = ("Part", "Label", "Content type", "Content-ID", "Description", "Size", "Content")
         rows = [
@@ -105,7 +105,7 @@ def _timeline(message: Message) -> Table:
     return Table("Timeline", TIMELINE_HEADERS, rows, "No events.")
 
 
-def _timeline_row(moment: Moment) -> tuple[Any, ...]:
+def _timeline_row(moment: Moment) -> tuple[str, ...]:
     return (
         markup.time_of(moment.at),
         moment.event,

@@ -1,7 +1,5 @@
 """Actions on an outbound message: cancel it, cancel it and submit a corrected copy."""
 
-from typing import Any
-
 from django import forms
 from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
@@ -35,7 +33,7 @@ def verdicts_on(message: OutboundMessage) -> list[tuple[str, str]]:
     return [v for v in VERDICTS if not (by_mail and v[0] == Verdict.NOT_RECEIVED)]
 
 
-class CancelQueued(ActionDialog):
+class CancelQueued(ActionDialog[OutboundMessage]):
     """For queued messages. A message in flight is cancelled on the page of its link."""
 
     action = actions.CANCEL
@@ -47,7 +45,7 @@ class CancelQueued(ActionDialog):
             return ""
         return f"the message is {row.get_state_display()}, not queued."
 
-    def act(self, row: OutboundMessage, actor: Actor, **fields: Any) -> str:
+    def act(self, row: OutboundMessage, actor: Actor, form: ReasonForm) -> str:
         self.action.flow(row, None, actor)
         return f"Message {row} cancelled."
 
@@ -66,32 +64,13 @@ class CorrectionForm(ReasonForm):
     )
     action = forms.CharField(label="Action", max_length=255, widget=UnfoldAdminTextInputWidget)
 
-    def __init__(self, message: OutboundMessage, *data: Any, **options: Any) -> None:
-        purpose = {"service_interface": message.service_interface, "action": message.action}
-        options["initial"] = {**purpose, **options.get("initial", {})}
-        super().__init__(*data, **options)
-        if message.state == OutboundState.IN_FLIGHT:
-            self.fields["verdict"] = forms.ChoiceField(
-                label="Verdict on the message in flight",
-                choices=verdicts_on(message),
-                widget=UnfoldAdminSelectWidget(),
-            )
-        for part in message.payloads.defer("wire"):
-            name, content_type = map(markup.escape_invisible, (str(part), part.content_type))
-            self.fields[f"{_PAYLOAD}{part.position}"] = forms.FileField(
-                label=f"Replacement for payload {part.position}, {name}",
-                required=False,
-                validators=[_check_size],
-                help_text=f"Sent as {content_type}. Leave empty to keep the payload.",
-                widget=UnfoldAdminFileFieldWidget(),
-            )
 
-
-class Correct(ActionDialog):
+class Correct(ActionDialog[OutboundMessage]):
     """The original stays as it was submitted; the copy is a new message that refers to it."""
 
     action = actions.CORRECT
     icon = "edit_document"
+    form = CorrectionForm
     dismiss = "Keep message"
 
     def why_not(self, row: OutboundMessage) -> str:
@@ -112,17 +91,35 @@ class Correct(ActionDialog):
     def version(self, row: OutboundMessage) -> str:
         return str(row.state)
 
-    def form_for(self, row: Any, *data: Any, **options: Any) -> ReasonForm:
-        return CorrectionForm(row, *data, **options)
+    def fit(self, form: ReasonForm, row: OutboundMessage) -> ReasonForm:
+        purpose = {"service_interface": row.service_interface, "action": row.action}
+        form.initial = {**purpose, **form.initial}
+        if row.state == OutboundState.IN_FLIGHT:
+            form.fields["verdict"] = forms.ChoiceField(
+                label="Verdict on the message in flight",
+                choices=verdicts_on(row),
+                widget=UnfoldAdminSelectWidget(),
+            )
+        for part in row.payloads.defer("wire"):
+            name, content_type = map(markup.escape_invisible, (str(part), part.content_type))
+            form.fields[f"{_PAYLOAD}{part.position}"] = forms.FileField(
+                label=f"Replacement for payload {part.position}, {name}",
+                required=False,
+                validators=[_check_size],
+                help_text=f"Sent as {content_type}. Leave empty to keep the payload.",
+                widget=UnfoldAdminFileFieldWidget(),
+            )
+        return form
 
-    def act(self, row: OutboundMessage, actor: Actor, **fields: Any) -> str:
-        verdict = fields.get("verdict")
+    def act(self, row: OutboundMessage, actor: Actor, form: ReasonForm) -> str:
+        entered = form.cleaned_data
+        verdict = entered.get("verdict")
         correction = Correction(
-            fields["service_interface"],
-            fields["action"],
+            entered["service_interface"],
+            entered["action"],
             {
                 int(name.removeprefix(_PAYLOAD)): content.read()
-                for name, content in fields.items()
+                for name, content in entered.items()
                 if name.startswith(_PAYLOAD) and content
             },
         )

@@ -1,7 +1,5 @@
 """Messages to partners: list, and the page of one."""
 
-from typing import Any
-
 from django.contrib import admin
 from django.db.models import QuerySet, Sum
 from django.db.models.functions import Length
@@ -24,7 +22,7 @@ ATTEMPTS = 100
 
 
 @admin.register(OutboundMessage)
-class OutboundMessageAdmin(MessageAdmin):
+class OutboundMessageAdmin(MessageAdmin[OutboundMessage]):
     list_display = ("identity", "partner", "number", "status", "purpose", "submitted", "ended")
     payload_permissions = ("msh.view_outboundmessage", "msh.view_payload_outboundmessage")
     fields = (
@@ -46,7 +44,7 @@ class OutboundMessageAdmin(MessageAdmin):
         messages: QuerySet[OutboundMessage] = super().get_queryset(request)
         return messages.select_related("link__partner", "agreement").defer("head", "content_digest")
 
-    def tables(self, request: HttpRequest, row: Any) -> list[Table]:
+    def tables(self, request: HttpRequest, row: OutboundMessage) -> list[Table]:
         seen = self.can_view_payloads(request)
         return [*super().tables(request, row), self._attempts(row, seen=seen)]
 

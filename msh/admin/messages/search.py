@@ -1,12 +1,10 @@
 """Filters of the lists of messages. An index serves each of them (`MessageQuerySet`)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from unfold.contrib.filters.admin import (
@@ -16,7 +14,10 @@ from unfold.contrib.filters.admin import (
 )
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-Messages = QuerySet[Any]
+from msh.models.inbound import InboundMessageQuerySet
+from msh.models.outbound import OutboundMessageQuerySet
+
+Messages = OutboundMessageQuerySet | InboundMessageQuerySet
 
 
 def _no_rows(request: HttpRequest, queryset: Messages, why: str) -> Messages:
@@ -25,10 +26,9 @@ def _no_rows(request: HttpRequest, queryset: Messages, why: str) -> Messages:
 
 
 class StateFilter(ChoicesDropdownFilter):
-    def queryset(self, request: HttpRequest, queryset: Any) -> Messages:
+    def queryset(self, request: HttpRequest, queryset: Messages) -> Messages:
         state = self.value()
-        found: Messages = queryset.in_state(state) if state else queryset
-        return found
+        return queryset.in_state(state) if state else queryset
 
 
 class PartnerFilter(AutocompleteSelectFilter):
@@ -36,42 +36,40 @@ class PartnerFilter(AutocompleteSelectFilter):
         key = super().value() or ""
         return key if key.isdecimal() else ""
 
-    def queryset(self, request: HttpRequest, queryset: Any) -> Messages:
+    def queryset(self, request: HttpRequest, queryset: Messages) -> Messages:
         key = self.value()
         if not key and (entered := super().value()):
             return _no_rows(request, queryset, f"{entered} is not the id of a partner.")
-        found: Messages = queryset.of_partner(int(key)) if key else queryset
-        return found
+        return queryset.of_partner(int(key)) if key else queryset
 
 
 class TpaFilter(TextFilter):
     title = "TPAId"
     parameter_name = "tpa_id"
 
-    def queryset(self, request: HttpRequest, queryset: Any) -> Messages:
+    def queryset(self, request: HttpRequest, queryset: Messages) -> Messages:
         value = (self.value() or "").strip()
-        found: Messages = queryset.under_tpa(value) if value else queryset
-        return found
+        return queryset.under_tpa(value) if value else queryset
 
 
 class NumberFilter(TextFilter):
     title = "SequenceNumber"
     parameter_name = "number"
 
-    def queryset(self, request: HttpRequest, queryset: Any) -> Messages:
+    def queryset(self, request: HttpRequest, queryset: Messages) -> Messages:
         value = (self.value() or "").strip()
         if not value:
-            return queryset  # type: ignore[no-any-return]
+            return queryset
         if not (value.isascii() and value.isdecimal() and len(value) <= 9):
             return _no_rows(request, queryset, f"{value} is not a SequenceNumber (1 to 999999999).")
-        return queryset.numbered(int(value))  # type: ignore[no-any-return]
+        return queryset.numbered(int(value))
 
 
 class DateTimeForm(forms.Form):
     """The browser's own field for date and time: it needs no script and works by keyboard."""
 
-    def __init__(self, name: str, label: str, **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(self, name: str, label: str, data: Mapping[str, str | None]) -> None:
+        super().__init__(data)
         attrs = {"type": "datetime-local", "step": "1"}
         widget = UnfoldAdminTextInputWidget(attrs=attrs)
         self.fields[name] = forms.CharField(label=label, required=False, widget=widget)
@@ -82,10 +80,10 @@ class DateTimeFilter(TextFilter):
 
     form_class = DateTimeForm
 
-    def queryset(self, request: HttpRequest, queryset: Any) -> Messages:
+    def queryset(self, request: HttpRequest, queryset: Messages) -> Messages:
         value = (self.value() or "").strip()
         if not value:
-            return queryset  # type: ignore[no-any-return]
+            return queryset
         try:
             at = datetime.fromisoformat(value)
         except ValueError:
@@ -94,10 +92,10 @@ class DateTimeFilter(TextFilter):
             )
         return self.bounded(queryset, at if at.tzinfo else timezone.make_aware(at))
 
-    def bounded(self, queryset: Any, at: datetime) -> Messages:
+    def bounded(self, queryset: Messages, at: datetime) -> Messages:
         raise NotImplementedError
 
-    def choices(self, changelist: Any) -> Iterator[dict[str, Any]]:
+    def choices(self, changelist: object) -> Iterator[dict[str, object]]:
         name = self.parameter_name
         zone = timezone.get_default_timezone_name()
         label = f"{self.title} ({zone})"
@@ -108,18 +106,16 @@ class SinceFilter(DateTimeFilter):
     title = "Since"
     parameter_name = "since"
 
-    def bounded(self, queryset: Any, at: datetime) -> Messages:
-        found: Messages = queryset.since(at)
-        return found
+    def bounded(self, queryset: Messages, at: datetime) -> Messages:
+        return queryset.since(at)
 
 
 class UntilFilter(DateTimeFilter):
     title = "Until"
     parameter_name = "until"
 
-    def bounded(self, queryset: Any, at: datetime) -> Messages:
-        found: Messages = queryset.until(at)
-        return found
+    def bounded(self, queryset: Messages, at: datetime) -> Messages:
+        return queryset.until(at)
 
 
 SEARCH_FILTERS = (

@@ -1,6 +1,6 @@
 """Acknowledgements and Errors: those still to be sent, and those transmitted."""
 
-from typing import Any
+from typing import cast
 
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -15,13 +15,14 @@ from unfold.decorators import display
 from msh.admin.framework import markup
 from msh.admin.framework.pages import LargeTableAdmin
 from msh.models import Signal
+from msh.models.signal import SignalQuerySet
 
 
 class PendingFilter(DropdownFilter):
     title = "state"
     parameter_name = "is"
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+    def lookups(self, request: HttpRequest, model_admin: object) -> list[tuple[str, str]]:
         return [("pending", "Pending"), ("sent", "Nothing pending")]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Signal]) -> QuerySet[Signal]:
@@ -34,7 +35,7 @@ class PendingFilter(DropdownFilter):
 
 
 @admin.register(Signal)
-class SignalAdmin(LargeTableAdmin):
+class SignalAdmin(LargeTableAdmin[Signal]):
     list_display = (
         "kind",
         "partner",
@@ -70,9 +71,8 @@ class SignalAdmin(LargeTableAdmin):
         signals: QuerySet[Signal] = super().get_queryset(request)
         return signals.select_related("link__partner").defer("body")
 
-    def search(self, rows: Any, term: str) -> QuerySet[Any]:
-        found: QuerySet[Any] = rows.with_ref(term)
-        return found
+    def search(self, rows: QuerySet[Signal], term: str) -> QuerySet[Signal]:
+        return cast("SignalQuerySet", rows).with_ref(term)
 
     @display(description="Partner")
     def partner(self, signal: Signal) -> str:

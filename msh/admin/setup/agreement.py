@@ -19,7 +19,7 @@ from .import_export import ImportExportPages
 
 
 @admin.register(Agreement)
-class AgreementAdmin(ImportExportPages, ConnectionPage, ReadOnlyAdmin):
+class AgreementAdmin(ImportExportPages, ConnectionPage, ReadOnlyAdmin[Agreement]):
     list_display = (
         "tpa_id",
         "partner_page",

@@ -34,7 +34,7 @@ class ApiTokenForm(AuditedForm):
                 if not missing_permissions(self.maker, choice[:1])
             ]
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> dict[str, object]:
         cleaned: dict[str, Any] = super().clean() or {}
         scopes, user = cleaned.get("scopes", []), cleaned.get("user")
         if user and (missing := missing_permissions(user, scopes)):
@@ -75,7 +75,9 @@ class ApiTokenAdmin(AuditedAdmin):
             kwargs["queryset"] = User.objects.filter(username=request.user.get_username())
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
-    def save_model(self, request: HttpRequest, obj: ApiToken, form: Any, change: bool) -> None:
+    def save_model(
+        self, request: HttpRequest, obj: ApiToken, form: ApiTokenForm, change: bool
+    ) -> None:
         secret = obj.generate()
         super().save_model(request, obj, form, change)
         messages.warning(

@@ -1,7 +1,5 @@
 """The page that tests the connection to a partner: TCP, TLS and link status, no message."""
 
-from typing import Any
-
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
@@ -12,6 +10,7 @@ from msh.admin.framework import markup
 from msh.admin.framework.pages import Table
 from msh.flows.operations.connection import check
 from msh.transport.way import Step
+from partners.models import Agreement
 
 TEST_PERMISSIONS = ("partners.view_agreement", "msh.send_now_outboundlink")
 """The permission to send a message again includes a test of its connection."""
@@ -32,12 +31,8 @@ class ConnectionPage(ModelAdmin):
             *urls,
         ]
 
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        context["may_test"] = request.user.has_perms(TEST_PERMISSIONS)
-        response: HttpResponse = super().render_change_form(request, context, *args, **kwargs)
-        return response
+    def page_context(self, request: HttpRequest, row: Agreement) -> dict[str, object]:
+        return {"may_test": request.user.has_perms(TEST_PERMISSIONS)}
 
     def test(self, request: HttpRequest, object_id: int) -> HttpResponse:
         """GET describes the test, POST runs it."""

@@ -30,7 +30,7 @@ class ConsumerForm(AuditedForm):
             *("history", "lease", "attempts", "retry_interval", "on_failure", "resolver"),
         )
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> dict[str, object]:
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         if shown := cleaned.get("authorization"):
             self.instance.show("" if shown == "none" else shown)
@@ -62,7 +62,9 @@ class ConsumerAdmin(AuditedAdmin):
     def destination(self, consumer: Consumer) -> str:
         return consumer.path or consumer.url or "-"
 
-    def save_model(self, request: HttpRequest, obj: Consumer, form: Any, change: bool) -> None:
+    def save_model(
+        self, request: HttpRequest, obj: Consumer, form: ConsumerForm, change: bool
+    ) -> None:
         super().save_model(request, obj, form, change)
         wake_up(WakeUp.DELIVER)
 

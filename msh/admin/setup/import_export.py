@@ -42,7 +42,7 @@ class DocumentForm(forms.Form):
     seen = forms.CharField(required=False, widget=forms.HiddenInput)
     reason = forms.CharField(required=False, max_length=REASON_LIMIT)
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> dict[str, object]:
         """Adds `document`, the parsed JSON."""
         cleaned = self.cleaned_data
         text = cleaned["file"].read(LIMIT + 1) if cleaned.get("file") else cleaned["text"].encode()
@@ -70,7 +70,7 @@ def _summary(report: setup.Report) -> str:
     return "; ".join((*changes[:SUMMARY_LIMIT], *more)) or "No changes."
 
 
-def _secrets_of(document: Any) -> list[str]:
+def _secrets_of(document: object) -> list[str]:
     partners = document.get("partners") if isinstance(document, dict) else None
     keys = (
         {key for each in partners or () if isinstance(each, dict) for key in each}
@@ -97,7 +97,7 @@ class ImportExportPages(ModelAdmin):
         ]
 
     def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+        self, request: HttpRequest, extra_context: dict[str, object] | None = None
     ) -> HttpResponse:
         may = {
             "may_export": request.user.has_perms(EXPORT_PERMISSIONS),
@@ -149,7 +149,7 @@ class ImportExportPages(ModelAdmin):
         request: HttpRequest,
         form: DocumentForm,
         preview: export.Preview | None = None,
-        document: Any = None,
+        document: object = None,
         problems: list[str] | None = None,
     ) -> HttpResponse:
         context = {

@@ -3,6 +3,7 @@
 The credentials of a partner are generated and shown once. Ours are entered and never shown.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from django import forms
@@ -36,7 +37,7 @@ class PartnerForm(AuditedForm):
         exclude: tuple[str, ...] = ()
         widgets = {"allowed_networks": UnfoldAdminTextareaWidget(attrs={"rows": 3})}
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> dict[str, object]:
         cleaned = super().clean() or self.cleaned_data
         kind = OutgoingKind(cleaned.get("outgoing_kind", OutgoingKind.NONE))
         stays = kind != OutgoingKind.NONE and "outgoing_kind" not in self.changed_data
@@ -138,7 +139,7 @@ class PartnerAdmin(AuditedAdmin):
         ),
     )
 
-    def audited_rows(self, key: int | None) -> list[QuerySet[Any]]:
+    def audited_rows(self, key: int | None) -> list[QuerySet[Model]]:
         agreements = Agreement.objects.filter(partner=key)
         return [*super().audited_rows(key), agreements, Credential.objects.filter(partner=key)]
 
@@ -150,18 +151,24 @@ class PartnerAdmin(AuditedAdmin):
     def tpa_ids(self, partner: Partner) -> str:
         return ", ".join(agreement.tpa_id for agreement in partner.agreements.all())
 
-    def save_model(self, request: HttpRequest, obj: Partner, form: Any, change: bool) -> None:
+    def save_model(
+        self, request: HttpRequest, obj: Partner, form: PartnerForm, change: bool
+    ) -> None:
         """Creates its links too, so that they can be suspended or held before the first message."""
         super().save_model(request, obj, form, change)
         change_link.open_links(obj)
 
-    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> tuple[Any, ...]:
+    def get_deleted_objects(
+        self, objs: Iterable[Model], request: HttpRequest
+    ) -> tuple[object, ...]:
         """Unused links are deleted with their partner, without a permission of their own."""
         deleted, counts, needed, protected = super().get_deleted_objects(objs, request)
         links = {str(model._meta.verbose_name) for model in (OutboundLink, InboundLink)}  # noqa: SLF001
         return deleted, counts, needed - links, protected
 
-    def save_formset(self, request: HttpRequest, form: Any, formset: Any, change: bool) -> None:
+    def save_formset(
+        self, request: HttpRequest, form: PartnerForm, formset: Any, change: bool
+    ) -> None:
         if formset.model is Credential:
             for credential in formset.save(commit=False):
                 self._generate(request, credential)

@@ -12,7 +12,7 @@ from msh.models import SettingChange
 
 
 @admin.register(SettingChange)
-class SettingChangeAdmin(LargeTableAdmin):
+class SettingChangeAdmin(LargeTableAdmin[SettingChange]):
     list_display = ("time", "kind", "row", "what", "values", "actor", "why")
     list_filter = (("what", ChoicesDropdownFilter),)
     search_fields = ("name", "actor")

@@ -7,7 +7,7 @@ from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, User
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
@@ -34,7 +34,7 @@ class UserAdmin(AuditedAdmin, DjangoUserAdmin, ModelAdmin):  # type: ignore[type
     add_form = AuditedNewUserForm
     change_password_form = AdminPasswordChangeForm
 
-    def audited_rows(self, key: int | None) -> list[QuerySet[Any]]:
+    def audited_rows(self, key: int | None) -> list[QuerySet[Model]]:
         return [*super().audited_rows(key), ApiToken.objects.filter(user=key)]
 
     def user_change_password(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:

@@ -13,6 +13,6 @@ class Command(ActionCommand):
 
     def act(
         self, partner: Partner, actor: Actor, options: dict[str, Any]
-    ) -> tuple[dict[str, Any], str]:
+    ) -> tuple[dict[str, object], str]:
         self.action.flow(partner, actor)
         return {"reset_allowed": True}, "its next number 1 is accepted."

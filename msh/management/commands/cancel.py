@@ -23,7 +23,7 @@ class Command(MshCommand):
         add_parameter(parser, VERDICT, required=False)
         add_reason(parser)
 
-    def handle(self, *args: Any, message_id: str, verdict: str | None, **options: Any) -> None:
+    def handle(self, *args: object, message_id: str, verdict: str | None, **options: Any) -> None:
         name = options["partner"]
         actor = actor_of(options)
         try:

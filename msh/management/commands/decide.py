@@ -26,7 +26,7 @@ class Command(MshCommand):
         parser.add_argument("--consumer", help="with --all-in: only of this consumer")
         add_reason(parser)
 
-    def handle(self, *args: Any, verb: str, **options: Any) -> None:
+    def handle(self, *args: object, verb: str, **options: Any) -> None:
         keys = options["delivery"] or self._all_in(options["all_in"], options["consumer"])
         decided = decide(keys, verb, actor_of(options))
         answer = {"done": decided.done, "refused": decided.refused}

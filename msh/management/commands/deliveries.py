@@ -19,7 +19,7 @@ class Command(MshCommand):
         parser.add_argument("--state", choices=states, help="deliveries in this state instead")
         parser.add_argument("--consumer", help="only of this consumer")
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *args: object, **options: Any) -> None:
         found = Delivery.objects.select_related("consumer", "message__link__partner")
         if options["state"]:
             found = found.filter(state=options["state"])

@@ -13,7 +13,7 @@ class Command(ActionCommand):
 
     def act(
         self, partner: Partner, actor: Actor, options: dict[str, Any]
-    ) -> tuple[dict[str, Any], str]:
+    ) -> tuple[dict[str, object], str]:
         number = options["number"]
         lost = self.action.flow(partner, number, actor)
         text = f"number {number} is taken next. Given up as lost: {lost}."

@@ -1,5 +1,6 @@
 """`manage.py link-status NAME`: what the partner's MSH says of the pair."""
 
+from argparse import ArgumentParser
 from dataclasses import asdict
 from typing import Any
 
@@ -13,7 +14,7 @@ from msh.protocol.link_status import LinkStatus
 class Command(NameCommand):
     help = "Query a partner's MSH: the last number it accepted, and the next number it will send."
 
-    def handle(self, *args: Any, name: str, **options: Any) -> None:
+    def handle(self, *args: object, name: str, **options: Any) -> None:
         try:
             status = link_status.enquire(self.partner(name), options["message_id"])
         except link_status.NoStatus as problem:
@@ -29,7 +30,7 @@ class Command(NameCommand):
         answer = {"partner": name, **asdict(status)}
         self.answer(answer, "\n".join(lines), as_json=options["json"])
 
-    def add_arguments(self, parser: Any) -> None:
+    def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
         parser.add_argument(
             "--message-id", action="append", default=[], help="query whether it has this message"

@@ -6,7 +6,7 @@ from typing import Any
 from django.db.models import Count
 
 from msh.management.cli import MshCommand, Row
-from msh.models import OutboundLink, OutboundMessage
+from msh.models import InboundLink, OutboundLink, OutboundMessage
 from msh.protocol import sequence
 from msh.protocol.lane import LaneState
 from partners.models import Partner
@@ -20,7 +20,7 @@ class Command(MshCommand):
         " acknowledged late, next number, messages queued."
     )
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *args: object, **options: Any) -> None:
         self.answer_rows(links(), COLUMNS, as_json=options["json"])
 
 
@@ -34,7 +34,8 @@ def links() -> Iterable[Row]:
     )
     partners = Partner.objects.select_related("outbound_link", "inbound_link")
     for partner in partners.order_by("name"):
-        out, into = _link(partner, "outbound_link"), _link(partner, "inbound_link")
+        out: OutboundLink | None = getattr(partner, "outbound_link", None)
+        into: InboundLink | None = getattr(partner, "inbound_link", None)
         state = out.state if out else LaneState.IDLE.value
         late = out.late_ack if out else False
         next_out = out.next_number if out else sequence.FIRST
@@ -46,9 +47,5 @@ def links() -> Iterable[Row]:
         yield _row(partner.name, "in", LaneState.IDLE.value, False, next_in, 0)
 
 
-def _link(partner: Partner, name: str) -> Any:
-    return getattr(partner, name) if hasattr(partner, name) else None
-
-
-def _row(*values: Any) -> Row:
+def _row(*values: object) -> Row:
     return dict(zip(COLUMNS, values, strict=True))

@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 from collections.abc import Iterable
 from typing import Any
 
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, QuerySet
 
 from msh.flows.operations.trace import message_counts
 from msh.management.cli import MshCommand, Row
@@ -24,7 +24,7 @@ class Command(MshCommand):
             "--counts", action="store_true", help="how often each event happened to them instead"
         )
 
-    def handle(self, *args: Any, partner: str | None, **options: Any) -> None:
+    def handle(self, *args: object, partner: str | None, **options: Any) -> None:
         name = self.partner(partner).name if partner else ""
         if options["counts"]:
             counts = message_counts(partner=name)
@@ -56,7 +56,7 @@ def _row(message_id: str, partner: str, direction: str, state: str, number: int 
     return dict(zip(COLUMNS, values, strict=True))
 
 
-def _refused() -> Any:
+def _refused() -> QuerySet[Signal, tuple[str, str, int | None]]:
     """Messages that we answered with an Error and have not accepted since."""
     accepted = InboundMessage.objects.filter(
         link=OuterRef("link"), message_id=OuterRef("ref_to_message_id")

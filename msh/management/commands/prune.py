@@ -34,7 +34,7 @@ class Command(MshCommand):
             help="remove even if the last run was more than 35 days ago by this clock",
         )
 
-    def handle(self, *args: Any, dry_run: bool, **options: Any) -> None:
+    def handle(self, *args: object, dry_run: bool, **options: Any) -> None:
         right = options["the_clock_is_right"]
         try:
             counts = prunable() if dry_run else prune_all(self._progress(), clock_is_right=right)

@@ -35,7 +35,7 @@ class Command(NameCommand):
             "--lacks", action="append", default=[], help="a MessageId it does not have"
         )
 
-    def handle(self, *args: Any, name: str, **options: Any) -> None:
+    def handle(self, *args: object, name: str, **options: Any) -> None:
         partner = self.partner(name)
         if options["apply"] and not options["reason"]:
             raise CommandError("--apply needs a --reason, which is recorded in the history.")
@@ -87,7 +87,7 @@ def _lines(compared: Comparison, *, applied: bool) -> list[str]:
     ]
 
 
-def _answer(name: str, compared: Comparison, *, applied: bool) -> dict[str, Any]:
+def _answer(name: str, compared: Comparison, *, applied: bool) -> dict[str, object]:
     made, theirs = compared.plan, compared.theirs
     return {
         "partner": name,

@@ -31,7 +31,7 @@ class Command(MshCommand):
         parser.add_argument("--conversation-id", help="default: the MessageId")
         parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *args: object, **options: Any) -> None:
         semantics = DeliverySemantics.BEST_EFFORT if options["best_effort"] else None
         try:
             message = submit(

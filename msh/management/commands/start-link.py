@@ -21,7 +21,7 @@ class Command(ActionCommand):
 
     def act(
         self, partner: Partner, actor: Actor, options: dict[str, Any]
-    ) -> tuple[dict[str, Any], str]:
+    ) -> tuple[dict[str, object], str]:
         direction, last = options["direction"], options["last"]
         ACTIONS[direction].flow(partner, last=last, actor=actor)
         return {"direction": direction, "last": last}, f"the last number {direction} was {last}."

@@ -25,7 +25,7 @@ class Command(MshCommand):
         parser.add_argument("message_id")
         parser.add_argument("--all", action="store_true", help="the complete history")
 
-    def handle(self, *args: Any, message_id: str, **options: Any) -> None:
+    def handle(self, *args: object, message_id: str, **options: Any) -> None:
         moments = list(whole_trace_of(message_id)) if options["all"] else trace_of(message_id)
         if not moments:
             raise CommandError(f"Unknown message {message_id!r}.")

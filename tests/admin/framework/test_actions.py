@@ -53,7 +53,7 @@ def a_row_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
     bulk_jobs.start("resume", since, bulk_jobs.seen("resume", since), Actor("ann", "they are back"))
 
 
-def addresses() -> Iterator[tuple[str, ActionDialog, str]]:
+def addresses() -> Iterator[tuple[str, ActionDialog[Any], str]]:
     """Name, action and address of each dialog, on a row."""
     for model, action in ACTIONS:
         meta, row = model._meta, model._default_manager.latest("pk")

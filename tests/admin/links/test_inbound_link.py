@@ -69,8 +69,8 @@ def test_an_inbound_page_says_what_comes_and_what_is_owed(administrator: Client)
     assert "<dt>Pending Acknowledgements and Errors</dt><dd>1</dd>" in page
     (row,) = table_of(administrator, where, "Pending").rows
     assert row[3:5] == (2, 7)
-    assert first.message_id in row[1]
-    assert "503 &lt;closed&gt;" in row[6]
+    assert first.message_id in str(row[1])
+    assert "503 &lt;closed&gt;" in str(row[6])
 
 
 def test_the_history_of_a_link_says_that_the_partner_started_again(

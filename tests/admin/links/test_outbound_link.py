@@ -159,7 +159,7 @@ def test_the_page_lists_the_agreements_and_tests_the_connection_for_who_may(
     (row,) = table_of(administrator, where, "Agreements").rows
     (shown,) = table_of(viewer, where, "Agreements").rows
 
-    assert reverse("admin:partners_agreement_change", args=[world.agreement.pk]) in row[0]
+    assert reverse("admin:partners_agreement_change", args=[world.agreement.pk]) in str(row[0])
     assert row[1:6] == ("OnceAndOnlyOnce", "90 s", 2, "60 s", "210 s")
-    assert reverse("admin:partners_agreement_connection", args=[world.agreement.pk]) in row[6]
+    assert reverse("admin:partners_agreement_connection", args=[world.agreement.pk]) in str(row[6])
     assert shown == (*row[:6], "-")

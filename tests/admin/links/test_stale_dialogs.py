@@ -7,7 +7,7 @@ from django.db import transaction
 from django.test import Client
 from django.utils import timezone
 
-from msh.admin.links.cancel_and_reset import Cancel
+from msh.admin.links.cancel_and_reset import Cancel, VerdictForm
 from msh.flows.errors import NotPossible
 from msh.flows.operations import change_link
 from msh.models import Attempt, History, OutboundLink, OutboundMessage
@@ -151,8 +151,11 @@ def test_only_the_message_that_the_dialog_named_is_cancelled() -> None:
     acknowledge(world, seen.in_flight.message_id)
     assert world.link.in_flight not in (None, seen.in_flight)
 
+    form = VerdictForm({"reason": "agreed by telephone", "verdict": "received"})
+    assert form.is_valid()
+
     with pytest.raises(NotPossible, match="is Acknowledged"):
-        Cancel().act(seen, Actor("sue", "agreed by telephone"), verdict="received")
+        Cancel().act(seen, Actor("sue", "agreed by telephone"), form)
 
     assert not OutboundMessage.objects.filter(state="cancelled").exists()
 

@@ -37,7 +37,7 @@ class Command(MshCommand):
         parser.add_argument("--history", choices=["on", "off"], help="document history")
         parser.add_argument("--enabled", choices=["on", "off"])
 
-    def handle(self, *args: Any, name: str, **options: Any) -> None:
+    def handle(self, *args: object, name: str, **options: Any) -> None:
         values = {key: options[key] for key in (*_COUNTS, *_TEXTS) if options[key] is not None}
         for switch in ("history", "enabled"):
             if options[switch]:

@@ -24,7 +24,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--data", metavar="FOLDER", help="the folder of the MSH")
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *args: object, **options: Any) -> None:
         _refuse_unknown_migrations()
         with Waiting(self.stderr.write, "migrating the database"):
             call_command("migrate", interactive=False, verbosity=0)

@@ -22,7 +22,7 @@ class Command(MshCommand):
         parser.add_argument("--cert", type=Path, help="PEM file of a certificate: STARTTLS")
         parser.add_argument("--key", type=Path, help="PEM file of its key, if separate")
 
-    def handle(self, *args: Any, host: str, port: int, **options: Any) -> None:
+    def handle(self, *args: object, host: str, port: int, **options: Any) -> None:
         listening = Listening(host, port, _tls(options["cert"], options["key"]))
         try:
             asyncio.run(serve(listening, lambda bound: self._say(host, bound, options["json"])))

@@ -33,7 +33,7 @@ class Command(MshCommand):
         )
         parser.add_argument("--revoke", action="store_true", help="end it")
 
-    def handle(self, *args: Any, name: str | None, **options: Any) -> None:
+    def handle(self, *args: object, name: str | None, **options: Any) -> None:
         if name is None:
             self._list(as_json=options["json"])
         elif options["revoke"]:

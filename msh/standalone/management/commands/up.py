@@ -22,7 +22,7 @@ class Command(BaseCommand):
             "--json", action="store_true", help="print a line of JSON when it is ready"
         )
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *args: object, **options: Any) -> None:
         say = self._say_as_json if options["json"] else self._say
         try:
             run(

@@ -89,8 +89,8 @@ class Migration(migrations.Migration):
                 ('reason', models.TextField()),
             ],
             options={
-                'verbose_name': 'change of settings',
-                'verbose_name_plural': 'changes of settings',
+                'verbose_name': 'audit log entry',
+                'verbose_name_plural': 'audit log entries',
                 'ordering': ['id'],
             },
         ),
@@ -155,12 +155,12 @@ class Migration(migrations.Migration):
                 ('path', models.CharField(blank=True, help_text='In-process: the function, called with the InboundMessage.', max_length=255, validators=[msh.models.consumer.check_callable], verbose_name='dotted path')),
                 ('url', models.CharField(blank=True, help_text='HTTP.', max_length=1000, validators=[msh.models.consumer.check_url], verbose_name='address')),
                 ('secret', models.TextField(blank=True, default='', editable=False)),
-                ('history', models.BooleanField(default=True, help_text='Write down that a message is being processed before it is. Off: an HTTP or pull consumer whose outcome is unknown is given the message again.', verbose_name='document history')),
+                ('history', models.BooleanField(default=True, help_text='Record that a message is being processed before the consumer gets it. Off: if the outcome is unknown, an HTTP or pull consumer gets the message again.', verbose_name='document history')),
                 ('lease', models.PositiveIntegerField(default=300, help_text='Seconds of one attempt. After that its worker is taken for dead.', validators=[django.core.validators.MinValueValidator(2), django.core.validators.MaxValueValidator(86400)])),
                 ('attempts', models.PositiveIntegerField(default=10, help_text='Attempts that may fail before an operator has to decide.', validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(1000000)])),
                 ('retry_interval', models.PositiveIntegerField(default=60, help_text='Seconds from a failed attempt to the next.', validators=[django.core.validators.MinValueValidator(0), django.core.validators.MaxValueValidator(604800)])),
-                ('on_failure', models.CharField(choices=[('block', 'block: the pair waits behind it'), ('park', 'park: the pair goes on without it')], default='block', help_text='When the attempts are spent, or nobody knows the outcome.', max_length=5)),
-                ('resolver', models.CharField(blank=True, help_text='Dotted path of a function that is asked when the outcome is unknown. It gets the Delivery and answers new, duplicate or in_doubt. HTTP and pull only.', max_length=255, validators=[msh.models.consumer.check_callable])),
+                ('on_failure', models.CharField(choices=[('block', 'block: the pair waits behind it'), ('park', 'park: the pair goes on without it')], default='block', help_text='After the last failed attempt, or if the outcome is unknown.', max_length=5)),
+                ('resolver', models.CharField(blank=True, help_text='Dotted path of a function that is called if the outcome is unknown. It gets the Delivery and returns new, duplicate or in_doubt. HTTP and pull only.', max_length=255, validators=[msh.models.consumer.check_callable])),
                 ('partner', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='partners.partner')),
             ],
             options={
@@ -171,12 +171,12 @@ class Migration(migrations.Migration):
             name='ApiToken',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.SlugField(help_text='Who holds it.', max_length=63, unique=True)),
+                ('name', models.SlugField(help_text='Who uses it.', max_length=63, unique=True)),
                 ('sha256', models.CharField(editable=False, max_length=64, unique=True, verbose_name='SHA-256')),
                 ('scopes', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(choices=[('send', 'submit messages'), ('read', 'read messages, their history and the feed'), ('read_payload', 'read payloads'), ('consume', 'take messages as a pull consumer, and settle them'), ('operate', "the console's verbs, as far as its user may use them")], max_length=12), size=None)),
                 ('created', models.DateTimeField(auto_now_add=True)),
                 ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='api_tokens', to=settings.AUTH_USER_MODEL)),
-                ('consumers', models.ManyToManyField(blank=True, help_text='With the scope consume: whose messages it takes and settles.', limit_choices_to={'kind': 'pull'}, related_name='api_tokens', to='msh.consumer')),
+                ('consumers', models.ManyToManyField(blank=True, help_text='For the scope consume: the consumers whose messages it takes and settles.', limit_choices_to={'kind': 'pull'}, related_name='api_tokens', to='msh.consumer')),
             ],
             options={
                 'verbose_name': 'API token',
@@ -502,7 +502,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='consumer',
-            constraint=models.UniqueConstraint(fields=('partner', 'service_interface', 'action'), name='consumer_once', nulls_distinct=False, violation_error_message='Another consumer takes exactly these messages.'),
+            constraint=models.UniqueConstraint(fields=('partner', 'service_interface', 'action'), name='consumer_once', nulls_distinct=False, violation_error_message='Another consumer takes the same messages.'),
         ),
         migrations.AddConstraint(
             model_name='consumer',

@@ -65,7 +65,7 @@ class ApiToken(models.Model):
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens"
     )
-    name = models.SlugField(max_length=63, unique=True, help_text="Who holds it.")
+    name = models.SlugField(max_length=63, unique=True, help_text="Who uses it.")
     sha256 = models.CharField("SHA-256", max_length=64, unique=True, editable=False)
     scopes = ArrayField(models.CharField(max_length=12, choices=Scope.choices))
     consumers: "models.ManyToManyField[Any, Any]" = models.ManyToManyField(
@@ -73,7 +73,7 @@ class ApiToken(models.Model):
         blank=True,
         related_name="api_tokens",
         limit_choices_to={"kind": "pull"},
-        help_text="With the scope consume: whose messages it takes and settles.",
+        help_text="For the scope consume: the consumers whose messages it takes and settles.",
     )
     created = models.DateTimeField(auto_now_add=True)
 

@@ -90,8 +90,8 @@ class Consumer(models.Model):
     history = models.BooleanField(
         "document history",
         default=True,
-        help_text="Write down that a message is being processed before it is. Off: an HTTP or pull"
-        " consumer whose outcome is unknown is given the message again.",
+        help_text="Record that a message is being processed before the consumer gets it. Off: if"
+        " the outcome is unknown, an HTTP or pull consumer gets the message again.",
     )
     lease = _bounded(
         2, DAY, 300, "Seconds of one attempt. After that its worker is taken for dead."
@@ -107,14 +107,14 @@ class Consumer(models.Model):
             (OnFailure.PARK.value, "park: the pair goes on without it"),
         ],
         default=OnFailure.BLOCK.value,
-        help_text="When the attempts are spent, or nobody knows the outcome.",
+        help_text="After the last failed attempt, or if the outcome is unknown.",
     )
     resolver = models.CharField(
         max_length=255,
         blank=True,
         validators=[check_callable],
-        help_text="Dotted path of a function that is asked when the outcome is unknown. It gets the"
-        " Delivery and answers new, duplicate or in_doubt. HTTP and pull only.",
+        help_text="Dotted path of a function that is called if the outcome is unknown. It gets the"
+        " Delivery and returns new, duplicate or in_doubt. HTTP and pull only.",
     )
 
     class Meta:
@@ -124,7 +124,7 @@ class Consumer(models.Model):
                 fields=["partner", "service_interface", "action"],
                 nulls_distinct=False,
                 name="consumer_once",
-                violation_error_message="Another consumer takes exactly these messages.",
+                violation_error_message="Another consumer takes the same messages.",
             ),
             models.CheckConstraint(
                 condition=(Q(kind="in_process", url="") & ~Q(path=""))
@@ -151,7 +151,7 @@ class Consumer(models.Model):
     def _refuse_secret_elsewhere(self, before: "Consumer") -> None:
         """Who may change an address must not read out the secret by having it sent there."""
         if self.url and origin(self.url) != origin(before.url):
-            moved = "It leads to another host: enter the authorization again, or none."
+            moved = "Host, port or scheme has changed: enter the authorization again, or none."
             raise ValidationError({"url": moved})
 
     @property

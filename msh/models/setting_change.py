@@ -28,8 +28,8 @@ class SettingChange(models.Model):
     reason = models.TextField()
 
     class Meta:
-        verbose_name = "change of settings"
-        verbose_name_plural = "changes of settings"
+        verbose_name = "audit log entry"
+        verbose_name_plural = "audit log entries"
         ordering = ["id"]
 
     def __str__(self) -> str:

@@ -51,11 +51,15 @@ class Agreement(models.Model):
         "partners.Partner", on_delete=models.CASCADE, related_name="agreements"
     )
     tpa_id = models.CharField("TPAId", max_length=255)
-    our_party = models.CharField("our PartyId", max_length=255, help_text="From, when we send.")
+    our_party = models.CharField(
+        "our PartyId", max_length=255, help_text="The From party of our messages."
+    )
     our_party_context = models.CharField(
         "its context", max_length=255, blank=True, help_text="DUNS, URI … Blank: any."
     )
-    their_party = models.CharField("their PartyId", max_length=255, help_text="To, when we send.")
+    their_party = models.CharField(
+        "their PartyId", max_length=255, help_text="The To party of our messages."
+    )
     their_party_context = models.CharField(
         "its context", max_length=255, blank=True, help_text="DUNS, URI … Blank: any."
     )
@@ -79,7 +83,7 @@ class Agreement(models.Model):
         max_length=16,
         choices=[(s.value, s.value) for s in DeliverySemantics],
         default=DeliverySemantics.ONCE_AND_ONLY_ONCE.value,
-        help_text="For messages that are submitted without any.",
+        help_text="For messages that are submitted without delivery semantics.",
     )
     transient_count_limit = _bounded(
         "transient_count_limit",
@@ -107,8 +111,8 @@ class Agreement(models.Model):
         max_length=6,
         choices=[(o.value, o.value) for o in OnUnexpectedFirst],
         default=OnUnexpectedFirst.ACCEPT.value,
-        help_text="When SequenceNumber 1 comes though higher numbers were accepted: accept it as"
-        " the partner's reset, hold it until an operator allows it, or refuse it.",
+        help_text="If SequenceNumber 1 arrives after higher numbers: accept it as a reset of the"
+        " partner, hold it until an operator allows it, or refuse it.",
     )
 
     class Meta:
@@ -154,8 +158,8 @@ class Agreement(models.Model):
             return ""
         days = -(-needed // timedelta(days=1))
         return (
-            f"MSH_KEEP_MESSAGES is {configured.days} days, but ids under agreement {self} have to"
-            f" be kept for {days}, {HORIZONS} times as long as a copy may come:"
+            f"MSH_KEEP_MESSAGES is {configured.days} days, but MessageIds under agreement {self}"
+            f" must be kept for {days}, {HORIZONS} times as long as duplicates may arrive:"
             f" set MSH_KEEP_MESSAGES to {days} or more"
         )
 

@@ -56,7 +56,7 @@ class Credential(models.Model):
         max_length=6, choices=CredentialKind.choices, default=CredentialKind.BEARER
     )
     sha256 = models.CharField("SHA-256", max_length=64, unique=True, editable=False)
-    label = models.CharField(max_length=100, blank=True, help_text="Who holds it, since when.")
+    label = models.CharField(max_length=100, blank=True, help_text="Who uses it, and since when.")
     created = models.DateTimeField(auto_now_add=True)
 
     class Meta:

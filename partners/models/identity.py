@@ -60,7 +60,7 @@ class OwnIdentity(models.Model):
             raise ValidationError(
                 {
                     "msh_uri": f"Messages were exchanged under {our_identity().uri} with"
-                    f" {used_by}. First give these partners it as their our_uri."
+                    f" {used_by}. First set it as the our_uri of these partners."
                 }
             )
 

@@ -40,7 +40,7 @@ def check_networks(text: str) -> None:
         networks_of(text)
     except ValueError as problem:
         raise ValidationError(
-            f"{problem}. Write networks such as 192.0.2.0/24 or 2001:db8::/32.", code="network"
+            f"{problem}. Enter networks such as 192.0.2.0/24 or 2001:db8::/32.", code="network"
         ) from None
 
 
@@ -84,59 +84,61 @@ class Partner(models.Model):
     allowed_networks = models.TextField(
         blank=True,
         validators=[check_networks],
-        help_text="Networks its requests may come from, such as 192.0.2.0/24. Blank: any.",
+        help_text="Requests of the partner are accepted from these networks, such as 192.0.2.0/24."
+        " Blank: any.",
     )
     outgoing_kind = models.CharField(
-        "we show",
+        "our credential",
         max_length=6,
         choices=OutgoingKind.choices,
         default=OutgoingKind.NONE,
-        help_text="How we show this partner who we are.",
+        help_text="How we authenticate to this partner.",
     )
     outgoing_secret = models.TextField(blank=True, default="", editable=False)
     resume_on_late_ack = models.BooleanField(
-        "late Ack resumes",
+        "resume on late Ack",
         default=False,
         db_default=False,
-        help_text="When an Acknowledgement comes after every retry was spent, sending resumes by"
-        " itself. Else an operator resumes it.",
+        help_text="If an Acknowledgement arrives after all retries, sending resumes automatically."
+        " Otherwise an operator must resume it.",
     )
     probe_interval = models.PositiveIntegerField(
         default=0,
         db_default=0,
-        help_text="Seconds after which a partner that did not answer is tried with one more copy;"
-        " its Acknowledgement resumes sending. 0: never, an operator resumes.",
+        help_text="Seconds between probes of a suspended partner that did not answer. A probe is"
+        " one more copy of the message; its Acknowledgement resumes sending. 0: no probes, an"
+        " operator must resume.",
     )
     rate_limit = models.PositiveIntegerField(
         default=0,
         db_default=0,
-        help_text="New reliable messages a minute that are taken of it; beyond it is told to wait"
-        " (TransientError). 0: no limit.",
+        help_text="New reliable messages accepted from the partner per minute. If it sends more,"
+        " it is told to wait (TransientError). 0: no limit.",
     )
     undelivered_limit = models.PositiveIntegerField(
         default=0,
         db_default=0,
-        help_text="Messages of it that may wait for their consumer; beyond it is told to wait."
-        " 0: no limit.",
+        help_text="Messages from the partner that may wait for their consumer. If there are more,"
+        " it is told to wait. 0: no limit.",
     )
     undelivered_bytes_limit = models.PositiveBigIntegerField(
         default=0,
         db_default=0,
-        help_text="Payload bytes of it that may wait for their consumer; beyond it is told to"
-        " wait. 0: no limit.",
+        help_text="Payload bytes from the partner that may wait for their consumer. If there are"
+        " more, it is told to wait. 0: no limit.",
     )
     accepts = models.BooleanField(
-        "accept from applications",
+        "accept submissions",
         default=True,
         db_default=True,
-        help_text="Off: what applications submit for this partner is refused. What is queued is"
-        " sent all the same.",
+        help_text="Off: messages that applications submit for this partner are refused. Queued"
+        " messages are still sent.",
     )
     delivers = models.BooleanField(
         "deliver to consumers",
         default=True,
         db_default=True,
-        help_text="Off: what comes from this partner is stored and acknowledged, and waits.",
+        help_text="Off: messages from this partner are stored and acknowledged, but not delivered.",
     )
     in_use = models.BooleanField(default=False, db_default=False, editable=False)
     """Set with the first message: from then on the pair keeps its name."""
@@ -159,13 +161,13 @@ class Partner(models.Model):
             models.UniqueConstraint(
                 fields=["our_uri_normalised", "uri_normalised"],
                 name="partner_pair",
-                violation_error_message="Another partner has this pair of our URI and its URI.",
+                violation_error_message="Another partner has the same pair of our URI and its URI.",
             ),
             models.CheckConstraint(
                 condition=Q(outgoing_kind="none", outgoing_secret="")
                 | (~Q(outgoing_kind="none") & ~Q(outgoing_secret="")),
                 name="partner_secret_iff_shown",
-                violation_error_message="A token or user:password is needed to show it.",
+                violation_error_message="Enter a token, or user:password.",
             ),
         ]
 
@@ -185,7 +187,7 @@ class Partner(models.Model):
         self._refuse_secret_elsewhere()
         by_mail = mail_address(self.destination) or mail_address(self.error_destination)
         if by_mail and self.outgoing_kind == OutgoingKind.BEARER:
-            raise ValidationError("A token cannot be shown over mail: give user:password instead.")
+            raise ValidationError("A token cannot be used by mail: enter user:password instead.")
 
     @property
     def our_uri_or_default(self) -> str:
@@ -236,9 +238,11 @@ class Partner(models.Model):
         Refuses with ValidationError what cannot stand in an Authorization header.
         """
         if kind == OutgoingKind.BEARER and not _TOKEN.fullmatch(secret):
-            raise ValidationError("A token is printable ASCII without white space.")
+            raise ValidationError(
+                "A token consists of printable ASCII characters without white space."
+            )
         if kind == OutgoingKind.BASIC and not secret.partition(":")[1]:
-            raise ValidationError("Write user:password.")
+            raise ValidationError("Enter user:password.")
         self.outgoing_kind = kind
         self.outgoing_secret = secrecy.encrypt(secret) if kind != OutgoingKind.NONE else ""
 
@@ -262,7 +266,10 @@ class Partner(models.Model):
         before = Partner.objects.filter(pk=self.pk, in_use=True).first()
         if before is None:
             return
-        fixed = "Fixed: messages were exchanged under it. A moved host is a new address."
+        fixed = (
+            "Cannot be changed: messages were exchanged under it. If the host has moved, change the"
+            " address."
+        )
         if before.uri_normalised != self.uri_normalised:
             raise ValidationError({"uri": fixed})
         if normalised(before.our_uri_or_default) != normalised(self.our_uri_or_default):
@@ -274,7 +281,7 @@ class Partner(models.Model):
         if before is None or not self.outgoing_secret:
             return
         if self.outgoing_secret == before.outgoing_secret and self.shown_to - before.shown_to:
-            moved = "It leads to another host: enter what we show the partner again, or nothing."
+            moved = "Host, port or scheme has changed: enter our credential again, or remove it."
             raise ValidationError({"uri" if self.address == before.address else "address": moved})
 
     @property
@@ -288,4 +295,4 @@ class Partner(models.Model):
         ours = normalised(self.our_uri_or_default)
         for other in others:
             if normalised(other.our_uri_or_default) == ours:
-                raise ValidationError(f"Partner {other} has this pair of our URI and its URI.")
+                raise ValidationError(f"Partner {other} has the same pair of our URI and its URI.")

@@ -27,21 +27,21 @@ class Route(models.Model):
         "its context",
         max_length=255,
         blank=True,
-        help_text="As in the agreement under which its messages come. Blank: any.",
+        help_text="As in the agreement of its messages. Blank: any.",
     )
     partner = models.ForeignKey(
         "partners.Partner",
         on_delete=models.CASCADE,
         related_name="routes",
-        help_text="Where its messages are sent on to.",
+        help_text="The partner to which its messages are forwarded.",
     )
     mode = models.CharField(
         max_length=10,
         choices=[(m.value, m.value) for m in RouteMode],
         default=RouteMode.HOP.value,
-        help_text="hop: acknowledged when stored here, then sent on. end-to-end: acknowledged when"
-        " the partner has acknowledged; while one such partner is down, everything from its"
-        " senders waits.",
+        help_text="hop: acknowledged when stored here, then forwarded. end-to-end: acknowledged"
+        " when the partner has acknowledged; while the partner is down, all messages of the"
+        " senders wait.",
     )
 
     objects = RouteManager()
@@ -52,7 +52,7 @@ class Route(models.Model):
             models.UniqueConstraint(
                 fields=["to_party", "to_party_context"],
                 name="route_once",
-                violation_error_message="This party has another route.",
+                violation_error_message="This party already has a route.",
             ),
         ]
 

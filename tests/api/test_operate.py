@@ -176,7 +176,7 @@ def test_resolving_does_not_resume(token: Tokens) -> None:
     suspended_world()
     operator = token("operate", may=("view_incident", "resolve_incident"))
     answer = operator.post(f"incidents/{Incident.objects.get().pk}/resolve", REASON)
-    assert_problem(answer, 409, "Resume it")
+    assert_problem(answer, 409, "Resume the link")
 
 
 def test_user_who_may_no_longer(token: Tokens) -> None:

@@ -65,13 +65,13 @@ def test_refused_action_names_the_possible_ones() -> None:
     with pytest.raises(NotPossible, match=r"waiting.*reset its retries or send it now"):
         change_link.resume(waiting.there, ANN)
     for verb in (change_link.send_now, change_link.reset_retries):
-        with pytest.raises(NotPossible, match=r"suspended.*Resume it"):
+        with pytest.raises(NotPossible, match=r"suspended.*Resume the link"):
             verb(suspended.there, ANN)
     late, _ = late_world()
     late.settle()
-    with pytest.raises(NotPossible, match=r"acknowledged late.*Resume it"):
+    with pytest.raises(NotPossible, match=r"acknowledged late.*Resume the link"):
         change_link.send_now(late.there, ANN)
-    with pytest.raises(CommandError, match="Resume it"):
+    with pytest.raises(CommandError, match="Resume the link"):
         call_command("send-now", late.there.name, "--reason", "hurry")
     assert OutboundLink.objects.get(partner=late.there).state == "suspended"
 

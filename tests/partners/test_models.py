@@ -74,7 +74,7 @@ def test_the_pair_falls_back_to_our_default_uri() -> None:
 )
 def test_a_pair_belongs_to_one_partner(same: dict[str, str]) -> None:
     first = make_partner()
-    with pytest.raises(ValidationError, match="Partner acme has this pair"):
+    with pytest.raises(ValidationError, match="Partner acme has the same pair"):
         make_partner("other", **{"uri": first.uri, **same})
     make_partner("other", uri=first.uri, our_uri="http://msh.example/ebxml/other/")
 
@@ -93,7 +93,7 @@ def test_the_pair_is_fixed_once_used(field: str) -> None:
     partner.save()
     Partner.objects.update(in_use=True)
     setattr(partner, field, "http://again.example/")
-    with pytest.raises(ValidationError, match="A moved host is a new address"):
+    with pytest.raises(ValidationError, match="If the host has moved, change the address"):
         partner.full_clean()
 
 
@@ -110,7 +110,7 @@ def test_our_uri_is_fixed_while_used_partners_rely_on_it() -> None:
     identity = OwnIdentity(msh_uri="http://moved.example/")
     identity.full_clean()
     Partner.objects.update(in_use=True)
-    with pytest.raises(ValidationError, match="First give these partners it as their our_uri"):
+    with pytest.raises(ValidationError, match="First set it as the our_uri of these partners"):
         identity.full_clean()
     partner.our_uri = our_identity().uri
     partner.full_clean()
@@ -206,7 +206,7 @@ def test_a_partner_comes_from_its_networks_only(
     assert make_partner(allowed_networks=networks).admits(address) is admitted
 
 
-# --- what we show -------------------------------------------------------------------------------
+# --- our credential -----------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("kind", "secret", "header"),
     [

@@ -48,7 +48,7 @@ def test_page_wants_the_secret_again_for_another_host(
     given = {"uri": OURS, "outgoing_kind": "bearer", **fields}
     refused = admin_client.post(page_of(partner), form(**given))
     assert refused.status_code == 200, what
-    assert "enter what we show" in refused.content.decode()
+    assert "enter our credential again" in refused.content.decode()
     assert shown(partner) == (OURS, f"Bearer {SECRET}")
     admin_client.post(page_of(partner), form(**given, secret="another"))
     assert shown(partner)[1] == "Bearer another"
@@ -73,7 +73,7 @@ def test_setup_wants_the_secret_again_for_another_host(
     partner: Partner, fields: dict[str, str], what: str
 ) -> None:
     document = {"name": "acme", "uri": OURS, **fields}
-    with pytest.raises(SetupRefused, match="enter what we show"):
+    with pytest.raises(SetupRefused, match="enter our credential again"):
         apply({"partners": [document]})
     assert shown(partner) == (OURS, f"Bearer {SECRET}"), what
     apply({"partners": [document | {"token_out": SECRET}]})

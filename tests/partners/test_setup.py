@@ -145,7 +145,7 @@ def test_basic_credentials_both_ways() -> None:
         ({"agreements": {}}, "partners[0].agreements: must be a list."),
         ({"agreements": ["x"]}, "partners[0].agreements[0]: must be an object."),
         ({"agreements": [{}]}, "partners[0].agreements[0].tpa_id: is missing."),
-        ({"token_out": "a b"}, "partners[0].token_out: A token is printable ASCII"),
+        ({"token_out": "a b"}, "partners[0].token_out: A token consists of printable ASCII"),
         ({"basic_out": "a:b"}, "partners[0]: give token_out or basic_out, not both."),
         ({"token_in": ""}, "partners[0].token_in: write a token"),
         ({"token_in": "s3cret"}, "partners[0].token_in: a token or password has at least 16"),
@@ -270,7 +270,7 @@ def test_a_route_must_lead_to_somebody_in_a_known_way() -> None:
 def test_over_mail_user_and_password_are_shown_and_no_token() -> None:
     mail = {"uri": "mailto:orders@acme.example", "address": "", "error_uri": ""}
     assert refusal(changed(**mail)) == [
-        "partners[0]: A token cannot be shown over mail: give user:password instead."
+        "partners[0]: A token cannot be used by mail: enter user:password instead."
     ]
     document = changed(**mail, basic_out="us:secret")
     del document["partners"][0]["token_out"]

@@ -69,4 +69,4 @@ class AgreementAdmin(ImportExportPages, ConnectionPage, ReadOnlyAdmin[Agreement]
     @display(description="MessageIds kept for")
     def kept(self, agreement: Agreement) -> str:
         days = -(-agreement.ids_kept() // timedelta(days=1))
-        return f"at least {days} days: {HORIZONS} times the time in which duplicates may come (D39)"
+        return f"at least {days} days: {HORIZONS} times as long as duplicates may arrive (D39)"

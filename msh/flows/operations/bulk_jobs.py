@@ -140,9 +140,11 @@ def _start(job: BulkJob, agreed: str, *, spare_held: bool) -> BulkJob:
         found = _rows(job.verb, job.since, spare_held=spare_held)[: LIMIT + 1]
         rows = [(getattr(row, choice.key), choice.label(row)) for row in found]
         if len(rows) > LIMIT:
-            raise NotPossible(f"These are more than {LIMIT}: choose a later start.")
+            raise NotPossible(f"More than {LIMIT} rows match. Choose a later time.")
         if not rows or _digest_of(key for key, _ in rows) != agreed:
-            raise NotPossible(f"The selection has changed: it is now {len(rows)}. Check it again.")
+            raise NotPossible(
+                f"The selection has changed: {len(rows)} rows match now. Check it again."
+            )
         job.total = len(rows)
         start_job(job, rows)
     return job

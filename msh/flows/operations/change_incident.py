@@ -24,7 +24,8 @@ def cause_left(incident: Incident) -> str:
     """
     if suspends(incident):
         return (
-            f"Sending to partner {incident.partner.name} is suspended for this reason. Resume it."
+            f"Sending to partner {incident.partner.name} is suspended for this reason."
+            " Resume the link."
         )
     if waiting := deliveries.undecided(incident.partner_id, incident.kind):
         return (

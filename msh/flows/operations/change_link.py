@@ -72,10 +72,10 @@ def open_links(partner: Partner) -> None:
 @dataclass(frozen=True, slots=True)
 class LinkChange:
     """One event of the sender on the link to a partner, with who and why. Called, it raises
-    NotPossible where the event may not happen: `refused` is what cannot be done, `why_not` why."""
+    NotPossible where the event may not happen: "Cannot `what`: `why_not`"."""
 
     event: SenderEvent
-    refused: str
+    what: str
     why_not: str
 
     def __call__(self, partner: Partner, actor: Actor, seen: Seen = ANYTHING) -> Done:
@@ -88,8 +88,8 @@ class LinkChange:
                 links.step(partner.pk, self.event, actor)
             except IllegalTransition:
                 raise NotPossible(
-                    f"Partner {partner.name} cannot be {self.refused}: {self.why_not}"
-                    f" (its link is {before.state}).{_instead(before, self.event)}"
+                    f"Cannot {self.what} {partner.name}: {self.why_not} (the link is"
+                    f" {before.state}).{_instead(before, self.event)}"
                 ) from None
             after = links.lane(partner.pk)
             links.write()
@@ -99,13 +99,13 @@ class LinkChange:
 
 _NOTHING_WAITS = "no message is waiting for an Acknowledgement"
 
-suspend = LinkChange(OperatorSuspended(), "suspended", "it is already suspended")
+suspend = LinkChange(OperatorSuspended(), "suspend partner", "it is already suspended")
 """Send nothing more to the partner. The message in flight stays in flight."""
-resume = LinkChange(OperatorResumed(), "resumed", "it is not suspended")
+resume = LinkChange(OperatorResumed(), "resume partner", "it is not suspended")
 """Retry counter to zero; the same bytes of the uncompleted message first (000 §2.1.4.3)."""
-reset_retries = LinkChange(RetriesReset(), "given new retries", _NOTHING_WAITS)
+reset_retries = LinkChange(RetriesReset(), "reset the retries of partner", _NOTHING_WAITS)
 """Retry counter to zero; the deadline stays."""
-send_now = LinkChange(SendNowRequested(), "sent to now", _NOTHING_WAITS)
+send_now = LinkChange(SendNowRequested(), "send now to partner", _NOTHING_WAITS)
 """Send the message in flight again at once; spends no retry."""
 
 
@@ -131,17 +131,25 @@ def _instead(lane: Lane, event: SenderEvent) -> str:
     """The verb that makes sense now: the lane may have changed while the operator typed."""
     if lane.state is LaneState.SUSPENDED and not isinstance(event, OperatorSuspended):
         late = " Its message was acknowledged late." if lane.late_ack else ""
-        return f"{late} Resume it."
+        return f"{late} Resume the link."
     if lane.state is LaneState.WAITING and isinstance(event, OperatorResumed):
         return " If its Acknowledgement does not arrive, reset its retries or send it now."
     return ""
+
+
+_SWITCHED = {
+    (Switch.ACCEPTS, True): "submissions are already accepted",
+    (Switch.ACCEPTS, False): "submissions are already refused",
+    (Switch.DELIVERS, True): "deliveries are not held",
+    (Switch.DELIVERS, False): "deliveries are already held",
+}
 
 
 def switch(partner: Partner, which: Switch, *, on: bool, actor: Actor) -> None:
     """Let applications submit messages for the partner, or consumers have those from it, or not."""
     with transaction.atomic():
         if not set_switch(partner, which, on=on, actor=actor):
-            raise NotPossible(f"Partner {partner.name}: this is already {'on' if on else 'off'}.")
+            raise NotPossible(f"Partner {partner.name}: {_SWITCHED[which, on]}.")
     if on and which is Switch.DELIVERS:
         wake_up(WakeUp.DELIVER)
 

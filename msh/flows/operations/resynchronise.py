@@ -298,7 +298,8 @@ def given_up(link: InboundLink, number: int) -> str:
     count = receiver.given_up(link.last_number, number)
     if not count:
         raise NotPossible(
-            f"Number {number} is not ahead of the last accepted of {name}, {link.last_number}:"
+            f"Number {number} is not ahead of the last accepted number of {name},"
+            f" {link.last_number}:"
             " accepted numbers cannot be accepted again. A partner that starts again sends number"
             " 1; allow a reset."
         )

@@ -81,7 +81,7 @@ def hold_resets(link: InboundLink, actor: Actor) -> bool:
         return False
     others.update(on_unexpected_first=OnUnexpectedFirst.HOLD)
     InboundLink.objects.filter(pk=link.pk).update(reset_allowed=False)
-    detail = f"on_unexpected_first was: {before}" if before else "an unused leave is taken back"
+    detail = f"on_unexpected_first was: {before}" if before else "reset allowed: yes → no"
     history.record(history.link_row(link.partner_id, "in", "ResetsHeld", actor, detail=detail))
     return True
 

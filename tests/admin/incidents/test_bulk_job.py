@@ -189,7 +189,7 @@ def test_other_rows_than_those_seen_are_not_touched(
 
     response = confirm(supervisor, seen=seen)
 
-    assert "The selection has changed: it is now 3. Check it again." in messages_of(response)
+    assert "The selection has changed: 3 rows match now. Check it again." in messages_of(response)
     assert response.context["counted"] == 3
     assert not BulkJob.objects.exists()
 

@@ -57,7 +57,7 @@ def test_what_a_link_is_suspended_for_is_resolved_by_resuming(keeper: Client) ->
 
     response = resolve(keeper, incident)
 
-    assert "is suspended for this reason. Resume it." in messages_of(response)
+    assert "is suspended for this reason. Resume the link." in messages_of(response)
     incident.refresh_from_db()
     assert incident.resolved_at is None
 

@@ -166,10 +166,10 @@ def test_what_we_show_goes_in_and_never_out(admin_client: Client, partner: Partn
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"outgoing_kind": "bearer"}, "A token is printable ASCII"),
-        ({"outgoing_kind": "basic", "secret": "password"}, "Write user:password"),
+        ({"outgoing_kind": "bearer"}, "A token consists of printable"),
+        ({"outgoing_kind": "basic", "secret": "password"}, "Enter user:password"),
         ({"uri": "acme"}, "is not a URI"),
-        ({"allowed_networks": "10.0.0.0/40"}, "Write networks such as"),
+        ({"allowed_networks": "10.0.0.0/40"}, "Enter networks such as"),
         ({"agreements": [AGREEMENT | {"timeout": 0}]}, "Must be 1 or more."),
         ({"agreements": [AGREEMENT, AGREEMENT]}, "duplicate data for tpa_id"),
     ],
@@ -184,13 +184,13 @@ def test_impossible_values_are_refused_at_their_field(
 
 def test_a_second_partner_of_the_pair_is_refused(admin_client: Client, partner: Partner) -> None:
     response = admin_client.post(ADD, form(name="other"))
-    assert "Partner acme has this pair" in errors_of(response)
+    assert "Partner acme has the same pair" in errors_of(response)
 
 
 def test_a_used_pair_keeps_its_name(admin_client: Client, partner: Partner) -> None:
     Partner.objects.update(in_use=True)
     response = admin_client.post(page_of(partner), form(uri="http://moved.example/"))
-    assert "A moved host is a new address" in errors_of(response)
+    assert "If the host has moved, change the address" in errors_of(response)
     partner.refresh_from_db()
     assert partner.uri == "http://acme.example/ebxml/"
 
@@ -241,5 +241,7 @@ def test_a_party_has_one_route(admin_client: Client, partner: Partner) -> None:
     route = {"to_party": "333", "to_party_context": "", "partner": partner.pk, "mode": "hop"}
     route["reason"] = "they are behind it"
     assert admin_client.post("/admin/partners/route/add/", route).status_code == 302
-    assert "another route" in errors_of(admin_client.post("/admin/partners/route/add/", route))
+    assert "already has a route" in errors_of(
+        admin_client.post("/admin/partners/route/add/", route)
+    )
     assert "333" in admin_client.get("/admin/partners/route/").content.decode()

@@ -19,7 +19,7 @@ _SAME: Mapping[str, str] = {}
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """`seen` stands for the whole as it is, `diff` are the lines of it that would be others."""
+    """`seen` is a digest of the configuration as it is, `diff` are the lines that would change."""
 
     report: setup.Report
     seen: str
@@ -27,7 +27,6 @@ class Preview:
 
 
 def exported() -> dict[str, Any]:
-    """All of it, by name."""
     own = OwnIdentity.objects.first()
     partners = Partner.objects.order_by("name").prefetch_related("agreements")
     routes = Route.objects.select_related("partner").order_by("to_party", "to_party_context")
@@ -49,7 +48,7 @@ def as_text(document: object) -> str:
 
 
 def preview(document: object) -> Preview:
-    """What it would change. Nothing is changed. Raises setup.SetupRefused."""
+    """What `document` would change; nothing is changed. Raises setup.SetupRefused."""
     with transaction.atomic():
         before = as_text(exported())
         report = setup.apply(document)
@@ -60,12 +59,12 @@ def preview(document: object) -> Preview:
 
 
 def digest() -> str:
-    """What is set up now, as `Preview.seen` says it."""
+    """Of the configuration as it is, like `Preview.seen`."""
     return _digest_of(as_text(exported()))
 
 
 def keep_others_from_writing() -> None:
-    """Until the transaction ends. Reading, and rows that refer to these, go on."""
+    """Until the transaction ends. Others can read, and write rows that refer to these."""
     tables = ", ".join(model._meta.db_table for model in (Partner, Agreement, Route, OwnIdentity))  # noqa: SLF001  public
     with connection.cursor() as cursor:
         cursor.execute(f"LOCK TABLE {tables} IN SHARE ROW EXCLUSIVE MODE")

@@ -180,7 +180,7 @@ class _Setup:
             self._problem(path, f"partner {found.partner} shows the same: each needs its own.")
 
     def _outgoing(self, path: str, partner: Partner, read: Mapping[str, Any]) -> dict[str, object]:
-        """The fields of what we show, if that is another than now."""
+        """The fields of our credential, if it changes."""
         keys = [key for key in _OUTGOING if key in read]
         if len(keys) > 1:
             self._problem(path, f"give {' or '.join(keys)}, not both.")
@@ -250,7 +250,7 @@ class _Setup:
 
 
 def _moves(partner: Partner, read: Mapping[str, object]) -> bool:
-    """Whether an address changes: the secret has to be given with it, and here it is."""
+    """Whether an address changes. Then the secret has to be given again, even the same one."""
     return any(read.get(key, getattr(partner, key)) != getattr(partner, key) for key in _ADDRESSES)
 
 
@@ -267,5 +267,5 @@ def _suggestion(key: str, keys: Iterable[str]) -> str:
 
 
 def _chosen(kind: CredentialKind, secret: str) -> int:
-    """Characters of it that somebody has to guess."""
+    """How many characters of it are secret."""
     return len(secret.partition(":")[2] if kind is CredentialKind.BASIC else secret)

@@ -35,7 +35,6 @@ def networks_of(text: str) -> tuple[Network, ...]:
 
 
 def check_networks(text: str) -> None:
-    """Field validator."""
     try:
         networks_of(text)
     except ValueError as problem:
@@ -210,7 +209,6 @@ class Partner(models.Model):
 
     @property
     def limits(self) -> Limits:
-        """What this partner may take of us."""
         return Limits(self.rate_limit, self.undelivered_limit, self.undelivered_bytes_limit)
 
     def is_pair(self, sender_uri: str, receiver_uri: str) -> bool:
@@ -286,7 +284,6 @@ class Partner(models.Model):
 
     @property
     def shown_to(self) -> set[str]:
-        """Who is shown our secret."""
         return {origin(self.destination), origin(self.error_destination)}
 
     def _refuse_pair_under_default(self) -> None:

@@ -48,7 +48,6 @@ class ReasonForm(forms.Form):
 
     @property
     def action_fields(self) -> dict[str, object]:
-        """The input of the action itself."""
         return {k: v for k, v in self.cleaned_data.items() if k not in ("reason", "version")}
 
 

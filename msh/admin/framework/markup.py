@@ -94,7 +94,6 @@ def page_url(row: Model) -> str:
 
 
 def list_url(model: type[Model], **query: str | int) -> str:
-    """The URL of a model's list, filtered by `query`."""
     url = reverse(_page_name(model, "changelist"))
     return f"{url}?{urlencode(query)}" if query else url
 

@@ -41,7 +41,6 @@ class ReadOnlyAdmin(ActionsAdmin[Row]):
     change_form_outer_after_template: str | None = "admin/msh/framework/tables.html"
 
     def tables(self, request: HttpRequest, row: Row) -> list[Table]:
-        """The tables below the fields of `row`."""
         return []
 
     def page_context(self, request: HttpRequest, row: Row) -> dict[str, object]:

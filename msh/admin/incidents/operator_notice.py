@@ -67,7 +67,6 @@ class OperatorNoticeAdmin(LargeTableAdmin[OperatorNotice]):
 
 
 def notices_about(incident: Incident) -> Table:
-    """The notifications about an incident."""
     rows = [
         (
             notice.get_channel_display(),

@@ -15,8 +15,6 @@ from .outbound_actions import LinkDialog
 
 
 class VerdictForm(ReasonForm):
-    """What the operator knows about the message in flight."""
-
     verdict = forms.ChoiceField(choices=VERDICTS, widget=UnfoldAdminSelectWidget())
 
 

@@ -8,8 +8,6 @@ from msh.protocol.lane import OPERATOR
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What happened, and what an operator should do."""
-
     what: str
     advice: str
 

@@ -33,7 +33,6 @@ def receiving(link: InboundLink) -> str:
 
 
 def counters(partner_id: int) -> str:
-    """Both counters of a partner, with links to their pages."""
     out = OutboundLink.objects.select_related("in_flight", "partner").filter(partner=partner_id)
     back = InboundLink.objects.select_related("partner").filter(partner=partner_id)
     lines = [markup.link_to(link, f"out: {sending(link)}") for link in out]

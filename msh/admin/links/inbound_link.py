@@ -70,7 +70,6 @@ class InboundLinkAdmin(ReadOnlyAdmin[InboundLink]):
 
     @display(description="Settings in force")
     def settings_in_force(self, link: InboundLink) -> str:
-        """How an unexpected number 1 is treated, and the limits of the partner."""
         unexpected = {
             f"{one.tpa_id}: {one.on_unexpected_first}" for one in link.partner.agreements.all()
         }

@@ -203,7 +203,6 @@ def _depth(semantics: DeliverySemantics) -> Coalesce:
 
 
 def _last_answer() -> QuerySet[Attempt, Any]:
-    """How the last attempt of the message in flight ended."""
     ended = Attempt.objects.filter(message=OuterRef("in_flight"), ended_at__isnull=False)
     answer = JSONObject(outcome="outcome", detail="detail")
     return ended.order_by("-number").values(answer=answer)[:1]

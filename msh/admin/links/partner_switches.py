@@ -10,8 +10,6 @@ Link = OutboundLink | InboundLink
 
 
 class SwitchPartner(ActionDialog[Link]):
-    """Turns one switch on or off."""
-
     action: SwitchAction
 
     def __init__(self, action: SwitchAction, icon: str) -> None:

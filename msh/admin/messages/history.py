@@ -42,7 +42,6 @@ class ActorFilter(TextFilter):
 
 
 def history_of_link(partner_id: int, direction: Direction) -> Table:
-    """The latest events of one link."""
     of_link = {"partner": partner_id, "direction": direction, "subject": History.Subject.LINK}
     rows = History.objects.filter(**of_link).order_by("-pk")[:FIRST_ROWS]
     headers = ("Time", "Event", "State", "By", "Reason or detail")

@@ -76,7 +76,6 @@ class OutboundMessageAdmin(MessageAdmin[OutboundMessage]):
 
     @display(description="State")
     def status(self, message: OutboundMessage) -> str:
-        """The state, and whether the link is suspended."""
         state: str = super().status(message)
         open_still = message.state in (OutboundState.QUEUED, OutboundState.IN_FLIGHT)
         if not open_still or message.link.state != LaneState.SUSPENDED:

@@ -21,11 +21,10 @@ def main() -> None:
         datafolder.load_from_arguments(sys.argv[1:])
     except datafolder.NotRunning as error:
         sys.exit(str(error))
-    if os.environ.setdefault("DJANGO_SETTINGS_MODULE", "msh.settings") == "msh.settings":
-        few = WITHOUT_CONSOLE.intersection(sys.argv[1:2])
-        os.environ["DJANGO_SETTINGS_MODULE"] = f"msh.{'command_' if few else ''}settings"
-        if few:
-            _load_without_collecting()
+    default = os.environ.setdefault("DJANGO_SETTINGS_MODULE", "msh.settings") == "msh.settings"
+    if default and WITHOUT_CONSOLE.intersection(sys.argv[1:2]):
+        os.environ["DJANGO_SETTINGS_MODULE"] = "msh.management.settings"
+        _load_without_collecting()
     from django.core.management import execute_from_command_line  # noqa: PLC0415
 
     execute_from_command_line(sys.argv)

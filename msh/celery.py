@@ -9,7 +9,7 @@ from celery.signals import task_postrun, task_prerun, worker_init, worker_ready
 from django.db import close_old_connections
 from kombu import Connection
 
-from msh import memory, open_files
+from msh import memory, processes
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "msh.settings")
 
@@ -26,8 +26,8 @@ class WakeUpCelery(Celery):
 
 @worker_ready.connect
 def _settle(**_: object) -> None:
-    memory.settle()
-    open_files.allow_most()  # each loop has up to 512 POSTs under way
+    memory.freeze()
+    processes.raise_file_limit()  # each loop has up to 512 POSTs under way
 
 
 app = WakeUpCelery("msh")

@@ -25,9 +25,9 @@ from msh.allowance import guesses
 from msh.flows.receiving.link_status import status_for
 from msh.flows.receiving.receive import Answer, receive, receive_fast_path
 from msh.protocol.errors import RefusedTooOften, Unreadable, UnreadableTermsError
-from msh.request import Utf8Request
 from msh.store import plans
 from msh.store.receiving.senders import find_sender, remembered_sender
+from msh.web.headers import Utf8Request
 from msh.wire import link_status
 from partners.models import Partner
 
@@ -136,7 +136,7 @@ class Endpoint(APIView):
 
     def post(self, request: Request) -> HttpResponse:
         body = self._body(request)
-        memory.take(len(body))
+        memory.collect_after(len(body))
         content_type = request.META.get("CONTENT_TYPE", "")
         partner: Partner = request.user  # type: ignore[assignment]
         answer = _on_a_connection_that_works(lambda: receive_fast_path(partner, content_type, body))

@@ -7,8 +7,8 @@ BYTES_A_COLLECTION = 16 * 1024 * 1024
 _taken = 0
 
 
-def settle() -> None:
-    """What is loaded stays: the collector need not look at it again, nor so often at the rest.
+def freeze() -> None:
+    """What is loaded stays: the collector leaves it out, and runs less often over the rest.
 
     Call it in a process that serves, once all is imported.
     """
@@ -17,8 +17,8 @@ def settle() -> None:
     gc.set_threshold(10_000, 20, 50)
 
 
-def take(size: int) -> None:
-    """Say that a body of so many bytes was taken in; now and then, collect those done with.
+def collect_after(size: int) -> None:
+    """Count a body of `size` bytes; after so many in all, collect those that are done with.
 
     Django's requests, REST framework's and the database's errors are in cycles, and keep what they
     handled until they are collected. By their number that would be after gigabytes.

@@ -6,6 +6,7 @@ ending. On Linux the kernel ends a child whose parent was killed; elsewhere only
 
 import ctypes
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from typing import IO
 FIRST_WAIT = 0.1  # seconds from an end to the new start; doubled while it keeps ending at once
 LONGEST_WAIT = 10.0
 SETTLED = 5.0  # seconds after which a process counts as started
+UNLIMITED_FILES = 1 << 20
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)  # loaded here: between fork and exec nothing may be imported
 
@@ -112,3 +114,11 @@ def _readable(content: bytes) -> IO[bytes]:
     with os.fdopen(writer, "wb") as pipe:
         pipe.write(content)
     return os.fdopen(reader, "rb")
+
+
+def raise_file_limit() -> int:
+    """Have this process open as many files, and so connections, as it may; how many that is."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard if hard != resource.RLIM_INFINITY else UNLIMITED_FILES

@@ -13,7 +13,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "msh.settings")
 django.setup(set_prefix=False)
 
 from msh.endpoint import EndpointApplication  # noqa: E402  it needs Django set up
-from msh.request import HeaderCheck, Utf8Handler  # noqa: E402
+from msh.web.headers import HeaderCheck, Utf8Handler  # noqa: E402
 
 application = HeaderCheck(EndpointApplication(Utf8Handler()))
 
@@ -21,4 +21,4 @@ _errors = [message for message in run_checks() if message.level >= ERROR]
 if _errors:
     raise ImproperlyConfigured("\n".join(str(message) for message in _errors))
 
-memory.settle()
+memory.freeze()

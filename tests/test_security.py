@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from django.test import Client
 
-from msh.security import CONSOLE_POLICY, POLICY
+from msh.web.security import CONSOLE_POLICY, POLICY
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
-from msh import waiting
-from msh.standalone import running
+from msh.standalone import running, waiting
 from msh.standalone.management.commands import prepare
-from msh.waiting import Waiting
+from msh.standalone.waiting import Waiting
 from tests.waiting import wait_until
 
 

@@ -21,7 +21,9 @@ HISTORY = re.compile(r"INSERT INTO msh_history")
 POSITIONAL = re.compile(r"(?<!%)%s")
 # Past participles by their form; those that are adjectives or nouns of the domain are left out.
 PARTICIPLE = re.compile(r"^_?[a-z]*(ed|ent|old|ept|iven|aken|hown|ought)(_|$)")
-NOT_PARTICIPLES = re.compile(r"^_?(need|feed|seed|event|content|sent_at|threshold|embedded|speed)")
+NOT_PARTICIPLES = re.compile(
+    r"^_?(need|feed|seed|hold|event|content|sent_at|threshold|embedded|speed)"
+)
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ class ApiView(APIView):
         length = int(request.META.get("CONTENT_LENGTH") or 0)
         if length > self.body_limit():
             raise TooLarge("", f"A request has at most {self.body_limit()} bytes here.")
-        memory.take(length)
+        memory.collect_after(length)
 
     def get_exception_handler(self) -> Callable[..., Response]:
         return handler

@@ -22,7 +22,7 @@ from msh.processes import spawn, stop
 from msh.standalone import datafolder
 from msh.standalone.embedded import EmbeddedServers
 from msh.standalone.supervisor import Child, Supervisor
-from msh.waiting import Waiting
+from msh.standalone.waiting import Waiting
 
 READY_SECONDS = 120
 WEB_WORKERS = 2

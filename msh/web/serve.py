@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
-from msh import open_files
+from msh import processes
 
 from .answer import Answer
 from .call import call
@@ -58,7 +58,7 @@ class Server:
         self._application = application
         self._connections: set[Connection] = set()
         self._emptied = asyncio.Event()
-        self._most = min(limits.connections, open_files.allow_most() - FILES_BESIDE)
+        self._most = min(limits.connections, processes.raise_file_limit() - FILES_BESIDE)
 
     def call(self, request: Request) -> Answer:
         return call(self._application, request, self.room)

@@ -349,14 +349,14 @@ def test_event_that_can_neither_be_sent_nor_postponed_blocks_no_other(
 ) -> None:
     settings.MSH_FROM_PARTY_HANDLER = f"{__name__}.refuse"
     bad, other = two_events()
-    failed = notification_loop._failed
+    failed = notification_loop._postpone
 
     def put_off(event: PartyEvent, why: str) -> None:
         if event.pk == bad.pk:
             raise TypeError("no column for this")
         failed(event, why)
 
-    monkeypatch.setattr(notification_loop, "_failed", put_off)
+    monkeypatch.setattr(notification_loop, "_postpone", put_off)
     Office().poll()
 
     other.refresh_from_db()

@@ -156,7 +156,7 @@ def _found(find: Callable[..., list[Any]], *given: Any) -> list[Any]:
 def _lane(partner_id: int, budget: SendBudget) -> Unit:
     def act() -> tuple[OutboundLinks, list[Job]]:
         work = polling.work_of_link(partner_id)
-        recover.passed_deadlines(work.links, work.due)
+        recover.end_waits(work.links, work.due)
         return work.links, transmit.jobs_of(work.links, transmit.claim(work.links, budget))
 
     isolate = partial(isolate_link, partner_id, ended=())

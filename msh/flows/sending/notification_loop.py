@@ -125,7 +125,7 @@ def _note_failure(key: int, error: BaseException) -> None:
         if event is None:
             logger.error("the event handler raised an exception after it returned", exc_info=error)
         else:
-            _failed(event, application.reason_of(error))
+            _postpone(event, application.reason_of(error))
 
 
 def _claim(keys: list[int], address: str) -> list[Job]:
@@ -149,7 +149,7 @@ def _claim_alone(key: int, address: str) -> Job | None:
         with transaction.atomic():
             event = party_events.lock_event(key)
             if event is not None:
-                _failed(event, describe(error))
+                _postpone(event, describe(error))
         return None
 
 
@@ -193,9 +193,9 @@ def _record(posted: PostedEvent, result: AttemptResult) -> None:
     if result.outcome is AttemptOutcome.TRANSMITTED:
         party_events.mark_delivered(event)
     else:
-        _failed(event, result.detail)
+        _postpone(event, result.detail)
 
 
-def _failed(event: PartyEvent, why: str) -> None:
+def _postpone(event: PartyEvent, why: str) -> None:
     logger.warning("event %s of %s not sent: %s", event.event_id, event.message, why)
     party_events.mark_failed(event, RETRY_IN)

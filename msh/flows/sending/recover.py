@@ -1,4 +1,4 @@
-"""The clock's share: deadlines that have passed, and leases whose worker was lost."""
+"""What time ends: waits of links, and leases whose worker was lost."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ from msh.store.sending.links import OutboundLinks
 BATCH = 50
 
 
-def passed_deadlines(links: OutboundLinks, due: Iterable[int]) -> None:
+def end_waits(links: OutboundLinks, due: Iterable[int]) -> None:
     """Step the links of the partners `due`, whose wait is over: send again, or suspend (000
     §2.1.4)."""
     for partner_id in due:

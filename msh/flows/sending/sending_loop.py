@@ -161,7 +161,7 @@ def record(links: OutboundLinks, ended: Sequence[tuple[Any, AttemptResult]]) -> 
 
 def claim(work: due_work.Work, budget: SendBudget) -> list[Job]:
     """Claim what was found; the jobs that transmit it once it is committed."""
-    recover.passed_deadlines(work.links, work.due)
+    recover.end_waits(work.links, work.due)
     return [
         *transmit.jobs_of(work.links, transmit.claim(work.links, budget)),
         *transmit.best_effort_jobs(work.links, work.best_effort, budget),

@@ -10,7 +10,7 @@ from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 
 from msh.flows.delivery import consumers
-from msh.waiting import Waiting
+from msh.standalone.waiting import Waiting
 
 
 class Command(BaseCommand):

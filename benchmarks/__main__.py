@@ -4,10 +4,11 @@ import argparse
 import shutil
 import signal
 import sys
+from functools import partial
 
 from . import report
 from .bulk import Bulk
-from .exchange import Exchange
+from .exchange import CommitBound, Exchange
 from .figure import Figure
 from .msh import ROOT
 from .receive import Receive
@@ -47,21 +48,20 @@ def _arguments() -> argparse.Namespace:
 
 
 def _figures(stage: Stage, only: list[str]) -> list[Figure]:
+    many = Exchange(
+        stage, pairs=EXCHANGING_PAIRS, messages=60, prototype_messages=150, minimum=0.20
+    )
+    loaded, quiet = (stage.loaded, stage.api_token), partial(stage.only, stage.loaded)
     figures: list[Figure] = [
         Receive(stage, connections=1, seconds=3),
         Receive(stage, connections=16, seconds=3, minimum=0.10),
         Exchange(stage, pairs=1, messages=200, prototype_messages=1000),
-        Exchange(
-            stage,
-            pairs=EXCHANGING_PAIRS,
-            messages=60,
-            prototype_messages=150,
-            minimum=0.20,
-        ),
-        Bulk(stage.loaded, stage.api_token, clients=1, requests=4),
-        Bulk(stage.loaded, stage.api_token, clients=2, requests=4, minimum=0.35),
+        many,
+        CommitBound(many, stage, clients=EXCHANGING_PAIRS, seconds=3),
+        Bulk(*loaded, clients=1, requests=4, quiet=quiet),
+        Bulk(*loaded, clients=2, requests=4, minimum=0.20, quiet=quiet),
     ]
-    return [figure for figure in figures if figure.name in only]
+    return [figure for figure in figures if figure.name.removesuffix("_to_commits") in only]
 
 
 if __name__ == "__main__":

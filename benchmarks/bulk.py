@@ -4,8 +4,9 @@ import gzip
 import json
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from http.client import HTTPConnection
 from typing import Any
 
@@ -25,15 +26,22 @@ _TABLES = {"msh_outboundmessage": "id", "msh_outboundpayload": "message_id", "ms
 class Bulk:
     """Messages kept, by `clients` that send each `requests` requests, one after the other.
 
-    Floor: the same rows again, by one client that has them in memory, into tables with the same
-    indexes and as many rows before. Both commit once a request.
+    Floor: the same rows again, by as many clients that have them in memory, into tables with the
+    same indexes and as many rows before. Both commit once a request.
     """
 
     def __init__(
-        self, msh: Msh, token: str, clients: int, requests: int, minimum: float = 0
+        self,
+        msh: Msh,
+        token: str,
+        clients: int,
+        requests: int,
+        minimum: float = 0,
+        quiet: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self.name = f"bulk_{clients}"
         self.minimum = minimum
+        self.quiet = quiet
         self._msh = msh
         self._token = token
         self._clients = clients
@@ -46,7 +54,7 @@ class Bulk:
         self._round += 1
         shares = [list(self._bodies(client)) for client in range(self._clients)]
         expected = self._clients * self._requests * LINES
-        with self._msh.worker_stopped(), ThreadPoolExecutor(self._clients) as clients:
+        with self._msh.paused("worker", "beat"), ThreadPoolExecutor(self._clients) as clients:
             self._before = {table: self._last(table, column) for table, column in _TABLES.items()}
             started = time.monotonic()
             accepted = sum(clients.map(self._send, shares))
@@ -61,11 +69,18 @@ class Bulk:
         with psycopg.connect(self._msh.database_url, autocommit=True) as connection:
             requests = [list(self._rows(connection, n)) for n in range(self._total)]
             self._prepare(connection)
+        shares = [requests[n :: self._clients] for n in range(self._clients)]
+        with (
+            self._msh.paused("worker", "beat"),
+            ThreadPoolExecutor(self._clients) as clients,
+            ExitStack() as stack,
+        ):
+            connections = [
+                stack.enter_context(psycopg.connect(self._msh.database_url, autocommit=True))
+                for _ in shares
+            ]
             started = time.monotonic()
-            for rows in requests:
-                with connection.transaction():
-                    for table, data in zip(_TABLES, rows, strict=True):
-                        _copy_in(connection, table, data)
+            list(clients.map(_copy_requests, connections, shares))
             seconds = time.monotonic() - started
         return self._total * LINES / seconds
 
@@ -134,6 +149,13 @@ class Bulk:
             ]
         for statement in statements:
             connection.execute(statement.encode())
+
+
+def _copy_requests(connection: psycopg.Connection, requests: list[list[bytes]]) -> None:
+    for rows in requests:
+        with connection.transaction():
+            for table, data in zip(_TABLES, rows, strict=True):
+                _copy_in(connection, table, data)
 
 
 def _copy_in(connection: psycopg.Connection, table: str, data: bytes) -> None:

@@ -60,7 +60,7 @@ def _arguments() -> argparse.Namespace:
 
 def _begin(servers: Mapping[str, str]) -> None:
     """An empty MSH in this process, with its partners."""
-    os.environ |= servers | {
+    os.environ |= {**servers} | {
         "DJANGO_SETTINGS_MODULE": "msh.settings",
         "MSH_URI": "http://msh.example/ebxml/",
         "SECRET_KEY": secrets.token_urlsafe(38),

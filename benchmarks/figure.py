@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 _WITHIN = 120.0  # seconds
@@ -15,6 +16,10 @@ class Figure(Protocol):
     name: str
     minimum: float
     """The ratio to hold, below it the run fails. 0: reported only."""
+
+    def quiet(self) -> AbstractContextManager[None]:
+        """What neither side needs stands still, for both."""
+        ...
 
     def product(self) -> float: ...
 

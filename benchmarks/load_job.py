@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
@@ -72,7 +73,7 @@ class Loader:
         if not source.exists():
             _write_rows(source, rows)
         summary = self._folder / "summary.json"
-        with self._msh.worker_stopped(), _Peaks(self._msh.web_processes()) as peaks:
+        with self._msh.paused("worker", "beat"), _Peaks(self._msh.web_processes()) as peaks:
             status = self._run(source, summary, peaks, submit)
         log = (self._folder / "log").read_text()[-3000:]
         if status:
@@ -132,6 +133,9 @@ class LoadJob:
     def __init__(self, msh: Msh, token: str, loader: Loader) -> None:
         self._loader = loader
         self._bulk = Bulk(msh, token, self._CLIENTS, self._REQUESTS)
+
+    def quiet(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def product(self) -> float:
         run = self._loader.load(self._CLIENTS * self._REQUESTS * LINES)

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
@@ -121,32 +121,29 @@ class Msh:
         return f"{address.rpartition('/')[0]}/{name}" + (f"?{options}" if options else "")
 
     @contextmanager
-    def worker_stopped(self) -> Iterator[None]:
-        """The worker and beat are stopped, and go on afterwards."""
-        files = (self.folder / "run" / f"{name}.pid" for name in ("worker", "beat"))
-        pids = [int(file.read_text()) for file in files]
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
+    def paused(self, *names: str) -> Iterator[None]:
+        """The processes with these names stand still and go on afterwards; without names all of
+        them, its servers too."""
+        if names:
+            files = (self.folder / "run" / f"{name}.pid" for name in names)
+            pids = _with_children(int(file.read_text()) for file in files)
+        else:
+            pids = self.processes()
+        _signal(pids, signal.SIGSTOP)
         try:
             yield
         finally:
-            for pid in pids:
-                os.kill(pid, signal.SIGCONT)
+            _signal(pids, signal.SIGCONT)
 
     def web_processes(self) -> list[int]:
         """Those that serve: children of the one that was started."""
         parent = int((self.folder / "run" / "web.pid").read_text())
-        children = Path(f"/proc/{parent}/task/{parent}/children").read_text()
-        return [int(child) for child in children.split()]
+        return _children(parent)
 
     def processes(self) -> list[int]:
         """All of them, its servers' too."""
         assert self._process is not None
-        found = [self._process.pid]
-        for pid in found:  # grows while it is read
-            with suppress(OSError):  # it has ended
-                found += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
-        return found
+        return _with_children([self._process.pid])
 
     def value(self, query: str) -> Any:
         """The one value that a query of this MSH's database returns. Its connection is kept: what
@@ -174,3 +171,22 @@ class Msh:
             return False
         finally:
             connection.close()
+
+
+def _with_children(pids: Iterable[int]) -> list[int]:
+    """Parents first. One that ends meanwhile has none."""
+    found = list(pids)
+    for pid in found:  # grows while it is read
+        with suppress(OSError):
+            found += _children(pid)
+    return found
+
+
+def _signal(pids: Iterable[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):  # PostgreSQL's come and go
+            os.kill(pid, number)
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

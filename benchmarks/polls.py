@@ -19,9 +19,6 @@ from rich.console import Console
 from rich.table import Table
 
 from msh.standalone.embedded import EmbeddedServers
-from msh.store import plans
-from msh.store.receiving.forwarding import find_due
-from msh.store.sending import polling
 
 ROOT = Path(__file__).resolve().parent.parent
 ACTIVE = 10
@@ -85,6 +82,8 @@ def _begin(servers: Mapping[str, str]) -> None:
     from django.core.management import call_command  # noqa: PLC0415  settings first
 
     call_command("migrate", verbosity=0, skip_checks=True)
+    from msh.store import plans  # noqa: PLC0415
+
     plans.plan_for_hot_path()  # as the worker's threads do
     _run("SET session_replication_role = replica")  # foreign keys are not checked row by row
 
@@ -147,7 +146,7 @@ def _add_idle(count: int) -> None:
     made = {"name": "'idle-' || n", "uri": "'http://idle-' || n || '/'"}
     made["uri_normalised"] = made["uri"]
     fields = Partner._meta.fields  # noqa: SLF001  Django's own name of it
-    columns = [field.column for field in fields if field.column != "id"]
+    columns = [str(field.column) for field in fields if field.column != "id"]
     values = [made.get(column, f"first.{column}") for column in columns]
     _run(_PARTNERS.format(columns=", ".join(columns), values=", ".join(values)), 1, count)
     _run(_LINKS.format("msh_outboundlink", "", ""))
@@ -155,11 +154,13 @@ def _add_idle(count: int) -> None:
 
 
 def _poll() -> None:
+    from msh.store.sending import polling  # noqa: PLC0415  settings first
 
     polling.lock_work((), polling.Places(4, 256))
 
 
 def _poll_forwards() -> None:
+    from msh.store.receiving.forwarding import find_due  # noqa: PLC0415  settings first
 
     find_due(50)
 
@@ -176,7 +177,7 @@ def _fastest(poll: Callable[[], Any]) -> float:
     return min(times[WARM_UP:])
 
 
-def _run(statement: str, *parameters: object) -> None:
+def _run(statement: str, *parameters: int | str) -> None:
     from django.db import connection  # noqa: PLC0415  settings first
 
     with connection.cursor() as cursor:

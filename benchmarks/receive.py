@@ -2,6 +2,7 @@
 
 import statistics
 import time
+from contextlib import AbstractContextManager
 from typing import Any
 
 from . import floor, wire
@@ -26,12 +27,15 @@ class Receive:
         self.loads: list[Load] = []
         self._acknowledged: list[float] = []
 
+    def quiet(self) -> AbstractContextManager[None]:
+        return self._stage.only(self._stage.receiver)
+
     def product(self) -> float:
         stage = self._stage
         stored, acks = self._stored(), stage.sink.acks
         shares = [stage.pairs[n :: self._connections] for n in range(self._connections)]
         started = time.monotonic()
-        with stage.receiver.worker_stopped():
+        with stage.receiver.paused("worker", "beat"):
             load = post_for(self._seconds, stage.receiver.port, shares)
         stage.pairs = sorted(load.pairs, key=lambda pair: pair.name)
         wait_until(lambda: self._owed() == 0, "acknowledged", self._owed)
@@ -45,13 +49,14 @@ class Receive:
         return load.rate
 
     def floor(self) -> float:
-        return floor.run(
-            self._stage.receiver.beside("floor"),
-            clients=self._connections,
-            pairs=len(self._stage.pairs),
-            body=wire.sample(),
-            seconds=self._seconds,
-        )
+        with self._stage.receiver.paused("worker", "beat"):
+            return floor.run(
+                self._stage.receiver.beside("floor"),
+                clients=self._connections,
+                pairs=len(self._stage.pairs),
+                body=wire.sample(),
+                seconds=self._seconds,
+            )
 
     def facts(self) -> dict[str, Any]:
         return {

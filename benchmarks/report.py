@@ -38,7 +38,8 @@ class Series:
 
     @property
     def ratio(self) -> float:
-        return statistics.median(self.product) / statistics.median(self.floor)
+        """The median of the rounds' ratios: product and floor of a round meet the same machine."""
+        return statistics.median(p / f for p, f in zip(self.product, self.floor, strict=True))
 
     @property
     def holds(self) -> bool:
@@ -59,12 +60,14 @@ def run_rounds(series: list[Series], rounds: int) -> None:
     for each, so that a log shows that the run goes on, and how."""
     for each in series:
         tell(f"warm-up: {each.figure.name}")
-        each.figure.product()
-        each.figure.floor()
+        with each.figure.quiet():
+            each.figure.product()
+            each.figure.floor()
     for number in range(1, rounds + 1):
         for each in series:
-            each.floor.append(each.figure.floor())
-            each.product.append(each.figure.product())
+            with each.figure.quiet():
+                each.floor.append(each.figure.floor())
+                each.product.append(each.figure.product())
             rates = f"{each.product[-1]:,.0f}/s, floor {each.floor[-1]:,.0f}/s"
             tell(f"round {number} of {rounds}: {each.figure.name} {rates}")
 

@@ -1,7 +1,8 @@
 """Two complete MSHs, partners of each other by 16 pairs, and 64 more partners of the second; a
 third one that messages are only submitted to."""
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -45,6 +46,15 @@ class Stage:
             self.api_token = set_up_loaded(self.loaded)
             self._stack = stack.pop_all()
         return self
+
+    @contextmanager
+    def only(self, *needed: Msh) -> Iterator[None]:
+        """The other MSHs stand still: idle, each would take some percent of the machine."""
+        with ExitStack() as stack:
+            for msh in (self.sender, self.receiver, self.loaded):
+                if msh not in needed:
+                    stack.enter_context(msh.paused())
+            yield
 
     def __exit__(
         self,

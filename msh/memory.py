@@ -2,7 +2,7 @@
 
 import gc
 
-BYTES_A_COLLECTION = 16 * 1024 * 1024
+BYTES_A_COLLECTION = 16 * 1024 * 1024  # of bodies taken in
 
 _taken = 0
 

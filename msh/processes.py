@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import IO
 
 FIRST_WAIT = 0.1  # seconds from an end to the new start; doubled while it keeps ending at once
-LONGEST_WAIT = 10.0
+LONGEST_WAIT = 10.0  # seconds
 SETTLED = 5.0  # seconds after which a process counts as started
-UNLIMITED_FILES = 1 << 20
-_PR_SET_PDEATHSIG = 1
+UNLIMITED_FILES = 1 << 20  # where the system has no limit
+_PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 _libc = ctypes.CDLL(None)  # loaded here: between fork and exec nothing may be imported
 
 

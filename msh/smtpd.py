@@ -34,7 +34,7 @@ logging.getLogger("mail.log").setLevel(logging.ERROR)  # aiosmtpd tells every co
 
 Result = TypeVar("Result")
 
-THREADS = 8
+THREADS = 8  # mails stored at once: each has a connection to the database
 COMMAND_LIMITS = {"AUTH": 3, "*": 1000}
 """Of one connection: a guesser of passwords is sent away."""
 TRANSACTION_LIMIT = 300.0

@@ -31,7 +31,7 @@ from spark_bridge.reader import INBOUND
 ENDED = ("acknowledged", "sent", "failed", "cancelled")
 FINAL = ("delivered", "rejected", "relayed")
 """Of received messages: nothing happens to them any more. Retention removes no others."""
-FETCHING_TASKS = 8
+FETCHING_TASKS = 8  # at once: each asks the MSH for one payload after the other
 COMMITTED_WITHIN = timedelta(minutes=10)
 """The database notes the end of a message some moments before others see it, and its clock is
 another one than the web process's."""

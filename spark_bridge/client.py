@@ -19,7 +19,7 @@ from spark_bridge.options import Server
 logger = logging.getLogger(__name__)
 
 SHORTEST_WAIT = 0.25  # seconds
-LONGEST_WAIT = 30.0
+LONGEST_WAIT = 30.0  # seconds
 NDJSON = "application/x-ndjson"
 NOT_NOW = "not_now"  # the answer to a line that may be accepted later
 

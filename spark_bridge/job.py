@@ -23,7 +23,7 @@ from spark_bridge.files import file_system
 from spark_bridge.options import OptionRefused
 from spark_bridge.session import JavaMissing, open_session
 
-FAILED = 2
+FAILED = 2  # exit status; 1 is a job that was done and found something wrong
 
 
 class JobFailed(Exception):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 REQUEST_BYTES = 4 * 1024 * 1024
 """A request that has so much is sent, however few its lines: memory of a task is bounded."""
-REASONS_SHOWN = 3
+REASONS_SHOWN = 3  # in the error of a task; rejectedPath has all
 _MICRO_BATCH = ("sql.streaming.queryId", "streaming.sql.batchId")
 """Properties of a task. The id of a query is that of its checkpoint: a restart keeps it."""
 

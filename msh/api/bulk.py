@@ -29,8 +29,8 @@ SIZE_LIMIT = 32 * 1024 * 1024
 MEDIA_TYPE = "application/x-ndjson"
 
 _PIECE = 1 << 18  # bytes cut into lines at a time
-_BLOCK_LINES = 500
-_BLOCK_SIZE = 2 * 1024 * 1024
+_BLOCK_LINES = 500  # a block is what is in memory, checked and copied in at a time
+_BLOCK_SIZE = 2 * 1024 * 1024  # bytes
 
 
 @dataclass(frozen=True, slots=True)

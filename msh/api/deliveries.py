@@ -21,7 +21,7 @@ from .parsers import JsonParser
 from .query import Form, validated_body
 from .view import ApiView
 
-TAKE_LIMIT = 100
+TAKE_LIMIT = 100  # messages in one answer
 STATES = [state.value for state in DeliveryState]
 
 

@@ -19,7 +19,7 @@ from .parsers import JsonParser
 from .query import Form, PageQuery, moment, page, text, validated_body, validated_query
 from .view import ApiView, actor
 
-REASON_LIMIT = 500
+REASON_LIMIT = 500  # characters
 
 
 class LinksQuery(PageQuery):

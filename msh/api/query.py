@@ -12,8 +12,8 @@ from rest_framework.request import Request
 
 from .problems import Refused, Unreadable
 
-PAGE_LIMIT = 1000
-LARGEST_ID = 2**63 - 1
+PAGE_LIMIT = 1000  # rows
+LARGEST_ID = 2**63 - 1  # PostgreSQL's bigint
 
 _EARLIEST, _LATEST = datetime(1900, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 

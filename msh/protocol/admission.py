@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-RATE_WINDOW = timedelta(minutes=1)
+RATE_WINDOW = timedelta(minutes=1)  # a partner's limit of messages is one for each minute
 
 
 class Shortage(StrEnum):

@@ -24,7 +24,7 @@ from msh.standalone.embedded import EmbeddedServers
 from msh.standalone.supervisor import Child, Supervisor
 from msh.standalone.waiting import Waiting
 
-READY_SECONDS = 120
+READY_SECONDS = 120  # the first start makes the tables
 WEB_WORKERS = 2
 WEB_THREADS = 8
 WORKER_THREADS = 8

@@ -10,7 +10,7 @@ from msh.transport.http import one_line
 
 AT_ONCE = 4  # questions
 ANSWER_LIMIT = 64 * 1024  # bytes
-DETAIL_LIMIT = 300
+DETAIL_LIMIT = 300  # characters
 
 
 class EnquiryFailed(Exception):

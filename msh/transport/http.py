@@ -29,13 +29,13 @@ IDLE_LIMIT = 1.5
 the close costs the message a whole RetryInterval."""
 
 ANSWER_LIMIT = 64 * 1024  # bytes of an answer's body we read to keep its connection
-DETAIL_LIMIT = 500
+DETAIL_LIMIT = 500  # characters
 WORDS_READ = 1024  # bytes at the start of a refusal that its words are taken from
-WORDS_LIMIT = 200
-EXTERNAL_ID_LIMIT = 1000
+WORDS_LIMIT = 200  # characters
+EXTERNAL_ID_LIMIT = 1000  # characters
 EXTERNAL_ID = "X-MSH-External-Id"
 """Header of a consumer's answer: what its system calls the message (004's id map)."""
-CHUNK = 64 * 1024
+CHUNK = 64 * 1024  # bytes given to the socket at a time
 
 
 class _Unwritten(Enum):

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from msh.transport.http import one_line
 
-DETAIL_LIMIT = 300
+DETAIL_LIMIT = 300  # characters
 PORTS = {"http": 80, "https": 443}
 
 

@@ -6,7 +6,7 @@ import aiohttp
 
 from msh.transport.http import one_line
 
-DETAIL_LIMIT = 300
+DETAIL_LIMIT = 300  # characters
 
 
 class WebhookFailed(Exception):

@@ -17,7 +17,7 @@ WORKERS = 2
 THREADS = 8
 CANNOT_START = 3
 """Exit status of a process that would fail the same way again."""
-STOP_SECONDS = 10.0
+STOP_SECONDS = 10.0  # more than serve.GRACEFUL: requests under way end first
 
 
 def main() -> int:

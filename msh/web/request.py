@@ -23,7 +23,7 @@ _BASE: WSGIEnvironment = {
     "wsgi.run_once": False,
     "wsgi.version": (1, 0),
 }
-_NAMES_LIMIT = 1000
+_NAMES_LIMIT = 1000  # names that are kept: a client may invent any number
 _names: dict[bytes, str] = {}
 """Headers that were seen, as WSGI names them."""
 

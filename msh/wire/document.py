@@ -8,7 +8,7 @@ from msh.protocol.errors import Unreadable
 
 from .text import shown
 
-DEPTH_LIMIT = 100
+DEPTH_LIMIT = 100  # elements in one another; a header needs fewer than ten
 MARKUP_LIMIT = 20_000
 """Tags and attributes, counted as `<` and `=`. A header that names 1,000 parts has 10,000;
 without a limit lxml needs 17 s to canonicalise 100,000 attributes of one element."""

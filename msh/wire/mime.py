@@ -15,7 +15,7 @@ from msh.protocol.errors import Unreadable
 
 from .text import has_control, shown
 
-PART_LIMIT = 1000
+PART_LIMIT = 1000  # each part costs time, however small it is
 PART_HEADER_LIMIT = 16 * 1024
 """Bytes of one part's MIME headers."""
 CONTENT_TYPE_LIMIT = 255

@@ -5,7 +5,7 @@ import re
 _BLANK = " \t\r\n"
 _LINE_BREAK = re.compile("\r\n|\r|\n")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-_SHOWN_LIMIT = 60
+_SHOWN_LIMIT = 60  # characters
 
 
 def trimmed(text: str) -> str:

@@ -12,7 +12,7 @@ from msh.processes import Restarts, stop
 
 logger = logging.getLogger(__name__)
 
-START_SECONDS = 60.0
+START_SECONDS = 60.0  # PostgreSQL that was killed replays its log first
 _TRIES = 5  # a free port may be taken between our look and the server's
 
 

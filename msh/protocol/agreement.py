@@ -33,11 +33,15 @@ class Terms:
         Raises UnreadableTermsError if they are none.
         """
         if not isinstance(stored, Mapping):
-            raise UnreadableTermsError(f"stored terms are no {type(stored).__name__}")
+            raise UnreadableTermsError(
+                f"stored terms are not an object but a {type(stored).__name__}"
+            )
         known = {one.name: stored[one.name] for one in fields(cls) if one.name in stored}
         for name, value in known.items():
             if not isinstance(value, int) or isinstance(value, bool):
-                raise UnreadableTermsError(f"{name} of stored terms is no whole number: {value!r}")
+                raise UnreadableTermsError(
+                    f"{name} of the stored terms is not an integer: {value!r}"
+                )
         try:
             return cls(**known)
         except TypeError as missing:

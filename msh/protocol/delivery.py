@@ -99,7 +99,7 @@ def _nothing(before: Delivery, event: DeliveryPolled, policy: Policy, now: datet
 
 
 def _late(before: Delivery, event: DeliveryEvent, policy: Policy, now: datetime) -> Step:
-    return before, (Note("", f"{type(event).__name__} came late: {before.state} already"),)
+    return before, (Note("", f"{type(event).__name__} came late: already {before.state}"),)
 
 
 def _completed(before: Delivery, event: AttemptSucceeded, policy: Policy, now: datetime) -> Step:
@@ -194,7 +194,7 @@ def _doubt_parked(before: Delivery, event: ParkRequested, policy: Policy, now: d
     """The doubt stays; what comes after it need not wait."""
     if before.aside:
         raise IllegalTransition(before.state, type(event).__name__)
-    return replace(before, aside=True), (SetAside(), Note("", "set aside, in doubt still"))
+    return replace(before, aside=True), (SetAside(), Note("", "set aside, still in doubt"))
 
 
 _OUTCOMES = (AttemptSucceeded, AttemptRejected, AttemptFailed, OutcomeLost, ResolverAnswered)

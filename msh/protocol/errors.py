@@ -40,7 +40,9 @@ class RefusedTooOften(ProtocolError):
     Error Message. Nothing is kept; it may be sent again in `wait` seconds."""
 
     def __init__(self, wait: int) -> None:
-        super().__init__("too many of your messages are refused: mend them, then send this again")
+        super().__init__(
+            "too many of your messages were refused: correct them, then send this one again"
+        )
         self.wait = wait
 
 

@@ -176,7 +176,7 @@ def _not_accepted(
 
 def withheld() -> tuple[do.ReceiverEffect, ...]:
     """A further copy of a message whose Ack waits for the next MSH's (D20)."""
-    text = "stored, but the way onward is not complete"
+    text = "stored, but not acknowledged by the next MSH yet"
     return (do.OweError(ErrorCode.TRANSIENT_ERROR, Field.MESSAGE, text),)
 
 

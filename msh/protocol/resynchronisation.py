@@ -71,9 +71,9 @@ class Plan:
 
     @property
     def verdict(self) -> str:
-        risks = [("may lose", self.lost), ("may double", self.doubled)]
+        risks = [("may lose", self.lost), ("may duplicate", self.doubled)]
         text = ", ".join(f"{what} {whom}" for what, whom in risks if whom)
-        harmless = "loses nothing, doubles nothing"
+        harmless = "no loss, no duplicates"
         return text or (harmless if self.is_known else "not known yet")
 
     @property
@@ -104,8 +104,8 @@ def plan(ours: Sent, theirs: LinkStatus) -> Plan:
 
 def _held_back(ours: Sent) -> str:
     return (
-        f"The partner has number {ours.in_flight_number} and sends it on: it acknowledges when the"
-        " MSH behind it has. Wait for that; its operator sees what holds it up."
+        f"The partner has number {ours.in_flight_number} and forwards it: it acknowledges when the"
+        " next MSH has. Wait; its operator can see what delays it."
     )
 
 
@@ -113,7 +113,7 @@ def _agreed(ours: Sent, completes: bool, coming: int) -> str:
     if completes:
         number = ours.in_flight_number
         return f"The partner has number {number}, its Acknowledgement was lost; next is {coming}."
-    return f"The numbers agree: the partner expects {coming}, and that is what comes."
+    return f"The numbers agree: the partner expects {coming}, and that is the next one."
 
 
 def _unknown(ours: Sent, theirs: LinkStatus) -> str:
@@ -137,9 +137,9 @@ def _contradicted(anchor: Numbered, theirs: LinkStatus) -> Plan:
     """Both numbers were given here, to two messages: what one of the two sides reports is wrong."""
     number, message_id = theirs.accepted_number, theirs.accepted_message_id
     text = (
-        f"The partner is said to have accepted number {number} last, as {message_id}, which has"
-        f" number {anchor.sequence_number} here. Ask it again for both; if that is what it has,"
-        " settle with it what is missing, then reset the sequence."
+        f"The partner reports that it accepted number {number} last, as {message_id}, which has"
+        f" number {anchor.sequence_number} here. Ask it for both again. If the answer is the same,"
+        " agree with the partner on what is missing, then reset the sequence."
     )
     return Plan(Mend.ASK, text)
 
@@ -163,15 +163,16 @@ def _rewind(again: tuple[Run, ...], anchor: Numbered | None) -> Plan:
     since = f"anything after number {last.sequence_number}" if anchor else "anything of ours"
     if missing := _missing(again, last):
         text = (
-            f"The partner lacks {since}, and not all of it is stored here any more: {missing}."
-            " Settle with the partner what becomes of it, then reset the sequence."
+            f"The partner lacks {since}, and part of it is no longer stored here: {missing}."
+            " Agree with the partner on what to do about it, then reset the sequence."
         )
         return Plan(Mend.ASK, text, lost=missing)
     first, end, count = again[0].first, again[-1].last, sum(run.count for run in again)
     numbers = f"number {first}" if count == 1 else f"numbers {first} to {end}"
     text = (
-        f"The partner lacks {since}: it was restored. {numbers.capitalize()} ({count} in all) go"
-        " again, the same bytes under the same numbers, one at a time; then the queue."
+        f"The partner lacks {since}: it was restored. {numbers.capitalize()} ({count} in all)"
+        f" {'is' if count == 1 else 'are'} sent again, with the same bytes, one at a time; then the"
+        " queue."
     )
     before = "" if anchor or last.epoch == 1 else "what was sent before the numbers began again"
     doubled = (

@@ -37,9 +37,9 @@ def obstacle(routing: Sequence[Route], our_uri: str) -> str:
     """Why a message that came by `routing` may not be sent on by us as `our_uri`, "" if it may."""
     ours = {normalised(our_uri), normalised(routing[-1].receiver_uri)}
     if any(normalised(route.sender_uri) in ours for route in routing):
-        return f"a loop: the message was sent on by {our_uri} before, mend the routes of its To"
+        return f"a loop: {our_uri} has forwarded this message before; correct the routes of its To"
     if len(routing) >= HOP_LIMIT:
-        return f"the message has {len(routing)} RoutingHeaders: at most {HOP_LIMIT} leave a router"
+        return f"the message has {len(routing)} RoutingHeaders: a router sends at most {HOP_LIMIT}"
     return ""
 
 
@@ -86,6 +86,6 @@ def _is_closed(onward: Onward) -> bool:
 
 
 def _not_now(onward: Onward) -> do.OweError:
-    text = f"not stored: sending onward is {onward.state}"
+    text = f"not stored: forwarding is {onward.state}"
     wait = onward.wait if onward.state is LaneState.TRANSIENT else None
     return do.OweError(ErrorCode.TRANSIENT_ERROR, Field.ROUTING, text, wait)

@@ -51,7 +51,7 @@ class Undelivered:
         if not self.enabled:
             return f"{since}: consumer {self.consumer} is switched off"
         if self.delivery is DeliveryState.NEW:
-            return f"{since}: consumer {self.consumer} has not got the first message yet"
+            return f"{since}: consumer {self.consumer} has not received the first message yet"
         state = self.delivery.replace("_", " ")
         return f"{since}: the delivery to consumer {self.consumer} is {state}"
 
@@ -67,7 +67,7 @@ class Owed:
 
     def why(self) -> str:
         since = f"{self.since:%Y-%m-%d %H:%M:%S} UTC"
-        return f"an {self.kind} is owed since {since}, tried {self.tries} times: {self.answer}"
+        return f"an {self.kind} is pending since {since}, tried {self.tries} times: {self.answer}"
 
 
 def _since(moved_at: datetime) -> str:

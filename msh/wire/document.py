@@ -68,7 +68,9 @@ def canonical(element: etree._Element) -> bytes:
     try:
         return etree.tostring(element, method="c14n", exclusive=True, with_comments=False)
     except etree.C14NError:
-        raise Unreadable("the header document has a relative namespace: use a full one") from None
+        raise Unreadable(
+            "the header document has a relative namespace: use an absolute one"
+        ) from None
 
 
 def _check_encoding(document: bytes) -> None:

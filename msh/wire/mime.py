@@ -110,7 +110,9 @@ def check_part(content_id: str, content_type: str) -> None:
     if not _CONTENT_ID.fullmatch(content_id):
         raise ValueError(f"{content_id!r} is not a content id: 1 to 255 ASCII characters")
     if len(content_type) > CONTENT_TYPE_LIMIT or not _CONTENT_TYPE.fullmatch(content_type):
-        raise ValueError(f"the content type {shown(content_type)} of part {content_id} is not one")
+        raise ValueError(
+            f"the content type {shown(content_type)} of part {content_id} is not valid"
+        )
 
 
 @lru_cache(maxsize=256)

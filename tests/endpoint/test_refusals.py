@@ -59,7 +59,7 @@ def test_refusal_without_an_error_message_is_retried_later(peer: Peer, partner: 
 
     assert refused.status == 429
     assert 1 <= int(refused.headers["Retry-After"]) <= 60
-    assert "too many of your messages are refused" in refused.error
+    assert "too many of your messages were refused" in refused.error
     assert peer.send(normal(sequence_number=1)).status == 204
     assert InboundMessage.objects.get().link.partner == partner
 

@@ -162,7 +162,7 @@ def the_partner_is_restored(a: Side, b: Side) -> list[str]:
         theirs = resynchronise.ask(a.partner)
         made = resynchronise.compare(a.partner, theirs).plan
         assert (made.mend, made.lost) == (Mend.REWIND, "")
-        assert "Numbers 4 to 7 (4 in all) go again" in made.text
+        assert "Numbers 4 to 7 (4 in all) are sent again" in made.text
         assert made.doubled.startswith("numbers 4 to 7")
         resynchronise.apply(a.partner, theirs, ANN)
     a.until_acknowledged(new)

@@ -225,7 +225,7 @@ def test_end_to_end_the_router_does_not_say_that_it_acknowledges_before_b_has(
     compared = resynchronise.apply(chain.at_a, theirs, OPERATOR)
 
     assert theirs.has(message.message_id) is True
-    assert "sends it on" in compared.plan.text
+    assert "forwards it" in compared.plan.text
     message.refresh_from_db()
     assert (message.state, chain.link(chain.at_a).state) == ("in_flight", "waiting")
     assert not PartyEvent.objects.exists()
@@ -360,7 +360,7 @@ def test_a_message_of_too_many_hops_is_refused() -> None:
 
     answer = chain.transmit(job)
 
-    assert f"at most {HOP_LIMIT} leave a router" in answer.reason
+    assert f"a router sends at most {HOP_LIMIT}" in answer.reason
     assert chain.stored_at(chain.from_a) == []
     assert chain.owed_to(chain.from_a) == [FAILURE]
 

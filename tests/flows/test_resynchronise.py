@@ -96,7 +96,7 @@ def test_pruned_message_is_not_sent_again() -> None:
     with pytest.raises(NotPossible, match="some of the numbers 2 to 3") as refused:
         resynchronise.apply(world.there, said_by_partner(world), ANN)
 
-    assert "not all of it is stored here any more" in str(refused.value)
+    assert "part of it is no longer stored here" in str(refused.value)
     assert [state for state, _ in numbers(world)] == ["acknowledged"] * 3
     compared = resynchronise.compare(world.there, said_by_partner(world))
     assert (compared.plan.mend, compared.plan.lost) == (Mend.ASK, "some of the numbers 2 to 3")
@@ -296,7 +296,7 @@ def test_the_commands_say_what_they_do(capsys: pytest.CaptureFixture[str]) -> No
     call_command("resynchronise", name, "--last", "1", "--last-id", last_id)
     said = capsys.readouterr().out
     assert "it accepted 1 last" in said
-    assert "Numbers 2 to 3 (2 in all) go again" in said
+    assert "Numbers 2 to 3 (2 in all) are sent again" in said
     assert "May be lost: nothing." in said
     assert "Nothing was changed" in said
     assert numbers(world)[1] == ("acknowledged", 2)

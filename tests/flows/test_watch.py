@@ -343,7 +343,7 @@ def test_stopped_pull_consumer_is_notified_once_and_resolved(settings: Settings)
 
     assert [watch.find_stuck() for _ in range(2)] == [1, 1]
 
-    assert stuck_detail(world).endswith("consumer orders has not got the first message yet")
+    assert stuck_detail(world).endswith("consumer orders has not received the first message yet")
     (taken,) = take(orders, 1)
     assert watch.find_stuck() == 0
     assert Incident.objects.get().resolution == "traffic resumed"
@@ -404,7 +404,7 @@ def test_an_ack_that_cannot_be_delivered_is_stuck(settings: Settings) -> None:
 
     assert watch.find_stuck() == 1
 
-    assert "an Acknowledgement is owed since" in stuck_detail(world)
+    assert "an Acknowledgement is pending since" in stuck_detail(world)
     assert stuck_detail(world).endswith("tried 60 times: 503 closed")
     owed.update(owed=0)
     assert watch.find_stuck() == 0
@@ -537,4 +537,4 @@ def test_a_delivery_in_a_state_of_a_later_version_hides_no_other_stuck_one(
 
     assert watch.find_stuck() == 2
     incident = Incident.objects.get(kind="stuck", partner=other.here)
-    assert incident.detail.endswith("has not got the first message yet")
+    assert incident.detail.endswith("has not received the first message yet")

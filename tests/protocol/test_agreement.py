@@ -66,9 +66,9 @@ def test_stored_terms_are_read_and_names_of_a_later_version_are_left_out() -> No
 @pytest.mark.parametrize(
     ("stored", "why"),
     [
-        ([60, 3, 30], "stored terms are no list"),
-        (STORED | {"timeout": "soon"}, "timeout of stored terms is no whole number: 'soon'"),
-        (STORED | {"retries": True}, "retries of stored terms is no whole number: True"),
+        ([60, 3, 30], "stored terms are not an object but a list"),
+        (STORED | {"timeout": "soon"}, "timeout of the stored terms is not an integer: 'soon'"),
+        (STORED | {"retries": True}, "retries of the stored terms is not an integer: True"),
         ({"timeout": 60}, "stored terms are incomplete: .*retries"),
     ],
 )

@@ -103,7 +103,7 @@ _CLASS_OF_LATE = {
 
 def _late(state: DeliveryState, *names: str) -> dict[str, Cell]:
     return {
-        name: Cell({}, (Note("", f"{_CLASS_OF_LATE[name]} came late: {state} already"),))
+        name: Cell({}, (Note("", f"{_CLASS_OF_LATE[name]} came late: already {state}"),))
         for name in names
     }
 
@@ -145,7 +145,7 @@ TABLE: dict[DeliveryState, dict[str, Cell]] = {
         **_waits(S.IN_DOUBT),
         "failed": _becomes(S.FAILED, due=LATER, failures=2),
         "ask": _becomes(S.PROCESSING, due=NOW, failures=0),
-        "park": Cell({"aside": True}, (SetAside(), Note("", "set aside, in doubt still"))),
+        "park": Cell({"aside": True}, (SetAside(), Note("", "set aside, still in doubt"))),
     },
     S.COMPLETED: _ended(S.COMPLETED),
     S.REJECTED: {

@@ -7,4 +7,4 @@ def test_limited_partner_gets_retry_after() -> None:
     refused = RefusedTooOften(60)
 
     assert refused.wait == 60
-    assert "mend them, then send this again" in str(refused)
+    assert "correct them, then send this one again" in str(refused)

@@ -201,7 +201,7 @@ def test_a_known_id_whose_ack_is_withheld_gets_transient_error(
     last: int | None, number: int
 ) -> None:
     link = ReceivingLink(last, epoch=4, reset_allowed=True)
-    text = "stored, but the way onward is not complete"
+    text = "stored, but not acknowledged by the next MSH yet"
     effects = (do.OweError(ErrorCode.TRANSIENT_ERROR, Field.MESSAGE, text),)
     assert step(link, arrived(number, Known.WITHHELD)) == (link, effects)
 

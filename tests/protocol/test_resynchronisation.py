@@ -49,7 +49,7 @@ def test_a_message_whose_ack_is_withheld_is_waited_for() -> None:
     ours = replace(FLYING, anchor=Numbered(42, 1))
     made = plan(ours, LinkStatus(42, "m42", withheld=("m42",)))
     assert (made.mend, made.completes, made.changes) == (Mend.NOTHING, False, False)
-    assert "acknowledges when the MSH behind it has" in made.text
+    assert "acknowledges when the next MSH has" in made.text
 
 
 @pytest.mark.parametrize("flying", [False, True])
@@ -58,7 +58,7 @@ def test_a_restored_partner_is_sent_again_what_it_lost(flying: bool) -> None:
     ours = replace(FLYING if flying else OURS, anchor=Numbered(35, 1), after_anchor=(run(36, end),))
     made = plan(ours, LinkStatus(35, "m35"))
     assert (made.mend, made.last, made.lost) == (Mend.REWIND, Numbered(35, 1), "")
-    assert f"Numbers 36 to {end} ({end - 35} in all) go again" in made.text
+    assert f"Numbers 36 to {end} ({end - 35} in all) are sent again" in made.text
     assert "lacks anything after number 35" in made.text
     assert made.doubled.startswith(f"numbers 36 to {end}, in the partner's")
 

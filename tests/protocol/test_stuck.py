@@ -47,7 +47,7 @@ def test_link_suspended_by_an_operator_for_long_is_stuck() -> None:
     [
         (True, False, "failed", "deliveries are held by an operator"),
         (False, False, "failed", "consumer orders is switched off"),
-        (False, True, "new", "consumer orders has not got the first message yet"),
+        (False, True, "new", "consumer orders has not received the first message yet"),
         (False, True, "in_doubt", "the delivery to consumer orders is in doubt"),
     ],
 )
@@ -61,5 +61,5 @@ def test_reasons_why_a_message_is_not_delivered(
 def test_signals_that_a_partner_does_not_accept() -> None:
     owed = Owed("Acknowledgement", LONG_AGO, 61, "503 closed")
     assert owed.why() == (
-        "an Acknowledgement is owed since 2026-03-01 10:59:59 UTC, tried 61 times: 503 closed"
+        "an Acknowledgement is pending since 2026-03-01 10:59:59 UTC, tried 61 times: 503 closed"
     )

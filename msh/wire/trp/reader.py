@@ -50,7 +50,7 @@ def read(header_document: bytes) -> HeaderReading:
     """Raises Unreadable if this is no header or its pair cannot be known, else Refused."""
     root = document.parse(header_document)
     if root.tag not in named(ROOT):
-        raise Unreadable(f"the document element is {shown(str(root.tag))}: an {ROOT} is needed")
+        raise Unreadable(f"the document element is {shown(str(root.tag))}: it must be {ROOT}")
     return _Reader(root).read()
 
 
@@ -117,7 +117,7 @@ class _Reader:
             if tag is not None:
                 self.top[tag].append(child)
         if not 1 <= len(self.top["RoutingHeader"]) <= ROUTING_LIMIT:
-            raise Unreadable(f"a header has 1 to {ROUTING_LIMIT} elements RoutingHeader")
+            raise Unreadable(f"a header has 1 to {ROUTING_LIMIT} RoutingHeader elements")
         self.routing = [_Found().collect(each, _ROUTING) for each in self.top["RoutingHeader"]]
         self.header = _Found()
         for each in self.top["Header"]:

@@ -1,6 +1,7 @@
 """The history: what happened, to which message or link, by whom. Append-only."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
 from datetime import datetime
 from typing import Any
 
@@ -26,7 +27,11 @@ ITSELF = Actor()
 
 @dataclass(frozen=True)
 class HistoryRow:
-    """One event of a message, or of the link to (`out`) or from (`in`) a partner."""
+    """One event of a message, or of the link to (`out`) or from (`in`) a partner.
+
+    The fields are the columns, and their defaults those of `insert_one`: a column added here is
+    in every statement that writes the history.
+    """
 
     partner_id: int
     direction: str
@@ -41,48 +46,69 @@ class HistoryRow:
     """None: now, by the database's clock."""
 
 
-INSERT = Write(
-    """
-    INSERT INTO msh_history
-        (at, actor, partner_id, direction, subject, message_id, event, from_state, to_state, detail)
-    VALUES (COALESCE(%(at)s::timestamptz, clock_timestamp()), %(actor)s, %(partner_id)s,
-            %(direction)s, %(subject)s, %(message_id)s, %(event)s, %(from_state)s, %(to_state)s,
-            %(detail)s)
-""",
-    order=Order.HISTORY,
-)
+_SQL_TYPES = {int: "int8", str: "text", datetime | None: "timestamptz"}
+COLUMNS: Mapping[str, str] = {field.name: _SQL_TYPES[field.type] for field in fields(HistoryRow)}
+"""Name and type of each column that is written, in the order of the fields."""
+_NAMES = ", ".join(COLUMNS)
+_DEFAULTS = {
+    field.name: f"'{field.default}'" for field in fields(HistoryRow) if field.default is not MISSING
+} | {"at": "clock_timestamp()"}
+_INSERT_INTO = f"INSERT INTO msh_history ({_NAMES})"
 
-# A partner may repeat a message a million times: a repetition within a minute is counted in the
-# row of the first one. Only the newest rows of the message are searched, so that the cost does not
-# grow with their number.
-COUNT = Write(
+
+def insert_one(**values: str) -> str:
+    """The INSERT of one row, for a statement that writes other tables too. A FROM may follow.
+
+    `values` are expressions of SQL by column; a column that is left out has its default. Raises
+    KeyError for one that has none, ValueError for a name that is no column.
     """
-    WITH new (at, actor, partner_id, direction, subject, message_id, event, from_state, to_state,
-              detail)
-    AS (VALUES (COALESCE(%(at)s::timestamptz, clock_timestamp()), %(actor)s::text,
-                %(partner_id)s::bigint, %(direction)s::text, %(subject)s::text,
-                %(message_id)s::text, %(event)s::text, %(from_state)s::text, %(to_state)s::text,
-                %(detail)s::text)),
+    return f"{_INSERT_INTO} SELECT {_select(values)}"
+
+
+def _select(values: Mapping[str, str]) -> str:
+    if unknown := values.keys() - COLUMNS.keys():
+        raise ValueError(f"no columns of the history: {unknown}")
+    row = {**_DEFAULTS, **values}
+    # Of a type, for a parameter of several places has one type in all of them.
+    return ", ".join(f"{row[name]}::{kind}" for name, kind in COLUMNS.items())
+
+
+def parameters(prefix: str = "") -> dict[str, str]:
+    """Every column as the parameter of its name, such as `%(prefix_event)s`."""
+    return {name: f"%({prefix}{name})s" for name in COLUMNS}
+
+
+# Two rows that differ in nothing else are a repetition.
+_ALIKE = ", ".join(name for name in COLUMNS if name not in ("at", "message_id"))
+
+
+def insert_or_count_one(only_if: str = "true", **values: str) -> str:
+    """As `insert_one`, after WITH or a further expression of it. A repetition within a minute is
+    counted in the row of the first one, if the condition `only_if` holds.
+
+    A partner may repeat a message a million times. Only the newest rows of the message are
+    searched, so that the cost does not grow with their number.
+    """
+    return f"""
+    new ({_NAMES}) AS (SELECT {_select(values)}),
     counted AS (
         UPDATE msh_history
         SET times = times + 1, last_at = GREATEST(at, last_at, (SELECT at FROM new))
-        WHERE id = (
+        WHERE {only_if} AND id = (
             SELECT id FROM (
                 SELECT * FROM msh_history
                 WHERE message_id = (SELECT message_id FROM new) ORDER BY id DESC LIMIT 20) recent
-            WHERE (partner_id, direction, subject, event, actor, from_state, to_state, detail)
-                = (SELECT partner_id, direction, subject, event, actor, from_state, to_state,
-                          detail
-                   FROM new)
+            WHERE ({_ALIKE}) = (SELECT {_ALIKE} FROM new)
               AND at >= date_trunc('minute', (SELECT at FROM new))
             ORDER BY id DESC LIMIT 1)
         RETURNING id)
-    INSERT INTO msh_history
-        (at, actor, partner_id, direction, subject, message_id, event, from_state, to_state, detail)
-    SELECT * FROM new WHERE NOT EXISTS (SELECT FROM counted)
-""",
-    order=Order.HISTORY,
-)
+    {_INSERT_INTO} SELECT * FROM new WHERE NOT EXISTS (SELECT FROM counted)
+    """
+
+
+_ROW = parameters() | {"at": "COALESCE(%(at)s::timestamptz, clock_timestamp())"}
+INSERT = Write(insert_one(**_ROW), order=Order.HISTORY)
+COUNT = Write(f"WITH {insert_or_count_one(**_ROW)}", order=Order.HISTORY)
 
 
 def insert(row: HistoryRow) -> Call[None]:

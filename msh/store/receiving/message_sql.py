@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from msh.store.engine import Key, Order, Statement, Write
+from msh.store.history import insert_one
 from msh.store.partner_columns import PARTNER_AS_READ
 
 
@@ -110,12 +111,22 @@ COUNT_DUPLICATE = Write(
     "UPDATE msh_inboundmessage SET duplicates = duplicates + 1 WHERE id = %(key)s"
 )
 
+_MESSAGE_ARRIVED = insert_one(
+    at="%(received_at)s",
+    partner_id="%(partner_id)s",
+    direction="'in'",
+    message_id="%(message_id)s",
+    event="'MessageArrived'",
+    to_state="'accepted'",
+    detail="%(detail)s",
+)
+
 # The next message of a pair, without a lock: its number, the message with its payloads, its history
 # and the Acknowledgement that is owed for it, if the link is still in the version that was read.
 # xmin is the transaction that wrote the row last. Whoever changes without this row what was decided
 # by has to write the row nevertheless (docs/decisions/2026-11-21-at-once.md).
 ACCEPT_IF_UNCHANGED = Statement(
-    """
+    f"""
     WITH link AS (
         UPDATE msh_inboundlink
         SET last_number = %(last_number)s, epoch = %(epoch)s,
@@ -140,12 +151,7 @@ ACCEPT_IF_UNCHANGED = Statement(
              unnest(%(positions)s::int[], %(content_types)s::text[], %(content_ids)s::text[],
                     %(labels)s::text[], %(descriptions)s::text[], %(contents)s::bytea[]) part),
     story AS (
-        INSERT INTO msh_history
-            (at, actor, partner_id, direction, subject, message_id, event, from_state, to_state,
-             detail)
-        SELECT %(received_at)s, 'msh', %(partner_id)s, 'in', 'message', %(message_id)s,
-               'MessageArrived', '', 'accepted', %(detail)s
-        FROM link),
+        {_MESSAGE_ARRIVED} FROM link),
     signal AS (
         INSERT INTO msh_signal
             (link_id, kind, ref_to_message_id, tpa_id, conversation_id, code, location,

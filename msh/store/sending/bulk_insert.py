@@ -7,7 +7,9 @@ from typing import Any, Final
 
 from django.db import connection
 
+from msh.store import history
 from msh.store.engine import Statement, fetch_binary
+from msh.store.history import HistoryRow
 
 from . import message_sql
 from .submissions import NewMessage
@@ -52,17 +54,7 @@ _COLUMNS: Mapping[str, Mapping[str, str]] = {
         "description": "text",
         "wire": "bytea",
     },
-    "msh_history": {
-        "at": "int8",
-        "partner_id": "int8",
-        "direction": "text",
-        "subject": "text",
-        "message_id": "text",
-        "event": "text",
-        "from_state": "text",
-        "to_state": "text",
-        "detail": "text",
-    },
+    "msh_history": {**history.COLUMNS, "at": "int8"},
 }
 """Types as they are written; a time is an int8 in COPY's binary format: see `_time`."""
 
@@ -136,8 +128,10 @@ def _payloads(key: int, new: NewMessage) -> Iterator[tuple[Any, ...]]:
 
 
 def _history(new: NewMessage, now: int) -> tuple[Any, ...]:
-    what = ("out", "message", new.message_id, "MessageSubmitted")
-    return (now, new.agreement.partner_id, *what, "", "queued", "")
+    row = HistoryRow(
+        new.agreement.partner_id, "out", "MessageSubmitted", new.message_id, to_state="queued"
+    )
+    return tuple((vars(row) | {"at": now}).values())
 
 
 def _time(at: datetime) -> int:

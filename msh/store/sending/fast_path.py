@@ -10,6 +10,7 @@ from typing import Any
 
 from msh.store.engine import Call, Key, Statement, Write
 from msh.store.history import INSERT as INSERT_HISTORY
+from msh.store.history import insert_one, parameters
 
 from . import link_sql, message_sql, party_events
 
@@ -51,14 +52,7 @@ _IF_UNCHANGED = f"""
                %(event_at)s, %(event_at)s
         FROM link),
     story AS (
-        INSERT INTO msh_history
-            (at, actor, partner_id, direction, subject, message_id, event, from_state, to_state,
-             detail)
-        SELECT %(story_at)s, %(story_actor)s::text, %(story_partner_id)s,
-               %(story_direction)s::text, %(story_subject)s::text, %(story_message_id)s::text,
-               %(story_event)s::text, %(story_from_state)s::text, %(story_to_state)s::text,
-               %(story_detail)s::text
-        FROM link)
+        {insert_one(**parameters("story_"))} FROM link)
 """
 
 # xmin is the transaction that wrote the row last: a link that is as it was read has the same.
@@ -74,14 +68,7 @@ ACKNOWLEDGE_AND_START_NEXT_IF_UNCHANGED = Statement(
             epoch = %(next_epoch)s, terms = %(next_terms)s
         WHERE id = %(next_key)s AND EXISTS (SELECT FROM link)),
     next_story AS (
-        INSERT INTO msh_history
-            (at, actor, partner_id, direction, subject, message_id, event, from_state, to_state,
-             detail)
-        SELECT %(then_at)s, %(then_actor)s::text, %(then_partner_id)s,
-               %(then_direction)s::text, %(then_subject)s::text, %(then_message_id)s::text,
-               %(then_event)s::text, %(then_from_state)s::text, %(then_to_state)s::text,
-               %(then_detail)s::text
-        FROM link)
+        {insert_one(**parameters("then_"))} FROM link)
     SELECT id FROM link
     """,
     Key,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from msh.store.engine import Key, Order, Statement, Write
+from msh.store.history import insert_one
 from msh.store.partner_columns import ROUTE_COLUMNS, RouteColumns
 
 
@@ -147,8 +148,19 @@ REQUEUE = Write(
     order=Order.MESSAGE_AFTER_LINK,
 )
 
+_SEQUENCE_REWOUND = insert_one(
+    at="%(at)s",
+    actor="%(actor)s",
+    partner_id="%(partner_id)s",
+    direction="'out'",
+    message_id="message_id",
+    event="'SequenceRewound'",
+    from_state="state",
+    to_state="'rewound'",
+    detail="%(reason)s",
+)
 REWIND = Write(
-    """
+    f"""
     WITH again AS (
         UPDATE msh_outboundmessage message
         SET state = 'rewound', completed_at = NULL, outcome = '',
@@ -160,11 +172,7 @@ REWIND = Write(
           AND (message.state IN ('acknowledged', 'in_flight')
                OR (message.state = 'cancelled' AND message.outcome = 'received'))
         RETURNING message.message_id, before.state)
-    INSERT INTO msh_history
-        (at, actor, partner_id, direction, subject, message_id, event, from_state, to_state, detail)
-    SELECT %(at)s, %(actor)s, %(partner_id)s, 'out', 'message', message_id, 'SequenceRewound',
-           state, 'rewound', %(reason)s
-    FROM again
+    {_SEQUENCE_REWOUND} FROM again
 """,
     order=Order.MESSAGE_AFTER_LINK,
 )
@@ -291,10 +299,18 @@ LOCK_BEST_EFFORT_IN_FLIGHT = Statement(
     Key,
 )
 
+_MESSAGE_SUBMITTED = insert_one(
+    at="submitted_at",
+    partner_id="%(partner_id)s",
+    direction="'out'",
+    message_id="%(message_id)s",
+    event="'MessageSubmitted'",
+    to_state="'queued'",
+)
 # No row without a link in use, none for a MessageId that is known, none of an application where
 # an operator has closed the partner to them: what is forwarded is no application's.
 INSERT = Statement(
-    """
+    f"""
     WITH message AS (
         INSERT INTO msh_outboundmessage
             (link_id, agreement_id, message_id, semantics, state, conversation_id,
@@ -317,12 +333,7 @@ INSERT = Statement(
              unnest(%(positions)s::int[], %(content_types)s::text[], %(content_ids)s::text[],
                     %(labels)s::text[], %(descriptions)s::text[], %(wires)s::bytea[]) part),
     story AS (
-        INSERT INTO msh_history
-            (at, actor, partner_id, direction, subject, message_id, event, from_state, to_state,
-             detail)
-        SELECT submitted_at, 'msh', %(partner_id)s, 'out', 'message', %(message_id)s,
-               'MessageSubmitted', '', 'queued', ''
-        FROM message)
+        {_MESSAGE_SUBMITTED} FROM message)
     SELECT id, link_id, submitted_at FROM message
     """,
     Inserted,

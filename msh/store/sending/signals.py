@@ -150,34 +150,24 @@ CLAIM = Write(
     order=Order.SIGNAL,
 )
 
-# With its history: a repetition within a minute is counted in the row of the first one, which is
-# searched only if there was one.
+_SIGNAL_TRANSMITTED = history.insert_or_count_one(
+    only_if="(SELECT transmitted FROM transmitted) > 1",  # the first one has nothing to be counted in
+    at="%(at)s",
+    partner_id="%(partner_id)s",
+    direction="'in'",
+    message_id="%(message_id)s",
+    event="%(event)s",
+    detail="%(detail)s",
+)
 TRANSMITTED = Write(
-    """
+    f"""
     WITH transmitted AS (
         UPDATE msh_signal
         SET owed = GREATEST(owed - 1, 0), transmitted = transmitted + 1, sending = false, tries = 0,
             due = statement_timestamp(), body = NULL, last_status = %(status)s,
             last_detail = %(detail)s
         WHERE id = %(key)s AND sending RETURNING transmitted),
-    counted AS (
-        UPDATE msh_history
-        SET times = times + 1, last_at = GREATEST(at, last_at, %(at)s::timestamptz)
-        WHERE (SELECT transmitted FROM transmitted) > 1 AND id = (
-            SELECT id FROM (
-                SELECT * FROM msh_history
-                WHERE message_id = %(message_id)s::text ORDER BY id DESC LIMIT 20) recent
-            WHERE partner_id = %(partner_id)s AND direction = 'in' AND subject = 'message'
-              AND event = %(event)s::text AND actor = 'msh' AND from_state = '' AND to_state = ''
-              AND detail = %(detail)s::text
-              AND at >= date_trunc('minute', %(at)s::timestamptz)
-            ORDER BY id DESC LIMIT 1)
-        RETURNING id)
-    INSERT INTO msh_history
-        (at, actor, partner_id, direction, subject, message_id, event, from_state, to_state, detail)
-    SELECT %(at)s::timestamptz, 'msh', %(partner_id)s, 'in', 'message', %(message_id)s::text,
-           %(event)s::text, '', '', %(detail)s::text
-    WHERE NOT EXISTS (SELECT FROM counted)
+    {_SIGNAL_TRANSMITTED}
 """,
     order=Order.SIGNAL,
 )

@@ -11,13 +11,23 @@ from msh.protocol.lane import LaneState
 from msh.protocol.message import Field
 from msh.protocol.vocabulary import ErrorCode
 from msh.store.engine import Call, Order, Write
+from msh.store.history import insert_one
 from msh.wire import locate
 
 REFUSED_BY_NEXT_HOP = frozenset({IncidentKind.REFUSED_BY_PEER, IncidentKind.ERROR_RECEIVED})
 """What says that the next hop will not take the message as it is."""
 
+_ONWARD_ACKNOWLEDGED = insert_one(
+    at="at",
+    partner_id="partner_id",
+    direction="'in'",
+    message_id="message_id",
+    event="'OnwardAcknowledged'",
+    from_state="'relaying'",
+    to_state="'relayed'",
+)
 OWE_WITHHELD_ACK = Write(
-    """
+    f"""
     WITH origin AS (
         UPDATE msh_inboundmessage message
         SET state = 'relayed', delivered_at = %(at)s::timestamptz
@@ -31,11 +41,7 @@ OWE_WITHHELD_ACK = Write(
                   + interval '1 second' * GREATEST(60, timeout + retries * retry_interval)
                   AS expires_at),
     story AS (
-        INSERT INTO msh_history
-            (at, actor, partner_id, direction, subject, message_id, event, from_state, to_state,
-             detail)
-        SELECT at, 'msh', partner_id, 'in', 'message', message_id, 'OnwardAcknowledged',
-               'relaying', 'relayed', '' FROM origin)
+        {_ONWARD_ACKNOWLEDGED} FROM origin)
     INSERT INTO msh_signal
         (link_id, kind, ref_to_message_id, tpa_id, conversation_id, code, location, description,
          sequence_number, first_at, due, expires_at)
@@ -48,8 +54,18 @@ OWE_WITHHELD_ACK = Write(
     order=Order.INBOUND_MESSAGE,
 )
 
+_DELIVERY_FAILED = insert_one(
+    at="at",
+    partner_id="partner_id",
+    direction="'in'",
+    message_id="message_id",
+    event="%(code)s",
+    from_state="'relaying'",
+    to_state="'relaying'",
+    detail="%(why)s",
+)
 OWE_DELIVERY_FAILURE = Write(
-    """
+    f"""
     WITH origin AS (
         SELECT message.link_id, message.message_id, message.conversation_id,
                message.sequence_number, link.partner_id, agreement.tpa_id,
@@ -62,11 +78,7 @@ OWE_DELIVERY_FAILURE = Write(
         JOIN partners_agreement agreement ON agreement.id = message.agreement_id
         WHERE message.id = %(key)s AND message.state = 'relaying'),
     story AS (
-        INSERT INTO msh_history
-            (at, actor, partner_id, direction, subject, message_id, event, from_state, to_state,
-             detail)
-        SELECT at, 'msh', partner_id, 'in', 'message', message_id, %(code)s::text,
-               'relaying', 'relaying', %(why)s::text FROM origin)
+        {_DELIVERY_FAILED} FROM origin)
     INSERT INTO msh_signal
         (link_id, kind, ref_to_message_id, tpa_id, conversation_id, code, location, description,
          sequence_number, first_at, due, expires_at)

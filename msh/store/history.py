@@ -1,7 +1,7 @@
 """The history: what happened, to which message or link, by whom. Append-only."""
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import KW_ONLY, MISSING, dataclass, fields
 from datetime import datetime
 from typing import Any
 
@@ -37,6 +37,7 @@ class HistoryRow:
     direction: str
     event: str
     message_id: str = ""
+    _: KW_ONLY
     from_state: str = ""
     to_state: str = ""
     detail: str = ""

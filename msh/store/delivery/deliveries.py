@@ -181,9 +181,11 @@ class HeldDelivery:
             "in",
             event,
             self.message_id,
-            InboundState.ACCEPTED if before.state is DeliveryState.NEW else before.state,
-            to_state or self.value.state,
-            history.with_reason(detail or f"{self.consumer.name}: {self.detail}", actor),
+            from_state=(
+                InboundState.ACCEPTED if before.state is DeliveryState.NEW else before.state
+            ),
+            to_state=to_state or self.value.state,
+            detail=history.with_reason(detail or f"{self.consumer.name}: {self.detail}", actor),
             actor=actor.name,
             at=self.now,
         )

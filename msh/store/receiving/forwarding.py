@@ -203,6 +203,13 @@ def mark_forwarding_failed(
 
 
 def _record(due: Due, message: InboundMessage, event: str, to_state: str, detail: str) -> None:
-    states = (message.state, to_state)
-    row = HistoryRow(due.partner_id, "in", event, message.message_id, *states, detail)
+    row = HistoryRow(
+        due.partner_id,
+        "in",
+        event,
+        message.message_id,
+        from_state=message.state,
+        to_state=to_state,
+        detail=detail,
+    )
     history.record(row)

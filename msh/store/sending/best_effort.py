@@ -49,7 +49,14 @@ def end_calls(one: BestEffortResult, now: datetime) -> list[Call[Any]]:
     state = "sent" if transmitted else "failed"
     detail = one.result.detail if one.result else "the worker was lost, outcome unknown"
     row = HistoryRow(
-        one.partner_id, "out", "AttemptEnded", one.message_id, "in_flight", state, detail, at=now
+        one.partner_id,
+        "out",
+        "AttemptEnded",
+        one.message_id,
+        from_state="in_flight",
+        to_state=state,
+        detail=detail,
+        at=now,
     )
     calls: list[Call[Any]] = [message_sql.COMPLETE(key=one.key, state=state, at=now)]
     if one.result is not None:

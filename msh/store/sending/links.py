@@ -178,12 +178,12 @@ class OutboundLinks:
             "out",
             event,
             message_id,
-            from_state,
-            to_state,
-            history.with_reason(detail, actor),
-            history.MESSAGE if message_id else history.LINK,
-            actor.name,
-            self.now,
+            from_state=from_state,
+            to_state=to_state,
+            detail=history.with_reason(detail, actor),
+            subject=history.MESSAGE if message_id else history.LINK,
+            actor=actor.name,
+            at=self.now,
         )
         self.add(history.insert_or_count(row) if counts else history.insert(row))
 

@@ -111,9 +111,9 @@ def link_correction(original: OutboundMessage, copy: OutboundMessage, actor: Act
                 "out",
                 event,
                 message.message_id,
-                message.state,
-                message.state,
-                f"{detail}; {actor.reason}",
+                from_state=message.state,
+                to_state=message.state,
+                detail=f"{detail}; {actor.reason}",
                 actor=actor.name,
             )
         )

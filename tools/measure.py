@@ -19,10 +19,10 @@ PACKAGES = ("msh", "partners", "spark_bridge")
 SQL = re.compile(r"\s*(SELECT|INSERT INTO|UPDATE|DELETE FROM|WITH|COPY)\b")
 HISTORY = re.compile(r"INSERT INTO msh_history")
 POSITIONAL = re.compile(r"(?<!%)%s")
-# Past participles by their form; those that are adjectives or nouns of the domain are left out.
+# Past participles by their form, without verbs, adjectives and nouns of the domain that look alike.
 PARTICIPLE = re.compile(r"^_?[a-z]*(ed|ent|old|ept|iven|aken|hown|ought)(_|$)")
 NOT_PARTICIPLES = re.compile(
-    r"^_?(need|feed|seed|hold|event|content|sent_at|threshold|embedded|speed)"
+    r"^_?(need|feed|seed|event|content|sent_at|threshold|embedded|speed|accept|hold|proceed)"
 )
 
 

@@ -47,7 +47,7 @@ class HistoryRow:
     """None: now, by the database's clock."""
 
 
-_SQL_TYPES = {int: "int8", str: "text", datetime | None: "timestamptz"}
+_SQL_TYPES: Mapping[object, str] = {int: "int8", str: "text", datetime | None: "timestamptz"}
 COLUMNS: Mapping[str, str] = {field.name: _SQL_TYPES[field.type] for field in fields(HistoryRow)}
 """Name and type of each column that is written, in the order of the fields."""
 _NAMES = ", ".join(COLUMNS)

@@ -89,9 +89,9 @@ def _apply(database: Any) -> None:
     _sessions[session] = plan
 
 
-def _connected(connection: Any, **_: Any) -> None:
+def _apply_to_new(connection: Any, **_: Any) -> None:
     if connection.alias == DEFAULT_DB_ALIAS:
         _apply(connection)
 
 
-connection_created.connect(_connected, dispatch_uid="msh.plans")
+connection_created.connect(_apply_to_new, dispatch_uid="msh.plans")

@@ -8,7 +8,7 @@ from django.db import connection
 from msh.models import Consumer, ConsumerKind, Delivery
 from msh.store.delivery import polling as delivery_work
 from msh.store.delivery.unclaimed import alarm_unclaimed
-from msh.store.operations.stuck_links import undelivered
+from msh.store.operations.stuck_links import find_undelivered
 from msh.store.sending.polling import Places
 from partners.models import Partner
 from tests.delivery.desk import Desk, consumer, receive
@@ -46,7 +46,7 @@ def poll(pull: Consumer) -> None:
     delivery_work.find_due((), (), places)
     delivery_work.find_takeable(pull, 50)
     alarm_unclaimed()
-    undelivered(timedelta(), 50)
+    find_undelivered(timedelta(), 50)
 
 
 def cost_of_a_poll(pull: Consumer) -> int:

@@ -14,7 +14,7 @@ from msh.models import (
     InboundLink,
     InboundMessage,
 )
-from msh.store.operations.stuck_links import undelivered
+from msh.store.operations.stuck_links import find_undelivered
 from partners.models import Partner
 from tests.delivery.desk import consumer, receive
 from tests.flows.world import World, make_world
@@ -38,7 +38,7 @@ def waiting(count: int = 1) -> tuple[World, list[InboundMessage]]:
 
 def found(limit: int = 50) -> dict[int, str]:
     """Partner ids, and the consumer that is named."""
-    return {key: one.consumer for key, one in undelivered(HOUR, limit).items()}
+    return {key: one.consumer for key, one in find_undelivered(HOUR, limit).items()}
 
 
 def begin(message: InboundMessage, **values: Any) -> None:

@@ -229,7 +229,7 @@ def test_a_best_effort_message_of_a_lost_worker_fails_and_is_never_sent_again() 
     world.poll()
     OutboundMessage.objects.update(due=message.submitted_at)
 
-    recover.lost_leases()
+    recover.end_lost_leases()
 
     message.refresh_from_db()
     assert message.state == "failed"

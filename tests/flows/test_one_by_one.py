@@ -120,7 +120,7 @@ def test_an_outcome_that_comes_while_the_lease_is_ended_changes_nothing() -> Non
     (job,) = world.poll()
     OutboundMessage.objects.update(due=message.submitted_at)
 
-    meet(recover.lost_leases, lambda: world.end(job))
+    meet(recover.end_lost_leases, lambda: world.end(job))
 
     message.refresh_from_db()
     assert message.state == "failed"

@@ -135,8 +135,8 @@ def test_a_lost_lease_is_ended_by_one_worker() -> None:
     OutboundMessage.objects.update(due=message.submitted_at)
 
     with transaction.atomic():
-        recover.lost_leases()
-        in_another_session(recover.lost_leases)
+        recover.end_lost_leases()
+        in_another_session(recover.end_lost_leases)
 
     message.refresh_from_db()
     assert message.state == "failed"

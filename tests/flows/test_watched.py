@@ -11,7 +11,7 @@ from pytest_django.fixtures import Settings
 from msh.flows.operations import watch
 from msh.models import History, Incident, OutboundLink, OutboundMessage, Signal
 from msh.protocol.vocabulary import DeliverySemantics
-from msh.store.operations.stuck_links import lock_probes, owed, unmoved
+from msh.store.operations.stuck_links import find_owed, find_unmoved, lock_probes
 from partners.models import Partner
 from tests.sessions import in_another_session
 
@@ -84,7 +84,7 @@ def test_a_link_that_another_session_holds_is_probed_the_next_time() -> None:
 
 
 def stuck(limit: int = 50) -> list[int]:
-    return [one.partner_id for one in unmoved(HOUR, limit)]
+    return [one.partner_id for one in find_unmoved(HOUR, limit)]
 
 
 def queue(world: World, *ages: timedelta, **options: Any) -> list[OutboundMessage]:
@@ -248,9 +248,9 @@ def test_a_signal_that_is_tried_for_long_is_stuck(values: dict[str, Any], is_stu
     (job,) = world.poll()
     world.hand_over(job)
     Signal.objects.update(**({"first_at": LONG, "tries": 60} | values))
-    assert list(owed(HOUR, 50)) == ([world.here.pk] if is_stuck else [])
+    assert list(find_owed(HOUR, 50)) == ([world.here.pk] if is_stuck else [])
     happened(world, partner=world.here, direction="in")
-    assert list(owed(HOUR, 50)) == []
+    assert list(find_owed(HOUR, 50)) == []
 
 
 def test_oldest_untransmitted_signal_is_reported() -> None:
@@ -261,4 +261,4 @@ def test_oldest_untransmitted_signal_is_reported() -> None:
     for number, signal in enumerate(Signal.objects.order_by("-pk")):
         since = LONG + number * HOUR
         Signal.objects.filter(pk=signal.pk).update(owed=1, tries=60, first_at=since)
-    assert [one.since for one in owed(HOUR, 50).values()] == [LONG]
+    assert [one.since for one in find_owed(HOUR, 50).values()] == [LONG]

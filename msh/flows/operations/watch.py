@@ -19,7 +19,7 @@ from msh.store import capacity
 from msh.store.clock import read_clock
 from msh.store.incidents import note_stuck, resolve_passed
 from msh.store.operations.clock_repair import make_far_work_due
-from msh.store.operations.stuck_links import lock_probes, owed, undelivered, unmoved
+from msh.store.operations.stuck_links import find_owed, find_undelivered, find_unmoved, lock_probes
 from msh.store.sending.links import OutboundLinks
 
 logger = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ def _apart(act: Callable[..., Result], *given: object) -> Result | None:
 
 def _find_stuck_to_partners(limit: timedelta) -> int:
     """Read without locks: an Ack that comes meanwhile must not wait for all of them."""
-    moved_at = {one.partner_id: one.at for one in unmoved(limit, STUCK)}
+    moved_at = {one.partner_id: one.at for one in find_unmoved(limit, STUCK)}
     now = read_clock()
     links = OutboundLinks.load(moved_at, now)
     reasons = {one: why_stuck(links.lane(one), moved_at[one], now, limit) for one in links}
@@ -94,7 +94,7 @@ def _find_stuck_from_partners(limit: timedelta) -> int:
     """Consumers that take nothing, and partners that do not take what we owe them."""
     now = read_clock()
     reasons: defaultdict[int, list[str]] = defaultdict(list)
-    for found in (undelivered(limit, STUCK), owed(limit, STUCK)):
+    for found in (find_undelivered(limit, STUCK), find_owed(limit, STUCK)):
         for partner_id, one in found.items():
             reasons[partner_id].append(one.why())
     stuck = {partner_id: "; ".join(why) for partner_id, why in reasons.items()}

@@ -19,6 +19,6 @@ def end_waits(links: OutboundLinks, due: Iterable[int]) -> None:
             links.step(partner_id, DeadlinePassed())
 
 
-def lost_leases() -> None:
+def end_lost_leases() -> None:
     """End the BestEffort messages whose worker was lost: outcome unknown, never a second copy."""
     end_best_effort(lock_lost(BATCH))

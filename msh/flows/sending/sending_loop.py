@@ -148,7 +148,7 @@ class SendingLoop(WorkerLoop):
     def _end_leases(self) -> None:
         if time.monotonic() - self._leases_at > LEASES_EVERY:
             self._leases_at = time.monotonic()
-            recover.lost_leases()
+            recover.end_lost_leases()
 
 
 def record(links: OutboundLinks, ended: Sequence[tuple[Any, AttemptResult]]) -> None:

@@ -175,12 +175,12 @@ def lock_probes(limit: int) -> list[int]:
     return [row.partner_id for row in rows]
 
 
-def unmoved(age: timedelta, limit: int) -> list[Unmoved]:
+def find_unmoved(age: timedelta, limit: int) -> list[Unmoved]:
     """Links with work on which nothing has moved for `age`, the longest first."""
     return run(_UNMOVED(seconds=age.total_seconds(), limit=limit))[0]
 
 
-def undelivered(age: timedelta, limit: int) -> Mapping[int, Undelivered]:
+def find_undelivered(age: timedelta, limit: int) -> Mapping[int, Undelivered]:
     """Partner ids from which something waits for its consumer, where nothing has moved for `age`,
     the longest first."""
     (rows,) = run(_UNDELIVERED(seconds=age.total_seconds(), limit=limit))
@@ -197,7 +197,7 @@ def _state_of(stored: str) -> DeliveryState:
     return DeliveryState(stored) if stored in _STATES else DeliveryState.PROCESSING
 
 
-def owed(age: timedelta, limit: int) -> Mapping[int, Owed]:
+def find_owed(age: timedelta, limit: int) -> Mapping[int, Owed]:
     """Partner ids to which no Acknowledgement or Error can be transmitted for `age`: the oldest."""
     (rows,) = run(_OWED(seconds=age.total_seconds(), limit=limit))
     return {

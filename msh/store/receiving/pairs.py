@@ -1,0 +1,86 @@
+"""The pair of a message that has arrived, as it was read: with a lock, or in a version."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from msh.models import InboundLink
+from msh.models.inbound import UNACKNOWLEDGED
+from msh.protocol.kinds import OnUnexpectedFirst
+from msh.protocol.message import ReceivedMessage
+from msh.protocol.receiver import Known, ReceivingLink
+from msh.store.engine import Call, run
+
+from . import message_sql
+from .message_sql import InboundRow
+
+SIGNAL_HORIZON = 60
+"""Seconds for which a signal is tried at least, however short the agreement's horizon is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The pair as it was read, with what it knows of this message."""
+
+    partner_id: int
+    link_id: int
+    receiving: ReceivingLink
+    known: Known
+    known_id: int | None
+    agreement_id: int | None
+    route_id: int | None
+    on_unexpected_first: OnUnexpectedFirst
+    expires_at: datetime
+    now: datetime
+
+
+def lock_pair(partner_id: int, message: ReceivedMessage) -> Pair:
+    _, rows = run(message_sql.LOCK_LINK(partner_id=partner_id), load_pair(partner_id, message))
+    if not rows:
+        inbound_link(partner_id)
+        return lock_pair(partner_id, message)
+    return pair_of(partner_id, rows[0], message)
+
+
+def inbound_link(partner_id: int) -> int:
+    link, _ = InboundLink.objects.get_or_create(partner_id=partner_id)
+    return link.pk
+
+
+def load_pair(
+    partner_id: int, message: ReceivedMessage, credential_id: int | None = None
+) -> Call[InboundRow]:
+    header = message.header
+    return message_sql.LOAD(
+        partner_id=partner_id,
+        credential_id=credential_id,
+        message_id=header.message_id,
+        tpa_id=header.tpa_id,
+        their_party=header.from_party.party_id,
+        their_party_context=header.from_party.context,
+        our_party=header.to_party.party_id,
+        our_party_context=header.to_party.context,
+    )
+
+
+def pair_of(partner_id: int, row: InboundRow, message: ReceivedMessage) -> Pair:
+    horizon = max(row.retry_horizon or 0, SIGNAL_HORIZON)
+    return Pair(
+        partner_id=partner_id,
+        link_id=row.id,
+        receiving=ReceivingLink(row.last_number, row.epoch, row.reset_allowed),
+        known=_known(row, message),
+        known_id=row.known_id,
+        agreement_id=row.agreement_id,
+        route_id=row.route_id,
+        on_unexpected_first=OnUnexpectedFirst(row.on_unexpected_first or "accept"),
+        expires_at=row.now + timedelta(seconds=horizon),
+        now=row.now,
+    )
+
+
+def _known(row: InboundRow, message: ReceivedMessage) -> Known:
+    if row.known_id is None or row.known_digest is None:
+        return Known.NO
+    if bytes(row.known_digest) != message.content_digest:
+        return Known.OTHER
+    return Known.WITHHELD if row.known_state in UNACKNOWLEDGED else Known.SAME

@@ -1,0 +1,180 @@
+"""What each effect of the Receiver's table writes."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from msh.models import SignalKind
+from msh.protocol import effects as do
+from msh.protocol import receiver
+from msh.protocol.message import Header, PartialHeader, ReceivedMessage
+from msh.protocol.receiver import ReceivingLink
+from msh.store import history, incidents
+from msh.store.engine import Call, Key
+from msh.store.history import LINK, MESSAGE, HistoryRow
+from msh.store.sending import signals
+from msh.wire import locate
+
+from . import message_sql
+from .forwarding import mark_for_forwarding
+from .message_sql import LastNumber
+from .pairs import Pair
+
+
+def calls_of(  # noqa: PLR0911  one for each effect
+    pair: Pair, effect: do.ReceiverEffect, message: ReceivedMessage
+) -> list[Call[Any]]:
+    """What an effect of the Receiver's table writes."""
+    header = message.header
+    event = (pair.partner_id, pair.now, header.message_id)
+    match effect:
+        case do.Accept():
+            return [
+                message_sql.INSERT(**_message(pair, effect, message)),
+                history_call(*event, "MessageArrived", _number(effect), to_state="accepted"),
+            ]
+        case do.SendOn():
+            return [mark_for_forwarding(pair.link_id, header.message_id, effect.withheld)]
+        case do.OweAck():
+            return [_ack_call(pair, header)]
+        case do.OweError():
+            number = header.route.sequence_number
+            return [
+                error_call(pair.link_id, effect, header, number, pair.now, pair.expires_at),
+                history_call(*event, effect.code, effect.description, counts=True),
+            ]
+        case do.CountDuplicate():
+            return [
+                message_sql.COUNT_DUPLICATE(key=pair.known_id),
+                history_call(*event, "DuplicateArrived", "discarded", counts=True),
+            ]
+        case do.OpenIncident():
+            what = (effect.kind, effect.message_id, effect.detail)
+            new = incidents.NewIncident(pair.partner_id, "in", *what, pair.now)
+            return [incidents.open_incident(new)]
+        case do.Note():
+            return [history_call(*event, "Note", effect.detail, subject=LINK, counts=True)]
+
+
+def accept_if_unchanged(
+    pair: Pair, after: ReceivingLink, accept: do.Accept, message: ReceivedMessage, version: str
+) -> Call[Key]:
+    last = last_number(pair, after, message)
+    return message_sql.ACCEPT_IF_UNCHANGED(
+        **_message(pair, accept, message),
+        version=version,
+        partner_id=pair.partner_id,
+        last_number=last.last_number,
+        ended_run=last.ended_run,
+        reset_allowed=last.reset_allowed,
+        tpa_id=message.header.tpa_id,
+        expires_at=pair.expires_at,
+        detail=_number(accept),
+    )
+
+
+def last_number(pair: Pair, after: ReceivingLink, message: ReceivedMessage) -> LastNumber:
+    return LastNumber(
+        pair.link_id,
+        after.last_number,
+        after.epoch,
+        receiver.ended_run(pair.receiving, after),
+        after.reset_allowed,
+        message.header.message_id,
+    )
+
+
+def _message(pair: Pair, effect: do.Accept, message: ReceivedMessage) -> Mapping[str, object]:
+    """The columns of an accepted message and its payloads."""
+    header, payloads = message.header, message.payloads
+    return {
+        "link_id": pair.link_id,
+        "agreement_id": pair.agreement_id,
+        "message_id": header.message_id,
+        "semantics": header.semantics,
+        "epoch": effect.epoch,
+        "sequence_number": effect.sequence_number,
+        "conversation_id": header.conversation_id,
+        "service_interface": header.service_interface,
+        "action": header.action,
+        "ref_to_message_id": header.ref_to_message_id,
+        "sent_at": header.timestamp,
+        "received_at": pair.now,
+        "content_digest": message.content_digest,
+        "header": message.header_document,
+        "positions": list(range(1, len(payloads) + 1)),
+        "content_types": [payload.content_type for payload in payloads],
+        "content_ids": [payload.content_id for payload in payloads],
+        "labels": [payload.label for payload in payloads],
+        "descriptions": [payload.description for payload in payloads],
+        "contents": [payload.content for payload in payloads],
+    }
+
+
+def _number(effect: do.Accept) -> str:
+    return "" if effect.sequence_number is None else f"number {effect.sequence_number}"
+
+
+def _ack_call(pair: Pair, header: Header) -> Call[None]:
+    return signals.owe_signal(
+        signals.NewSignal(
+            pair.link_id,
+            SignalKind.ACKNOWLEDGEMENT.value,
+            header.message_id,
+            header.tpa_id,
+            header.conversation_id,
+            header.route.sequence_number,
+            pair.now,
+            pair.expires_at,
+        )
+    )
+
+
+def error_call(
+    link_id: int,
+    error: do.OweError,
+    about: Header | PartialHeader,
+    number: int | None,
+    now: datetime,
+    expires_at: datetime,
+) -> Call[None]:
+    return signals.owe_signal(
+        signals.NewSignal(
+            link_id,
+            SignalKind.ERROR.value,
+            about.message_id,
+            about.tpa_id,
+            about.conversation_id,
+            number,
+            now,
+            expires_at,
+            error.code,
+            locate(error.field),
+            error.description,
+            error.min_retry_secs,
+        )
+    )
+
+
+def history_call(
+    partner_id: int,
+    now: datetime | None,
+    message_id: str,
+    event: str,
+    detail: str = "",
+    *,
+    to_state: str = "",
+    subject: str = MESSAGE,
+    counts: bool = False,
+) -> Call[None]:
+    row = HistoryRow(
+        partner_id,
+        "in",
+        event,
+        message_id,
+        to_state=to_state,
+        detail=detail,
+        subject=subject,
+        at=now,
+    )
+    return history.insert_or_count(row) if counts else history.insert(row)

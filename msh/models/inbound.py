@@ -4,9 +4,7 @@ from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 from django.db.models import Q
 
-from msh.protocol.vocabulary import DeliverySemantics
-
-from .message import MessageQuerySet, conversation_index
+from .message import MessageColumns, MessageQuerySet, conversation_index
 
 
 class InboundState(models.TextChoices):
@@ -31,7 +29,7 @@ class InboundMessageQuerySet(MessageQuerySet["InboundMessage"]):
     time = "received_at"
 
 
-class InboundMessage(models.Model):
+class InboundMessage(MessageColumns):
     """A message as accepted: once per pair and MessageId.
 
     The row is committed before its Acknowledgement is owed (000 §2.1.3), and delivered later.
@@ -40,24 +38,12 @@ class InboundMessage(models.Model):
     link = models.ForeignKey(
         "InboundLink", on_delete=models.PROTECT, related_name="messages", db_index=False
     )
-    agreement = models.ForeignKey(
-        "partners.Agreement", on_delete=models.PROTECT, related_name="+", db_index=False
-    )
-    message_id = models.CharField("MessageId", max_length=255)
-    semantics = models.CharField(
-        max_length=16, choices=[(s.value, s.value) for s in DeliverySemantics]
-    )
     state = models.CharField(max_length=12, choices=InboundState, default=InboundState.ACCEPTED)
     epoch = models.PositiveIntegerField(null=True, blank=True)
     sequence_number = models.PositiveIntegerField("SequenceNumber", null=True, blank=True)
-    conversation_id = models.TextField("ConversationId")
-    service_interface = models.TextField("ServiceInterface")
-    action = models.TextField("Action")
-    ref_to_message_id = models.TextField("RefToMessageId", blank=True)
     sent_at = models.DateTimeField()
     """The TimeStamp of its MessageData."""
     received_at = models.DateTimeField()
-    content_digest = models.BinaryField(max_length=32)
     header = models.BinaryField()
     """The header document as it came."""
     duplicates = models.PositiveIntegerField(default=0, db_default=0)
@@ -122,6 +108,3 @@ class InboundMessage(models.Model):
                 name="inbound_number_iff_reliable",
             ),
         ]
-
-    def __str__(self) -> str:
-        return self.message_id

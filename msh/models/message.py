@@ -1,7 +1,7 @@
-"""How messages are found among millions: each condition is one that an index answers.
+"""What messages have in both directions, and how they are found among millions.
 
-The indexes begin with the link, because that is what the hot path needs; a condition without a
-partner names every link, which costs one probe for each.
+Each condition is one that an index answers. The indexes begin with the link, because that is what
+the hot path needs; a condition without a partner names every link, which costs one probe for each.
 """
 
 from datetime import datetime, timedelta
@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self, TypeVar
 from django.db import connections, models
 from django.db.models.functions import MD5
 
+from msh.protocol.vocabulary import DeliverySemantics
 from partners.models import Agreement
 
 Message = TypeVar("Message", bound=models.Model)
@@ -33,6 +34,30 @@ _FIRST_AFTER = """
             FROM halved WHERE low < high) probe)
     SELECT low FROM halved WHERE low >= high
 """
+
+
+class MessageColumns(models.Model):
+    """What a message has in both directions."""
+
+    agreement = models.ForeignKey(
+        "partners.Agreement", on_delete=models.PROTECT, related_name="+", db_index=False
+    )
+    message_id = models.CharField("MessageId", max_length=255)
+    semantics = models.CharField(
+        max_length=16, choices=[(s.value, s.value) for s in DeliverySemantics]
+    )
+    # As long as they may come to a router; what we submit ourselves is shorter.
+    conversation_id = models.TextField("ConversationId")
+    service_interface = models.TextField("ServiceInterface")
+    action = models.TextField("Action")
+    ref_to_message_id = models.TextField("RefToMessageId", blank=True)
+    content_digest = models.BinaryField(max_length=32)
+
+    class Meta:
+        abstract = True
+
+    def __str__(self) -> str:
+        return self.message_id
 
 
 class MessageQuerySet(models.QuerySet[Message, Message]):

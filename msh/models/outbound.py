@@ -7,9 +7,8 @@ from django.db.models import Q
 from msh.protocol import sequence
 from msh.protocol.attempt import AttemptOutcome
 from msh.protocol.kinds import Verdict
-from msh.protocol.vocabulary import DeliverySemantics
 
-from .message import MessageQuerySet, conversation_index
+from .message import MessageColumns, MessageQuerySet, conversation_index
 
 
 class OutboundState(models.TextChoices):
@@ -48,7 +47,7 @@ class OutboundMessageQuerySet(MessageQuerySet["OutboundMessage"]):
         return super().in_state(state)
 
 
-class OutboundMessage(models.Model):
+class OutboundMessage(MessageColumns):
     """A message as submitted, and as it went over the wire.
 
     `head` is composed at the first transmission and never again; with the payloads it is the body,
@@ -58,19 +57,7 @@ class OutboundMessage(models.Model):
     link = models.ForeignKey(
         "OutboundLink", on_delete=models.PROTECT, related_name="messages", db_index=False
     )
-    agreement = models.ForeignKey(
-        "partners.Agreement", on_delete=models.PROTECT, related_name="+", db_index=False
-    )
-    message_id = models.CharField("MessageId", max_length=255)
-    semantics = models.CharField(
-        max_length=16, choices=[(s.value, s.value) for s in DeliverySemantics]
-    )
     state = models.CharField(max_length=12, choices=OutboundState, default=OutboundState.QUEUED)
-    # As long as they may come to a router; what we submit ourselves is shorter.
-    conversation_id = models.TextField("ConversationId")
-    service_interface = models.TextField("ServiceInterface")
-    action = models.TextField("Action")
-    ref_to_message_id = models.TextField("RefToMessageId", blank=True)
     relays = models.ForeignKey(
         "InboundMessage",
         on_delete=models.PROTECT,
@@ -91,7 +78,6 @@ class OutboundMessage(models.Model):
     )
     submitted_at = models.DateTimeField()
     """Also the TimeStamp of its MessageData."""
-    content_digest = models.BinaryField(max_length=32)
     size = models.PositiveIntegerField(help_text="payload bytes in wire form")
     boundary = models.CharField(max_length=70)
 
@@ -171,9 +157,6 @@ class OutboundMessage(models.Model):
                 name="head_has_digest",
             ),
         ]
-
-    def __str__(self) -> str:
-        return self.message_id
 
 
 class Attempt(models.Model):

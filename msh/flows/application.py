@@ -56,12 +56,10 @@ def restore_connection() -> None:
 
 
 def reason_of(error: BaseException) -> str:
-    """What the function raised: one line of text that a column takes."""
     return prose(f"{type(error).__name__}: {words_of(error)}")
 
 
 def words_of(error: BaseException) -> str:
-    """The same without the name of its class. May be empty."""
     try:
         return prose(str(error)[:REASON_LIMIT])
     except Exception:  # noqa: BLE001  __str__ is the application's too

@@ -92,7 +92,6 @@ class ApplicationLoop(WorkerLoop):
         return bool(self._calls or self._unrecorded) or super().is_busy()
 
     def finish(self, key: Any, result: AttemptResult) -> None:
-        """A POST has ended: write that in the next round."""
         self._unrecorded.append(_Outcome(key, result))
 
     def call(self, key: Any, function: Callable[..., object], *arguments: Any) -> None:
@@ -103,18 +102,15 @@ class ApplicationLoop(WorkerLoop):
 
     @property
     def calls(self) -> set[Any]:
-        """Keys of the calls under way."""
         return self._calls
 
     @property
     def resting(self) -> set[Any]:
-        """Keys of what has failed unexpectedly a moment ago."""
         now = time.monotonic()
         self._resting = {key: until for key, until in self._resting.items() if until > now}
         return set(self._resting)
 
     def rest(self, key: Any, seconds: float = REST) -> None:
-        """Leave this alone for a while."""
         self._resting[key] = time.monotonic() + seconds
 
     @property
@@ -140,7 +136,6 @@ class ApplicationLoop(WorkerLoop):
         return recorded
 
     def _try_poll(self) -> bool:
-        """False also if the poll failed: the sweep comes again."""
         try:
             return self.poll()
         except DatabaseError as error:

@@ -32,7 +32,6 @@ class SendBudget:
 
     @property
     def for_large(self) -> bool:
-        """Whether there are bytes for a large message."""
         return self._bytes > 0
 
     def reserve(self, partner_id: int, size: int = 0) -> bool:

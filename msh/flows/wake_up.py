@@ -80,7 +80,6 @@ def _keys(kind: WakeUp) -> _Keys:
 
 
 def _queued(task: str) -> str:
-    """The name in Redis of the flag that a task of this name waits in the queue."""
     return f"{task}:queued"
 
 
@@ -94,7 +93,6 @@ def _listening_client() -> redis.Redis:
 
 
 def wake_ups_of(links: OutboundLinks) -> list[WakeUp]:
-    """What is to be polled after the commit of these links."""
     notifies = links.notifies and bool(settings.MSH_FROM_PARTY_HANDLER)  # else nobody is notified
     wanted = {
         WakeUp.TRANSMIT: links.transmits,
@@ -132,7 +130,6 @@ class _Messenger:
                 time.sleep(PACE)
 
     def _gathered(self) -> list[tuple[WakeUp, ...]]:
-        """Wait for a wake-up; it and all that came meanwhile. An empty one is the end."""
         asked = [self._asked.get()]
         with suppress(Empty):
             while True:

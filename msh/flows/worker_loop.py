@@ -83,7 +83,6 @@ class WorkerLoop(ABC):
         return self._polled_at + ROUND
 
     def is_busy(self) -> bool:
-        """Whether something is under way."""
         return bool(self.carrier.under_way())
 
     def run(self) -> None:
@@ -120,7 +119,6 @@ class WorkerLoop(ABC):
                     return
 
     def _is_wound_up(self) -> bool:
-        """Nothing is under way any more, or what is has had its time."""
         return not self.is_busy() or time.monotonic() - self._stopped_at > WIND_UP
 
     def _try_round(self, *, polling: bool) -> bool:
@@ -137,7 +135,6 @@ class WorkerLoop(ABC):
         return self.round(polling=polling)
 
     def _take_events(self, wait: float) -> bool:
-        """Wait for something to happen, and take all that has. True if it is a reason to poll."""
         woken = False
         try:
             event = self._events.get(timeout=wait)

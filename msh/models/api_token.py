@@ -45,7 +45,6 @@ def missing_permissions(user: Any, scopes: Iterable[str]) -> list[str]:
 
 class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
     def with_permissions(self) -> "ApiTokenQuerySet":
-        """Each with its user and what that user is permitted now, in one statement."""
         mine = User.user_permissions.through.objects.filter(user=OuterRef("user"))
         of_groups = Group.permissions.through.objects.filter(group__user=OuterRef("user"))
         ours = {"permission__content_type__app_label": "msh"}

@@ -37,7 +37,6 @@ def _bounded(
 
 
 def check_callable(path: str) -> None:
-    """Field validator: a dotted path that can be imported and called."""
     try:
         found = import_string(path)
     except Exception as problem:  # noqa: BLE001  importing it runs the application's code
@@ -49,7 +48,6 @@ def check_callable(path: str) -> None:
 
 
 def check_url(url: str) -> None:
-    """Field validator: an absolute http or https address."""
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -156,7 +154,6 @@ class Consumer(models.Model):
 
     @property
     def policy(self) -> "Policy":
-        """The settings as the table takes them."""
         from msh.protocol.delivery_events import Policy  # noqa: PLC0415  see msh.protocol.kinds
 
         return Policy(
@@ -178,7 +175,6 @@ class Consumer(models.Model):
         return import_string(self.path)  # type: ignore[no-any-return]
 
     def show(self, authorization: str) -> None:
-        """Set the Authorization header of our POSTs to it; "" for none."""
         self.secret = secrecy.encrypt(authorization) if authorization else ""
 
     def authorization(self) -> str:

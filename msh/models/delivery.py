@@ -16,7 +16,6 @@ _CHOICES = [(s.value, s.value.replace("_", " ")) for s in DeliveryState if s != 
 
 class DeliveryQuerySet(models.QuerySet["Delivery"]):
     def with_id(self, value: str) -> "DeliveryQuerySet":
-        """Those whose MessageId or external id it is."""
         message = InboundMessage.objects.with_message_id(value)
         return self.filter(
             Q(message__in=list(message.values_list("pk", flat=True))) | Q(external_id=value)

@@ -108,7 +108,6 @@ class OutboundLink(models.Model):
 
     @property
     def lane(self) -> Lane:
-        """The row as the value that `protocol.sender.step` takes."""
         return lane_of(self, self.in_flight)
 
 
@@ -193,7 +192,6 @@ class InboundLink(models.Model):
 
     @property
     def receiving(self) -> "ReceivingLink":
-        """The row as the value that `protocol.receiver.step` takes."""
         from msh.protocol.receiver import ReceivingLink  # noqa: PLC0415  see msh.protocol.kinds
 
         return ReceivingLink(self.last_number, self.epoch, self.reset_allowed)

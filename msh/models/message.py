@@ -73,7 +73,6 @@ class MessageQuerySet(models.QuerySet[Message, Message]):
         return self.filter(link__in=self._links(), message_id=message_id)
 
     def with_id(self, value: str) -> Self:
-        """Those whose MessageId or ConversationId it is."""
         by_message_id = models.Q(link__in=self._links(), message_id=value)
         return self._with_digest().filter(by_message_id | _is_conversation(value))
 

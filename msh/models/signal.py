@@ -22,7 +22,6 @@ class SignalQuerySet(models.QuerySet["Signal"]):
         return self._with_ref(message_id).filter(link__in=links)
 
     def about(self, message: InboundMessage) -> "SignalQuerySet":
-        """What was owed for this message."""
         return self._with_ref(message.message_id).filter(link=message.link_id)
 
     def _with_ref(self, message_id: str) -> "SignalQuerySet":

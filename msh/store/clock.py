@@ -15,6 +15,5 @@ CLOCK = Statement("SELECT clock_timestamp() AS now", Clock)
 
 
 def read_clock() -> datetime:
-    """The time now."""
     ((clock,),) = run(CLOCK())
     return clock.now

@@ -54,7 +54,6 @@ class Statement(Generic[Row]):
         return Call(self, values)
 
     def of(self, row: Any) -> "Call[Row]":
-        """With the fields of a dataclass as values."""
         return Call(self, vars(row))
 
 

@@ -122,19 +122,16 @@ def insert_or_count(row: HistoryRow) -> Call[None]:
 
 
 def record(row: HistoryRow) -> None:
-    """Write it now, in the caller's transaction."""
     run(insert(row))
 
 
 def with_reason(detail: str, actor: Actor) -> str:
-    """The detail of what an operator did: what, and why."""
     return "; ".join(part for part in (detail, actor.reason) if part)
 
 
 def link_row(
     partner_id: int, direction: str, event: str, actor: Actor, **fields: Any
 ) -> HistoryRow:
-    """What an operator did to a link; `detail` gets the actor's reason."""
     detail = with_reason(fields.pop("detail", ""), actor)
     return HistoryRow(
         partner_id, direction, event, subject=LINK, actor=actor.name, detail=detail, **fields

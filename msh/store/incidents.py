@@ -103,14 +103,12 @@ def open_incident(new: NewIncident) -> Call[None]:
 
 
 def open_now(partner_id: int, direction: str, kind: str, message_id: str, detail: str) -> None:
-    """`open_incident`, in the caller's transaction and by the database's clock."""
     run(open_incident(NewIncident(partner_id, direction, kind, message_id, detail, read_clock())))
 
 
 def processing_failed(
     partner_id: int, direction: str, message_id: str, why: str, now: datetime
 ) -> list[Call[None]]:
-    """What tells an operator that this message, or the signal about it, raised an error."""
     kind = IncidentKind.PROCESSING_FAILED
     row = history.HistoryRow(
         partner_id,
@@ -146,12 +144,10 @@ def assign_incident(incident: Incident, to: str, actor: Actor) -> bool:
 
 
 def add_note(incident: Incident, actor: Actor) -> None:
-    """The actor's reason is the text. A resolved incident takes notes too."""
     IncidentNote.objects.create(incident=incident, author=actor.name, text=actor.reason)
 
 
 def resolve_numbers_out_of_step(partner_id: int, actor: Actor) -> None:
-    """Resolve what was open because of the partner's numbers."""
     Incident.objects.filter(
         partner=partner_id, direction="in", kind__in=NUMBERS_OUT_OF_STEP, resolved_at=None
     ).update(resolved_at=Now(), resolved_by=actor.name, resolution=actor.reason)
@@ -164,8 +160,6 @@ def note_stuck(direction: Direction, reasons: Mapping[int, str], now: datetime) 
 
 
 def note_retention_too_short(reasons: Mapping[int, str]) -> None:
-    """Open an incident once for each partner id whose agreements keep ids for longer than is
-    configured; resolve those that fit again."""
     kind, resolution = IncidentKind.RETENTION_TOO_SHORT, "MSH_KEEP_MESSAGES is long enough"
     _note_condition(kind, Direction.IN, reasons, read_clock(), resolution)
 

@@ -43,12 +43,10 @@ class RouteColumns:
 
     @property
     def partner(self) -> Partner:
-        """The partner, with these fields only."""
         names = ("our_uri", "uri", "address", "error_address", "outgoing_kind", "outgoing_secret")
         values = [self.partner_id, *(getattr(self, name) for name in names)]
         return Partner.from_db(DEFAULT_DB_ALIAS, ("id", *names), values)
 
     @property
     def identity(self) -> Identity:
-        """Who we are."""
         return Identity.given(self.own_uri, self.own_error_uri)

@@ -52,7 +52,6 @@ def plan_for_hot_path() -> None:
 
 
 def plan_freely() -> None:
-    """As every session begins."""
     _plan(_Plan.FREE)
 
 
@@ -62,7 +61,6 @@ def plan_to_read() -> None:
 
 
 def local_plans() -> str:
-    """What has statements planned as this thread wants it, after PLAN_FREELY_LOCALLY."""
     return _PLAN_FOR_HOT_PATH_LOCALLY if _thread.plan is _Plan.HOT else PLAN_FREELY_LOCALLY
 
 

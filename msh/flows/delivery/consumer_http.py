@@ -61,13 +61,11 @@ def jobs_of(claimed: Iterable[HeldDelivery]) -> tuple[list[Job], list[tuple[Post
 
 
 def record(posted: Posted, result: AttemptResult, consumers: Consumers) -> None:
-    """Write how a POST ended."""
     event = event_of_answer(posted.attempt, result.status, result.detail)
     end(posted, event, consumers, external_id=result.external_id)
 
 
 def give_up(posted: Posted, error: str, consumers: Consumers) -> None:
-    """A POST has ended, and how could not be written because of `error`."""
     reason = f"attempt {posted.attempt} ended, its outcome cannot be recorded: {error}"
     end(posted, OutcomeLost(posted.attempt, reason), consumers)
 
@@ -87,7 +85,6 @@ def end(
 
 
 def leave(delivery: int, consumers: Consumers) -> None:
-    """Let the message go whose outcome is in the history, unless that was done."""
     with transaction.atomic():
         (handover,) = deliveries.lock([delivery], consumers, wait=True)
         if handover.value.due is not None:

@@ -66,7 +66,6 @@ def deliver_pair(head: Any, consumer: Consumer) -> int:
 
 
 def advance_due(key: int) -> None:
-    """One delivery that has a row: run it again in-process, ask about it, or let its message go."""
     row = Delivery.objects.select_related("consumer").get(pk=key)
     if row.consumer.is_one_transaction and row.state == DeliveryState.FAILED:
         _attempt(partial(_hold_failed, key))
@@ -86,7 +85,6 @@ def advance_due(key: int) -> None:
 
 
 def run_claimed(claimed: Claimed, consumers: Consumers) -> bool:
-    """Run an attempt that was written down as begun, unless a later one has begun meanwhile."""
     return _attempt(partial(_hold_claimed, claimed, consumers))
 
 
@@ -112,7 +110,6 @@ def _hold_new(message_key: int, consumer: Consumer) -> HeldDelivery | None:
 
 
 def _hold_failed(key: int) -> HeldDelivery | None:
-    """A delivery that is due to be run again."""
     held = deliveries.lock([key], Consumers())
     if not held or held[0].value.state is not DeliveryState.FAILED:
         return None

@@ -37,7 +37,6 @@ def keep(name: str, **values: Any) -> Consumer:
 
 
 def keep_default(path: str) -> None:
-    """The consumer for what no other takes, in-process. It keeps what else was set of it."""
     new = not Consumer.objects.filter(name=DEFAULT).exists()
     settings = {"history": False, "retry_interval": 5} if new else {}
     keep(DEFAULT, kind=ConsumerKind.IN_PROCESS, path=path, url="", **settings)

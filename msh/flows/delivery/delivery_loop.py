@@ -82,7 +82,6 @@ class DeliveryLoop(ApplicationLoop):
         self._posts.discard(key.delivery)
 
     def _poll_due(self, budget: SendBudget) -> bool:
-        """Deliveries with a row: run again, ask about, or let their message go."""
         busy = [*self._posts, *(call.delivery for call in self.calls | self.resting)]
         to_call, to_post = delivery_work.find_due(busy, self._full(), self._places(budget))
         worked = False
@@ -104,7 +103,6 @@ class DeliveryLoop(ApplicationLoop):
         return row.state in ("completed", "rejected") or row.consumer_id not in self._full()
 
     def _full(self) -> list[int]:
-        """Consumers whose functions run in as many threads as they may."""
         running = Counter(call.consumer for call in self.calls)
         return [key for key, count in running.items() if count >= THREADS_PER_CONSUMER]
 

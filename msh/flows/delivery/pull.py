@@ -44,7 +44,6 @@ class Taken:
 
 
 def take(consumer: Consumer, limit: int) -> list[Taken]:
-    """At most `limit` messages, each the head of its pair, now leased to the caller."""
     _require_pull(consumer)
     consumers = Consumers({consumer.pk: consumer})
     again, new = delivery_work.find_takeable(consumer, limit)

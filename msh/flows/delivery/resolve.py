@@ -21,7 +21,6 @@ logger = logging.getLogger(__name__)
 
 
 def ask(key: int, attempt: int) -> None:
-    """Ask what became of this attempt."""
     delivery = Delivery.objects.select_related(
         "consumer", "message__link__partner", "message__agreement"
     ).get(pk=key)

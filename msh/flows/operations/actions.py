@@ -32,7 +32,6 @@ CORRECT = OperatorAction(
 
 
 def _decision(name: str, title: str, effect: str) -> OperatorAction:
-    """`name` as in the command `decide`."""
     return OperatorAction(
         name=name.replace("-", "_"),
         title=title,

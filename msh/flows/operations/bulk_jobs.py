@@ -89,7 +89,6 @@ CHOICES: dict[str, Choice] = {
 
 
 def count(verb: str, since: datetime, *, spare_held: bool = False) -> int:
-    """How many rows a job would be about now."""
     return _rows(verb, since, spare_held=spare_held).count()
 
 
@@ -100,7 +99,6 @@ def seen(verb: str, since: datetime, *, spare_held: bool = False) -> str:
 
 
 def first(verb: str, since: datetime, limit: int, *, spare_held: bool = False) -> list[Any]:
-    """The first of them: links, or deliveries."""
     return list(_rows(verb, since, spare_held=spare_held)[:limit])
 
 
@@ -155,7 +153,6 @@ def _digest_of(keys: Iterable[int]) -> str:
 
 
 def cancel(job: BulkJob, actor: Actor) -> None:
-    """Begin no more rows of it. What was done stays done."""
     if not cancel_job(job, actor):
         raise NotPossible("The job has already ended.")
 

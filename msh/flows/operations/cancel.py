@@ -114,7 +114,6 @@ def _partner_lacks(message: OutboundMessage, attempt: int, answer: _Answer | Non
 
 
 def under_way(link: OutboundLink) -> bool:
-    """True while a copy of the message in flight may still be in the hands of a worker."""
     limit = timedelta(seconds=settings.MSH_HTTP_DEADLINE + 2 * GRACE)
     open_attempts = Attempt.objects.filter(message__link=link, ended_at=None)
     return open_attempts.filter(claimed_at__gt=Now() - limit).exists()

@@ -65,7 +65,6 @@ def decide(keys: Iterable[int], decision: str, actor: Actor) -> Decided:
 
 
 def decide_one(key: int, actor: Actor, *, decision: str) -> None:
-    """The same for one of them. Raises NotPossible."""
     decided = decide([key], decision, actor)
     if decided.refused:
         raise NotPossible(decided.refused[0])

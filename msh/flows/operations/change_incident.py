@@ -10,7 +10,6 @@ from msh.store.incidents import add_note, assign_incident, resolve_incident
 
 
 def suspends(incident: Incident) -> bool:
-    """True while the link to its partner is suspended for it."""
     suspended = OutboundLink.objects.suspended().filter(suspended_for=incident.kind)
     sending = incident.resolved_at is None and incident.direction == Direction.OUT
     return sending and suspended.filter(partner=incident.partner_id).exists()
@@ -36,7 +35,6 @@ def cause_left(incident: Incident) -> str:
 
 
 def resolve(incident: Incident, actor: Actor) -> None:
-    """Record that the cause is gone. Raises NotPossible where it is not."""
     with transaction.atomic():
         if instead := cause_left(incident):
             raise NotPossible(instead)
@@ -45,12 +43,10 @@ def resolve(incident: Incident, actor: Actor) -> None:
 
 
 def take(incident: Incident, actor: Actor) -> None:
-    """Assign it to the actor."""
     assign(incident, actor, actor.name)
 
 
 def assign(incident: Incident, actor: Actor, to: str) -> None:
-    """Give it to the user of this name, or with "" back to all. The reason is kept as a note."""
     with transaction.atomic():
         if not assign_incident(incident, to, actor):
             raise NotPossible("The incident is resolved and cannot be assigned.")
@@ -58,5 +54,4 @@ def assign(incident: Incident, actor: Actor, to: str) -> None:
 
 
 def note(incident: Incident, actor: Actor) -> None:
-    """Keep the actor's reason with the incident, resolved or not."""
     add_note(incident, actor)

@@ -64,7 +64,6 @@ def require_as_seen(links: OutboundLinks, partner: Partner, seen: Seen) -> None:
 
 
 def open_links(partner: Partner) -> None:
-    """Make the partner's two links, so that they are listed before the first message."""
     OutboundLink.objects.get_or_create(partner=partner)
     InboundLink.objects.get_or_create(partner=partner)
 
@@ -110,7 +109,6 @@ send_now = LinkChange(SendNowRequested(), "send now to partner", _NOTHING_WAITS)
 
 
 def _done_text(event: SenderEvent, before: Lane, after: Lane) -> str:
-    """What the verb has done. The event may have put the head of the queue in flight."""
     if isinstance(event, OperatorSuspended):
         return "nothing is sent until it is resumed"
     if isinstance(event, RetriesReset):
@@ -128,7 +126,6 @@ def _done_text(event: SenderEvent, before: Lane, after: Lane) -> str:
 
 
 def _instead(lane: Lane, event: SenderEvent) -> str:
-    """The verb that makes sense now: the lane may have changed while the operator typed."""
     if lane.state is LaneState.SUSPENDED and not isinstance(event, OperatorSuspended):
         late = " Its message was acknowledged late." if lane.late_ack else ""
         return f"{late} Resume the link."
@@ -146,7 +143,6 @@ _SWITCHED = {
 
 
 def switch(partner: Partner, which: Switch, *, on: bool, actor: Actor) -> None:
-    """Let applications submit messages for the partner, or consumers have those from it, or not."""
     with transaction.atomic():
         if not set_switch(partner, which, on=on, actor=actor):
             raise NotPossible(f"Partner {partner.name}: {_SWITCHED[which, on]}.")

@@ -28,7 +28,6 @@ class Correction:
 
 
 def why_not(message: OutboundMessage) -> str:
-    """Why it cannot be corrected, as a sentence; empty if it can."""
     if message.relays_id:
         return "it is a forwarded message: its sender must correct it."
     if message.state not in (
@@ -93,7 +92,6 @@ def _corrected(message: OutboundMessage, correction: Correction) -> list[Payload
 
 
 def _try_out(message: OutboundMessage, correction: Correction, payloads: Sequence[Payload]) -> None:
-    """What would be refused is refused before anything is cancelled."""
     with transaction.atomic():
         _submit(message, correction, payloads)
         transaction.set_rollback(True)

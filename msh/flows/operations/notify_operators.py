@@ -54,7 +54,6 @@ Send = Callable[[Sequence[OperatorNotice]], None]
 
 
 def _channels() -> dict[str, Send]:
-    """Those that are configured, by their name."""
     channels: dict[str, Send] = {}
     if settings.MSH_OPERATORS_EMAIL:
         channels[Channel.EMAIL] = _mail
@@ -70,7 +69,6 @@ def _send_claimed(channel: str, send: Send) -> int:
 
 
 def _send(notices: Sequence[OperatorNotice], send: Send) -> int:
-    """Send them together; how many were sent. If one of them cannot be sent, each by itself."""
     try:
         send(notices)
     except (OSError, WebhookFailed) as error:  # smtplib's errors are OSErrors
@@ -134,7 +132,6 @@ def _post(notices: Sequence[OperatorNotice]) -> None:
 
 
 def document_of(notice: OperatorNotice) -> dict[str, Any]:
-    """The notice: by mail as lines, by webhook as JSON. `notice` is the same at every try."""
     return {
         "notice": notice.pk,
         "partner": notice.partner.name,

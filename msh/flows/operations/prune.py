@@ -153,7 +153,6 @@ def prune_all(
 
 
 def _batches(removable: Removal, kept: Retention, renew: Callable[[], None]) -> Iterator[int]:
-    """How many rows went with each batch."""
     last: int | None = 0
     while last is not None:
         renew()
@@ -164,7 +163,6 @@ def _batches(removable: Removal, kept: Retention, renew: Callable[[], None]) -> 
 
 
 def prunable() -> dict[str, int]:
-    """How many of each kind would go now."""
     kept = retention()
     return {kind: removal.count(statement, kept) for kind, statement in _kinds().items()}
 

@@ -61,7 +61,6 @@ class Comparison:
 
     @property
     def agreed(self) -> str:
-        """What an operator agrees to who has seen it: the same words, the same that is done."""
         made = self.plan
         return f"{made.mend}: {made.text} {made.lost} {made.doubled} {len(self.received)}"
 
@@ -82,7 +81,6 @@ def ask(partner: Partner) -> LinkStatus:
 
 
 def compare(partner: Partner, theirs: LinkStatus) -> Comparison:
-    """Both sides, and what would bring them together. Changes nothing."""
     link = _link(partner)
     ours = sent(link, theirs)
     verdict, text = _arriving(partner, theirs)
@@ -158,7 +156,6 @@ def _mend(links: OutboundLinks, partner: Partner, comparison: Comparison, actor:
 
 
 def sent(link: OutboundLink, theirs: LinkStatus) -> Sent:
-    """Our side, next to what the partner says it has."""
     numbered = OutboundMessage.objects.filter(link=link, sequence_number__isnull=False)
     last_theirs = numbered.filter(message_id=theirs.accepted_message_id).first()
     anchor = None
@@ -207,7 +204,6 @@ def _received(link: OutboundLink, theirs: LinkStatus) -> tuple[str, ...]:
 
 
 def rewind(partner: Partner, theirs: LinkStatus, actor: Actor, *, agreed: str = "") -> Comparison:
-    """`apply`, if what helps is to send acknowledged messages again."""
     return apply(partner, theirs, actor, agreed=agreed, only=Mend.REWIND)
 
 
@@ -249,7 +245,6 @@ def reset_sequence(partner: Partner, actor: Actor, seen: Seen = ANYTHING) -> Don
 
 
 def allow_reset(partner: Partner, actor: Actor) -> None:
-    """Let the partner's next number 1 in, whatever the agreement says of it."""
     open_links(partner)
     with transaction.atomic():
         link = _locked_inbound(partner)
@@ -266,7 +261,6 @@ def allow_reset(partner: Partner, actor: Actor) -> None:
 
 
 def hold_resets(partner: Partner, actor: Actor) -> None:
-    """Hold the partner's next number 1 out of turn until an operator lets it in."""
     open_links(partner)
     with transaction.atomic():
         if not operator_actions.hold_resets(_locked_inbound(partner), actor):

@@ -80,7 +80,6 @@ def _user_for(name: str, scopes: Sequence[str]) -> Any:
 
 
 def revoke(name: str) -> None:
-    """The token is unknown from now on. Raises TokenRefused if there is none."""
     deleted, _ = ApiToken.objects.filter(name=name).delete()
     if not deleted:
         raise TokenRefused(f"There is no token {name!r}: manage.py token lists them.")

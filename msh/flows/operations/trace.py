@@ -72,7 +72,6 @@ def page_of_trace(message_id: str, *, partner: str = "", after: int = 0, limit: 
 
 
 def whole_trace_of(message_id: str) -> Iterator[Moment]:
-    """The same, page after page."""
     after: int | None = 0
     while after is not None:
         page = page_of_trace(message_id, after=after, limit=1000)
@@ -94,7 +93,6 @@ def _by_time(moments: Iterable[Moment]) -> list[Moment]:
 
 
 def trace_of_row(message: OutboundMessage | InboundMessage) -> list[Moment]:
-    """What happened to this message alone, by time, shortened as that of `trace_of`."""
     partner = message.link.partner
     sent = isinstance(message, OutboundMessage)
     history = History.objects.filter(
@@ -142,7 +140,6 @@ def _likeness(moment: Moment) -> tuple[str, ...]:
 
 
 def _life(message: OutboundMessage | InboundMessage) -> Iterator[Moment]:
-    """What its own rows tell. The history is none of them: it may be older than the message."""
     if isinstance(message, OutboundMessage):
         yield from _attempts(message)
         yield from _notifications(message)
@@ -162,7 +159,6 @@ def _shortened(rows: QuerySet[History]) -> Iterator[Moment]:
 
 
 def _counted(rows: QuerySet[History]) -> Iterator[Moment]:
-    """A moment for each kind of event."""
     kinds = rows.order_by().values("direction", "partner__name", "event", "actor")
     last = Max(Coalesce("last_at", "at"))
     for kind in kinds.annotate(count=Sum("times"), first=Min("at"), last=last):
@@ -187,7 +183,6 @@ def _moment(row: History) -> Moment:
 
 
 def _attempts(message: OutboundMessage) -> Iterator[Moment]:
-    """The last ones."""
     for attempt in Attempt.objects.filter(message=message).order_by("-number")[:ATTEMPTS]:
         status = str(attempt.status or "")
         said = attempt.detail.startswith(status)  # as the status line of an HTTP answer does
@@ -213,7 +208,6 @@ def _signals(signals: QuerySet[Signal]) -> Iterator[Moment]:
 
 
 def _deliveries(message: InboundMessage) -> Iterator[Moment]:
-    """The beginning of the latest attempt. How it ended is in the history."""
     for delivery in Delivery.objects.filter(message=message).select_related("consumer"):
         outside = f"; external id {delivery.external_id}" if delivery.external_id else ""
         yield Moment(
@@ -227,7 +221,6 @@ def _deliveries(message: InboundMessage) -> Iterator[Moment]:
 
 
 def _notifications(message: OutboundMessage) -> Iterator[Moment]:
-    """Notifications of the From-Party's application, sent or pending."""
     for event in PartyEvent.objects.filter(message=message):
         sent = event.delivered_at is not None
         tries = f"{event.tries} tries" if event.tries > 1 else ""

@@ -33,7 +33,6 @@ QUIET = timedelta(minutes=10)
 
 
 def watch() -> None:
-    """Probe, look for stuck links, for incidents that are over, for due times that are too far."""
     if probe():
         wake_up(WakeUp.TRANSMIT)
     find_stuck()
@@ -42,7 +41,6 @@ def watch() -> None:
 
 
 def probe() -> int:
-    """Ask for one more copy to every silent partner whose probe is due; how many."""
     with transaction.atomic():
         due = lock_probes(PROBES)
     return sum(_apart(_probe, partner_id) or 0 for partner_id in due)
@@ -59,8 +57,6 @@ def _probe(partner_id: int) -> int:
 
 
 def find_stuck() -> int:
-    """Open an incident for every link that is stuck, and resolve those of links that are no
-    longer; how many are stuck."""
     limit = timedelta(seconds=settings.MSH_STUCK_AFTER)
     ways = (_find_stuck_to_partners, _find_stuck_from_partners)
     return sum(_apart(find, limit) or 0 for find in ways)
@@ -91,7 +87,6 @@ def _find_stuck_to_partners(limit: timedelta) -> int:
 
 
 def _find_stuck_from_partners(limit: timedelta) -> int:
-    """Consumers that take nothing, and partners that do not take what we owe them."""
     now = read_clock()
     reasons: defaultdict[int, list[str]] = defaultdict(list)
     for found in (find_undelivered(limit, STUCK), find_owed(limit, STUCK)):

@@ -36,7 +36,6 @@ _asked = threading.Event()
 
 
 def forward() -> int:
-    """Send on the head of every pair that has one; how many were."""
     sent_on = sum(_forward_one(due) for due in find_due(BATCH))
     if sent_on:
         wake_up(WakeUp.TRANSMIT)
@@ -59,7 +58,6 @@ def run() -> None:
 
 
 def _forward_one(due: Due) -> bool:
-    """False if it was not sent on. Whatever that raises, the other pairs go on."""
     try:
         with transaction.atomic():
             message = lock_routed(due)

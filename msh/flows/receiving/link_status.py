@@ -24,7 +24,6 @@ class NoStatus(NotPossible):
 
 
 def status_for(partner: Partner, message_ids: Iterable[str]) -> LinkStatus:
-    """What we tell this partner of the pair, and which of these messages of it we have."""
     received = InboundLink.objects.filter(partner=partner).first()
     sent = OutboundLink.objects.select_related("in_flight").filter(partner=partner).first()
     flying = sent.in_flight if sent else None

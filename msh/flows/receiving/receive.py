@@ -215,7 +215,6 @@ def _take_signal(partner: Partner, header: Header, event_of: EventOf) -> Answer:
 
 
 def _note(partner: Partner, message_id: str, event: str, detail: str) -> None:
-    """A signal that means nothing to us, unless there are too many of them."""
     if may_record(partner.pk):
         note_unexpected(partner.pk, message_id, event, detail)
     else:

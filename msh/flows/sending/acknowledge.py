@@ -79,7 +79,6 @@ class SignalCopy:
 def claim_signals(
     links: OutboundLinks, signals: Iterable[PendingSignal], budget: SendBudget
 ) -> list[Job]:
-    """Claim locked signals, composing those that are not composed yet."""
     jobs: list[Job] = []
     deadline = http_deadline()
     lease = links.now + timedelta(seconds=deadline + 2 * GRACE)
@@ -113,7 +112,6 @@ def _end_unsendable(links: OutboundLinks, row: PendingSignal, problem: Exception
 
 
 def record(links: OutboundLinks, ended: Iterable[tuple[SignalCopy, AttemptResult]]) -> None:
-    """Have `links` write how transmitting these signals ended."""
     for copy, result in ended:
         links.forwards |= copy.routed
         links.add_all(end_signal(_result(copy, result), links.now))

@@ -78,7 +78,6 @@ def _isolated(unit: Unit, error: Exception) -> bool:
 
 
 def units_of_outcomes(ended: Iterable[Ended]) -> list[Unit]:
-    """Those that write how these POSTs ended: one for each lane, one for each that has none."""
     of_lanes: defaultdict[int, list[Ended]] = defaultdict(list)
     alone = []
     for one in ended:

@@ -88,7 +88,6 @@ def notify(keys: list[int], handler: str) -> int:
 
 
 def _notify_alone(key: int, handler: str) -> bool:
-    """One event that can neither be handled nor put off stops no other."""
     try:
         return _notify(key, handler)
     except Exception as error:
@@ -129,12 +128,10 @@ def _note_failure(key: int, error: BaseException) -> None:
 
 
 def _claim(keys: list[int], address: str) -> list[Job]:
-    """Jobs for these events. What is not recorded within the lease is sent again."""
     return [job for key in keys if (job := _claim_alone(key, address)) is not None]
 
 
 def _claim_alone(key: int, address: str) -> Job | None:
-    """None if another worker has it, or if it cannot be sent: that stops no other."""
     try:
         with transaction.atomic():
             event = party_events.lock_event(key)
@@ -169,7 +166,6 @@ def _job(event: PartyEvent, address: str) -> Job:
 
 
 def document_of(event: PartyEvent) -> dict[str, Any]:
-    """What is POSTed."""
     message = event.message
     return {
         "event_id": str(event.event_id),

@@ -36,7 +36,6 @@ class RecentPartners:
         self._ended: dict[int, float] = {}
 
     def note(self, partner_id: int, now: float) -> None:
-        """A POST to this partner has ended."""
         self._ended[partner_id] = now
 
     def are_many(self, now: float) -> bool:
@@ -152,7 +151,6 @@ class SendingLoop(WorkerLoop):
 
 
 def record(links: OutboundLinks, ended: Sequence[tuple[Any, AttemptResult]]) -> None:
-    """Note how these POSTs ended, each named by the key of its job."""
     copies = [(key, result) for key, result in ended if isinstance(key, transmit.Copy)]
     transmit.record(links, copies)
     transmit.record_best_effort(copies)
@@ -160,7 +158,6 @@ def record(links: OutboundLinks, ended: Sequence[tuple[Any, AttemptResult]]) -> 
 
 
 def claim(work: due_work.Work, budget: SendBudget) -> list[Job]:
-    """Claim what was found; the jobs that transmit it once it is committed."""
     recover.end_waits(work.links, work.due)
     return [
         *transmit.jobs_of(work.links, transmit.claim(work.links, budget)),

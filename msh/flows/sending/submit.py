@@ -138,7 +138,6 @@ def _after_commit() -> None:
 def _first_or_known(
     message: OutboundMessage, payloads: Sequence[Payload], parts: Sequence[bytes]
 ) -> OutboundMessage:
-    """What is written once a pair, or was written before."""
     with transaction.atomic():
         link = use_outbound_link(message.agreement.partner)
         if insert_message(message, payloads, parts):

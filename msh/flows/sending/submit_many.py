@@ -100,7 +100,6 @@ def _kept(block: Sequence[Entry], links: "_Links") -> list[Answer]:
 
 
 def _answer(new: NewMessage, digest: bytes | None) -> Answer:
-    """`digest`: that of the message which is known by its MessageId."""
     if digest is None:
         return Answer(new.message_id, Result.ACCEPTED)
     if digest == new.content_digest:
@@ -120,7 +119,6 @@ class _Links(dict[int, int]):
         self.closed: set[int] = set()
 
     def look_up(self, partners: Iterable[Partner]) -> None:
-        """Find the links of these. What is made with the first message to a partner, is made."""
         missing = {partner.pk: partner for partner in partners if partner.pk not in self}
         used = OutboundLink.objects.filter(partner__in=list(missing), partner__in_use=True)
         self.update(used.values_list("partner_id", "pk") if missing else ())

@@ -117,7 +117,6 @@ def jobs_of(links: OutboundLinks, claimed: dict[int, Claimed]) -> list[Job]:
 
 
 def why_unsendable(problem: Exception) -> str:
-    """For operators: why a message or a signal cannot be sent."""
     if isinstance(problem, UNSENDABLE):
         return one_line(str(problem))
     logger.error("could not be composed", exc_info=problem)
@@ -125,7 +124,6 @@ def why_unsendable(problem: Exception) -> str:
 
 
 def best_effort_jobs(links: OutboundLinks, waiting: Iterable[Any], budget: SendBudget) -> list[Job]:
-    """Claim locked BestEffort messages: one attempt each, and no promise (D5, D25)."""
     keys = [row.id for row in waiting if budget.reserve(row.partner_id, row.size)]
     deadline = settings.MSH_HTTP_DEADLINE
     jobs = []
@@ -194,7 +192,6 @@ def _route(partner: Partner, identity: Identity, number: int | None, now: dateti
 
 
 def header_of(row: Any, route: Route) -> Header:
-    """The header of a Normal message at its first transmission, from a row of LOAD_COPIES."""
     documents = zip(row.content_ids or [], row.labels or [], row.descriptions or [], strict=True)
     return Header(
         message_type=MessageType.NORMAL,
@@ -214,13 +211,11 @@ def header_of(row: Any, route: Route) -> Header:
 
 
 def partners_of(ended: Iterable[tuple[Any, AttemptResult]]) -> set[int]:
-    """Whose links these results are about, each named by the key of its job."""
     copies = (key for key, _ in ended if isinstance(key, Copy))
     return {copy.partner_id for copy in copies if copy.attempt is not None}
 
 
 def record(links: OutboundLinks, ended: Iterable[tuple[Copy, AttemptResult]]) -> None:
-    """Tell the links how these attempts ended."""
     for one, result in ended:
         if one.attempt is not None:
             links.step(one.partner_id, _event(one.message_id, one.attempt, result))
@@ -228,7 +223,6 @@ def record(links: OutboundLinks, ended: Iterable[tuple[Copy, AttemptResult]]) ->
 
 
 def record_best_effort(ended: Sequence[tuple[Copy, AttemptResult]]) -> None:
-    """The one attempt of each of these has ended."""
     end_best_effort(
         BestEffortResult(one.key, one.message_id, one.partner_id, result)
         for one, result in ended

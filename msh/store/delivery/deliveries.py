@@ -45,7 +45,6 @@ class HeldDelivery:
 
     @classmethod
     def of_new(cls, row: Subject, consumer: Consumer) -> Self:
-        """Of a message that has no delivery yet."""
         return cls(
             key=0,
             consumer=consumer,
@@ -192,7 +191,6 @@ class HeldDelivery:
         return history.insert(row)
 
     def _resolutions(self, before: do.Delivery, actor: Actor) -> list[Call[Any]]:
-        """The incident is over with the last delivery that it was opened for."""
         who = {"at": self.now, "actor": actor.name, "resolution": actor.reason}
         ended = [
             ({"partner_id": self.partner_id, "kind": kind}, list(states))
@@ -271,7 +269,6 @@ def _folded(key: int) -> int:
 
 
 def undecided(partner_id: int, kind: str) -> int:
-    """Deliveries of this partner's messages that keep an incident of this kind open."""
     states = _CAUSES.get(IncidentKind(kind), ())
     return Delivery.objects.filter(message__link__partner=partner_id, state__in=states).count()
 
@@ -285,5 +282,4 @@ class Consumers(dict[int, Consumer]):
 
 
 def report_failure(partner_id: int, why: str) -> None:
-    """Open an incident for what keeps a delivery from beginning."""
     incidents.open_now(partner_id, "in", IncidentKind.DELIVERY_FAILED, "", why)

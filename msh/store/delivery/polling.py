@@ -14,7 +14,6 @@ Row = TypeVar("Row")
 
 
 def find_new_to_post(busy_links: Collection[int], places: Places) -> list[NewHeadToPost]:
-    """New heads for HTTP consumers, none of `busy_links`, and no more than there are places."""
     call = _to_post(polling_sql.FIND_NEW_TO_POST, places, busy_links=list(busy_links))
     return run(call)[0]
 
@@ -22,8 +21,6 @@ def find_new_to_post(busy_links: Collection[int], places: Places) -> list[NewHea
 def find_new_to_call(
     busy_links: Collection[int], threadless: Collection[int], limit: int
 ) -> list[NewHead]:
-    """New heads for in-process consumers, none of `busy_links`, none of a consumer that has no
-    more threads."""
     return run(
         polling_sql.FIND_NEW_TO_CALL(
             busy_links=list(busy_links), threadless=list(threadless), limit=limit
@@ -43,13 +40,11 @@ def _to_post(statement: Statement[Row], places: Places, **values: Any) -> Call[R
 
 
 def find_new_of_link(link_id: int) -> NewHead | None:
-    """The new head of this pair, if it has one."""
     (rows,) = run(polling_sql.FIND_NEW_OF_LINK(link_id=link_id))
     return rows[0] if rows else None
 
 
 def find_takeable(consumer: Consumer, limit: int) -> tuple[list[int], list[int]]:
-    """For a pull consumer: row ids of deliveries to be taken again, and of new messages."""
     again, new = run(
         polling_sql.FIND_DUE_OF_CONSUMER(consumer_id=consumer.pk, limit=limit),
         polling_sql.FIND_NEW_OF_CONSUMER(consumer_id=consumer.pk, limit=limit),

@@ -27,25 +27,21 @@ def claim_item(passed_over: Collection[int]) -> BulkItem | None:
 
 
 def skip_item(item: BulkItem, why: str) -> None:
-    """It stays open, and says what keeps it."""
     BulkItem.objects.filter(pk=item.pk).update(detail=why)
 
 
 def end_item(item: BulkItem, refused: str) -> None:
-    """It was done, or why it was not."""
     BulkItem.objects.filter(pk=item.pk).update(done=not refused, detail=refused)
     counter = "refused" if refused else "done"
     BulkJob.objects.filter(pk=item.job_id).update(**{counter: F(counter) + 1})
 
 
 def end_jobs() -> None:
-    """End the jobs of which every item was dealt with."""
     running = BulkJob.objects.filter(state=BulkState.RUNNING, total=F("done") + F("refused"))
     running.update(state=BulkState.DONE, ended_at=Now())
 
 
 def cancel_job(job: BulkJob, actor: Actor) -> bool:
-    """Items that nobody has begun stay as they are. False if it had ended."""
     running = BulkJob.objects.filter(pk=job.pk, state=BulkState.RUNNING)
     cancelled = running.update(
         state=BulkState.CANCELLED,

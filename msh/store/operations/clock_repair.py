@@ -42,7 +42,6 @@ _MAKE_DELIVERIES_DUE = Write("""
 
 
 def make_far_work_due() -> None:
-    """Have everything that waits for a time that is too far away done now."""
     run(*(statement(far=FAR) for statement in _MAKE_ALL_DUE), _MAKE_DELIVERIES_DUE())
     (far,) = run(link_sql.FIND_FAR())
     if too_far := [row.partner_id for row in far if _is_too_far(row)]:
@@ -50,7 +49,6 @@ def make_far_work_due() -> None:
 
 
 def _is_too_far(row: LaneRow) -> bool:
-    """How far a link may wait depends on its terms."""
     try:
         return lane_of(row, row if row.in_flight_id else None).is_due(row.now)
     except ValueError:

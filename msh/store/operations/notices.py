@@ -78,7 +78,6 @@ _UNDER_WAY = [LaneState.WAITING, LaneState.TRANSIENT]
 
 
 def make_notices(channels: Collection[str]) -> None:
-    """A row for each incident that nobody was called for, and each message that is late."""
     through = list(channels)
     run(
         _ANNOUNCE(channels=through),

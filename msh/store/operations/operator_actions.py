@@ -58,7 +58,6 @@ def cancel_queued(
 def set_receiving(
     link: InboundLink, after: ReceivingLink, event: str, detail: str, actor: Actor
 ) -> None:
-    """Write the numbers of a locked link, and resolve what was open because of them."""
     before = link.receiving
     link.last_number, link.epoch = after.last_number, after.epoch
     link.highest_number = max(link.highest_number, ended_run(before, after))
@@ -87,7 +86,6 @@ def hold_resets(link: InboundLink, actor: Actor) -> bool:
 
 
 def open_missing_links() -> None:
-    """Make the links of every partner that has none, in a few statements however many those are."""
     OutboundLink.objects.bulk_create(
         [OutboundLink(partner=one) for one in Partner.objects.filter(outbound_link=None)],
         ignore_conflicts=True,

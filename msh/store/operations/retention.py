@@ -49,7 +49,6 @@ class Batch:
 
 
 def count(removal: Removal, kept: Retention) -> int:
-    """How many rows may go now."""
     ((row,),) = run(retention_sql.count(removal)(age=kept.of(removal)))
     return row.rows
 
@@ -82,12 +81,10 @@ def renew_run(holder: UUID, lease: timedelta) -> bool:
 
 
 def release_run(holder: UUID) -> None:
-    """The next run may begin."""
     run(retention_sql.RELEASE_RUN(holder=holder))
 
 
 def note_run() -> None:
-    """Old rows are removed now: the next run compares its clock."""
     PruneRun.objects.update_or_create(pk=1, defaults={"at": Now()})
 
 

@@ -213,7 +213,6 @@ class HeldMessage:
 
 
 def count(removal: Removal) -> Statement[Count]:
-    """Rows older than `age` that may go."""
     return Statement(f"SELECT count(*) AS rows FROM {removal.rows}", Count)
 
 
@@ -231,8 +230,6 @@ def window(removal: Removal) -> Statement[Window]:
 
 
 def find(removal: Removal) -> Statement[Key]:
-    """Locks at most `limit` rows that may go and nobody holds, with keys after `after` and up to
-    `last`."""
     alias = removal.key.partition(".")[0]
     return Statement(
         f"""
@@ -246,7 +243,6 @@ def find(removal: Removal) -> Statement[Key]:
 
 
 def lock_holders(removal: Removal) -> Statement[Key]:
-    """Locks the rows in `held_by` of a list of messages, those that nobody holds."""
     return Statement(
         f"""
         SELECT id FROM {removal.held_by} WHERE message_id = ANY(%(keys)s) FOR UPDATE SKIP LOCKED
@@ -256,7 +252,6 @@ def lock_holders(removal: Removal) -> Statement[Key]:
 
 
 def find_held(removal: Removal) -> Statement[HeldMessage]:
-    """The messages of a list of which `held_by` has rows besides a list of its own."""
     return Statement(
         f"""
         SELECT message_id FROM {removal.held_by}
@@ -267,7 +262,6 @@ def find_held(removal: Removal) -> Statement[HeldMessage]:
 
 
 def deletions(removal: Removal) -> list[Write]:
-    """One for each table, what depends on others first, of a list of keys."""
     tables = [*removal.dependents, (removal.table, "id")]
     return [
         Write(f"DELETE FROM {table} WHERE {column} = ANY(%(keys)s)") for table, column in tables

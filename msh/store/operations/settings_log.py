@@ -29,13 +29,11 @@ Snapshot = Mapping[tuple[str, int], Setting]
 
 
 def snapshot(*rows: QuerySet[Any]) -> Snapshot:
-    """These rows as they are in the database now."""
     found = (row for some in rows for row in some.select_related())
     return {(row._meta.db_table, row.pk): _setting(row) for row in found}  # noqa: SLF001  public
 
 
 def record_changes(before: Snapshot, after: Snapshot, actor: Actor) -> None:
-    """Write what became of the rows between two snapshots, in the caller's transaction."""
     changes = [
         _change(key, before, after, actor)
         for key in {**before, **after}

@@ -169,20 +169,16 @@ _STATES = frozenset(state.value for state in DeliveryState)
 
 
 def lock_probes(limit: int) -> list[int]:
-    """Partners whose probe is due; their links are locked."""
     kinds = [kind.value for kind in SILENCE]
     (rows,) = run(_PROBES(kinds=kinds, limit=limit))
     return [row.partner_id for row in rows]
 
 
 def find_unmoved(age: timedelta, limit: int) -> list[Unmoved]:
-    """Links with work on which nothing has moved for `age`, the longest first."""
     return run(_UNMOVED(seconds=age.total_seconds(), limit=limit))[0]
 
 
 def find_undelivered(age: timedelta, limit: int) -> Mapping[int, Undelivered]:
-    """Partner ids from which something waits for its consumer, where nothing has moved for `age`,
-    the longest first."""
     (rows,) = run(_UNDELIVERED(seconds=age.total_seconds(), limit=limit))
     return {
         row.partner_id: Undelivered(
@@ -198,7 +194,6 @@ def _state_of(stored: str) -> DeliveryState:
 
 
 def find_owed(age: timedelta, limit: int) -> Mapping[int, Owed]:
-    """Partner ids to which no Acknowledgement or Error can be transmitted for `age`: the oldest."""
     (rows,) = run(_OWED(seconds=age.total_seconds(), limit=limit))
     return {
         row.partner_id: Owed(row.kind, row.first_at, row.tries, row.last_detail) for row in rows

@@ -98,7 +98,6 @@ def find_next_hop(agreement: Agreement) -> NextHop:
 
 
 def read_next_hop(agreement_id: int, message: ReceivedMessage, now: datetime) -> Onward:
-    """What the Receiver's decision needs to know of the next hop of a message that has arrived."""
     try:
         hop = find_next_hop(Agreement.objects.get(pk=agreement_id))
         _require_sendable(hop, message, now)
@@ -142,19 +141,16 @@ def _was_sent(partner_id: int, header: Header) -> bool:
 
 
 def mark_for_forwarding(link_id: int, message_id: str, withheld: bool) -> Call[None]:
-    """The message accepted in this transaction is to be forwarded, not to be delivered."""
     state = InboundState.WITHHELD if withheld else InboundState.ROUTED
     return MARK(state=state.value, link_id=link_id, message_id=message_id)
 
 
 def find_due(limit: int) -> list[Due]:
-    """The head of every pair that may be forwarded now, so that the order of the pair stays."""
     with transaction.atomic():
         return run(USE_INDEX_ORDER(), _FIND_DUE(limit=limit))[1]
 
 
 def lock_routed(due: Due) -> InboundMessage | None:
-    """Lock the message; None if another worker holds it or has forwarded it."""
     routed = InboundMessage.objects.filter(
         pk=due.id, state__in=[InboundState.ROUTED, InboundState.WITHHELD]
     )
@@ -191,7 +187,6 @@ def forward_message(
 def mark_forwarding_failed(
     due: Due, message: InboundMessage, error: str, retry_in: timedelta
 ) -> None:
-    """It stays at the head of its pair, an operator is called, and it is tried again."""
     InboundMessage.objects.filter(pk=message.pk).update(
         forward_due=Now() + retry_in,
         forward_failures=F("forward_failures") + 1,

@@ -116,7 +116,6 @@ def owe_error(
 
 
 def note_unexpected(partner_id: int, message_id: str, event: str, detail: str) -> None:
-    """Record a signal that means nothing to us (D55)."""
     run(history_call(partner_id, None, message_id, event, detail, counts=True))
 
 
@@ -129,7 +128,6 @@ def _no_agreement(header: Header) -> tuple[Field, str]:
 
 
 def _postponed(partner: Partner, pair: Pair) -> Postponed | None:
-    """Why nothing new of this partner is to be stored now."""
     if pair.known is not Known.NO:
         return None
     if short := capacity.shortage():

@@ -24,7 +24,6 @@ from .pairs import Pair
 def calls_of(  # noqa: PLR0911  one for each effect
     pair: Pair, effect: do.ReceiverEffect, message: ReceivedMessage
 ) -> list[Call[Any]]:
-    """What an effect of the Receiver's table writes."""
     header = message.header
     event = (pair.partner_id, pair.now, header.message_id)
     match effect:
@@ -85,7 +84,6 @@ def last_number(pair: Pair, after: ReceivingLink, message: ReceivedMessage) -> L
 
 
 def _message(pair: Pair, effect: do.Accept, message: ReceivedMessage) -> Mapping[str, object]:
-    """The columns of an accepted message and its payloads."""
     header, payloads = message.header, message.payloads
     return {
         "link_id": pair.link_id,

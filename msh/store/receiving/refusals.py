@@ -42,7 +42,6 @@ def spend_refusal(partner_id: int, link_id: int, code: str, message_id: str) -> 
 
 
 def may_record(partner_id: int) -> bool:
-    """Whether a signal that moves nothing may have a row of its own."""
     if refusals.wait(partner_id):
         return False
     refusals.spend(partner_id)
@@ -50,12 +49,10 @@ def may_record(partner_id: int) -> bool:
 
 
 def count_unanswered(partner_id: int) -> None:
-    """A message was refused without an Error Message."""
     _count(partner_id, "RefusalsNotAnswered", "too many are refused: 429 instead of an Error")
 
 
 def count_unrecorded(partner_id: int) -> None:
-    """A signal moved nothing, and has no row of its own."""
     _count(partner_id, "SignalsNotNoted", "too many that move nothing")
 
 

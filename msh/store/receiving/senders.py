@@ -65,5 +65,4 @@ def remembered_sender(authorization: str) -> Partner | None:
 
 
 def find_sender_by_login(user: bytes, password: bytes) -> Partner | None:
-    """The partner that shows this user and password, as AUTH of a mail does."""
     return find_sender(f"Basic {b64encode(user + b':' + password).decode()}")

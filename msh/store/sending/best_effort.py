@@ -27,7 +27,6 @@ class BestEffortResult:
 
 
 def lock_lost(limit: int) -> list[BestEffortResult]:
-    """Lock BestEffort messages whose lease is over: nobody knows what became of them."""
     (rows,) = run(message_sql.LOCK_LOST_BEST_EFFORT(limit=limit))
     return [BestEffortResult(row.id, row.message_id, row.partner_id, None) for row in rows]
 
@@ -44,7 +43,6 @@ def end_best_effort(ended: Iterable[BestEffortResult]) -> None:
 
 
 def end_calls(one: BestEffortResult, now: datetime) -> list[Call[Any]]:
-    """What is written when the one attempt of a BestEffort message has ended."""
     transmitted = one.result is not None and one.result.outcome is AttemptOutcome.TRANSMITTED
     state = "sent" if transmitted else "failed"
     detail = one.result.detail if one.result else "the worker was lost, outcome unknown"

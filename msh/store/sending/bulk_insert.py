@@ -76,7 +76,6 @@ def insert_messages(new: Sequence[NewMessage], links: Mapping[int, int]) -> None
 
 
 def find_known(asked: Sequence[tuple[int, str]]) -> dict[tuple[int, str], bytes]:
-    """Of these (link id, MessageId) the ones that are known: their content digest."""
     links, message_ids = [link for link, _ in asked], [message_id for _, message_id in asked]
     rows = fetch_binary(message_sql.FIND_KNOWN(links=links, message_ids=message_ids))
     return {(row.link_id, row.message_id): row.content_digest for row in rows}

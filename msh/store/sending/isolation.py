@@ -68,12 +68,10 @@ _SUSPEND = Write(
 
 
 def one_line(text: str) -> str:
-    """`text` as every table can hold it."""
     return prose(text)[:DETAIL_LIMIT]
 
 
 def describe(error: Exception) -> str:
-    """The name and the words of an error, in one line."""
     return one_line(f"{type(error).__name__}: {error}")
 
 
@@ -116,7 +114,6 @@ def _suspend(partner_id: int, row: _Subject, why: str) -> list[Call[Any]]:
 
 
 def isolate_best_effort(one: BestEffortResult, why: str) -> None:
-    """End a BestEffort message, as failed unless it is known to be sent, and open an incident."""
     rows, (clock,) = run(message_sql.LOCK_OPEN_BEST_EFFORT(key=one.key), CLOCK())
     result = _writable(one.result) if one.result else _not_sent(why)
     ended = BestEffortResult(one.key, one.message_id, one.partner_id, result)
@@ -138,5 +135,4 @@ def _not_sent(why: str) -> AttemptResult:
 
 
 def _writable(result: AttemptResult) -> AttemptResult:
-    """The same outcome, with a detail that every table can hold."""
     return replace(result, detail=one_line(result.detail))

@@ -44,7 +44,6 @@ class OutboundLinks:
 
     @classmethod
     def none(cls) -> Self:
-        """No link, by the database's clock."""
         return cls(read_clock())
 
     @classmethod
@@ -58,7 +57,6 @@ class OutboundLinks:
 
     @classmethod
     def load(cls, partner_ids: Iterable[int], now: datetime) -> Self:
-        """The links of these partners, which are locked already."""
         ids = list(partner_ids)
         (rows,) = run(link_sql.LOAD(partner_ids=ids)) if ids else ([],)
         links = cls._of(rows)
@@ -67,7 +65,6 @@ class OutboundLinks:
 
     @classmethod
     def lock_with_sent(cls, partner_id: int, message_id: str) -> tuple[Self, SentMessage | None]:
-        """Lock one link; also a message of it, if it is known."""
         _, rows, sent = run(
             link_sql.LOCK(partner_ids=[partner_id]),
             link_sql.LOAD(partner_ids=[partner_id]),
@@ -111,11 +108,9 @@ class OutboundLinks:
         return iter(tuple(self._locked))
 
     def lane(self, partner_id: int) -> Lane:
-        """The state of this partner's link, as the protocol has it."""
         return self._locked[partner_id].lane
 
     def in_flight_id(self, partner_id: int) -> int:
-        """The row id of the message in flight."""
         locked = self._locked[partner_id]
         return locked.keys[locked.lane.flying.message_id]
 
@@ -124,7 +119,6 @@ class OutboundLinks:
         return self._locked[partner_id].row.size or 0
 
     def suspended(self, partner_id: int) -> tuple[datetime | None, str, str]:
-        """Since when, for what and why the link was suspended when it was read."""
         row = self._locked[partner_id].row
         return row.suspended_since, row.suspended_for, row.suspended_detail
 
@@ -145,7 +139,6 @@ class OutboundLinks:
         return after
 
     def start_next(self, partner_id: int) -> None:
-        """Put the head of an idle link's queue in flight."""
         locked = self._locked[partner_id]
         if locked.head is None:
             return
@@ -188,15 +181,12 @@ class OutboundLinks:
         self.add(history.insert_or_count(row) if counts else history.insert(row))
 
     def insert_attempt(self, key: int, number: int) -> None:
-        """This attempt of the message with row id `key` begins."""
         self.add(message_sql.INSERT_ATTEMPT(key=key, number=number, at=self.now))
 
     def end_attempt(self, key: int, number: int, result: AttemptResult) -> None:
-        """It ended like this: written whatever the link makes of it."""
         self.add(end_attempt(key, number, result, self.now))
 
     def claim_best_effort(self, key: int, until: datetime) -> None:
-        """The one attempt of a BestEffort message begins; after `until` its worker is lost."""
         self.add(message_sql.LEASE_BEST_EFFORT(key=key, until=until))
         self.insert_attempt(key, 1)
 
@@ -205,14 +195,12 @@ class OutboundLinks:
         self.add(message_sql.STORE_HEAD(key=key, head=head, body_sha256=body_sha256, at=self.now))
 
     def add(self, call: Call[Any]) -> None:
-        """Write this too, in the same round trip."""
         self._calls.append(call)
 
     def add_all(self, calls: Iterable[Call[Any]]) -> None:
         self._calls.extend(calls)
 
     def write(self) -> None:
-        """Write everything in one round trip."""
         calls = self._ordered()
         self._calls.clear()
         run_all(fast_path.merge(calls))
@@ -255,7 +243,6 @@ class OutboundLinks:
 
 
 def end_attempt(key: int, number: int, result: AttemptResult, now: datetime) -> Call[None]:
-    """Write how this attempt of the message with row id `key` ended."""
     return message_sql.END_ATTEMPT(
         key=key,
         number=number,
@@ -268,7 +255,6 @@ def end_attempt(key: int, number: int, result: AttemptResult, now: datetime) -> 
 
 
 def link_state(locked: Locked) -> link_sql.LinkState:
-    """What is written of a link that was stepped."""
     lane, flying = locked.lane, locked.lane.in_flight
     since, kind, detail = locked.suspended
     return link_sql.LinkState(
@@ -318,7 +304,6 @@ def _is_recorded(before: Lane, after: Lane) -> bool:
 
 
 def _changed_numbers(before: Lane, after: Lane) -> str:
-    """Which numbers of a link have changed, from what to what."""
     numbers = [
         ("next number", before.next_number, after.next_number),
         ("epoch", before.epoch, after.epoch),

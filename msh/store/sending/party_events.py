@@ -18,7 +18,6 @@ INSERT = Write(
 
 
 def insert_event(key: int, kind: str, detail: str, at: datetime) -> Call[None]:
-    """About the message with row id `key`; due at once."""
     return INSERT(key=key, kind=kind, detail=detail, at=at)
 
 
@@ -32,14 +31,12 @@ def find_due(limit: int) -> list[int]:
 
 
 def lock_event(key: int) -> PartyEvent | None:
-    """Lock the event; None if another worker holds it or has delivered it."""
     open_events = PartyEvent.objects.filter(pk=key, delivered_at=None)
     related = open_events.select_related("message__link__partner", "message__agreement")
     return related.select_for_update(skip_locked=True, no_key=True, of=("self",)).first()
 
 
 def claim_event(event: PartyEvent, lease: timedelta) -> None:
-    """It is being delivered; when the lease is over it is due again."""
     PartyEvent.objects.filter(pk=event.pk).update(due=Now() + lease)
 
 

@@ -76,18 +76,15 @@ def lock_work(ended: Iterable[int], places: Places) -> Work:
 
 
 def lock_links(places: Places) -> list[int]:
-    """The partners whose link is due, or idle with a queue: locked, and not read."""
     _, *found = run(USE_INDEX_ORDER(), *_lock_links(places))
     return [row.partner_id for rows in found for row in rows]
 
 
 def lock_best_effort(places: Places) -> list[WaitingMessage]:
-    """Queued BestEffort messages as in `Work`, locked."""
     return run(USE_INDEX_ORDER(), _lock_best_effort(places))[1]
 
 
 def lock_signals(places: Places) -> list[PendingSignal]:
-    """Pending signals as in `Work`, locked."""
     return run(USE_INDEX_ORDER(), _lock_signals(places))[1]
 
 
@@ -117,7 +114,6 @@ def _lock_signals(places: Places) -> Call[PendingSignal]:
 
 
 def work_of_link(partner_id: int) -> Work:
-    """One link, locked and read; it is due if it waits for anything."""
     links = OutboundLinks.lock([partner_id])
     timed = {LaneState.WAITING, LaneState.TRANSIENT}
     due = {one for one in links if links.lane(one).state in timed}
@@ -125,17 +121,14 @@ def work_of_link(partner_id: int) -> Work:
 
 
 def work_of_best_effort(key: int) -> Work:
-    """One BestEffort message, by its row id; nothing if it is not queued any more."""
     rows, (clock,) = run(message_sql.LOCK_QUEUED_BEST_EFFORT(key=key), CLOCK())
     return Work(OutboundLinks(clock.now), set(), rows, [])
 
 
 def work_of_signal(key: int) -> Work:
-    """One signal, by its row id; nothing if it is not owed any more."""
     rows, (clock,) = run(signals.LOCK_ONE_PENDING(key=key), CLOCK())
     return Work(OutboundLinks(clock.now), set(), [], rows)
 
 
 def work_of_ended(ended: Iterable[int]) -> Work:
-    """The links of the `ended` partners alone."""
     return Work(OutboundLinks.lock(ended), set(), [], [])

@@ -197,17 +197,14 @@ REFUSED = Write(
 
 
 def owe_signal(new: NewSignal) -> Call[None]:
-    """One more is owed for this message."""
     return OWE.of(new)
 
 
 def lock_pending(full: Collection[int], limit: int, of_partner: int) -> Call[PendingSignal]:
-    """Signals that are due, at most `limit`, none of the `full` partners."""
     return LOCK_PENDING(full=list(full), limit=limit, of_partner=of_partner)
 
 
 def claim_signal(key: int, content_type: str, body: bytes, until: datetime) -> Call[None]:
-    """It is being sent as these bytes; after `until` its worker is lost and it is due again."""
     return CLAIM(key=key, content_type=content_type, body=body, until=until)
 
 

@@ -79,7 +79,6 @@ def _columns(payloads: Sequence[Payload], parts: Sequence[bytes]) -> Mapping[str
 
 
 def load_copies(keys: Sequence[int]) -> list[CopyRow]:
-    """The messages with these row ids, as far as a copy of them needs it; payloads included."""
     return fetch_binary(message_sql.LOAD_COPIES(ids=list(keys)))
 
 
@@ -91,14 +90,12 @@ def mark_in_use(partner: Partner) -> None:
 
 
 def use_outbound_link(partner: Partner) -> OutboundLink:
-    """The link of the first message to this partner, made if there is none."""
     mark_in_use(partner)
     link, _ = OutboundLink.objects.get_or_create(partner=partner)
     return link
 
 
 def link_correction(original: OutboundMessage, copy: OutboundMessage, actor: Actor) -> None:
-    """The copy was submitted instead of the original: the history of each says so."""
     OutboundMessage.objects.filter(pk=copy.pk).update(corrects=original)
     events = (
         (original, "CopySubmitted", f"{copy.message_id} was submitted instead"),

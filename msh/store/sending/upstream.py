@@ -93,12 +93,10 @@ OWE_DELIVERY_FAILURE = Write(
 
 
 def owe_withheld_ack(key: int, at: datetime) -> Call[None]:
-    """The next hop has acknowledged the inbound message with row id `key`."""
     return OWE_WITHHELD_ACK(key=key, at=at)
 
 
 def owe_delivery_failure(key: int, at: datetime, why: str) -> Call[None]:
-    """The inbound message with row id `key` will not arrive."""
     return OWE_DELIVERY_FAILURE(
         key=key,
         at=at,

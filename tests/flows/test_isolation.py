@@ -142,7 +142,10 @@ def test_a_lane_whose_terms_cannot_be_read_is_suspended_and_stops_no_other(
     assert PartyEvent.objects.get(message=message).kind == "suspended"
 
 
-def test_a_number_given_twice_suspends_its_own_lane_only(driven: SendingLoop) -> None:
+@pytest.mark.parametrize("semantics", DeliverySemantics)
+def test_a_number_given_twice_suspends_its_own_lane_only(
+    driven: SendingLoop, semantics: DeliverySemantics
+) -> None:
     """What a constraint refuses, here after a restore that was not complete."""
     broken, other = make_world(), make_world()
     broken.submit()
@@ -152,7 +155,7 @@ def test_a_number_given_twice_suspends_its_own_lane_only(driven: SendingLoop) ->
         broken.there.pk,
     )
     second = broken.submit()
-    other.submit()
+    other.submit(semantics=semantics)
 
     driven.run()
 

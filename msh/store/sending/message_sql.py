@@ -53,6 +53,7 @@ class WaitingMessage:
     """A queued BestEffort message, locked. `size`: bytes of payload."""
 
     id: int
+    message_id: str
     size: int
     partner_id: int
 
@@ -250,9 +251,9 @@ LOCK_BEST_EFFORT = Statement(
               AND semantics = 'BestEffort' AND state = 'queued'
             ORDER BY link_id, id LIMIT %(of_partner)s)) WITH ORDINALITY first (id, place)
         ORDER BY first.place, first.id)
-    SELECT message.id, message.size, candidate.partner_id
+    SELECT message.id, message.message_id, message.size, candidate.partner_id
     FROM candidate CROSS JOIN LATERAL (
-        SELECT id, size FROM msh_outboundmessage
+        SELECT id, message_id, size FROM msh_outboundmessage
         WHERE id = candidate.id AND state = 'queued' FOR NO KEY UPDATE SKIP LOCKED) message
     LIMIT %(limit_in_all)s
     """,
@@ -261,7 +262,7 @@ LOCK_BEST_EFFORT = Statement(
 
 LOCK_QUEUED_BEST_EFFORT = Statement(
     """
-    SELECT message.id, message.size, link.partner_id
+    SELECT message.id, message.message_id, message.size, link.partner_id
     FROM msh_outboundmessage message JOIN msh_outboundlink link ON link.id = message.link_id
     WHERE message.id = %(key)s AND message.state = 'queued'
     FOR NO KEY UPDATE OF message SKIP LOCKED

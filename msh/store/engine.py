@@ -14,7 +14,7 @@ import psycopg
 from django.db import DEFAULT_DB_ALIAS, connections
 from psycopg.rows import class_row, tuple_row
 
-Row = TypeVar("Row")
+Row_co = TypeVar("Row_co", covariant=True)
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
@@ -41,19 +41,19 @@ class Order(IntEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class Statement(Generic[Row]):
+class Statement(Generic[Row_co]):
     """SQL with parameters `%(name)s`. Called with their values, it gives a `Call` for `run`."""
 
     sql: str
-    row: type[Row] | None = None
+    row: type[Row_co] | None = None
     """What each row is made into, by the names of its columns. None: rows are not read."""
     order: Order = Order.MESSAGE
     """Its place among the writes of one transaction."""
 
-    def __call__(self, **values: Any) -> "Call[Row]":
+    def __call__(self, **values: object) -> "Call[Row_co]":
         return Call(self, values)
 
-    def of(self, row: Any) -> "Call[Row]":
+    def of(self, row: object) -> "Call[Row_co]":
         return Call(self, vars(row))
 
 
@@ -62,10 +62,10 @@ class Write(Statement[None]):
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Generic[Row]):
+class Call(Generic[Row_co]):
     """A statement with its values."""
 
-    statement: Statement[Row]
+    statement: Statement[Row_co]
     values: Mapping[str, Any]
 
 
@@ -83,13 +83,13 @@ def run(first: Call[A], second: Call[B], /) -> tuple[list[A], list[B]]: ...
 @overload
 def run(first: Call[A], second: Call[B], third: Call[C], /) -> tuple[list[A], list[B], list[C]]: ...
 @overload
-def run(*calls: Call[Any]) -> tuple[list[Any], ...]: ...
-def run(*calls: Call[Any]) -> tuple[list[Any], ...]:
+def run(*calls: Call[object]) -> tuple[list[Any], ...]: ...
+def run(*calls: Call[object]) -> tuple[list[Any], ...]:
     """Run them in this order in one round trip; the rows of each."""
     return _execute(calls)
 
 
-def _execute(calls: Sequence[Call[Any]]) -> tuple[list[Any], ...]:
+def _execute(calls: Sequence[Call[object]]) -> tuple[list[Any], ...]:
     database = _database()
     cursors = [_cursor(database, call.statement) for call in calls]
     with database.wrap_database_errors:
@@ -105,7 +105,7 @@ def _execute(calls: Sequence[Call[Any]]) -> tuple[list[Any], ...]:
         )
 
 
-def run_all(calls: Sequence[Call[Any]]) -> None:
+def run_all(calls: Sequence[Call[object]]) -> None:
     """Run many writes in one round trip. Those of one statement stand together."""
     if len(calls) <= FEW:
         run(*calls)
@@ -117,12 +117,12 @@ def run_all(calls: Sequence[Call[Any]]) -> None:
             cursor.executemany(statement.sql, [call.values for call in group])
 
 
-def fetch_binary(call: Call[Row]) -> list[Row]:
+def fetch_binary(call: Call[A]) -> list[A]:
     """The rows of one statement in PostgreSQL's binary format: bytes come as they are."""
     database = _database()
     with database.wrap_database_errors:
         cursor = _cursor(database, call.statement)
-        rows: list[Row] = cursor.execute(call.statement.sql, call.values, binary=True).fetchall()
+        rows: list[A] = cursor.execute(call.statement.sql, call.values, binary=True).fetchall()
         return rows
 
 
@@ -138,7 +138,7 @@ def _database() -> Any:
     return database
 
 
-def _cursor(database: Any, statement: Statement[Any]) -> "psycopg.Cursor[Any]":
+def _cursor(database: Any, statement: Statement[object]) -> "psycopg.Cursor[Any]":
     make_rows: Callable[..., Any] = class_row(statement.row) if statement.row else tuple_row
     return psycopg.Cursor(database.connection, row_factory=make_rows)
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, MISSING, dataclass, fields
 from datetime import datetime
-from typing import Any
 
 from msh.models.history import SYSTEM
 
@@ -130,9 +129,22 @@ def with_reason(detail: str, actor: Actor) -> str:
 
 
 def link_row(
-    partner_id: int, direction: str, event: str, actor: Actor, **fields: Any
+    partner_id: int,
+    direction: str,
+    event: str,
+    actor: Actor,
+    *,
+    from_state: str = "",
+    to_state: str = "",
+    detail: str = "",
 ) -> HistoryRow:
-    detail = with_reason(fields.pop("detail", ""), actor)
     return HistoryRow(
-        partner_id, direction, event, subject=LINK, actor=actor.name, detail=detail, **fields
+        partner_id,
+        direction,
+        event,
+        from_state=from_state,
+        to_state=to_state,
+        detail=with_reason(detail, actor),
+        subject=LINK,
+        actor=actor.name,
     )

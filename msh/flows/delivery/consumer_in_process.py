@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Any
 
 from django.db import transaction
 
@@ -33,6 +32,7 @@ from msh.protocol.kinds import DeliveryState
 from msh.store.delivery import deliveries
 from msh.store.delivery import polling as delivery_work
 from msh.store.delivery.deliveries import Consumers, HeldDelivery
+from msh.store.delivery.polling_sql import NewHead
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class Claimed:
     attempt: int
 
 
-def deliver_pair(head: Any, consumer: Consumer) -> int:
+def deliver_pair(head: NewHead | None, consumer: Consumer) -> int:
     """Deliver to an in-process consumer, from this new head on, until the pair has no more for
     it; how many were delivered."""
     delivered = 0
@@ -88,7 +88,7 @@ def run_claimed(claimed: Claimed, consumers: Consumers) -> bool:
     return _attempt(partial(_hold_claimed, claimed, consumers))
 
 
-def _deliver_new(head: Any, consumer: Consumer) -> bool:
+def _deliver_new(head: NewHead, consumer: Consumer) -> bool:
     """True if it was delivered, so that the next of the pair may follow."""
     if consumer.is_one_transaction:
         return _attempt(partial(_hold_new, head.message_key, consumer))

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db import transaction
 
@@ -22,10 +22,15 @@ from msh.store.sending import polling
 from msh.store.sending.best_effort import BestEffortResult, end_best_effort, lock_lost
 from msh.store.sending.isolation import describe, isolate_best_effort, isolate_link, isolate_signal
 from msh.store.sending.links import OutboundLinks
+from msh.store.sending.message_sql import WaitingMessage
 from msh.store.sending.polling import Places
+from msh.store.sending.signals import PendingSignal
 from msh.transport.job import Job
 
 logger = logging.getLogger(__name__)
+
+Given = TypeVar("Given")
+Work = TypeVar("Work")
 
 Ended = tuple[Any, AttemptResult]
 """The key of a job, and how it ended."""
@@ -133,18 +138,18 @@ def units_of_poll(places: Places, budget: SendBudget) -> Iterator[Unit]:
     looked for stops no other kind."""
     for partner_id in _found(polling.lock_links, places):
         yield _lane(partner_id, budget)
-    for row in _found(polling.lock_best_effort, places):
-        yield _best_effort(row, budget)
-    for row in _found(polling.lock_signals, places):
-        yield _signal(row, budget)
+    for message in _found(polling.lock_best_effort, places):
+        yield _best_effort(message, budget)
+    for signal in _found(polling.lock_signals, places):
+        yield _signal(signal, budget)
     for lost in _found(lock_lost, polling.AT_ONCE):
         yield _lost(lost)
 
 
-def _found(find: Callable[..., list[Any]], *given: Any) -> list[Any]:
+def _found(find: Callable[[Given], list[Work]], given: Given) -> list[Work]:
     try:
         with transaction.atomic():
-            return find(*given)
+            return find(given)
     except Exception as error:
         if capacity.is_gone(error):
             raise
@@ -162,7 +167,7 @@ def _lane(partner_id: int, budget: SendBudget) -> Unit:
     return Unit(f"the link to partner {partner_id}", act, isolate)
 
 
-def _best_effort(row: Any, budget: SendBudget) -> Unit:
+def _best_effort(row: WaitingMessage, budget: SendBudget) -> Unit:
     def act() -> tuple[OutboundLinks, list[Job]]:
         work = polling.work_of_best_effort(row.id)
         return work.links, transmit.best_effort_jobs(work.links, work.best_effort, budget)
@@ -171,7 +176,7 @@ def _best_effort(row: Any, budget: SendBudget) -> Unit:
     return Unit(f"BestEffort message {row.id}", act, partial(isolate_best_effort, one))
 
 
-def _signal(row: Any, budget: SendBudget) -> Unit:
+def _signal(row: PendingSignal, budget: SendBudget) -> Unit:
     def act() -> tuple[OutboundLinks, list[Job]]:
         work = polling.work_of_signal(row.id)
         return work.links, acknowledge.claim_signals(work.links, work.signals, budget)

@@ -3,7 +3,6 @@
 import logging
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from django.db import transaction
 
@@ -150,7 +149,7 @@ class SendingLoop(WorkerLoop):
             recover.end_lost_leases()
 
 
-def record(links: OutboundLinks, ended: Sequence[tuple[Any, AttemptResult]]) -> None:
+def record(links: OutboundLinks, ended: Sequence[tuple[object, AttemptResult]]) -> None:
     copies = [(key, result) for key, result in ended if isinstance(key, transmit.Copy)]
     transmit.record(links, copies)
     transmit.record_best_effort(copies)

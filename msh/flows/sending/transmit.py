@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.conf import settings
 from django.db import DatabaseError
@@ -28,6 +27,7 @@ from msh.store.incidents import processing_failed
 from msh.store.sending.best_effort import BestEffortResult, end_best_effort, end_calls
 from msh.store.sending.isolation import describe, one_line
 from msh.store.sending.links import OutboundLinks
+from msh.store.sending.message_sql import CopyRow, WaitingMessage
 from msh.store.sending.submissions import load_copies
 from msh.transport.job import Job
 from partners.models import Identity, Partner
@@ -123,7 +123,9 @@ def why_unsendable(problem: Exception) -> str:
     return describe(problem)
 
 
-def best_effort_jobs(links: OutboundLinks, waiting: Iterable[Any], budget: SendBudget) -> list[Job]:
+def best_effort_jobs(
+    links: OutboundLinks, waiting: Iterable[WaitingMessage], budget: SendBudget
+) -> list[Job]:
     keys = [row.id for row in waiting if budget.reserve(row.partner_id, row.size)]
     deadline = settings.MSH_HTTP_DEADLINE
     jobs = []
@@ -144,12 +146,12 @@ def best_effort_jobs(links: OutboundLinks, waiting: Iterable[Any], budget: SendB
     return jobs
 
 
-def _load(keys: Iterable[int]) -> list[Any]:
+def _load(keys: Iterable[int]) -> list[CopyRow]:
     ids = list(keys)
     return load_copies(ids) if ids else []
 
 
-def _job(links: OutboundLinks, row: Any, deadline: float, claimed: Claimed | None) -> Job:
+def _job(links: OutboundLinks, row: CopyRow, deadline: float, claimed: Claimed | None) -> Job:
     partner, identity = row.partner, row.identity
     number = claimed.sequence_number if claimed else None
     route = _route(partner, identity, number, links.now)
@@ -167,7 +169,7 @@ def _job(links: OutboundLinks, row: Any, deadline: float, claimed: Claimed | Non
     )
 
 
-def _body(links: OutboundLinks, row: Any, route: Route) -> bytes:
+def _body(links: OutboundLinks, row: CopyRow, route: Route) -> bytes:
     parts = row.wires or []
     if row.head is None:
         head = _head(row, route, closing=not parts)
@@ -180,7 +182,7 @@ def _body(links: OutboundLinks, row: Any, route: Route) -> bytes:
     return body
 
 
-def _head(row: Any, route: Route, *, closing: bool) -> bytes:
+def _head(row: CopyRow, route: Route, *, closing: bool) -> bytes:
     if row.relayed_header is not None:
         return wire.compose_routed_head(row.relayed_header, route, row.boundary, closing=closing)
     return wire.compose_head(header_of(row, route), row.boundary, closing=closing)
@@ -191,7 +193,7 @@ def _route(partner: Partner, identity: Identity, number: int | None, now: dateti
     return Route(ours, partner.uri, identity.error_uri_for(ours), now, number)
 
 
-def header_of(row: Any, route: Route) -> Header:
+def header_of(row: CopyRow, route: Route) -> Header:
     documents = zip(row.content_ids or [], row.labels or [], row.descriptions or [], strict=True)
     return Header(
         message_type=MessageType.NORMAL,
@@ -210,7 +212,7 @@ def header_of(row: Any, route: Route) -> Header:
     )
 
 
-def partners_of(ended: Iterable[tuple[Any, AttemptResult]]) -> set[int]:
+def partners_of(ended: Iterable[tuple[object, AttemptResult]]) -> set[int]:
     copies = (key for key, _ in ended if isinstance(key, Copy))
     return {copy.partner_id for copy in copies if copy.attempt is not None}
 

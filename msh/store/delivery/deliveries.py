@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Self
+from typing import Self
 
 from msh.models import Consumer, Delivery, InboundState
 from msh.models.delivery import OPEN_TO_OPERATORS
@@ -116,7 +116,7 @@ class HeldDelivery:
             if isinstance(effect, OpenIncident):
                 self.detail = effect.detail
 
-    def _row(self) -> list[Call[Any]]:
+    def _row(self) -> list[Call[object]]:
         value = self.value
         row = DeliveryRow(
             state=value.state,
@@ -133,7 +133,7 @@ class HeldDelivery:
         keys = {"consumer_id": self.consumer.pk, "message_key": self.message_key}
         return [delivery_sql.INSERT(**keys, **vars(row))]
 
-    def _run(self, calls: list[Call[Any]]) -> None:
+    def _run(self, calls: list[Call[object]]) -> None:
         if calls:
             results = run(*calls)
             if calls[0].statement is delivery_sql.INSERT:
@@ -145,7 +145,7 @@ class HeldDelivery:
         before: do.Delivery,
         event: DeliveryEvent,
         actor: Actor,
-    ) -> list[Call[Any]]:
+    ) -> list[Call[object]]:
         match effect:
             case do.Leave():
                 state = InboundState.REJECTED if effect.rejected else InboundState.DELIVERED
@@ -190,7 +190,7 @@ class HeldDelivery:
         )
         return history.insert(row)
 
-    def _resolutions(self, before: do.Delivery, actor: Actor) -> list[Call[Any]]:
+    def _resolutions(self, before: do.Delivery, actor: Actor) -> list[Call[object]]:
         who = {"at": self.now, "actor": actor.name, "resolution": actor.reason}
         ended = [
             ({"partner_id": self.partner_id, "kind": kind}, list(states))

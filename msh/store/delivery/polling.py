@@ -1,7 +1,7 @@
 """What there is to deliver now. Nothing is locked: who takes one of these looks again."""
 
 from collections.abc import Collection
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from msh.models import Consumer
 from msh.store.engine import Call, Statement, run
@@ -28,7 +28,7 @@ def find_new_to_call(
     )[0]
 
 
-def _to_post(statement: Statement[Row], places: Places, **values: Any) -> Call[Row]:
+def _to_post(statement: Statement[Row], places: Places, **values: object) -> Call[Row]:
     return statement(
         limit=places.limit,
         limit_of_large=places.limit_of_large,

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 from msh.models import SignalKind
 from msh.protocol import effects as do
@@ -23,7 +22,7 @@ from .pairs import Pair
 
 def calls_of(  # noqa: PLR0911  one for each effect
     pair: Pair, effect: do.ReceiverEffect, message: ReceivedMessage
-) -> list[Call[Any]]:
+) -> list[Call[object]]:
     header = message.header
     event = (pair.partner_id, pair.now, header.message_id)
     match effect:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.kinds import PartyEventKind
@@ -42,7 +41,7 @@ def end_best_effort(ended: Iterable[BestEffortResult]) -> None:
         run(*calls)
 
 
-def end_calls(one: BestEffortResult, now: datetime) -> list[Call[Any]]:
+def end_calls(one: BestEffortResult, now: datetime) -> list[Call[object]]:
     transmitted = one.result is not None and one.result.outcome is AttemptOutcome.TRANSMITTED
     state = "sent" if transmitted else "failed"
     detail = one.result.detail if one.result else "the worker was lost, outcome unknown"
@@ -56,7 +55,7 @@ def end_calls(one: BestEffortResult, now: datetime) -> list[Call[Any]]:
         detail=detail,
         at=now,
     )
-    calls: list[Call[Any]] = [message_sql.COMPLETE(key=one.key, state=state, at=now)]
+    calls: list[Call[object]] = [message_sql.COMPLETE(key=one.key, state=state, at=now)]
     if one.result is not None:
         calls.append(end_attempt(one.key, 1, one.result, now))
     if not transmitted:

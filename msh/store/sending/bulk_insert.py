@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from django.db import connection
 
@@ -81,7 +81,7 @@ def find_known(asked: Sequence[tuple[int, str]]) -> dict[tuple[int, str], bytes]
     return {(row.link_id, row.message_id): row.content_digest for row in rows}
 
 
-def _copy(table: str, rows: Iterable[Sequence[Any]]) -> None:
+def _copy(table: str, rows: Iterable[Sequence[object]]) -> None:
     columns = _COLUMNS[table]
     statement = f"COPY {table} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
     with (
@@ -94,7 +94,7 @@ def _copy(table: str, rows: Iterable[Sequence[Any]]) -> None:
             copy.write_row(row)
 
 
-def _message(key: int, new: NewMessage, links: Mapping[int, int], now: int) -> tuple[Any, ...]:
+def _message(key: int, new: NewMessage, links: Mapping[int, int], now: int) -> tuple[object, ...]:
     return (
         key,
         links[new.agreement.partner_id],
@@ -113,7 +113,7 @@ def _message(key: int, new: NewMessage, links: Mapping[int, int], now: int) -> t
     )
 
 
-def _payloads(key: int, new: NewMessage) -> Iterator[tuple[Any, ...]]:
+def _payloads(key: int, new: NewMessage) -> Iterator[tuple[object, ...]]:
     for position, (payload, part) in enumerate(zip(new.payloads, new.parts, strict=True), start=1):
         yield (
             key,
@@ -126,7 +126,7 @@ def _payloads(key: int, new: NewMessage) -> Iterator[tuple[Any, ...]]:
         )
 
 
-def _history(new: NewMessage, now: int) -> tuple[Any, ...]:
+def _history(new: NewMessage, now: int) -> tuple[object, ...]:
     row = HistoryRow(
         new.agreement.partner_id, "out", "MessageSubmitted", new.message_id, to_state="queued"
     )

@@ -84,7 +84,7 @@ _ACK_AND_NEXT = [
 ]
 
 
-def merge(calls: Sequence[Call[Any]]) -> Sequence[Call[Any]]:
+def merge(calls: Sequence[Call[object]]) -> Sequence[Call[object]]:
     """The same writes, as one statement if they are a claim or the end of one attempt."""
     statements = [call.statement for call in calls]
     values = {name: value for call in calls[:3] for name, value in call.values.items()}
@@ -97,7 +97,7 @@ def merge(calls: Sequence[Call[Any]]) -> Sequence[Call[Any]]:
     return calls
 
 
-def if_unchanged(calls: Sequence[Call[Any]], version: str) -> Call[Key] | None:
+def if_unchanged(calls: Sequence[Call[object]], version: str) -> Call[Key] | None:
     """One statement that makes these writes if the link is in this version, and returns a row if
     it was. None if they are not those of an Acknowledgement for the message in flight."""
     statements = [call.statement for call in calls]
@@ -124,5 +124,5 @@ def if_unchanged(calls: Sequence[Call[Any]], version: str) -> Call[Key] | None:
     return None
 
 
-def _named(prefix: str, call: Call[Any]) -> dict[str, Any]:
+def _named(prefix: str, call: Call[object]) -> dict[str, Any]:
     return {f"{prefix}_{name}": value for name, value in call.values.items()}

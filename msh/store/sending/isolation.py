@@ -6,7 +6,6 @@ Written without what may have raised it: no step of a table, no stored value is 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.kinds import IncidentKind, PartyEventKind
@@ -84,7 +83,7 @@ def isolate_link(
     attempt, result. Needs the caller's transaction.
     """
     _, (row,) = run(link_sql.LOCK(partner_ids=[partner_id]), _FIND(partner_id=partner_id))
-    calls: list[Call[Any]] = [
+    calls: list[Call[object]] = [
         end_attempt(key, number, _writable(result), row.now) for key, number, result in ended
     ]
     if row.state != LaneState.SUSPENDED:
@@ -92,7 +91,7 @@ def isolate_link(
     run(*calls, *processing_failed(partner_id, "out", row.message_id or "", why, row.now))
 
 
-def _suspend(partner_id: int, row: _Subject, why: str) -> list[Call[Any]]:
+def _suspend(partner_id: int, row: _Subject, why: str) -> list[Call[object]]:
     event = HistoryRow(
         partner_id,
         "out",
@@ -103,7 +102,7 @@ def _suspend(partner_id: int, row: _Subject, why: str) -> list[Call[Any]]:
         subject=LINK,
         at=row.now,
     )
-    calls: list[Call[Any]] = [
+    calls: list[Call[object]] = [
         _SUSPEND(partner_id=partner_id, at=row.now, kind=IncidentKind.PROCESSING_FAILED, why=why),
         history.insert(event),
     ]

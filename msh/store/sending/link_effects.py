@@ -58,7 +58,7 @@ def _put_in_flight(
 
 
 def _transmit(
-    links: "OutboundLinks", locked: Locked, effect: Any, event: SenderEvent, actor: Actor
+    links: "OutboundLinks", locked: Locked, effect: do.Transmit, event: SenderEvent, actor: Actor
 ) -> None:
     links.transmits = True
 

@@ -7,7 +7,7 @@ From-Party, due time. Only wake-ups follow the commit.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Self
 
 from msh.models.history import SYSTEM
 from msh.models.link import lane_of, terms_of
@@ -36,7 +36,7 @@ class OutboundLinks:
 
     now: datetime
     _locked: dict[int, Locked] = field(default_factory=dict)
-    _calls: list[Call[Any]] = field(default_factory=list)
+    _calls: list[Call[object]] = field(default_factory=list)
     transmits: bool = False
     """Something is to be sent now; likewise to be notified and to be forwarded."""
     notifies: bool = False
@@ -194,10 +194,10 @@ class OutboundLinks:
         """The head of a message, composed once (D36)."""
         self.add(message_sql.STORE_HEAD(key=key, head=head, body_sha256=body_sha256, at=self.now))
 
-    def add(self, call: Call[Any]) -> None:
+    def add(self, call: Call[object]) -> None:
         self._calls.append(call)
 
-    def add_all(self, calls: Iterable[Call[Any]]) -> None:
+    def add_all(self, calls: Iterable[Call[object]]) -> None:
         self._calls.extend(calls)
 
     def write(self) -> None:
@@ -217,10 +217,10 @@ class OutboundLinks:
         (done,) = run(call)
         return bool(done)
 
-    def _ordered(self) -> list[Call[Any]]:
+    def _ordered(self) -> list[Call[object]]:
         states = [link_state(locked) for locked in self._locked.values() if locked.changed]
         calls = [*self._calls, *(link_sql.WRITE.of(state) for state in states)]
-        places: dict[Statement[Any], int] = {}
+        places: dict[Statement[object], int] = {}
         for call in calls:  # those of one statement stand together
             places.setdefault(call.statement, len(places))
         return sorted(calls, key=lambda call: (call.statement.order, places[call.statement]))

@@ -151,7 +151,7 @@ CLAIM = Write(
 )
 
 _SIGNAL_TRANSMITTED = history.insert_or_count_one(
-    only_if="(SELECT transmitted FROM transmitted) > 1",  # the first one has nothing to be counted in
+    only_if="(SELECT transmitted FROM transmitted) > 1",  # the first is no repetition
     at="%(at)s",
     partner_id="%(partner_id)s",
     direction="'in'",

@@ -1,4 +1,4 @@
-"""Two people in the background of a run: one who kills processes, one who mends suspensions."""
+"""Two people in the background of a run: one who kills processes, one who resumes links."""
 
 import asyncio
 import json

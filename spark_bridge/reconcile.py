@@ -5,7 +5,7 @@
         --receiver-url https://other.example --receiver-token-file other --report report.json
 
 Without a source the sending MSH's own order is the order; without a receiver its statuses are
-believed. Exit status 1 if anything is missing, lost, doubled, out of order or unexpected.
+believed. Exit status 1 if anything is missing, lost, duplicated, out of order or unexpected.
 """
 
 import sys
@@ -30,13 +30,13 @@ from spark_bridge.options import Ids
 
 KEY = ["partner", "tpa_id", "message_id"]
 """A MessageId is unique for a partner, and several partners may have an agreement of one name."""
-VIOLATIONS = ("missing", "lost", "doubled", "out_of_order", "unexpected")
+VIOLATIONS = ("missing", "lost", "duplicated", "out_of_order", "unexpected")
 COUNTS = (
     *("messages", "acknowledged", "received", "not_yet", "cancelled", "failed"),
     *("not_received", "elsewhere", *VIOLATIONS),
 )
 """missing: in the source, not in the sending MSH. lost: acknowledged, not in the receiving MSH.
-doubled: copies in the receiving MSH beyond the first, rows of the source that have an id which
+duplicated: copies in the receiving MSH beyond the first, rows of the source that have an id which
 another has. out_of_order: received after one of its pair that comes later. unexpected: received,
 of these agreements, and never sent. not_yet: neither acknowledged nor received. failed, and
 not_received although sent: BestEffort, which promises nothing. elsewhere: acknowledged under an
@@ -163,7 +163,7 @@ def _judged(known: DataFrame) -> DataFrame:
         *KEY,
         *("day", "state", "place", "position"),
         *(f.coalesce(flag, f.lit(False)).cast("int").alias(name) for name, flag in flags.items()),
-        f.coalesce(extra, f.lit(0)).alias("doubled"),
+        f.coalesce(extra, f.lit(0)).alias("duplicated"),
     )
 
 

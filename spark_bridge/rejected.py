@@ -3,7 +3,7 @@ and of a value longer than LONGEST_VALUE its size only: Spark reads no line that
 20 MB.
 
 A task writes a hidden file; the commit of the job gives it its name, so that what a failed or
-doubled attempt wrote is never seen, and removes those of attempts that were killed.
+duplicated attempt wrote is never seen, and removes those of attempts that were killed.
 """
 
 import base64

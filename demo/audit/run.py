@@ -273,7 +273,7 @@ def _last_line(log: Path) -> str:
 
 
 def _table(report: dict[str, Any]) -> Table:
-    title = "nothing lost, nothing doubled, in order" if report["good"] else "VIOLATIONS"
+    title = "nothing lost, nothing duplicated, in order" if report["good"] else "VIOLATIONS"
     table = Table(title=title, title_style="bold green" if report["good"] else "bold red")
     table.add_column("")
     table.add_column("", justify="right")

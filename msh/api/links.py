@@ -129,7 +129,7 @@ class IncidentsView(ApiView):
         responses={200: IncidentsPage, **schema.problems(400)},
     )
     def get(self, request: Request) -> Response:
-        """What an operator has to mend, or had to, by id."""
+        """Incidents, open and resolved, by id."""
         require_permissions(request, "msh.view_incident")
         query = validated_query(request, IncidentsQuery)
         incidents = Incident.objects.all()

@@ -1,4 +1,4 @@
-"""Incidents: what an operator has to mend."""
+"""Incidents: what requires an operator."""
 
 from django.db import models
 from django.db.models import Q

@@ -71,7 +71,7 @@ class OpenIncident:
 
 @dataclass(frozen=True, slots=True)
 class ResolveIncidents:
-    """What had suspended the lane is mended."""
+    """The cause of the suspension is gone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,7 +143,7 @@ _ALARMS = {
     Shortage.STORE: IncidentKind.STORE_SHORT,
     Shortage.BACKLOG: IncidentKind.BACKLOG,
 }
-"""What an operator is called for: a partner that is too fast mends that itself."""
+"""What an operator is called for: a partner that is too fast slows down by itself."""
 
 
 def _postponed(message_id: str, why: Postponed) -> tuple[do.ReceiverEffect, ...]:

@@ -1,4 +1,4 @@
-"""The numbers of two MSHs have parted: what may be lost or doubled, and what brings them together.
+"""The numbers of two MSHs are out of sync: what may be lost or duplicated, and how to repair it.
 
 Both sides are compared by number *and* MessageId before anything is changed (D17, D43). Nobody is
 ever renumbered by a guess: what cannot be proven is asked of a person.
@@ -40,7 +40,7 @@ class Sent:
         return self.next_number if self.in_flight_number is None else self.in_flight_number
 
 
-class Mend(StrEnum):
+class Repair(StrEnum):
     """What brings the numbers together."""
 
     NOTHING = "nothing"
@@ -51,27 +51,27 @@ class Mend(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`text` tells what has happened, `lost` and `doubled` what may be, empty if nothing.
+    """`text` tells what has happened, `lost` and `duplicated` what may be, empty if nothing.
 
     `completes`: the partner proves that it has the message in flight. `last` is for REWIND,
     `next_number` for ADOPT.
     """
 
-    mend: Mend
+    repair: Repair
     text: str
     lost: str = ""
-    doubled: str = ""
+    duplicated: str = ""
     completes: bool = False
     last: Numbered | None = None
     next_number: int = sequence.FIRST
 
     @property
     def changes(self) -> bool:
-        return self.mend in (Mend.REWIND, Mend.ADOPT) or self.completes
+        return self.repair in (Repair.REWIND, Repair.ADOPT) or self.completes
 
     @property
     def verdict(self) -> str:
-        risks = [("may lose", self.lost), ("may duplicate", self.doubled)]
+        risks = [("may lose", self.lost), ("may duplicate", self.duplicated)]
         text = ", ".join(f"{what} {whom}" for what, whom in risks if whom)
         harmless = "no loss, no duplicates"
         return text or (harmless if self.is_known else "not known yet")
@@ -79,19 +79,19 @@ class Plan:
     @property
     def is_known(self) -> bool:
         """False if a person has to say more before anybody can tell what may come of it."""
-        return self.mend is not Mend.ASK
+        return self.repair is not Repair.ASK
 
 
 def plan(ours: Sent, theirs: LinkStatus) -> Plan:
     """What has become of the numbers from us to the partner."""
     flying = ours.in_flight_message_id
     if flying in theirs.withheld:
-        return Plan(Mend.NOTHING, _held_back(ours))
+        return Plan(Repair.NOTHING, _held_back(ours))
     completes = bool(flying) and theirs.acknowledges(flying)
     coming = ours.next_number if completes else ours.coming
     if coming == theirs.expected:
         text, lost = _agreed(ours, completes, coming), _unknown(ours, theirs)
-        return Plan(Mend.NOTHING, text, lost=lost, completes=completes)
+        return Plan(Repair.NOTHING, text, lost=lost, completes=completes)
     anchor, last = ours.anchor, theirs.accepted_number
     if anchor is not None and anchor.sequence_number == last:
         return _anchored(ours, theirs, anchor, completes)
@@ -141,7 +141,7 @@ def _contradicted(anchor: Numbered, theirs: LinkStatus) -> Plan:
         f" number {anchor.sequence_number} here. Ask it for both again. If the answer is the same,"
         " agree with the partner on what is missing, then reset the sequence."
     )
-    return Plan(Mend.ASK, text)
+    return Plan(Repair.ASK, text)
 
 
 def _anchored(ours: Sent, theirs: LinkStatus, anchor: Numbered, completes: bool) -> Plan:
@@ -149,12 +149,12 @@ def _anchored(ours: Sent, theirs: LinkStatus, anchor: Numbered, completes: bool)
         return _rewind(ours.after_anchor, anchor)
     if ours.next_number == sequence.FIRST:
         text = "Our numbers start again at 1; the partner takes that as a reset, if it agreed to."
-        return Plan(Mend.NOTHING, text, completes=completes)
+        return Plan(Repair.NOTHING, text, completes=completes)
     if asked := _asked_for(ours, theirs, completes):
         return asked
     number = sequence.following(anchor.sequence_number)
     text = f"The partner has everything; it expects {number}, not {ours.next_number}."
-    return Plan(Mend.ADOPT, text, completes=completes, next_number=number)
+    return Plan(Repair.ADOPT, text, completes=completes, next_number=number)
 
 
 def _rewind(again: tuple[Run, ...], anchor: Numbered | None) -> Plan:
@@ -166,7 +166,7 @@ def _rewind(again: tuple[Run, ...], anchor: Numbered | None) -> Plan:
             f"The partner lacks {since}, and part of it is no longer stored here: {missing}."
             " Agree with the partner on what to do about it, then reset the sequence."
         )
-        return Plan(Mend.ASK, text, lost=missing)
+        return Plan(Repair.ASK, text, lost=missing)
     first, end, count = again[0].first, again[-1].last, sum(run.count for run in again)
     numbers = f"number {first}" if count == 1 else f"numbers {first} to {end}"
     text = (
@@ -175,10 +175,10 @@ def _rewind(again: tuple[Run, ...], anchor: Numbered | None) -> Plan:
         " queue."
     )
     before = "" if anchor or last.epoch == 1 else "what was sent before the numbers began again"
-    doubled = (
+    duplicated = (
         f"{numbers}, in the partner's application, if that was not restored together with its MSH"
     )
-    return Plan(Mend.REWIND, text, lost=before, doubled=doubled, last=last)
+    return Plan(Repair.REWIND, text, lost=before, duplicated=duplicated, last=last)
 
 
 def _missing(again: tuple[Run, ...], last: Numbered) -> str:
@@ -213,12 +213,12 @@ def _adopt(ours: Sent, theirs: LinkStatus, completes: bool) -> Plan:
         if ahead
         else f"{numbers}: the partner does not have them"
     )
-    doubled = "what applications submit again under new MessageIds because it is missing here"
+    duplicated = "what applications submit again under new MessageIds because it is missing here"
     return Plan(
-        Mend.ADOPT,
+        Repair.ADOPT,
         text,
         lost=lost,
-        doubled=doubled if ahead else "",
+        duplicated=duplicated if ahead else "",
         completes=completes,
         next_number=theirs.expected,
     )
@@ -233,7 +233,7 @@ def _asked_for(ours: Sent, theirs: LinkStatus, completes: bool) -> Plan | None:
         f" Ask it whether it has the message in flight, {flying}, and give the answer (on the"
         f" command line: --has or --lacks {flying})."
     )
-    return Plan(Mend.ASK, text)
+    return Plan(Repair.ASK, text)
 
 
 class Arriving(StrEnum):

@@ -47,4 +47,4 @@ class ErrorCode(StrEnum):
 RESYNCHRONISE = frozenset(
     {ErrorCode.SEQUENCE_CONFLICT, ErrorCode.SEQUENCE_GAP, ErrorCode.SEQUENCE_STALE}
 )
-"""Codes that say: our numbers and the Receiver's have parted."""
+"""Codes that mean: our numbers and the Receiver's are out of sync."""

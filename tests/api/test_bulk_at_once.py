@@ -1,4 +1,4 @@
-"""Bulk requests in each other's way: nothing doubled, nothing halved, tried once more, then 503."""
+"""Bulk requests that conflict: nothing duplicated or lost, tried once more, then 503."""
 
 import json
 from collections.abc import Callable, Iterator

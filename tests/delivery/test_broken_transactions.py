@@ -161,7 +161,7 @@ def test_a_consumer_whose_transaction_is_broken_has_failed(
     assert Incident.objects.get().kind == "delivery_failed"
 
     application.act = None
-    decide([failed.pk], "run-again", Actor("ann", "it is mended"))
+    decide([failed.pk], "run-again", Actor("ann", "it is fixed"))
     desk.settle()
     assert state_of(message) == ("delivered", "completed")
 

@@ -139,7 +139,7 @@ def test_spent_attempts_park_the_message_and_the_pair_goes_on() -> None:
     assert state_of(first) == ("parked", "parked")
     assert state_of(second) == ("delivered", "completed")
     application.act = None
-    decide([delivery_of(first).pk], "run-again", Actor("ann", "mended"))
+    decide([delivery_of(first).pk], "run-again", Actor("ann", "fixed"))
     desk.settle()
     assert state_of(first) == ("delivered", "completed")
 

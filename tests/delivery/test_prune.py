@@ -139,7 +139,7 @@ def test_a_rejected_message_is_run_again_only_while_its_payloads_are_kept(kept: 
         age()
         prune_all()
 
-    decided = decide([delivery_of(message).pk], "run-again", Actor("ann", "mended"))
+    decided = decide([delivery_of(message).pk], "run-again", Actor("ann", "fixed"))
     desk.settle()
 
     assert [job.body for job in desk.transmitted.jobs] == ([b"<order/>"] if kept else [])
@@ -158,7 +158,7 @@ def test_a_message_that_came_without_payloads_is_run_again_whenever_it_is_asked_
     desk = Desk()
     desk.settle()
     desk.answer(422)
-    assert decide([delivery_of(message).pk], "run-again", Actor("ann", "mended")).refused == []
+    assert decide([delivery_of(message).pk], "run-again", Actor("ann", "fixed")).refused == []
 
 
 def test_pending_event_keeps_its_message_if_there_is_a_handler(

@@ -1,4 +1,4 @@
-"""The mail host of the demo: what it passes on, delays, loses and doubles between two MSHs."""
+"""The mail host of the demo: what it passes on, delays, loses and duplicates between two MSHs."""
 
 import asyncio
 import base64

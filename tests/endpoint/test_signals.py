@@ -97,7 +97,7 @@ def test_late_ack_resumes_a_link_suspended_for_unreadable_terms(
 
     assert states(in_flight) == ("suspended", "acknowledged")
     assert OutboundLink.objects.get().late_ack
-    change_link.resume(Partner.objects.get(), Actor("ann", "mended"))
+    change_link.resume(Partner.objects.get(), Actor("ann", "fixed"))
     assert states(in_flight) == ("idle", "acknowledged")
 
 
@@ -117,7 +117,7 @@ def test_a_signal_that_needs_terms_which_cannot_be_read_is_asked_for_again_later
 def test_a_lane_whose_terms_cannot_be_read_may_be_suspended_and_its_message_cancelled(
     peer: Peer, in_flight: OutboundMessage
 ) -> None:
-    """So that an operator can mend it without writing SQL."""
+    """So that an operator can repair it without writing SQL."""
     spoil_terms(in_flight)
     change_link.suspend(Partner.objects.get(), Actor("ann", "its terms"))
 

@@ -139,7 +139,7 @@ class Machine:
             connection.settings_dict["NAME"] = before
 
     def cut_database(self) -> None:
-        """Nobody gets at its database until `mend_database`."""
+        """Nobody gets at its database until `unlock_database`."""
         connections.close_all()
         self._administer(f'ALTER DATABASE "{self._database}" ALLOW_CONNECTIONS false')
         self._administer(
@@ -147,7 +147,7 @@ class Machine:
             f" WHERE datname = '{self._database}'"
         )
 
-    def mend_database(self) -> None:
+    def unlock_database(self) -> None:
         self._administer(f'ALTER DATABASE "{self._database}" ALLOW_CONNECTIONS true')
 
     def wipe_redis(self) -> None:
@@ -182,7 +182,7 @@ class Machine:
         return f"{self._database}_backup"
 
     def taken(self, message_id: str) -> int:
-        """How often the application's own table has a message: its effects, doubled or not."""
+        """How often the application's own table has a message: its effects, duplicates too."""
         with connection.cursor() as cursor:
             cursor.execute("SELECT FROM exchange_taken WHERE message_id = %s", [message_id])
             return len(cursor.fetchall())

@@ -1,7 +1,7 @@
 """One side of two real MSHs is restored from a backup, with traffic in between (D2, D17, D43).
 
-It ends in "resynchronise", says what may be lost or doubled, and traffic flows again: nothing is
-lost or doubled without a person having been told.
+It ends in "resynchronise", says what may be lost or duplicated, and traffic flows again: nothing is
+lost or duplicated without a person having been notified.
 """
 
 import os
@@ -18,7 +18,7 @@ from msh.flows.operations import change_link, resynchronise
 from msh.flows.sending.submit import submit
 from msh.models import InboundMessage, Incident, OutboundLink, OutboundMessage
 from msh.protocol.message import Payload
-from msh.protocol.resynchronisation import Arriving, Mend
+from msh.protocol.resynchronisation import Arriving, Repair
 from msh.store.history import Actor
 from partners.models import Agreement, Credential, Partner, digest_of
 from partners.models.partner import OutgoingKind
@@ -139,7 +139,7 @@ def test_the_partner_is_restored_then_we_are(sides: tuple[Side, Side]) -> None:
     with a.msh.database():
         assert not Incident.objects.filter(partner__name="b", resolved_at=None).exists()
         compared = resynchronise.compare(a.partner, resynchronise.ask(a.partner))
-        assert (compared.plan.mend, compared.arriving) == (Mend.NOTHING, Arriving.AGREED)
+        assert (compared.plan.repair, compared.arriving) == (Repair.NOTHING, Arriving.AGREED)
 
 
 def the_partner_is_restored(a: Side, b: Side) -> list[str]:
@@ -161,9 +161,9 @@ def the_partner_is_restored(a: Side, b: Side) -> list[str]:
         assert (incident.kind, "4 to 6 missing" in incident.detail) == ("resynchronise", True)
         theirs = resynchronise.ask(a.partner)
         made = resynchronise.compare(a.partner, theirs).plan
-        assert (made.mend, made.lost) == (Mend.REWIND, "")
+        assert (made.repair, made.lost) == (Repair.REWIND, "")
         assert "Numbers 4 to 7 (4 in all) are sent again" in made.text
-        assert made.doubled.startswith("numbers 4 to 7")
+        assert made.duplicated.startswith("numbers 4 to 7")
         resynchronise.apply(a.partner, theirs, ANN)
     a.until_acknowledged(new)
     assert b.accepted() == [*kept, *lost, *new]
@@ -190,9 +190,9 @@ def we_are_restored(a: Side) -> list[str]:
         assert Incident.objects.filter(kind="resynchronise", resolved_at=None).exists()
         theirs = resynchronise.ask(a.partner)
         compared = resynchronise.compare(a.partner, theirs)
-        assert (compared.plan.mend, compared.plan.next_number) == (Mend.ADOPT, 12)
+        assert (compared.plan.repair, compared.plan.next_number) == (Repair.ADOPT, 12)
         assert "to 11" in compared.plan.lost
-        assert compared.plan.doubled
+        assert compared.plan.duplicated
         resynchronise.apply(a.partner, theirs, ANN)
     last = a.submits(1)
     a.until_acknowledged(last)

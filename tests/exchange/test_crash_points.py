@@ -1,4 +1,4 @@
-"""A process kills itself at each named point: nothing is lost, doubled or silently suspended."""
+"""A process kills itself at each named point: nothing is lost, duplicated or silently suspended."""
 
 import signal
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""MSH → application, with real processes that are killed: nothing is lost, nothing is doubled in
+"""MSH → application, with real processes that are killed: nothing is lost, nothing is duplicated in
 silence. The one window that cannot be closed is shown as IN_DOUBT."""
 
 import os
@@ -175,7 +175,7 @@ def test_without_its_store_nothing_is_taken_and_all_resumes(
     try:
         response = partner.peer.send(draft)
     finally:
-        msh.mend_database()
+        msh.unlock_database()
 
     assert response.status == 503
     assert len(partner.peer.received) == acks

@@ -44,12 +44,12 @@ def come(world: World, draft: Draft) -> None:
 @pytest.mark.parametrize("code", [*CODES, "NeverHeardOf", "", "x" * 500], ids=str)
 def test_every_code_but_one_suspends_and_keeps_what_it_says(code: str) -> None:
     world, message, _ = waiting()
-    come(world, about(world, message.message_id, code, description="Mend your <crate>."))
+    come(world, about(world, message.message_id, code, description="Fix your <crate>."))
 
     parted = code in ("SequenceConflict", "SequenceGap", "SequenceStale")
     incident = Incident.objects.get()
     assert incident.kind == ("resynchronise" if parted else "error_received")
-    assert incident.detail.endswith(": Mend your <crate>.")
+    assert incident.detail.endswith(": Fix your <crate>.")
     assert incident.detail.startswith(code or "Unknown")
     assert (world.link.state, world.link.in_flight) == ("suspended", message)
 

@@ -6,7 +6,7 @@ from msh.flows.operations import resynchronise
 from msh.models import History, InboundLink, InboundMessage, Signal
 from msh.protocol.events import Numbered
 from msh.protocol.link_status import LinkStatus
-from msh.protocol.resynchronisation import Mend
+from msh.protocol.resynchronisation import Repair
 from msh.transport.job import Job
 from tests.flows import byhand
 
@@ -61,7 +61,7 @@ def test_a_rewind_after_a_reset_sends_nothing_of_the_epoch_before() -> None:
 
     compared = resynchronise.apply(world.there, LinkStatus(1, kept[-1]), ANN)
 
-    assert compared.plan.mend is Mend.REWIND
+    assert compared.plan.repair is Repair.REWIND
     again = History.objects.filter(event="SequenceRewound", subject="message")
     assert list(again.values_list("message_id", flat=True)) == [lost]
     world.settle()
@@ -80,7 +80,7 @@ def test_last_message_id_is_looked_up_within_the_partner() -> None:
     for world, number in zip(worlds, (3, 2), strict=True):
         compared = resynchronise.compare(world.there, LinkStatus(number, "order-1"))
         assert compared.ours.anchor == Numbered(number, 1)
-        assert compared.plan.mend is Mend.NOTHING
+        assert compared.plan.repair is Repair.NOTHING
 
 
 @pytest.mark.requirement("000-027", "000-043")

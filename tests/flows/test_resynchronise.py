@@ -17,7 +17,7 @@ from msh.models import (
 )
 from msh.protocol.kinds import Verdict
 from msh.protocol.link_status import LinkStatus
-from msh.protocol.resynchronisation import Mend
+from msh.protocol.resynchronisation import Repair
 
 from .recovering import ANN, events, numbers, suspend
 from .world import World, make_world
@@ -68,7 +68,7 @@ def test_a_restored_partner_gets_again_what_it_lost_same_bytes_same_numbers(
     compared = resynchronise.apply(world.there, said_by_partner(world), ANN)
     transmitted = world.settle()
 
-    assert compared.plan.mend is Mend.REWIND
+    assert compared.plan.repair is Repair.REWIND
     row = History.objects.get(event="Resynchronised")
     assert row.actor == "ann"
     assert row.detail.startswith(f"the partner accepted {kept or 'nothing'}, our next is")
@@ -99,7 +99,7 @@ def test_pruned_message_is_not_sent_again() -> None:
     assert "part of it is no longer stored here" in str(refused.value)
     assert [state for state, _ in numbers(world)] == ["acknowledged"] * 3
     compared = resynchronise.compare(world.there, said_by_partner(world))
-    assert (compared.plan.mend, compared.plan.lost) == (Mend.ASK, "some of the numbers 2 to 3")
+    assert (compared.plan.repair, compared.plan.lost) == (Repair.ASK, "some of the numbers 2 to 3")
     assert compared.plan.verdict == "may lose some of the numbers 2 to 3"
 
 
@@ -191,7 +191,7 @@ def test_a_restored_sender_goes_on_where_its_partner_is(collides: str) -> None:
     new.append(world.submit())
     world.settle()
 
-    assert (compared.plan.mend, compared.plan.next_number) == (Mend.ADOPT, 5)
+    assert (compared.plan.repair, compared.plan.next_number) == (Repair.ADOPT, 5)
     assert "numbers 3 to 4" in compared.plan.lost
     assert world.received()[4:] == [message.message_id for message in new]
     assert [number for _, number in numbers(world)] == [1, 2, *range(5, 5 + len(new))]

@@ -47,7 +47,7 @@ class Cable:
         """Frames are addressed to nobody: the ends stay up, whoever sends gets no error."""
         self._connect(_NOBODY, _NOBODY)
 
-    def mend(self) -> None:
+    def restore(self) -> None:
         """Connections that neither side has given up go on."""
         self._connect(*_MAC)
 
@@ -65,7 +65,7 @@ class Cable:
                 _ip("link", "set", end, "netns", namespace)
             _ip("addr", "add", f"{address}/30", "dev", end, inside=namespace)
             _ip("link", "set", end, "up", inside=namespace)
-        self.mend()
+        self.restore()
 
     def _connect(self, mac: str, other_mac: str) -> None:
         """Neighbours do not have to be asked for: one that does not answer would be an error."""
@@ -121,7 +121,7 @@ class Host:
 
     def come_back(self) -> None:
         for cable in self._cables:
-            cable.mend()
+            cable.restore()
 
     @contextmanager
     def inside(self) -> Iterator[None]:

@@ -73,8 +73,8 @@ def test_load_and_reconcile(spark: SparkSession, office: Office, tmp_path: Path)
     words += ["--tpa-id", pair.agreement.tpa_id, "--report", str(tmp_path / "report")]
     assert reconcile.main(words) == 1
     report = json.loads((tmp_path / "report").read_text())
-    counted = {name: report[name] for name in ("messages", "acknowledged", "doubled", "missing")}
-    assert counted == {"messages": 13, "acknowledged": 12, "doubled": 1, "missing": 1}
+    counted = {name: report[name] for name in ("messages", "acknowledged", "duplicated", "missing")}
+    assert counted == {"messages": 13, "acknowledged": 12, "duplicated": 1, "missing": 1}
     days = report["partners_and_days"]
     assert {day["partner"] for day in days} == {pair.partner.name}
     assert [day["missing"] for day in days] == [1, 0]  # never submitted: of no day

@@ -46,7 +46,7 @@ def test_each_violation(spark: SparkSession) -> None:
     assert found(judged, "not_yet", "cancelled", "failed", "not_received", "elsewhere") == {
         "missing": [],
         "lost": ["acme m6"],
-        "doubled": ["acme m4"],
+        "duplicated": ["acme m4"],
         "out_of_order": ["acme m2"],
         "unexpected": ["acme stray"],
         "not_yet": ["acme m-queued"],

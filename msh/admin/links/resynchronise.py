@@ -17,7 +17,7 @@ from msh.flows.operations import link_actions, resynchronise
 from msh.models import OutboundLink
 from msh.protocol import sequence
 from msh.protocol.link_status import LinkStatus
-from msh.protocol.resynchronisation import Mend, Plan
+from msh.protocol.resynchronisation import Plan, Repair
 from msh.store.history import Actor
 from partners.models import Partner
 
@@ -91,7 +91,7 @@ class Resynchronise(LinkDialog):
 
     def applies(self, plan: Plan) -> bool:
         """Whether the action would do what the plan says."""
-        return plan.mend is not Mend.ASK
+        return plan.repair is not Repair.ASK
 
     def context(self, row: OutboundLink, query: QueryDict) -> Details:
         typed = PartnerStateForm(_in_flight_id(row), query if "last" in query else None)
@@ -120,7 +120,7 @@ class Rewind(Resynchronise):
     icon = "fast_rewind"
 
     def applies(self, plan: Plan) -> bool:
-        return plan.mend is Mend.REWIND
+        return plan.repair is Repair.REWIND
 
 
 def _in_flight_id(row: OutboundLink) -> str:

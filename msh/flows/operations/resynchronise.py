@@ -1,4 +1,4 @@
-"""Numbers that have parted: both sides are shown, then brought together (D17, D43).
+"""Numbers that are out of sync: both sides are compared, then repaired (D17, D43).
 
 The partner's MSH is asked, or an operator types in what the partner says. Nothing is changed but
 by `apply`, on a suspended link, from rows that are read under its lock.
@@ -36,7 +36,7 @@ from msh.protocol.events import (
 from msh.protocol.kinds import Verdict
 from msh.protocol.lane import LaneState
 from msh.protocol.link_status import LinkStatus
-from msh.protocol.resynchronisation import Arriving, Mend, Plan, Run, Sent, arriving, plan
+from msh.protocol.resynchronisation import Arriving, Plan, Repair, Run, Sent, arriving, plan
 from msh.store.history import Actor
 from msh.store.operations import operator_actions
 from msh.store.operations.operator_actions import cancel_queued, set_receiving
@@ -62,7 +62,7 @@ class Comparison:
     @property
     def agreed(self) -> str:
         made = self.plan
-        return f"{made.mend}: {made.text} {made.lost} {made.doubled} {len(self.received)}"
+        return f"{made.repair}: {made.text} {made.lost} {made.duplicated} {len(self.received)}"
 
 
 def ask(partner: Partner) -> LinkStatus:
@@ -73,7 +73,7 @@ def ask(partner: Partner) -> LinkStatus:
     link = _link(partner)
     flying = [link.in_flight.message_id] if link.in_flight else []
     theirs = enquire(partner, flying)
-    if plan(sent(link, theirs), theirs).mend is not Mend.ADOPT:
+    if plan(sent(link, theirs), theirs).repair is not Repair.ADOPT:
         return theirs
     queue = OutboundMessage.objects.queued().filter(link=link).order_by("pk")
     queued = list(queue.values_list("message_id", flat=True)[:QUEUED_ASKED])
@@ -93,7 +93,7 @@ def apply(
     actor: Actor,
     *,
     agreed: str = "",
-    only: Mend | None = None,
+    only: Repair | None = None,
 ) -> Comparison:
     """Do what the plan says, then resume. Raises NotPossible, with nothing changed, if the plan
     asks a person, the link is not suspended, or a copy is still under way.
@@ -114,7 +114,7 @@ def apply(
             raise NotPossible(
                 "A copy of the message in flight is still being sent. Retry in a moment."
             )
-        _mend(links, partner, comparison, actor)
+        _repair(links, partner, comparison, actor)
         links.write()
         resumed = OutboundLinks.load([partner.pk], links.now)  # the queue's head may be another now
         resumed.step(partner.pk, OperatorResumed(), actor)
@@ -123,29 +123,29 @@ def apply(
     return comparison
 
 
-def _check_agreed(comparison: Comparison, agreed: str, only: Mend | None) -> None:
+def _check_agreed(comparison: Comparison, agreed: str, only: Repair | None) -> None:
     made = comparison.plan
     if agreed and comparison.agreed != agreed:
         raise NotPossible("Nothing was done: the state of one side has changed. Compare again.")
-    if only is Mend.REWIND and made.mend is not only:
+    if only is Repair.REWIND and made.repair is not only:
         raise NotPossible(f"Nothing to rewind. {made.text}")
-    if made.mend is Mend.ASK:
+    if made.repair is Repair.ASK:
         raise NotPossible(made.text)
 
 
-def _mend(links: OutboundLinks, partner: Partner, comparison: Comparison, actor: Actor) -> None:
+def _repair(links: OutboundLinks, partner: Partner, comparison: Comparison, actor: Actor) -> None:
     made, theirs = comparison.plan, comparison.theirs
     flying = comparison.ours.in_flight_message_id
     accepted = theirs.accepted_number or "nothing"
     sides = f"the partner accepted {accepted}, our next is {comparison.ours.coming}"
-    detail = f"{sides}; {made.mend}: {made.text} Verdict: {made.verdict}"
+    detail = f"{sides}; {made.repair}: {made.text} Verdict: {made.verdict}"
     links.record(partner.pk, "", "Resynchronised", detail=detail, actor=actor)
     if made.completes:
         links.step(partner.pk, AckReceived(flying), actor)  # its word is as good as an Ack
-    match made.mend:
-        case Mend.REWIND if made.last is not None:
+    match made.repair:
+        case Repair.REWIND if made.last is not None:
             links.step(partner.pk, SequenceRewound(made.last), actor)
-        case Mend.ADOPT:
+        case Repair.ADOPT:
             lacks = theirs.has(flying) is False
             links.step(partner.pk, SequenceAdopted(made.next_number, lacks), actor)
     queued = OutboundMessage.objects.queued().filter(
@@ -204,7 +204,7 @@ def _received(link: OutboundLink, theirs: LinkStatus) -> tuple[str, ...]:
 
 
 def rewind(partner: Partner, theirs: LinkStatus, actor: Actor, *, agreed: str = "") -> Comparison:
-    return apply(partner, theirs, actor, agreed=agreed, only=Mend.REWIND)
+    return apply(partner, theirs, actor, agreed=agreed, only=Repair.REWIND)
 
 
 def _arriving(partner: Partner, theirs: LinkStatus) -> tuple[Arriving, str]:

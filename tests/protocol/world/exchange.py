@@ -201,7 +201,7 @@ class World:
     def _check_delivered(self) -> None:
         messages, inbox = self.sender.messages, self.receiver.inbox
         if len(set(inbox)) < len(inbox):
-            raise Violation(f"doubled: {inbox}")
+            raise Violation(f"duplicated: {inbox}")
         if inbox != sorted(inbox):
             raise Violation(f"out of order: {inbox}")
         for message_id, state in messages.items():

@@ -204,7 +204,7 @@ class ReceivingHost:
                 self.owed.append(Signal(copy.message_id))
             case do.OweError(code, _, description, min_retry_secs):
                 if code is not ErrorCode.TRANSIENT_ERROR:
-                    raise Violation(f"the pair's numbers have parted: {description}")
+                    raise Violation(f"the pair's numbers are out of sync: {description}")
                 self.owed.append(Signal(copy.message_id, code, min_retry_secs))
 
     def allows_reset(self) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from rest_framework import exceptions
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.permissions import BasePermission
@@ -44,7 +45,7 @@ class TokenAuthentication(BaseAuthentication):
         _remembered[digest] = token.pk
         return token
 
-    def authenticate(self, request: Request) -> tuple[Any, ApiToken] | None:
+    def authenticate(self, request: Request) -> tuple[User, ApiToken] | None:
         shown = request.META.get("HTTP_AUTHORIZATION", "")
         if _digest_shown(shown) is None:
             return None

@@ -9,7 +9,7 @@ from msh.protocol.kinds import IncidentKind, PartyEventKind
 from msh.protocol.lane import Lane, LaneState
 from msh.protocol.vocabulary import Severity
 
-from .outcome import Outcome, land, suspend, suspend_at_transient_limit
+from .outcome import Outcome, end_flight, suspend, suspend_at_transient_limit
 
 _AnyError = on.SequenceErrorReceived | on.ErrorReceived | on.ErrorForOtherReceived
 
@@ -17,7 +17,7 @@ _AnyError = on.SequenceErrorReceived | on.ErrorReceived | on.ErrorForOtherReceiv
 def complete(lane: Lane, event: on.AckReceived, now: datetime) -> Outcome:
     if lane.in_flight is None:
         return count_duplicate_ack(lane, event, now)
-    return land(lane, *_completed(event.message_id))
+    return end_flight(lane, *_completed(event.message_id))
 
 
 def complete_while_suspended(lane: Lane, event: on.AckReceived, now: datetime) -> Outcome:

@@ -9,7 +9,7 @@ from msh.protocol import sequence
 from msh.protocol.kinds import PartyEventKind, Verdict
 from msh.protocol.lane import OPERATOR, Lane
 
-from .outcome import Outcome, illegal, land
+from .outcome import Outcome, end_flight, illegal
 
 
 def resume(lane: Lane, event: on.OperatorResumed, now: datetime) -> Outcome:
@@ -49,7 +49,7 @@ def cancel(lane: Lane, event: on.MessageCancelled, now: datetime) -> Outcome:
         lane = lane.restarts()
     elif not_received:
         lane = lane.takes_back(flying.sequence_number)
-    return land(
+    return end_flight(
         lane,
         do.Cancel(flying.message_id, event.verdict, free_number=not_received),
         do.NotifyFromParty(PartyEventKind.CANCELLED, flying.message_id, event.verdict),

@@ -28,8 +28,8 @@ def suspend(lane: Lane, kind: IncidentKind, detail: str) -> Outcome:
     )
 
 
-def land(lane: Lane, *effects: do.SenderEffect) -> Outcome:
-    """The message's flight is over: the next one may go, unless the partner asked for a wait."""
+def end_flight(lane: Lane, *effects: do.SenderEffect) -> Outcome:
+    """Nothing is in flight: the next message may go, unless the partner asked for a wait (D28)."""
     after = lane.lands()
     if after.state is not LaneState.IDLE:
         return after, effects

@@ -1,7 +1,5 @@
 """Header to header document, by the table of fields: strict, nothing our reader would refuse."""
 
-from typing import Any
-
 from msh.protocol.message import DocumentReference, Header, Route
 from msh.protocol.vocabulary import ErrorCode, MessageType
 
@@ -64,7 +62,7 @@ def _error(header: Header, kind: Kind) -> str:
     return f"{_INDENT}<ErrorHeader>\n{inner}{_INDENT}</ErrorHeader>\n"
 
 
-def _section(steps: tuple[_Step, ...], holder: Any, kind: Kind) -> str:
+def _section(steps: tuple[_Step, ...], holder: object, kind: Kind) -> str:
     markup: list[str] = []
     for step in steps:
         if isinstance(step, str):

@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 from msh.models import Consumer, Delivery, InboundMessage, Incident, OutboundMessage
 from msh.protocol.lane import LaneState
 from tests.browser.console import Console
-from tests.browser.test_verbs import page_of, suspended
+from tests.browser.test_actions import page_of, suspended
 from tests.exchange.pair import Pair, PairFactory
 
 GRAVE = {"serious", "critical"}

@@ -1,4 +1,4 @@
-"""What becomes of deliveries that wait for an operator, verb by verb."""
+"""What becomes of deliveries that wait for an operator, action by action."""
 
 from collections.abc import Callable, Iterator
 
@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from msh.flows.delivery.pull import take
 from msh.models import Consumer, Delivery
 from tests.browser.console import Console
-from tests.browser.test_verbs import page_of, use
+from tests.browser.test_actions import page_of, use
 from tests.exchange.outside import Outside, outside_system
 from tests.exchange.pair import WAITS, Pair, PairFactory
 from tests.waiting import wait_until
@@ -106,7 +106,7 @@ def test_all_parked_since_are_run_again_at_once(
 
 
 def test_ask_the_resolver(console: Console, pair: PairFactory, consumer: ConsumerFactory) -> None:
-    """The consumer took a message and was not heard of again. The verb is offered once there is a
+    """The consumer took a message and was not heard of again. The action is offered once there is a
     resolver to ask."""
     partner = pair()
     taker = consumer(partner, kind="pull", lease=SHORTEST_LEASE)

@@ -6,7 +6,7 @@ from playwright.sync_api import Route, expect
 from msh.models import InboundMessage, OutboundMessage
 from partners.models import Partner
 from tests.browser.console import Console, user_with
-from tests.browser.test_verbs import suspended, waiting
+from tests.browser.test_actions import suspended, waiting
 from tests.exchange.pair import PairFactory
 
 LONG_NAME = "n" * 63

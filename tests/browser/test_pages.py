@@ -1,4 +1,4 @@
-"""Finding a message and what it holds, correcting it, and doing one verb to many."""
+"""Finding a message and what it holds, correcting it, and using one action on many rows."""
 
 import json
 from datetime import timedelta
@@ -12,7 +12,7 @@ from msh.protocol.lane import LaneState
 from msh.protocol.message import Payload
 from tests.browser.console import Console, user_with
 from tests.browser.test_access import grave_violations
-from tests.browser.test_verbs import page_of, suspended, use
+from tests.browser.test_actions import page_of, suspended, use
 from tests.exchange.pair import WAITS, PairFactory
 from tests.waiting import wait_until
 

@@ -60,13 +60,13 @@ def test_a_suspended_partner_is_shown_with_its_last_answer(onlooker: Client) -> 
     assert 'Last response: <bdi class="msh-verbatim">503 &lt;down&gt;</bdi>' in page
 
 
-def test_an_answer_that_is_the_cause_is_shown_once(onlooker: Client) -> None:
+def test_response_that_is_the_cause_is_shown_once(onlooker: Client) -> None:
     suspended_world()
 
     assert "Last response" not in onlooker.get(PAGE).content.decode()
 
 
-def test_what_an_operator_suspended_comes_after_what_needs_one(onlooker: Client) -> None:
+def test_partners_suspended_by_an_operator_come_last(onlooker: Client) -> None:
     moved = waiting_world()
     change_link.suspend(moved.there, Actor("ann", "they move"))
     refused = suspended_world()
@@ -76,7 +76,7 @@ def test_what_an_operator_suspended_comes_after_what_needs_one(onlooker: Client)
     assert [one["link"].partner for one in shown] == [refused.there, moved.there]
 
 
-def test_who_may_resume_is_offered_it_there() -> None:
+def test_resume_is_offered_on_the_dashboard_if_permitted() -> None:
     world = suspended_world()
 
     page = client_of("ann", *SEES, "resume_outboundlink").get(PAGE).content.decode()
@@ -84,7 +84,7 @@ def test_who_may_resume_is_offered_it_there() -> None:
     assert reverse("admin:msh_outboundlink_resume", args=[world.link.pk]) in page
 
 
-def test_the_figures_count_what_is_under_way(onlooker: Client) -> None:
+def test_figures_count_messages_and_links(onlooker: Client) -> None:
     suspended_world(queued=2)
     waiting_world()
 
@@ -99,7 +99,7 @@ def test_the_figures_count_what_is_under_way(onlooker: Client) -> None:
     }
 
 
-def test_the_strip_has_every_partner_the_worst_first(onlooker: Client) -> None:
+def test_partner_health_lists_problems_first(onlooker: Client) -> None:
     """Also those that have exchanged nothing yet."""
     unused = make_world()
     suspended = suspended_world()
@@ -114,7 +114,7 @@ def test_the_strip_has_every_partner_the_worst_first(onlooker: Client) -> None:
     ]
 
 
-def test_no_worker_and_no_beat_are_told_before_all_else(onlooker: Client) -> None:
+def test_missing_heartbeats_are_shown_first(onlooker: Client) -> None:
     redis = health._redis()
     redis.delete(health._SWEPT, health._BEATEN)
     assert "No heartbeat from worker" in onlooker.get(PAGE).content.decode()
@@ -138,7 +138,7 @@ def test_without_the_rights_nothing_is_shown() -> None:
     assert "Ask an administrator for a role" in page
 
 
-def test_it_asks_as_many_queries_for_many_partners_as_for_one(onlooker: Client) -> None:
+def test_dashboard_needs_as_many_queries_for_many_partners_as_for_one(onlooker: Client) -> None:
     def queries() -> int:
         with CaptureQueriesContext(connection) as captured:
             assert onlooker.get(PAGE).status_code == 200

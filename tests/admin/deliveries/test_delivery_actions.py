@@ -11,7 +11,7 @@ from tests.flows.world import make_world
 pytestmark = pytest.mark.django_db
 
 
-def test_a_blocked_message_is_parked_and_the_next_one_goes_on() -> None:
+def test_parking_a_blocked_delivery_delivers_the_next_message() -> None:
     application.reset()
 
     def refuse(message: InboundMessage) -> None:

@@ -78,7 +78,7 @@ def test_there_are_actions_on_every_kind_of_row() -> None:
     assert len(ACTIONS) > 25
 
 
-def test_a_look_changes_nothing(administrator: Client) -> None:
+def test_get_changes_nothing(administrator: Client) -> None:
     before = everything()
 
     answers = {name: administrator.get(where).status_code for name, _, where in addresses()}

@@ -55,7 +55,7 @@ def test_list_and_page_open(administrator: Client, model: type[Model]) -> None:
     assert 'id="submit-row"' not in page.content.decode()  # it would float over the tables
 
 
-def test_what_a_page_works_out_is_not_hidden_by_a_field() -> None:
+def test_computed_columns_are_not_hidden_by_fields() -> None:
     """Django takes the field where a method of the page has the same name: its raw value."""
     for model, page in admin.site._registry.items():
         named = {*page.list_display, *flatten(page.fields or ())}
@@ -88,9 +88,7 @@ def test_without_the_right_to_look_nothing_is_shown(model: type[Model]) -> None:
     assert client.get(url(model, "change", row.pk)).status_code == 403
 
 
-def test_what_is_refused_or_not_there_is_a_page_with_a_way_back(
-    administrator: Client, viewer: Client
-) -> None:
+def test_error_pages_link_to_the_dashboard(administrator: Client, viewer: Client) -> None:
     back = f'<a href="{reverse("admin:index")}" class="msh-action">'
 
     forbidden = viewer.get(url(Incident, "changelist"))
@@ -104,7 +102,7 @@ def test_what_is_refused_or_not_there_is_a_page_with_a_way_back(
 
 
 @names
-def test_a_list_asks_as_many_queries_for_three_as_for_one(
+def test_list_needs_as_many_queries_for_three_rows_as_for_one(
     administrator: Client, model: type[Model]
 ) -> None:
     busy_world()
@@ -149,7 +147,7 @@ def test_a_list_of_messages_leaves_their_bytes_in_the_database(administrator: Cl
     assert not [column for column in heavy if column in asked]
 
 
-def test_pages_ask_nobody_outside(administrator: Client) -> None:
+def test_pages_load_nothing_from_other_hosts(administrator: Client) -> None:
     busy_world()
     link = OutboundLink.objects.get(state="suspended")
     pages = [
@@ -168,7 +166,7 @@ def test_pages_ask_nobody_outside(administrator: Client) -> None:
         assert outside == set(), page
 
 
-def test_what_came_over_the_wire_is_escaped(administrator: Client) -> None:
+def test_content_from_partners_is_escaped(administrator: Client) -> None:
     world = make_world()
     hostile = "<script>alert(1)</script>"
     world.submit(message_id=hostile, conversation_id=hostile)

@@ -60,7 +60,7 @@ def test_each_role_may_look_at_every_page_that_it_is_shown(role: str) -> None:
     ("role", "sees"),
     [("Viewer", False), ("Operator", True), ("Supervisor", True), ("Administrator", True)],
 )
-def test_payloads_are_a_right_of_their_own(role: str, sees: bool) -> None:
+def test_roles_grant_payloads_separately(role: str, sees: bool) -> None:
     held = Group.objects.get(name=role).permissions.values_list("codename", flat=True)
     for direction in ("inbound", "outbound"):
         assert (f"view_payload_{direction}message" in held) == sees

@@ -24,7 +24,7 @@ def test_a_time_of_another_day_has_its_date() -> None:
         (timedelta(days=2, hours=5), "2 d 5 h"),
     ],
 )
-def test_a_span_has_its_two_largest_units(length: timedelta, words: str) -> None:
+def test_duration_has_its_two_largest_units(length: timedelta, words: str) -> None:
     assert format_duration(NOW, NOW + length) == words
 
 
@@ -32,5 +32,5 @@ def test_a_span_has_its_two_largest_units(length: timedelta, words: str) -> None
     ("count", "words"),
     [(60, "60 s"), (90, "90 s"), (120, "2 min"), (7_200, "2 h"), (7_201, "7201 s")],
 )
-def test_a_wait_stays_exact(count: int, words: str) -> None:
+def test_seconds_stay_exact(count: int, words: str) -> None:
     assert format_seconds(count) == words

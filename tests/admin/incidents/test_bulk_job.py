@@ -84,7 +84,7 @@ def test_a_preview_counts_and_changes_nothing(supervisor: Client, suspended: lis
     assert not BulkJob.objects.exists()
 
 
-def test_what_an_operator_holds_is_named_and_may_be_left_out(
+def test_partners_suspended_by_an_operator_can_be_left_out(
     supervisor: Client, suspended: list[World]
 ) -> None:
     held = make_world()
@@ -108,7 +108,7 @@ def test_what_an_operator_holds_is_named_and_may_be_left_out(
     assert states(suspended[:3]) == ["waiting"] * 3
 
 
-def test_all_suspended_since_are_resumed_in_the_background(
+def test_partners_suspended_since_are_resumed_in_the_background(
     supervisor: Client, suspended: list[World]
 ) -> None:
     response = confirm(supervisor)
@@ -127,9 +127,7 @@ def test_all_suspended_since_are_resumed_in_the_background(
     assert Incident.objects.filter(resolved_at=None).count() == 1
 
 
-def test_a_confirmation_that_comes_twice_starts_one_job(
-    supervisor: Client, suspended: list[World]
-) -> None:
+def test_form_sent_twice_starts_one_job(supervisor: Client, suspended: list[World]) -> None:
     """As a double click sends it, or the back button when the worker was there already."""
     query = {"action": "resume", "since": written(an_hour_ago())}
     shown = supervisor.get(NEW, query).context
@@ -143,7 +141,7 @@ def test_a_confirmation_that_comes_twice_starts_one_job(
     assert first["Location"] == second["Location"]
 
 
-def test_what_was_parked_since_is_run_again(supervisor: Client) -> None:
+def test_parked_deliveries_are_run_again(supervisor: Client) -> None:
     taker = consumer(ConsumerKind.PULL)
     received = receive(make_world(), 3)
     for state, message in zip(("parked", "in_doubt", "blocked"), received, strict=True):
@@ -163,7 +161,7 @@ def test_what_was_parked_since_is_run_again(supervisor: Client) -> None:
     assert sorted(left) == ["failed", "failed", "in_doubt"]
 
 
-def test_what_is_not_possible_is_listed_with_its_reason(
+def test_refused_rows_are_listed_with_the_reason(
     supervisor: Client, suspended: list[World]
 ) -> None:
     confirm(supervisor)
@@ -179,9 +177,7 @@ def test_what_is_not_possible_is_listed_with_its_reason(
     assert "it is not suspended" in str(results.rows[0][2])
 
 
-def test_other_rows_than_those_seen_are_not_touched(
-    supervisor: Client, suspended: list[World]
-) -> None:
+def test_changed_selection_starts_no_job(supervisor: Client, suspended: list[World]) -> None:
     """As many, but another partner."""
     seen = bulk_jobs.seen("resume", an_hour_ago())
     change_link.resume(suspended[0].there, ANN)
@@ -194,7 +190,7 @@ def test_other_rows_than_those_seen_are_not_touched(
     assert not BulkJob.objects.exists()
 
 
-def test_a_preview_is_confirmed_as_it_is_sent(supervisor: Client, suspended: list[World]) -> None:
+def test_confirmed_preview_starts_its_rows(supervisor: Client, suspended: list[World]) -> None:
     query = {"action": "resume", "since": written(an_hour_ago())}
     page = supervisor.get(NEW, query)
     hidden = f'<input type="hidden" name="seen" value="{page.context["seen"]}">'
@@ -206,7 +202,7 @@ def test_a_preview_is_confirmed_as_it_is_sent(supervisor: Client, suspended: lis
     assert BulkJob.objects.get().total == 3
 
 
-def test_blanks_are_no_reason_and_the_preview_stays(
+def test_blank_reason_is_refused_and_the_preview_stays(
     supervisor: Client, suspended: list[World]
 ) -> None:
     response = confirm(supervisor, reason="  ")
@@ -215,9 +211,7 @@ def test_blanks_are_no_reason_and_the_preview_stays(
     assert response.context["counted"] == 3
 
 
-def test_the_page_of_a_job_that_has_ended_is_shown_as_a_whole(
-    supervisor: Client, suspended: list[World]
-) -> None:
+def test_page_of_an_ended_job_is_reloaded(supervisor: Client, suspended: list[World]) -> None:
     confirm(supervisor)
     page = reverse("admin:msh_bulkjob_change", args=[BulkJob.objects.get().pk])
     polled = {"HX-Request": "true"}
@@ -232,7 +226,7 @@ def test_the_page_of_a_job_that_has_ended_is_shown_as_a_whole(
     assert "every 3s" not in ended.content.decode()
 
 
-def test_a_cancelled_job_begins_no_more(supervisor: Client, suspended: list[World]) -> None:
+def test_cancelled_job_starts_no_more_rows(supervisor: Client, suspended: list[World]) -> None:
     confirm(supervisor)
     job = BulkJob.objects.get()
 
@@ -249,7 +243,7 @@ def test_a_cancelled_job_begins_no_more(supervisor: Client, suspended: list[Worl
     assert "has already ended" in messages_of(again)
 
 
-def test_it_goes_on_where_it_was_left(
+def test_job_continues_where_it_stopped(
     suspended: list[World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start()
@@ -267,7 +261,7 @@ def test_it_goes_on_where_it_was_left(
     assert History.objects.filter(event="OperatorResumed").count() == 3
 
 
-def test_a_row_that_the_database_refuses_waits_and_stops_no_other(
+def test_row_with_a_database_error_waits_and_stops_no_other(
     suspended: list[World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     resume = change_link.resume
@@ -292,7 +286,9 @@ def test_a_row_that_the_database_refuses_waits_and_stops_no_other(
 
 
 @pytest.mark.parametrize("missing", RIGHTS)
-def test_it_takes_the_right_for_many_and_for_one(missing: str, suspended: list[World]) -> None:
+def test_job_needs_permission_for_jobs_and_for_one_row(
+    missing: str, suspended: list[World]
+) -> None:
     client = client_of("otto", *(right for right in RIGHTS if right != missing))
 
     assert confirm(client).status_code == 403

@@ -44,7 +44,7 @@ def test_an_open_incident_names_the_message_of_its_last_detail() -> None:
     assert incident.detail == "number 6 out of turn"
 
 
-def test_the_incident_of_a_suspended_link_offers_what_mends_it() -> None:
+def test_incident_of_a_suspended_link_offers_resume() -> None:
     rights = ("view_incident", "resolve_incident", "view_outboundlink", "resume_outboundlink")
     client = client_of("kim", *rights)
     world = suspended_world()

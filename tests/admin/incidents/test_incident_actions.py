@@ -40,7 +40,7 @@ def test_resolve_keeps_who_and_why(keeper: Client) -> None:
     assert (act.actor, act.detail) == ("kim", "sequence_gap; they resent it")
 
 
-def test_resolved_is_not_resolved_again(keeper: Client) -> None:
+def test_resolved_incident_is_not_resolved_again(keeper: Client) -> None:
     incident = inbound_incident()
     resolve(keeper, incident, "first")
 
@@ -51,7 +51,7 @@ def test_resolved_is_not_resolved_again(keeper: Client) -> None:
     assert response.status_code in (302, 403)
 
 
-def test_what_a_link_is_suspended_for_is_resolved_by_resuming(keeper: Client) -> None:
+def test_incident_of_a_suspended_link_is_resolved_by_resuming(keeper: Client) -> None:
     world = suspended_world()
     incident = Incident.objects.get(partner=world.there)
 
@@ -62,7 +62,7 @@ def test_what_a_link_is_suspended_for_is_resolved_by_resuming(keeper: Client) ->
     assert incident.resolved_at is None
 
 
-def test_who_may_only_look_is_refused() -> None:
+def test_viewer_cannot_resolve() -> None:
     incident = inbound_incident()
 
     response = resolve(client_of("vera", "view_incident"), incident)
@@ -81,7 +81,7 @@ def test_get_changes_nothing(keeper: Client) -> None:
     assert incident.resolved_at is None
 
 
-def test_who_takes_an_incident_is_seen(keeper: Client, incident: Incident) -> None:
+def test_assignment_of_an_incident_is_shown(keeper: Client, incident: Incident) -> None:
     submit(keeper, address("take", incident), "I know their gateway")
 
     incident.refresh_from_db()
@@ -97,7 +97,7 @@ def test_who_takes_an_incident_is_seen(keeper: Client, incident: Incident) -> No
     assert list(listed.context["cl"].result_list) == [incident]
 
 
-def test_an_incident_is_given_away_and_back(keeper: Client, incident: Incident) -> None:
+def test_incident_is_assigned_and_unassigned(keeper: Client, incident: Incident) -> None:
     client_of("noor", "view_incident")
 
     submit(keeper, address("assign", incident), "your shift", to="noor")
@@ -110,7 +110,7 @@ def test_an_incident_is_given_away_and_back(keeper: Client, incident: Incident) 
     assert "to" in refused.context["form"].errors
 
 
-def test_two_who_take_it_at_once_are_not_both_told_so(keeper: Client, incident: Incident) -> None:
+def test_two_operators_cannot_both_take_an_incident(keeper: Client, incident: Incident) -> None:
     other = client_of("omar", "view_incident", "assign_incident")
     where = address("take", incident)
     version = other.get(where).context["form"]["version"].value()
@@ -122,7 +122,7 @@ def test_two_who_take_it_at_once_are_not_both_told_so(keeper: Client, incident: 
     assert incident.assigned_to == "kim"
 
 
-def test_a_note_is_kept_also_when_it_is_resolved(keeper: Client, incident: Incident) -> None:
+def test_note_can_be_added_to_a_resolved_incident(keeper: Client, incident: Incident) -> None:
     Incident.objects.update(resolved_at="2026-11-21T00:00:00Z", resolved_by="ann")
 
     submit(keeper, address("note", incident), "it was <b>their</b> certificate")

@@ -13,7 +13,7 @@ from tests.peer import Peer
 pytestmark = pytest.mark.django_db
 
 
-def test_the_page_says_who_was_called(
+def test_page_of_an_incident_lists_notifications(
     keeper: Client, incident: Incident, settings: Settings
 ) -> None:
     (_, calls) = keeper.get(url(Incident, "change", incident.pk)).context["tables"]
@@ -26,7 +26,7 @@ def test_the_page_says_who_was_called(
     assert "sent" in str(calls.rows[0][1])
 
 
-def test_what_has_not_come_through_is_listed(
+def test_unsent_notifications_are_listed(
     administrator: Client, incident: Incident, settings: Settings
 ) -> None:
     settings.MSH_OPERATORS_WEBHOOK = "http://127.0.0.1:9/"

@@ -48,7 +48,7 @@ def test_no_verdict_is_chosen_before_the_operator_does(supervisor: Client) -> No
     ]
 
 
-def test_of_a_mail_it_is_never_said_that_it_was_not_received(supervisor: Client) -> None:
+def test_not_received_is_no_verdict_on_a_mail(supervisor: Client) -> None:
     world = waiting_world()
     world.there.address = "mailto:b@example.net"
     world.there.save(update_fields=["address"])

@@ -25,7 +25,7 @@ def numbered(world: World, number: int) -> None:
     link.save(update_fields=["next_number", "epoch"])
 
 
-def test_a_held_reset_waits_until_it_is_released(supervisor: Client) -> None:
+def test_held_reset_waits_until_it_is_allowed(supervisor: Client) -> None:
     world = make_world()
     for _ in range(2):
         world.submit()
@@ -45,7 +45,7 @@ def test_a_held_reset_waits_until_it_is_released(supervisor: Client) -> None:
     assert InboundMessage.objects.filter(message_id=again.message_id).exists()
 
 
-def test_what_is_held_is_not_held_again_and_takes_back_a_leave(supervisor: Client) -> None:
+def test_hold_resets_withdraws_an_allowed_reset(supervisor: Client) -> None:
     world = make_world()
     world.submit()
     world.settle()
@@ -58,7 +58,7 @@ def test_what_is_held_is_not_held_again_and_takes_back_a_leave(supervisor: Clien
     assert "are already held" in supervisor.get(address("hold_resets", link)).content.decode()
 
 
-def test_what_a_number_gives_up_is_seen_before_there_is_a_button(supervisor: Client) -> None:
+def test_numbers_given_up_are_shown_before_the_button(supervisor: Client) -> None:
     world = make_world()
     change_link.open_links(world.here)
     change_link.start_link(world.here, "in", 15, Actor("sue", "they come from another MSH"))

@@ -31,7 +31,7 @@ def test_an_inbound_link_says_what_is_expected_next(administrator: Client) -> No
     assert 'data-label="Expected number">1<' in page
 
 
-def test_an_inbound_page_says_what_waits_behind_what(administrator: Client) -> None:
+def test_inbound_page_shows_the_first_undelivered_message(administrator: Client) -> None:
     world = make_world()
     first, _ = world.submit(), world.submit()
     world.settle()
@@ -52,7 +52,7 @@ def table_of(client: Client, page: str, title: str) -> Table:
     return table
 
 
-def test_an_inbound_page_says_what_comes_and_what_is_owed(administrator: Client) -> None:
+def test_inbound_page_shows_arrivals_and_pending_signals(administrator: Client) -> None:
     world = make_world()
     first, _ = world.submit(), world.submit()
     world.settle()

@@ -83,7 +83,7 @@ def test_reset_retries_keeps_the_deadline(operator: Client) -> None:
     assert act.detail == "retries spent 3 → 0; agreed by telephone"
 
 
-def test_send_now_sends_another_copy_and_spends_nothing(operator: Client) -> None:
+def test_send_now_sends_another_copy_and_uses_no_retry(operator: Client) -> None:
     world = waiting_world()
     assert world.poll() == []
 
@@ -118,7 +118,7 @@ def test_without_its_permission_an_action_is_refused(action: str) -> None:
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-def test_an_action_needs_the_right_to_look_as_well(action: str) -> None:
+def test_action_needs_the_view_permission_too(action: str) -> None:
     world = waiting_world()
 
     client = client_of("carl", f"{action}_outboundlink")
@@ -186,7 +186,7 @@ def test_an_impossible_action_is_refused_with_a_sentence(
     assert (as_stored(world), History.objects.count()) == (before, history)
 
 
-def test_an_impossible_action_says_so_before_the_button(operator: Client) -> None:
+def test_impossible_action_has_no_button(operator: Client) -> None:
     world = waiting_world()
 
     page = operator.get(address("resume", world.link)).content.decode()
@@ -195,7 +195,7 @@ def test_an_impossible_action_says_so_before_the_button(operator: Client) -> Non
 
 
 @pytest.mark.parametrize("key", ["999999", "none", "9" * 40])
-def test_a_link_that_is_not_there_is_not_found(operator: Client, key: str) -> None:
+def test_unknown_link_is_not_found(operator: Client, key: str) -> None:
     where = reverse("admin:msh_outboundlink_resume", args=[key])
 
     assert operator.get(where).status_code == 404

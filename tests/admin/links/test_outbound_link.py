@@ -26,7 +26,7 @@ def page_of(client: Client, world: World) -> str:
     return response.content.decode()
 
 
-def test_the_suspended_come_first_the_longest_suspended_of_all(viewer: Client) -> None:
+def test_longest_suspended_links_come_first(viewer: Client) -> None:
     make_world()
     idle = make_world()
     change_link.open_links(idle.there)
@@ -44,7 +44,7 @@ def test_the_suspended_come_first_the_longest_suspended_of_all(viewer: Client) -
     ]
 
 
-def test_the_list_says_why_since_when_behind_which_message(viewer: Client) -> None:
+def test_list_shows_cause_time_and_blocking_message(viewer: Client) -> None:
     world = suspended_world(queued=2)
 
     page = viewer.get(LIST).content.decode()
@@ -119,7 +119,7 @@ def test_links_are_filtered_by_state(viewer: Client) -> None:
     assert [link.partner for link in found] == [waiting.there]
 
 
-def test_the_page_tells_growth_and_both_counters(viewer: Client) -> None:
+def test_page_shows_growth_and_both_counters(viewer: Client) -> None:
     world = suspended_world(queued=2)
     change_link.open_links(world.there)
     InboundLink.objects.filter(partner=world.there).update(last_number=41)
@@ -131,7 +131,7 @@ def test_the_page_tells_growth_and_both_counters(viewer: Client) -> None:
     assert "in: last accepted 41, expecting 42" in page
 
 
-def test_the_page_tells_the_settings_in_force(viewer: Client) -> None:
+def test_page_shows_the_settings_in_force(viewer: Client) -> None:
     world = waiting_world()
     world.there.probe_interval, world.there.accepts = 600, False
     world.there.save(update_fields=["probe_interval", "accepts"])
@@ -149,7 +149,7 @@ def table_of(client: Client, page: str, title: str) -> Table:
     return table
 
 
-def test_the_page_lists_the_agreements_and_tests_the_connection_for_who_may(
+def test_page_lists_agreements_and_offers_the_connection_test_if_permitted(
     administrator: Client, viewer: Client
 ) -> None:
     world = make_world(timeout=90, retries=2, retry_interval=60)

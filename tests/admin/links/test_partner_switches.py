@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db
 ANN = Actor("ann", "the test says so")
 
 
-def test_a_partner_that_is_closed_to_applications_refuses_theirs_and_sends_the_rest(
+def test_refused_submissions_leave_the_queue_going(
     supervisor: Client,
 ) -> None:
     world = make_world()
@@ -52,7 +52,7 @@ def test_a_partner_that_is_closed_to_applications_refuses_theirs_and_sends_the_r
     ]
 
 
-def test_a_known_message_is_answered_though_the_partner_is_closed() -> None:
+def test_known_message_is_accepted_while_submissions_are_refused() -> None:
     world = make_world()
     first = world.submit(message_id="order-1")
     change_link.switch(world.there, Switch.ACCEPTS, on=False, actor=ANN)
@@ -85,7 +85,7 @@ def test_held_deliveries_wait_in_order_and_are_acknowledged(supervisor: Client) 
         ("delivers", "inbound", "deliveries are resumed"),
     ],
 )
-def test_only_the_other_position_of_a_switch_is_offered(
+def test_switch_offers_only_the_other_position(
     supervisor: Client, switch: str, side: str, now: str
 ) -> None:
     world = suspended_world()
@@ -99,7 +99,7 @@ def test_only_the_other_position_of_a_switch_is_offered(
     assert f"{now} already" in supervisor.get(address(f"start_{switch}", row)).content.decode()
 
 
-def test_who_may_not_switch_is_refused() -> None:
+def test_switch_needs_permission() -> None:
     world = waiting_world()
     viewer = client_of("vera", "view_outboundlink")
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 ANN = Actor("ann", "the test says so")
 
 
-def test_both_sides_are_shown_before_they_are_brought_together(
+def test_both_sides_are_shown_before_they_are_repaired(
     supervisor: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The partner's answer is scripted: the enquiry itself is proven in tests/endpoint."""
@@ -36,7 +36,7 @@ def test_both_sides_are_shown_before_they_are_brought_together(
 
 
 @pytest.mark.parametrize(("answer", "state"), [("has", "acknowledged"), ("lacks", "in_flight")])
-def test_what_the_partner_says_of_the_message_in_flight_is_typed_in(
+def test_partner_state_of_the_message_in_flight_can_be_entered(
     supervisor: Client, answer: str, state: str
 ) -> None:
     """Message 1 is in flight; the partner accepted number 7 last, of which nothing is known here:
@@ -68,7 +68,7 @@ def test_without_a_message_in_flight_none_is_asked_for(supervisor: Client) -> No
     assert 'name="in_flight"' not in page.partition('class="msh-typed"')[2]
 
 
-def test_a_partner_that_cannot_be_asked_changes_nothing(
+def test_partner_without_link_status_changes_nothing(
     supervisor: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def silent(*_: object) -> LinkStatus:
@@ -93,7 +93,7 @@ def restored_world() -> World:
     return world
 
 
-def test_what_a_restored_partner_lost_goes_again(supervisor: Client) -> None:
+def test_messages_lost_by_a_restored_partner_are_sent_again(supervisor: Client) -> None:
     world = restored_world()
     where = address("rewind", world.link) + "?last=1&last_id=order-1"
     page = supervisor.get(where).content.decode()
@@ -108,7 +108,7 @@ def test_what_a_restored_partner_lost_goes_again(supervisor: Client) -> None:
     assert list(states) == ["acknowledged", "in_flight", "rewound"]
 
 
-def test_a_rewind_that_is_none_has_no_button(supervisor: Client) -> None:
+def test_rewind_without_lost_messages_has_no_button(supervisor: Client) -> None:
     world = restored_world()
 
     page = supervisor.get(address("rewind", world.link) + "?last=3&last_id=order-3")
@@ -118,7 +118,7 @@ def test_a_rewind_that_is_none_has_no_button(supervisor: Client) -> None:
 
 
 @pytest.mark.parametrize("typed", ["?last=2", "?last=-1", "?last=x&last_id=y", "?last="])
-def test_what_is_typed_in_wrongly_is_said(supervisor: Client, typed: str) -> None:
+def test_invalid_values_of_the_partner_are_refused(supervisor: Client, typed: str) -> None:
     world = restored_world()
 
     page = supervisor.get(address("resynchronise", world.link) + typed).content.decode()
@@ -127,9 +127,7 @@ def test_what_is_typed_in_wrongly_is_said(supervisor: Client, typed: str) -> Non
     assert 'name="reason"' not in page
 
 
-def test_nothing_is_done_when_the_sides_are_no_longer_as_shown(
-    supervisor: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changed_side_is_not_repaired(supervisor: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     world = restored_world()
     where = address("resynchronise", world.link)
     answers = iter([LinkStatus(1, "order-1"), LinkStatus(3, "order-3")])

@@ -27,7 +27,7 @@ from tests.flows.world import World
 pytestmark = pytest.mark.django_db
 
 
-def test_a_dialog_that_speaks_of_another_message_than_is_in_flight_does_nothing(
+def test_dialog_for_another_message_in_flight_does_nothing(
     operator: Client,
 ) -> None:
     world = waiting_world()
@@ -39,7 +39,7 @@ def test_a_dialog_that_speaks_of_another_message_than_is_in_flight_does_nothing(
     assert world.link.attempt == 1
 
 
-def test_a_dialog_does_not_end_a_suspension_that_came_after_it(operator: Client) -> None:
+def test_old_dialog_does_not_end_a_newer_suspension(operator: Client) -> None:
     world = suspended_world()
     version = operator.get(address("resume", world.link)).context["form"]["version"].value()
     change_link.resume(world.there, Actor("bob", "they are back"))
@@ -54,7 +54,7 @@ def test_a_dialog_does_not_end_a_suspension_that_came_after_it(operator: Client)
     assert "Suspended by bob: STOP: they restore a backup." in page
 
 
-def test_send_now_names_the_attempt_that_it_goes_beside(operator: Client) -> None:
+def test_send_now_names_the_attempt_in_progress(operator: Client) -> None:
     world = waiting_world()
     Attempt.objects.update(ended_at=None)
 
@@ -77,7 +77,7 @@ def test_resuming_after_a_late_acknowledgement_sends_the_queue(operator: Client)
 
 
 @pytest.mark.requirement("000-030", "000-033")
-def test_a_late_acknowledgement_while_the_operator_types_is_told_and_one_click_goes_on(
+def test_late_acknowledgement_while_dialog_is_open_is_shown_and_resume_is_offered(
     operator: Client,
 ) -> None:
     world, first = late_world(queued=2)
@@ -107,9 +107,7 @@ def test_a_late_acknowledgement_while_the_operator_types_is_told_and_one_click_g
 
 
 @pytest.mark.parametrize("action", ["reset_retries", "send_now"])
-def test_retries_that_are_spent_while_the_operator_types_lead_to_resume(
-    operator: Client, action: str
-) -> None:
+def test_retries_spent_while_dialog_is_open_lead_to_resume(operator: Client, action: str) -> None:
     world = waiting_world(retries_spent=1)
     opened = operator.get(address(action, world.link)).context["form"]
     OutboundLink.objects.filter(pk=world.link.pk).update(retries_spent=3)
@@ -129,7 +127,7 @@ def test_retries_that_are_spent_while_the_operator_types_lead_to_resume(
     assert form["reason"].value() == typed["reason"]
 
 
-def test_a_reset_that_spoke_of_other_numbers_does_nothing(supervisor: Client) -> None:
+def test_reset_dialog_for_other_numbers_does_nothing(supervisor: Client) -> None:
     world = suspended_world(queued=0)
     OutboundLink.objects.filter(pk=world.link.pk).update(in_flight=None, next_number=5)
     version = (

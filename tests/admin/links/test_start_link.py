@@ -34,7 +34,7 @@ def test_both_links_of_a_new_partner_get_their_last_number(supervisor: Client) -
 
 
 @pytest.mark.parametrize("last", ["", "0", "1000000000", "x"])
-def test_a_last_number_that_is_none_is_refused(supervisor: Client, last: str) -> None:
+def test_invalid_last_number_is_refused(supervisor: Client, last: str) -> None:
     world = make_world()
     change_link.open_links(world.there)
 

@@ -38,13 +38,13 @@ def test_after_a_resume_attempts_and_retries_are_told_apart() -> None:
     assert "attempt 5, 0 of 3 retries used" in status_text(lane, NOW)
 
 
-def test_a_copy_not_sent_yet_is_the_next_attempt() -> None:
+def test_copy_not_sent_yet_is_the_next_attempt() -> None:
     lane = replace(WAITING, unsent=True, in_flight=replace(FLYING, attempt=1))
 
     assert status_text(lane, NOW) == "Sending message 23, attempt 2 of 4, due at 14:05:10 UTC"
 
 
-def test_what_is_overdue_asks_for_the_worker() -> None:
+def test_overdue_work_suggests_to_check_the_worker() -> None:
     late = NOW + timedelta(minutes=5)
 
     assert status_text(WAITING, SOON + timedelta(seconds=15)).endswith("14:05:10 UTC")

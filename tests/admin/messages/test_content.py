@@ -78,7 +78,7 @@ def test_a_payload_with_a_script_is_text(reader: Client, content_type: str) -> N
         assert "&lt;script&gt;alert(1)" in reader.get(page(message, "payload", 1)).content.decode()
 
 
-def test_a_download_is_the_exact_bytes_and_nothing_to_be_run(reader: Client) -> None:
+def test_download_is_the_exact_bytes_as_an_attachment(reader: Client) -> None:
     exchanged(Payload(SCRIPT, content_type="text/html", label="page.html"))
 
     for message in both():
@@ -127,7 +127,7 @@ def test_binary_is_not_shown(reader: Client) -> None:
         ("text/plain", "a\u202eb\u2066c\x1b[2J".encode(), "a\\u202eb\\u2066c\\u001b[2J"),
     ],
 )
-def test_what_can_be_shown_is(
+def test_text_content_is_shown(
     reader: Client, content_type: str, content: bytes, text: str | None
 ) -> None:
     exchanged(Payload(content, content_type=content_type))
@@ -138,7 +138,7 @@ def test_what_can_be_shown_is(
         assert shown.context["text"] == as_it_is
 
 
-def test_a_name_that_turns_its_direction_is_written_out(reader: Client) -> None:
+def test_direction_marks_in_names_are_escaped(reader: Client) -> None:
     exchanged(Payload(b"x", label="plain"))
     for message in both():
         message.payloads.update(label=RIGHT_TO_LEFT, description="\u202eabc")
@@ -169,7 +169,7 @@ def test_the_name_of_a_download_is_harmless(label: str, name: str) -> None:
     assert file_name(label) == name
 
 
-def test_the_header_is_as_it_was_sent_and_came(reader: Client) -> None:
+def test_header_is_shown_as_sent_and_as_received(reader: Client) -> None:
     exchanged(Payload(b"<order/>"))
     sent, received = both()
 
@@ -197,7 +197,7 @@ def test_the_bytes_of_every_attempt_and_their_hash(reader: Client) -> None:
     assert hashlib.sha256(job.body).hexdigest() in str(attempts.rows[0][-1])
 
 
-def test_attempts_under_another_number_have_no_bytes_any_more(reader: Client) -> None:
+def test_attempts_under_another_number_have_no_bytes(reader: Client) -> None:
     world = make_world()
     message = world.submit()
     (job,) = world.poll()
@@ -217,9 +217,7 @@ def test_attempts_under_another_number_have_no_bytes_any_more(reader: Client) ->
         (lambda parts: parts.update(wire=b"other"), "they have changed"),
     ],
 )
-def test_bytes_that_are_not_as_they_were_are_not_given_out(
-    reader: Client, break_it: Any, why: str
-) -> None:
+def test_changed_bytes_are_not_downloaded(reader: Client, break_it: Any, why: str) -> None:
     exchanged(Payload(b"<order/>"))
     sent, _ = both()
     break_it(OutboundPayload.objects)
@@ -230,7 +228,7 @@ def test_bytes_that_are_not_as_they_were_are_not_given_out(
     assert why in response.content.decode()
 
 
-def test_what_is_not_there_is_said(reader: Client) -> None:
+def test_removed_content_is_reported(reader: Client) -> None:
     message = make_world().submit()
 
     for where, why in (
@@ -243,7 +241,7 @@ def test_what_is_not_there_is_said(reader: Client) -> None:
     assert reader.get(nowhere).status_code == 404
 
 
-def test_payloads_take_a_permission_of_their_own() -> None:
+def test_payloads_need_their_own_permission() -> None:
     exchanged(Payload(b"<order/>", label="order.xml"))
     viewer = client_of("vera", "view_outboundmessage", "view_inboundmessage")
     only_one = client_of("otto", "view_outboundmessage", "view_payload_inboundmessage")
@@ -267,7 +265,7 @@ def test_strangers_are_sent_to_the_log_in(client: Client) -> None:
     assert client.get(page(sent, "payload_bytes", 1)).status_code == 302
 
 
-def test_nothing_is_taken_by_post(reader: Client) -> None:
+def test_content_pages_refuse_post(reader: Client) -> None:
     exchanged(Payload(b"<order/>"))
     sent, _ = both()
     before = History.objects.count()

@@ -26,7 +26,7 @@ _FILL = """
 """
 
 
-def test_what_people_did_is_found(administrator: Client) -> None:
+def test_acts_of_people_are_found(administrator: Client) -> None:
     world = make_world()
     world.submit()
     world.settle()
@@ -42,7 +42,7 @@ def test_what_people_did_is_found(administrator: Client) -> None:
     assert actors(actor="eve") == []
 
 
-def test_what_people_did_is_read_from_an_index() -> None:
+def test_acts_of_people_are_read_from_an_index() -> None:
     with connection.cursor() as cursor:
         cursor.execute(_FILL, [make_world().there.pk, MANY])
         cursor.execute("ANALYZE msh_history")

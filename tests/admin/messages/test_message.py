@@ -21,7 +21,7 @@ from tests.flows.world import LOST, make_world
 pytestmark = pytest.mark.django_db
 
 
-def test_a_message_that_waits_says_that_its_link_is_suspended(administrator: Client) -> None:
+def test_waiting_message_shows_that_its_link_is_suspended(administrator: Client) -> None:
     busy_world()
     done, flying, queued = OutboundMessage.objects.order_by("pk")
 
@@ -32,7 +32,7 @@ def test_a_message_that_waits_says_that_its_link_is_suspended(administrator: Cli
     assert (hinted(done), hinted(flying), hinted(queued)) == (False, True, True)
 
 
-def test_a_status_is_told_once(administrator: Client) -> None:
+def test_http_status_is_shown_once(administrator: Client) -> None:
     busy_world()
     flying = OutboundMessage.objects.get(state="in_flight")
 
@@ -42,7 +42,7 @@ def test_a_status_is_told_once(administrator: Client) -> None:
     assert "415 415" not in page
 
 
-def test_a_message_tells_its_life_in_order(administrator: Client) -> None:
+def test_timeline_of_a_message_is_in_order(administrator: Client) -> None:
     world = make_world()
     message = world.submit()
     (job,) = world.poll()
@@ -96,7 +96,7 @@ def test_duplicates_are_counted(reader: Client) -> None:
     assert "DuplicateArrived" in events
 
 
-def test_words_of_others_turn_nothing_around_them(administrator: Client) -> None:
+def test_direction_marks_from_partners_are_escaped(administrator: Client) -> None:
     """Names in the header and descriptions of Errors, on the pages of links and in dialogs."""
     turned = "gpj\u202eexe"
     world = suspended_world(queued=0)

@@ -59,7 +59,7 @@ def test_a_queued_message_is_cancelled_and_its_copy_queued(supervisor: Client) -
     assert copy.state == "queued"
 
 
-def test_both_say_so_with_who_and_why(supervisor: Client) -> None:
+def test_both_messages_record_who_corrected_and_why(supervisor: Client) -> None:
     _, message = queued_world()
     correct(supervisor, message, b"<new/>")
     copy = copy_of(message)
@@ -75,7 +75,7 @@ def test_both_say_so_with_who_and_why(supervisor: Client) -> None:
         assert f'href="{link}"' in supervisor.get(page).content.decode()
 
 
-def test_the_one_in_flight_needs_a_verdict(supervisor: Client) -> None:
+def test_correcting_a_message_in_flight_needs_a_verdict(supervisor: Client) -> None:
     world = make_world()
     message = world.submit()
     (job,) = world.poll()
@@ -105,7 +105,7 @@ def test_a_cancelled_message_is_corrected_once(supervisor: Client) -> None:
     assert OutboundMessage.objects.filter(corrects=message).count() == 1
 
 
-def test_the_purpose_can_be_corrected_too(supervisor: Client) -> None:
+def test_action_of_a_message_can_be_corrected(supervisor: Client) -> None:
     _, message = queued_world()
 
     correct(supervisor, message, action="Change")
@@ -114,7 +114,7 @@ def test_the_purpose_can_be_corrected_too(supervisor: Client) -> None:
     assert payload_of(copy_of(message), 1).content == b"<order/>"
 
 
-def test_what_would_be_refused_changes_nothing(supervisor: Client, settings: Settings) -> None:
+def test_refused_copy_changes_nothing(supervisor: Client, settings: Settings) -> None:
     _, message = queued_world()
     count = OutboundMessage.objects.count()
 
@@ -148,7 +148,7 @@ def test_a_refused_copy_leaves_the_message_in_flight(supervisor: Client) -> None
     assert message.state == "in_flight"
 
 
-def test_a_dialog_that_stood_open_acts_no_more(supervisor: Client) -> None:
+def test_outdated_dialog_does_nothing(supervisor: Client) -> None:
     _, message = queued_world()
 
     response = correct(supervisor, message, b"<new/>", version="in_flight")
@@ -157,7 +157,7 @@ def test_a_dialog_that_stood_open_acts_no_more(supervisor: Client) -> None:
     assert not OutboundMessage.objects.filter(corrects=message).exists()
 
 
-def test_what_was_acknowledged_is_not_offered(supervisor: Client) -> None:
+def test_acknowledged_message_cannot_be_corrected(supervisor: Client) -> None:
     world = make_world()
     message = world.submit()
     world.settle()
@@ -178,7 +178,7 @@ def test_removed_payloads_cannot_be_kept(supervisor: Client) -> None:
 
 
 @pytest.mark.parametrize("missing", RIGHTS)
-def test_it_takes_three_permissions(missing: str) -> None:
+def test_correction_needs_three_permissions(missing: str) -> None:
     _, message = queued_world()
     client = client_of("otto", *(right for right in RIGHTS if right != missing))
 

@@ -10,7 +10,7 @@ from tests.flows.world import make_world
 pytestmark = pytest.mark.django_db
 
 
-def test_signals_owed_are_told_from_those_transmitted(administrator: Client) -> None:
+def test_signals_are_filtered_by_pending(administrator: Client) -> None:
     world = make_world()
     world.submit()
     world.settle()

@@ -41,7 +41,7 @@ def tried(partner: Partner) -> list[tuple[str, bool | None]]:
     return [(step.name, step.went) for step in check(partner)]
 
 
-def test_the_way_is_open_and_nothing_is_sent() -> None:
+def test_open_connection_is_reported_and_nothing_is_sent() -> None:
     with Peer() as peer:
         peer.always(status(404))
         partner = partner_at(peer.address)
@@ -54,7 +54,7 @@ def test_the_way_is_open_and_nothing_is_sent() -> None:
     assert not History.objects.exists()
 
 
-def test_nobody_listens() -> None:
+def test_refused_connection_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
     (step,) = check(partner_at(f"http://127.0.0.1:{port}/"))
@@ -86,7 +86,7 @@ def test_tls_that_is_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "certificate until" in trusted[1].detail
 
 
-def test_a_partner_reached_by_mail_is_our_mail_host(settings: Settings) -> None:
+def test_connection_test_by_mail_tests_our_mail_host(settings: Settings) -> None:
     partner = partner_at("mailto:b@example.net")
     with Mailbox() as mailbox:
         settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", mailbox.port
@@ -95,7 +95,7 @@ def test_a_partner_reached_by_mail_is_our_mail_host(settings: Settings) -> None:
         assert tried(partner) == [("way", None), ("TCP", True)]
 
 
-def test_get_tries_nothing_and_post_needs_its_token(operator: Client) -> None:
+def test_get_tests_nothing_and_post_needs_its_token(operator: Client) -> None:
     with Peer() as peer:
         agreement = partner_at(peer.address).agreements.get()
         strict = client_of(

@@ -62,7 +62,7 @@ def with_timeout(seconds: int) -> dict[str, Any]:
     return document
 
 
-def test_what_is_exported_is_what_there_is() -> None:
+def test_export_can_be_imported_again() -> None:
     configured()
     before = [list(model.objects.values()) for model in (Partner, Agreement, Route, OwnIdentity)]
 
@@ -125,7 +125,7 @@ def test_an_import_takes_a_reason(importer: Client) -> None:
     assert confirm(importer, again).status_code == 302
 
 
-def test_what_has_changed_meanwhile_is_shown_again(importer: Client) -> None:
+def test_configuration_changed_since_the_preview_is_not_overwritten(importer: Client) -> None:
     configured()
     shown = offer(importer, with_timeout(7))
     Agreement.objects.update(retries=9)
@@ -147,7 +147,7 @@ def test_a_document_larger_than_a_usual_form_is_applied(importer: Client) -> Non
     assert Agreement.objects.filter(timeout=7).count() == 1
 
 
-def test_nobody_changes_what_was_seen_before_it_is_applied() -> None:
+def test_import_locks_the_configuration_before_it_compares() -> None:
     """The comparison and the act are one transaction that keeps other writers out."""
     configured()
     document = with_timeout(7)
@@ -181,7 +181,7 @@ def test_nothing_to_change_offers_no_button(importer: Client) -> None:
         (b'{"partners": [{"name": "<script>alert(1)</script>"}]}', "partners[0]"),
     ],
 )
-def test_what_cannot_be_is_said_and_nothing_changes(
+def test_invalid_document_is_refused_with_the_reason(
     importer: Client, document: bytes, why: str
 ) -> None:
     configured()
@@ -194,7 +194,7 @@ def test_what_cannot_be_is_said_and_nothing_changes(
     assert exported() == before
 
 
-def test_importing_takes_the_rights_to_change_all_of_it() -> None:
+def test_import_needs_every_permission_to_change() -> None:
     names = [name.partition(".")[2] for name in IMPORT_PERMISSIONS]
     for missing in names:
         client = client_of(f"no-{missing}", *(name for name in names if name != missing))

@@ -110,7 +110,7 @@ def test_a_new_partner_is_suspended_before_its_first_message(admin_client: Clien
 
 
 @pytest.mark.parametrize("used", [False, True])
-def test_a_partner_is_deleted_unless_something_went_through(
+def test_partner_is_deleted_only_if_unused(
     admin_client: Client, partner: Partner, used: bool
 ) -> None:
     open_links(partner)
@@ -146,7 +146,7 @@ def test_two_credentials_rotate(admin_client: Client, partner: Partner) -> None:
     assert Credential.objects.get().sha256 == digest_of(shown[1])
 
 
-def test_what_we_show_goes_in_and_never_out(admin_client: Client, partner: Partner) -> None:
+def test_our_credential_is_stored_and_never_shown(admin_client: Client, partner: Partner) -> None:
     data = form(outgoing_kind="bearer", secret="t0p-secret")
     admin_client.post(page_of(partner), data)
     partner.refresh_from_db()
@@ -195,7 +195,7 @@ def test_a_used_pair_keeps_its_name(admin_client: Client, partner: Partner) -> N
     assert partner.uri == "http://acme.example/ebxml/"
 
 
-def test_who_may_only_look_changes_nothing(client: Client, partner: Partner) -> None:
+def test_viewer_cannot_change_a_partner(client: Client, partner: Partner) -> None:
     viewer = User.objects.create_user("viewer", is_staff=True)
     viewer.user_permissions.set(
         Permission.objects.filter(codename__in=["view_partner", "view_agreement"])

@@ -45,7 +45,7 @@ def test_an_interval_is_saved(administrator: Client) -> None:
 
 
 @pytest.mark.parametrize("action", ["disable_tasks", "toggle_tasks", "run_tasks"])
-def test_whoever_may_only_look_switches_nothing_off(action: str) -> None:
+def test_viewer_cannot_disable_tasks(action: str) -> None:
     client = client_of("vera", "view_periodictask")
     fields = {"action": action, "_selected_action": [transmit_sweep().pk], "index": "0"}
 
@@ -56,7 +56,7 @@ def test_whoever_may_only_look_switches_nothing_off(action: str) -> None:
     assert transmit_sweep().enabled is True
 
 
-def test_whoever_may_change_switches_a_task_off() -> None:
+def test_task_can_be_disabled_with_permission() -> None:
     client = client_of("carl", "view_periodictask", "change_periodictask")
 
     client.post(

@@ -8,7 +8,7 @@ from django.urls import reverse
 pytestmark = pytest.mark.django_db
 
 
-def test_users_are_managed_in_the_same_clothes(administrator: Client) -> None:
+def test_users_are_managed_in_the_console(administrator: Client) -> None:
     fields = {"username": "newcomer", "usable_password": "false", "reason": "new here"}
     add = reverse("admin:auth_user_add")
     assert administrator.get(add).status_code == 200

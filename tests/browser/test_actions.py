@@ -1,4 +1,4 @@
-"""Each verb as an operator uses it, by its dialog; and a Viewer, who may not."""
+"""Each action as an operator uses it, by its dialog; and a Viewer, who may not."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from msh.protocol.lane import LaneState
 from tests.browser.console import Console
 from tests.exchange.pair import Pair, PairFactory
 
-LINK_VERBS = [
+LINK_ACTIONS = [
     *("suspend", "resume", "send-now", "reset-retries", "cancel", "reset-sequence", "rewind"),
     *("resynchronise", "stop-accepts", "start-accepts"),
 ]
@@ -24,9 +24,9 @@ def page_of(console: Console, role: str, row: Model) -> Page:
     return console.open(role, f"{meta.app_label}/{meta.model_name}/{row.pk}/change/")
 
 
-def use(page: Page, verb: str, said: str, **fields: str) -> None:
-    """Open the dialog of a verb, fill it in, send it, and see what was done."""
-    page.get_by_role("link", name=verb, exact=True).first.click()
+def use(page: Page, action: str, said: str, **fields: str) -> None:
+    """Open the dialog of an action, fill it in, send it, and see what was done."""
+    page.get_by_role("link", name=action, exact=True).first.click()
     dialog = page.get_by_role("dialog")
     for label, value in {"Reason": "agreed by telephone", **fields}.items():
         field = dialog.get_by_label(label)
@@ -34,7 +34,7 @@ def use(page: Page, verb: str, said: str, **fields: str) -> None:
             field.select_option(value)
         else:
             field.fill(value)
-    dialog.get_by_role("button", name=verb, exact=True).click()
+    dialog.get_by_role("button", name=action, exact=True).click()
     expect(page.get_by_text(said).first).to_be_visible()
 
 
@@ -201,16 +201,16 @@ def test_viewer_who_posts_gets_403(console: Console, pair: PairFactory) -> None:
     before = partner.link.state, partner.link.in_flight_id, partner.link.next_number
 
     answers = page.evaluate(
-        """async ([page, verbs]) => {
+        """async ([page, actions]) => {
             const token = document.querySelector("[name=csrfmiddlewaretoken]").value;
             const fields = new URLSearchParams({csrfmiddlewaretoken: token, reason: "please"});
-            const post = (verb) => fetch(`${page}${verb}/`, {method: "POST", body: fields});
-            return (await Promise.all(verbs.map(post))).map((answer) => answer.status);
+            const post = (action) => fetch(`${page}${action}/`, {method: "POST", body: fields});
+            return (await Promise.all(actions.map(post))).map((answer) => answer.status);
         }""",
-        [page.url.removesuffix("change/"), LINK_VERBS],
+        [page.url.removesuffix("change/"), LINK_ACTIONS],
     )
 
-    assert dict(zip(LINK_VERBS, answers, strict=True)) == dict.fromkeys(LINK_VERBS, 403)
+    assert dict(zip(LINK_ACTIONS, answers, strict=True)) == dict.fromkeys(LINK_ACTIONS, 403)
     assert (partner.link.state, partner.link.in_flight_id, partner.link.next_number) == before
 
 

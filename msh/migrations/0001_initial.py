@@ -217,6 +217,7 @@ class Migration(migrations.Migration):
                 ('partner', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='inbound_link', to='partners.partner')),
             ],
             options={
+                'verbose_name_plural': 'links from partners',
                 'permissions': [('allow_reset_inboundlink', 'Can let a partner start its numbers again at 1'), ('expect_inboundlink', 'Can give up missing numbers of a partner as lost'), ('hold_resets_inboundlink', "Can have a partner's resets held")],
             },
         ),
@@ -366,6 +367,7 @@ class Migration(migrations.Migration):
                 ('partner', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='outbound_link', to='partners.partner')),
             ],
             options={
+                'verbose_name_plural': 'links to partners',
                 'permissions': [('suspend_outboundlink', 'Can suspend sending to a partner'), ('resume_outboundlink', 'Can resolve and resume sending to a partner'), ('reset_retries_outboundlink', 'Can reset the retries of a message in flight'), ('send_now_outboundlink', 'Can send a message in flight again at once'), ('cancel_outboundlink', 'Can cancel a message, with a verdict'), ('reset_sequence_outboundlink', 'Can start the numbers to a partner again at 1'), ('resynchronise_outboundlink', 'Can bring the numbers of both sides together'), ('rewind_outboundlink', 'Can send acknowledged messages to a partner again')],
             },
         ),

@@ -62,6 +62,7 @@ class OutboundLink(models.Model):
     objects = OutboundLinkQuerySet.as_manager()
 
     class Meta:
+        verbose_name_plural = "links to partners"
         permissions = [
             ("suspend_outboundlink", "Can suspend sending to a partner"),
             ("resume_outboundlink", "Can resolve and resume sending to a partner"),
@@ -174,6 +175,7 @@ class InboundLink(models.Model):
     reset_allowed = models.BooleanField(default=False, db_default=False)
 
     class Meta:
+        verbose_name_plural = "links from partners"
         permissions = [
             ("allow_reset_inboundlink", "Can let a partner start its numbers again at 1"),
             ("expect_inboundlink", "Can give up missing numbers of a partner as lost"),

@@ -1,10 +1,12 @@
 """The main incident, from the partner that is down to the queue that has run off in order."""
 
 import pytest
+from django.utils import timezone
 from playwright.sync_api import Page, expect
 
 from msh.models import History, OutboundMessage
 from msh.protocol.lane import LaneState
+from msh.store.operations.traffic import count_traffic
 from tests.browser.console import Console
 from tests.exchange.pair import Pair, PairFactory
 from tests.peer import status
@@ -20,7 +22,7 @@ def test_suspended_partner_is_resumed_in_two_clicks(
 ) -> None:
     traffic(pair(acknowledges=True, name="globex"), 12)
     partner = pair(retries=1, name="acme")
-    partner.peer.always(status(503, reason="down for maintenance"))
+    partner.peer.always(status(503, headers={"X-MSH-Error": "down for maintenance"}))
     messages = [partner.submit(f"<Order n='{number}'/>".encode()) for number in (1, 2, 3)]
     before = partner.wait_for_copies(messages[0], 2)
     partner.wait_for_link(LaneState.SUSPENDED)
@@ -61,6 +63,7 @@ def traffic(partner: Pair, count: int) -> None:
     """Messages of another partner go through, so that the dashboard is not empty."""
     messages = [partner.submit() for _ in range(count)]
     partner.wait_for_state(messages[-1])
+    count_traffic(timezone.now())
 
 
 def _called(operators: Mailbox, partner: Pair) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from http.client import responses
 from typing import Literal
 
 Moment = Literal["head", "body", "answer"]
@@ -33,7 +34,8 @@ class Answer:
         if not self.keeps_alive:
             headers.setdefault("Connection", "close")
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        head = f"HTTP/1.1 {self.status} {self.reason or 'Scripted'}\r\n{lines}\r\n"
+        phrase = self.reason or responses.get(self.status, "Scripted")
+        head = f"HTTP/1.1 {self.status} {phrase}\r\n{lines}\r\n"
         return head.encode("latin-1") + self.body
 
 

@@ -112,7 +112,10 @@ def _held_back(ours: Sent) -> str:
 def _agreed(ours: Sent, completes: bool, coming: int) -> str:
     if completes:
         number = ours.in_flight_number
-        return f"The partner has number {number}, its Acknowledgement was lost; next is {coming}."
+        return (
+            f"The partner has number {number}; its Acknowledgement was lost. The next number is"
+            f" {coming}."
+        )
     return f"The numbers agree: the partner expects {coming}, and that is the next one."
 
 
@@ -148,7 +151,7 @@ def _anchored(ours: Sent, theirs: LinkStatus, anchor: Numbered, completes: bool)
     if ours.after_anchor:
         return _rewind(ours.after_anchor, anchor)
     if ours.next_number == sequence.FIRST:
-        text = "Our numbers start again at 1; the partner takes that as a reset, if it agreed to."
+        text = "Our numbers restart at 1. The partner accepts this if its agreement allows resets."
         return Plan(Repair.NOTHING, text, completes=completes)
     if asked := _asked_for(ours, theirs, completes):
         return asked
@@ -174,7 +177,7 @@ def _rewind(again: tuple[Run, ...], anchor: Numbered | None) -> Plan:
         f" {'is' if count == 1 else 'are'} sent again, with the same bytes, one at a time; then the"
         " queue."
     )
-    before = "" if anchor or last.epoch == 1 else "what was sent before the numbers began again"
+    before = "" if anchor or last.epoch == 1 else "what was sent before the numbers restarted at 1"
     duplicated = (
         f"{numbers}, in the partner's application, if that was not restored together with its MSH"
     )
@@ -203,7 +206,7 @@ def _adopt(ours: Sent, theirs: LinkStatus, completes: bool) -> Plan:
     start, end = ours.next_number if completes else ours.coming, theirs.accepted_number
     text = (
         f"The partner accepted number {end} under a MessageId that {_here(ours)}: this MSH was"
-        f" restored from a backup. Its next message gets number {theirs.expected}."
+        f" restored from a backup. Our next message gets number {theirs.expected}."
     )
     ahead = end is not None and sequence.is_ahead(end, start)
     numbers = f"numbers {start} to {end}" if ahead else f"our numbers after {end}"
@@ -213,7 +216,9 @@ def _adopt(ours: Sent, theirs: LinkStatus, completes: bool) -> Plan:
         if ahead
         else f"{numbers}: the partner does not have them"
     )
-    duplicated = "what applications submit again under new MessageIds because it is missing here"
+    duplicated = (
+        "messages that applications submit again with new MessageIds because they are missing here"
+    )
     return Plan(
         Repair.ADOPT,
         text,
@@ -230,7 +235,7 @@ def _asked_for(ours: Sent, theirs: LinkStatus, completes: bool) -> Plan | None:
         return None
     text = (
         f"The partner accepted number {theirs.accepted_number}, which is not the one before ours."
-        f" Ask it whether it has the message in flight, {flying}, and give the answer (on the"
+        f" Ask it whether it has the message in flight, {flying}, and enter the answer (on the"
         f" command line: --has or --lacks {flying})."
     )
     return Plan(Repair.ASK, text)
@@ -260,15 +265,15 @@ def arriving(expected: int, theirs: LinkStatus, has_in_flight: bool) -> tuple[Ar
         last = sequence.preceding(coming)
         text = (
             f"The partner sends {coming} next and we expect {expected}: we lack {expected} to"
-            f" {last}. The partner has to send them again (resynchronise there); only if it"
+            f" {last}. The partner must send them again (resynchronise there); only if it"
             f" cannot, give them up: expect NAME --number {coming}."
         )
         return Arriving.WE_LACK, text
     if coming == sequence.FIRST:
-        text = f"The partner starts again at 1; we expect {expected}."
+        text = f"The partner restarts at 1; we expect {expected}."
         return Arriving.RESTARTED, text
     text = (
-        f"The partner sends {coming} next and we expect {expected}: it was restored and has to"
-        f" go on with {expected} (resynchronise there). Until then its messages are refused."
+        f"The partner sends {coming} next and we expect {expected}: it was restored and must"
+        f" continue with {expected} (resynchronise there). Until then its messages are refused."
     )
     return Arriving.THEY_FORGOT, text

@@ -46,7 +46,10 @@ def test_a_message_whose_ack_was_lost_is_completed() -> None:
     ours = replace(FLYING, anchor=Numbered(42, 1))
     made = plan(ours, LinkStatus(42, "m42"))
     assert (made.repair, made.completes, made.changes) == (Repair.NOTHING, True, True)
-    assert made.text == "The partner has number 42, its Acknowledgement was lost; next is 43."
+    assert (
+        made.text
+        == "The partner has number 42; its Acknowledgement was lost. The next number is 43."
+    )
 
 
 def test_a_message_whose_ack_is_withheld_is_waited_for() -> None:

@@ -122,6 +122,7 @@ def _fail(reason: str) -> int:
     return FAILED
 
 
+# A line of Spark's traces that names one of our errors: its name, then its sentence.
 _OURS = re.compile(
     r"^\s*(?:Caused by: )?(?:spark_bridge\.[a-z]+\.)(\w+): (.+?)(?:\s+SQLSTATE: \w+.*)?$",
     re.MULTILINE,

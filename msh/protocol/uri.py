@@ -4,6 +4,7 @@ import re
 
 URI_LIMIT = 500  # characters
 
+# A user name is matched so that it can be refused; an IPv6 address stands in brackets.
 _HTTP = re.compile(
     r"(?P<scheme>https?)://(?P<userinfo>[^/?#@]*@)?"
     r"(?P<host>\[[0-9a-f:.]+\]|[^/?#:@\[\]]+)(?::(?P<port>[0-9]{0,5}))?(?P<rest>[/?#].*)?",

@@ -14,6 +14,7 @@ MARKUP_LIMIT = 20_000
 without a limit lxml needs 17 s to canonicalise 100,000 attributes of one element."""
 
 _BOM = b"\xef\xbb\xbf"
+# `encoding` of the XML declaration, which may stand at the very beginning only.
 _DECLARED = re.compile(rb"<\?xml[^>]*?\sencoding\s*=\s*[\"']([^\"']*)[\"']")
 _UTF_8 = frozenset({"utf-8", "utf8", "us-ascii"})  # ASCII is a part of UTF-8
 

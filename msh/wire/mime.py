@@ -21,9 +21,13 @@ PART_HEADER_LIMIT = 16 * 1024
 CONTENT_TYPE_LIMIT = 255
 """Characters of a payload's Content-Type."""
 
+# Printable ASCII but `<` and `>`: the header puts the id between them.
 _CONTENT_ID = re.compile(r"[!-;=?-~]{1,255}")
+# type/subtype; parameters are any printable ASCII that does not end in a blank.
 _CONTENT_TYPE = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?: *;[ -~]*[!-~])?", re.ASCII)
+# A header may go on in the next line, which then begins with white space (RFC 5322 §2.2.3).
 _FOLD = re.compile(r"\r?\n[ \t]+|\t")
+# name=value or name="value", where a backslash quotes the next character.
 _PARAMETER = re.compile(r';\s*([^\s=;"]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]*))')
 _QUOTED_PAIR = re.compile(r"\\(.)")
 _READ = frozenset({"content-id", "content-type", "content-transfer-encoding"})

@@ -13,6 +13,7 @@ from msh.protocol.message import Payload
 from .mime import media_type
 
 _WORD = r"[\w!#$&^.+-]+"
+# What stands in a header as it is; anything else is written anew or percent-encoded.
 _USUAL_TYPE = re.compile(rf"{_WORD}/{_WORD}(?: *;[ -~]*[!-~])?", re.ASCII)
 _MEDIA_TYPE = re.compile(f"{_WORD}/{_WORD}", re.ASCII)
 _NAME = re.compile(_WORD, re.ASCII)

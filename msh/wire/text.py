@@ -4,6 +4,7 @@ import re
 
 _BLANK = " \t\r\n"
 _LINE_BREAK = re.compile("\r\n|\r|\n")
+# C0 and C1 controls, lone surrogates, and the two characters that XML forbids.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _SHOWN_LIMIT = 60  # characters
 

@@ -25,7 +25,9 @@ VERSION = "0.21"
 VALUE_LIMIT = 1024
 """Characters of any value but a MessageId (D44) and prose."""
 
+# As many digits as a bigint surely has room for.
 _DIGITS = re.compile("[0-9]{1,18}")
+# ISO 8601 basic or extended: the back references want the same separator twice or none.
 _INSTANT = re.compile(
     r"[0-9]{4}(-?)[0-9]{2}\1[0-9]{2}T[0-9]{2}(:?)[0-9]{2}\2[0-9]{2}"
     r"(?:[.,][0-9]{1,9})?(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)?"

@@ -20,9 +20,9 @@ from msh.protocol.attempt import AttemptResult
 from msh.store import capacity
 from msh.store.sending import polling
 from msh.store.sending.best_effort import BestEffortResult, end_best_effort, lock_lost
+from msh.store.sending.best_effort_sql import WaitingMessage
 from msh.store.sending.isolation import describe, isolate_best_effort, isolate_link, isolate_signal
 from msh.store.sending.links import OutboundLinks
-from msh.store.sending.message_sql import WaitingMessage
 from msh.store.sending.polling import Places
 from msh.store.sending.signals import PendingSignal
 from msh.transport.job import Job

@@ -25,9 +25,10 @@ from msh.protocol.message import DocumentReference, Header, Party, Route
 from msh.protocol.vocabulary import DeliverySemantics, MessageType
 from msh.store.incidents import processing_failed
 from msh.store.sending.best_effort import BestEffortResult, end_best_effort, end_calls
+from msh.store.sending.best_effort_sql import WaitingMessage
 from msh.store.sending.isolation import describe, one_line
 from msh.store.sending.links import OutboundLinks
-from msh.store.sending.message_sql import CopyRow, WaitingMessage
+from msh.store.sending.message_sql import CopyRow
 from msh.store.sending.submissions import load_copies
 from msh.transport.job import Job
 from partners.models import Identity, Partner

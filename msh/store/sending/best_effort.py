@@ -11,7 +11,7 @@ from msh.store.clock import CLOCK
 from msh.store.engine import Call, run
 from msh.store.history import HistoryRow
 
-from . import message_sql, party_events
+from . import best_effort_sql, message_sql, party_events
 from .links import end_attempt
 
 
@@ -26,7 +26,7 @@ class BestEffortResult:
 
 
 def lock_lost(limit: int) -> list[BestEffortResult]:
-    (rows,) = run(message_sql.LOCK_LOST_BEST_EFFORT(limit=limit))
+    (rows,) = run(best_effort_sql.LOCK_LOST(limit=limit))
     return [BestEffortResult(row.id, row.message_id, row.partner_id, None) for row in rows]
 
 
@@ -35,7 +35,7 @@ def end_best_effort(ended: Iterable[BestEffortResult]) -> None:
     by_key = {one.key: one for one in ended}
     if not by_key:
         return
-    rows, (clock,) = run(message_sql.LOCK_BEST_EFFORT_IN_FLIGHT(keys=list(by_key)), CLOCK())
+    rows, (clock,) = run(best_effort_sql.LOCK_IN_FLIGHT(keys=list(by_key)), CLOCK())
     calls = [call for row in rows for call in end_calls(by_key[row.id], clock.now)]
     if calls:
         run(*calls)

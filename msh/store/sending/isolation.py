@@ -17,7 +17,7 @@ from msh.store.history import LINK, HistoryRow
 from msh.store.incidents import processing_failed
 from msh.wire.text import prose
 
-from . import link_sql, message_sql, party_events
+from . import best_effort_sql, link_sql, party_events
 from .best_effort import BestEffortResult, end_calls
 from .links import end_attempt
 from .signals import SignalResult, end_signal
@@ -113,7 +113,7 @@ def _suspend(partner_id: int, row: _Subject, why: str) -> list[Call[object]]:
 
 
 def isolate_best_effort(one: BestEffortResult, why: str) -> None:
-    rows, (clock,) = run(message_sql.LOCK_OPEN_BEST_EFFORT(key=one.key), CLOCK())
+    rows, (clock,) = run(best_effort_sql.LOCK_OPEN(key=one.key), CLOCK())
     result = _writable(one.result) if one.result else _not_sent(why)
     ended = BestEffortResult(one.key, one.message_id, one.partner_id, result)
     calls = end_calls(ended, clock.now) if rows else []

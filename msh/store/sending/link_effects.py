@@ -2,38 +2,20 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from msh.protocol import effects as do
-from msh.protocol.events import LanePolled, SenderEvent
+from msh.protocol.events import SenderEvent
 from msh.protocol.kinds import Verdict
-from msh.protocol.lane import Lane
 from msh.store import incidents
 from msh.store.history import Actor
 
 from . import message_sql, party_events, upstream
-from .link_sql import LinkRow
+from .locked_link import Locked
 
 if TYPE_CHECKING:
     from .links import OutboundLinks
-
-
-@dataclass(slots=True)
-class Locked:
-    """A locked link while this transaction steps it."""
-
-    row: LinkRow
-    lane: Lane
-    head: tuple[int, LanePolled] | None
-    """Row id and event of the head of the queue."""
-    keys: dict[str, int]
-    """MessageId → row id, of every message that the steps may name."""
-    relays: dict[str, int] = field(default_factory=dict)
-    """MessageId → row id of the inbound message that is forwarded as this one."""
-    changed: bool = False
-    suspended: tuple[datetime | None, str, str] = (None, "", "")
 
 
 def _put_in_flight(

@@ -10,11 +10,10 @@ from datetime import UTC, datetime
 from typing import Self
 
 from msh.models.history import SYSTEM
-from msh.models.link import lane_of, terms_of
 from msh.protocol import effects as do
 from msh.protocol import sender
 from msh.protocol.attempt import AttemptResult
-from msh.protocol.events import LanePolled, Numbered, SenderEvent
+from msh.protocol.events import SenderEvent
 from msh.protocol.lane import OPERATOR, Lane, LaneState
 from msh.store import history
 from msh.store.clock import read_clock
@@ -22,9 +21,10 @@ from msh.store.engine import Call, Statement, run, run_all
 from msh.store.history import ITSELF, Actor, HistoryRow
 from partners.models import Partner
 
-from . import fast_path, link_sql, message_sql
-from .link_effects import EFFECTS, Locked
+from . import best_effort_sql, fast_path, link_sql, message_sql
+from .link_effects import EFFECTS
 from .link_sql import LinkRow
+from .locked_link import Locked, link_state, locked_of
 from .message_sql import SentMessage
 
 _BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
@@ -91,7 +91,7 @@ class OutboundLinks:
 
     @classmethod
     def _of(cls, rows: Iterable[LinkRow]) -> Self:
-        locked = {row.partner_id: _begin(row) for row in rows}
+        locked = {row.partner_id: locked_of(row) for row in rows}
         now = max((one.row.now for one in locked.values()), default=_BEFORE_ALL)
         return cls(now, locked)
 
@@ -187,7 +187,7 @@ class OutboundLinks:
         self.add(end_attempt(key, number, result, self.now))
 
     def claim_best_effort(self, key: int, until: datetime) -> None:
-        self.add(message_sql.LEASE_BEST_EFFORT(key=key, until=until))
+        self.add(best_effort_sql.LEASE(key=key, until=until))
         self.insert_attempt(key, 1)
 
     def store_head(self, key: int, head: bytes, body_sha256: bytes) -> None:
@@ -252,47 +252,6 @@ def end_attempt(key: int, number: int, result: AttemptResult, now: datetime) -> 
         detail=result.detail,
         body_sent=result.body_sent,
     )
-
-
-def link_state(locked: Locked) -> link_sql.LinkState:
-    lane, flying = locked.lane, locked.lane.in_flight
-    since, kind, detail = locked.suspended
-    return link_sql.LinkState(
-        link_id=locked.row.id,
-        state=lane.state,
-        next_number=lane.next_number,
-        epoch=lane.epoch,
-        in_flight_id=locked.keys[flying.message_id] if flying else None,
-        due=lane.due,
-        unsent=lane.unsent,
-        attempt=flying.attempt if flying else 0,
-        retries_spent=flying.retries_spent if flying else 0,
-        transients=flying.transients if flying else 0,
-        transient_since=flying.transient_since if flying else None,
-        late_ack=lane.late_ack,
-        suspended_since=since,
-        suspended_for=kind,
-        suspended_detail=detail,
-    )
-
-
-def _begin(row: LinkRow) -> Locked:
-    lane = lane_of(row, row if row.in_flight_id else None)
-    keys, relays = {}, {}
-    if row.in_flight_id and row.message_id:
-        keys[row.message_id] = row.in_flight_id
-        if row.relays_id:
-            relays[row.message_id] = row.relays_id
-    suspended = (row.suspended_since, row.suspended_for, row.suspended_detail)
-    head = (row.head_id, _poll_of(row)) if row.head_id else None
-    return Locked(row, lane, head, keys, relays, suspended=suspended)
-
-
-def _poll_of(row: LinkRow) -> LanePolled:
-    """The head of the queue; one that has a number is rewound and keeps it."""
-    number, epoch = row.head_sequence_number, row.head_epoch
-    again = None if number is None or epoch is None else Numbered(number, epoch)
-    return LanePolled(row.head_message_id, terms_of(row), again, row.head_earlier_attempts or 0)
 
 
 def _is_recorded(before: Lane, after: Lane) -> bool:

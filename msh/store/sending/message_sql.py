@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from msh.store.engine import Key, Order, Statement, Write
+from msh.store.engine import Order, Statement, Write
 from msh.store.history import insert_one
 from msh.store.partner_columns import ROUTE_COLUMNS, RouteColumns
 
@@ -46,25 +46,6 @@ class SentMessage:
     state: str
     outcome: str
     relays_id: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class WaitingMessage:
-    """A queued BestEffort message, locked. `size`: bytes of payload."""
-
-    id: int
-    message_id: str
-    size: int
-    partner_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class LostMessage:
-    """A BestEffort message whose worker was lost, locked."""
-
-    id: int
-    message_id: str
-    partner_id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,96 +189,6 @@ END_ATTEMPT = Write(
     WHERE message_id = %(key)s AND number = %(number)s
 """,
     order=Order.ATTEMPT,
-)
-
-LEASE_BEST_EFFORT = Write("""
-    UPDATE msh_outboundmessage SET state = 'in_flight', due = %(until)s WHERE id = %(key)s
-""")
-
-# The links that have queued ones are read by leaps from one to the next. Of these the ones whose
-# first message is the oldest; those with a large one in a window of their own, for they may wait
-# until others have left. Of each link the first, then of each the second, and so on.
-# BETWEEN, for with `=` an index of ids alone would do for the order, and is read from its start.
-# A link that is probed is suspended to all but the probe (D15, D41).
-LOCK_BEST_EFFORT = Statement(
-    """
-    WITH RECURSIVE head (link_id, id, size) AS (
-        (SELECT link_id, id, size FROM msh_outboundmessage
-         WHERE semantics = 'BestEffort' AND state = 'queued' ORDER BY link_id, id LIMIT 1)
-        UNION ALL
-        SELECT next.link_id, next.id, next.size FROM head CROSS JOIN LATERAL (
-            SELECT link_id, id, size FROM msh_outboundmessage
-            WHERE semantics = 'BestEffort' AND state = 'queued' AND link_id > head.link_id
-            ORDER BY link_id, id LIMIT 1) next),
-    open AS (
-        SELECT head.link_id, head.id, link.partner_id, head.size >= %(large)s AS large
-        FROM head CROSS JOIN LATERAL (
-            SELECT partner_id, state, in_flight_id, retries_spent
-            FROM msh_outboundlink WHERE id = head.link_id OFFSET 0) link
-        WHERE link.state IN ('idle', 'waiting') AND link.partner_id <> ALL(%(full)s)
-          AND (link.retries_spent = 0 OR NOT EXISTS (
-              SELECT FROM msh_outboundmessage flying
-              WHERE flying.id = link.in_flight_id
-                AND to_jsonb(link.retries_spent) > flying.terms -> 'retries'
-              OFFSET 0))),
-    chosen AS (
-        (SELECT link_id, partner_id FROM open WHERE NOT large ORDER BY id LIMIT %(limit)s)
-        UNION ALL
-        (SELECT link_id, partner_id FROM open WHERE large ORDER BY id LIMIT %(limit_of_large)s)),
-    candidate AS (
-        SELECT first.id, partner_id FROM chosen CROSS JOIN LATERAL unnest(ARRAY(
-            SELECT id FROM msh_outboundmessage
-            WHERE link_id BETWEEN chosen.link_id AND chosen.link_id
-              AND semantics = 'BestEffort' AND state = 'queued'
-            ORDER BY link_id, id LIMIT %(of_partner)s)) WITH ORDINALITY first (id, place)
-        ORDER BY first.place, first.id)
-    SELECT message.id, message.message_id, message.size, candidate.partner_id
-    FROM candidate CROSS JOIN LATERAL (
-        SELECT id, message_id, size FROM msh_outboundmessage
-        WHERE id = candidate.id AND state = 'queued' FOR NO KEY UPDATE SKIP LOCKED) message
-    LIMIT %(limit_in_all)s
-    """,
-    WaitingMessage,
-)
-
-LOCK_QUEUED_BEST_EFFORT = Statement(
-    """
-    SELECT message.id, message.message_id, message.size, link.partner_id
-    FROM msh_outboundmessage message JOIN msh_outboundlink link ON link.id = message.link_id
-    WHERE message.id = %(key)s AND message.state = 'queued'
-    FOR NO KEY UPDATE OF message SKIP LOCKED
-    """,
-    WaitingMessage,
-)
-
-LOCK_OPEN_BEST_EFFORT = Statement(
-    """
-    SELECT id FROM msh_outboundmessage
-    WHERE id = %(key)s AND semantics = 'BestEffort' AND state IN ('queued', 'in_flight')
-    FOR NO KEY UPDATE
-    """,
-    Key,
-)
-
-LOCK_LOST_BEST_EFFORT = Statement(
-    """
-    SELECT message.id, message.message_id, link.partner_id
-    FROM msh_outboundmessage message JOIN msh_outboundlink link ON link.id = message.link_id
-    WHERE message.semantics = 'BestEffort' AND message.state = 'in_flight'
-      AND message.due <= statement_timestamp()
-    LIMIT %(limit)s
-    FOR NO KEY UPDATE OF message SKIP LOCKED
-    """,
-    LostMessage,
-)
-
-LOCK_BEST_EFFORT_IN_FLIGHT = Statement(
-    """
-    SELECT message.id FROM msh_outboundmessage message
-    WHERE message.id = ANY(%(keys)s) AND message.state = 'in_flight' AND semantics = 'BestEffort'
-    ORDER BY id FOR NO KEY UPDATE
-    """,
-    Key,
 )
 
 _MESSAGE_SUBMITTED = insert_one(

@@ -7,10 +7,10 @@ from msh.protocol.lane import LaneState
 from msh.store.clock import CLOCK
 from msh.store.engine import USE_INDEX_ORDER, Call, run
 
-from . import link_sql, message_sql, signals
+from . import best_effort_sql, link_sql, signals
+from .best_effort_sql import WaitingMessage
 from .link_sql import Found
 from .links import OutboundLinks
-from .message_sql import WaitingMessage
 from .signals import PendingSignal
 
 AT_ONCE = 50
@@ -99,7 +99,7 @@ def _lock_links(places: Places) -> list[Call[Found]]:
 
 
 def _lock_best_effort(places: Places) -> Call[WaitingMessage]:
-    return message_sql.LOCK_BEST_EFFORT(
+    return best_effort_sql.LOCK_WAITING(
         large=LARGE,
         full=list(places.full),
         limit=places.limit,
@@ -121,7 +121,7 @@ def work_of_link(partner_id: int) -> Work:
 
 
 def work_of_best_effort(key: int) -> Work:
-    rows, (clock,) = run(message_sql.LOCK_QUEUED_BEST_EFFORT(key=key), CLOCK())
+    rows, (clock,) = run(best_effort_sql.LOCK_ONE_WAITING(key=key), CLOCK())
     return Work(OutboundLinks(clock.now), set(), rows, [])
 
 

@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from msh.flows.errors import NotPossible
-from msh.flows.operations import cancel, change_link, resynchronise
+from msh.flows.operations import cancel, change_inbound_link, change_link, resynchronise
 from msh.flows.receiving import link_status
 from msh.models import (
     History,
@@ -281,11 +281,11 @@ def test_a_reset_that_is_held_or_refused_is_let_in_by_an_operator(setting: str) 
     world.settle()
     assert len(world.received()) == 2
 
-    resynchronise.allow_reset(world.here, ANN)
+    change_inbound_link.allow_reset(world.here, ANN)
     act = History.objects.get(event="ResetAllowed")
     assert act.detail == "last accepted 2, reset allowed: no → yes; because"
     with pytest.raises(NotPossible, match="a reset is already allowed"):
-        resynchronise.allow_reset(world.here, ANN)
+        change_inbound_link.allow_reset(world.here, ANN)
     if setting == "refuse":
         change_link.resume(world.there, ANN)
     else:
@@ -306,12 +306,12 @@ def test_missing_numbers_are_given_up_by_an_operator_only() -> None:
     assert (world.received(), world.link.suspended_for) == ([], "resynchronise")
 
     with pytest.raises(NotPossible, match="A number is 1 to 999999999, not 0"):
-        resynchronise.expect(world.here, 0, ANN)
-    resynchronise.expect(world.here, 42, ANN)
+        change_inbound_link.expect(world.here, 0, ANN)
+    change_inbound_link.expect(world.here, 42, ANN)
     with pytest.raises(NotPossible, match="Number 42 is already the expected number"):
-        resynchronise.expect(world.here, 42, ANN)
+        change_inbound_link.expect(world.here, 42, ANN)
     with pytest.raises(NotPossible, match="Number 7 is not ahead"):
-        resynchronise.expect(world.here, 7, ANN)
+        change_inbound_link.expect(world.here, 7, ANN)
     change_link.resume(world.there, ANN)
     world.settle()
 

@@ -6,7 +6,7 @@ from unfold.widgets import UnfoldAdminIntegerFieldWidget
 
 from msh.admin.framework.actions import ActionDialog, Details, ReasonForm
 from msh.flows.errors import NotPossible
-from msh.flows.operations import link_actions, resynchronise
+from msh.flows.operations import change_inbound_link, link_actions
 from msh.flows.operations.operator_action import NUMBER, Parameter
 from msh.models import InboundLink
 from msh.protocol import receiver
@@ -88,7 +88,7 @@ class SetExpectedNumber(ActionDialog[InboundLink]):
             return Details({"typed": typed})
         number = typed.cleaned_data["number"]
         try:
-            lost = resynchronise.given_up(row, number)
+            lost = change_inbound_link.given_up(row, number)
         except NotPossible as problem:
             return Details({"typed": typed, "problem": str(problem)})
         shown = {"typed": typed, "number": number, "given_up": lost}

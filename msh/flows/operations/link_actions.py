@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from msh.flows.operations import cancel, change_link, resynchronise
+from msh.flows.operations import cancel, change_inbound_link, change_link, resynchronise
 from msh.flows.operations.operator_action import (
     LAST,
     NUMBER,
@@ -116,7 +116,7 @@ ALLOW_RESET = OperatorAction(
     effect="The next message from {partner} with number 1 is accepted as a reset of its sequence"
     " numbers, once, whatever the agreement says. The partner must send it (again).",
     permissions=("msh.view_inboundlink", "msh.allow_reset_inboundlink"),
-    flow=resynchronise.allow_reset,
+    flow=change_inbound_link.allow_reset,
 )
 HOLD_RESETS = OperatorAction(
     name="hold_resets",
@@ -125,14 +125,14 @@ HOLD_RESETS = OperatorAction(
     " wait, and an incident is opened. This sets On unexpected first to hold in all agreements with"
     " the partner, until somebody changes them. The partner does not have to do anything.",
     permissions=("msh.view_inboundlink", "msh.hold_resets_inboundlink"),
-    flow=resynchronise.hold_resets,
+    flow=change_inbound_link.hold_resets,
 )
 EXPECT = OperatorAction(
     name="expect",
     title="Set expected number",
     summary="Accept this number next from a partner. The ones before it are given up as lost.",
     permissions=("msh.view_inboundlink", "msh.expect_inboundlink"),
-    flow=resynchronise.expect,
+    flow=change_inbound_link.expect,
     parameters=(NUMBER,),
     irreversible=True,
 )

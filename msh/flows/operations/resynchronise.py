@@ -23,7 +23,7 @@ from msh.models import (
     OutboundPayload,
     OutboundState,
 )
-from msh.protocol import receiver, sequence
+from msh.protocol import receiver
 from msh.protocol.errors import IllegalTransition
 from msh.protocol.events import (
     AckReceived,
@@ -38,8 +38,7 @@ from msh.protocol.lane import LaneState
 from msh.protocol.link_status import LinkStatus
 from msh.protocol.resynchronisation import Arriving, Plan, Repair, Run, Sent, arriving, plan
 from msh.store.history import Actor
-from msh.store.operations import operator_actions
-from msh.store.operations.operator_actions import cancel_queued, set_receiving
+from msh.store.operations.operator_actions import cancel_queued
 from msh.store.sending.links import OutboundLinks
 from partners.models import Partner
 
@@ -242,65 +241,3 @@ def reset_sequence(partner: Partner, actor: Actor, seen: Seen = ANYTHING) -> Don
         links.write()
     wake_up(WakeUp.TRANSMIT)
     return Done(lane.state, "the next message gets number 1")
-
-
-def allow_reset(partner: Partner, actor: Actor) -> None:
-    open_links(partner)
-    with transaction.atomic():
-        link = _locked_inbound(partner)
-        try:
-            after = receiver.allow_reset(link.receiving)
-        except IllegalTransition:
-            nothing_came = "it has not sent anything yet"
-            why = "a reset is already allowed" if link.reset_allowed else nothing_came
-            raise NotPossible(
-                f"Partner {partner.name} does not need permission to reset: {why}."
-            ) from None
-        text = f"last accepted {link.last_number}, reset allowed: no → yes"
-        set_receiving(link, after, "ResetAllowed", text, actor)
-
-
-def hold_resets(partner: Partner, actor: Actor) -> None:
-    open_links(partner)
-    with transaction.atomic():
-        if not operator_actions.hold_resets(_locked_inbound(partner), actor):
-            raise NotPossible(f"Resets of partner {partner.name} are already held.")
-
-
-def expect(partner: Partner, number: int, actor: Actor) -> str:
-    """Take `number` next from the partner; which ones before it are given up as lost."""
-    open_links(partner)
-    with transaction.atomic():
-        link = _locked_inbound(partner)
-        lost = given_up(link, number)
-        after = receiver.expect(link.receiving, number)
-        text = f"last accepted {link.last_number}, expected next {number}, given up {lost}"
-        set_receiving(link, after, "NumberExpected", text, actor)
-    return lost
-
-
-def given_up(link: InboundLink, number: int) -> str:
-    """Which numbers are lost if `number` is taken next, such as "16 to 19 (4 numbers)".
-
-    Raises NotPossible for one that cannot be: it is expected anyway, or not ahead.
-    """
-    if not sequence.FIRST <= number <= sequence.LAST:
-        raise NotPossible(f"A number is {sequence.FIRST} to {sequence.LAST}, not {number}.")
-    name, first = link.partner.name, receiver.expected_after(link.last_number)
-    if number == first:
-        raise NotPossible(f"Number {number} is already the expected number of {name}.")
-    count = receiver.given_up(link.last_number, number)
-    if not count:
-        raise NotPossible(
-            f"Number {number} is not ahead of the last accepted number of {name},"
-            f" {link.last_number}:"
-            " accepted numbers cannot be accepted again. A partner that starts again sends number"
-            " 1; allow a reset."
-        )
-    last = sequence.preceding(number)
-    return f"{first} (1 number)" if count == 1 else f"{first} to {last} ({count:,} numbers)"
-
-
-def _locked_inbound(partner: Partner) -> InboundLink:
-    links = InboundLink.objects.select_related("partner")
-    return links.select_for_update(of=("self",), no_key=True).get(partner=partner)

@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from msh.flows.operations import change_link, resynchronise
+from msh.flows.operations import change_inbound_link, change_link
 from msh.models import (
     History,
     InboundLink,
@@ -50,7 +50,7 @@ def test_hold_resets_withdraws_an_allowed_reset(supervisor: Client) -> None:
     world.submit()
     world.settle()
     link = InboundLink.objects.get(partner=world.here)
-    resynchronise.allow_reset(world.here, ANN)
+    change_inbound_link.allow_reset(world.here, ANN)
 
     use(supervisor, "hold_resets", link)
     link.refresh_from_db()

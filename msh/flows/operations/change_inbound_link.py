@@ -1,0 +1,75 @@
+"""Which number an operator lets in from a partner next."""
+
+from django.db import transaction
+
+from msh.flows.errors import NotPossible
+from msh.flows.operations.change_link import open_links
+from msh.models import InboundLink
+from msh.protocol import receiver, sequence
+from msh.protocol.errors import IllegalTransition
+from msh.store.history import Actor
+from msh.store.operations import operator_actions
+from msh.store.operations.operator_actions import set_receiving
+from partners.models import Partner
+
+
+def allow_reset(partner: Partner, actor: Actor) -> None:
+    open_links(partner)
+    with transaction.atomic():
+        link = _locked_inbound(partner)
+        try:
+            after = receiver.allow_reset(link.receiving)
+        except IllegalTransition:
+            nothing_came = "it has not sent anything yet"
+            why = "a reset is already allowed" if link.reset_allowed else nothing_came
+            raise NotPossible(
+                f"Partner {partner.name} does not need permission to reset: {why}."
+            ) from None
+        text = f"last accepted {link.last_number}, reset allowed: no → yes"
+        set_receiving(link, after, "ResetAllowed", text, actor)
+
+
+def hold_resets(partner: Partner, actor: Actor) -> None:
+    open_links(partner)
+    with transaction.atomic():
+        if not operator_actions.hold_resets(_locked_inbound(partner), actor):
+            raise NotPossible(f"Resets of partner {partner.name} are already held.")
+
+
+def expect(partner: Partner, number: int, actor: Actor) -> str:
+    """Take `number` next from the partner; which ones before it are given up as lost."""
+    open_links(partner)
+    with transaction.atomic():
+        link = _locked_inbound(partner)
+        lost = given_up(link, number)
+        after = receiver.expect(link.receiving, number)
+        text = f"last accepted {link.last_number}, expected next {number}, given up {lost}"
+        set_receiving(link, after, "NumberExpected", text, actor)
+    return lost
+
+
+def given_up(link: InboundLink, number: int) -> str:
+    """Which numbers are lost if `number` is taken next, such as "16 to 19 (4 numbers)".
+
+    Raises NotPossible for one that cannot be: it is expected anyway, or not ahead.
+    """
+    if not sequence.FIRST <= number <= sequence.LAST:
+        raise NotPossible(f"A number is {sequence.FIRST} to {sequence.LAST}, not {number}.")
+    name, first = link.partner.name, receiver.expected_after(link.last_number)
+    if number == first:
+        raise NotPossible(f"Number {number} is already the expected number of {name}.")
+    count = receiver.given_up(link.last_number, number)
+    if not count:
+        raise NotPossible(
+            f"Number {number} is not ahead of the last accepted number of {name},"
+            f" {link.last_number}:"
+            " accepted numbers cannot be accepted again. A partner that starts again sends number"
+            " 1; allow a reset."
+        )
+    last = sequence.preceding(number)
+    return f"{first} (1 number)" if count == 1 else f"{first} to {last} ({count:,} numbers)"
+
+
+def _locked_inbound(partner: Partner) -> InboundLink:
+    links = InboundLink.objects.select_related("partner")
+    return links.select_for_update(of=("self",), no_key=True).get(partner=partner)

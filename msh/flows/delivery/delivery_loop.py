@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 ALARM_EVERY = 5.0  # seconds
 FAILED_REST = 60.0  # seconds between two attempts to begin a delivery that cannot begin
 THREADS = 8
+"""Each holds a database connection while a function of the application runs."""
 THREADS_PER_CONSUMER = 4
 """Functions of one consumer, its resolver among them, that run at once: one that never returns
 leaves threads to the others."""

@@ -24,10 +24,13 @@ from msh.transport.webhook import WebhookFailed, post
 logger = logging.getLogger(__name__)
 
 BATCH = 100
+"""Notices that are sent together: a night with more of them is several mails."""
 POST_DEADLINE = 10.0  # seconds
 LEASE = timedelta(minutes=5)
+"""More than sending a batch takes; after it another worker sends what this one did not."""
 FIRST_WAIT = timedelta(seconds=30)
 LONGEST_WAIT = timedelta(minutes=30)
+"""The wait doubles with each try, from the first to the longest."""
 TRIES = 50
 """About a day."""
 

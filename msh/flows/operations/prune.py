@@ -22,6 +22,7 @@ from msh.store.operations.retention_sql import Removal, kinds
 from partners.models import Agreement
 
 BATCH = 1000
+"""Rows that one transaction removes: few enough that who waits for its locks does not notice."""
 APART = timedelta(days=1)
 """How far clocks may be apart: that of the database and this host's now, and that of the database
 now and when it dated what is to be removed."""

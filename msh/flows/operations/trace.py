@@ -22,6 +22,7 @@ from msh.models import (
 FIRST, LAST = 20, 180
 """Rows of the history that are shown one by one: a partner can make a million of one message."""
 ATTEMPTS = 200
+"""Attempts of a message that are shown, the last ones: retries may go on for weeks."""
 
 
 @dataclass(frozen=True, slots=True)

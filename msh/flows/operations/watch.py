@@ -27,7 +27,9 @@ logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 PROBES = 50
+"""Links that are probed at once: each probe is a copy to be sent."""
 STUCK = 1_000
+"""Links that are looked at for being stuck: if there are more, the cause is not one of theirs."""
 QUIET = timedelta(minutes=10)
 """How long something has not come again before it is over: what comes and goes is one incident."""
 

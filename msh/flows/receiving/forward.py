@@ -29,7 +29,9 @@ from msh.store.sending.isolation import describe, one_line
 logger = logging.getLogger(__name__)
 
 BATCH = 50
+"""Pairs that one poll forwards a message of; the next poll follows while there are more."""
 RETRY_IN = timedelta(seconds=30)
+"""What keeps a message from being forwarded is configuration: a person repairs it."""
 
 _running = threading.Lock()
 _asked = threading.Event()

@@ -31,11 +31,13 @@ from msh.transport.job import CONSUMER_CRASH_POINTS, Job
 logger = logging.getLogger(__name__)
 
 BATCH = 50
+"""Events that one poll takes: what follows has its turn with the next."""
 APPLICATION = 0
 """In place of a partner, where POSTs are counted."""
 RETRY_IN = timedelta(seconds=30)
 POST_DEADLINE = 30.0  # seconds
 LEASE = timedelta(seconds=40)
+"""Longer than GRACE and POST_DEADLINE together, so that no event is under way twice."""
 GRACE = 5.0
 """Seconds after which a claimed event is not POSTed any more."""
 

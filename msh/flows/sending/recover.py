@@ -8,6 +8,7 @@ from msh.store.sending.best_effort import end_best_effort, lock_lost
 from msh.store.sending.links import OutboundLinks
 
 BATCH = 50
+"""Lost leases that one transaction ends: after a crash the others follow with the next rounds."""
 
 
 def end_waits(links: OutboundLinks, due: Iterable[int]) -> None:

@@ -9,6 +9,7 @@ MINUTE = timedelta(minutes=1)
 AT_ONCE = timedelta(hours=1)
 """The longest stretch that is counted in one statement, after the counting had stopped."""
 KEPT = timedelta(days=8)
+"""The dashboard shows a day. No more than this is counted after the counting had stopped."""
 
 _COUNT = Write("""
     INSERT INTO msh_traffic (minute, sent, received, retries, duplicates)

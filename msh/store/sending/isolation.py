@@ -23,6 +23,7 @@ from .links import end_attempt
 from .signals import SignalResult, end_signal
 
 DETAIL_LIMIT = 1000
+"""Characters: an error may quote the whole statement and its values."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,9 +215,15 @@ def _digest(messages: DataFrame) -> dict[str, tuple[int, int]]:
 def _parser() -> ArgumentParser:
     parser = parser_of("archive", __doc__)
     add_server(parser)
-    parser.add_argument("--output", required=True, metavar="FOLDER", help="of Parquet")
     parser.add_argument(
-        "--until", required=True, type=date.fromisoformat, metavar="DAY", help="not itself (UTC)"
+        "--output", required=True, metavar="FOLDER", help="folder for the Parquet files"
+    )
+    parser.add_argument(
+        "--until",
+        required=True,
+        type=date.fromisoformat,
+        metavar="DAY",
+        help="up to this day, exclusive (UTC)",
     )
     return parser
 

@@ -138,11 +138,15 @@ def read_columns(path: str) -> PayloadColumns:
 def _parser() -> ArgumentParser:
     parser = parser_of("extract", __doc__)
     add_server(parser)
-    parser.add_argument("--output", required=True, metavar="FOLDER", help="of Parquet")
-    parser.add_argument("--columns", metavar="FILE", help="TOML: docs/spark.md")
-    parser.add_argument("--without-payloads", action="store_true", help="the columns only")
-    parser.add_argument("--partitions", type=int, default=8, help="tasks of the reading (8)")
-    parser.add_argument("--page-size", type=int, default=500, help="messages of a request (500)")
+    parser.add_argument(
+        "--output", required=True, metavar="FOLDER", help="folder for the Parquet files"
+    )
+    parser.add_argument(
+        "--columns", metavar="FILE", help="columns to extract, TOML; see docs/spark.md"
+    )
+    parser.add_argument("--without-payloads", action="store_true", help="write the columns only")
+    parser.add_argument("--partitions", type=int, default=8, help="maximum number of tasks (8)")
+    parser.add_argument("--page-size", type=int, default=500, help="messages in a request (500)")
     return parser
 
 

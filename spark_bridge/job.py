@@ -60,8 +60,12 @@ def add_server(
 ) -> None:
     parser.add_argument(f"--{prefix}url", required=required, help=f"address of {whose}")
     token = parser.add_mutually_exclusive_group(required=required)
-    token.add_argument(f"--{prefix}token-file", metavar="FILE", help="its first line is the token")
-    token.add_argument(f"--{prefix}token-env", metavar="NAME", help="environment variable with it")
+    token.add_argument(
+        f"--{prefix}token-file", metavar="FILE", help="file with the token in its first line"
+    )
+    token.add_argument(
+        f"--{prefix}token-env", metavar="NAME", help="environment variable with the token"
+    )
 
 
 def server_options(arguments: argparse.Namespace, prefix: str = "") -> dict[str, str]:

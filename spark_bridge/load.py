@@ -81,7 +81,7 @@ def read_source(spark: SparkSession, arguments: Namespace) -> DataFrame:
 
 
 def add_source(parser: ArgumentParser, *, required: bool = True) -> None:
-    parser.add_argument("--source", required=required, help="path, or JDBC address, of the rows")
+    parser.add_argument("--source", required=required, help="path or JDBC URL of the rows")
     parser.add_argument("--format", choices=FORMATS, required=required)
     parser.add_argument(
         "--read",
@@ -91,15 +91,17 @@ def add_source(parser: ArgumentParser, *, required: bool = True) -> None:
         metavar="NAME=VALUE",
         help="an option of Spark's reader, such as header=true",
     )
-    parser.add_argument("--mapping", required=required, help="TOML or JSON: docs/spark.md")
-    parser.add_argument("--job-id", help="the same for a job that is run again")
+    parser.add_argument(
+        "--mapping", required=required, help="mapping file, TOML or JSON; see docs/spark.md"
+    )
+    parser.add_argument("--job-id", help="id of the job; use the same to run it again")
 
 
 def _parser() -> ArgumentParser:
     parser = parser_of("load", __doc__)
     add_server(parser)
     add_source(parser)
-    parser.add_argument("--rejected", metavar="FOLDER", help="refused rows go there, as JSON")
+    parser.add_argument("--rejected", metavar="FOLDER", help="folder for refused rows, as JSON")
     parser.add_argument(
         "--option",
         action="append",

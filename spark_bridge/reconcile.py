@@ -228,12 +228,16 @@ def _parser() -> ArgumentParser:
     add_server(parser, whose="the sending MSH")
     add_source(parser, required=False)
     add_server(parser, "receiver-", whose="the receiving MSH", required=False)
-    parser.add_argument("--partner", metavar="NAME", help="only what is sent to this partner")
-    parser.add_argument("--tpa-id", metavar="ID", help="only what is sent under this agreement")
-    for name, when in (("since", "then or later"), ("until", "then or earlier")):
-        parser.add_argument(f"--{name}", metavar="TIME", help=f"only what was submitted {when}")
-    parser.add_argument("--report", metavar="FILE", help="per partner and day, as JSON")
-    parser.add_argument("--details", metavar="FOLDER", help="the messages it is about, as JSON")
+    parser.add_argument("--partner", metavar="NAME", help="only messages to this partner")
+    parser.add_argument("--tpa-id", metavar="ID", help="only messages under this agreement")
+    for name, when in (("since", "at or after this time"), ("until", "at or before this time")):
+        parser.add_argument(f"--{name}", metavar="TIME", help=f"only messages submitted {when}")
+    parser.add_argument(
+        "--report", metavar="FILE", help="file for the counts per partner and day, as JSON"
+    )
+    parser.add_argument(
+        "--details", metavar="FOLDER", help="folder for the messages of each count, as JSON"
+    )
     return parser
 
 

@@ -84,6 +84,7 @@ def test_help_names_every_command(checkout: Path) -> None:
         "conformance",
         "mutants",
         "bench",
+        "bench-work",
         "bench-console",
         "bench-spark",
         "slow-clients",

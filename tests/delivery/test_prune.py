@@ -94,7 +94,7 @@ def test_the_last_and_the_first_of_a_pair_stay() -> None:
 def test_a_dry_run_removes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     old_world()
     call_command("prune", "--dry-run")
-    assert "2 inbound messages would go" in capsys.readouterr().out
+    assert "2 inbound messages would be removed" in capsys.readouterr().out
     assert numbers() == ([1, 2, 3, 4], [1, 2, 3, 4])
 
 

@@ -23,7 +23,7 @@ class Command(MshCommand):
             "delivery", nargs="*", type=int, help="numbers as listed by `deliveries`"
         )
         parser.add_argument("--all-in", choices=[state.value for state in OPEN_TO_OPERATORS])
-        parser.add_argument("--consumer", help="with --all-in: only of this consumer")
+        parser.add_argument("--consumer", help="with --all-in: only deliveries of this consumer")
         add_reason(parser)
 
     def handle(self, *args: object, verb: str, **options: Any) -> None:

@@ -16,8 +16,8 @@ class Command(MshCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
         states = [state.value for state in DeliveryState if state is not DeliveryState.NEW]
-        parser.add_argument("--state", choices=states, help="deliveries in this state instead")
-        parser.add_argument("--consumer", help="only of this consumer")
+        parser.add_argument("--state", choices=states, help="list deliveries in this state instead")
+        parser.add_argument("--consumer", help="only deliveries of this consumer")
 
     def handle(self, *args: object, **options: Any) -> None:
         found = Delivery.objects.select_related("consumer", "message__link__partner")

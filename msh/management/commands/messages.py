@@ -21,7 +21,7 @@ class Command(MshCommand):
         super().add_arguments(parser)
         parser.add_argument("--partner", help="only messages of this partner")
         parser.add_argument(
-            "--counts", action="store_true", help="how often each event happened to them instead"
+            "--counts", action="store_true", help="print the number of each event instead"
         )
 
     def handle(self, *args: object, partner: str | None, **options: Any) -> None:

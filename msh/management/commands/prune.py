@@ -40,14 +40,14 @@ class Command(MshCommand):
             counts = prunable() if dry_run else prune_all(self._progress(), clock_is_right=right)
         except (PruningAlready, ClockDoubtful) as refused:
             raise CommandError(str(refused)) from None
-        verb = "would go" if dry_run else "removed"
+        verb = "would be removed" if dry_run else "removed"
         lines = [f"{count} {kind} {verb}" for kind, count in counts.items()]
         for why in kept_longer().values():
             self.stderr.write(why)
         self.answer(counts, "\n".join(lines), as_json=options["json"])
 
     def _progress(self) -> Progress:
-        """A line every few seconds on standard error: the answer stands alone."""
+        """A line every few seconds on standard error, apart from the answer."""
         printed_at = time.monotonic()
 
         def report(kind: str, count: int) -> None:

@@ -15,7 +15,7 @@ from partners.models import Agreement
 
 
 class Command(MshCommand):
-    help = "Submit a message with these files as its payloads; prints its MessageId."
+    help = "Submit a message with these files as its payloads, and print its MessageId."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
@@ -23,10 +23,12 @@ class Command(MshCommand):
         parser.add_argument("--partner", help="the partner, if several partners share the TPAId")
         parser.add_argument("--service", required=True, help="ServiceInterface")
         parser.add_argument("--action", required=True, help="Action")
-        parser.add_argument("--best-effort", action="store_true", help="BestEffort, no Ack")
+        parser.add_argument(
+            "--best-effort", action="store_true", help="send it as BestEffort, without Ack"
+        )
         parser.add_argument(
             "--message-id",
-            help="your own MessageId; the same id with the same content is the same message",
+            help="MessageId of your own; the same id with the same content is stored only once",
         )
         parser.add_argument("--conversation-id", help="default: the MessageId")
         parser.add_argument("files", nargs="+", type=Path, metavar="FILE")

@@ -14,15 +14,17 @@ _TEXTS = ("service_interface", "action", "resolver", "on_failure", "authorizatio
 
 
 class Command(MshCommand):
-    help = "Add or change a consumer. Options that are not given keep their value or default."
+    help = "Add or change a consumer. Options that are omitted keep their value or default."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
         parser.add_argument("name")
         kind = parser.add_mutually_exclusive_group()
         kind.add_argument("--path", help="in-process: dotted path of the function")
-        kind.add_argument("--url", help="HTTP: the address to POST to")
-        kind.add_argument("--pull", action="store_true", help="the application pulls and settles")
+        kind.add_argument("--url", help="HTTP: the URL to POST to")
+        kind.add_argument(
+            "--pull", action="store_true", help="pull: the application takes and settles messages"
+        )
         parser.add_argument("--partner", help="only messages of this partner")
         parser.add_argument("--service-interface", help="only this ServiceInterface")
         parser.add_argument("--action", help="only this Action")
@@ -30,11 +32,13 @@ class Command(MshCommand):
         parser.add_argument(
             "--attempts", type=int, help="failed attempts before a decision is required"
         )
-        parser.add_argument("--retry-interval", type=int, help="seconds")
+        parser.add_argument("--retry-interval", type=int, help="seconds between attempts")
         parser.add_argument("--on-failure", choices=["block", "park"])
         parser.add_argument("--resolver", help="dotted path of the resolver function")
         parser.add_argument("--authorization", help="HTTP: the Authorization header")
-        parser.add_argument("--history", choices=["on", "off"], help="document history")
+        parser.add_argument(
+            "--history", choices=["on", "off"], help="whether the document history is kept"
+        )
         parser.add_argument("--enabled", choices=["on", "off"])
 
     def handle(self, *args: object, name: str, **options: Any) -> None:

@@ -15,9 +15,8 @@ from msh.standalone.waiting import Waiting
 
 class Command(BaseCommand):
     help = (
-        "Migrate; keep the consumer 'default' in step with MSH_CONSUMER; and with "
-        "DJANGO_SUPERUSER_PASSWORD set, add the operator 'admin' unless there is one. Safe to "
-        "repeat."
+        "Migrate the database, set the consumer 'default' to MSH_CONSUMER, and create the operator"
+        " 'admin' if DJANGO_SUPERUSER_PASSWORD is set and there is none. May be repeated."
     )
     requires_system_checks = []
 

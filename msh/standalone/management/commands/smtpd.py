@@ -17,9 +17,9 @@ class Command(MshCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("--host", default="127.0.0.1", help="to listen on (127.0.0.1)")
-        parser.add_argument("--port", type=int, default=2525, help="(2525)")
-        parser.add_argument("--cert", type=Path, help="PEM file of a certificate: STARTTLS")
+        parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
+        parser.add_argument("--port", type=int, default=2525, help="port to listen on (2525)")
+        parser.add_argument("--cert", type=Path, help="PEM file of a certificate, for STARTTLS")
         parser.add_argument("--key", type=Path, help="PEM file of its key, if separate")
 
     def handle(self, *args: object, host: str, port: int, **options: Any) -> None:
@@ -31,7 +31,7 @@ class Command(MshCommand):
 
     def _say(self, host: str, port: int, as_json: bool) -> None:
         answer = {"ready": True, "host": host, "port": port}
-        self.answer(answer, f"Receiving mail on {host}:{port}. Ctrl-C ends it.", as_json=as_json)
+        self.answer(answer, f"Receiving mail on {host}:{port}. Ctrl-C stops it.", as_json=as_json)
         self.stdout.flush()
 
 

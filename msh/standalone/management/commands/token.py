@@ -18,20 +18,22 @@ class Command(MshCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("name", nargs="?", help="name of the token; none: list all tokens")
+        parser.add_argument(
+            "name", nargs="?", help="name of the token; without it, list all tokens"
+        )
         parser.add_argument(
             "--scopes", help=f"separated by commas, of {', '.join(Scope.values)} (send,read)"
         )
         parser.add_argument(
             "--consumers",
-            help="separated by commas: the consumers it takes messages for (scope consume)",
+            help="the consumers whose messages it may take, separated by commas (scope consume)",
         )
         parser.add_argument(
             "--user",
-            help="who is said to do what is done with it, and who must be permitted to (one of the"
-            " token's name, with the permissions that the scopes need)",
+            help="the user the token acts for, whose permissions limit it (default: a new user with"
+            " the token's name and the permissions that the scopes need)",
         )
-        parser.add_argument("--revoke", action="store_true", help="end it")
+        parser.add_argument("--revoke", action="store_true", help="revoke the token")
 
     def handle(self, *args: object, name: str | None, **options: Any) -> None:
         if name is None:

@@ -11,13 +11,15 @@ from msh.standalone.running import Running, StandaloneError, run
 
 
 class Command(BaseCommand):
-    help = "Run one MSH: PostgreSQL and Valkey unless their URLs are given, web, worker, beat."
+    help = "Run one MSH: web, worker and beat, and PostgreSQL and Valkey unless their URLs are set."
     requires_system_checks = []  # the settings are complete only when the servers run
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--data", metavar="FOLDER", required=True, help="its data folder")
-        parser.add_argument("--port", type=int, default=8000, help="on 127.0.0.1 (8000)")
-        parser.add_argument("--smtp-port", type=int, help="take mail on 127.0.0.1 too")
+        parser.add_argument("--port", type=int, default=8000, help="port on 127.0.0.1 (8000)")
+        parser.add_argument(
+            "--smtp-port", type=int, help="receive mail too, on this port of 127.0.0.1"
+        )
         parser.add_argument(
             "--json", action="store_true", help="print a line of JSON when it is ready"
         )
@@ -39,7 +41,7 @@ class Command(BaseCommand):
         log_in = f"log in as {running.user}, password in {running.password_file}"
         if running.new_password:
             log_in = f"log in as {running.user} with password {running.new_password}"
-        self.stdout.write(f"Ready: {running.console} ({log_in}). Ctrl-C ends it.")
+        self.stdout.write(f"Ready: {running.console} ({log_in}). Ctrl-C stops it.")
         self.stdout.flush()
 
     def _say_that_it_waits(self, line: str) -> None:

@@ -227,7 +227,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('message_id', models.CharField(max_length=255, verbose_name='MessageId')),
                 ('semantics', models.CharField(choices=[('OnceAndOnlyOnce', 'OnceAndOnlyOnce'), ('BestEffort', 'BestEffort')], max_length=16)),
-                ('state', models.CharField(choices=[('accepted', 'Accepted'), ('delivered', 'Delivered'), ('rejected', 'Rejected'), ('parked', 'Parked'), ('routed', 'routed: to be sent on when it is acknowledged'), ('withheld', 'withheld: to be sent on, not acknowledged'), ('relaying', 'relaying: sent on, not acknowledged'), ('relayed', 'relayed: sent on and acknowledged')], default='accepted', max_length=12)),
+                ('state', models.CharField(choices=[('accepted', 'Accepted'), ('delivered', 'Delivered'), ('rejected', 'Rejected'), ('parked', 'Parked'), ('routed', 'routed: forwarded when it is acknowledged'), ('withheld', 'withheld: to be forwarded, not acknowledged'), ('relaying', 'relaying: forwarded, not acknowledged'), ('relayed', 'relayed: forwarded and acknowledged')], default='accepted', max_length=12)),
                 ('epoch', models.PositiveIntegerField(blank=True, null=True)),
                 ('sequence_number', models.PositiveIntegerField(blank=True, null=True, verbose_name='SequenceNumber')),
                 ('conversation_id', models.TextField(verbose_name='ConversationId')),
@@ -400,7 +400,7 @@ class Migration(migrations.Migration):
                 ('agreement', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='partners.agreement')),
                 ('corrects', models.ForeignKey(blank=True, db_index=False, help_text='The cancelled message that this one was submitted instead of.', null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='corrected_by', to='msh.outboundmessage')),
                 ('link', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='messages', to='msh.outboundlink')),
-                ('relays', models.ForeignKey(blank=True, db_index=False, help_text='The message that came to us and is sent on as this one.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='relayed_as', to='msh.inboundmessage')),
+                ('relays', models.ForeignKey(blank=True, db_index=False, help_text='The message from a partner that is forwarded as this one.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='relayed_as', to='msh.inboundmessage')),
             ],
             options={
                 'ordering': ['-id'],

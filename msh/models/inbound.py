@@ -15,10 +15,10 @@ class InboundState(models.TextChoices):
     REJECTED = "rejected"
     PARKED = "parked"
     # For a party behind another MSH (000 §4.1):
-    ROUTED = "routed", "routed: to be sent on when it is acknowledged"
-    WITHHELD = "withheld", "withheld: to be sent on, not acknowledged"
-    RELAYING = "relaying", "relaying: sent on, not acknowledged"
-    RELAYED = "relayed", "relayed: sent on and acknowledged"
+    ROUTED = "routed", "routed: forwarded when it is acknowledged"
+    WITHHELD = "withheld", "withheld: to be forwarded, not acknowledged"
+    RELAYING = "relaying", "relaying: forwarded, not acknowledged"
+    RELAYED = "relayed", "relayed: forwarded and acknowledged"
 
 
 UNACKNOWLEDGED = (InboundState.WITHHELD, InboundState.RELAYING)
@@ -48,7 +48,7 @@ class InboundMessage(MessageColumns):
     """The header document as it came."""
     duplicates = models.PositiveIntegerField(default=0, db_default=0)
     delivered_at = models.DateTimeField(null=True, blank=True)
-    """When it left the order of its pair for good: delivered, rejected or sent on."""
+    """When it left the order of its pair for good: delivered, rejected or forwarded."""
 
     feed_position = models.BigIntegerField(null=True, blank=True)
     """Its place in the feed, None until the feed is read: see `flows.feed`."""

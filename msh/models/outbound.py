@@ -65,7 +65,7 @@ class OutboundMessage(MessageColumns):
         blank=True,
         related_name="relayed_as",
         db_index=False,
-        help_text="The message that came to us and is sent on as this one.",
+        help_text="The message from a partner that is forwarded as this one.",
     )
     corrects = models.ForeignKey(
         "self",

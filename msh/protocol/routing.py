@@ -24,7 +24,7 @@ HOP_LIMIT = 16
 class Onward:
     """The way onward, as it is now. `wait`: whole seconds left of a wait that we were asked for.
 
-    `obstacle` is the sentence that says why the message may never be sent on, "" if it may.
+    `obstacle` is the sentence that says why the message may never be forwarded, "" if it may.
     """
 
     mode: RouteMode
@@ -34,7 +34,7 @@ class Onward:
 
 
 def obstacle(routing: Sequence[Route], our_uri: str) -> str:
-    """Why a message that came by `routing` may not be sent on by us as `our_uri`, "" if it may."""
+    """Why we as `our_uri` may not forward a message that came by `routing`, "" if we may."""
     ours = {normalised(our_uri), normalised(routing[-1].receiver_uri)}
     if any(normalised(route.sender_uri) in ours for route in routing):
         return f"a loop: {our_uri} has forwarded this message before; correct the routes of its To"
@@ -43,10 +43,12 @@ def obstacle(routing: Sequence[Route], our_uri: str) -> str:
     return ""
 
 
-def sent_on(before: ReceivingLink, outcome: Outcome, onward: Onward, message_id: str) -> Outcome:
+def router_outcome(
+    before: ReceivingLink, outcome: Outcome, onward: Onward, message_id: str
+) -> Outcome:
     """A Receiver's outcome, of a reliable message or not, as a router's.
 
-    What is refused or known stays as it is. A message that would be accepted is sent on, or
+    What is refused or known stays as it is. A message that would be accepted is forwarded, or
     refused with nothing stored.
     """
     after, effects = outcome

@@ -16,7 +16,7 @@ class RouteManager(models.Manager["Route"]):
 
 
 class Route(models.Model):
-    """Messages for a party that are sent on to a partner (000 §4.1): this makes us their router.
+    """Messages for a party that are forwarded to a partner (000 §4.1): this makes us their router.
 
     Each side of the router has an agreement with the same TPAId: with the partner they come from
     its `our_party` is this party, with `partner` its `their_party`.
@@ -60,7 +60,7 @@ class Route(models.Model):
         return f"{self.to_party} by {self.partner}"
 
     def agreement_onward(self, agreement: Agreement) -> Agreement | None:
-        """The agreement under which messages that came under `agreement` are sent on."""
+        """The agreement under which messages received under `agreement` are forwarded."""
         return Agreement.objects.filter(
             partner=self.partner,
             tpa_id=agreement.tpa_id,

@@ -271,8 +271,8 @@ def test_the_life_of_a_message_is_in_the_history() -> None:
     message = world.submit()
     world.settle()
 
-    story = History.objects.filter(message_id=message.message_id)
-    assert list(story.values_list("direction", "event", "from_state", "to_state")) == [
+    history = History.objects.filter(message_id=message.message_id)
+    assert list(history.values_list("direction", "event", "from_state", "to_state")) == [
         ("out", "MessageSubmitted", "", "queued"),
         ("out", "PutInFlight", "queued", "in_flight"),
         ("in", "MessageArrived", "", "accepted"),

@@ -209,15 +209,15 @@ def test_end_to_end_waits_as_long_as_b_asked_the_router_to() -> None:
 
 
 @pytest.mark.requirement("000-078")
-@pytest.mark.parametrize("sent_on", [False, True])
+@pytest.mark.parametrize("forwarded", [False, True])
 def test_end_to_end_the_router_does_not_say_that_it_acknowledges_before_b_has(
-    sent_on: bool,
+    forwarded: bool,
 ) -> None:
     """B is dead and A's operator resynchronises: what R has stored proves nothing of B."""
     chain = make_chain(RouteMode.END_TO_END)
     copy = sent_to_router(chain)
     message = OutboundMessage.objects.get(link__partner=chain.at_a)
-    if sent_on:
+    if forwarded:
         chain.end(one(chain.poll()), LOST)
     change_link.suspend(chain.at_a, OPERATOR)
     theirs = status_for(chain.from_a, [message.message_id])
@@ -230,7 +230,7 @@ def test_end_to_end_the_router_does_not_say_that_it_acknowledges_before_b_has(
     assert (message.state, chain.link(chain.at_a).state) == ("in_flight", "waiting")
     assert not PartyEvent.objects.exists()
 
-    if sent_on:
+    if forwarded:
         change_link.send_now(chain.at_r, OPERATOR)
     chain.settle()
     chain.hand_over(copy)

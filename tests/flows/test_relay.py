@@ -1,4 +1,4 @@
-"""Messages that are sent on: which come next, and what the MSH they came from is owed."""
+"""Messages that are forwarded: which come next, and which signals go back."""
 
 from datetime import timedelta
 from typing import Any
@@ -26,12 +26,12 @@ PAST, FUTURE = timezone.now() - timedelta(hours=1), timezone.now() + timedelta(h
 
 
 def due() -> list[int]:
-    """Row ids of the messages that may be sent on now."""
+    """Row ids of the messages that may be forwarded now."""
     return [one.id for one in forwarding.find_due(50)]
 
 
 def stored(*chains: Chain, count: int = 1) -> list[list[int]]:
-    """Of each chain, row ids of so many messages from A that wait at the router to be sent on, and
+    """Of each chain, row ids of messages from A that wait at the router to be forwarded, and
     were acknowledged to A."""
     for chain in chains:
         for _ in range(count):
@@ -118,7 +118,7 @@ def test_the_same_message_id_of_another_pair_is_not_to_be_sent_on() -> None:
 # --- what the MSH before is owed ------------------------------------------------------------------
 
 
-def sent_on(chain: Chain) -> Job:
+def forwarded(chain: Chain) -> Job:
     """A message of A is on its way to B, its Ack withheld."""
     chain.submit()
     (job,) = chain.poll()
@@ -129,8 +129,8 @@ def sent_on(chain: Chain) -> Job:
 
 def test_the_ack_of_b_completes_the_message_it_is_about_and_no_other() -> None:
     chain, other = make_chain(RouteMode.END_TO_END), make_chain(RouteMode.END_TO_END)
-    sent_on(other)
-    onward = sent_on(chain)
+    forwarded(other)
+    onward = forwarded(chain)
     Agreement.objects.filter(partner=chain.from_a).update(tpa_id="tpa-a")
     chain.hand_over(onward)
     (ack,) = (job for job in chain.poll() if job.partner_id == chain.from_r.pk)
@@ -148,7 +148,7 @@ def test_the_ack_of_b_completes_the_message_it_is_about_and_no_other() -> None:
 
 def test_the_ack_of_a_message_that_the_router_cancelled_reaches_a_after_all() -> None:
     chain = make_chain(RouteMode.END_TO_END)
-    onward = sent_on(chain)
+    onward = forwarded(chain)
     chain.hand_over(onward)
     message = OutboundMessage.objects.get(link__partner=chain.at_r)
     cancel.cancel(message, Verdict.UNKNOWN, ANN)
@@ -162,7 +162,7 @@ def test_the_ack_of_a_message_that_the_router_cancelled_reaches_a_after_all() ->
 
 def test_failure_is_sent_for_each_copy() -> None:
     chain = make_chain(RouteMode.END_TO_END)
-    onward = sent_on(chain)
+    onward = forwarded(chain)
     chain.end(onward, REFUSED)
     failure = Signal.objects.filter(link__partner=chain.from_a)
     failure.update(due=FUTURE)

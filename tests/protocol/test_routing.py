@@ -29,14 +29,14 @@ def errors(outcome: receiver.Outcome) -> list[tuple[ErrorCode, int | None]]:
 
 
 def test_hop_acknowledges_what_it_has_stored() -> None:
-    after, effects = routing.sent_on(LINK, STEPPED, Onward(HOP), "m")
+    after, effects = routing.router_outcome(LINK, STEPPED, Onward(HOP), "m")
 
     assert after.last_number == 5
     assert effects == (do.Accept(5, 1), do.OweAck(), do.SendOn(withheld=False))
 
 
 def test_end_to_end_takes_number_and_id_and_owes_nothing_yet() -> None:
-    after, effects = routing.sent_on(LINK, STEPPED, Onward(END_TO_END), "m")
+    after, effects = routing.router_outcome(LINK, STEPPED, Onward(END_TO_END), "m")
 
     assert after.last_number == 5
     assert effects == (do.Accept(5, 1), do.SendOn(withheld=True))
@@ -58,7 +58,7 @@ def test_end_to_end_takes_number_and_id_and_owes_nothing_yet() -> None:
 def test_new_message_by_state_of_the_next_hop(
     mode: RouteMode, state: LaneState, closed: bool
 ) -> None:
-    after, effects = routing.sent_on(LINK, STEPPED, Onward(mode, state, 30), "m")
+    after, effects = routing.router_outcome(LINK, STEPPED, Onward(mode, state, 30), "m")
 
     assert any(isinstance(effect, do.SendOn) for effect in effects) is not closed
     if closed:
@@ -72,17 +72,19 @@ def test_new_message_by_state_of_the_next_hop(
 def test_a_known_message_is_answered_as_ever(known: Known, state: LaneState) -> None:
     outcome = receiver.step(LINK, MessageArrived("m", 4, known))
 
-    assert routing.sent_on(LINK, outcome, Onward(HOP, state, obstacle="none"), "m") == outcome
+    assert (
+        routing.router_outcome(LINK, outcome, Onward(HOP, state, obstacle="none"), "m") == outcome
+    )
 
 
 def test_a_gap_is_a_gap_also_while_the_way_onward_is_closed() -> None:
     outcome = receiver.step(LINK, MessageArrived("m", 9, Known.NO))
 
-    assert routing.sent_on(LINK, outcome, Onward(HOP, LaneState.SUSPENDED), "m") == outcome
+    assert routing.router_outcome(LINK, outcome, Onward(HOP, LaneState.SUSPENDED), "m") == outcome
 
 
 def test_an_obstacle_is_a_delivery_failure_and_an_incident() -> None:
-    after, effects = routing.sent_on(LINK, STEPPED, Onward(HOP, obstacle="no route"), "m")
+    after, effects = routing.router_outcome(LINK, STEPPED, Onward(HOP, obstacle="no route"), "m")
 
     assert after == LINK
     assert errors((after, effects)) == [(ErrorCode.DELIVERY_FAILURE, None)]
@@ -92,7 +94,7 @@ def test_an_obstacle_is_a_delivery_failure_and_an_incident() -> None:
 def test_best_effort_is_sent_on_whatever_the_lane_does() -> None:
     outcome = (LINK, receiver.best_effort("m", Known.NO))
 
-    _, effects = routing.sent_on(LINK, outcome, Onward(END_TO_END, LaneState.SUSPENDED), "m")
+    _, effects = routing.router_outcome(LINK, outcome, Onward(END_TO_END, LaneState.SUSPENDED), "m")
 
     assert effects == (do.Accept(None, None), do.SendOn(withheld=False))
 

@@ -1,4 +1,4 @@
-"""PARTNER → MSH → PARTNER: messages for a party behind another MSH are sent on (000 §4.1).
+"""PARTNER → MSH → PARTNER: messages for a party behind another MSH are forwarded (000 §4.1).
 
 Store and forward: Header, Manifest and payloads as they came; at the first transmission the
 header document gets one more RoutingHeader, with a number of the onward pair.
@@ -38,10 +38,10 @@ _asked = threading.Event()
 
 
 def forward() -> int:
-    sent_on = sum(_forward_one(due) for due in find_due(BATCH))
-    if sent_on:
+    forwarded = sum(_forward_one(due) for due in find_due(BATCH))
+    if forwarded:
         wake_up(WakeUp.TRANSMIT)
-    return sent_on
+    return forwarded
 
 
 def run() -> None:
@@ -95,7 +95,7 @@ def _note_failure(due: Due, why: str) -> None:
 
 
 def _send_on(due: Due, message: InboundMessage) -> None:
-    """Raises ValueError if there is no way onward; it was there when the message came."""
+    """Raises ValueError if there is no route any more; there was one when the message came."""
     way = find_next_hop(message.agreement)
     boundary = wire.new_boundary()
     payloads = [_payload(row) for row in message.payloads.all()]

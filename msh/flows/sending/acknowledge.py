@@ -73,7 +73,7 @@ class SignalCopy:
     ref_to_message_id: str
     partner_id: int
     routed: bool = False
-    """What it acknowledges may be sent on as soon as it was transmitted (000 §4.1.1)."""
+    """The message it acknowledges may be forwarded as soon as it was transmitted (000 §4.1.1)."""
 
 
 def claim_signals(

@@ -47,12 +47,12 @@ _NOTIFIED = """
 # By link and MessageId, as both tables are indexed: one probe for each row of the history.
 _OF_MESSAGE = """
     SELECT FROM msh_{0}message
-    WHERE link_id = (SELECT id FROM msh_{0}link WHERE partner_id = story.partner_id)
-      AND message_id = story.message_id
+    WHERE link_id = (SELECT id FROM msh_{0}link WHERE partner_id = entry.partner_id)
+      AND message_id = entry.message_id
 """
-_STORY = f"""
-    msh_history story
-    WHERE story.at < statement_timestamp() - %(age)s::interval
+_HISTORY = f"""
+    msh_history entry
+    WHERE entry.at < statement_timestamp() - %(age)s::interval
       AND NOT EXISTS ({_OF_MESSAGE.format("inbound")})
       AND NOT EXISTS ({_OF_MESSAGE.format("outbound")})
 """
@@ -135,7 +135,7 @@ _KINDS = {
         "msh_bulkjob job WHERE job.ended_at < statement_timestamp() - %(age)s::interval",
         (("msh_bulkitem", "job_id"),),
     ),
-    "history": Removal("msh_history", "story.id", _STORY),
+    "history": Removal("msh_history", "entry.id", _HISTORY),
     "changes of settings": Removal(
         "msh_settingchange",
         "change.id",

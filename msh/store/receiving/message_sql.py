@@ -150,7 +150,7 @@ ACCEPT_IF_UNCHANGED = Statement(
         FROM message,
              unnest(%(positions)s::int[], %(content_types)s::text[], %(content_ids)s::text[],
                     %(labels)s::text[], %(descriptions)s::text[], %(contents)s::bytea[]) part),
-    story AS (
+    entry AS (
         {_MESSAGE_ARRIVED} FROM link),
     signal AS (
         INSERT INTO msh_signal

@@ -147,7 +147,7 @@ def _decide(
     if pair.route_id is None or pair.agreement_id is None:
         return outcome
     next_hop = read_next_hop(pair.agreement_id, message, pair.now)
-    return routing.sent_on(pair.receiving, outcome, next_hop, message.header.message_id)
+    return routing.router_outcome(pair.receiving, outcome, next_hop, message.header.message_id)
 
 
 def _decide_alone(

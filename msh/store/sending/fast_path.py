@@ -51,8 +51,8 @@ _IF_UNCHANGED = f"""
         SELECT gen_random_uuid(), %(event_key)s, %(event_kind)s::text, %(event_detail)s::text,
                %(event_at)s, %(event_at)s
         FROM link),
-    story AS (
-        {insert_one(**parameters("story_"))} FROM link)
+    entry AS (
+        {insert_one(**parameters("entry_"))} FROM link)
 """
 
 # xmin is the transaction that wrote the row last: a link that is as it was read has the same.
@@ -67,7 +67,7 @@ ACKNOWLEDGE_AND_START_NEXT_IF_UNCHANGED = Statement(
         SET state = 'in_flight', sequence_number = %(next_sequence_number)s,
             epoch = %(next_epoch)s, terms = %(next_terms)s
         WHERE id = %(next_key)s AND EXISTS (SELECT FROM link)),
-    next_story AS (
+    next_entry AS (
         {insert_one(**parameters("then_"))} FROM link)
     SELECT id FROM link
     """,
@@ -102,23 +102,23 @@ def if_unchanged(calls: Sequence[Call[object]], version: str) -> Call[Key] | Non
     it was. None if they are not those of an Acknowledgement for the message in flight."""
     statements = [call.statement for call in calls]
     if statements == _ACK:
-        done, link, event, story = calls
+        done, link, event, entry = calls
         return ACKNOWLEDGE_IF_UNCHANGED(
             version=version,
             **link.values,
             **_named("done", done),
             **_named("event", event),
-            **_named("story", story),
+            **_named("entry", entry),
         )
     if statements == _ACK_AND_NEXT:
-        done, following, link, event, story, then = calls
+        done, following, link, event, entry, then = calls
         return ACKNOWLEDGE_AND_START_NEXT_IF_UNCHANGED(
             version=version,
             **link.values,
             **_named("done", done),
             **_named("next", following),
             **_named("event", event),
-            **_named("story", story),
+            **_named("entry", entry),
             **_named("then", then),
         )
     return None

@@ -224,7 +224,7 @@ INSERT = Statement(
         FROM message,
              unnest(%(positions)s::int[], %(content_types)s::text[], %(content_ids)s::text[],
                     %(labels)s::text[], %(descriptions)s::text[], %(wires)s::bytea[]) part),
-    story AS (
+    entry AS (
         {_MESSAGE_SUBMITTED} FROM message)
     SELECT id, link_id, submitted_at FROM message
     """,

@@ -40,7 +40,7 @@ OWE_WITHHELD_ACK = Write(
                   %(at)s::timestamptz
                   + interval '1 second' * GREATEST(60, timeout + retries * retry_interval)
                   AS expires_at),
-    story AS (
+    entry AS (
         {_ONWARD_ACKNOWLEDGED} FROM origin)
     INSERT INTO msh_signal
         (link_id, kind, ref_to_message_id, tpa_id, conversation_id, code, location, description,
@@ -77,7 +77,7 @@ OWE_DELIVERY_FAILURE = Write(
         JOIN msh_inboundlink link ON link.id = message.link_id
         JOIN partners_agreement agreement ON agreement.id = message.agreement_id
         WHERE message.id = %(key)s AND message.state = 'relaying'),
-    story AS (
+    entry AS (
         {_DELIVERY_FAILED} FROM origin)
     INSERT INTO msh_signal
         (link_id, kind, ref_to_message_id, tpa_id, conversation_id, code, location, description,

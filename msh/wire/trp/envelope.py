@@ -77,7 +77,7 @@ def compose_head(header: Header, boundary: str, *, closing: bool) -> bytes:
 def compose_routed_head(
     header_document: bytes, route: Route, boundary: str, *, closing: bool
 ) -> bytes:
-    """As `compose_head`, of a message that came to us and is sent on: the header document as it
+    """As `compose_head`, of a message that is forwarded: the header document as it
     came, with one more RoutingHeader (D21)."""
     return _head(append_route(header_document, route), boundary, closing=closing)
 

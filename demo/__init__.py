@@ -1,1 +1,1 @@
-"""The demo: two MSHs, a bad link between them, and a judge who believes neither."""
+"""The demo: two MSHs, a bad link between them, and an independent checker."""

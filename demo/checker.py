@@ -1,4 +1,4 @@
-"""The judge: from evidence to a verdict, after Jepsen's classes. Imports nothing of the product.
+"""The checker: from evidence to a verdict, after Jepsen's classes. Imports nothing of the product.
 
 Every class counts what must not be. `delivered` and the others that merely count are no
 violations.

@@ -1,4 +1,4 @@
-"""Two people in the background of a run: one who kills processes, one who resumes links."""
+"""What runs beside the exchange: a killer of processes, and an operator that resumes links."""
 
 import asyncio
 import json

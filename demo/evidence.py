@@ -1,4 +1,4 @@
-"""What the checker judges by, from four witnesses: producers, application, proxy, databases."""
+"""What the checker uses, from four sources: producers, application, proxy, databases."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -110,7 +110,7 @@ def read_submissions(record: Path) -> Iterator[Submission]:
 def read_proxy_log(log: Path, pairs: dict[str, str]) -> Iterator[Transmitted]:
     """The proxy's log, in the order in which requests came: of each the last line.
 
-    `pairs` maps the proxy's name of a hop to the judge's.
+    `pairs` maps the proxy's name of a hop to the checker's.
     """
     last = {line["at"]: line for line in _lines(log)}
     for _, line in sorted(last.items()):

@@ -71,7 +71,7 @@ class Pair:
 
     @property
     def lanes(self) -> dict[str, str]:
-        """What the proxy calls each hop, and what the judge does."""
+        """The names of each hop in the proxy and in the checker."""
         return {
             lane_name(self.uri(here), self.uri(there)): f"{self.name} {here}>{there}"
             for here, there in pairwise(self.path)

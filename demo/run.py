@@ -1,4 +1,4 @@
-"""`make demo`: sets the stage, lets it run, judges, and clears everything away."""
+"""`make demo`: starts everything, lets it run, checks the result, and cleans up."""
 
 import asyncio
 import json
@@ -90,7 +90,7 @@ class Demo:
         return glanced is not None and bool(glanced.suspended)
 
     async def _play(self, proxy: Proxy, documents: list[Path]) -> Verdict:
-        """Let producers, proxy, killer and operator loose until all is quiet; then judge."""
+        """Run producers, proxy, killer and operator until all is quiet; then check the result."""
         self.console.print(f"Exchanging {self.options.messages} documents over a bad link.")
         producers = self._start_producers(documents)
         crew: list[asyncio.Task[None]] = [asyncio.create_task(self.operator.work())]

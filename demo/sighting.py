@@ -1,6 +1,6 @@
-"""What a stranger on the wire can read of an ebXML message, by the standard library alone.
+"""What can be read of an ebXML message on the wire, with the standard library alone.
 
-Deliberately not the product's parser: the judge must not share the defendant's eyes.
+Deliberately not the product's parser: the checker must not repeat its mistakes.
 """
 
 from dataclasses import dataclass

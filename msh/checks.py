@@ -133,7 +133,7 @@ def _store() -> Iterator[CheckMessage]:
     for why in kept_longer().values():
         yield Caution(
             why,
-            hint="Its MessageIds are kept for so long, and everything else as is configured.",
+            hint="Its MessageIds are kept for longer, everything else as configured.",
             id="msh.W002",
         )
     for consumer in Consumer.objects.filter(enabled=True):

@@ -103,8 +103,9 @@ class Agreement(models.Model):
     early_warning = _bounded(
         "early_warning",
         0,
-        "Retry with which the sending application is told that its message is late, and operators"
-        " if retries remain after it. 0: the application never, operators with half of them.",
+        "Retry at which the sending application is notified that its message is late, and operators"
+        " too if retries remain. 0: the application is not notified, operators after half of the"
+        " retries.",
     )
     on_unexpected_first = models.CharField(
         "on unexpected first",

@@ -133,7 +133,7 @@ def _ask(message: OutboundMessage) -> _Answer | None:
 def _why_not(message: OutboundMessage) -> str:
     if message.state == OutboundState.REWOUND:
         return (
-            f"Message {message.message_id} is to be sent again under number"
+            f"Message {message.message_id} will be sent again as number"
             f" {message.sequence_number}, before the messages behind it: it cannot be skipped."
         )
     return f"Message {message.message_id} is {message.get_state_display()}: it has already ended."

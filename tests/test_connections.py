@@ -95,7 +95,7 @@ def test_of_several_hosts_the_one_that_can_be_written_to_is_used() -> None:
 
 
 @pytest.mark.django_db
-def test_session_is_opened_on_the_host_that_can_be_written_to_with_what_the_url_says() -> None:
+def test_session_is_opened_on_the_writable_host() -> None:
     here = settings.DATABASES["default"]
     hosts = f"127.0.0.1:1,{here['HOST']}:{here['PORT']}"
     query = "target_session_attrs=read-write&application_name=from-url&connect_timeout=2"

@@ -202,7 +202,7 @@ def test_up_again_has_the_same_identity_keys_and_password(used: Path) -> None:
         assert "is in use by a running MSH" in second.stderr
 
 
-def test_worker_and_beat_start_when_web_takes_acks_and_killed_up_leaves_nothing(
+def test_worker_and_beat_wait_for_web_and_end_with_up(
     folder: Path,
 ) -> None:
     with starting(folder) as msh:

@@ -82,7 +82,7 @@ def test_several_payloads_are_a_multipart_body() -> None:
     assert b"\x00\xff" in job.body
 
 
-def test_large_payloads_wait_when_their_bytes_are_taken_and_small_ones_do_not() -> None:
+def test_large_payloads_wait_for_memory_and_small_ones_do_not() -> None:
     consumer(HTTP, attempts=9, retry_interval=0)
     for text in ("x" * LARGE, "y" * LARGE, "small"):
         world = make_world()

@@ -302,7 +302,7 @@ def test_deliveries_that_a_pull_consumer_takes_again(about: str) -> None:
     assert (again, found) == ([] if about else [delivery.pk], [])
 
 
-def test_a_pull_consumer_takes_the_oldest_first_and_no_more_than_it_asks_for() -> None:
+def test_pull_consumer_takes_the_oldest_up_to_its_limit() -> None:
     taker = consumer(PULL)
     messages = one_of_each_link()
     assert work.find_takeable(taker, 2) == ([], [one.pk for one in messages[:2]])

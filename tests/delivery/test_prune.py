@@ -149,7 +149,7 @@ def test_a_rejected_message_is_run_again_only_while_its_payloads_are_kept(kept: 
         assert f"the payloads of {message.message_id} were removed by retention" in why
 
 
-def test_a_message_that_came_without_payloads_is_run_again_whenever_it_is_asked_for() -> None:
+def test_message_without_payloads_can_always_run_again() -> None:
     world = make_world()
     consumer(ConsumerKind.HTTP)
     submit.submit(world.agreement, "Orders", "Ping", [])
@@ -176,7 +176,7 @@ def test_pending_event_keeps_its_message_if_there_is_a_handler(
     assert numbers()[0] == [4]
 
 
-def test_ids_of_the_run_before_a_reset_stay_until_their_numbers_have_passed() -> None:
+def test_ids_before_a_reset_stay_until_their_numbers_have_passed() -> None:
     """Else a late copy of one of them would be new again (D39)."""
     old_world()
     link = InboundLink.objects.get(last_number=4)
@@ -369,7 +369,7 @@ def test_before_the_first_run_the_newest_history_says_what_the_time_was() -> Non
 
 
 @pytest.mark.parametrize("days", [-400, 0, 34])
-def test_a_run_that_was_left_out_for_a_month_or_a_clock_that_is_behind_is_no_doubt(
+def test_month_without_a_run_or_slow_clock_is_no_doubt(
     days: int,
 ) -> None:
     old_world()
@@ -399,7 +399,7 @@ def change_settings(days_ago: int) -> None:
 
 
 @pytest.mark.parametrize(("days", "left"), [(3653, [1, 400]), (500, [1, 400]), (10, [1])])
-def test_changes_of_settings_go_after_a_time_of_their_own_and_not_within_a_year(
+def test_setting_changes_are_kept_for_their_own_period(
     settings: Settings, days: int, left: list[int]
 ) -> None:
     settings.MSH_KEEP_CHANGES = days

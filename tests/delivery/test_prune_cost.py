@@ -169,7 +169,7 @@ def test_ids_of_an_earlier_run_go_when_its_last_number_has_passed() -> None:
 
 
 @pytest.mark.django_db
-def test_ids_from_before_the_numbers_wrapped_go_when_their_own_number_has_passed() -> None:
+def test_ids_before_a_wrap_go_when_their_number_has_passed() -> None:
     """No number is higher than 999,999,999, so none passes it."""
     restarted_world(5, 4, last=sequence.LAST)
     prune.prune_all()

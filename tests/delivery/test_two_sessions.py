@@ -125,7 +125,7 @@ def test_an_incident_is_not_resolved_over_a_delivery_that_fails_meanwhile() -> N
     assert Incident.objects.get().resolved_at is None
 
 
-def test_the_last_two_that_are_decided_at_the_same_moment_resolve_the_incident() -> None:
+def test_two_last_decisions_at_once_resolve_the_incident() -> None:
     one, other = parked(2)
 
     with transaction.atomic():

@@ -130,7 +130,7 @@ async def test_unavailable_host_is_a_451() -> None:
         assert not between.mails
 
 
-def test_copies_of_one_message_are_the_same_package_under_other_mail_headers() -> None:
+def test_copies_have_the_same_package_and_other_mail_headers() -> None:
     first, second = (sight_mail(as_mail(message("m1", 7), name)) for name in ("1", "2"))
     assert first == second
     assert (first.kind, first.message_id, first.sequence_number) == ("Normal", "m1", 7)

@@ -76,7 +76,7 @@ def test_servers_answer_keep_what_was_committed_and_are_gone_after_stop(folder: 
         assert stored_documents(servers.settings) == [("kept",)]
 
 
-def test_server_that_is_killed_starts_again_on_its_port_with_what_was_committed(
+def test_killed_server_restarts_on_its_port_with_its_data(
     folder: Path,
 ) -> None:
     with EmbeddedServers(folder, given={}) as servers:
@@ -127,7 +127,7 @@ def test_servers_refuse_who_has_no_password(folder: Path) -> None:
             redis.Redis.from_url(f"redis://127.0.0.1:{port}/0", retry=None).ping()
 
 
-def test_servers_end_with_a_killed_owner_and_start_again_on_the_same_folder(folder: Path) -> None:
+def test_servers_end_with_a_killed_owner_and_restart(folder: Path) -> None:
     with owner(folder) as (process, settings):
         store_document(settings)
         servers = descendants(process.pid)

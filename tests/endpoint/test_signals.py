@@ -72,7 +72,7 @@ def spoil_terms(message: OutboundMessage) -> None:
 
 
 @pytest.mark.requirement("000-021")
-def test_an_acknowledgement_is_taken_though_the_terms_of_its_message_cannot_be_read(
+def test_ack_completes_a_message_with_unreadable_terms(
     peer: Peer, in_flight: OutboundMessage
 ) -> None:
     spoil_terms(in_flight)
@@ -101,9 +101,7 @@ def test_late_ack_resumes_a_link_suspended_for_unreadable_terms(
     assert states(in_flight) == ("idle", "acknowledged")
 
 
-def test_a_signal_that_needs_terms_which_cannot_be_read_is_asked_for_again_later(
-    peer: Peer, in_flight: OutboundMessage
-) -> None:
+def test_signal_that_needs_unreadable_terms_is_503(peer: Peer, in_flight: OutboundMessage) -> None:
     spoil_terms(in_flight)
 
     response = peer.send(error(in_flight.message_id, "TransientError"))
@@ -114,7 +112,7 @@ def test_a_signal_that_needs_terms_which_cannot_be_read_is_asked_for_again_later
     assert states(in_flight) == ("waiting", "in_flight")
 
 
-def test_a_lane_whose_terms_cannot_be_read_may_be_suspended_and_its_message_cancelled(
+def test_link_with_unreadable_terms_can_be_suspended(
     peer: Peer, in_flight: OutboundMessage
 ) -> None:
     """So that an operator can repair it without writing SQL."""
@@ -126,7 +124,7 @@ def test_a_lane_whose_terms_cannot_be_read_may_be_suspended_and_its_message_canc
     assert states(in_flight)[1] == "cancelled"
 
 
-def test_message_id_that_is_too_long_is_transmitted_and_answered_with_an_error(peer: Peer) -> None:
+def test_too_long_message_id_is_answered_with_an_error(peer: Peer) -> None:
     """D44 as changed: what is read and attributed is 204, its answer is the Error Message."""
     response = peer.send(normal(message_id="m" * 256))
     assert response.status == 204

@@ -153,7 +153,7 @@ def test_answer_names_the_place_and_the_cure() -> None:
     assert world.received() == []
 
 
-def test_an_ack_of_another_partner_is_about_none_of_our_messages_to_this_one() -> None:
+def test_ack_of_another_partner_completes_nothing() -> None:
     """A partner that learns a MessageId must not settle what became of it."""
     _, message, _ = waiting()
     stranger = make_world()

@@ -223,7 +223,7 @@ def test_best_effort_that_is_not_transmitted_is_reported() -> None:
     assert world.poll() == []
 
 
-def test_a_best_effort_message_of_a_lost_worker_fails_and_is_never_sent_again() -> None:
+def test_best_effort_message_of_a_lost_worker_fails() -> None:
     world = make_world()
     message = world.submit(semantics=DeliverySemantics.BEST_EFFORT)
     world.poll()

@@ -178,7 +178,7 @@ def test_end_to_end_acknowledges_when_b_has_stored() -> None:
 
 
 @pytest.mark.requirement("000-077", "000-078")
-def test_end_to_end_a_repeated_copy_gets_transient_error_until_b_has_acknowledged() -> None:
+def test_end_to_end_copy_gets_transient_error_until_b_acknowledges() -> None:
     chain = make_chain(RouteMode.END_TO_END)
     job = sent_to_router(chain)
 
@@ -210,7 +210,7 @@ def test_end_to_end_waits_as_long_as_b_asked_the_router_to() -> None:
 
 @pytest.mark.requirement("000-078")
 @pytest.mark.parametrize("forwarded", [False, True])
-def test_end_to_end_the_router_does_not_say_that_it_acknowledges_before_b_has(
+def test_end_to_end_link_status_withholds_until_b_acknowledges(
     forwarded: bool,
 ) -> None:
     """B is dead and A's operator resynchronises: what R has stored proves nothing of B."""
@@ -500,7 +500,7 @@ def chain_ack(chain: Chain) -> None:
         lanes.write()
 
 
-def test_a_partner_closed_to_applications_is_still_sent_what_comes_from_others() -> None:
+def test_partner_closed_to_applications_gets_forwarded_messages() -> None:
     chain = make_chain()
     change_link.switch(chain.at_r, Switch.ACCEPTS, on=False, actor=OPERATOR)
     message = chain.submit()

@@ -146,7 +146,7 @@ def test_the_ack_of_b_completes_the_message_it_is_about_and_no_other() -> None:
     assert History.objects.filter(event="OnwardAcknowledged").count() == 1
 
 
-def test_the_ack_of_a_message_that_the_router_cancelled_reaches_a_after_all() -> None:
+def test_late_ack_of_a_message_cancelled_by_the_router_reaches_a() -> None:
     chain = make_chain(RouteMode.END_TO_END)
     onward = forwarded(chain)
     chain.hand_over(onward)

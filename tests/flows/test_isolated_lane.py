@@ -61,7 +61,7 @@ def test_without_one_the_head_of_its_queue_is_named() -> None:
     assert not PartyEvent.objects.filter(kind="suspended").exists()
 
 
-def test_rewound_messages_are_named_before_the_queue_in_the_order_of_their_numbers() -> None:
+def test_rewound_messages_are_named_before_the_queue() -> None:
     world = make_world()
     messages = [world.submit() for _ in range(3)]
     world.settle()

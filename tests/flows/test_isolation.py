@@ -235,7 +235,7 @@ def test_an_outcome_that_cannot_be_written_costs_no_other_its_outcome(
     assert "DataError: " in incident.detail
 
 
-def test_an_outcome_of_a_signal_that_cannot_be_written_costs_no_other_its_outcome(
+def test_unwritable_signal_outcome_does_not_affect_others(
     driven: SendingLoop,
 ) -> None:
     broken, other = make_world(), make_world()

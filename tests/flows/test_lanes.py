@@ -141,7 +141,7 @@ def test_rewound_messages_go_in_the_order_of_their_numbers() -> None:
 # --- what is written ------------------------------------------------------------------------------
 
 
-def test_an_outcome_is_written_though_that_of_an_earlier_copy_comes_after_it() -> None:
+def test_outcome_is_written_before_that_of_an_earlier_copy() -> None:
     world = make_world(retry_interval=600)
     world.submit()
     (first,) = world.poll()

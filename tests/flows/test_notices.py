@@ -56,7 +56,7 @@ def late(
         (0, 0, 0, False),
     ],
 )
-def test_a_message_is_late_when_the_retry_that_is_named_or_half_of_them_are_spent(
+def test_message_is_late_at_the_agreed_retry_or_after_half(
     retries_spent: int, retries: int, early_warning: int, warned: bool
 ) -> None:
     late(retries_spent, retries, early_warning)

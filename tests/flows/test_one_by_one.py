@@ -51,7 +51,7 @@ def test_row_locked_by_another_worker_is_skipped(prepare: Callable[[World], Find
 
 
 @pytest.mark.parametrize("change", [{"owed": 0}, {"due": timezone.now() + timedelta(hours=1)}])
-def test_a_signal_that_another_has_transmitted_or_is_transmitting_is_left_alone(
+def test_signal_of_another_worker_is_skipped(
     change: dict[str, Any],
 ) -> None:
     find = owed_signal(make_world())

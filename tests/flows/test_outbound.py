@@ -68,7 +68,7 @@ def test_an_attempt_ends_alone() -> None:
     assert Attempt.objects.filter(message=other, ended_at=None).exists()
 
 
-def test_a_requeued_message_is_as_if_it_had_never_been_sent_but_for_its_attempts() -> None:
+def test_requeued_message_keeps_only_its_attempts() -> None:
     message, other = in_flight(make_world(), make_world())
     Attempt.objects.create(message=message, number=2, claimed_at=NOW)
     Attempt.objects.create(message=other, number=5, claimed_at=NOW)

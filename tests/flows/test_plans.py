@@ -199,7 +199,7 @@ def _read_whole(plan: dict[str, Any]) -> set[str]:
     return (here & LARGE).union(*below)
 
 
-def test_hot_path_reads_no_large_table_whole_though_it_was_planned_while_empty(
+def test_hot_path_planned_on_empty_tables_scans_no_large_one(
     session: InSession,
 ) -> None:
     session(plans.plan_for_hot_path)

@@ -50,7 +50,7 @@ def test_many_pending_signals_of_one_partner_do_not_hide_others() -> None:
     assert [job.partner_id for job in byhand.poll()].count(other.here.pk) == 1
 
 
-def test_a_partner_with_many_best_effort_messages_does_not_hide_those_of_others() -> None:
+def test_many_best_effort_messages_of_one_partner_hide_no_others() -> None:
     flooded, other = make_world(), make_world()
     message = flooded.submit(semantics=BEST_EFFORT)
     multiply(message, 1_500, message_id="'flood-' || n")

@@ -52,9 +52,7 @@ def open_incidents() -> list[str]:
 
 @pytest.mark.requirement("000-003", "000-081", "000-083")
 @pytest.mark.parametrize("watched", ["disk", "database"])
-def test_without_room_nothing_new_is_stored_and_its_sender_waits_without_spending_retries(
-    settings: Settings, watched: str
-) -> None:
+def test_without_space_new_messages_get_transient_error(settings: Settings, watched: str) -> None:
     world = make_world()
     job = copy_of_next(world)
     disk: dict[str, Any] = {"MSH_DISK_PATH": "/", "MSH_DISK_WATERMARK": ALL}

@@ -77,7 +77,7 @@ def test_concurrent_suspension_by_an_operator_stays(
     assert (world.link.state, world.link.suspended_for) == ("suspended", "operator")
 
 
-def test_the_ack_of_a_message_that_is_cancelled_meanwhile_is_its_late_verdict() -> None:
+def test_ack_of_a_concurrently_cancelled_message_is_a_late_verdict() -> None:
     world = make_world()
     message = world.submit()
     (job,) = world.poll()

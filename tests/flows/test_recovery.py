@@ -213,7 +213,7 @@ def test_late_ack_is_notified_once_and_noted_on_the_incident() -> None:
     assert "acknowledged after it was cancelled" in Incident.objects.get().detail
 
 
-def test_a_cancelled_message_is_not_put_in_flight_by_who_read_the_queue_before() -> None:
+def test_message_cancelled_after_the_poll_is_not_put_in_flight() -> None:
     """An Ack is taken without a lock: it reads the queue, and writes if nothing has changed."""
     world = make_world()
     first = in_flight(world)
@@ -231,7 +231,7 @@ def test_a_cancelled_message_is_not_put_in_flight_by_who_read_the_queue_before()
 
 # --- reset ---------------------------------------------------------------------------------------
 @pytest.mark.requirement("000-047", "000-048")
-def test_the_sequence_is_reset_with_who_and_why_and_only_when_nothing_is_in_doubt() -> None:
+def test_sequence_reset_is_recorded_and_needs_nothing_in_doubt() -> None:
     world = make_world()
     message = in_flight(world)
     with pytest.raises(NotPossible, match="a message is in flight"):

@@ -49,9 +49,7 @@ def said_by_partner(world: World, *message_ids: str) -> LinkStatus:
 @pytest.mark.requirement("000-005", "000-027", "000-043")
 @pytest.mark.parametrize("kept", [2, 0])
 @pytest.mark.parametrize("more", [0, 1])
-def test_a_restored_partner_gets_again_what_it_lost_same_bytes_same_numbers(
-    kept: int, more: int
-) -> None:
+def test_restored_partner_gets_the_same_bytes_and_numbers_again(kept: int, more: int) -> None:
     world = make_world()
     messages = [world.submit(f"<order n='{n}'/>") for n in range(5)]
     world.settle()
@@ -103,7 +101,7 @@ def test_pruned_message_is_not_sent_again() -> None:
     assert compared.plan.verdict == "may lose some of the numbers 2 to 3"
 
 
-def test_rewound_messages_go_one_at_a_time_before_the_queue_and_stay_in_order() -> None:
+def test_rewound_messages_go_in_order_before_the_queue() -> None:
     world = make_world()
     messages = [world.submit() for _ in range(3)]
     world.settle()
@@ -198,7 +196,7 @@ def test_a_restored_sender_goes_on_where_its_partner_is(collides: str) -> None:
     assert not Incident.objects.filter(partner=world.there, resolved_at=None).exists()
 
 
-def test_messages_queued_in_the_backup_that_the_partner_has_are_not_sent_again() -> None:
+def test_queued_messages_that_the_partner_has_are_not_sent_again() -> None:
     world = make_world()
     first, second = world.submit(), world.submit()
     world.settle()

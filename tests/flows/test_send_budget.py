@@ -51,7 +51,7 @@ def test_partners_without_a_place_do_not_hide_one_that_has() -> None:
     assert (busy.link.unsent, busy.link.attempt, busy.link.retries_spent) == (True, 0, 0)
 
 
-def test_large_messages_wait_when_their_bytes_are_taken_and_small_ones_do_not() -> None:
+def test_large_messages_wait_for_memory_and_small_ones_do_not() -> None:
     budget = SendBudget(Carrying())
     assert budget.reserve(1, BYTES_AT_ONCE - 1)
     assert budget.reserve(1, BYTES_AT_ONCE), (
@@ -63,7 +63,7 @@ def test_large_messages_wait_when_their_bytes_are_taken_and_small_ones_do_not() 
 
 
 @pytest.mark.parametrize("semantics", DeliverySemantics)
-def test_one_poll_claims_as_much_as_memory_allows_and_leaves_the_rest_to_the_next(
+def test_one_poll_claims_as_much_as_memory_allows(
     semantics: DeliverySemantics,
 ) -> None:
     worlds = [make_world() for _ in range(3)]
@@ -79,7 +79,7 @@ def test_one_poll_claims_as_much_as_memory_allows_and_leaves_the_rest_to_the_nex
     assert {job.partner_id for job in (*first, last)} == {world.there.pk for world in worlds}
 
 
-def test_a_large_copy_needs_its_own_bytes_though_a_small_message_is_queued_behind_it() -> None:
+def test_large_copy_before_a_small_message_needs_its_bytes() -> None:
     worlds = [make_world() for _ in range(2)]
     for world in worlds:
         world.submit("x" * LARGE)

@@ -88,7 +88,7 @@ def test_repeated_error_has_the_current_reason() -> None:
     assert signal.due <= timezone.now()
 
 
-def test_the_ack_of_a_copy_waits_for_the_ack_under_way_but_not_for_a_lost_worker() -> None:
+def test_ack_of_a_copy_waits_for_the_one_under_way() -> None:
     world = make_world()
     job = copy_to(world)
     ack = under_way(world)

@@ -200,7 +200,7 @@ def rewound(world: World) -> list[OutboundMessage]:
     return messages
 
 
-def test_rewound_messages_on_a_link_that_an_operator_has_forgotten_are_work(
+def test_rewound_messages_make_a_forgotten_link_stuck(
     settings: Settings,
 ) -> None:
     settings.MSH_STUCK_AFTER = 3600

@@ -49,7 +49,7 @@ def test_message_is_submitted_at_the_time_of_the_database(days: int, together: b
     assert together or submitted.submitted_at == stored.submitted_at
 
 
-def test_the_queue_is_in_the_order_of_submits_though_the_clock_was_set_back() -> None:
+def test_queue_keeps_submit_order_when_the_clock_is_set_back() -> None:
     world = make_world()
     messages = [world.submit() for _ in range(3)]
     for hours, message in enumerate(messages):

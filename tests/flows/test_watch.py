@@ -235,7 +235,7 @@ def test_endless_transient_errors_make_a_link_stuck(settings: Settings) -> None:
     assert watch.find_stuck() == 0, "an operator's act starts the time again"
 
 
-def test_a_link_that_begins_to_wait_long_after_an_act_is_not_stuck_for_the_act(
+def test_wait_that_begins_long_after_an_action_is_not_stuck(
     settings: Settings,
 ) -> None:
     settings.MSH_STUCK_AFTER = 3600

@@ -35,7 +35,7 @@ class Scripted(WorkerLoop):
         return not self.taken
 
 
-def test_a_loop_that_is_stopped_polls_no_more_and_waits_for_what_is_under_way() -> None:
+def test_stopped_loop_waits_for_what_is_under_way() -> None:
     loop = Scripted()
     thread = threading.Thread(target=loop.run)
     thread.start()

@@ -27,7 +27,7 @@ def test_http_deadline_is_shorter_than_timeout_and_within_the_cap(timeout: int) 
     assert deadline <= 30.0
 
 
-def test_a_partner_may_ask_us_to_wait_100_times_a_day_in_all_an_hour_at_once() -> None:
+def test_limits_of_transient_errors_by_default() -> None:
     """The ceilings of D10, where the agreement says nothing else."""
     terms = Terms(timeout=10, retries=3, retry_interval=5)
     ceilings = (

@@ -28,7 +28,7 @@ def test_outcome_of_a_status(status: int, outcome: AttemptOutcome) -> None:
         ([Trace(ended=True, body_sent=False)], True, False),
     ],
 )
-def test_nothing_was_sent_is_said_only_of_ended_attempts_without_body_over_http(
+def test_nothing_sent_needs_http_attempts_without_body(
     traces: list[Trace], by_mail: bool, certain: bool
 ) -> None:
     """D18."""

@@ -299,7 +299,7 @@ def test_expected_number_must_be_ahead(last: int | None, number: int) -> None:
         (ReceivingLink(999_999_999, 1), ReceivingLink(1, 2), 0),
     ],
 )
-def test_run_of_numbers_ends_before_the_last_one_where_the_partner_begins_again(
+def test_numbers_may_begin_again_before_the_last_one(
     before: ReceivingLink, after: ReceivingLink, ended: int
 ) -> None:
     assert ended_run(before, after) == ended

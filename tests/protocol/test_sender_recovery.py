@@ -26,7 +26,7 @@ def suspended(lane: Lane | None = None) -> Worker:
 
 
 @pytest.mark.requirement("000-033", "000-034")
-def test_resume_sends_the_same_message_under_the_same_number_with_a_new_budget() -> None:
+def test_resume_sends_the_same_message_with_new_retries() -> None:
     worker = suspended(Lane(next_number=23))
     worker.passes(1000)
     start = worker.second
@@ -149,7 +149,7 @@ def test_send_now_spends_nothing_and_waits_as_if_it_were_the_copy_before() -> No
     assert worker.seconds == [0, 10, 10 + T, 10 + T + I, 10 + T + 2 * I]
 
 
-def test_the_end_of_an_attempt_does_not_put_off_the_copy_that_was_asked_for_meanwhile() -> None:
+def test_end_of_an_attempt_does_not_delay_a_requested_copy() -> None:
     worker = Worker()
     worker.happens(on.LanePolled("m1", TERMS))
     worker.sends_copy(worker_dies)
@@ -184,7 +184,7 @@ def test_an_operator_ends_a_transient_wait() -> None:
     assert worker.goes_on(acknowledged).seconds == [0, 10]
 
 
-def test_a_message_suspended_by_an_operator_stays_in_flight_and_its_attempt_may_end() -> None:
+def test_attempt_may_end_on_a_suspended_lane() -> None:
     worker = Worker()
     worker.happens(on.LanePolled("m1", TERMS))
     worker.sends_copy(worker_dies)
@@ -266,7 +266,7 @@ def test_only_silence_is_probed_or_ended_by_a_late_ack(cause: str) -> None:
     assert worker.lane.state is LaneState.SUSPENDED
 
 
-def test_rewound_messages_keep_number_and_attempts_and_the_queue_goes_on_after_them() -> None:
+def test_rewound_messages_keep_number_and_attempts() -> None:
     worker = Worker(lane=Lane(next_number=LAST - 1, epoch=4))
     for message_id in ("m1", "m2", "m3"):
         worker.sends(message_id, acknowledged)

@@ -170,7 +170,7 @@ def test_transient_error_during_the_wait_restarts_it() -> None:
     assert worker.goes_on(acknowledged).seconds == [0, 59]
 
 
-def test_as_many_transient_errors_as_agreed_are_borne_and_then_one_more_suspends() -> None:
+def test_one_transient_error_more_than_agreed_suspends() -> None:
     """D10."""
     limit = TERMS.transient_count_limit
     worker = Worker().sends("m1", *[told_to_wait(30)] * (limit + 1))
@@ -182,7 +182,7 @@ def test_as_many_transient_errors_as_agreed_are_borne_and_then_one_more_suspends
     ]
 
 
-def test_transient_errors_may_hold_a_message_as_long_as_agreed_and_no_longer() -> None:
+def test_transient_errors_hold_a_message_no_longer_than_agreed() -> None:
     """D10."""
     terms = replace(TERMS, transient_count_limit=1000, transient_time_limit=250)
     worker = Worker(terms).sends("m1", *[told_to_wait(100)] * 10)
@@ -245,7 +245,7 @@ def test_an_ack_may_overtake_the_failure_of_its_own_post() -> None:
     assert worker.copies == [Copy(0, "m1", 1, 1), Copy(0, "m2", 2, 1)]
 
 
-def test_the_deadline_of_a_claimed_copy_covers_its_http_deadline_and_its_wait() -> None:
+def test_deadline_of_a_claimed_copy_covers_http_and_wait() -> None:
     worker = Worker()
     worker.happens(on.LanePolled("m1", TERMS))
     worker.sends_copy(worker_dies)

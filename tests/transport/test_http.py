@@ -230,9 +230,7 @@ def test_response_that_is_not_http_is_a_failure(transmit: Transmit) -> None:
 
 
 @pytest.mark.requirement("000-064")
-def test_a_kept_connection_that_the_peer_closed_is_replaced_within_the_attempt(
-    transmit: Transmit, peer: Peer
-) -> None:
+def test_closed_connection_is_replaced_within_the_attempt(transmit: Transmit, peer: Peer) -> None:
     transmit()
     peer.drop_idle()
     result = result_of(transmit())

@@ -28,7 +28,7 @@ def test_partners_that_are_not_known_to_answer_have_half_of_all() -> None:
     assert [places.free(partner) for partner in (100, 101, 102)] == [1, 1, 1]
 
 
-def test_partners_that_are_known_not_to_answer_leave_half_of_that_to_new_ones() -> None:
+def test_silent_partners_leave_half_of_the_places_to_new_ones() -> None:
     places = make()
     known(places, SILENT, *range(20))
     assert take_all(places, range(20)) == 2

@@ -40,7 +40,7 @@ class OperatorNoticeAdmin(LargeTableAdmin[OperatorNotice]):
         ("kind", "partner"),
         ("message", "channel"),
         "detail",
-        ("at", "sent_at"),
+        ("at", "sent"),
         ("status", "tries"),
         ("due", "problem"),
     )
@@ -54,7 +54,7 @@ class OperatorNoticeAdmin(LargeTableAdmin[OperatorNotice]):
         return _status(notice)
 
     @display(description="Sent")
-    def sent_at(self, notice: OperatorNotice) -> str:
+    def sent(self, notice: OperatorNotice) -> str:
         return markup.time_of(notice.sent_at)
 
     @display(description="Since")

@@ -86,10 +86,6 @@ class SignalAdmin(LargeTableAdmin[Signal]):
     def pending(self, signal: Signal) -> int:
         return signal.owed
 
-    @display(description="Transmitted")
-    def transmitted(self, signal: Signal) -> int:
-        return signal.transmitted
-
     @display(description="Next try")
     def next_try(self, signal: Signal) -> str:
         return markup.time_of(signal.due) if signal.owed else markup.DASH

@@ -57,6 +57,7 @@ def test_list_and_page_open(administrator: Client, model: type[Model]) -> None:
 
 def test_computed_columns_are_not_hidden_by_fields() -> None:
     """Django takes the field where a method of the page has the same name: its raw value."""
+    reverse("admin:index")  # registers the pages
     for model, page in admin.site._registry.items():
         named = {*page.list_display, *flatten(page.fields or ())}
         worked_out = {name for name in named if isinstance(name, str) and hasattr(page, name)}

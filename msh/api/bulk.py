@@ -138,7 +138,7 @@ class BulkView(ApiView):
 
         One answer a line: `{"line": 1, "message_id": "…", "result": "accepted"}`; `known` is the
         same again, `refused` comes with a `reason` and is not to be sent again as it is; `not_now`
-        (with a `reason`) is to be sent again later, for its partner is closed to applications, to
+        (with a `reason`) is to be sent again later, for submissions to its partner are refused:
         all lines of this request. All that are accepted are committed together. A line needs a
         `message_id`.
         """

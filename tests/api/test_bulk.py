@@ -290,7 +290,7 @@ def test_partner_that_is_closed_to_applications(world: World, shop: Application)
     answer = shop.bulk(lines)
 
     assert results(answer) == ["known", "not_now", "accepted", "not_now"]
-    assert "closed to applications" in answer.lines[1]["reason"]
+    assert "are refused until an operator" in answer.lines[1]["reason"]
     assert kept() == ["m-1", "m-3"]
     Partner.objects.filter(pk=world.there.pk).update(accepts=True)
     assert results(shop.bulk(lines)) == ["known", "accepted", "known", "accepted"]

@@ -270,7 +270,7 @@ def test_store_that_is_full(world: World, shop: Application, settings: Any) -> N
 def test_partner_that_is_closed_to_applications(world: World, shop: Application) -> None:
     Partner.objects.filter(pk=world.there.pk).update(accepts=False)
     answer = shop.post("messages", order(world, "m-1"))
-    assert_problem(answer, 503, "closed to applications")
+    assert_problem(answer, 503, "are refused until an operator")
     assert int(answer.headers["Retry-After"]) >= 1
     assert not OutboundMessage.objects.exists()
 

@@ -27,12 +27,11 @@ class SubmitRefused(ValueError):
 
 
 class PartnerClosed(SubmitRefused):
-    """An operator has closed the partner to applications."""
+    """An operator has refused submissions to the partner."""
 
     def __init__(self, partner: Partner) -> None:
         super().__init__(
-            f"partner {partner} is closed to applications: an operator must accept submissions"
-            " again",
+            f"submissions to partner {partner} are refused until an operator accepts them again",
             "partner",
         )
 

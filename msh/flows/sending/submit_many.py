@@ -27,7 +27,7 @@ class Result(StrEnum):
     KNOWN = "known"
     REFUSED = "refused"
     NOT_NOW = "not_now"
-    """Its partner is closed to applications for now, to all lines that are not known."""
+    """Submissions to its partner are refused for now: all lines that are not known."""
 
 
 class Answer(NamedTuple):
@@ -112,7 +112,7 @@ def _known(new: Sequence[NewMessage], links: "_Links") -> dict[tuple[int, str], 
 
 
 class _Links(dict[int, int]):
-    """Link id by partner id. `closed`: partners that operators have closed to applications."""
+    """Link id by partner id. `closed`: partners that submissions are refused to."""
 
     def __init__(self) -> None:
         super().__init__()

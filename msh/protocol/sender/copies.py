@@ -66,7 +66,8 @@ def retry_or_suspend(lane: Lane, event: on.DeadlinePassed, now: datetime) -> Out
     if lane.unsent or not lane.is_due(now):
         return lane, ()
     flying = lane.flying
-    detail = f"no Acknowledgement after {flying.attempt} transmissions"
+    plural = "" if flying.attempt == 1 else "s"
+    detail = f"no Acknowledgement after {flying.attempt} transmission{plural}"
     if flying.probing:  # the From-Party knows that it is suspended
         incident = do.OpenIncident(IncidentKind.RETRIES_SPENT, flying.message_id, detail)
         return lane.suspends(IncidentKind.RETRIES_SPENT), (incident,)

@@ -3,7 +3,9 @@ row, in the caller's transaction."""
 
 from enum import StrEnum
 
-from msh.models import Direction, InboundLink, OutboundLink, OutboundMessage
+from django.db.models import Q
+
+from msh.models import Direction, History, InboundLink, OutboundLink, OutboundMessage
 from msh.protocol import sequence
 from msh.protocol.kinds import OnUnexpectedFirst, PartyEventKind, Verdict
 from msh.protocol.lane import LaneState
@@ -14,6 +16,7 @@ from msh.store.sending import message_sql, party_events
 from msh.store.sending.links import OutboundLinks
 from partners.models import Agreement, Partner
 
+_STARTED = "LinkStarted"
 NUMBERS = ("last_number", "epoch", "highest_number")
 
 
@@ -100,8 +103,26 @@ def is_unused(link: OutboundLink | InboundLink) -> bool:
     """Whether no message of it has a number yet, so that it can continue another MSH's (D50)."""
     if isinstance(link, OutboundLink):
         numbered = link.messages.filter(sequence_number__isnull=False)
-        return link.state == LaneState.IDLE and not numbered.exists()
+        if link.state != LaneState.IDLE or numbered.exists():
+            return False
+        return link.next_number == sequence.FIRST or _was_started(link)
     return not link.last_message_id and not link.messages.exists()
+
+
+def _was_started(link: OutboundLink) -> bool:
+    """Whether its next number was set. If not, its messages had numbers and were pruned."""
+    detail = _start_detail(sequence.preceding(link.next_number))
+    started = History.objects.filter(
+        Q(detail=detail) | Q(detail__startswith=f"{detail}; "),  # with a reason
+        partner=link.partner_id,
+        direction=Direction.OUT,
+        event=_STARTED,
+    )
+    return started.exists()
+
+
+def _start_detail(last: int) -> str:
+    return f"last number {last}"
 
 
 def start_link(partner: Partner, direction: str, last: int, actor: Actor) -> bool:
@@ -109,8 +130,8 @@ def start_link(partner: Partner, direction: str, last: int, actor: Actor) -> boo
     start = _start_outbound if direction == "out" else _start_inbound
     if not start(partner, last):
         return False
-    detail = f"last number {last}"
-    history.record(history.link_row(partner.pk, direction, "LinkStarted", actor, detail=detail))
+    detail = _start_detail(last)
+    history.record(history.link_row(partner.pk, direction, _STARTED, actor, detail=detail))
     return True
 
 

@@ -42,7 +42,7 @@ def insert_message(
     """Write a new message with its payloads in wire form: one statement, and so all or nothing.
 
     False, with nothing written, if its MessageId is known, or the partner's link is not in use, or
-    the partner is closed to applications.
+    submissions to the partner are refused.
     """
     message.size = sum(map(len, parts))
     (rows,) = run(

@@ -56,7 +56,7 @@ def test_a_suspended_partner_is_shown_with_its_last_answer(onlooker: Client) -> 
 
     page = onlooker.get(PAGE).content.decode()
 
-    assert "no Acknowledgement after 1 transmissions" in page
+    assert "no Acknowledgement after 1 transmission" in page
     assert 'Last response: <bdi class="msh-verbatim">503 &lt;down&gt;</bdi>' in page
 
 

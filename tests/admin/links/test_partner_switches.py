@@ -37,7 +37,7 @@ def test_refused_submissions_leave_the_queue_going(
 
     assert "submissions are refused" in messages_of(use(supervisor, "stop_accepts", world.link))
 
-    with pytest.raises(PartnerClosed, match="closed to applications"):
+    with pytest.raises(PartnerClosed, match="are refused until an operator"):
         world.submit()
     world.settle()
     assert OutboundMessage.objects.get() == queued

@@ -6,8 +6,10 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client
 
+from msh.flows.errors import NotPossible
 from msh.flows.operations import change_link
-from msh.models import History, InboundLink
+from msh.models import History, InboundLink, OutboundLink
+from msh.store.history import Actor
 from tests.admin.conftest import address, messages_of, url, use, waiting_world
 from tests.flows.world import make_world
 
@@ -52,6 +54,16 @@ def test_a_link_in_use_keeps_its_numbers(supervisor: Client) -> None:
     assert "the link is in use" in supervisor.get(where).content.decode()
     with pytest.raises(CommandError, match="is in use"):
         start_by_command(link.partner.name, "out", 41)
+
+
+def test_a_link_whose_messages_were_pruned_keeps_its_numbers() -> None:
+    world, ann = make_world(), Actor("ann", "their old MSH")
+    change_link.start_link(world.there, "out", 41, ann)
+    change_link.start_link(world.there, "out", 42, ann)
+    OutboundLink.objects.filter(pk=world.link.pk).update(next_number=50)
+
+    with pytest.raises(NotPossible, match="in use"):
+        change_link.start_link(world.there, "out", 60, ann)
 
 
 def start_by_command(name: str, direction: str, last: int) -> str:

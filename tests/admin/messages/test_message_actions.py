@@ -126,7 +126,7 @@ def test_refused_copy_changes_nothing(supervisor: Client, settings: Settings) ->
     settings.MSH_MESSAGE_LIMIT = 1000
     Partner.objects.update(accepts=False)
     closed = correct(supervisor, message, b"<new/>")
-    assert "closed to applications" in messages_of(closed)
+    assert "are refused until an operator" in messages_of(closed)
 
     message.refresh_from_db()
     assert message.state == "queued"
@@ -143,7 +143,7 @@ def test_a_refused_copy_leaves_the_message_in_flight(supervisor: Client) -> None
 
     response = correct(supervisor, message, b"<new/>", verdict="not_received")
 
-    assert "closed to applications" in messages_of(response)
+    assert "are refused until an operator" in messages_of(response)
     message.refresh_from_db()
     assert message.state == "in_flight"
 

@@ -9,6 +9,7 @@ from django_celery_beat.models import PeriodicTask
 from msh import roles, schedule
 from msh.celery import app
 from msh.models import AppliedDefault
+from msh.schedule import Every
 
 pytestmark = pytest.mark.django_db
 
@@ -42,9 +43,10 @@ def test_every_kind_of_work_is_polled_without_a_wake_up() -> None:
     due = {"transmit": 1, "deliver": 1, "forward": 1, "notify": 1}
     later = {"bulk": 2, "notify_operators": 5, "watch": 10, "count_traffic": 10}
     rows = PeriodicTask.objects.filter(interval__period="seconds", enabled=True)
-    assert dict(rows.values_list("task", "interval__every")) == {
-        f"msh.tasks.{task}": seconds for task, seconds in (due | later).items()
-    }
+    wanted = {f"msh.tasks.{task}": seconds for task, seconds in (due | later).items()}
+    entries = schedule.SCHEDULE.values()
+    assert {task: when.seconds for task, when in entries if isinstance(when, Every)} == wanted
+    assert dict(rows.values_list("task", "interval__every")) == wanted
 
 
 def test_removed_permissions_stay_removed() -> None:

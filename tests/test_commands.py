@@ -64,6 +64,21 @@ def test_command_that_reads_loads_nothing_that_is_slow(command: str) -> None:
     assert process.stdout.splitlines()[-1] == "set()"
 
 
+def test_trace_loads_nothing_that_is_slow() -> None:
+    """Redis only for a message that is overdue."""
+    program = (
+        "import sys, django; django.setup(); import msh.management.commands.trace;"
+        f" print({{name.partition('.')[0] for name in sys.modules}}.intersection({SLOW}))"
+    )
+    printed = subprocess.check_output(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env=os.environ | {"DJANGO_SETTINGS_MODULE": "msh.management.settings"},
+        text=True,
+    )
+    assert printed.strip() == "set()"
+
+
 def test_names_of_commands_without_the_console_are_commands() -> None:
     """Those that only their app provides: the settings without the console have no other."""
     assert set(find_commands(str(ROOT / "msh" / "management"))) >= WITHOUT_CONSOLE

@@ -66,6 +66,14 @@ class OutboundDocument(MessageDocument):
     )
 
 
+class ExplainedDocument(OutboundDocument):
+    """A message that was submitted, and where it is now."""
+
+    explanation = serializers.CharField(
+        help_text="why it is not sent or not acknowledged yet, or how it ended: a text for people"
+    )
+
+
 def _attempts() -> Coalesce:
     made = Attempt.objects.filter(message=OuterRef("pk")).order_by()
     last = made.values("message").annotate(last=Max("number")).values("last")

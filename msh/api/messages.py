@@ -18,12 +18,13 @@ from rest_framework.response import Response
 
 from msh import wire
 from msh.flows.operations import trace
+from msh.flows.operations.why_not_sent import explanation_of
 from msh.flows.sending.submit import keep
 from msh.models import OutboundMessage, OutboundPayload, OutboundState, Scope
 from msh.models.outbound import OutboundMessageQuerySet
 
 from . import schema
-from .documents import OUTBOUND, OutboundDocument
+from .documents import OUTBOUND, ExplainedDocument, OutboundDocument
 from .parsers import JsonParser, whole
 from .problems import Refused, Unreadable
 from .query import Form, PageQuery, moment, page, text, validated_query
@@ -175,11 +176,12 @@ class MessageView(ApiView):
     @extend_schema(
         operation_id="get_message",
         parameters=[WhichQuery],
-        responses={200: OutboundDocument, **schema.problems(400, 404)},
+        responses={200: ExplainedDocument, **schema.problems(400, 404)},
     )
     def get(self, request: Request, message_id: str) -> Response:
-        """One message that was submitted."""
-        return Response(_document(_find(request, message_id)))
+        """One message that was submitted, and why it is not sent or not acknowledged yet."""
+        message = _find(request, message_id)
+        return Response({**_document(message), "explanation": explanation_of(message.pk)})
 
 
 class HistoryView(ApiView):

@@ -40,12 +40,14 @@ def test_message_from_submit_to_its_end(world: World, shop: Application) -> None
     assert (queued["state"], queued["sequence_number"], queued["attempts"]) == ("queued", None, 0)
     assert queued["submitted_at"] >= before.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     assert queued["ended_at"] is None
+    assert queued["explanation"].startswith("The link is idle and nothing is in flight")
     (payload,) = OutboundMessage.objects.get().payloads.all()
     assert queued["size"] == len(payload.wire)
     world.settle()
     ended = shop.get("messages/m-1").json
     assert (ended["state"], ended["sequence_number"], ended["attempts"]) == ("acknowledged", 1, 1)
     assert ended["ended_at"] > queued["submitted_at"]
+    assert ended["explanation"].startswith("Acknowledged at ")
     events = [one["event"] for one in shop.get("messages/m-1/history").json["results"]]
     assert events[0] == "MessageSubmitted"
     assert {"AckReceived", "Attempt 1"} <= set(events)

@@ -21,9 +21,9 @@ from unfold.widgets import (
 from msh.admin.framework import markup
 from msh.admin.framework.actions import REASON_LIMIT, ActionDialog
 from msh.admin.framework.pages import ReadOnlyAdmin, Table
-from msh.admin.links.causes import CAUSES
 from msh.flows.errors import NotPossible
 from msh.flows.operations import actions, bulk_jobs, link_actions
+from msh.flows.operations.causes import CAUSES
 from msh.models import BulkItem, BulkJob, BulkState, BulkVerb, Delivery, OutboundLink
 from msh.store.history import Actor
 

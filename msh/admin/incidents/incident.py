@@ -19,9 +19,9 @@ from msh.admin.framework import markup
 from msh.admin.framework.actions import ActionDialog, Offer
 from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.admin.links import resynchronise
-from msh.admin.links.causes import CAUSES
 from msh.admin.links.outbound_actions import RESUME
 from msh.flows.operations import change_incident
+from msh.flows.operations.causes import CAUSES
 from msh.models import Delivery, Direction, Incident, OutboundLink
 from msh.protocol.kinds import DeliveryState, IncidentKind
 

@@ -12,6 +12,7 @@ from msh.admin.framework import markup
 from msh.admin.framework.actions import Offer
 from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.admin.messages.history import history_of_link
+from msh.flows.operations.causes import CAUSES
 from msh.models import (
     Delivery,
     Direction,
@@ -24,7 +25,6 @@ from msh.models import (
 from msh.protocol import sequence
 
 from . import inbound_actions, partner_switches, start_link
-from .causes import CAUSES
 from .counters import arrivals, counters, receiving
 
 FIRST_ROWS = 10

@@ -11,6 +11,7 @@ from unfold.decorators import display
 
 from msh.admin.framework import markup
 from msh.admin.framework.pages import Table
+from msh.flows.operations.why_not_sent import explanation_of
 from msh.models import OutboundMessage, OutboundPayload, OutboundState
 from msh.protocol.lane import LaneState
 
@@ -27,6 +28,7 @@ class OutboundMessageAdmin(MessageAdmin[OutboundMessage]):
     payload_permissions = ("msh.view_outboundmessage", "msh.view_payload_outboundmessage")
     fields = (
         ("identity", "status"),
+        "explanation",
         ("partner", "number"),
         ("agreement", "semantics"),
         ("purpose", "header_document"),
@@ -81,6 +83,10 @@ class OutboundMessageAdmin(MessageAdmin[OutboundMessage]):
         if not open_still or message.link.state != LaneState.SUSPENDED:
             return state
         return format_html("{} {}", state, markup.link_to(message.link, "link suspended"))
+
+    @display(description="Explanation")
+    def explanation(self, message: OutboundMessage) -> str:
+        return markup.verbatim(explanation_of(message.pk))
 
     @display(description="Submitted")
     def submitted(self, message: OutboundMessage) -> str:

@@ -1,4 +1,4 @@
-"""`manage.py trace MESSAGE_ID`: what happened to a message, on one screen."""
+"""`manage.py trace MESSAGE_ID`: what happened to a message and why it waits, on one screen."""
 
 from argparse import ArgumentParser
 from collections.abc import Iterable
@@ -8,7 +8,9 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from msh.flows.operations.trace import Moment, folded, trace_of, whole_trace_of
+from msh.flows.operations.why_not_sent import explanation_of
 from msh.management.cli import MshCommand, Row
+from msh.models import OutboundMessage
 
 COLUMNS = ("at", "direction", "partner", "event", "from", "to", "actor", "detail")
 COUNTED = (*COLUMNS, "times", "since")
@@ -16,8 +18,8 @@ COUNTED = (*COLUMNS, "times", "since")
 
 class Command(MshCommand):
     help = (
-        "Print the history of a message. Repetitions are one line; the middle of a long history"
-        " is only counted."
+        "Print why a message is not sent or not acknowledged yet, and its history. Repetitions are"
+        " one line; the middle of a long history is only counted."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -28,11 +30,25 @@ class Command(MshCommand):
     def handle(self, *args: object, message_id: str, **options: Any) -> None:
         moments = list(whole_trace_of(message_id)) if options["all"] else trace_of(message_id)
         if not moments:
-            raise CommandError(f"Unknown message {message_id!r}.")
+            raise CommandError(
+                f"Unknown message {message_id!r}: it was never stored here, or it was pruned."
+            )
         whole = options["all"] or options["json"]
-        self.answer_rows(
-            _rows(moments if whole else folded(moments)), COLUMNS, as_json=options["json"]
-        )
+        rows = list(_rows(moments if whole else folded(moments)))
+        messages = list(_explanations(message_id))
+        if options["json"]:
+            self.answer({"messages": messages, "history": rows}, "", as_json=True)
+            return
+        for message in messages:
+            self.stdout.write(f"To {message['partner']}: {message['explanation']}")
+        self.answer_rows(rows, COLUMNS, as_json=False)
+
+
+def _explanations(message_id: str) -> Iterable[Row]:
+    """Each partner may have a message with this MessageId."""
+    messages = OutboundMessage.objects.with_message_id(message_id).order_by("pk")
+    for key, partner, state in messages.values_list("pk", "link__partner__name", "state"):
+        yield {"partner": partner, "state": state, "explanation": explanation_of(key)}
 
 
 def _rows(moments: Iterable[Moment]) -> Iterable[Row]:

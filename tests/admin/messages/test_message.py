@@ -32,6 +32,16 @@ def test_waiting_message_shows_that_its_link_is_suspended(administrator: Client)
     assert (hinted(done), hinted(flying), hinted(queued)) == (False, True, True)
 
 
+def test_page_of_a_message_has_the_explanation(administrator: Client) -> None:
+    world = suspended_world(queued=1)
+    queued = OutboundMessage.objects.get(state="queued")
+    page = administrator.get(url(OutboundMessage, "change", queued.pk)).content.decode()
+    assert "The link is suspended since" in page
+    assert f"at message {world.link.in_flight} (number 1)" in page
+    assert "&lt;b&gt;thanks" in page
+    assert "<b>thanks" not in page
+
+
 def test_http_status_is_shown_once(administrator: Client) -> None:
     busy_world()
     flying = OutboundMessage.objects.get(state="in_flight")

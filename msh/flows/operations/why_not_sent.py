@@ -1,0 +1,289 @@
+"""Why a message is not sent or not acknowledged yet, in words: for the console, API and commands.
+
+`explanation` decides by values alone, `explanation_of` reads them.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from msh.models import Attempt, OutboundMessage, OutboundState
+from msh.protocol.errors import UnreadableTermsError
+from msh.protocol.lane import InFlight, Lane, LaneState
+from msh.protocol.vocabulary import DeliverySemantics
+from msh.store.operations import queue_place
+from msh.store.operations.queue_place import MOST, Place
+
+from .causes import CAUSES, Cause
+
+OVERDUE = timedelta(seconds=15)
+"""The sweep polls every second: work that is overdue for longer is not being done."""
+LONGEST = 300
+"""Characters of a partner's answer that are shown: a sentence is to stay one."""
+
+_ENDED = {
+    OutboundState.ACKNOWLEDGED,
+    OutboundState.CANCELLED,
+    OutboundState.SENT,
+    OutboundState.FAILED,
+}
+_VERDICTS = {
+    "received": "the partner has it",
+    "not_received": "the partner does not have it",
+    "unknown": "unknown whether the partner has it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LastAttempt:
+    """`ended_at` None while it is under way, or if its worker was lost."""
+
+    claimed_at: datetime
+    ended_at: datetime | None
+    outcome: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """A message and its link, as their rows say.
+
+    `attempt`: the last one of the message in flight; of an ended or BestEffort message, its own.
+    `due`: the end of the lease of a BestEffort message. `stopped`: which processes show no sign of
+    life, in words; empty unless the work is overdue.
+    """
+
+    message_id: str
+    state: str
+    best_effort: bool
+    submitted_at: datetime
+    completed_at: datetime | None
+    due: datetime | None
+    verdict: str
+    lane: Lane
+    suspended_since: datetime | None
+    suspended_detail: str
+    attempt: LastAttempt | None
+    place: Place
+    stopped: str = ""
+
+
+def explanation_of(key: int) -> str:
+    """Of the outbound message with this id."""
+    messages = OutboundMessage.objects.select_related("link__in_flight")
+    message = messages.defer("head", "link__in_flight__head").get(pk=key)
+    situation = _situation_of(message)
+    try:
+        if overdue_since(situation):
+            situation = replace(situation, stopped=_stopped())
+        return explanation(situation)
+    except UnreadableTermsError as error:
+        return f"The terms of the message in flight cannot be read: {error}."
+
+
+def overdue_since(situation: Situation) -> datetime | None:
+    """When the next step should have happened, if it has not; None if there is no such step."""
+    lane = situation.lane
+    if situation.state in _ENDED or lane.state is LaneState.SUSPENDED:
+        return None
+    if situation.best_effort and situation.state == OutboundState.IN_FLIGHT:
+        due = situation.due
+    elif lane.state is LaneState.IDLE or (situation.best_effort and _is_open(lane)):
+        due = situation.submitted_at
+    else:
+        due = lane.due
+    return due if due is not None and situation.place.now - due > OVERDUE else None
+
+
+def explanation(situation: Situation) -> str:
+    """Why it is not sent or not acknowledged yet, or how it ended; with the cure, if there is one.
+    One to four sentences."""
+    if situation.state in _ENDED:
+        return _end(situation)
+    if situation.lane.state is LaneState.SUSPENDED:
+        parts = [_suspension(situation)]
+    elif situation.best_effort:
+        parts = [_best_effort(situation)]
+    elif situation.lane.in_flight is not None:
+        parts = [_flight(situation, situation.lane.in_flight)]
+    elif situation.lane.state is LaneState.TRANSIENT:
+        parts = [_asked_to_wait(situation.lane)]
+    else:
+        parts = ["The link is idle and nothing is in flight: the next poll sends the first message"]
+    parts.append(_before(situation))
+    since = overdue_since(situation)
+    if since is not None:
+        parts.append(f"Overdue since {_time(since)}")
+        parts.append(_poller(situation))
+    return " ".join(f"{part.rstrip('.')}." for part in parts if part)
+
+
+def _end(situation: Situation) -> str:
+    at = _time(situation.completed_at)
+    match situation.state:
+        case OutboundState.ACKNOWLEDGED:
+            return f"Acknowledged at {at}."
+        case OutboundState.SENT:
+            return f"Sent at {at}. A BestEffort message is not acknowledged."
+        case OutboundState.FAILED:
+            answer = _answer(situation.attempt) or "nobody knows how the attempt ended"
+            return (
+                f"Failed at {at}: {answer}. A BestEffort message has one attempt: if it is still"
+                " needed, submit it again with a new MessageId."
+            )
+    verdict = _VERDICTS.get(situation.verdict, "")
+    return f"Cancelled at {at}{': ' if verdict else ''}{verdict}."
+
+
+def _suspension(situation: Situation) -> str:
+    lane = situation.lane
+    cause = CAUSES.get(lane.suspended_for) or Cause(lane.suspended_for, "Resume the link.")
+    detail = _one_line(situation.suspended_detail)
+    flying = lane.in_flight
+    where = f", at message {flying.message_id} (number {flying.sequence_number})" if flying else ""
+    advice = "The Acknowledgement came late: resume the link." if lane.late_ack else cause.advice
+    return (
+        f"The link is suspended since {_time(situation.suspended_since)}{where}: {cause.what}"
+        f"{f' ({detail})' if detail else ''}. {advice}"
+    )
+
+
+def _flight(situation: Situation, flying: InFlight) -> str:
+    own = flying.message_id == situation.message_id
+    number = f"number {flying.sequence_number}"
+    subject = number.capitalize() if own else f"Message {flying.message_id} ({number})"
+    before = "" if own else " before it"
+    lane = situation.lane
+    if lane.state is LaneState.TRANSIENT:
+        return (
+            f"The partner asked us to wait, {_times(flying.transients)}: {subject[:1].lower()}"
+            f"{subject[1:]} is sent again at {_time(lane.due)}"
+        )
+    if lane.unsent:
+        return (
+            f"{subject} is in flight{before}: attempt {flying.attempt + 1} is not on the wire yet."
+            f" It goes at {_time(lane.due)}, when the worker has a free place for this partner"
+        )
+    return f"{subject} is in flight{before}: {_progress(situation, flying)}"
+
+
+def _progress(situation: Situation, flying: InFlight) -> str:
+    due, attempt = _time(situation.lane.due), situation.attempt
+    left = flying.retries_spent < flying.terms.retries
+    then = f"The next copy goes at {due}" if left else f"The link is suspended at {due}"
+    if attempt is not None and attempt.ended_at is None:
+        return f"attempt {flying.attempt} is under way since {_time(attempt.claimed_at)}. {then}"
+    answer = _answer(attempt)
+    return (
+        f"{flying.attempt} attempt{'' if flying.attempt == 1 else 's'}, no Acknowledgement yet"
+        f"{f'. Last answer: {answer}' if answer else ''}. {then} unless it is acknowledged"
+    )
+
+
+def _best_effort(situation: Situation) -> str:
+    lane = situation.lane
+    if situation.state == OutboundState.IN_FLIGHT:
+        return (
+            "Its one attempt is under way. If the worker is lost, it has failed at"
+            f" {_time(situation.due)}"
+        )
+    if lane.state is LaneState.TRANSIENT:
+        return _asked_to_wait(lane)
+    if not _is_open(lane):
+        return "The partner is being probed: BestEffort messages wait until it answers"
+    return "It waits for a worker with a free place for this partner"
+
+
+def _is_open(lane: Lane) -> bool:
+    """Whether BestEffort messages are sent: they do not wait for the message in flight."""
+    probed = lane.in_flight is not None and lane.in_flight.probing
+    return lane.state in (LaneState.IDLE, LaneState.WAITING) and not probed
+
+
+def _asked_to_wait(lane: Lane) -> str:
+    return f"The partner asked us to wait: nothing is sent before {_time(lane.due)}"
+
+
+def _before(situation: Situation) -> str:
+    place = situation.place
+    count = place.rewound + place.queued
+    if situation.state == OutboundState.IN_FLIGHT or not count:
+        return ""
+    more = "at least " if MOST in (place.rewound, place.queued) else ""
+    again = f", {place.rewound} of them to be sent again" if place.rewound else ""
+    noun = "message is" if count == 1 and not more else "messages are"
+    return f"In the queue {more}{count} {noun} before it{again}"
+
+
+def _poller(situation: Situation) -> str:
+    """Who does not do what is overdue."""
+    if not situation.place.swept:
+        return (
+            "The schedule entry 'sweep: transmit' is disabled or deleted: enable it in the console,"
+            " under Schedules"
+        )
+    if situation.stopped:
+        return f"Nothing polls the link. {situation.stopped}"
+    return "Worker and beat are running: the worker has no free place, or its log says why it fails"
+
+
+def _answer(attempt: LastAttempt | None) -> str:
+    if attempt is None or attempt.ended_at is None:
+        return ""
+    return ", ".join(filter(None, (attempt.outcome, _one_line(attempt.detail))))
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else f"{line[:LONGEST]}…"
+
+
+def _time(at: datetime | None) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC" if at else "an unknown time"
+
+
+def _situation_of(message: OutboundMessage) -> Situation:
+    link = message.link
+    best_effort = message.semantics == DeliverySemantics.BEST_EFFORT
+    of_itself = best_effort or message.state in _ENDED or link.in_flight_id is None
+    return Situation(
+        message_id=message.message_id,
+        state=message.state,
+        best_effort=best_effort,
+        submitted_at=message.submitted_at,
+        completed_at=message.completed_at,
+        due=message.due,
+        verdict=message.outcome,
+        lane=link.lane,
+        suspended_since=link.suspended_since,
+        suspended_detail=link.suspended_detail,
+        attempt=_last_attempt(message.pk if of_itself else link.in_flight_id),
+        place=_place_of(message, best_effort=best_effort),
+    )
+
+
+def _last_attempt(key: int | None) -> LastAttempt | None:
+    attempt = Attempt.objects.filter(message=key).order_by("-number").first()
+    if attempt is None:
+        return None
+    return LastAttempt(attempt.claimed_at, attempt.ended_at, attempt.outcome, attempt.detail)
+
+
+def _place_of(message: OutboundMessage, *, best_effort: bool) -> Place:
+    if best_effort:
+        return queue_place.place_of_best_effort(message.link_id, message.pk)
+    if message.state == OutboundState.REWOUND:
+        number = message.sequence_number or 0
+        return queue_place.place_of_rewound(message.link_id, message.epoch or 0, number)
+    return queue_place.place_in_queue(message.link_id, message.pk)
+
+
+def _stopped() -> str:
+    from msh.health import processes  # noqa: PLC0415  a command loads Redis only if it must
+
+    stopped = [process for process in processes() if not process.alive]
+    told = "; ".join(f"{process.name}: {process.words}" for process in stopped)
+    return f"{told}. Start {' and '.join(one.name for one in stopped)}" if stopped else ""

@@ -6,7 +6,7 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import Case, Count, F, IntegerField, OuterRef, QuerySet, Subquery, When
 from django.db.models.expressions import OrderBy
-from django.db.models.functions import Coalesce, JSONObject
+from django.db.models.functions import Coalesce, JSONObject, Least
 from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.urls import reverse
@@ -67,7 +67,7 @@ class OutboundLinkAdmin(ReadOnlyAdmin[OutboundLink]):
         reliable = DeliverySemantics.ONCE_AND_ONLY_ONCE
         return links.select_related("partner", "in_flight__agreement").annotate(
             queued=_depth(reliable) + _depth(DeliverySemantics.BEST_EFFORT),
-            oldest=Subquery(_queue(reliable).order_by("pk").values("submitted_at")[:1]),
+            oldest=Least(_oldest(reliable), _oldest(DeliverySemantics.BEST_EFFORT)),
             last_answer=Subquery(_last_answer()),
         )
 
@@ -187,7 +187,7 @@ def _situation(link: Any) -> dict[str, object]:
         "detail": markup.verbatim(detail) if detail else "",
         "since": markup.time_of(link.suspended_since),
         "age": markup.age_of(link.suspended_since),
-        "sentence": status_text(link.lane, timezone.now()),
+        "sentence": status_text(link.lane, timezone.now(), link.oldest),
     }
 
 
@@ -200,6 +200,10 @@ def _queue(semantics: DeliverySemantics) -> QuerySet[OutboundMessage]:
 def _depth(semantics: DeliverySemantics) -> Coalesce:
     depth = _queue(semantics).values("link").annotate(depth=Count("pk")).values("depth")
     return Coalesce(Subquery(depth), 0)
+
+
+def _oldest(semantics: DeliverySemantics) -> Subquery:
+    return Subquery(_queue(semantics).order_by("pk").values("submitted_at")[:1])
 
 
 def _last_answer() -> QuerySet[Attempt, Any]:

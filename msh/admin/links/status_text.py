@@ -1,19 +1,25 @@
 """The status of a link to a partner as text: what it does now, and what happens next."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from msh.admin.framework.time_format import format_duration, format_time
+from msh.flows.operations.why_not_sent import OVERDUE
 from msh.protocol.lane import InFlight, Lane, LaneState
 
-OVERDUE = timedelta(seconds=15)
-"""The sweep polls every second: work that is overdue for longer is not being done."""
 
-
-def status_text(lane: Lane, now: datetime) -> str:
+def status_text(lane: Lane, now: datetime, oldest: datetime | None = None) -> str:
+    """`oldest`: when the first message of the queue was submitted, None if the queue is empty."""
     sentence = _SITUATIONS[lane.state](lane, now)
     if lane.due is not None and now - lane.due > OVERDUE:
         overdue = format_duration(lane.due, now)
         return f"{sentence}. Overdue by {overdue}: check that a worker is running."
+    if lane.state is LaneState.IDLE and oldest is not None and now - oldest > OVERDUE:
+        age = format_duration(oldest, now)
+        return (
+            f"{sentence} Nothing polls this link: the first message of its queue has waited for"
+            f" {age}. Check that worker and beat are running (dashboard) and that the schedule"
+            " entry 'sweep: transmit' is enabled."
+        )
     return sentence
 
 

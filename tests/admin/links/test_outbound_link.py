@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from msh.admin.framework.pages import Table
 from msh.flows.operations import change_link
-from msh.models import InboundLink, OutboundLink
+from msh.models import InboundLink, OutboundLink, OutboundMessage
 from msh.store.history import Actor
 from tests.admin.conftest import client_of, late_world, suspended_world, waiting_world
 from tests.flows.world import World, make_world
@@ -42,6 +42,18 @@ def test_longest_suspended_links_come_first(viewer: Client) -> None:
         waiting.there,
         idle.there,
     ]
+
+
+@pytest.mark.parametrize("semantics", ["OnceAndOnlyOnce", "BestEffort"])
+def test_page_of_an_idle_link_says_that_nothing_polls_its_queue(
+    viewer: Client, semantics: str
+) -> None:
+    world = make_world()
+    message = world.submit(semantics=semantics)
+    assert "Nothing polls this link" not in page_of(viewer, world)
+    hour_ago = timezone.now() - timedelta(hours=1)
+    OutboundMessage.objects.filter(pk=message.pk).update(submitted_at=hour_ago)
+    assert "Check that worker and beat are running" in page_of(viewer, world)
 
 
 def test_list_shows_cause_time_and_blocking_message(viewer: Client) -> None:

@@ -51,6 +51,17 @@ def test_overdue_work_suggests_to_check_the_worker() -> None:
     assert status_text(WAITING, late).endswith("Overdue by 4 min: check that a worker is running.")
 
 
+def test_idle_link_with_a_queue_names_worker_and_beat() -> None:
+    idle = Lane(next_number=24)
+    hint = "Nothing polls this link: the first message of its queue has waited for 1 h 0 min."
+
+    assert "Nothing polls" not in status_text(idle, NOW, NOW - timedelta(seconds=15))
+    assert "Nothing polls" not in status_text(WAITING, NOW, NOW - timedelta(hours=1))
+    overdue = status_text(idle, NOW, NOW - timedelta(hours=1))
+    assert overdue.startswith(f"No message in flight. The next message gets number 24. {hint}")
+    assert "Check that worker and beat are running" in overdue
+
+
 def test_transient_says_how_often_and_until_when() -> None:
     flying = replace(FLYING, transients=2, transient_since=NOW)
     lane = replace(WAITING, state=LaneState.TRANSIENT, in_flight=flying)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from msh.api.messages import MomentDocument
 from msh.models import History, OutboundMessage
 from tests.api.application import Answer, Application, order
 from tests.api.conftest import Tokens
@@ -48,9 +49,11 @@ def test_message_from_submit_to_its_end(world: World, shop: Application) -> None
     assert (ended["state"], ended["sequence_number"], ended["attempts"]) == ("acknowledged", 1, 1)
     assert ended["ended_at"] > queued["submitted_at"]
     assert ended["explanation"].startswith("Acknowledged at ")
-    events = [one["event"] for one in shop.get("messages/m-1/history").json["results"]]
+    history = shop.get("messages/m-1/history").json["results"]
+    events = [one["event"] for one in history]
     assert events[0] == "MessageSubmitted"
     assert {"AckReceived", "Attempt 1"} <= set(events)
+    assert list(history[0]) == list(MomentDocument().fields), "all are documented"
 
 
 def test_history_comes_in_pages_of_which_none_repeats_or_skips(

@@ -2,7 +2,7 @@
 
 from argparse import ArgumentParser
 from collections.abc import Iterable
-from dataclasses import astuple
+from dataclasses import asdict, fields
 from typing import Any
 
 from django.core.management.base import CommandError
@@ -12,8 +12,8 @@ from msh.flows.operations.why_not_sent import explanation_of
 from msh.management.cli import MshCommand, Row
 from msh.models import OutboundMessage
 
-COLUMNS = ("at", "direction", "partner", "event", "from", "to", "actor", "detail")
-COUNTED = (*COLUMNS, "times", "since")
+COLUMNS = [one.name for one in fields(Moment) if one.name not in ("times", "since")]
+"""Of what happened several times, the detail says how often and since when. JSON has all fields."""
 
 
 class Command(MshCommand):
@@ -34,7 +34,7 @@ class Command(MshCommand):
                 f"Unknown message {message_id!r}: it was never stored here, or it was pruned."
             )
         whole = options["all"] or options["json"]
-        rows = list(_rows(moments if whole else folded(moments)))
+        rows = list(map(asdict, moments if whole else folded(moments)))
         messages = list(_explanations(message_id))
         if options["json"]:
             self.answer({"messages": messages, "history": rows}, "", as_json=True)
@@ -49,8 +49,3 @@ def _explanations(message_id: str) -> Iterable[Row]:
     messages = OutboundMessage.objects.with_message_id(message_id).order_by("pk")
     for key, partner, state in messages.values_list("pk", "link__partner__name", "state"):
         yield {"partner": partner, "state": state, "explanation": explanation_of(key)}
-
-
-def _rows(moments: Iterable[Moment]) -> Iterable[Row]:
-    for moment in moments:
-        yield dict(zip(COUNTED, astuple(moment), strict=True))

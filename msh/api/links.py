@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from msh.flows.operations import actions, change_link, link_actions
-from msh.flows.operations.operator_action import OperatorAction
+from msh.flows.operations.operator_action import PlainLinkAction
 from msh.models import Incident, OutboundLink, Scope
 
 from . import schema
@@ -87,7 +87,7 @@ class ActionView(ApiView):
 
     scopes = {"POST": Scope.OPERATE}
     parser_classes = [JsonParser]
-    action: ClassVar[OperatorAction]
+    action: ClassVar[PlainLinkAction]
 
     def post(self, request: Request, id: int) -> Response:  # noqa: A002
         require_permissions(request, *self.action.permissions)
@@ -99,7 +99,7 @@ class ActionView(ApiView):
         return Response({**answer, "text": done.text})
 
 
-def _view(action: OperatorAction, operation_id: str) -> type[ActionView]:
+def _view(action: PlainLinkAction, operation_id: str) -> type[ActionView]:
     documented = extend_schema(
         operation_id=operation_id,
         description=action.summary,
@@ -117,7 +117,8 @@ LINK_ACTIONS = {
         (link_actions.SEND_NOW, "send_link_now"),
     )
 }
-"""By the last part of their addresses."""
+"""By the last part of their addresses. An action on another row, or with parameters, is a view of
+its own, as `ResolveView`."""
 
 
 class IncidentsView(ApiView):

@@ -9,7 +9,7 @@ from django.core.management.base import CommandError
 
 from msh.flows.errors import NotPossible
 from msh.flows.operations import change_link
-from msh.flows.operations.operator_action import OperatorAction, Parameter
+from msh.flows.operations.operator_action import OperatorAction, Parameter, PlainLinkAction
 from msh.management.cli import NameCommand, reason
 from msh.store.history import Actor
 from partners.models import Partner
@@ -75,6 +75,7 @@ def _moment(text: str) -> datetime:
 class LinkCommand(ActionCommand):
     """An action on the link to a partner, and what must be so still."""
 
+    action: ClassVar[PlainLinkAction]
     done = ""
 
     def add_arguments(self, parser: ArgumentParser) -> None:

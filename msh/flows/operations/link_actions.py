@@ -10,7 +10,9 @@ from msh.flows.operations.operator_action import (
     NUMBER,
     VERDICT,
     LinkAction,
+    LinkFlow,
     OperatorAction,
+    PlainLinkAction,
     SwitchAction,
 )
 from msh.models import Direction
@@ -26,12 +28,21 @@ from msh.store.operations.operator_actions import Switch
 
 
 def _on_link(name: str, flow: Callable[..., Any], event: SenderEvent, **values: Any) -> LinkAction:
-    permissions = ("msh.view_outboundlink", f"msh.{name}_outboundlink")
+    permissions = _permissions(name)
     return LinkAction(name=name, flow=flow, event=event, permissions=permissions, **values)
 
 
-def _change(name: str, change: change_link.LinkChange, **values: Any) -> LinkAction:
-    return _on_link(name, change, change.event, **values)
+def _plain(name: str, flow: LinkFlow, event: SenderEvent, **values: Any) -> PlainLinkAction:
+    permissions = _permissions(name)
+    return PlainLinkAction(name=name, flow=flow, event=event, permissions=permissions, **values)
+
+
+def _change(name: str, change: change_link.LinkChange, **values: Any) -> PlainLinkAction:
+    return _plain(name, change, change.event, **values)
+
+
+def _permissions(name: str) -> tuple[str, ...]:
+    return "msh.view_outboundlink", f"msh.{name}_outboundlink"
 
 
 # Links to partners
@@ -66,7 +77,7 @@ RESET_RETRIES = _change(
     summary="Reset the retry counter of the message in flight. Its deadline stays.",
     done="retry counter reset",
 )
-RESET_SEQUENCE = _on_link(
+RESET_SEQUENCE = _plain(
     "reset_sequence",
     resynchronise.reset_sequence,
     SequenceReset(),

@@ -7,12 +7,15 @@ the API a document of the answer, a command its output.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
+from msh.flows.operations.change_link import Done, Seen
 from msh.protocol import sequence
 from msh.protocol.events import SenderEvent
 from msh.protocol.kinds import Verdict
+from msh.store.history import Actor
 from msh.store.operations.operator_actions import Switch
+from partners.models import Partner
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,19 @@ class LinkAction(OperatorAction):
     """One event on the link to a partner: the sender's table says in which states it may be."""
 
     event: SenderEvent
+
+
+class LinkFlow(Protocol):
+    """Raises NotPossible if the link is no longer as it was `seen`."""
+
+    def __call__(self, partner: Partner, actor: Actor, seen: Seen = ..., /) -> Done: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainLinkAction(LinkAction):
+    """It needs nothing but the reason: the API and `LinkCommand` offer it as it is declared."""
+
+    flow: LinkFlow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """Links in the states that operators act on, people with permissions, and actions by dialog."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
 
+from msh import roles
 from msh.models import OutboundLink, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from tests.flows.world import World, make_world
@@ -101,30 +103,23 @@ def messages_of(response: Any) -> str:
     return " ".join(str(message) for message in get_messages(response.wsgi_request))
 
 
-ACTIONS = ("resume", "send_now", "reset_retries", "suspend")
+def client_with_role(name: str, role: Iterable[str]) -> Client:
+    return client_of(name, *(permission.partition(".")[2] for permission in role))
 
 
 @pytest.fixture
 def operator() -> Client:
-    """May view links to partners and use the four common actions."""
-    return client_of("ann", "view_outboundlink", *(f"{name}_outboundlink" for name in ACTIONS))
+    return client_with_role("ann", roles.OPERATOR)
 
 
 @pytest.fixture
 def supervisor() -> Client:
-    """May change links and their numbers, and cancel messages."""
-    return client_of(
-        "sue", "view_outboundlink", "view_inboundlink", "view_outboundmessage", "switch_partner",
-        "cancel_outboundlink", "correct_outboundmessage", "reset_sequence_outboundlink",
-        "resynchronise_outboundlink", "rewind_outboundlink", "hold_resets_inboundlink",
-        "allow_reset_inboundlink", "expect_inboundlink",
-    )  # fmt: skip
+    return client_with_role("sue", roles.SUPERVISOR)
 
 
 @pytest.fixture
 def viewer() -> Client:
-    """May view links to partners and do nothing."""
-    return client_of("vera", "view_outboundlink")
+    return client_with_role("vera", roles.VIEWER)
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from msh.models import (
     Incident,
     OutboundLink,
     OutboundMessage,
+    SettingChange,
     Signal,
 )
 from partners.models import Agreement
@@ -92,7 +93,7 @@ def test_without_the_right_to_look_nothing_is_shown(model: type[Model]) -> None:
 def test_error_pages_link_to_the_dashboard(administrator: Client, viewer: Client) -> None:
     back = f'<a href="{reverse("admin:index")}" class="msh-action">'
 
-    forbidden = viewer.get(url(Incident, "changelist"))
+    forbidden = viewer.get(url(SettingChange, "changelist"))
     missing = administrator.get("/admin/msh/no-such-page/")
     elsewhere = administrator.get("/no-such-page")
 

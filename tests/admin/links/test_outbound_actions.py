@@ -9,7 +9,6 @@ from django.urls import reverse
 
 from msh.models import History, Incident, OutboundLink, OutboundMessage
 from tests.admin.conftest import (
-    ACTIONS,
     address,
     client_of,
     messages_of,
@@ -20,6 +19,8 @@ from tests.admin.conftest import (
 from tests.flows.world import World
 
 pytestmark = pytest.mark.django_db
+
+ACTIONS = ("resume", "send_now", "reset_retries", "suspend")
 
 LIST = reverse("admin:msh_outboundlink_changelist")
 

@@ -212,6 +212,13 @@ def test_only_what_a_poll_should_have_done_is_overdue(
     assert overdue_since(situation) == since
 
 
+def test_best_effort_message_under_way_does_not_wait_for_a_suspended_link() -> None:
+    under_way = replace(BEST_EFFORT, state="in_flight", due=LATER, lane=SUSPENDED)
+    assert explanation(under_way).startswith("Its one attempt is under way.")
+    assert explanation(replace(under_way, state="queued")).startswith("The link is suspended")
+    assert overdue_since(replace(under_way, due=EARLIER)) == EARLIER
+
+
 def test_every_kind_of_suspension_is_explained() -> None:
     for kind in IncidentKind:
         lane = Lane(LaneState.SUSPENDED, suspended_for=kind)

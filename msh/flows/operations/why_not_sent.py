@@ -83,7 +83,7 @@ def explanation_of(key: int) -> str:
 def overdue_since(situation: Situation) -> datetime | None:
     """When the next step should have happened, if it has not; None if there is no such step."""
     lane = situation.lane
-    if situation.state in _ENDED or lane.state is LaneState.SUSPENDED:
+    if situation.state in _ENDED:
         return None
     if situation.best_effort and situation.state == OutboundState.IN_FLIGHT:
         due = situation.due
@@ -99,7 +99,8 @@ def explanation(situation: Situation) -> str:
     One to four sentences."""
     if situation.state in _ENDED:
         return _end(situation)
-    if situation.lane.state is LaneState.SUSPENDED:
+    under_way = situation.best_effort and situation.state == OutboundState.IN_FLIGHT
+    if situation.lane.state is LaneState.SUSPENDED and not under_way:
         parts = [_suspension(situation)]
     elif situation.best_effort:
         parts = [_best_effort(situation)]

@@ -8,6 +8,11 @@ class MessageType(StrEnum):
     ACKNOWLEDGEMENT = "Acknowledgement"  # 000 §2.1.3 spells it so (D37)
     ERROR = "Error"
 
+    @property
+    def is_signal(self) -> bool:
+        """A signal is never answered, and has no number."""
+        return self is not MessageType.NORMAL
+
 
 class DeliverySemantics(StrEnum):
     ONCE_AND_ONLY_ONCE = "OnceAndOnlyOnce"

@@ -5,8 +5,9 @@ import pytest
 from msh.flows.operations import cancel
 from msh.flows.receiving import receive
 from msh.models import History, Incident, OutboundMessage, Signal
+from msh.models.signal import SignalKind
 from msh.protocol.kinds import Verdict
-from msh.protocol.vocabulary import ErrorCode
+from msh.protocol.vocabulary import ErrorCode, MessageType
 from msh.transport.job import Job
 from tests.peer import OMIT, Draft, acknowledgement, error
 
@@ -38,6 +39,14 @@ def come(world: World, draft: Draft) -> None:
     answer = receive.receive(world.there, draft.content_type, draft.body)
     assert answer.status == 204
     assert not Signal.objects.exists(), "an Error is never answered"
+
+
+@pytest.mark.parametrize("kind", [kind for kind in MessageType if kind is not MessageType.NORMAL])
+def test_a_signal_that_cannot_be_read_is_never_answered(kind: MessageType) -> None:
+    world, message, _ = waiting()
+    come(world, about(world, message.message_id, "", message_type=kind, timestamp="yesterday"))
+    assert History.objects.filter(event=f"{kind}Refused").exists()
+    assert kind in SignalKind.values
 
 
 @pytest.mark.requirement("000-016", "000-029", "000-084")

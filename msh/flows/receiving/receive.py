@@ -127,8 +127,8 @@ def _accept_at_once(partner: Partner, message: ReceivedMessage) -> bool:
 def _note_signal_of_others(partner: Partner, header: Header) -> None:
     """One row a minute, whatever it refers to: it is refused, and the partner's operators are told
     by the status; ours find it in the history of the link (D55)."""
-    is_signal = header.message_type is not MessageType.NORMAL
-    if is_signal and not partner.is_pair(header.route.sender_uri, header.route.receiver_uri):
+    of_the_pair = partner.is_pair(header.route.sender_uri, header.route.receiver_uri)
+    if header.message_type.is_signal and not of_the_pair:
         name = f"{header.message_type}NotOfThePair"
         detail = "its SenderURI or ReceiverURI does not match: 403"
         note_unexpected(partner.pk, "", name, detail)
@@ -147,7 +147,7 @@ def _refuse(partner: Partner, refused: Refused) -> Answer:
     """A message that was read, but says something impossible (D49)."""
     partial = refused.partial
     _require_pair(partner, partial.sender_uri, partial.receiver_uri)
-    if partial.message_type in (MessageType.ACKNOWLEDGEMENT, MessageType.ERROR):
+    if partial.message_type and partial.message_type.is_signal:
         _note(partner, partial.message_id, f"{partial.message_type}Refused", refused.description)
         return Answer(TAKEN, refused.description)  # a signal is never answered
     error = OweError(refused.code, refused.field, refused.description)

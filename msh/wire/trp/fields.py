@@ -28,7 +28,7 @@ class Kind(IntEnum):
 
     @classmethod
     def of(cls, message_type: MessageType, semantics: DeliverySemantics) -> "Kind":
-        if message_type is not MessageType.NORMAL:
+        if message_type.is_signal:
             return cls.SIGNAL
         reliable = semantics is DeliverySemantics.ONCE_AND_ONLY_ONCE
         return cls.RELIABLE if reliable else cls.NORMAL

@@ -15,7 +15,7 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
 
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo siege audit up test check coverage coverage-all conformance mutants bench bench-work bench-console bench-spark slow-clients browser hosts lock clean
+.PHONY: help demo siege audit up test check coverage coverage-all conformance migrations mutants bench bench-work bench-console bench-spark slow-clients browser hosts lock clean
 
 help:
 	@echo 'make demo         two MSHs, a bad link between them, documents, a verdict, two consoles'
@@ -24,6 +24,7 @@ help:
 	@echo 'make up           one MSH in var/msh on port 8000'
 	@echo 'make test         the tests'
 	@echo 'make check        ruff, mypy, import contracts, missing migrations'
+	@echo 'make migrations   write what the models need, docs/extending.md'
 	@echo 'make coverage     every branch of the protocol and the wire format is tested'
 	@echo 'make coverage-all  the whole suite: at least 90 % of everything else'
 	@echo 'make conformance  which tests prove each requirement, var/conformance.json'
@@ -52,6 +53,10 @@ up: $(VENV)/ready-to-run
 
 test: $(VENV)/ready-to-test browser hosts
 	$(PY) -m pytest -n 4 $(ARGS)
+
+# The settings of an MSH are not needed for it: their checks are skipped.
+migrations: $(VENV)/ready-to-test
+	$(PY) -W ignore::RuntimeWarning manage.py makemigrations --skip-checks $(ARGS)
 
 conformance: $(VENV)/ready-to-test browser hosts
 	$(PY) -m pytest -n 4 -q -m requirement --conformance var/conformance.json $(ARGS)

@@ -19,6 +19,10 @@ SECTION = re.compile(r"(?P<source>\S*)\s§\s?(?P<number>\d[\d.]*\d|\d)")
 FILE = re.compile(
     r"(?<![\w/.-])(?:docs|msh|partners|tests|demo|benchmarks|spark_bridge)/[\w./-]+\.(?:py|md|json|dtd)\b"
 )
+MODULE = re.compile(
+    r"`(?P<path>(?:msh|partners|tests|tools|demo|benchmarks|spark_bridge)"
+    r"(?!\.(?:[EW]\d|json\b))(?:\.\w+)+)(?:\(\))?`"
+)
 DEFINITION = r"^\s*(?:async )?(?:def|class) {0}\b|^{0}\b.* ="
 MADE_UP = {"000-999", "demo/verdict.json"}  # an unknown number in a test; a file the demo writes
 LINK = re.compile(r"\]\((?!https?:|mailto:)(?P<path>[^)#\s]*)(?:#(?P<anchor>[^)\s]+))?\)")
@@ -99,6 +103,21 @@ def test_every_file_named_in_the_repository_is_in_it() -> None:
         if not (ROOT / found[0]).exists() and found[0] not in MADE_UP
     ]
     assert dead == []
+
+
+def test_every_module_named_in_the_repository_is_in_it() -> None:
+    dead = [(at, found["path"]) for at, found in _found(MODULE) if not _is_module(found["path"])]
+    assert dead == []
+
+
+def _is_module(path: str) -> bool:
+    """Or what one defines."""
+    *folders, name = path.split(".")
+    inside, module = ROOT.joinpath(*folders, name), ROOT.joinpath(*folders)
+    files = (module.with_suffix(".py"), module / "__init__.py")
+    source = "".join(file.read_text(encoding="utf-8") for file in files if file.is_file())
+    defined = re.search(DEFINITION.format(name), source, re.MULTILINE)
+    return bool(defined) or inside.is_dir() or inside.with_suffix(".py").is_file()
 
 
 def test_every_link_between_pages_leads_somewhere() -> None:

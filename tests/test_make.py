@@ -79,6 +79,7 @@ def test_help_names_every_command(checkout: Path) -> None:
         "up",
         "test",
         "check",
+        "migrations",
         "coverage",
         "coverage-all",
         "conformance",

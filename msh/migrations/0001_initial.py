@@ -173,7 +173,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('name', models.SlugField(help_text='Who uses it.', max_length=63, unique=True)),
                 ('sha256', models.CharField(editable=False, max_length=64, unique=True, verbose_name='SHA-256')),
-                ('scopes', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(choices=[('send', 'submit messages'), ('read', 'read messages, their history and the feed'), ('read_payload', 'read payloads'), ('consume', 'take messages as a pull consumer, and settle them'), ('operate', "the console's verbs, as far as its user may use them")], max_length=12), size=None)),
+                ('scopes', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(choices=[('send', 'submit messages'), ('read', 'read messages, their history and the feed'), ('read_payload', 'read payloads'), ('consume', 'take messages as a pull consumer, and settle them'), ('operate', "the console's actions, as far as its user may use them")], max_length=12), size=None)),
                 ('created', models.DateTimeField(auto_now_add=True)),
                 ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='api_tokens', to=settings.AUTH_USER_MODEL)),
                 ('consumers', models.ManyToManyField(blank=True, help_text='For the scope consume: the consumers whose messages it takes and settles.', limit_choices_to={'kind': 'pull'}, related_name='api_tokens', to='msh.consumer')),

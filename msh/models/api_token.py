@@ -19,7 +19,7 @@ class Scope(models.TextChoices):
     READ = "read", "read messages, their history and the feed"
     READ_PAYLOAD = "read_payload", "read payloads"
     CONSUME = "consume", "take messages as a pull consumer, and settle them"
-    OPERATE = "operate", "the console's verbs, as far as its user may use them"
+    OPERATE = "operate", "the console's actions, as far as its user may use them"
 
 
 PERMISSIONS: dict[str, frozenset[str]] = {
@@ -32,7 +32,7 @@ PERMISSIONS: dict[str, frozenset[str]] = {
         }
     ),
     Scope.CONSUME: frozenset({"take_delivery"}),
-    Scope.OPERATE: frozenset(),  # each verb asks for its own
+    Scope.OPERATE: frozenset(),  # each action asks for its own
 }
 """What the user of a token must be permitted, of the app msh, for a scope to open anything."""
 

@@ -21,7 +21,7 @@ def digest_of(secret: str) -> str:
     """SHA-256 of a token, or of "user:password", in hex. Never a slow hash: it runs per POST.
 
     Secrets of ours have 256 random bits; those that are given have SECRET_LENGTH characters or
-    more, and an address may not guess without end (`msh.guesses`).
+    more, and an address may not guess without end (`msh.allowance`).
     """
     return sha256(secret.encode()).hexdigest()
 

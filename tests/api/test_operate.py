@@ -1,4 +1,4 @@
-"""`links` and `incidents`: the console's verbs by its flows, permissions and audit."""
+"""`links` and `incidents`: the console's actions by its flows, permissions and audit."""
 
 import pytest
 from django.contrib.auth.models import User

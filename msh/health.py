@@ -19,6 +19,7 @@ from msh.models import Incident
 from msh.protocol.kinds import IncidentKind
 from msh.store import server
 
+PROCESSES = ("beat", "worker")
 _SWEPT = "msh:swept"
 _BEATEN = "msh:beaten"
 _OVERDUE = 5.0  # seconds without what happens every second
@@ -55,11 +56,13 @@ def note_beat() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """Whether a process shows signs of life, and the same in a sentence."""
+    """Whether a process shows signs of life, and the same in a sentence. `known` False: Redis does
+    not answer, which keeps the signs."""
 
     name: str
     alive: bool
     words: str
+    known: bool = True
 
 
 def processes() -> list[Process]:
@@ -68,7 +71,7 @@ def processes() -> list[Process]:
         beaten, swept = _age(_BEATEN), _age(_SWEPT)
     except redis.RedisError as error:
         unknown = f"unknown: Redis does not answer ({type(error).__name__})"
-        return [Process(name, alive=False, words=unknown) for name in ("beat", "worker")]
+        return [Process(name, alive=False, words=unknown, known=False) for name in PROCESSES]
     return [
         _process("beat", beaten, "checked its schedule", "no timer fires while it is down"),
         _process(

@@ -10,6 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.utils import timezone
+from pytest_django import Settings
 
 from msh import health
 from msh.flows.operations import change_link
@@ -62,7 +63,10 @@ def test_rewound_messages_are_before_the_queue() -> None:
 
 
 def test_best_effort_message_names_its_own_attempt() -> None:
+    """Not that of the message in flight."""
     world = make_world()
+    world.submit()
+    answer(world, result=LOST)
     message = world.submit(semantics="BestEffort")
     assert "waits for a worker" in explanation_of(message.pk)
     (job,) = world.poll()
@@ -100,6 +104,19 @@ def test_overdue_message_names_the_process_that_is_down(
     with connection.cursor() as cursor:
         cursor.execute("UPDATE django_celery_beat_periodictask SET enabled = false")
     assert "'sweep: transmit' is disabled" in explanation_of(message.pk)
+
+
+def test_overdue_message_names_redis_if_it_does_not_answer(settings: Settings) -> None:
+    message = make_world().submit()
+    OutboundMessage.objects.update(submitted_at=timezone.now() - timedelta(hours=1))
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    health._redis.cache_clear()
+    try:
+        assert "Redis does not answer, so nobody wakes the workers. Start it." in explanation_of(
+            message.pk
+        )
+    finally:
+        health._redis.cache_clear()
 
 
 def test_terms_that_cannot_be_read_are_named() -> None:

@@ -286,5 +286,7 @@ def _stopped() -> str:
     from msh.health import processes  # noqa: PLC0415  a command loads Redis only if it must
 
     stopped = [process for process in processes() if not process.alive]
+    if any(not process.known for process in stopped):
+        return "Redis does not answer, so nobody wakes the workers. Start it"
     told = "; ".join(f"{process.name}: {process.words}" for process in stopped)
     return f"{told}. Start {' and '.join(one.name for one in stopped)}" if stopped else ""

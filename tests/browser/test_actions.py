@@ -13,7 +13,7 @@ from tests.exchange.pair import Pair, PairFactory
 
 LINK_ACTIONS = [
     *("suspend", "resume", "send-now", "reset-retries", "cancel", "reset-sequence", "rewind"),
-    *("resynchronise", "stop-accepts", "start-accepts"),
+    *("resynchronise", "refuse-submissions", "accept-submissions"),
 ]
 LONG = {"timeout": 600, "retries": 3, "retry_interval": 600}
 """Nothing happens by itself while the operator looks."""

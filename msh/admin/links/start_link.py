@@ -34,5 +34,5 @@ class StartLink(ActionDialog[Link]):
         return f"Partner {row.partner}: the last number is {last}."
 
 
-SENDING = StartLink(link_actions.START_SENDING)
-RECEIVING = StartLink(link_actions.START_RECEIVING)
+SENDING = StartLink(link_actions.SET_LAST_NUMBER_OUT)
+RECEIVING = StartLink(link_actions.SET_LAST_NUMBER_IN)

@@ -90,7 +90,7 @@ RESOLVE = OperatorAction(
     flow=change_incident.resolve,
 )
 ASSIGN_TO_ME = OperatorAction(
-    name="take",
+    name="assign_to_me",
     title="Assign to me",
     done="The incident is assigned to you.",
     permissions=_ASSIGN,

@@ -154,7 +154,7 @@ EXPECT = OperatorAction(
 
 def _start(direction: Direction, link: str, permission: str, effect: str) -> OperatorAction:
     return OperatorAction(
-        name="start_link",
+        name="set_last_number",
         title="Set last number",
         summary="Set the last number of an unused link; the next message gets the following one.",
         effect=effect,
@@ -164,14 +164,14 @@ def _start(direction: Direction, link: str, permission: str, effect: str) -> Ope
     )
 
 
-START_SENDING = _start(
+SET_LAST_NUMBER_OUT = _start(
     Direction.OUT,
     "outboundlink",
     "reset_sequence",
     "For a partner that you take over from another MSH. Our next message to {partner} gets the"
     " number after the one that you enter.",
 )
-START_RECEIVING = _start(
+SET_LAST_NUMBER_IN = _start(
     Direction.IN,
     "inboundlink",
     "expect",
@@ -182,9 +182,9 @@ START_RECEIVING = _start(
 # The two switches of a partner
 
 
-def _switch(which: Switch, link: str, *, on: bool, **values: Any) -> SwitchAction:
+def _switch(name: str, which: Switch, link: str, *, on: bool, **values: Any) -> SwitchAction:
     return SwitchAction(
-        name=f"{'start' if on else 'stop'}_{which.value}",
+        name=name,
         permissions=(f"msh.view_{link}", "partners.switch_partner"),
         flow=partial(change_link.switch, which=which, on=on),
         switch=which,
@@ -194,6 +194,7 @@ def _switch(which: Switch, link: str, *, on: bool, **values: Any) -> SwitchActio
 
 
 REFUSE_SUBMISSIONS = _switch(
+    "refuse_submissions",
     Switch.ACCEPTS,
     "outboundlink",
     on=False,
@@ -204,6 +205,7 @@ REFUSE_SUBMISSIONS = _switch(
     done="submissions are refused",
 )
 ACCEPT_SUBMISSIONS = _switch(
+    "accept_submissions",
     Switch.ACCEPTS,
     "outboundlink",
     on=True,
@@ -213,6 +215,7 @@ ACCEPT_SUBMISSIONS = _switch(
     done="submissions are accepted",
 )
 HOLD_DELIVERIES = _switch(
+    "hold_deliveries",
     Switch.DELIVERS,
     "inboundlink",
     on=False,
@@ -222,6 +225,7 @@ HOLD_DELIVERIES = _switch(
     done="deliveries are held",
 )
 RESUME_DELIVERIES = _switch(
+    "resume_deliveries",
     Switch.DELIVERS,
     "inboundlink",
     on=True,

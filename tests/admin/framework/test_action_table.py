@@ -11,12 +11,20 @@ from msh.flows.operations import actions, link_actions
 from msh.flows.operations.operator_action import OperatorAction
 
 SINGLE = [
-    value
-    for value in (*vars(actions).values(), *vars(link_actions).values())
+    (constant, value)
+    for constant, value in (*vars(actions).items(), *vars(link_actions).items())
     if isinstance(value, OperatorAction)
 ]
-DECLARED = {id(action): action for action in (*SINGLE, *actions.DECISIONS)}
+DECLARED = {id(action): action for action in (*dict(SINGLE).values(), *actions.DECISIONS)}
 PAGES = [page for page in admin.site._registry.values() if isinstance(page, ActionsAdmin)]
+
+
+def test_constant_name_and_title_of_an_action_are_alike() -> None:
+    unlike = [c for c, action in SINGLE if not c.lower().startswith(action.name)]
+    assert unlike == []
+    for action in DECLARED.values():
+        title = action.title.lower()
+        assert all(word in title for word in action.name.split("_")), (action.name, title)
 
 
 def test_each_action_has_one_dialog() -> None:

@@ -13,7 +13,7 @@ from tests.flows.world import make_world
 
 pytestmark = pytest.mark.django_db
 
-ACTIONS = ("take", "assign", "note")
+ACTIONS = ("assign_to_me", "assign", "note")
 
 
 def inbound_incident() -> Incident:
@@ -82,7 +82,7 @@ def test_get_changes_nothing(keeper: Client) -> None:
 
 
 def test_assignment_of_an_incident_is_shown(keeper: Client, incident: Incident) -> None:
-    submit(keeper, address("take", incident), "I know their gateway")
+    submit(keeper, address("assign_to_me", incident), "I know their gateway")
 
     incident.refresh_from_db()
     assert incident.assigned_to == "kim"
@@ -112,7 +112,7 @@ def test_incident_is_assigned_and_unassigned(keeper: Client, incident: Incident)
 
 def test_two_operators_cannot_both_take_an_incident(keeper: Client, incident: Incident) -> None:
     other = client_of("omar", "view_incident", "assign_incident")
-    where = address("take", incident)
+    where = address("assign_to_me", incident)
     version = other.get(where).context["form"]["version"].value()
     submit(keeper, where)
 
@@ -126,13 +126,13 @@ def test_note_can_be_added_to_a_resolved_incident(keeper: Client, incident: Inci
     Incident.objects.update(resolved_at="2026-11-21T00:00:00Z", resolved_by="ann")
 
     submit(keeper, address("note", incident), "it was <b>their</b> certificate")
-    submit(keeper, address("take", incident))
+    submit(keeper, address("assign_to_me", incident))
 
     note = IncidentNote.objects.get()
     assert (note.author, note.text) == ("kim", "it was <b>their</b> certificate")
     text = keeper.get(url(Incident, "change", incident.pk)).content.decode()
     assert "it was &lt;b&gt;their&lt;/b&gt; certificate" in text
-    assert address("take", incident) not in text
+    assert address("assign_to_me", incident) not in text
 
 
 @pytest.mark.parametrize("action", ACTIONS)

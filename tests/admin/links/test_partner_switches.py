@@ -35,7 +35,9 @@ def test_refused_submissions_leave_the_queue_going(
     world = make_world()
     queued = world.submit()
 
-    assert "submissions are refused" in messages_of(use(supervisor, "stop_accepts", world.link))
+    assert "submissions are refused" in messages_of(
+        use(supervisor, "refuse_submissions", world.link)
+    )
 
     with pytest.raises(PartnerClosed, match="are refused until an operator"):
         world.submit()
@@ -43,7 +45,7 @@ def test_refused_submissions_leave_the_queue_going(
     assert OutboundMessage.objects.get() == queued
     assert OutboundMessage.objects.get().state == "acknowledged"
 
-    use(supervisor, "start_accepts", world.link)
+    use(supervisor, "accept_submissions", world.link)
     world.submit()
     acts = History.objects.filter(event="AcceptingSwitched").order_by("pk")
     assert list(acts.values_list("actor", "from_state", "to_state", "detail")) == [
@@ -66,27 +68,27 @@ def test_held_deliveries_wait_in_order_and_are_acknowledged(supervisor: Client) 
     world = make_world()
     change_link.open_links(world.here)
     link = InboundLink.objects.get(partner=world.here)
-    use(supervisor, "stop_delivers", link)
+    use(supervisor, "hold_deliveries", link)
 
     messages = receive(world, 2)
     Desk().settle()
     assert application.taken == []
     assert set(OutboundMessage.objects.values_list("state", flat=True)) == {"acknowledged"}
 
-    use(supervisor, "start_delivers", link)
+    use(supervisor, "resume_deliveries", link)
     Desk().settle()
     assert application.taken == [message.message_id for message in messages]
 
 
 @pytest.mark.parametrize(
-    ("switch", "side", "now"),
+    ("off", "on", "side", "now"),
     [
-        ("accepts", "link", "submissions are accepted"),
-        ("delivers", "inbound", "deliveries are resumed"),
+        ("refuse_submissions", "accept_submissions", "link", "submissions are accepted"),
+        ("hold_deliveries", "resume_deliveries", "inbound", "deliveries are resumed"),
     ],
 )
 def test_switch_offers_only_the_other_position(
-    supervisor: Client, switch: str, side: str, now: str
+    supervisor: Client, off: str, on: str, side: str, now: str
 ) -> None:
     world = suspended_world()
     change_link.open_links(world.there)
@@ -94,16 +96,16 @@ def test_switch_offers_only_the_other_position(
     where = reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[row.pk])
 
     page = supervisor.get(where).content.decode()
-    assert address(f"stop_{switch}", row) in page
-    assert address(f"start_{switch}", row) not in page
-    assert f"{now} already" in supervisor.get(address(f"start_{switch}", row)).content.decode()
+    assert address(off, row) in page
+    assert address(on, row) not in page
+    assert f"{now} already" in supervisor.get(address(on, row)).content.decode()
 
 
 def test_switch_needs_permission() -> None:
     world = waiting_world()
     viewer = client_of("vera", "view_outboundlink")
 
-    response = submit(viewer, address("stop_accepts", world.link))
+    response = submit(viewer, address("refuse_submissions", world.link))
 
     world.there.refresh_from_db()
     assert (response.status_code, world.there.accepts) == (403, True)

@@ -21,8 +21,8 @@ def test_both_links_of_a_new_partner_get_their_last_number(supervisor: Client) -
     change_link.open_links(world.there)
     receiving = InboundLink.objects.get(partner=world.there)
 
-    sent = use(supervisor, "start_link", world.link, last="41")
-    use(supervisor, "start_link", receiving, last="999999999")
+    sent = use(supervisor, "set_last_number", world.link, last="41")
+    use(supervisor, "set_last_number", receiving, last="999999999")
 
     assert f"Partner {world.there}: the last number is 41." in messages_of(sent)
     assert world.link.next_number == 42
@@ -40,7 +40,7 @@ def test_invalid_last_number_is_refused(supervisor: Client, last: str) -> None:
     world = make_world()
     change_link.open_links(world.there)
 
-    response = use(supervisor, "start_link", world.link, last=last)
+    response = use(supervisor, "set_last_number", world.link, last=last)
 
     assert "last" in response.context["form"].errors
     assert world.link.next_number == 1
@@ -48,7 +48,7 @@ def test_invalid_last_number_is_refused(supervisor: Client, last: str) -> None:
 
 def test_a_link_in_use_keeps_its_numbers(supervisor: Client) -> None:
     link = waiting_world().link
-    where = address("start_link", link)
+    where = address("set_last_number", link)
 
     assert where not in supervisor.get(url(type(link), "change", link.pk)).content.decode()
     assert "the link is in use" in supervisor.get(where).content.decode()
@@ -69,7 +69,7 @@ def test_a_link_whose_messages_were_pruned_keeps_its_numbers() -> None:
 def start_by_command(name: str, direction: str, last: int) -> str:
     said = StringIO()
     options = ("--direction", direction, "--last", str(last), "--reason", "their old MSH")
-    call_command("start-link", name, *options, stdout=said)
+    call_command("set-last-number", name, *options, stdout=said)
     return said.getvalue()
 
 

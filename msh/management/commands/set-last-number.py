@@ -1,5 +1,5 @@
-"""`manage.py start-link NAME --direction in|out --last N --reason TEXT`: taking over from another
-MSH (D50)."""
+"""`manage.py set-last-number NAME --direction in|out --last N --reason TEXT`: taking over from
+another MSH (D50)."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -9,11 +9,11 @@ from msh.management.actions import ActionCommand
 from msh.store.history import Actor
 from partners.models import Partner
 
-ACTIONS = {"in": link_actions.START_RECEIVING, "out": link_actions.START_SENDING}
+ACTIONS = {"in": link_actions.SET_LAST_NUMBER_IN, "out": link_actions.SET_LAST_NUMBER_OUT}
 
 
 class Command(ActionCommand):
-    action = link_actions.START_SENDING  # its texts and parameters are those of both
+    action = link_actions.SET_LAST_NUMBER_OUT  # its texts and parameters are those of both
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)

@@ -17,8 +17,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from msh import wire
-from msh.flows.operations import trace
-from msh.flows.operations.why_not_sent import explanation_of
+from msh.flows.operations.inspection import trace
+from msh.flows.operations.inspection.why_not_sent import explanation_of
 from msh.flows.sending.submit import keep
 from msh.models import OutboundMessage, OutboundPayload, OutboundState, Scope
 from msh.models.outbound import OutboundMessageQuerySet

@@ -6,7 +6,7 @@ from datetime import timedelta
 from django.utils import timezone
 from playwright.sync_api import Page, expect
 
-from msh.flows.operations.raw_message import payload_of
+from msh.flows.operations.inspection.raw_message import payload_of
 from msh.models import BulkJob, Incident, OutboundMessage
 from msh.protocol.lane import LaneState
 from msh.protocol.message import Payload

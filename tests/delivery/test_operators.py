@@ -17,7 +17,7 @@ from django.urls import reverse
 from msh.admin.deliveries.delivery import BULK_LIMIT
 from msh.flows.delivery.pull import Outcome, settle, take
 from msh.flows.operations import change_link
-from msh.flows.operations.trace import Moment, message_counts, trace_of
+from msh.flows.operations.inspection.trace import Moment, message_counts, trace_of
 from msh.models import Consumer, ConsumerKind, Delivery, History, InboundMessage, Incident
 from msh.store.history import Actor
 from tests.admin.conftest import client_of, submit

@@ -14,7 +14,7 @@ from pytest_django import Settings
 
 from msh import health
 from msh.flows.operations import change_link
-from msh.flows.operations.why_not_sent import (
+from msh.flows.operations.inspection.why_not_sent import (
     explanation_of,
 )
 from msh.models import OutboundLink, OutboundMessage

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from msh.flows.operations.why_not_sent import (
+from msh.flows.operations.inspection.why_not_sent import (
     LastAttempt,
     Situation,
     explanation,

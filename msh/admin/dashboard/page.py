@@ -14,7 +14,7 @@ from msh import health
 from msh.admin.framework import markup
 from msh.admin.links.outbound_actions import RESUME
 from msh.admin.links.outbound_link import URGENCY
-from msh.flows.operations.causes import CAUSES, Cause
+from msh.flows.operations.inspection.causes import CAUSES, Cause
 from msh.models import Delivery, Incident, OutboundLink, OutboundMessage, Traffic
 from msh.protocol.kinds import DeliveryState
 from msh.protocol.lane import OPERATOR, LaneState

@@ -23,7 +23,7 @@ from msh.admin.framework.actions import REASON_LIMIT, ActionDialog
 from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.flows.errors import NotPossible
 from msh.flows.operations import actions, bulk_jobs, link_actions
-from msh.flows.operations.causes import CAUSES
+from msh.flows.operations.inspection.causes import CAUSES
 from msh.models import BulkItem, BulkJob, BulkState, BulkVerb, Delivery, OutboundLink
 from msh.store.history import Actor
 

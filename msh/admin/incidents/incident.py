@@ -21,7 +21,7 @@ from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.admin.links import resynchronise
 from msh.admin.links.outbound_actions import RESUME
 from msh.flows.operations import change_incident
-from msh.flows.operations.causes import CAUSES
+from msh.flows.operations.inspection.causes import CAUSES
 from msh.models import Delivery, Direction, Incident, OutboundLink
 from msh.protocol.kinds import DeliveryState, IncidentKind
 

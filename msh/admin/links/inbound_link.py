@@ -12,7 +12,7 @@ from msh.admin.framework import markup
 from msh.admin.framework.actions import Offer
 from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.admin.messages.history import history_of_link
-from msh.flows.operations.causes import CAUSES
+from msh.flows.operations.inspection.causes import CAUSES
 from msh.models import (
     Delivery,
     Direction,

@@ -20,7 +20,7 @@ from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.admin.framework.time_format import format_seconds
 from msh.admin.messages.history import history_of_link
 from msh.admin.setup.connection import TEST_PERMISSIONS
-from msh.flows.operations.causes import CAUSES
+from msh.flows.operations.inspection.causes import CAUSES
 from msh.models import Attempt, Direction, OutboundLink, OutboundMessage
 from msh.protocol.lane import LaneState
 from msh.protocol.vocabulary import DeliverySemantics

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from msh.admin.framework.time_format import format_duration, format_time
-from msh.flows.operations.why_not_sent import OVERDUE
+from msh.flows.operations.inspection.why_not_sent import OVERDUE
 from msh.protocol.lane import InFlight, Lane, LaneState
 
 

@@ -19,7 +19,13 @@ from unfold.admin import ModelAdmin
 
 from msh import wire
 from msh.admin.framework import markup
-from msh.flows.operations.raw_message import BytesMissing, Stored, body_of, header_of, payload_of
+from msh.flows.operations.inspection.raw_message import (
+    BytesMissing,
+    Stored,
+    body_of,
+    header_of,
+    payload_of,
+)
 from msh.models import InboundMessage, OutboundMessage
 
 Message = OutboundMessage | InboundMessage

@@ -12,7 +12,7 @@ from unfold.decorators import display
 
 from msh.admin.framework import markup
 from msh.admin.framework.pages import LargeTableAdmin, Table
-from msh.flows.operations.trace import Moment, folded, trace_of_row
+from msh.flows.operations.inspection.trace import Moment, folded, trace_of_row
 from msh.models import InboundMessage, OutboundMessage
 from msh.models.message import MessageQuerySet
 

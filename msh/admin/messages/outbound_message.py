@@ -11,7 +11,7 @@ from unfold.decorators import display
 
 from msh.admin.framework import markup
 from msh.admin.framework.pages import Table
-from msh.flows.operations.why_not_sent import explanation_of
+from msh.flows.operations.inspection.why_not_sent import explanation_of
 from msh.models import OutboundMessage, OutboundPayload, OutboundState
 from msh.protocol.lane import LaneState
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import Exists, OuterRef, QuerySet
 
-from msh.flows.operations.trace import message_counts
+from msh.flows.operations.inspection.trace import message_counts
 from msh.management.cli import MshCommand, Row
 from msh.models import InboundMessage, OutboundMessage, Signal, SignalKind
 from msh.protocol.vocabulary import ErrorCode

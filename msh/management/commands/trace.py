@@ -7,8 +7,8 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from msh.flows.operations.trace import Moment, folded, trace_of, whole_trace_of
-from msh.flows.operations.why_not_sent import explanation_of
+from msh.flows.operations.inspection.trace import Moment, folded, trace_of, whole_trace_of
+from msh.flows.operations.inspection.why_not_sent import explanation_of
 from msh.management.cli import MshCommand, Row
 from msh.models import OutboundMessage
 

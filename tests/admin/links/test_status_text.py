@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from msh.admin.links.status_text import status_text
-from msh.flows.operations.causes import CAUSES
+from msh.flows.operations.inspection.causes import CAUSES
 from msh.protocol.agreement import Terms
 from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import InFlight, Lane, LaneState

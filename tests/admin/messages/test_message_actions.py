@@ -8,7 +8,7 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import Settings
 
-from msh.flows.operations.raw_message import payload_of
+from msh.flows.operations.inspection.raw_message import payload_of
 from msh.models import History, OutboundMessage, OutboundPayload
 from partners.models import Partner
 from tests.admin.conftest import address, client_of, messages_of, suspended_world, use

@@ -284,7 +284,7 @@ def test_any_failure_is_a_failed_job(
     spark: SparkSession, office: Office, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Status 1 would say that the job was done."""
-    words = [*server(office), "--partner", "nobody", "--errors", str(tmp_path)]
+    words = [*server(office), "--partner", "nobody", "--summary", str(tmp_path)]
     assert reconcile.main(words) == 2
     errors = capsys.readouterr().err
     assert "Traceback" in errors

@@ -68,7 +68,7 @@ def console(msh: Machine, browser: Browser) -> Iterator[Console]:
     yield opened
     opened.close()
     assert opened.outside == []
-    assert opened.problems == []
+    assert opened.problems == [], opened.failed
 
 
 @pytest.fixture

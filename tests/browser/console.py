@@ -14,7 +14,15 @@ from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_K
 from django.contrib.auth.models import Group, User
 from django.contrib.sessions.backends.db import SessionStore
 from django.urls import reverse
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    ConsoleMessage,
+    Page,
+    Request,
+    Response,
+    expect,
+    sync_playwright,
+)
 
 from tests.exchange.machine import Machine
 
@@ -64,6 +72,8 @@ class Console:
     browser: Browser
     outside: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    """Requests without an answer, or refused: why a script was missing, if one was."""
     _contexts: list[Any] = field(default_factory=list)
 
     def open(self, role: str, where: str = "", **options: Any) -> Page:
@@ -73,6 +83,8 @@ class Console:
         self._contexts.append(context)
         context.set_default_timeout(WAITS)
         context.on("request", self._note_if_outside)
+        context.on("requestfailed", lambda one: self.failed.append(f"{one.url}: {one.failure}"))
+        context.on("response", self._note_if_refused)
         context.add_cookies(
             [
                 {
@@ -104,6 +116,10 @@ class Console:
     def close(self) -> None:
         for context in self._contexts:
             context.close()
+
+    def _note_if_refused(self, response: Response) -> None:
+        if response.status >= 400:
+            self.failed.append(f"{response.url}: {response.status} {response.status_text}")
 
     def _note_if_forbidden(self, message: ConsoleMessage) -> None:
         """What our own Content-Security-Policy keeps our own pages from."""

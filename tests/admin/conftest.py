@@ -128,3 +128,15 @@ def administrator() -> Client:
     client = Client()
     client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
     return client
+
+
+@pytest.fixture
+def reader() -> Client:
+    """May see payloads."""
+    return client_of(
+        "rita",
+        "view_outboundmessage",
+        "view_inboundmessage",
+        "view_payload_outboundmessage",
+        "view_payload_inboundmessage",
+    )

@@ -116,6 +116,7 @@ def _was_started(link: OutboundLink) -> bool:
         Q(detail=detail) | Q(detail__startswith=f"{detail}; "),  # with a reason
         partner=link.partner_id,
         direction=Direction.OUT,
+        subject=history.LINK,  # by index
         event=_STARTED,
     )
     return started.exists()

@@ -29,18 +29,6 @@ SCRIPT = b"<order><note>&lt;/pre&gt;</note><script>alert(1)</script></order>"
 RIGHT_TO_LEFT = "invoice\u202efdp.exe"
 
 
-@pytest.fixture
-def reader() -> Client:
-    """May see payloads."""
-    return client_of(
-        "rita",
-        "view_outboundmessage",
-        "view_inboundmessage",
-        "view_payload_outboundmessage",
-        "view_payload_inboundmessage",
-    )
-
-
 def exchanged(*payloads: Payload) -> World:
     """A message that was sent and received."""
     world = make_world()

@@ -15,7 +15,7 @@ from msh.models import (
     OutboundLink,
     OutboundMessage,
 )
-from tests.admin.conftest import busy_world, client_of, suspended_world, url
+from tests.admin.conftest import busy_world, suspended_world, url
 from tests.flows.world import LOST, make_world
 
 pytestmark = pytest.mark.django_db
@@ -71,18 +71,6 @@ def test_timeline_of_a_message_is_in_order(administrator: Client) -> None:
     assert [(row[0], row[5]) for row in attempts.rows] == [(1, "no")]
     sha256 = bytes(OutboundMessage.objects.get().body_sha256 or b"").hex()
     assert sha256 in page.content.decode()
-
-
-@pytest.fixture
-def reader() -> Client:
-    """May see payloads."""
-    return client_of(
-        "rita",
-        "view_outboundmessage",
-        "view_inboundmessage",
-        "view_payload_outboundmessage",
-        "view_payload_inboundmessage",
-    )
 
 
 def page(message: Any, name: str, *which: int) -> str:

@@ -288,5 +288,5 @@ def _stopped() -> str:
     stopped = [process for process in processes() if not process.alive]
     if any(not process.known for process in stopped):
         return "Redis does not answer, so nobody wakes the workers. Start it"
-    told = "; ".join(f"{process.name}: {process.words}" for process in stopped)
-    return f"{told}. Start {' and '.join(one.name for one in stopped)}" if stopped else ""
+    signs = "; ".join(f"{process.name}: {process.words}" for process in stopped)
+    return f"{signs}. Start {' and '.join(one.name for one in stopped)}" if stopped else ""

@@ -4,11 +4,9 @@ from .display import as_text, indented
 from .mail import in_lines, package_of
 from .mime import new_boundary, part_content
 from .mixed import NATIVE_TYPE, ascii_type, compose_mixed, percent_encoded
+from .package import HEADER_LIMIT, check_names, compose_parts
 from .trp.envelope import (
-    HEADER_LIMIT,
-    check_names,
     compose_head,
-    compose_parts,
     compose_routed_head,
     compose_signal,
     content_type,

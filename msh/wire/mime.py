@@ -20,6 +20,8 @@ PART_HEADER_LIMIT = 16 * 1024
 """Bytes of one part's MIME headers."""
 CONTENT_TYPE_LIMIT = 255
 """Characters of a payload's Content-Type."""
+BINARY = "Content-Transfer-Encoding: binary\r\n"
+"""The header line of a part whose bytes stand there as they are."""
 
 # Printable ASCII but `<` and `>`: the header puts the id between them.
 _CONTENT_ID = re.compile(r"[!-;=?-~]{1,255}")
@@ -84,7 +86,13 @@ def new_boundary() -> str:
 
 
 def compose_part(
-    content_id: str, content_type: str, content: bytes, boundary: str, *, last: bool
+    content_id: str,
+    content_type: str,
+    content: bytes,
+    boundary: str,
+    *,
+    last: bool,
+    encoding: str = BINARY,
 ) -> bytes:
     """Delimiter line, headers, the content as it is, line break; closing delimiter if `last`.
 
@@ -98,7 +106,7 @@ def compose_part(
         f"--{boundary}\r\n"
         f"Content-ID: <{content_id}>\r\n"
         f"Content-Type: {content_type}\r\n"
-        f"Content-Transfer-Encoding: binary\r\n\r\n"
+        f"{encoding}\r\n"
     ).encode("ascii")
     return b"".join((headers, content, b"\r\n--" + mark + b"--\r\n" if last else b"\r\n"))
 
@@ -134,18 +142,35 @@ def parse(content_type: str, body: bytes, *, alone: frozenset[str]) -> list[Part
     A media type in `alone` is a body that is the root itself. Raises Unreadable: 415 if the
     media type is neither, 400 if the package is malformed, cut short or has over 1,000 parts.
     """
+    parts, problem = parse_readable(content_type, body, alone=alone)
+    if problem:
+        raise problem
+    return parts
+
+
+def parse_readable(
+    content_type: str, body: bytes, *, alone: frozenset[str]
+) -> tuple[list[Part], Unreadable | None]:
+    """As `parse`, but of a package that is broken behind its first part: the parts that were
+    read, the first of them for the root if `start` names none, and what is wrong."""
     related = media_type(content_type)
     if related.name in alone:
-        return [Part({"content-type": content_type}, body, 0, len(body))]
+        return [Part({"content-type": content_type}, body, 0, len(body))], None
     if related.name != "multipart/related":
         raise Unreadable(f"{shown(related.name)} is not a supported media type", status=415)
     boundary = related.parameters.get("boundary", "")
     if not boundary or not boundary.isascii():
         raise Unreadable("Content-Type has no usable boundary")
-    parts = list(_split(body, boundary.encode("ascii")))
-    if "start" in related.parameters:
-        _move_root_first(parts, _bare(related.parameters["start"]))
-    return parts
+    parts: list[Part] = []
+    try:
+        parts.extend(_split(body, boundary.encode("ascii")))
+        if "start" in related.parameters:
+            _move_root_first(parts, _bare(related.parameters["start"]))
+    except Unreadable as problem:
+        if not parts:
+            raise
+        return parts, problem
+    return parts, None
 
 
 def _split(body: bytes, boundary: bytes) -> Iterator[Part]:

@@ -271,6 +271,31 @@ def test_start_that_names_no_part_is_refused() -> None:
     assert "start" in reason(package(b"\r\none"), f'{RELATED}; start="<2@x>"')
 
 
+# Broken behind the root
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (package(b"\r\na", b"\r\nb", end=b""), "truncated"),
+        (package(b"\r\na", b"nonsense\r\n\r\nb"), "not a MIME header"),
+        (package(b"\r\na", b"b"), "end of headers"),
+    ],
+)
+def test_what_stands_before_the_break_can_be_read(body: bytes, words: str) -> None:
+    parts, problem = mime.parse_readable(RELATED, body, alone=ALONE)
+    assert [part.content() for part in parts] == [b"a"]
+    assert words in str(problem)
+    assert words in reason(body)
+
+
+def test_a_start_that_names_no_part_leaves_the_first_one_first() -> None:
+    body = package(b"\r\na", b"\r\nb")
+    parts, problem = mime.parse_readable(f'{RELATED}; start="<x>"', body, alone=ALONE)
+    assert [part.content() for part in parts] == [b"a", b"b"]
+    assert "named by start" in str(problem)
+
+
 # Transfer encodings
 
 

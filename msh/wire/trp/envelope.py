@@ -1,11 +1,10 @@
 """Whole messages: header document and payloads in one multipart/related package."""
 
-import hashlib
 import secrets
 from collections.abc import Sequence
 from urllib.parse import unquote
 
-from msh.protocol.errors import Refused, Unreadable
+from msh.protocol.errors import Refused
 from msh.protocol.message import (
     DocumentReference,
     Field,
@@ -16,16 +15,14 @@ from msh.protocol.message import (
     Route,
 )
 from msh.protocol.vocabulary import ErrorCode, MessageType
-from msh.wire import document, mime
+from msh.wire import mime
+from msh.wire.package import HEADER_LIMIT, check_size, content_digest, header_document
 from msh.wire.text import shown
 
-from .reader import HeaderReading, read
+from .reader import read
 from .router import append_route
 from .values import VERSION
 from .writer import write
-
-HEADER_LIMIT = 1024 * 1024
-"""Bytes of a header document as sent (D60)."""
 
 _MEDIA_TYPE = "application/vnd.eb+xml"
 _HEADER_TYPE = f'{_MEDIA_TYPE}; version="{VERSION}"; charset="UTF-8"'
@@ -34,36 +31,6 @@ _ALONE = frozenset({_MEDIA_TYPE, "application/xml", "text/xml"})
 
 def content_type(boundary: str) -> str:
     return f'multipart/related; type="{_MEDIA_TYPE}"; version="{VERSION}"; boundary="{boundary}"'
-
-
-def compose_parts(payloads: Sequence[Payload], boundary: str) -> list[bytes]:
-    """The wire form of each payload part, the bytes of the payload as they are.
-
-    Raises ValueError naming the payload that contains the boundary or cannot be named in a
-    header, and for two of the same name or more than one package may have.
-    """
-    if len(payloads) >= mime.PART_LIMIT:
-        raise ValueError(f"{len(payloads)} payloads: at most {mime.PART_LIMIT - 1}")
-    content_ids = [payload.content_id for payload in payloads]
-    if len(set(content_ids)) < len(content_ids):
-        raise ValueError("two payloads have the same content id")
-    last = len(payloads) - 1
-    return [
-        mime.compose_part(
-            payload.content_id,
-            payload.content_type,
-            payload.content,
-            boundary,
-            last=index == last,
-        )
-        for index, payload in enumerate(payloads)
-    ]
-
-
-def check_names(payloads: Sequence[Payload]) -> None:
-    """Raises ValueError if `compose_parts` would refuse what names these payloads."""
-    for payload in payloads:
-        mime.check_part(payload.content_id, payload.content_type)
 
 
 def compose_head(header: Header, boundary: str, *, closing: bool) -> bytes:
@@ -83,8 +50,7 @@ def compose_routed_head(
 
 
 def _head(header_document: bytes, boundary: str, *, closing: bool) -> bytes:
-    if len(header_document) > HEADER_LIMIT:
-        raise ValueError(f"the header document is larger than {HEADER_LIMIT} bytes")
+    check_size(header_document)
     return mime.compose_part(
         f"ebxmlheader-{secrets.token_hex(16)}@msh",
         _HEADER_TYPE,
@@ -112,27 +78,18 @@ def parse(content_type: str, body: bytes, *, header_limit: int = HEADER_LIMIT) -
     what can be answered with an Error Message.
     """
     root, *others = mime.parse(content_type, body, alone=_ALONE)
-    header_document = _header_document(root, header_limit)
-    reading = read(header_document)
+    document = header_document(root, header_limit)
+    reading = read(document)
     payloads = _payloads(reading.header, others)
+    contents = ((payload.content_type, payload.content) for payload in payloads)
     return ReceivedMessage(
-        reading.header, payloads, _content_digest(reading, payloads), header_document
+        reading.header, payloads, content_digest(reading.canonical, contents), document
     )
 
 
 def manifest_of(header_document: bytes) -> tuple[DocumentReference, ...]:
     """The payloads that a header document names. Raises as `parse`."""
     return read(header_document).header.manifest
-
-
-def _header_document(part: mime.Part, limit: int) -> bytes:
-    if part.size > limit:
-        raise Unreadable(f"the header document has {part.size} bytes: at most {limit}")
-    document.check_charset(mime.media_type(part.content_type).parameters.get("charset", "utf-8"))
-    try:
-        return part.content()
-    except ValueError as error:
-        raise Unreadable(f"the header document: {error}") from None
 
 
 def _payloads(header: Header, parts: Sequence[mime.Part]) -> tuple[Payload, ...]:
@@ -194,21 +151,3 @@ def _mime_problem(header: Header, description: str) -> Refused:
         sequence_text="" if route.sequence_number is None else str(route.sequence_number),
     )
     return Refused(ErrorCode.MIME_PROBLEM, Field.MANIFEST, description, partial)
-
-
-def _content_digest(reading: HeaderReading, payloads: Sequence[Payload]) -> bytes:
-    """SHA-256 over what must be equal in every copy of a message (D45)."""
-    digest = hashlib.sha256()
-    for item in reading.canonical:
-        digest.update(b"%d:%b" % (len(item), item))
-    for payload in payloads:
-        name = _normal_type(payload.content_type)
-        digest.update(b"%d:%b%d:" % (len(name), name, len(payload.content)))
-        digest.update(payload.content)
-    return digest.digest()
-
-
-def _normal_type(content_type: str) -> bytes:
-    """A content type, however its parameters are ordered and quoted."""
-    media = mime.media_type(content_type)
-    return "\0".join((media.name, *map("=".join, sorted(media.parameters.items())))).encode()

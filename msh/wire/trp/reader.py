@@ -19,6 +19,7 @@ from msh.protocol.vocabulary import DeliverySemantics, ErrorCode, MessageType, S
 from msh.wire import document
 from msh.wire.mime import PART_LIMIT
 from msh.wire.text import shown
+from msh.wire.values import Problem
 
 from .fields import (
     ERROR,
@@ -32,7 +33,7 @@ from .fields import (
     Section,
     locate,
 )
-from .values import MESSAGE_ID, TEXT, Form, Problem, children, known_code, named, read_message_type
+from .values import MESSAGE_ID, TEXT, Form, children, known_code, named, read_message_type
 
 _Branch = dict[object, "Place | _Branch"]
 

@@ -8,9 +8,8 @@ that its reader would refuse or read as another.
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
-from urllib.parse import quote, unquote
 from xml.sax.saxutils import escape, quoteattr
 
 from lxml.etree import _Element
@@ -18,12 +17,22 @@ from lxml.etree import _Element
 from msh.protocol import sequence
 from msh.protocol.message import MESSAGE_ID_LIMIT, Field, Party
 from msh.protocol.vocabulary import DeliverySemantics, ErrorCode, MessageType, Severity
-from msh.wire.text import has_control, prose, shown, trimmed
+from msh.wire.text import prose, shown, trimmed
+from msh.wire.values import (
+    VALUE_LIMIT,
+    Problem,
+    checked,
+    cid,
+    content_id_of,
+    in_utc,
+    instant,
+    prose_of,
+    strict,
+    text_of,
+)
 
 NAMESPACE = "http://www.ebxml.org/namespaces/messageHeader"
 VERSION = "0.21"
-VALUE_LIMIT = 1024
-"""Characters of any value but a MessageId (D44) and prose."""
 
 # As many digits as a bigint surely has room for.
 _DIGITS = re.compile("[0-9]{1,18}")
@@ -32,8 +41,6 @@ _INSTANT = re.compile(
     r"[0-9]{4}(-?)[0-9]{2}\1[0-9]{2}T[0-9]{2}(:?)[0-9]{2}\2[0-9]{2}"
     r"(?:[.,][0-9]{1,9})?(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)?"
 )
-_CID = "cid:"
-_CID_SAFE = "@!$&'()*+,;=:-._~"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +49,6 @@ class Form:
 
     read: Callable[[_Element], Any]
     write: Callable[[str, Any], str]
-
-
-class Problem(Exception):
-    """Why a value cannot be taken: the code to answer with, a sentence that goes on after the
-    name of the element, and the field, which a form leaves to its caller."""
-
-    def __init__(self, code: ErrorCode, sentence: str, field: Field = Field.MESSAGE) -> None:
-        super().__init__(sentence)
-        self.code = code
-        self.sentence = sentence
-        self.field = field
 
 
 def named(tag: str) -> tuple[str, str]:
@@ -68,10 +64,10 @@ def children(element: _Element, tag: str) -> Iterator[_Element]:
 
 def _form_of_text(limit: int) -> Form:
     def read(element: _Element) -> str | None:
-        return _checked(_text(element), limit) or None
+        return checked(text_of(element), limit) or None
 
     def write(tag: str, value: str) -> str:
-        return f"<{tag}>{escape(_strict(value, limit))}</{tag}>" if value else f"<{tag}/>"
+        return f"<{tag}>{escape(strict(value, limit))}</{tag}>" if value else f"<{tag}/>"
 
     return Form(read, write)
 
@@ -81,7 +77,7 @@ MESSAGE_ID = _form_of_text(MESSAGE_ID_LIMIT)
 
 
 def _read_prose(element: _Element) -> str | None:
-    return prose("".join(str(text) for text in element.itertext())) or None
+    return prose_of(element) or None
 
 
 def _write_prose(tag: str, value: str) -> str:
@@ -118,17 +114,17 @@ def read_message_type(root: _Element) -> MessageType:
 
 
 def _read_party(element: _Element) -> Party | None:
-    party_id = _checked(_text(element), VALUE_LIMIT)
+    party_id = checked(text_of(element), VALUE_LIMIT)
     context = element.get("context") or element.get("type") or ""
-    return Party(party_id, _checked(context, VALUE_LIMIT)) if party_id else None
+    return Party(party_id, checked(context, VALUE_LIMIT)) if party_id else None
 
 
 def _write_party(tag: str, value: Party) -> str:
     if not value.party_id:
         raise ValueError("PartyId is missing")
-    context = _strict(value.context, VALUE_LIMIT)
+    context = strict(value.context, VALUE_LIMIT)
     attribute = f" context={quoteattr(context)}" if context else ""
-    return f"<{tag}{attribute}>{escape(_strict(value.party_id, VALUE_LIMIT))}</{tag}>"
+    return f"<{tag}{attribute}>{escape(strict(value.party_id, VALUE_LIMIT))}</{tag}>"
 
 
 PARTY = Form(_read_party, _write_party)
@@ -136,7 +132,7 @@ PARTY = Form(_read_party, _write_party)
 
 def _read_semantics(element: _Element) -> DeliverySemantics | None:
     """The attribute, as the text of the draft has it, or the child of its fragment (D27)."""
-    texts = [_text(child) for child in children(element, "DeliverySemantics")]
+    texts = [text_of(child) for child in children(element, "DeliverySemantics")]
     attribute = element.get("DeliverySemantics")
     if attribute is not None:
         texts.append(attribute)
@@ -166,25 +162,15 @@ SEMANTICS = Form(_read_semantics, _write_semantics)
 
 def _read_instant(element: _Element) -> datetime | None:
     """Basic or extended ISO 8601, to the second or finer; UTC if it names no offset (D32)."""
-    text = trimmed(_text(element))
+    text = trimmed(text_of(element))
     if not text:
         return None
-    try:
-        if not _INSTANT.fullmatch(text):
-            raise ValueError
-        instant = datetime.fromisoformat(text)
-        return instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise Problem(
-            ErrorCode.VALUE_NOT_RECOGNIZED, f"is {shown(text)}: not CCYYMMDDThhmmss.sssZ"
-        ) from None
+    return instant(text, _INSTANT, "CCYYMMDDThhmmss.sssZ")
 
 
 def _write_instant(tag: str, value: datetime) -> str:
     """CCYYMMDDThhmmss.sssZ, cut to the millisecond."""
-    if value.tzinfo is None:
-        raise ValueError(f"{value} has no time zone")
-    utc = value.astimezone(UTC)
+    utc = in_utc(value)
     date = f"{utc.year:04}{utc.month:02}{utc.day:02}"
     time = f"{utc.hour:02}{utc.minute:02}{utc.second:02}.{utc.microsecond // 1000:03}"
     return f"<{tag}>{date}T{time}Z</{tag}>"
@@ -194,7 +180,7 @@ INSTANT = Form(_read_instant, _write_instant)
 
 
 def _read_sequence_number(element: _Element) -> int | None:
-    text = trimmed(_text(element))
+    text = trimmed(text_of(element))
     if not text:
         return None
     number = sequence.parse(text)
@@ -219,14 +205,11 @@ SEQUENCE_NUMBER = Form(_read_sequence_number, _write_sequence_number)
 
 
 def _read_content_id(element: _Element) -> str | None:
-    text = trimmed(_text(element))
-    if text[: len(_CID)].lower() == _CID:
-        text = text[len(_CID) :]
-    return _checked(unquote(text), VALUE_LIMIT) or None
+    return content_id_of(text_of(element)) or None
 
 
 def _write_content_id(tag: str, value: str) -> str:
-    return f"<{tag}>{_CID}{escape(quote(_strict(value, VALUE_LIMIT), safe=_CID_SAFE))}</{tag}>"
+    return f"<{tag}>{escape(cid(value))}</{tag}>"
 
 
 CONTENT_ID = Form(_read_content_id, _write_content_id)
@@ -269,26 +252,3 @@ def _write_seconds(tag: str, value: int | None) -> str:
 
 
 SECONDS = Form(_read_seconds, _write_seconds)
-
-
-def _text(element: _Element) -> str:
-    if len(element):
-        raise Problem(ErrorCode.OTHER_XML, "contains an element where only text is allowed")
-    return element.text or ""
-
-
-def _checked(text: str, limit: int) -> str:
-    text = trimmed(text)
-    if len(text) > limit:
-        raise Problem(
-            ErrorCode.VALUE_NOT_RECOGNIZED, f"has {len(text)} characters: at most {limit}"
-        )
-    if has_control(text):
-        raise Problem(ErrorCode.VALUE_NOT_RECOGNIZED, "contains a control character")  # D61
-    return text
-
-
-def _strict(text: str, limit: int) -> str:
-    if len(text) > limit or trimmed(text) != text or has_control(text):
-        raise ValueError(f"{text[:60]!r} cannot be sent as a value of at most {limit} characters")
-    return text

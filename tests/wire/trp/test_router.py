@@ -6,8 +6,9 @@ import pytest
 
 from msh.protocol.message import Route
 from msh.wire.document import MARKUP_LIMIT
+from msh.wire.package import HEADER_LIMIT
 from msh.wire.trp import router
-from msh.wire.trp.envelope import HEADER_LIMIT, compose_routed_head
+from msh.wire.trp.envelope import compose_routed_head
 from msh.wire.trp.fields import ROUTING_LIMIT
 from msh.wire.trp.reader import read
 from msh.wire.trp.router import append_route

@@ -1,0 +1,82 @@
+"""Header document and payloads in one multipart/related package: what every dialect shares."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+from msh.protocol.errors import Unreadable
+from msh.protocol.message import Payload
+
+from . import document, mime
+
+HEADER_LIMIT = 1024 * 1024
+"""Bytes of a header document as sent (D60)."""
+
+
+def header_document(part: mime.Part, limit: int) -> bytes:
+    """The decoded header document. Raises Unreadable if it is too large, or no UTF-8."""
+    if part.size > limit:
+        raise Unreadable(f"the header document has {part.size} bytes: at most {limit}")
+    document.check_charset(mime.media_type(part.content_type).parameters.get("charset", "utf-8"))
+    try:
+        return part.content()
+    except ValueError as error:
+        raise Unreadable(f"the header document: {error}") from None
+
+
+def check_size(header_document: bytes) -> None:
+    """Raises ValueError for a header document that is too large to be sent."""
+    if len(header_document) > HEADER_LIMIT:
+        raise ValueError(f"the header document is larger than {HEADER_LIMIT} bytes")
+
+
+def compose_parts(
+    payloads: Sequence[Payload], boundary: str, *, encoding: str = mime.BINARY
+) -> list[bytes]:
+    """The wire form of each payload part, the bytes of the payload as they are.
+
+    `encoding` is the line that says so, or nothing. Raises ValueError naming the payload that
+    contains the boundary or cannot be named in a header, and for two of the same name or more
+    than one package may have.
+    """
+    if len(payloads) >= mime.PART_LIMIT:
+        raise ValueError(f"{len(payloads)} payloads: at most {mime.PART_LIMIT - 1}")
+    content_ids = [payload.content_id for payload in payloads]
+    if len(set(content_ids)) < len(content_ids):
+        raise ValueError("two payloads have the same content id")
+    last = len(payloads) - 1
+    return [
+        mime.compose_part(
+            payload.content_id,
+            payload.content_type,
+            payload.content,
+            boundary,
+            last=index == last,
+            encoding=encoding,
+        )
+        for index, payload in enumerate(payloads)
+    ]
+
+
+def check_names(payloads: Sequence[Payload]) -> None:
+    """Raises ValueError if `compose_parts` would refuse what names these payloads."""
+    for payload in payloads:
+        mime.check_part(payload.content_id, payload.content_type)
+
+
+def content_digest(canonical: Iterable[bytes], contents: Iterable[tuple[str, bytes]]) -> bytes:
+    """SHA-256 over what must be equal in every copy of a message (D45): canonical elements of
+    its header, then Content-Type and bytes of each payload."""
+    digest = hashlib.sha256()
+    for item in canonical:
+        digest.update(b"%d:%b" % (len(item), item))
+    for content_type, content in contents:
+        name = _normal_type(content_type)
+        digest.update(b"%d:%b%d:" % (len(name), name, len(content)))
+        digest.update(content)
+    return digest.digest()
+
+
+def _normal_type(content_type: str) -> bytes:
+    """A content type, however its parameters are ordered and quoted."""
+    media = mime.media_type(content_type)
+    return "\0".join((media.name, *map("=".join, sorted(media.parameters.items())))).encode()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.page import PAGE, page, read_requirements
+from tests.conformance.page import EBMS2_PAGE, PAGE, ebms2_page, page, read_requirements
 
 ROOT = Path(__file__).resolve().parent.parent
 SPEC = ROOT / "docs/spec"
@@ -14,7 +14,7 @@ FOLDERS = ("msh", "partners", "spark_bridge", "demo", "benchmarks", "tests", "te
 SUFFIXES = {".py", ".md", ".html", ".dtd", ".css", ".js", ".toml"}
 
 DECISION = re.compile(r"\bD\d{1,3}\b")
-REQUIREMENT = re.compile(r"\b00[0-4]-\d{2,3}\b")
+REQUIREMENT = re.compile(r"\b(?:00[0-4]-\d{2,3}|EB-\d{3})\b")
 SECTION = re.compile(r"(?P<source>\S*)\s§\s?(?P<number>\d[\d.]*\d|\d)")
 FILE = re.compile(
     r"(?<![\w/.-])(?:docs|msh|partners|tests|demo|benchmarks|spark_bridge)/[\w./-]+\.(?:py|md|json|dtd)\b"
@@ -61,7 +61,7 @@ def test_every_cited_decision_is_in_the_table() -> None:
 
 
 def test_every_cited_requirement_is_in_the_list() -> None:
-    requirements = read_requirements()
+    requirements = read_requirements() | read_requirements("ebms2")
     dead = [
         (at, found[0])
         for at, found in _found(REQUIREMENT)
@@ -137,8 +137,9 @@ def test_nothing_cites_a_page_outside_the_repository() -> None:
     assert [(at, found[0]) for at, found in _found(OUTSIDE)] == []
 
 
-def test_the_page_of_requirements_is_up_to_date() -> None:
+def test_the_pages_of_requirements_are_up_to_date() -> None:
     assert PAGE.read_text() == page(read_requirements())
+    assert EBMS2_PAGE.read_text() == ebms2_page(read_requirements("ebms2"))
 
 
 @pytest.mark.parametrize("number", ["D1", "D63"])

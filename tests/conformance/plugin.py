@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-REQUIREMENTS = Path(__file__).with_name("requirements.json")
+LISTS = {"000 to 004": "requirements.json", "OASIS ebMS 2.0": "ebms2.json"}
 _PROPERTY = "requirement"
 Collected = pytest.Item | pytest.Collector | list[pytest.Item | pytest.Collector] | None
 _COLOURS = {"passed": "green", "failed": "red", "none": "dim"}
@@ -30,7 +30,13 @@ class Verdict(TypedDict):
 
 @cache
 def load_requirements() -> dict[str, Requirement]:
-    requirements: dict[str, Requirement] = json.loads(REQUIREMENTS.read_text())
+    return {number: row for name in LISTS for number, row in load_list(name).items()}
+
+
+def load_list(name: str) -> dict[str, Requirement]:
+    requirements: dict[str, Requirement] = json.loads(
+        Path(__file__).with_name(LISTS[name]).read_text()
+    )
     return requirements
 
 
@@ -113,13 +119,15 @@ def _print(verdicts: Mapping[str, Verdict], requirements: Mapping[str, Requireme
             f"[{_COLOURS[status]}]{'no test yet' if status == 'none' else status}[/]",
         )
     console.print(table)
-    counts = dict.fromkeys(_COLOURS, 0)
-    for verdict in verdicts.values():
-        counts[verdict["status"]] += 1
-    console.print(
-        f"{counts['passed']} requirements passed, {counts['failed']} failed, "
-        f"{counts['none']} without a test, of {len(verdicts)}"
-    )
+    for name in LISTS:
+        counts = dict.fromkeys(_COLOURS, 0)
+        numbers = load_list(name)
+        for number in numbers:
+            counts[verdicts[number]["status"]] += 1
+        console.print(
+            f"{name}: {counts['passed']} requirements passed, {counts['failed']} failed, "
+            f"{counts['none']} without a test, of {len(numbers)}"
+        )
 
 
 def _short(tests: list[str], limit: int = 3) -> list[str]:

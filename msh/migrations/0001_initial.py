@@ -294,7 +294,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('direction', models.CharField(choices=[('out', 'Out'), ('in', 'In')], max_length=3)),
-                ('kind', models.CharField(choices=[('retries_spent', 'RETRIES_SPENT'), ('refused_by_peer', 'REFUSED_BY_PEER'), ('transient_limit', 'TRANSIENT_LIMIT'), ('resynchronise', 'RESYNCHRONISE'), ('error_received', 'ERROR_RECEIVED'), ('sequence_gap', 'SEQUENCE_GAP'), ('sequence_stale', 'SEQUENCE_STALE'), ('sequence_conflict', 'SEQUENCE_CONFLICT'), ('message_id_reused', 'MESSAGE_ID_REUSED'), ('reset_held', 'RESET_HELD'), ('delivery_failed', 'DELIVERY_FAILED'), ('store_short', 'STORE_SHORT'), ('backlog', 'BACKLOG'), ('stuck', 'STUCK'), ('delivery_rejected', 'DELIVERY_REJECTED'), ('delivery_in_doubt', 'DELIVERY_IN_DOUBT'), ('no_consumer', 'NO_CONSUMER'), ('route_failed', 'ROUTE_FAILED'), ('processing_failed', 'PROCESSING_FAILED'), ('retention_too_short', 'RETENTION_TOO_SHORT'), ('clock_doubtful', 'CLOCK_DOUBTFUL')], max_length=32)),
+                ('kind', models.CharField(choices=[('retries_spent', 'RETRIES_SPENT'), ('refused_by_peer', 'REFUSED_BY_PEER'), ('transient_limit', 'TRANSIENT_LIMIT'), ('resynchronise', 'RESYNCHRONISE'), ('error_received', 'ERROR_RECEIVED'), ('sequence_gap', 'SEQUENCE_GAP'), ('sequence_stale', 'SEQUENCE_STALE'), ('sequence_conflict', 'SEQUENCE_CONFLICT'), ('message_id_reused', 'MESSAGE_ID_REUSED'), ('reset_held', 'RESET_HELD'), ('delivery_failed', 'DELIVERY_FAILED'), ('store_short', 'STORE_SHORT'), ('backlog', 'BACKLOG'), ('stuck', 'STUCK'), ('delivery_rejected', 'DELIVERY_REJECTED'), ('delivery_in_doubt', 'DELIVERY_IN_DOUBT'), ('no_consumer', 'NO_CONSUMER'), ('route_failed', 'ROUTE_FAILED'), ('processing_failed', 'PROCESSING_FAILED'), ('retention_too_short', 'RETENTION_TOO_SHORT'), ('clock_doubtful', 'CLOCK_DOUBTFUL'), ('partner_unreachable', 'PARTNER_UNREACHABLE'), ('message_expired', 'MESSAGE_EXPIRED'), ('predecessor_missing', 'PREDECESSOR_MISSING'), ('order_restarted', 'ORDER_RESTARTED')], max_length=32)),
                 ('message_id', models.CharField(blank=True, max_length=255, verbose_name='MessageId')),
                 ('detail', models.TextField(blank=True)),
                 ('count', models.PositiveIntegerField(db_default=1, default=1)),
@@ -450,7 +450,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('event_id', models.UUIDField(default=uuid.uuid4, unique=True)),
-                ('kind', models.CharField(choices=[('acknowledged', 'ACKNOWLEDGED'), ('suspended', 'SUSPENDED'), ('cancelled', 'CANCELLED'), ('delayed', 'DELAYED'), ('failed', 'FAILED')], max_length=16)),
+                ('kind', models.CharField(choices=[('acknowledged', 'ACKNOWLEDGED'), ('suspended', 'SUSPENDED'), ('cancelled', 'CANCELLED'), ('delayed', 'DELAYED'), ('failed', 'FAILED'), ('warning', 'WARNING')], max_length=16)),
                 ('detail', models.TextField(blank=True)),
                 ('at', models.DateTimeField()),
                 ('due', models.DateTimeField()),
@@ -467,7 +467,7 @@ class Migration(migrations.Migration):
                 ('ref_to_message_id', models.CharField(blank=True, max_length=255, verbose_name='RefToMessageId')),
                 ('tpa_id', models.TextField(blank=True, verbose_name='TPAId')),
                 ('conversation_id', models.TextField(blank=True, verbose_name='ConversationId')),
-                ('code', models.CharField(blank=True, choices=[('TransientError', 'TransientError'), ('SequenceGap', 'SequenceGap'), ('SequenceStale', 'SequenceStale'), ('SequenceConflict', 'SequenceConflict'), ('MessageIdReused', 'MessageIdReused'), ('ValueNotRecognized', 'ValueNotRecognized'), ('NotSupported', 'NotSupported'), ('Inconsistent', 'Inconsistent'), ('OtherXml', 'OtherXml'), ('MimeProblem', 'MimeProblem'), ('SecurityFailure', 'SecurityFailure'), ('DeliveryFailure', 'DeliveryFailure'), ('Unknown', 'Unknown')], db_default='', max_length=24)),
+                ('code', models.CharField(blank=True, choices=[('TransientError', 'TransientError'), ('SequenceGap', 'SequenceGap'), ('SequenceStale', 'SequenceStale'), ('SequenceConflict', 'SequenceConflict'), ('MessageIdReused', 'MessageIdReused'), ('ValueNotRecognized', 'ValueNotRecognized'), ('NotSupported', 'NotSupported'), ('Inconsistent', 'Inconsistent'), ('OtherXml', 'OtherXml'), ('MimeProblem', 'MimeProblem'), ('SecurityFailure', 'SecurityFailure'), ('DeliveryFailure', 'DeliveryFailure'), ('TimeToLiveExpired', 'TimeToLiveExpired'), ('Unknown', 'Unknown')], db_default='', max_length=24)),
                 ('location', models.TextField(blank=True, db_default='')),
                 ('description', models.TextField(blank=True, db_default='')),
                 ('min_retry_secs', models.PositiveIntegerField(blank=True, null=True)),

@@ -27,6 +27,10 @@ class IncidentKind(StrEnum):
     PROCESSING_FAILED = "processing_failed"
     RETENTION_TOO_SHORT = "retention_too_short"
     CLOCK_DOUBTFUL = "clock_doubtful"
+    PARTNER_UNREACHABLE = "partner_unreachable"
+    MESSAGE_EXPIRED = "message_expired"
+    PREDECESSOR_MISSING = "predecessor_missing"
+    ORDER_RESTARTED = "order_restarted"
 
 
 class PartyEventKind(StrEnum):
@@ -38,7 +42,10 @@ class PartyEventKind(StrEnum):
     DELAYED = "delayed"
     """No Acknowledgement yet, and retries remain: nothing is to be done."""
     FAILED = "failed"
-    """BestEffort only: the one attempt was not transmitted (D25)."""
+    """BestEffort: the one attempt was not transmitted (D25). ebMS: nothing more is sent, and it may
+    or may not have arrived (EB-082)."""
+    WARNING = "warning"
+    """The partner warns about a message that it takes (EB-059)."""
 
 
 class Verdict(StrEnum):

@@ -40,6 +40,7 @@ class ErrorCode(StrEnum):
     MIME_PROBLEM = "MimeProblem"
     SECURITY_FAILURE = "SecurityFailure"
     DELIVERY_FAILURE = "DeliveryFailure"
+    TIME_TO_LIVE_EXPIRED = "TimeToLiveExpired"
     UNKNOWN = "Unknown"
 
     @property

@@ -125,4 +125,26 @@ CAUSES: dict[str, Cause] = {
         " MSH_KEEP_MESSAGES, or reduce the retries of the agreement. The incident is then resolved"
         " automatically in the next night.",
     ),
+    IncidentKind.PARTNER_UNREACHABLE: Cause(
+        "The partner cannot be reached",
+        "No attempt of a row of attempts was answered. Messages wait, and keep their retries. Check"
+        " the partner's address, its MSH and the network. If the partner is probed, sending resumes"
+        " automatically when a probe is answered. Otherwise resume.",
+    ),
+    IncidentKind.MESSAGE_EXPIRED: Cause(
+        "A message was not acknowledged within its TimeToLive",
+        "It is not sent again. Ask the partner whether it has the message. If it does not, the"
+        " application must submit it again.",
+    ),
+    IncidentKind.PREDECESSOR_MISSING: Cause(
+        "Messages of a conversation wait for one that has not arrived",
+        "They are stored and acknowledged, and are delivered when the missing message arrives. Ask"
+        " the partner for the number that the detail names. If it will never arrive, skip it, or"
+        " drop the messages that wait.",
+    ),
+    IncidentKind.ORDER_RESTARTED: Cause(
+        "The partner restarted the numbers of a conversation",
+        "Nothing was waiting, so the message was delivered. Ask the partner why, if you do not"
+        " expect it.",
+    ),
 }

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from datetime import timedelta
 from typing import NoReturn, Self
 
 from .errors import UnreadableTermsError
@@ -51,6 +52,23 @@ class Terms:
     def retry_horizon(self) -> int:
         """Seconds from the first transmission to suspension (D6). Retries = 0: Timeout."""
         return self.timeout + self.retries * self.retry_interval
+
+    def granted(self, asked: float | None) -> timedelta:
+        """The wait granted to a peer that asks for `asked` seconds, or for none (D10, D54)."""
+        if asked is None or asked < 0:
+            return timedelta(seconds=self.retry_interval)
+        return timedelta(seconds=min(max(asked, 1), self.transient_wait_limit))
+
+    def wait_after_failure(self, retry_after: float | None) -> timedelta:
+        """How long to wait after an attempt that failed (D8, D54): RetryInterval, or as long as
+        the peer asks for, if that is longer."""
+        return max(timedelta(seconds=self.retry_interval), self.granted(retry_after))
+
+    @property
+    def farthest_wait(self) -> timedelta:
+        """A due time farther away than this cannot be: the clock was set back (D13)."""
+        longest = max(self.timeout, self.retry_interval, self.transient_wait_limit)
+        return timedelta(seconds=2 * longest)
 
     def http_deadline(self, cap: float) -> float:
         """Seconds one HTTP attempt may take: `cap`, but always shorter than Timeout (D11)."""

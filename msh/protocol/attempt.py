@@ -31,6 +31,14 @@ def outcome_of(status: int) -> AttemptOutcome:
     return AttemptOutcome.DOUBTED
 
 
+_UNREACHABLE = frozenset({502, 503, 504})
+
+
+def is_unreachable(status: int | None) -> bool:
+    """True if nobody but the transport has answered (EB-091). None: nobody at all."""
+    return status is None or status in _UNREACHABLE
+
+
 @dataclass(frozen=True, slots=True)
 class Trace:
     """What an attempt has left behind: `ended` False while nobody knows how it ends."""

@@ -56,11 +56,13 @@ class AttemptTransmitted(AttemptEvent):
 @dataclass(frozen=True, slots=True)
 class AttemptFailed(AttemptEvent):
     """It may be tried again. `retry_after` in seconds, as the peer asked for it. `doubted`: the
-    status hints at a partner that is set up wrongly (D35)."""
+    status hints at a partner that is set up wrongly (D35). `unreachable`: it failed in transport,
+    see `msh.protocol.attempt.is_unreachable`; asked by flights only."""
 
     detail: str = ""
     retry_after: float | None = None
     doubted: bool = False
+    unreachable: bool = False
 
 
 @dataclass(frozen=True, slots=True)

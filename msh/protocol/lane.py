@@ -41,10 +41,6 @@ class InFlight:
         return timedelta(seconds=terms.retry_interval if self.retries_spent else terms.timeout)
 
     @property
-    def retry_interval(self) -> timedelta:
-        return timedelta(seconds=self.terms.retry_interval)
-
-    @property
     def probing(self) -> bool:
         """True if the copy is a probe: one beyond the budget, which has no retry (D41)."""
         return self.retries_spent > 0 and self.retries_spent > self.terms.retries
@@ -54,12 +50,6 @@ class InFlight:
 
     def with_fresh_retries(self) -> "InFlight":
         return replace(self, retries_spent=0, transients=0, transient_since=None)
-
-    def granted(self, asked: float | None) -> timedelta:
-        """The wait granted to a peer that asks for `asked` seconds, or for none (D10, D54)."""
-        if asked is None or asked < 0:
-            return self.retry_interval
-        return timedelta(seconds=min(max(asked, 1), self.terms.transient_wait_limit))
 
     def transient_limit_reached(self, now: datetime) -> bool:
         if self.transient_since is None:
@@ -100,9 +90,7 @@ class Lane:
     def _horizon(self) -> timedelta:
         if self.in_flight is None:
             return EMPTY_LANE_HORIZON
-        terms = self.in_flight.terms
-        longest = max(terms.timeout, terms.retry_interval, terms.transient_wait_limit)
-        return timedelta(seconds=2 * longest)
+        return self.in_flight.terms.farthest_wait
 
     def takes(self, message_id: str, terms: Terms, now: datetime, attempts: int = 0) -> "Lane":
         """Put a message in flight under the next number."""

@@ -2,7 +2,13 @@
 
 import pytest
 
-from msh.protocol.attempt import AttemptOutcome, Trace, nothing_was_sent, outcome_of
+from msh.protocol.attempt import (
+    AttemptOutcome,
+    Trace,
+    is_unreachable,
+    nothing_was_sent,
+    outcome_of,
+)
 
 STATUSES = [
     *((status, AttemptOutcome.TRANSMITTED) for status in (200, 202, 204, 299)),
@@ -16,6 +22,12 @@ STATUSES = [
 def test_outcome_of_a_status(status: int, outcome: AttemptOutcome) -> None:
     """D35."""
     assert outcome_of(status) is outcome
+
+
+def test_what_only_the_transport_answers_is_unreachable() -> None:
+    """EB-091: no answer, 502, 503, 504."""
+    statuses = [None, *range(200, 600)]
+    assert [status for status in statuses if is_unreachable(status)] == [None, 502, 503, 504]
 
 
 @pytest.mark.parametrize(

@@ -69,17 +69,17 @@ hand, every arrow of the diagram in ARCHITECTURE.md, and the timeline to the sec
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from msh.protocol import events as on
 from msh.protocol.lane import Lane, LaneState
+from msh.protocol.table import Cell, Row, apply, by_state, illegal
 
 from . import answers, copies, operators
-from .outcome import Outcome, illegal, stay
+from .outcome import Outcome, stay
 
-__all__ = ["TRANSITIONS", "Cell", "Outcome", "step"]
+__all__ = ["TRANSITIONS", "Outcome", "step"]
 
 IDLE, WAITING = LaneState.IDLE, LaneState.WAITING
 TRANSIENT, SUSPENDED = LaneState.TRANSIENT, LaneState.SUSPENDED
@@ -94,12 +94,8 @@ _ANSWERS = (
 Handler = Callable[[Lane, Any, datetime], Outcome]
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One cell of the table: what is done, and the states it may lead to."""
-
-    handler: Handler
-    targets: tuple[LaneState, ...]
+_Cell = Cell[LaneState]
+_Row = Row[LaneState]
 
 
 def step(before: Lane, event: on.SenderEvent, *, now: datetime) -> Outcome:
@@ -112,10 +108,7 @@ def step(before: Lane, event: on.SenderEvent, *, now: datetime) -> Outcome:
     cell = TRANSITIONS[before.state][type(event)]
     if cell is None or _names_another(before, event):
         raise illegal(before, event)
-    after, effects = cell.handler(before, event, now)
-    if after.state not in cell.targets:
-        raise AssertionError(f"{before.state}, {type(event).__name__} led to {after.state}")
-    return after, effects
+    return apply(cell, before, event, now)
 
 
 def _is_latest(lane: Lane, event: on.AttemptEvent) -> bool:
@@ -136,12 +129,12 @@ def _names_another(lane: Lane, event: on.SenderEvent) -> bool:
 
 
 def _row(
-    idle: Cell | None, waiting: Cell | None, transient: Cell | None, suspended: Cell | None
-) -> dict[LaneState, Cell | None]:
+    idle: _Cell | None, waiting: _Cell | None, transient: _Cell | None, suspended: _Cell | None
+) -> _Row:
     return {IDLE: idle, WAITING: waiting, TRANSIENT: transient, SUSPENDED: suspended}
 
 
-def _in_every_state(handler: Handler) -> dict[LaneState, Cell | None]:
+def _in_every_state(handler: Handler) -> _Row:
     return {state: Cell(handler, (state,)) for state in LaneState}
 
 
@@ -149,7 +142,7 @@ _STAYS_SUSPENDED = Cell(stay, (SUSPENDED,))
 _STAYS_IDLE = Cell(stay, (IDLE,))
 _STAYS_TRANSIENT = Cell(stay, (TRANSIENT,))
 
-_ROWS: dict[type, dict[LaneState, Cell | None]] = {
+_ROWS: dict[type, _Row] = {
     on.MessageSubmitted: _in_every_state(stay),
     on.LanePolled: _row(Cell(copies.put_in_flight, (IDLE, WAITING)), None, None, None),
     on.AttemptClaimed: _row(
@@ -235,7 +228,5 @@ _ROWS: dict[type, dict[LaneState, Cell | None]] = {
     on.SequenceAdopted: _row(None, None, None, Cell(operators.adopt_numbers, (SUSPENDED,))),
 }
 
-TRANSITIONS: dict[LaneState, dict[type, Cell | None]] = {
-    state: {event: row[state] for event, row in _ROWS.items()} for state in LaneState
-}
+TRANSITIONS: dict[LaneState, dict[type, _Cell | None]] = by_state(_ROWS, LaneState)
 """Complete: a cell for every state and event. None: the event may not happen."""

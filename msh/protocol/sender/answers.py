@@ -64,7 +64,7 @@ def wait_as_asked(lane: Lane, event: on.TransientErrorReceived, now: datetime) -
         lane,
         state=LaneState.TRANSIENT,
         in_flight=flying,
-        due=now + flying.granted(event.min_retry_secs),
+        due=now + flying.terms.granted(event.min_retry_secs),
         unsent=False,
     )
     if flying.transient_limit_reached(now):

@@ -7,8 +7,9 @@ from msh.protocol import effects as do
 from msh.protocol import events as on
 from msh.protocol.kinds import IncidentKind, PartyEventKind
 from msh.protocol.lane import InFlight, Lane
+from msh.protocol.table import illegal
 
-from .outcome import Outcome, illegal, suspend, suspend_at_transient_limit
+from .outcome import Outcome, suspend, suspend_at_transient_limit
 
 
 def put_in_flight(lane: Lane, event: on.LanePolled, now: datetime) -> Outcome:
@@ -53,9 +54,7 @@ def wait_for_retry(lane: Lane, event: on.AttemptFailed, now: datetime) -> Outcom
     effects = (do.Note(event.message_id, warning),) if event.doubted else ()
     if lane.unsent:
         return lane, effects
-    flying = lane.flying
-    wait = max(flying.retry_interval, flying.granted(event.retry_after))  # D8, D54
-    return replace(lane, due=now + wait), effects
+    return replace(lane, due=now + lane.flying.terms.wait_after_failure(event.retry_after)), effects
 
 
 def suspend_as_refused(lane: Lane, event: on.AttemptRefused, now: datetime) -> Outcome:

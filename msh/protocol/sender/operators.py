@@ -8,8 +8,9 @@ from msh.protocol import events as on
 from msh.protocol import sequence
 from msh.protocol.kinds import PartyEventKind, Verdict
 from msh.protocol.lane import OPERATOR, Lane
+from msh.protocol.table import illegal
 
-from .outcome import Outcome, end_flight, illegal
+from .outcome import Outcome, end_flight
 
 
 def resume(lane: Lane, event: on.OperatorResumed, now: datetime) -> Outcome:

@@ -1,19 +1,14 @@
-"""What the cells of the table have in common: the shape of what they return, a refusal, a
-suspension, the end of a message's flight."""
+"""What the cells of the table have in common: the shape of what they return, a suspension, the end
+of a message's flight."""
 
 from datetime import datetime
 
 from msh.protocol import effects as do
-from msh.protocol.errors import IllegalTransition
 from msh.protocol.kinds import IncidentKind, PartyEventKind
 from msh.protocol.lane import Lane, LaneState
 
 Outcome = tuple[Lane, tuple[do.SenderEffect, ...]]
 """The lane afterwards, and the effects that belong into its transaction."""
-
-
-def illegal(lane: Lane, event: object) -> IllegalTransition:
-    return IllegalTransition(lane.state, type(event).__name__)
 
 
 def stay(lane: Lane, event: object, now: datetime) -> Outcome:

@@ -17,6 +17,8 @@ SENDER_LIMIT = 100
 T = TypeVar("T")
 _Job = tuple[Sender, Callable[[], object], Callable[[Any], object]]
 """A sender, what a thread does, and what the loop does with its result."""
+_Jobs = SimpleQueue[_Job | None]
+"""Of one thread: its next job, or None for its end."""
 
 
 class Pool:
@@ -25,26 +27,28 @@ class Pool:
     No sender has more than half of the threads, and those who are not known together no more than
     three quarters. Who waits is served in turn, one request of each sender, known and unknown ones
     alternately. `work` must not raise.
+
+    The thread that became idle last is the next to work: what it and its session with the database
+    need is still in the caches of the processor.
     """
 
     def __init__(self, threads: int, loop: asyncio.AbstractEventLoop) -> None:
-        self._threads = threads
         self._share = max(1, threads // 2)
         self._unknown_share = max(1, threads * 3 // 4)
         self._loop = loop
         self._running: Counter[Sender] = Counter()
-        self._all = 0
         self._unknown = 0
         self._waiting: dict[bool, dict[Sender, deque[_Job]]] = {True: {}, False: {}}
         self._queued = 0
         self._known_first = True
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        for number in range(threads):
-            Thread(target=self._serve, name=f"web-{number}", daemon=True).start()
+        self._threads: list[_Jobs] = [SimpleQueue() for _ in range(threads)]
+        self._idle = self._threads.copy()
+        for number, jobs in enumerate(self._threads):
+            Thread(target=self._serve, args=(jobs,), name=f"web-{number}", daemon=True).start()
 
     @property
     def busy(self) -> int:
-        return self._all + self._queued
+        return len(self._threads) - len(self._idle) + self._queued
 
     def submit(self, sender: Sender, work: Callable[[], T], done: Callable[[T], object]) -> bool:
         """False: too much is waiting, nothing is done."""
@@ -63,34 +67,33 @@ class Pool:
         return True
 
     def _may_run(self, sender: Sender) -> bool:
-        if self._all >= self._threads or self._running[sender] >= self._share:
+        if not self._idle or self._running[sender] >= self._share:
             return False
         return sender.known or self._unknown < self._unknown_share
 
     def _run(self, job: _Job) -> None:
         sender = job[0]
         self._running[sender] += 1
-        self._all += 1
         self._unknown += not sender.known
-        self._jobs.put(job)
+        self._idle.pop().put(job)
 
     def close(self) -> None:
-        for _ in range(self._threads):
-            self._jobs.put(None)
+        for jobs in self._threads:
+            jobs.put(None)
 
-    def _serve(self) -> None:
-        while job := self._jobs.get():
+    def _serve(self, jobs: _Jobs) -> None:
+        while job := jobs.get():
             result = job[1]()
             if self._loop.is_closed():
                 return
-            self._loop.call_soon_threadsafe(self._end, job, result)
+            self._loop.call_soon_threadsafe(self._end, jobs, job, result)
 
-    def _end(self, job: _Job, result: object) -> None:
+    def _end(self, jobs: _Jobs, job: _Job, result: object) -> None:
+        self._idle.append(jobs)
         sender = job[0]
         self._running[sender] -= 1
         if not self._running[sender]:
             del self._running[sender]
-        self._all -= 1
         self._unknown -= not sender.known
         if self._queued:
             self._run_next()

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from threading import Event
+from threading import Event, current_thread
 from typing import Any
 
 from msh.web.pool import SENDER_LIMIT, Pool
@@ -78,5 +78,15 @@ def test_one_sender_cannot_fill_the_queue() -> None:
         other = answered(pool, OTHER)
         hold.set()
         await other.wait()
+
+    run(test)
+
+
+def test_the_thread_that_worked_last_works_again() -> None:
+    async def test(pool: Pool) -> None:
+        threads: list[str] = []
+        for _ in range(8):
+            await answered(pool, ACME, lambda: threads.append(current_thread().name)).wait()
+        assert len(set(threads)) == 1
 
     run(test)

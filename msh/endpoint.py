@@ -7,7 +7,7 @@ status and, as one line, in the header X-MSH-Error.
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, TypeVar
 
 import psycopg
 from django.conf import settings
@@ -16,7 +16,6 @@ from django.db import connection
 from django.http import HttpRequest, HttpResponse
 from rest_framework import exceptions
 from rest_framework.authentication import BaseAuthentication
-from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
@@ -99,31 +98,6 @@ def _on_a_connection_that_works(act: Callable[[], T]) -> T:
         return act()
 
 
-class RawParser(BaseParser):
-    """The body as bytes, whatever its type. Refuses, without reading on, what is too large."""
-
-    media_type = "*/*"
-
-    def parse(  # type: ignore[override]
-        self, stream: IO[bytes], media_type: str | None = None, parser_context: Any = None
-    ) -> bytes:
-        limit = settings.MSH_MESSAGE_LIMIT
-        body = _read(stream, limit + 1)
-        if len(body) > limit:
-            raise TooLarge
-        return body
-
-
-def _read(stream: IO[bytes], limit: int) -> bytes:
-    """At most `limit` bytes; a stream may give fewer at a time than it is asked for."""
-    pieces: list[bytes] = []
-    size = 0
-    while size < limit and (piece := stream.read(min(limit - size, 1 << 20))):
-        pieces.append(piece)
-        size += len(piece)
-    return b"".join(pieces)
-
-
 class Endpoint(APIView):
     """`/ebxml/` and `/ebxml/<name>/`: the name only tells our own addresses apart."""
 
@@ -131,11 +105,24 @@ class Endpoint(APIView):
     authentication_classes = [PartnerAuthentication]
     permission_classes = []
     throttle_classes = []
-    parser_classes = [RawParser]
+    parser_classes = []
     renderer_classes = []
 
+    def dispatch(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
+        """As REST framework's, without what no partner asks for: types are not negotiated, and the
+        body is not given to a parser by its type."""
+        (method,) = self.http_method_names
+        self.request = Request(request, authenticators=self.get_authenticators())
+        try:
+            self.initial(self.request)
+            answer: HttpResponse = getattr(self, method)(self.request)
+        except Exception as problem:  # noqa: BLE001  each has its answer
+            answer = self.handle_exception(problem)
+        answer["Allow"] = method.upper()
+        return answer
+
     def post(self, request: Request) -> HttpResponse:
-        body = self._body(request)
+        body = _body(request)
         memory.collect_after(len(body))
         content_type = request.META.get("CONTENT_TYPE", "")
         partner: Partner = request.user  # type: ignore[assignment]
@@ -198,16 +185,6 @@ class Endpoint(APIView):
         if wait is not None:
             headers["Retry-After"] = str(wait)
         return _answer(exc.status_code, str(exc.detail), headers)
-
-    def _body(self, request: Request) -> bytes:
-        if _is_chunked(request):
-            # Django gives a request without Content-Length an empty body.
-            return RawParser().parse(request.META["wsgi.input"])
-        body: bytes = request.data or b""  # type: ignore[assignment]
-        announced = int(request.META["CONTENT_LENGTH"])
-        if len(body) < announced:
-            raise Unreadable(f"the body has {len(body)} bytes, {announced} were announced")
-        return body
 
 
 class LinkStatusEndpoint(Endpoint):
@@ -274,6 +251,32 @@ class EndpointApplication:
 
 def _later(reason: str) -> HttpResponse:
     return _answer(503, reason, {"Retry-After": str(RETRY_AFTER)})
+
+
+def _body(request: Request) -> bytes:
+    """All of it, whatever its type. What is too large is refused without reading on."""
+    limit = settings.MSH_MESSAGE_LIMIT
+    stream = request.META["wsgi.input"]
+    if _is_chunked(request):
+        body = _read(stream, limit + 1)
+        if len(body) > limit:
+            raise TooLarge
+        return body
+    announced = int(request.META["CONTENT_LENGTH"])
+    body = _read(stream, announced)
+    if len(body) < announced:
+        raise Unreadable(f"the body has {len(body)} bytes, {announced} were announced")
+    return body
+
+
+def _read(stream: IO[bytes], limit: int) -> bytes:
+    """At most `limit` bytes; a stream may give fewer at a time than it is asked for."""
+    pieces: list[bytes] = []
+    size = 0
+    while size < limit and (piece := stream.read(min(limit - size, 1 << 20))):
+        pieces.append(piece)
+        size += len(piece)
+    return b"".join(pieces)
 
 
 def _is_chunked(request: Request | HttpRequest) -> bool:

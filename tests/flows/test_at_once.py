@@ -10,6 +10,7 @@ from django.db import connection, transaction
 from msh import wire
 from msh.faults import CrashPoint
 from msh.flows.receiving import receive
+from msh.flows.sending.submit import submit
 from msh.flows.sending.transmit import Copy
 from msh.models import (
     Attempt,
@@ -21,6 +22,7 @@ from msh.models import (
     Signal,
 )
 from msh.protocol.events import AckReceived
+from msh.protocol.message import Payload
 from msh.store.receiving import messages
 from msh.store.receiving.messages import accept_if_usual
 from msh.store.receiving.senders import find_sender
@@ -76,6 +78,24 @@ def test_the_next_message_is_taken_at_once(world: World) -> None:
     assert answer == receive.Answer(204)
     assert len(world.received()) == 2
     assert Signal.objects.filter(owed=1).count() == 1
+
+
+@pytest.mark.parametrize("take", [receive.receive_fast_path, receive.receive])
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_payloads_are_stored_as_they_came(
+    world: World, count: int, take: Callable[..., Any]
+) -> None:
+    sent = [
+        Payload(bytes(range(256)) + bytes([n]), f"x/{n}", f"id,{n}", f"l,{n}", "ä")
+        for n in range(count)
+    ]
+    submit(world.agreement, "Orders", "New", sent)
+    (job,) = world.poll()
+    assert take(known(world.here.name), job.content_type, job.body)
+    stored = InboundMessage.objects.latest("id").payloads.order_by("position")
+    fields = ("content", "content_type", "content_id", "label", "description")
+    assert [Payload(bytes(row[0]), *row[1:]) for row in stored.values_list(*fields)] == sent
+    assert [row.position for row in stored] == list(range(1, count + 1))
 
 
 def test_a_copy_is_not(world: World) -> None:

@@ -28,7 +28,7 @@ def calls_of(  # noqa: PLR0911  one for each effect
     match effect:
         case do.Accept():
             return [
-                message_sql.INSERT(**_message(pair, effect, message)),
+                message_sql.INSERT(**_message(pair, effect, message), **_payloads(message)),
                 history_call(*event, "MessageArrived", _number(effect), to_state="accepted"),
             ]
         case do.SendOn():
@@ -58,8 +58,13 @@ def accept_if_unchanged(
     pair: Pair, after: ReceivingLink, accept: do.Accept, message: ReceivedMessage, version: str
 ) -> Call[Key]:
     last = last_number(pair, after, message)
-    return message_sql.ACCEPT_IF_UNCHANGED(
+    if len(message.payloads) == 1:
+        statement, payloads = message_sql.ACCEPT_IF_UNCHANGED, _payload(message)
+    else:
+        statement, payloads = message_sql.ACCEPT_PAYLOADS_IF_UNCHANGED, _payloads(message)
+    return statement(
         **_message(pair, accept, message),
+        **payloads,
         version=version,
         partner_id=pair.partner_id,
         last_number=last.last_number,
@@ -83,7 +88,7 @@ def last_number(pair: Pair, after: ReceivingLink, message: ReceivedMessage) -> L
 
 
 def _message(pair: Pair, effect: do.Accept, message: ReceivedMessage) -> Mapping[str, object]:
-    header, payloads = message.header, message.payloads
+    header = message.header
     return {
         "link_id": pair.link_id,
         "agreement_id": pair.agreement_id,
@@ -99,6 +104,23 @@ def _message(pair: Pair, effect: do.Accept, message: ReceivedMessage) -> Mapping
         "received_at": pair.now,
         "content_digest": message.content_digest,
         "header": message.header_document,
+    }
+
+
+def _payload(message: ReceivedMessage) -> Mapping[str, object]:
+    (payload,) = message.payloads
+    return {
+        "content_type": payload.content_type,
+        "content_id": payload.content_id,
+        "label": payload.label,
+        "description": payload.description,
+        "content": payload.content,
+    }
+
+
+def _payloads(message: ReceivedMessage) -> Mapping[str, object]:
+    payloads = message.payloads
+    return {
         "positions": list(range(1, len(payloads) + 1)),
         "content_types": [payload.content_type for payload in payloads],
         "content_ids": [payload.content_id for payload in payloads],

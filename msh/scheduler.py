@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 OURS = "msh.tasks."
 READ_EVERY = 300.0
 """Seconds after which the entries are read again, though nobody says that they have changed."""
+ASK_EVERY = 5.0
+"""Seconds after which the console's changes are seen."""
 _EARLY = 0.010  # seconds by which Celery looks too early, so as to be in time
 LOOK_EVERY = 30.0
 """Seconds after which an entry is looked at again, however far its time is: the wall clock may have
@@ -110,6 +112,7 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc] # django-celery-beat h
 
     Entry = Row
     _read_at = 0.0
+    _asked_at = -ASK_EVERY
 
     def setup_schedule(self) -> None:
         require_store()  # before it is read here: the signal `beat_init` comes after
@@ -149,10 +152,20 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc] # django-celery-beat h
 
     def schedule_changed(self) -> bool:
         """Another time of change than before is a change: the console's host may be behind the one
-        that made the change before."""
+        that made the change before. The base class would ask twice for each task."""
+        if time.monotonic() - self._asked_at < ASK_EVERY:
+            return False
+        self._asked_at = time.monotonic()
         before = self._last_timestamp
         newer: bool = super().schedule_changed()
         return newer or (before is not None and self._last_timestamp not in {before, None})
+
+    def schedules_equal(self, *_: object, **__: object) -> bool:
+        """Whether the heap stands: entries change only where they are read. The base class would
+        compare all of them at each look."""
+        stands = not self._heap_invalidated
+        self._heap_invalidated = False
+        return stands
 
     def apply_entry(self, entry: Row, producer: object = None) -> None:
         health.note_beat()

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import time_machine
 from django.conf import settings
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django_celery_beat import schedulers
 from django_celery_beat.models import CrontabSchedule, IntervalSchedule, PeriodicTask
 from redis.exceptions import RedisError
@@ -34,6 +36,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The Redis of the tests, without anything in it. As in Django's test client, a connection in
     the test's transaction is not closed as an old one."""
     monkeypatch.setattr(schedulers, "close_old_connections", lambda: None)
+    monkeypatch.setattr(scheduler, "ASK_EVERY", 0.0)
     PeriodicTask.objects.filter(name="sweep: transmit").update(
         interval=IntervalSchedule.objects.create(every=50_000, period="microseconds")
     )
@@ -189,6 +192,18 @@ def test_console_of_a_host_whose_clock_is_behind_is_heard(beat: Callable[[], Bea
     while time.monotonic() < end:
         running.work()
     assert running.count(TRANSMIT) == before
+
+
+def test_beat_asks_for_changes_only_now_and_then(
+    beat: Callable[[], Beat], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It looks at its schedule many times a second, also where nothing else is done."""
+    monkeypatch.setattr(scheduler, "ASK_EVERY", 3600.0)
+    running = beat()
+    running.goes_on()
+    with CaptureQueriesContext(connection) as asked:
+        running.goes_on()
+    assert [query["sql"] for query in asked] == []
 
 
 class Nights:

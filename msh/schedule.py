@@ -27,10 +27,7 @@ class Daily:
 
 
 SCHEDULE: dict[str, tuple[str, Every | Daily]] = {
-    "sweep: transmit": ("msh.tasks.transmit", Every(1)),
-    "sweep: deliver": ("msh.tasks.deliver", Every(1)),
-    "sweep: forward": ("msh.tasks.forward", Every(1)),
-    "sweep: notify": ("msh.tasks.notify", Every(1)),
+    "sweep": ("msh.tasks.sweep", Every(1)),
     "sweep: bulk": ("msh.tasks.bulk", Every(2)),
     "sweep: notify operators": ("msh.tasks.notify_operators", Every(5)),
     "sweep: watch": ("msh.tasks.watch", Every(10)),

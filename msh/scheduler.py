@@ -113,6 +113,7 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc] # django-celery-beat h
     Entry = Row
     _read_at = 0.0
     _asked_at = -ASK_EVERY
+    _heap_invalidated = False
 
     def setup_schedule(self) -> None:
         require_store()  # before it is read here: the signal `beat_init` comes after

@@ -1,7 +1,8 @@
 """Celery tasks: sweeps of the schedule and wake-ups. A task only polls; the work is in the rows."""
 
 import logging
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 
 from celery import shared_task
 from celery.signals import worker_shutting_down
@@ -15,7 +16,7 @@ from msh.flows.operations.watch import watch as watch_links
 from msh.flows.receiving.forward import run as forward_due
 from msh.flows.sending.notification_loop import NotificationLoop
 from msh.flows.sending.sending_loop import SendingLoop
-from msh.flows.wake_up import WakeUp
+from msh.flows.wake_up import WakeUp, wake_up
 from msh.flows.worker_loop import WorkerLoop
 from msh.logs import configure_structlog
 from msh.store import plans
@@ -26,7 +27,11 @@ logger = logging.getLogger(__name__)
 configure_structlog()  # here run the applications' consumers
 
 
-LOOPS: tuple[type[WorkerLoop], ...] = (SendingLoop, DeliveryLoop, NotificationLoop)
+LOOPS: dict[WakeUp, type[WorkerLoop]] = {
+    loop.kind: loop for loop in (SendingLoop, DeliveryLoop, NotificationLoop)
+}
+SWEPT = (*LOOPS, WakeUp.FORWARD)
+"""What a sweep polls for, in this order: forwarding last, because it ends with its work only."""
 
 
 @cache
@@ -36,45 +41,51 @@ def loop_of(kind: type[WorkerLoop]) -> WorkerLoop:
 
 @worker_shutting_down.connect
 def _stop(**_: object) -> None:
-    for kind in LOOPS:
+    for kind in LOOPS.values():
         loop_of(kind).stop()
 
 
 @shared_task(name=WakeUp.TRANSMIT.value)
 def transmit() -> None:
-    try:
-        plans.plan_for_hot_path()
-        loop_of(SendingLoop).run()
-    except DatabaseError as error:
-        logger.warning("transmission waits for the database: %s", error)
+    _poll(WakeUp.TRANSMIT)
 
 
 @shared_task(name=WakeUp.DELIVER.value)
 def deliver() -> None:
-    try:
-        plans.plan_for_hot_path()
-        loop_of(DeliveryLoop).run()
-    except DatabaseError as error:
-        logger.warning("delivery waits for the database: %s", error)
+    _poll(WakeUp.DELIVER)
 
 
 @shared_task(name=WakeUp.FORWARD.value)
 def forward() -> None:
     """Forward the messages for parties behind another MSH."""
-    try:
-        plans.plan_for_hot_path()
-        forward_due()
-    except DatabaseError as error:
-        logger.warning("forwarding waits for the database: %s", error)
+    _poll(WakeUp.FORWARD)
 
 
 @shared_task(name=WakeUp.NOTIFY.value)
 def notify() -> None:
+    _poll(WakeUp.NOTIFY)
+
+
+@shared_task(name="msh.tasks.sweep")
+def sweep() -> None:
+    """Poll for every kind of work, in one task: most polls find nothing. A loop that has found
+    something stays in this thread, and the kinds after it get tasks of their own."""
+    for place, kind in enumerate(SWEPT, start=1):
+        try:
+            _poll(kind, partial(wake_up, *SWEPT[place:]))
+        except Exception:
+            logger.exception("%s failed unexpectedly", kind)
+
+
+def _poll(kind: WakeUp, on_work: Callable[[], None] = lambda: None) -> None:
     try:
         plans.plan_for_hot_path()
-        loop_of(NotificationLoop).run()
+        if kind is WakeUp.FORWARD:
+            forward_due()
+        else:
+            loop_of(LOOPS[kind]).run(on_work)
     except DatabaseError as error:
-        logger.warning("notification waits for the database: %s", error)
+        logger.warning("%s waits for the database: %s", kind, error)
 
 
 @shared_task(name="msh.tasks.watch")

@@ -40,10 +40,9 @@ def test_the_schedule_is_what_is_written() -> None:
 
 def test_every_kind_of_work_is_polled_without_a_wake_up() -> None:
     """Seconds that work waits at most, whoever forgot to announce it."""
-    due = {"transmit": 1, "deliver": 1, "forward": 1, "notify": 1}
-    later = {"bulk": 2, "notify_operators": 5, "watch": 10, "count_traffic": 10}
+    intervals = {"sweep": 1, "bulk": 2, "notify_operators": 5, "watch": 10, "count_traffic": 10}
     rows = PeriodicTask.objects.filter(interval__period="seconds", enabled=True)
-    wanted = {f"msh.tasks.{task}": seconds for task, seconds in (due | later).items()}
+    wanted = {f"msh.tasks.{task}": seconds for task, seconds in intervals.items()}
     entries = schedule.SCHEDULE.values()
     assert {task: when.seconds for task, when in entries if isinstance(when, Every)} == wanted
     assert dict(rows.values_list("task", "interval__every")) == wanted
@@ -67,7 +66,7 @@ def test_removed_permissions_stay_removed() -> None:
 def test_permissions_of_a_later_version_are_granted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     later = {**roles.ROLES, "Viewer": roles.VIEWER | {"auth.view_user"}}
     monkeypatch.setattr(roles, "ROLES", later)
-    entries = {**schedule.SCHEDULE, "sweep: again": ("msh.tasks.transmit", schedule.Every(7))}
+    entries = {**schedule.SCHEDULE, "sweep: again": ("msh.tasks.sweep", schedule.Every(7))}
     monkeypatch.setattr(schedule, "SCHEDULE", entries)
 
     migrate()

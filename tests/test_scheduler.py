@@ -19,14 +19,13 @@ from msh import health, scheduler
 from msh.celery import app
 from msh.connections import redis_client
 from msh.flows import wake_up
-from msh.flows.wake_up import WakeUp
 from msh.scheduler import Scheduler
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.django_db
 
 DAY = timedelta(days=1)
-TRANSMIT, PRUNE = WakeUp.TRANSMIT.value, "msh.tasks.prune"
+SWEEP, PRUNE = "msh.tasks.sweep", "msh.tasks.prune"
 NIGHT = datetime(2030, 5, 20, 3, 30, tzinfo=UTC)
 """When the nightly prune is due."""
 
@@ -37,7 +36,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     the test's transaction is not closed as an old one."""
     monkeypatch.setattr(schedulers, "close_old_connections", lambda: None)
     monkeypatch.setattr(scheduler, "ASK_EVERY", 0.0)
-    PeriodicTask.objects.filter(name="sweep: transmit").update(
+    PeriodicTask.objects.filter(name="sweep").update(
         interval=IntervalSchedule.objects.create(every=50_000, period="microseconds")
     )
     with redis_client(settings.REDIS_URL) as client:
@@ -80,7 +79,7 @@ class Beat:
 
     def goes_on(self) -> None:
         """Fails unless sweeps are queued further."""
-        self.wait_for(TRANSMIT, self.count(TRANSMIT) + 3)
+        self.wait_for(SWEEP, self.count(SWEEP) + 3)
 
 
 @pytest.fixture
@@ -149,11 +148,11 @@ def _no_redis(*_: object, **__: object) -> bool:
 def test_sweeps_do_not_expire(beat: Callable[[], Beat]) -> None:
     """The clocks of beat's and worker's hosts would be compared, and a sweep that is dropped is
     replaced by none."""
-    PeriodicTask.objects.filter(task=TRANSMIT).update(expire_seconds=2)  # by an operator
+    PeriodicTask.objects.filter(task=SWEEP).update(expire_seconds=2)  # by an operator
     running = beat()
     running.goes_on()
     assert {headers["expires"] for headers in running.queued} == {None}
-    others = PeriodicTask.objects.filter(task__startswith="msh.").exclude(task=TRANSMIT)
+    others = PeriodicTask.objects.filter(task__startswith="msh.").exclude(task=SWEEP)
     assert set(others.values_list("expire_seconds", flat=True)) == {None}
 
 
@@ -166,7 +165,7 @@ def test_queue_does_not_grow_while_no_worker_runs(beat: Callable[[], Beat], brok
     waiting = broker.lrange(app.conf.task_default_queue, 0, -1)
     kinds = [json.loads(text)["headers"]["task"] for text in waiting]
     assert sorted(kinds) == sorted(set(kinds))
-    assert TRANSMIT in kinds
+    assert SWEEP in kinds
     assert len(kinds) <= tasks
     assert health.processes()[0].alive, "beat works, though it queues nothing more"
 
@@ -183,15 +182,15 @@ def test_console_of_a_host_whose_clock_is_behind_is_heard(beat: Callable[[], Bea
     running = beat()
     running.goes_on()
     with time_machine.travel(datetime.now(UTC) - DAY, tick=False):
-        entry = PeriodicTask.objects.get(task=TRANSMIT)
+        entry = PeriodicTask.objects.get(task=SWEEP)
         entry.enabled = False
         entry.save()
     running.work()
-    before = running.count(TRANSMIT)
+    before = running.count(SWEEP)
     end = time.monotonic() + 0.3
     while time.monotonic() < end:
         running.work()
-    assert running.count(TRANSMIT) == before
+    assert running.count(SWEEP) == before
 
 
 def test_beat_asks_for_changes_only_now_and_then(

@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any, ClassVar
 
@@ -85,14 +86,16 @@ class WorkerLoop(ABC):
     def is_busy(self) -> bool:
         return bool(self.carrier.under_way())
 
-    def run(self) -> None:
-        """Work until there was nothing to do for QUIET seconds. Returns at once if it runs."""
+    def run(self, on_work: Callable[[], None] = lambda: None) -> None:
+        """Work until there was nothing to do for QUIET seconds; `on_work` is called once if there
+        is something. Returns at once if it runs."""
         if not self._running.acquire(blocking=False):
             self._wake_up()
             return
         try:
             self._take_events(0)
             if self._round(polling=True) or self.is_busy() or not self._events.empty():
+                on_work()
                 self._stay_awake()
         finally:
             self._running.release()

@@ -103,7 +103,7 @@ def test_overdue_message_names_the_process_that_is_down(
     assert words in explanation_of(message.pk)
     with connection.cursor() as cursor:
         cursor.execute("UPDATE django_celery_beat_periodictask SET enabled = false")
-    assert "'sweep: transmit' is disabled" in explanation_of(message.pk)
+    assert "'sweep' is disabled" in explanation_of(message.pk)
 
 
 def test_overdue_message_names_redis_if_it_does_not_answer(settings: Settings) -> None:

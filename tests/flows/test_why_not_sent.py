@@ -154,7 +154,7 @@ ANSWERED = LastAttempt(EARLIER, EARLIER, "failed", "503\nbusy")
             (
                 "The link is idle and nothing is in flight: the next poll sends the first"
                 " message. In the queue 1 message is before it. Overdue since 2026-11-22"
-                " 13:05:00 UTC. The schedule entry 'sweep: transmit' is disabled or deleted:"
+                " 13:05:00 UTC. The schedule entry 'sweep' is disabled or deleted:"
                 " enable it in the console, under Schedules."
             ),
         ),

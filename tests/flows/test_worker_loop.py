@@ -72,3 +72,21 @@ def test_running_a_running_loop_wakes_it_up() -> None:
 
     assert loop.rounds == 0
     assert loop._events.qsize() == 1
+
+
+def test_loop_says_that_it_found_work_before_it_stays_awake() -> None:
+    """Else what its thread would have done next would wait until the work has ended."""
+    loop, said = Scripted(), threading.Event()
+    thread = threading.Thread(target=loop.run, args=[said.set], daemon=True)
+    thread.start()
+    wait_until(said.is_set)
+    loop.stop()
+    loop._events.put("the end of it")
+    thread.join(timeout=60)
+
+
+def test_loop_that_finds_no_work_says_nothing() -> None:
+    loop, said = Scripted(), threading.Event()
+    loop.taken.append("nothing is under way")
+    loop.run(said.set)
+    assert not said.is_set()

@@ -18,7 +18,7 @@ def status_text(lane: Lane, now: datetime, oldest: datetime | None = None) -> st
         return (
             f"{sentence} Nothing polls this link: the first message of its queue has waited for"
             f" {age}. Check that worker and beat are running (dashboard) and that the schedule"
-            " entry 'sweep: transmit' is enabled."
+            " entry 'sweep' is enabled."
         )
     return sentence
 

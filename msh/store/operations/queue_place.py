@@ -11,8 +11,8 @@ MOST = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """`rewound` and `queued` are at most MOST each. `swept`: the schedule has *sweep: transmit*,
-    and it is enabled."""
+    """`rewound` and `queued` are at most MOST each. `swept`: the schedule has *sweep*, and
+    it is enabled."""
 
     rewound: int
     queued: int
@@ -34,7 +34,7 @@ _PLACE = """
                   AND state = 'queued' AND semantics = '{0}' AND id < %(before)s
                 ORDER BY link_id, id LIMIT %(most)s) earlier) AS queued,
            EXISTS (SELECT FROM django_celery_beat_periodictask
-                   WHERE task = 'msh.tasks.transmit' AND enabled) AS swept,
+                   WHERE task = 'msh.tasks.sweep' AND enabled) AS swept,
            statement_timestamp() AS now
 """
 _RELIABLE = Statement(_PLACE.format("OnceAndOnlyOnce"), Place)

@@ -12,8 +12,8 @@ pytestmark = pytest.mark.django_db
 LIST = reverse("admin:django_celery_beat_periodictask_changelist")
 
 
-def transmit_sweep() -> PeriodicTask:
-    return PeriodicTask.objects.get(name="sweep: transmit")
+def sweep_entry() -> PeriodicTask:
+    return PeriodicTask.objects.get(name="sweep")
 
 
 @pytest.mark.parametrize(
@@ -28,11 +28,11 @@ def test_lists_and_forms_open(administrator: Client, name: str) -> None:
 
 def test_a_sweep_is_shown_with_its_task(administrator: Client) -> None:
     CrontabSchedule.objects.create()
-    where = reverse("admin:django_celery_beat_periodictask_change", args=[transmit_sweep().pk])
+    where = reverse("admin:django_celery_beat_periodictask_change", args=[sweep_entry().pk])
 
     page = administrator.get(where).content.decode()
 
-    assert 'value="msh.tasks.transmit"' in page
+    assert 'value="msh.tasks.sweep"' in page
 
 
 def test_an_interval_is_saved(administrator: Client) -> None:
@@ -47,20 +47,20 @@ def test_an_interval_is_saved(administrator: Client) -> None:
 @pytest.mark.parametrize("action", ["disable_tasks", "toggle_tasks", "run_tasks"])
 def test_viewer_cannot_disable_tasks(action: str) -> None:
     client = client_of("vera", "view_periodictask")
-    fields = {"action": action, "_selected_action": [transmit_sweep().pk], "index": "0"}
+    fields = {"action": action, "_selected_action": [sweep_entry().pk], "index": "0"}
 
     page = client.get(LIST).content.decode()
     client.post(LIST, fields)
 
     assert action not in page
-    assert transmit_sweep().enabled is True
+    assert sweep_entry().enabled is True
 
 
 def test_task_can_be_disabled_with_permission() -> None:
     client = client_of("carl", "view_periodictask", "change_periodictask")
 
     client.post(
-        LIST, {"action": "disable_tasks", "_selected_action": [transmit_sweep().pk], "index": "0"}
+        LIST, {"action": "disable_tasks", "_selected_action": [sweep_entry().pk], "index": "0"}
     )
 
-    assert transmit_sweep().enabled is False
+    assert sweep_entry().enabled is False

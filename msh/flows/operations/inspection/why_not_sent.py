@@ -219,7 +219,7 @@ def _poller(situation: Situation) -> str:
     """Who does not do what is overdue."""
     if not situation.place.swept:
         return (
-            "The schedule entry 'sweep: transmit' is disabled or deleted: enable it in the console,"
+            "The schedule entry 'sweep' is disabled or deleted: enable it in the console,"
             " under Schedules"
         )
     if situation.stopped:

@@ -1,0 +1,32 @@
+"""What is not a message of OASIS ebMS 2.0, or cannot be used as one."""
+
+from msh.protocol.errors import ProtocolError, Unreadable
+
+from .message import Defect, PartialHeader
+from .vocabulary import FaultCode
+
+
+class NotAMessage(Unreadable):
+    """No ebXML message can be read: the answer is a SOAP Fault of this code (EB-016, EB-066).
+
+    `status` is 500, or 415 where the media type says that it is something else.
+    """
+
+    def __init__(
+        self, reason: str, code: FaultCode = FaultCode.CLIENT, *, status: int = 500
+    ) -> None:
+        super().__init__(reason, status=status)
+        self.code = code
+
+
+class Unusable(ProtocolError):
+    """A MessageHeader that lacks what is needed, or holds what cannot be read.
+
+    `partial` says whose it is, as far as that can be read: with it the defects can be answered by
+    a MessageError, or a signal be passed over (EB-062).
+    """
+
+    def __init__(self, defects: tuple[Defect, ...], partial: PartialHeader) -> None:
+        super().__init__(defects[0].error.description)
+        self.defects = defects
+        self.partial = partial

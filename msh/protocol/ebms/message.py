@@ -1,0 +1,229 @@
+"""A message of OASIS ebMS 2.0 as values: what the wire composes from and parses to."""
+
+import re
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from msh.protocol.message import Payload
+
+from .vocabulary import (
+    ERROR_CONTEXT,
+    Actor,
+    FaultCode,
+    Kind,
+    MessageStatus,
+    OrderStatus,
+    Severity,
+    Stage,
+)
+
+ERROR_LIMIT = 10
+"""Errors in one ErrorList of ours (EB-056)."""
+LAST_SEQUENCE_NUMBER = 99_999_999
+
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
+
+
+@dataclass(frozen=True, slots=True)
+class PartyId:
+    value: str
+    type: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """From or To. All its ids name one party (EB-029)."""
+
+    party_ids: tuple[PartyId, ...]
+    role: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    value: str
+    type: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageHeader:
+    """`time_to_live` is the moment after which the message is not delivered (EB-040)."""
+
+    from_party: Party
+    to_party: Party
+    cpa_id: str
+    conversation_id: str
+    service: Service
+    action: str
+    message_id: str
+    timestamp: datetime
+    ref_to_message_id: str = ""
+    time_to_live: datetime | None = None
+    eliminates_duplicates: bool = False
+    description: str = ""
+
+    @property
+    def kind(self) -> Kind:
+        return Kind.of(self.service.value, self.action)
+
+
+@dataclass(frozen=True, slots=True)
+class AckRequested:
+    signed: bool = False
+    actor: Actor = Actor.TO_PARTY_MSH
+
+
+@dataclass(frozen=True, slots=True)
+class MessageOrder:
+    sequence_number: int
+    status: OrderStatus = OrderStatus.CONTINUE
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """A ds:Reference in an Acknowledgment: what of the message was signed, and its digest.
+
+    `markup` is the element as it can stand in any document.
+    """
+
+    uri: str
+    method: str
+    value: str
+    markup: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgment:
+    """The block. `timestamp`, when the message was taken, is None where the peer gave none."""
+
+    ref_to_message_id: str
+    timestamp: datetime | None
+    actor: Actor = Actor.TO_PARTY_MSH
+    party_ids: tuple[PartyId, ...] = ()
+    digests: tuple[Digest, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """One Error of an ErrorList. A code that is not of ebMS stays as it is (EB-057)."""
+
+    code: str
+    severity: Severity = Severity.ERROR
+    location: str = ""
+    description: str = ""
+    code_context: str = ERROR_CONTEXT
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """An entry of the Manifest. `content_id` is empty where `href` is no cid: (EB-049)."""
+
+    href: str
+    content_id: str = ""
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusResponse:
+    """`timestamp` is when the message was received, None if it is not known here (EB-144)."""
+
+    ref_to_message_id: str
+    status: MessageStatus
+    timestamp: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message of any kind. An Acknowledgment may stand on a business message (EB-088), and an
+    ErrorList beside an Acknowledgment (EB-060)."""
+
+    header: MessageHeader
+    ack_requested: tuple[AckRequested, ...] = ()
+    sync_reply: bool = False
+    order: MessageOrder | None = None
+    acknowledgments: tuple[Acknowledgment, ...] = ()
+    errors: tuple[Error, ...] = ()
+    manifest: tuple[Reference, ...] = ()
+    status_request: str = ""
+    """The MessageId that a StatusRequest asks for."""
+    status_response: StatusResponse | None = None
+    signed: bool = False
+    """Whether a ds:Signature stands in the header. Nothing is verified here."""
+
+    @property
+    def acknowledged(self) -> str:
+        """The MessageId that it acknowledges, empty if none: the one of the header decides, the
+        one in the block stands for it where a peer leaves it out (EB-086)."""
+        if not self.acknowledgments:
+            return ""
+        return self.header.ref_to_message_id or self.acknowledgments[0].ref_to_message_id
+
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """Something wrong in a message that was read: an error to report, and the row of the
+    requirements it breaks. An agreement may let it pass if it is `waivable`."""
+
+    rule: str
+    stage: Stage
+    error: Error
+    waivable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedMessage:
+    """A message as parsed, with whatever is wrong in it.
+
+    `content_digest` (32 bytes) is the same for every copy, whatever its boundary, encoding,
+    Timestamp or Signature (EB-101). `envelope` has the bytes as they came (EB-026). `notes` are
+    sentences for operators about what was taken leniently.
+    """
+
+    message: Message
+    payloads: tuple[Payload, ...]
+    content_digest: bytes
+    envelope: bytes = field(repr=False)
+    defects: tuple[Defect, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SoapFault:
+    """`error_codes` are those that stand in its detail: NHS Spine says there what failed, and an
+    agreement may call some of them retryable (EB-067)."""
+
+    code: FaultCode
+    text: str = ""
+    error_codes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PartialHeader:
+    """What could be read of a message whose header cannot be used. Empty where unreadable."""
+
+    kind: Kind = Kind.BUSINESS
+    from_party: Party = Party(())
+    to_party: Party = Party(())
+    cpa_id: str = ""
+    conversation_id: str = ""
+    message_id: str = ""
+
+
+def errors_to_report(
+    defects: tuple[Defect, ...], lenient: frozenset[str] = frozenset()
+) -> tuple[Error, ...]:
+    """The errors to answer with: those of the first check that fails, ten at most (EB-056,
+    EB-065). `lenient` has the rows that the agreement only notes."""
+    wrong = [each for each in defects if not (each.waivable and each.rule in lenient)]
+    first = min((each.stage for each in wrong), default=None)
+    return tuple(each.error for each in wrong if each.stage is first)[:ERROR_LIMIT]
+
+
+def highest_severity(errors: tuple[Error, ...]) -> Severity:
+    """EB-054."""
+    grave = any(error.severity is Severity.ERROR for error in errors)
+    return Severity.ERROR if grave else Severity.WARNING
+
+
+def is_uri(value: str) -> bool:
+    """Whether an id without a type can stand by itself: SCHEME:REST (EB-030, EB-034)."""
+    return _URI.fullmatch(value) is not None

@@ -1,0 +1,157 @@
+"""Reading one element of the dialect. What is wrong is collected, so that one answer can name
+several errors (EB-056)."""
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+
+from lxml.etree import _Element
+
+from msh.protocol.ebms.message import Defect, Error
+from msh.protocol.ebms.vocabulary import ErrorCode, Stage
+from msh.wire.text import shown, trimmed
+from msh.wire.values import VALUE_LIMIT, Problem, checked, instant, prose_of, text_of
+
+from .names import VERSION, eb, soap
+
+# xs:dateTime with or without a zone (EB-037).
+_INSTANT = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2})?"
+)
+_BOOLEAN = {"1": True, "true": True, "0": False, "false": False}
+_MUST_UNDERSTAND = soap("mustUnderstand")
+_TOLERATED_VERSION = "2.1"
+
+
+class Findings:
+    """What is wrong in one message, and what is only worth a note."""
+
+    def __init__(self) -> None:
+        self.defects: list[Defect] = []
+        self.notes: list[str] = []
+
+    def add(
+        self,
+        rule: str,
+        code: str,
+        location: str,
+        sentence: str,
+        *,
+        stage: Stage = Stage.HEADER,
+        waivable: bool = False,
+    ) -> None:
+        """`sentence` goes on after the name of the place."""
+        error = Error(code, location=location, description=f"{location} {sentence}")
+        self.defects.append(Defect(rule, stage, error, waivable))
+
+
+class Block:
+    """An element of the dialect with its place. Reading a value twice would report it twice."""
+
+    def __init__(self, element: _Element, location: str, findings: Findings) -> None:
+        self.element = element
+        self.location = location
+        self.findings = findings
+        self._children: dict[object, list[_Element]] = {}
+        for child in element:
+            self._children.setdefault(child.tag, []).append(child)
+
+    def wrong(self, rule: str, code: str, path: str, sentence: str) -> None:
+        """`path` goes on after the location of the block, "" for the block itself."""
+        place = f"{self.location}/{path}" if path else self.location
+        self.findings.add(rule, code, place, sentence)
+
+    def check_frame(self) -> None:
+        """The attributes of every block: version and mustUnderstand."""
+        version = self.attribute("version", "EB-022")
+        if version != VERSION:
+            self.findings.add(
+                "EB-022",
+                ErrorCode.INCONSISTENT,
+                f"{self.location}/@eb:version",
+                f"is {shown(version)}: it must be {VERSION}",
+                waivable=version == _TOLERATED_VERSION,
+            )
+        if trimmed(self.element.get(_MUST_UNDERSTAND, "1")) not in _BOOLEAN:
+            sentence = "must be 0 or 1"
+            code = ErrorCode.VALUE_NOT_RECOGNIZED
+            self.wrong("EB-021", code, "@SOAP:mustUnderstand", sentence)
+
+    def attribute(self, name: str, rule: str, *, needed: bool = False) -> str:
+        """An attribute, qualified or not (EB-027)."""
+        value = self.element.get(eb(name), self.element.get(name, ""))
+        return self._checked(value, rule, f"@eb:{name}", VALUE_LIMIT, needed=needed)
+
+    def boolean(self, name: str, rule: str) -> bool:
+        value = self.attribute(name, rule)
+        if value not in _BOOLEAN:
+            self.wrong(
+                rule,
+                ErrorCode.VALUE_NOT_RECOGNIZED,
+                f"@eb:{name}",
+                f"is {shown(value)}: it must be true or false",
+            )
+        return _BOOLEAN.get(value, False)
+
+    def children(self, name: str) -> list[_Element]:
+        return self._children.get(eb(name), [])
+
+    def child(self, name: str, rule: str) -> _Element | None:
+        """The child of this name, which may stand there once."""
+        found = self.children(name)
+        if len(found) > 1:
+            self.wrong(rule, ErrorCode.INCONSISTENT, f"eb:{name}", "stands there more than once")
+        return found[0] if found else None
+
+    def block(self, name: str, rule: str) -> "Block | None":
+        """The same as a block, with its own children."""
+        element = self.child(name, rule)
+        if element is None:
+            self.wrong(rule, ErrorCode.VALUE_NOT_RECOGNIZED, f"eb:{name}", "is missing")
+            return None
+        return Block(element, f"{self.location}/eb:{name}", self.findings)
+
+    def blocks(self, name: str) -> Iterator["Block"]:
+        for position, element in enumerate(self.children(name), 1):
+            yield Block(element, f"{self.location}/eb:{name}[{position}]", self.findings)
+
+    def text(self, name: str, rule: str, *, needed: bool = False, limit: int = VALUE_LIMIT) -> str:
+        element = self.child(name, rule)
+        path = f"eb:{name}"
+        try:
+            value = "" if element is None else text_of(element)
+        except Problem as problem:
+            self.wrong(rule, problem.code, path, problem.sentence)
+            return ""
+        return self._checked(value, rule, path, limit, needed=needed)
+
+    def own_text(self, rule: str) -> str:
+        """The text of the block itself."""
+        try:
+            value = text_of(self.element)
+        except Problem as problem:
+            self.wrong(rule, problem.code, "", problem.sentence)
+            return ""
+        return self._checked(value, rule, "", VALUE_LIMIT, needed=True)
+
+    def instant(self, name: str, rule: str, *, needed: bool = False) -> datetime | None:
+        value = self.text(name, rule, needed=needed)
+        try:
+            return instant(value, _INSTANT, "CCYY-MM-DDThh:mm:ssZ") if value else None
+        except Problem as problem:
+            self.wrong(rule, problem.code, f"eb:{name}", problem.sentence)
+            return None
+
+    def description(self) -> str:
+        """The first Description that says something; there may be one for each language."""
+        return next(filter(None, map(prose_of, self.children("Description"))), "")
+
+    def _checked(self, value: str, rule: str, path: str, limit: int, *, needed: bool) -> str:
+        try:
+            value = checked(value, limit)
+        except Problem as problem:
+            self.wrong(rule, problem.code, path, problem.sentence)
+            return ""
+        if needed and not value:
+            self.wrong(rule, ErrorCode.VALUE_NOT_RECOGNIZED, path, "is missing or empty")
+        return value

@@ -1,0 +1,139 @@
+"""Whole messages: an envelope alone, or in one package with its payloads."""
+
+import re
+from collections.abc import Sequence
+
+from msh.protocol.ebms.errors import NotAMessage
+from msh.protocol.ebms.message import Message, ReceivedMessage, Reference, SoapFault
+from msh.protocol.ebms.vocabulary import ErrorCode, Stage
+from msh.protocol.errors import Unreadable
+from msh.protocol.message import Payload
+from msh.wire import mime, package
+from msh.wire.package import HEADER_LIMIT, check_size, content_digest, header_document
+from msh.wire.text import shown
+from msh.wire.values import cid
+
+from .names import BODY, CONTENT_TYPE
+from .parts import Parts
+from .reader import read
+from .soap import read_fault
+from .writer import write
+
+_ALONE = frozenset({"text/xml", "application/xml"})
+_DRAFT = re.compile(rb"<(?:[\w.-]+:)?ebXMLHeader[\s>]")
+_LOOKED_AT = 16 * 1024  # bytes
+_NO_MESSAGE = 'send multipart/related; type="text/xml", or text/xml'
+
+
+def knows(content_type: str, body: bytes) -> bool:
+    """Whether a request is in this dialect, as far as its Content-Type and the beginning of its
+    body say: the draft's header document may come as text/xml too (EB-155)."""
+    media = mime.media_type(content_type)
+    related = media.name == "multipart/related"
+    root_type = media.parameters.get("type", "text/xml").lower() if related else media.name
+    return root_type in _ALONE and not _DRAFT.search(body, 0, _LOOKED_AT)
+
+
+def root_id(boundary: str) -> str:
+    """The Content-ID of the envelope: made of the boundary, and without it in it, so that nothing
+    else has to be kept to send the same message again (EB-009, EB-015)."""
+    return f"envelope@{boundary.removeprefix('msh-')}.msh"
+
+
+def content_type(boundary: str) -> str:
+    start = root_id(boundary)
+    return f'multipart/related; type="text/xml"; boundary="{boundary}"; start="<{start}>"'
+
+
+def compose_parts(payloads: Sequence[Payload], boundary: str) -> list[bytes]:
+    """As `package.compose_parts`, without a Content-Transfer-Encoding (EB-009)."""
+    return package.compose_parts(payloads, boundary, encoding="")
+
+
+def compose_head(message: Message, boundary: str) -> bytes:
+    """The first part of a message with payloads. Raises ValueError, naming the place, for a
+    message that could not be read back as it is."""
+    return mime.compose_part(
+        root_id(boundary), CONTENT_TYPE, _envelope(message), boundary, last=False, encoding=""
+    )
+
+
+def compose_alone(message: Message) -> tuple[str, bytes]:
+    """Content-Type and body of a message without payload (EB-001). Raises as `compose_head`."""
+    if any(reference.content_id for reference in message.manifest):
+        raise ValueError("the Manifest names a payload: a package is needed")
+    return CONTENT_TYPE, _envelope(message)
+
+
+def manifest(payloads: Sequence[Payload]) -> tuple[Reference, ...]:
+    """The Manifest of a message with these payloads, in their order (EB-046)."""
+    return tuple(
+        Reference(cid(payload.content_id), payload.content_id, payload.description)
+        for payload in payloads
+    )
+
+
+def _envelope(message: Message) -> bytes:
+    envelope = write(message)
+    check_size(envelope)
+    return envelope
+
+
+def parse(content_type: str, body: bytes, *, header_limit: int = HEADER_LIMIT) -> ReceivedMessage:
+    """The message in a request. `header_limit` in bytes; the caller has bounded the whole.
+
+    What is wrong with a message that can be read is in its `defects`. Raises NotAMessage for what
+    is answered by a SOAP Fault, Unusable for a message without a usable MessageHeader.
+    """
+    try:
+        parts, broken = _parts(content_type, body)
+        envelope = header_document(parts[0], header_limit)
+        reading = read(envelope)
+    except NotAMessage:
+        raise
+    except Unreadable as problem:
+        status = problem.status if problem.status == 415 else 500
+        raise NotAMessage(str(problem), status=status) from None
+    findings = reading.findings
+    if broken is not None:
+        findings.add(
+            "EB-013", ErrorCode.MIME_PROBLEM, BODY, f"is incomplete: {broken}", stage=Stage.MIME
+        )
+    taken = Parts(parts, findings).take(reading.message.manifest)
+    return ReceivedMessage(
+        reading.message,
+        taken.payloads,
+        content_digest(reading.canonical, taken.contents),
+        envelope,
+        tuple(findings.defects),
+        tuple(findings.notes),
+    )
+
+
+def parse_answer(
+    content_type: str, body: bytes, *, header_limit: int = HEADER_LIMIT
+) -> ReceivedMessage | SoapFault:
+    """What a peer answered: a message, or a Fault (EB-067, EB-069). Raises as `parse`."""
+    try:
+        return parse(content_type, body, header_limit=header_limit)
+    except NotAMessage:
+        fault = _fault(content_type, body, header_limit)
+        if fault is None:
+            raise
+        return fault
+
+
+def _fault(content_type: str, body: bytes, header_limit: int) -> SoapFault | None:
+    try:
+        parts, _ = _parts(content_type, body)
+        return read_fault(header_document(parts[0], header_limit))
+    except Unreadable:
+        return None
+
+
+def _parts(content_type: str, body: bytes) -> tuple[list[mime.Part], Unreadable | None]:
+    media = mime.media_type(content_type)
+    root_type = media.parameters.get("type", "text/xml").lower()
+    if media.name == "multipart/related" and root_type not in _ALONE:
+        raise NotAMessage(f"the package is of type {shown(root_type)}: {_NO_MESSAGE}", status=415)
+    return mime.parse_readable(content_type, body, alone=_ALONE)

@@ -1,0 +1,94 @@
+"""The payload parts of a package, against the Manifest of its envelope."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import quote, unquote
+
+from msh.protocol.ebms.message import Reference
+from msh.protocol.ebms.vocabulary import ErrorCode, Stage
+from msh.protocol.message import Payload
+from msh.wire import mime
+from msh.wire.text import shown
+from msh.wire.values import VALUE_LIMIT
+
+from .elements import Findings
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Payloads, and what a digest of them is made of: of a part that cannot be decoded the bytes
+    as they came."""
+
+    payloads: tuple[Payload, ...]
+    contents: tuple[tuple[str, bytes], ...]
+
+
+class Parts:
+    """References and Content-IDs are compared after decoding (RFC 2392), case as it is."""
+
+    def __init__(self, parts: Sequence[mime.Part], findings: Findings) -> None:
+        self._findings = findings
+        self._left: dict[str, mime.Part] = {}
+        self._payloads: list[Payload] = []
+        self._contents: list[tuple[str, bytes]] = []
+        names = {unquote(parts[0].content_id)}
+        for position, part in enumerate(parts[1:], 1):
+            content_id = unquote(part.content_id) or f"part-{position}"
+            if content_id in names:
+                self._problem("EB-013", _location(content_id), "names two parts")
+            else:
+                names.add(content_id)
+                self._left[content_id] = part
+
+    def take(self, references: Sequence[Reference]) -> Taken:
+        """In the order of the Manifest; what it does not name comes last (EB-048)."""
+        seen: set[str] = set()
+        for reference in references:
+            content_id = reference.content_id
+            if not content_id:
+                self._findings.notes.append(f"{shown(reference.href)} is not fetched")
+            elif content_id in seen:
+                self._findings.notes.append(f"the Manifest names {shown(content_id)} twice")
+            elif content_id not in self._left:
+                sentence = "is in the Manifest, but there is no such part"
+                self._problem("EB-047", reference.href, sentence, stage=Stage.MANIFEST)
+            else:
+                self._add(content_id, self._left.pop(content_id), reference.description)
+            seen.add(content_id)
+        for content_id, part in self._left.items():
+            sentence = "is not named in the Manifest"
+            location = _location(content_id)
+            self._problem("EB-048", location, sentence, stage=Stage.MANIFEST, waivable=True)
+            self._add(content_id, part, "")
+        return Taken(tuple(self._payloads), tuple(self._contents))
+
+    def _add(self, content_id: str, part: mime.Part, description: str) -> None:
+        if len(part.content_type) > mime.CONTENT_TYPE_LIMIT:
+            sentence = f"has a Content-Type of over {mime.CONTENT_TYPE_LIMIT} characters"
+            self._problem("EB-010", _location(content_id), sentence)
+        try:
+            content = part.content()
+        except ValueError as error:
+            self._problem("EB-008", _location(content_id), f"cannot be decoded: {error}")
+            self._contents.append((part.content_type, part.body[part.start : part.end]))
+        else:
+            self._contents.append((part.content_type, content))
+            self._payloads.append(
+                Payload(content, part.content_type, content_id, description=description)
+            )
+
+    def _problem(
+        self,
+        rule: str,
+        location: str,
+        sentence: str,
+        *,
+        stage: Stage = Stage.MIME,
+        waivable: bool = False,
+    ) -> None:
+        code = ErrorCode.MIME_PROBLEM
+        self._findings.add(rule, code, location, sentence, stage=stage, waivable=waivable)
+
+
+def _location(content_id: str) -> str:
+    return f"cid:{quote(content_id[:VALUE_LIMIT], safe='@')}"

@@ -1,0 +1,1 @@
+"""Messages of other products, read from a folder that is given: `python -m tests.corpus FOLDER`."""

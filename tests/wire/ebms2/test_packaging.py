@@ -1,0 +1,429 @@
+"""Packages in and out: parts, encodings, charsets, what is missing or there twice."""
+
+import contextlib
+import email
+import email.policy
+import time
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from msh.protocol.ebms.errors import NotAMessage, Unusable
+from msh.protocol.ebms.vocabulary import FaultCode, Stage
+from msh.protocol.message import Payload
+from msh.wire import mime
+from msh.wire.ebms2 import envelope
+from msh.wire.package import HEADER_LIMIT
+from tests.wire.ebms2.samples import (
+    EXAMPLE,
+    MANIFEST,
+    NO_PAYLOAD,
+    ORDER,
+    ORDER_PART,
+    RELATED,
+    alone,
+    changed,
+    composed,
+    defects,
+    message,
+    parsed,
+    refused,
+    root_part,
+    short,
+)
+from tests.wire.samples import package
+from tests.wire.test_document import HOSTILE
+
+SECOND = changed(
+    "</eb:Manifest>",
+    '<eb:Reference xlink:href="cid:b%25%40x"/></eb:Manifest>',
+)
+
+
+def order(content: bytes = ORDER, content_type: str = "application/xml") -> Payload:
+    return Payload(content, content_type, "order@sender.example", description="100 crates")
+
+
+# Out
+
+
+@pytest.mark.requirement("EB-001")
+def test_a_message_without_payload_is_one_entity() -> None:
+    content_type, body = composed(message(manifest=()), [])
+    assert content_type == 'text/xml; charset="UTF-8"'
+    assert body.startswith(b'<?xml version="1.0" encoding="UTF-8"?>\n<SOAP:Envelope')
+
+
+@pytest.mark.requirement("EB-002", "EB-007", "EB-009", "EB-015")
+def test_a_message_with_payloads_is_a_package_that_another_reader_takes_apart() -> None:
+    whole = composed(message(), [order(b"\0--msh\r\n")])
+    assert whole == composed(message(), [order(b"\0--msh\r\n")])
+    content_type, body = whole
+    assert content_type.startswith('multipart/related; type="text/xml"; boundary="msh-')
+    text = b"Content-Type: " + content_type.encode() + b"\r\n\r\n" + body
+    package = email.message_from_bytes(text, policy=email.policy.HTTP)
+    root, payload = package.iter_parts()
+    assert package.get_param("start") == root["Content-ID"]
+    assert root["Content-Type"] == 'text/xml; charset="UTF-8"'
+    assert payload["Content-ID"] == "<order@sender.example>"
+    assert payload.get_payload(decode=True) == b"\0--msh\r\n"
+    assert [part["Content-Transfer-Encoding"] for part in (root, payload)] == [None, None]
+
+
+@pytest.mark.requirement("EB-009")
+@given(st.binary() | st.lists(st.sampled_from([b"--", b"msh-", b"\r\n", b"-", b"0"])).map(b"".join))
+def test_payloads_full_of_dashes_come_back_as_they_are(content: bytes) -> None:
+    boundary = mime.new_boundary()
+    head = envelope.compose_head(message(), boundary)
+    parts = envelope.compose_parts([order(content)], boundary)
+    assert boundary.encode() not in head.replace(b"--" + boundary.encode(), b"")
+    received = envelope.parse(envelope.content_type(boundary), head + b"".join(parts))
+    assert received.payloads == (order(content),)
+    assert received.defects == ()
+
+
+@pytest.mark.requirement("EB-009")
+def test_a_payload_with_the_boundary_is_not_composed() -> None:
+    with pytest.raises(ValueError, match="contains the boundary"):
+        envelope.compose_parts([order(b"--msh-1")], "msh-1")
+
+
+@pytest.mark.requirement("EB-010", "EB-011", "EB-186")
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        'text/xml; charset=iso-8859-1; x="a;b"',
+        "multipart/mixed; boundary=in",
+        "application/pkcs7-mime; smime-type=enveloped-data",
+    ],
+)
+def test_a_content_type_is_kept_to_the_byte(content_type: str) -> None:
+    payload = order(b"--in\r\n\r\na\r\n--in--\r\n", content_type)
+    received = envelope.parse(*composed(message(), [payload]))
+    assert received.payloads == (payload,)
+
+
+def test_a_message_that_names_a_payload_does_not_stand_alone() -> None:
+    with pytest.raises(ValueError, match="package is needed"):
+        envelope.compose_alone(message())
+
+
+@pytest.mark.requirement("EB-046")
+def test_the_manifest_names_the_payloads_in_their_order() -> None:
+    payloads = [order(), Payload(b"", "text/plain", "b%/@x")]
+    manifest = envelope.manifest(payloads)
+    assert [each.href for each in manifest] == ["cid:order@sender.example", "cid:b%25%2F@x"]
+    received = envelope.parse(*composed(message(manifest=manifest), payloads))
+    assert received.payloads == tuple(payloads)
+    assert received.message.manifest == manifest
+
+
+@pytest.mark.requirement("EB-014")
+def test_an_envelope_over_the_limit_is_not_composed() -> None:
+    with pytest.raises(ValueError, match="larger than"):
+        composed(message(manifest=(envelope.manifest([order()])[0],) * 9000), [order()])
+
+
+# In
+
+
+@pytest.mark.requirement("EB-003")
+def test_the_root_is_the_part_that_start_names_else_the_first() -> None:
+    body = package(ORDER_PART, root_part())
+    for start in ('start="<root@x>"', "start=root@x"):
+        content_type = f"multipart/related; type=text/xml; boundary=edge; {start}"
+        assert envelope.parse(content_type, body).payloads[0].content == ORDER
+    first = envelope.parse("multipart/related; boundary=edge", package(root_part(), ORDER_PART))
+    assert first.payloads[0].content == ORDER
+    assert refused(body, "multipart/related; boundary=edge").code is FaultCode.CLIENT
+
+
+@pytest.mark.requirement("EB-003", "EB-013")
+def test_a_start_that_names_no_part_is_a_mime_problem() -> None:
+    content_type = "multipart/related; boundary=edge; start=other"
+    (defect,) = envelope.parse(content_type, package(root_part(), ORDER_PART)).defects
+    assert short(defect) == ("EB-013", "MimeProblem", "/SOAP:Envelope/SOAP:Body")
+    assert defect.stage is Stage.MIME
+
+
+@pytest.mark.requirement("EB-013")
+def test_a_package_that_breaks_off_is_a_mime_problem_if_the_envelope_is_whole() -> None:
+    whole = package(root_part(), ORDER_PART)
+    for length in range(0, len(whole) - 6, 7):
+        with contextlib.suppress(NotAMessage, Unusable):
+            rules = {each.rule for each in envelope.parse(RELATED, whole[:length]).defects}
+            assert "EB-013" in rules
+    assert refused(package(root_part())[:-10], RELATED).code is FaultCode.CLIENT
+
+
+@pytest.mark.requirement("EB-013")
+def test_two_parts_of_one_content_id_are_a_mime_problem() -> None:
+    wrong = ("EB-013", "MimeProblem", "cid:order@sender.example")
+    assert defects(EXAMPLE, ORDER_PART, ORDER_PART.replace(b"@", b"%40")) == [wrong]
+    assert defects(EXAMPLE, ORDER_PART, ORDER_PART.replace(b"order@sender.example", b"root@x")) == [
+        ("EB-013", "MimeProblem", "cid:root@x")
+    ]
+
+
+@pytest.mark.requirement("EB-004", "EB-155")
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        "multipart/related; boundary=edge",
+        'multipart/related; boundary=edge; type="application/xml"',
+        'multipart/related; boundary=edge; type="TEXT/XML"; charset="UTF-8"',
+    ],
+)
+def test_the_type_of_a_package_may_be_missing(content_type: str) -> None:
+    body = package(root_part(), ORDER_PART)
+    assert envelope.knows(content_type, body)
+    assert envelope.parse(content_type, body).defects == ()
+
+
+@pytest.mark.requirement("EB-004")
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        "application/soap+xml",
+        "text/plain",
+        "multipart/mixed; boundary=edge",
+        'multipart/related; boundary=edge; type="application/soap+xml"',
+        'multipart/related; boundary=edge; type="application/vnd.eb+xml"',
+    ],
+)
+def test_another_type_is_not_of_this_dialect(content_type: str) -> None:
+    body = package(root_part(), ORDER_PART)
+    assert not envelope.knows(content_type, body)
+    problem = refused(body, content_type)
+    assert (problem.code, problem.status) == (FaultCode.CLIENT, 415)
+
+
+@pytest.mark.requirement("EB-155")
+def test_a_header_document_of_the_draft_is_not_of_this_dialect() -> None:
+    draft = b'<?xml version="1.0"?><ebXMLHeader xmlns="u:x"/>'
+    assert not envelope.knows("text/xml", draft)
+    assert not envelope.knows("multipart/related; boundary=edge", package(b"\r\n" + draft))
+    assert envelope.knows("text/xml; charset=utf-8", EXAMPLE.encode())
+
+
+@pytest.mark.requirement("EB-005")
+def test_a_message_without_payload_may_be_a_package_of_one_part() -> None:
+    one = envelope.parse(RELATED, package(root_part(NO_PAYLOAD)))
+    assert one.message == alone().message
+    assert one.content_digest == alone().content_digest
+
+
+@pytest.mark.requirement("EB-006", "EB-026")
+@pytest.mark.parametrize(
+    ("charset", "document"),
+    [
+        ("utf-8", NO_PAYLOAD.encode()),
+        ("US-ASCII", NO_PAYLOAD.encode()),
+        ("UTF-8", b"\xef\xbb\xbf" + NO_PAYLOAD.encode()),
+        ("UTF-8", NO_PAYLOAD.partition("\n")[2].encode()),
+        ("UTF-8", NO_PAYLOAD.replace("An order", "\u4e2d").encode()),
+    ],
+)
+def test_utf_8_is_taken_and_the_envelope_kept_as_it_came(charset: str, document: bytes) -> None:
+    received = envelope.parse(f'text/xml; charset="{charset}"', document)
+    assert received.defects == ()
+    assert received.envelope == document
+
+
+@pytest.mark.requirement("EB-006")
+@pytest.mark.parametrize(
+    ("charset", "document"),
+    [
+        ("iso-8859-1", NO_PAYLOAD.encode()),
+        ("utf-8", NO_PAYLOAD.replace("An order", "\xe9").encode("latin-1")),
+        ("utf-8", NO_PAYLOAD.replace('encoding="UTF-8"', 'encoding="UTF-7"').encode()),
+        ("utf-16", NO_PAYLOAD.encode("utf-16")),
+        ("utf-8", NO_PAYLOAD.encode("utf-16")),
+    ],
+)
+def test_any_other_encoding_is_a_fault(charset: str, document: bytes) -> None:
+    problem = refused(document, f"text/xml; charset={charset}")
+    assert (problem.code, problem.status) == (FaultCode.CLIENT, 500)
+
+
+@pytest.mark.requirement("EB-007")
+def test_references_and_content_ids_compare_after_decoding() -> None:
+    escaped = changed("cid:order@sender", "CID:order%40sender")
+    assert parsed(escaped).payloads == (order(),)
+    quoted = f"<{quote('order@sender.example', safe='')}>".encode()
+    part = ORDER_PART.replace(b"<order@sender.example>", quoted)
+    assert parsed(EXAMPLE, part.replace(b"Content-ID", b"CONTENT-Id")).payloads == (order(),)
+    assert defects(changed("cid:order@", "cid:Order@")) != []
+
+
+@pytest.mark.requirement("EB-008")
+@pytest.mark.parametrize(
+    ("encoding", "content"),
+    [
+        (b"7bit", ORDER),
+        (b"8BIT", ORDER),
+        (b"Binary", ORDER),
+        (b"base64", b"PE9yZGVyPjEwMCBj\r\ncmF0ZXM8L09yZGVyPg=="),
+        (b"BASE64", b"PE9yZGVyPjEwMCBjcmF0ZXM8L09yZGVyPg=="),
+        (b"quoted-printable", b"<Order>100=20crates</Order>"),
+    ],
+)
+def test_every_transfer_encoding_is_decoded(encoding: bytes, content: bytes) -> None:
+    line = b"Content-Transfer-Encoding: " + encoding + b"\r\n"
+    part = line + ORDER_PART.replace(ORDER, content)
+    received = parsed(EXAMPLE, part)
+    assert received.payloads == (order(),)
+    assert received.content_digest == parsed().content_digest
+
+
+@pytest.mark.requirement("EB-008", "EB-158")
+@pytest.mark.parametrize("encoding", [b"base64", b"gzip"])
+def test_a_part_that_cannot_be_decoded_is_a_mime_problem(encoding: bytes) -> None:
+    part = b"Content-Transfer-Encoding: " + encoding + b"\r\n" + ORDER_PART
+    received = parsed(EXAMPLE, part)
+    assert [short(each) for each in received.defects] == [
+        ("EB-008", "MimeProblem", "cid:order@sender.example")
+    ]
+    assert received.payloads == ()
+    other = parsed(EXAMPLE, part.replace(b"crates", b"boxes"))
+    assert received.content_digest != other.content_digest
+
+
+@pytest.mark.requirement("EB-010")
+def test_a_content_type_over_the_limit_is_a_mime_problem() -> None:
+    part = ORDER_PART.replace(b"application/xml", b"application/xml; a=" + b"b" * 255)
+    assert defects(EXAMPLE, part) == [("EB-010", "MimeProblem", "cid:order@sender.example")]
+
+
+@pytest.mark.requirement("EB-012")
+def test_preamble_epilogue_and_blanks_are_passed_over() -> None:
+    body = package(root_part(), ORDER_PART).replace(b"--edge\r\n", b"--edge \t\r\n")
+    received = envelope.parse(RELATED, b"This is a package.\r\n" + body + b"\r\nThe end.")
+    assert received.message == parsed().message
+    bare = package(root_part(), ORDER_PART).replace(b"\r\n", b"\n")
+    assert envelope.parse(RELATED, bare).payloads == (order(),)
+
+
+@pytest.mark.requirement("EB-014")
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_flood_of_markup_is_a_fault_at_once(name: str) -> None:
+    started = time.process_time()
+    assert refused(HOSTILE[name]).code is FaultCode.CLIENT
+    assert time.process_time() - started < 0.5
+
+
+@pytest.mark.requirement("EB-014")
+def test_the_limits_of_the_draft_hold() -> None:
+    assert "at most" in str(refused(NO_PAYLOAD + " " * HEADER_LIMIT))
+    deep = "<a>" * 120 + "</a>" * 120
+    assert "levels" in str(refused(NO_PAYLOAD.replace("<SOAP:Body>", f"<SOAP:Body>{deep}")))
+    many = package(root_part(), *[b"\r\n"] * mime.PART_LIMIT)
+    assert "more than 1000 parts" in envelope.parse(RELATED, many).defects[0].error.description
+
+
+# The Manifest
+
+
+@pytest.mark.requirement("EB-047")
+def test_a_reference_without_part_is_a_mime_problem_at_its_href() -> None:
+    found = parsed(SECOND).defects
+    assert [short(each) for each in found] == [("EB-047", "MimeProblem", "cid:b%25%40x")]
+    assert found[0].stage is Stage.MANIFEST
+    assert not found[0].waivable
+
+
+@pytest.mark.requirement("EB-048")
+def test_a_part_without_reference_is_last_and_a_mime_problem_that_can_be_waived() -> None:
+    received = parsed(EXAMPLE, b"\r\nnameless", b"Content-ID: <n@x>\r\n\r\nnamed", ORDER_PART)
+    assert [each.content for each in received.payloads] == [ORDER, b"nameless", b"named"]
+    assert [each.content_id for each in received.payloads[1:]] == ["part-1", "n@x"]
+    assert [(short(each), each.waivable) for each in received.defects] == [
+        (("EB-048", "MimeProblem", "cid:part-1"), True),
+        (("EB-048", "MimeProblem", "cid:n@x"), True),
+    ]
+    assert defects(NO_PAYLOAD) == [("EB-048", "MimeProblem", "cid:order@sender.example")]
+
+
+@pytest.mark.requirement("EB-049")
+@pytest.mark.parametrize("href", ["mid:1@x", "http://192.0.2.1/a", "mid:1@x/2", "order@x"])
+def test_a_reference_to_something_else_is_not_fetched(href: str) -> None:
+    received = parsed(SECOND.replace("cid:b%25%40x", href))
+    assert received.defects == ()
+    assert received.message.manifest[1].href == href
+    assert received.payloads == (order(),)
+    assert received.notes == (f"{href!r} is not fetched",)
+
+
+@pytest.mark.requirement("EB-052")
+def test_a_part_that_is_named_twice_is_one_payload() -> None:
+    received = parsed(SECOND.replace("b%25%40x", "order@sender.example"))
+    assert received.payloads == (order(),)
+    assert received.defects == ()
+    assert received.notes == ("the Manifest names 'order@sender.example' twice",)
+
+
+@pytest.mark.requirement("EB-050", "EB-052")
+@pytest.mark.parametrize(
+    ("manifest", "found"),
+    [
+        ('<eb:Manifest eb:version="2.0"/>', [("EB-052", "Inconsistent", "")]),
+        (MANIFEST.replace('xlink:type="simple"', 'eb:id="1" xlink:role="urn:x"'), []),
+        (
+            MANIFEST.replace(
+                "<eb:Description",
+                '<eb:Schema eb:location="" eb:version=""/><x:Payload xmlns:x="u:x"/>'
+                '<eb:Description xml:lang="no"/><eb:Description',
+            ),
+            [],
+        ),
+        (
+            MANIFEST.replace('xlink:href="cid:order@sender.example"', ""),
+            [("EB-047", "ValueNotRecognized", "/eb:Reference[1]")],
+        ),
+        (
+            MANIFEST.replace("cid:order", "cid:a&#9;b%00"),
+            [("EB-047", "ValueNotRecognized", "/eb:Reference[1]")],
+        ),
+    ],
+)
+def test_a_manifest_is_read_leniently(manifest: str, found: list[tuple[str, str, str]]) -> None:
+    at = "/SOAP:Envelope/SOAP:Body/eb:Manifest"
+    expected = [(rule, code, at + path) for rule, code, path in found]
+    assert [
+        each for each in defects(changed(MANIFEST, manifest)) if each[0] != "EB-048"
+    ] == expected
+
+
+# What is the same in every copy
+
+
+@pytest.mark.requirement("EB-101")
+@pytest.mark.parametrize(
+    ("old", "new", "same"),
+    [
+        ("2026-11-22T12:00:00Z", "2026-11-22T12:00:01Z", True),
+        (' eb:signed="false"', ' eb:signed="true"', True),
+        ("<eb:CPAId>cpa-4711", "<eb:CPAId  >\n cpa-4711".replace("\n ", ""), True),
+        ("conv-987654321", "conv-1", False),
+        ("2026-11-23T12:00:00Z", "2026-11-24T12:00:00Z", False),
+        ("<eb:DuplicateElimination/>", "", False),
+        ("100 crates", "99 crates", False),
+    ],
+)
+def test_the_digest_is_over_header_and_manifest(old: str, new: str, same: bool) -> None:
+    copy = parsed(changed(old, new))
+    assert (copy.content_digest == parsed().content_digest) is same
+
+
+@pytest.mark.requirement("EB-101")
+def test_the_digest_is_over_the_payloads() -> None:
+    digest = parsed().content_digest
+    typed = ORDER_PART.replace(b"application/xml", b"text/xml")
+    assert digest != parsed(EXAMPLE, ORDER_PART + b" ").content_digest
+    assert digest != parsed(EXAMPLE, typed).content_digest
+    other = envelope.parse(
+        RELATED.replace("edge", "other"), package(root_part(), ORDER_PART, boundary="other")
+    )
+    assert digest == other.content_digest

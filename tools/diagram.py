@@ -1,33 +1,44 @@
-"""The tables of the Sender and of the Receiver as pictures: `python -m tools.diagram` prints them,
-`--write` puts them into ARCHITECTURE.md, between `<!-- sender:begin -->` and `<!-- sender:end -->`,
-and so on.
+"""The tables of the protocol as pictures: `python -m tools.diagram` prints them, `--write` puts
+them into the pages that show them, between `<!-- sender:begin -->` and `<!-- sender:end -->`, and
+so on.
 """
 
 import sys
+from collections.abc import Callable, Mapping
+from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
-from msh.protocol.lane import LaneState
+from msh.protocol import flight, sender
 from msh.protocol.receiver import TABLE, Known, Position
-from msh.protocol.sender import TRANSITIONS
+from msh.protocol.table import Cell
 
-ARCHITECTURE = Path(__file__).parents[1] / "ARCHITECTURE.md"
+ROOT = Path(__file__).parents[1]
 
 
 def sender_diagram() -> str:
-    """A mermaid state diagram: every arrow that leaves its state, with the events that take it."""
+    return _diagram(sender.TRANSITIONS)
+
+
+def flight_diagram() -> str:
+    return _diagram(flight.TRANSITIONS)
+
+
+def _diagram(table: Mapping[Any, Mapping[type, Cell[Any] | None]]) -> str:
+    """A mermaid state diagram: every arrow that leaves its state, with the events that take it.
+    The first state is where it begins."""
     arrows = [
         f"    {state} --> {target}: {', '.join(events)}"
-        for state in LaneState
-        for target in LaneState
-        if target is not state and (events := _events(state, target))
+        for state in table
+        for target in table
+        if target is not state and (events := _events(table[state], target))
     ]
-    lines = ["```mermaid", "stateDiagram-v2", f"    [*] --> {LaneState.IDLE}", *arrows, "```"]
+    lines = ["```mermaid", "stateDiagram-v2", f"    [*] --> {next(iter(table))}", *arrows, "```"]
     return "\n".join(lines)
 
 
-def _events(state: LaneState, target: LaneState) -> list[str]:
-    cells = TRANSITIONS[state].items()
-    return [event.__name__ for event, cell in cells if cell and target in cell.targets]
+def _events(row: Mapping[type, Cell[Any] | None], target: StrEnum) -> list[str]:
+    return [event.__name__ for event, cell in row.items() if cell and target in cell.targets]
 
 
 def receiver_table() -> str:
@@ -40,9 +51,18 @@ def receiver_table() -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def drawn_into(text: str) -> str:
+PAGES: dict[str, dict[str, Callable[[], str]]] = {
+    "ARCHITECTURE.md": {"sender": sender_diagram, "receiver": receiver_table},
+    "docs/ebms2-flight.md": {"flight": flight_diagram},
+}
+"""Page → marker → what is drawn between them."""
+
+
+def drawn_into(text: str, drawings: Mapping[str, Callable[[], str]]) -> str:
     """`text` with what stands between the markers drawn anew. ValueError if a marker is missing."""
-    return _between(_between(text, "sender", sender_diagram()), "receiver", receiver_table())
+    for name, draw in drawings.items():
+        text = _between(text, name, draw())
+    return text
 
 
 def _between(text: str, name: str, drawing: str) -> str:
@@ -57,12 +77,15 @@ def _between(text: str, name: str, drawing: str) -> str:
 def main(arguments: list[str]) -> int:
     """Returns the exit status."""
     if arguments == ["--write"]:
-        ARCHITECTURE.write_text(drawn_into(ARCHITECTURE.read_text("utf-8")), "utf-8")
+        for page, drawings in PAGES.items():
+            path = ROOT / page
+            path.write_text(drawn_into(path.read_text("utf-8"), drawings), "utf-8")
     elif arguments:
         sys.stderr.write("usage: python -m tools.diagram [--write]\n")
         return 2
     else:
-        sys.stdout.write(f"{sender_diagram()}\n\n{receiver_table()}\n")
+        drawn = (draw() for drawings in PAGES.values() for draw in drawings.values())
+        sys.stdout.write("\n\n".join(drawn) + "\n")
     return 0
 
 

@@ -39,6 +39,12 @@ def is_unreachable(status: int | None) -> bool:
     return status is None or status in _UNREACHABLE
 
 
+def unacknowledged_after(attempts: int) -> str:
+    """Why a message is given up whose partner was silent."""
+    plural = "" if attempts == 1 else "s"
+    return f"no Acknowledgement after {attempts} transmission{plural}"
+
+
 @dataclass(frozen=True, slots=True)
 class Trace:
     """What an attempt has left behind: `ended` False while nobody knows how it ends."""

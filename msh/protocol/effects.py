@@ -6,7 +6,7 @@ from .agreement import Terms
 from .events import Numbered
 from .kinds import IncidentKind, PartyEventKind, Verdict
 from .message import Field
-from .vocabulary import ErrorCode
+from .vocabulary import ErrorCode, Severity
 
 SILENCE = frozenset({IncidentKind.RETRIES_SPENT, IncidentKind.TRANSIENT_LIMIT})
 """Suspensions that an answer of the partner may end by itself, where that was chosen (D12, D41)."""
@@ -96,7 +96,8 @@ class CountDuplicateAck:
 
 @dataclass(frozen=True, slots=True)
 class PollLane:
-    """The lane is free: put the head of the queue in flight in the same transaction."""
+    """The lane, or a place of a window, is free: put the head of the queue in flight in the same
+    transaction."""
 
 
 SenderEffect = (
@@ -114,6 +115,44 @@ SenderEffect = (
     | CountDuplicateAck
     | PollLane
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """The message is FAILED: nothing more of it is sent. `code` is an ErrorCode, or what the
+    partner wrote in its place."""
+
+    message_id: str
+    code: str
+    severity: Severity
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReportUnreachable:
+    """No copy of the message came through, and nothing else did: the gate's MessageUnreached."""
+
+    message_id: str
+    detail: str
+
+
+FlightEffect = (
+    Transmit
+    | Complete
+    | Fail
+    | Cancel
+    | RecordLateVerdict
+    | OpenIncident
+    | ResolveIncidents
+    | NotifyFromParty
+    | Note
+    | CountDuplicateAck
+    | PollLane
+    | ReportUnreachable
+)
+"""What a flight asks for. ResolveIncidents: those that its own message has opened."""
+
+GateEffect = OpenIncident | ResolveIncidents | PollLane
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,28 @@
-"""The drawings of ARCHITECTURE.md are those of the tables."""
+"""The drawings of the pages are those of the tables."""
 
 from pathlib import Path
 
 import pytest
 
 from tools import diagram
-from tools.diagram import ARCHITECTURE, drawn_into, main, receiver_table, sender_diagram
+from tools.diagram import (
+    PAGES,
+    ROOT,
+    drawn_into,
+    flight_diagram,
+    main,
+    receiver_table,
+    sender_diagram,
+)
+
+DRAWINGS = PAGES["ARCHITECTURE.md"]
 
 
 @pytest.mark.requirement("000-101")
-def test_architecture_shows_the_tables_as_they_are() -> None:
-    text = ARCHITECTURE.read_text("utf-8")
-    assert drawn_into(text) == text, "run: python -m tools.diagram --write"
+@pytest.mark.parametrize("page", PAGES)
+def test_every_page_shows_the_tables_as_they_are(page: str) -> None:
+    text = (ROOT / page).read_text("utf-8")
+    assert drawn_into(text, PAGES[page]) == text, "run: python -m tools.diagram --write"
 
 
 def test_only_text_between_markers_is_replaced() -> None:
@@ -19,7 +30,7 @@ def test_only_text_between_markers_is_replaced() -> None:
         "before\n<!-- sender:begin -->\nold\n<!-- sender:end -->\nbetween\n"
         "<!-- receiver:begin -->\nold\n<!-- receiver:end -->\nafter\n"
     )
-    assert drawn_into(text) == (
+    assert drawn_into(text, DRAWINGS) == (
         f"before\n<!-- sender:begin -->\n{sender_diagram()}\n<!-- sender:end -->\nbetween\n"
         f"<!-- receiver:begin -->\n{receiver_table()}\n<!-- receiver:end -->\nafter\n"
     )
@@ -28,7 +39,7 @@ def test_only_text_between_markers_is_replaced() -> None:
 @pytest.mark.parametrize("text", ["", "<!-- sender:begin -->", "<!-- sender:end -->"])
 def test_a_missing_marker_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="<!-- sender:begin -->"):
-        drawn_into(text)
+        drawn_into(text, DRAWINGS)
 
 
 def test_the_diagram_has_an_arrow_for_a_retry_budget_that_is_spent() -> None:
@@ -36,6 +47,13 @@ def test_the_diagram_has_an_arrow_for_a_retry_budget_that_is_spent() -> None:
     assert arrows[1:4] == ["stateDiagram-v2", "[*] --> idle", "idle --> waiting: LanePolled"]
     (spent,) = [arrow for arrow in arrows if arrow.startswith("waiting --> suspended: ")]
     assert "DeadlinePassed" in spent
+
+
+def test_a_flight_ends_in_one_of_three_ways() -> None:
+    arrows = [line.strip() for line in flight_diagram().splitlines()]
+    assert arrows[2] == "[*] --> ready"
+    assert "failed --> acknowledged: AckReceived" in arrows
+    assert not [arrow for arrow in arrows if arrow.startswith(("acknowledged", "cancelled"))]
 
 
 def test_the_table_has_a_row_for_every_position() -> None:
@@ -47,9 +65,10 @@ def test_the_table_has_a_row_for_every_position() -> None:
     assert len(rows) == 2 + 6
 
 
-def test_the_command_prints_both_drawings(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_the_drawings(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
-    assert capsys.readouterr().out == f"{sender_diagram()}\n\n{receiver_table()}\n"
+    out = capsys.readouterr().out
+    assert out.startswith(f"{sender_diagram()}\n\n{receiver_table()}\n\n{flight_diagram()}\n")
 
 
 def test_the_command_writes_them_into_the_page(
@@ -60,7 +79,8 @@ def test_the_command_writes_them_into_the_page(
         "<!-- sender:begin -->\n<!-- sender:end -->\n"
         "<!-- receiver:begin -->\n<!-- receiver:end -->\n"
     )
-    monkeypatch.setattr(diagram, "ARCHITECTURE", page)
+    monkeypatch.setattr(diagram, "ROOT", tmp_path)
+    monkeypatch.setattr(diagram, "PAGES", {page.name: DRAWINGS})
     assert main(["--write"]) == 0
     assert sender_diagram() in page.read_text()
 

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 from msh.protocol import effects as do
 from msh.protocol import events as on
+from msh.protocol.attempt import unacknowledged_after
 from msh.protocol.kinds import IncidentKind, PartyEventKind
 from msh.protocol.lane import InFlight, Lane
 from msh.protocol.table import illegal
@@ -65,8 +66,7 @@ def retry_or_suspend(lane: Lane, event: on.DeadlinePassed, now: datetime) -> Out
     if lane.unsent or not lane.is_due(now):
         return lane, ()
     flying = lane.flying
-    plural = "" if flying.attempt == 1 else "s"
-    detail = f"no Acknowledgement after {flying.attempt} transmission{plural}"
+    detail = unacknowledged_after(flying.attempt)
     if flying.probing:  # the From-Party knows that it is suspended
         incident = do.OpenIncident(IncidentKind.RETRIES_SPENT, flying.message_id, detail)
         return lane.suspends(IncidentKind.RETRIES_SPENT), (incident,)

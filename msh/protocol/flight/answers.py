@@ -1,0 +1,80 @@
+"""Cells of the flight's table: what the partner answers, an Acknowledgment or an ErrorList."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from msh.protocol import effects as do
+from msh.protocol import events as on
+from msh.protocol.kinds import IncidentKind, PartyEventKind
+from msh.protocol.message import ErrorReport
+from msh.protocol.vocabulary import Severity
+
+from .outcome import Outcome, fail, land
+from .value import Flight, FlightState
+
+
+def events_of(
+    message_id: str, reports: Sequence[ErrorReport], *, acknowledged: bool
+) -> tuple[on.ErrorReceived | on.AckReceived, ...]:
+    """What an answer to a message means: its warnings, and then one Error or the Acknowledgment.
+    An Error beside an Acknowledgment wins (EB-060)."""
+    warnings = [one for one in reports if one.severity is Severity.WARNING]
+    errors = [one for one in reports if one.severity is not Severity.WARNING]
+    events = [on.ErrorReceived(message_id, one) for one in (*warnings, *errors[:1])]
+    if acknowledged and not errors:
+        return (*events, on.AckReceived(message_id))
+    return tuple(events)
+
+
+def complete(flight: Flight, event: on.AckReceived, now: datetime) -> Outcome:
+    return _complete(flight, "")
+
+
+def complete_late(flight: Flight, event: on.AckReceived, now: datetime) -> Outcome:
+    return _complete(flight, "late, after it had failed")
+
+
+def _complete(flight: Flight, detail: str) -> Outcome:
+    return land(
+        flight,
+        FlightState.ACKNOWLEDGED,
+        do.Complete(flight.message_id),
+        do.NotifyFromParty(PartyEventKind.ACKNOWLEDGED, flight.message_id, detail),
+    )
+
+
+def count_duplicate_ack(flight: Flight, event: on.AckReceived, now: datetime) -> Outcome:
+    return flight, (do.CountDuplicateAck(flight.message_id),)
+
+
+def record_late_verdict(flight: Flight, event: on.AckReceived, now: datetime) -> Outcome:
+    message_id, kind = flight.message_id, PartyEventKind.CANCELLED
+    return flight, (
+        do.RecordLateVerdict(message_id),
+        do.NotifyFromParty(kind, message_id, "received after all"),
+    )
+
+
+def fail_for_error(flight: Flight, event: on.ErrorReceived, now: datetime) -> Outcome:
+    report = event.report
+    if report.severity is Severity.WARNING:
+        note, text = _noted(flight, report)
+        return flight, (note, do.NotifyFromParty(PartyEventKind.WARNING, flight.message_id, text))
+    return fail(flight, IncidentKind.ERROR_RECEIVED, _text(report), _code(report))
+
+
+def note_error(flight: Flight, event: on.ErrorReceived, now: datetime) -> Outcome:
+    return flight, (_noted(flight, event.report)[0],)
+
+
+def _noted(flight: Flight, report: ErrorReport) -> tuple[do.Note, str]:
+    text = f"{_code(report)}: {_text(report)}"
+    return do.Note(flight.message_id, f"{report.severity} {text}"), text
+
+
+def _code(report: ErrorReport) -> str:
+    return report.code_text or report.code
+
+
+def _text(report: ErrorReport) -> str:
+    return f"{report.description} (at {report.location})" if report.location else report.description

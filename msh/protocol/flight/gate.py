@@ -1,0 +1,205 @@
+"""The gate of a partner: may copies of its flights leave, and how many messages may be under way?
+
+OPEN       Copies leave. Messages that are not under way yet start while the window has a place.
+SUSPENDED  By an operator, or because the partner cannot be reached. Then `due` is the time of the
+           next probe: one copy of one message, to see whether the partner answers again.
+
+The ends of attempts are the gate's events as well as the flight's. The breaker opens after
+BREAKER attempts in a row that failed in transport, over all messages of the partner, or when a
+flight asks for it (ReportUnreachable). Any attempt that is answered, a probe or one that was still
+under way, lets everything go again (EB-091).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from msh.protocol import effects as do
+from msh.protocol import events as on
+from msh.protocol.kinds import IncidentKind
+from msh.protocol.lane import OPERATOR
+from msh.protocol.table import Cell, Row, apply, by_state, illegal
+
+from .events import ProbeClaimed
+from .value import Flight, FlightState
+
+BREAKER = 8
+"""So many attempts in a row may fail in transport."""
+WINDOW = 16
+"""How many messages may be under way, if the agreement does not say (EB-085)."""
+LONGEST_ATTEMPT = timedelta(hours=1)
+"""No HTTP attempt takes longer: a probe that is due later than it and two intervals is due."""
+
+
+class GateState(StrEnum):
+    OPEN = "open"
+    SUSPENDED = "suspended"
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """`failures` attempts in a row have failed in transport. `probe_interval` in seconds; 0: the
+    partner is not probed. `suspended_for`: an IncidentKind or OPERATOR while suspended."""
+
+    probe_interval: int
+    state: GateState = GateState.OPEN
+    failures: int = 0
+    due: datetime | None = None
+    suspended_for: str = ""
+
+    def is_due(self, now: datetime) -> bool:
+        """True if a probe may leave, or if its time is so far away that the clock must have
+        jumped (D13)."""
+        if self.due is None:
+            return False
+        farthest = 2 * timedelta(seconds=self.probe_interval) + LONGEST_ATTEMPT
+        return self.due <= now or self.due > now + farthest
+
+
+@dataclass(frozen=True, slots=True)
+class MessageUnreached:
+    """All copies of a message failed in transport, and so did everything else since the first."""
+
+    message_id: str
+    detail: str
+
+
+GateEvent = (
+    on.AttemptTransmitted
+    | on.AttemptFailed
+    | on.AttemptRefused
+    | MessageUnreached
+    | ProbeClaimed
+    | on.OperatorSuspended
+    | on.OperatorResumed
+)
+Outcome = tuple[Gate, tuple[do.GateEffect, ...]]
+
+
+class Leave(StrEnum):
+    """As what a copy may leave."""
+
+    COPY = "copy"
+    PROBE = "probe"
+
+
+def may_leave(
+    gate: Gate, flight: Flight, *, under_way: int, window: int, now: datetime
+) -> Leave | None:
+    """As what a copy of a flight may be claimed now, or None.
+
+    `under_way`: how many messages of the link have a place. A message that has one keeps it until
+    it ends or is held, so its retries need none. After a probe is claimed, the gate steps with
+    ProbeClaimed, and no second one may leave.
+    """
+    if flight.state is not FlightState.READY or flight.why_not_sent_again(now):
+        return None
+    if not flight.under_way and under_way >= window:
+        return None
+    if gate.state is GateState.OPEN:
+        return Leave.COPY
+    return Leave.PROBE if gate.is_due(now) else None
+
+
+def step(before: Gate, event: GateEvent, *, now: datetime) -> Outcome:
+    """The gate after `event`. Raises IllegalTransition for what may not happen."""
+    cell = TRANSITIONS[before.state][type(event)]
+    if cell is None:
+        raise illegal(before, event)
+    return apply(cell, before, event, now)
+
+
+# --- the cells ----------------------------------------------------------------------------------
+
+
+def _answered(gate: Gate, event: on.AttemptEvent, now: datetime) -> Outcome:
+    answered = replace(gate, failures=0)
+    if gate.suspended_for == IncidentKind.PARTNER_UNREACHABLE:
+        return _open(answered, event, now)
+    return answered, ()
+
+
+def _open(gate: Gate, event: object, now: datetime) -> Outcome:
+    after = replace(gate, state=GateState.OPEN, failures=0, due=None, suspended_for="")
+    return after, (do.ResolveIncidents(), do.PollLane())
+
+
+def _failed(gate: Gate, event: on.AttemptFailed, now: datetime) -> Outcome:
+    if not event.unreachable:
+        return _answered(gate, event, now)
+    failed = replace(gate, failures=gate.failures + 1)
+    if gate.state is GateState.SUSPENDED:
+        due = _next_probe(gate, now) if gate.due is not None else None
+        return replace(failed, due=due), ()
+    if failed.failures < BREAKER:
+        return failed, ()
+    detail = f"{failed.failures} attempts in a row were not answered, the last: {event.detail}"
+    return _suspend(failed, event.message_id, detail, now)
+
+
+def _unreached(gate: Gate, event: MessageUnreached, now: datetime) -> Outcome:
+    return _suspend(gate, event.message_id, event.detail, now)
+
+
+def _suspend(gate: Gate, message_id: str, detail: str, now: datetime) -> Outcome:
+    kind = IncidentKind.PARTNER_UNREACHABLE
+    due = _next_probe(gate, now)
+    suspended = replace(gate, state=GateState.SUSPENDED, due=due, suspended_for=kind)
+    return suspended, (do.OpenIncident(kind, message_id, detail),)
+
+
+def _next_probe(gate: Gate, since: datetime) -> datetime | None:
+    return since + timedelta(seconds=gate.probe_interval) if gate.probe_interval else None
+
+
+def _stay(gate: Gate, event: object, now: datetime) -> Outcome:
+    return gate, ()
+
+
+def _probe(gate: Gate, event: ProbeClaimed, now: datetime) -> Outcome:
+    """One at a time: the next is due an interval after this one must have ended."""
+    if not gate.is_due(now):
+        raise illegal(gate, event)
+    return replace(gate, due=_next_probe(gate, now + timedelta(seconds=event.http_deadline))), ()
+
+
+def _suspend_by_operator(gate: Gate, event: on.OperatorSuspended, now: datetime) -> Outcome:
+    """Also while the partner cannot be reached: it is not probed any more, and stays suspended."""
+    if gate.suspended_for == OPERATOR:
+        raise illegal(gate, event)
+    return replace(gate, state=GateState.SUSPENDED, due=None, suspended_for=OPERATOR), ()
+
+
+_OPEN, _SUSPENDED = GateState.OPEN, GateState.SUSPENDED
+_Handler = Callable[[Gate, Any, datetime], Outcome]
+
+
+def _to(handler: _Handler, *targets: GateState) -> Cell[GateState]:
+    return Cell(handler, targets)
+
+
+_ANSWERED: Row[GateState] = {
+    _OPEN: _to(_answered, _OPEN),
+    _SUSPENDED: _to(_answered, _OPEN, _SUSPENDED),
+}
+
+_ROWS: dict[type, Row[GateState]] = {
+    on.AttemptTransmitted: _ANSWERED,
+    on.AttemptFailed: {
+        _OPEN: _to(_failed, _OPEN, _SUSPENDED),
+        _SUSPENDED: _to(_failed, _OPEN, _SUSPENDED),
+    },
+    on.AttemptRefused: _ANSWERED,
+    MessageUnreached: {_OPEN: _to(_unreached, _SUSPENDED), _SUSPENDED: _to(_stay, _SUSPENDED)},
+    ProbeClaimed: {_OPEN: None, _SUSPENDED: _to(_probe, _SUSPENDED)},
+    on.OperatorSuspended: {
+        _OPEN: _to(_suspend_by_operator, _SUSPENDED),
+        _SUSPENDED: _to(_suspend_by_operator, _SUSPENDED),
+    },
+    on.OperatorResumed: {_OPEN: None, _SUSPENDED: _to(_open, _OPEN)},
+}
+
+TRANSITIONS = by_state(_ROWS, GateState)
+"""Complete: a cell for every state and event. None: the event may not happen."""

@@ -4,13 +4,14 @@ so on.
 """
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from msh.protocol import flight, sender
-from msh.protocol.receiver import TABLE, Known, Position
+from msh.protocol import flight, receiver, sender
+from msh.protocol.flight import conversation, gate, numbering
+from msh.protocol.receiver import Known
 from msh.protocol.table import Cell
 
 ROOT = Path(__file__).parents[1]
@@ -22,6 +23,14 @@ def sender_diagram() -> str:
 
 def flight_diagram() -> str:
     return _diagram(flight.TRANSITIONS)
+
+
+def gate_diagram() -> str:
+    return _diagram(gate.TRANSITIONS)
+
+
+def numbering_diagram() -> str:
+    return _diagram(numbering.TRANSITIONS)
 
 
 def _diagram(table: Mapping[Any, Mapping[type, Cell[Any] | None]]) -> str:
@@ -42,18 +51,33 @@ def _events(row: Mapping[type, Cell[Any] | None], target: StrEnum) -> list[str]:
 
 
 def receiver_table() -> str:
-    """A table: where the SequenceNumber stands, against what is known of the MessageId."""
+    return _number_table("SequenceNumber", receiver.TABLE, receiver.Position)
+
+
+def conversation_table() -> str:
+    return _number_table("MessageOrder", conversation.TABLE, conversation.Position)
+
+
+def _number_table(
+    title: str, table: Mapping[Known, Mapping[Any, StrEnum]], positions: Iterable[StrEnum]
+) -> str:
+    """A table: where the number stands, against what is known of the MessageId."""
     rows: list[list[str]] = [
-        ["SequenceNumber", *(f"MessageId known: {known}" for known in Known)],
+        [title, *(f"MessageId known: {known}" for known in Known)],
         ["---"] * (1 + len(Known)),
-        *([str(where), *(str(TABLE[known][where]) for known in Known)] for where in Position),
+        *([str(where), *(str(table[known][where]) for known in Known)] for where in positions),
     ]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "ARCHITECTURE.md": {"sender": sender_diagram, "receiver": receiver_table},
-    "docs/ebms2-flight.md": {"flight": flight_diagram},
+    "docs/ebms2-flight.md": {
+        "flight": flight_diagram,
+        "gate": gate_diagram,
+        "numbering": numbering_diagram,
+        "conversation": conversation_table,
+    },
 }
 """Page → marker → what is drawn between them."""
 

@@ -191,4 +191,59 @@ class CountDuplicate:
     """This copy is discarded."""
 
 
+@dataclass(frozen=True, slots=True)
+class RepeatAnswer:
+    """The first answer to the message is sent again, as it was kept (EB-112)."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeepRefusal:
+    """The message is not stored, but its id, its content digest and the Error that is owed are: a
+    further copy is answered with the same Error (EB-110)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Store the message under its number of the conversation; it is delivered when it is
+    released."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Held messages are delivered, in this order of their numbers."""
+
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Held messages are not delivered: an operator gave them up."""
+
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ResolveIncident:
+    """The cause of the incident is gone, for this conversation."""
+
+    kind: IncidentKind
+
+
+ConversationEffect = (
+    Accept
+    | Hold
+    | Release
+    | Drop
+    | OweAck
+    | OweError
+    | RepeatAnswer
+    | KeepRefusal
+    | CountDuplicate
+    | OpenIncident
+    | ResolveIncident
+)
+"""What a message that is received asks for with ebMS 2.0, and an operator of its conversation."""
+
 ReceiverEffect = Accept | SendOn | OweAck | OweError | CountDuplicate | OpenIncident | Note

@@ -114,7 +114,7 @@ def step(before: ReceivingLink, event: MessageArrived) -> Outcome:
             return before, _held(event)
     if ruling in (Ruling.ACCEPT, Ruling.ACCEPT_RESET):
         if event.postponed is not None:
-            return before, _postponed(event.message_id, event.postponed)
+            return before, told_to_wait(event.message_id, event.postponed)
         return _accepted(before, event, ruling)
     return before, _not_accepted(before, event, ruling)
 
@@ -146,7 +146,7 @@ _ALARMS = {
 """What an operator is called for: a partner that is too fast slows down by itself."""
 
 
-def _postponed(message_id: str, why: Postponed) -> tuple[do.ReceiverEffect, ...]:
+def told_to_wait(message_id: str, why: Postponed) -> tuple[do.OweError | do.OpenIncident, ...]:
     """Nothing is stored; the Sender waits and spends no retry (000 §4.2)."""
     error = do.OweError(ErrorCode.TRANSIENT_ERROR, Field.MESSAGE, why.text, why.wait)
     if why.shortage not in _ALARMS:
@@ -169,6 +169,8 @@ def _not_accepted(
         return (do.CountDuplicate(), do.OweAck())
     if ruling is Ruling.WITHHOLD:
         return withheld()
+    if ruling is Ruling.REUSED:
+        return reused(event.message_id)
     code, field, kind = _REFUSALS[ruling]
     text = _explained(link, event, ruling)
     return (do.OweError(code, field, text), do.OpenIncident(kind, event.message_id, text))
@@ -181,11 +183,6 @@ def withheld() -> tuple[do.ReceiverEffect, ...]:
 
 
 _REFUSALS = {
-    Ruling.REUSED: (
-        ErrorCode.MESSAGE_ID_REUSED,
-        Field.MESSAGE_ID,
-        IncidentKind.MESSAGE_ID_REUSED,
-    ),
     Ruling.CONFLICT: (
         ErrorCode.SEQUENCE_CONFLICT,
         Field.SEQUENCE_NUMBER,
@@ -202,8 +199,6 @@ _REFUSALS = {
 
 def _explained(link: ReceivingLink, event: MessageArrived, ruling: Ruling) -> str:
     number, last = event.sequence_number, link.last_number
-    if ruling is Ruling.REUSED:
-        return f"MessageId {event.message_id} was accepted before with other content"
     if ruling is Ruling.CONFLICT:
         return f"number {number} was accepted before for another MessageId"
     if ruling is Ruling.STALE:
@@ -219,14 +214,16 @@ def best_effort(
     """What becomes of a BestEffort message: never acknowledged, kept once (D5, D22)."""
     if known is Known.NO:
         if postponed is not None:
-            return _postponed(message_id, postponed)
+            return told_to_wait(message_id, postponed)
         return (do.Accept(None, None),)
-    if known is Known.OTHER:
-        text = f"MessageId {message_id} was accepted before with other content"
-        kind = IncidentKind.MESSAGE_ID_REUSED
-        error = do.OweError(ErrorCode.MESSAGE_ID_REUSED, Field.MESSAGE_ID, text)
-        return (error, do.OpenIncident(kind, message_id, text))
-    return (do.CountDuplicate(),)
+    return reused(message_id) if known is Known.OTHER else (do.CountDuplicate(),)
+
+
+def reused(message_id: str) -> tuple[do.OweError, do.OpenIncident]:
+    """A known MessageId with other content (D45)."""
+    text = f"MessageId {message_id} was accepted before with other content"
+    error = do.OweError(ErrorCode.MESSAGE_ID_REUSED, Field.MESSAGE_ID, text)
+    return error, do.OpenIncident(IncidentKind.MESSAGE_ID_REUSED, message_id, text)
 
 
 def allow_reset(link: ReceivingLink) -> ReceivingLink:

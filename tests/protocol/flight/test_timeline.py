@@ -23,7 +23,7 @@ from msh.protocol.flight import (
 )
 from msh.protocol.vocabulary import Severity
 
-from .table.flights import NOW, after
+from .table.flights import NOW, after, flight_in
 
 HTTP_DEADLINE = 15.0
 TERMS = FlightTerms(timeout=20, retries=3, retry_interval=20, transient_wait_limit=100)
@@ -219,3 +219,22 @@ def test_clock_that_was_set_back_does_not_stop_a_flight(back: float, due: bool) 
     assert step(worker.flight, DeadlinePassed(), now=now)[0].state is (
         FlightState.READY if due else FlightState.WAITING
     )
+
+
+@pytest.mark.parametrize(
+    ("column", "expires", "persists", "end"),
+    [
+        ("ready", 500, 800, 500),
+        ("ready", 900, 800, 800),
+        ("ready", None, None, None),
+        ("waiting", 900, 800, 900),
+        ("held", None, 800, None),
+    ],
+)
+def test_a_copy_may_end_before_the_message_does(
+    column: str, expires: float | None, persists: float | None, end: float | None
+) -> None:
+    """EB-083, EB-084: PersistDuration forbids copies, TimeToLive ends the message."""
+    times = [None if time is None else after(time) for time in (expires, persists, end)]
+    flight = replace(flight_in(column), expires_at=times[0], persists_until=times[1])
+    assert flight.ends_at == times[2]

@@ -502,6 +502,10 @@ class Migration(migrations.Migration):
                 'constraints': [models.UniqueConstraint(fields=('job', 'key'), name='bulk_item_once')],
             },
         ),
+        migrations.AddIndex(
+            model_name='consumer',
+            index=models.Index(condition=models.Q(('enabled', True), models.Q(('kind', 'pull'), _negated=True)), fields=['id'], name='consumer_pushes'),
+        ),
         migrations.AddConstraint(
             model_name='consumer',
             constraint=models.UniqueConstraint(fields=('partner', 'service_interface', 'action'), name='consumer_once', nulls_distinct=False, violation_error_message='Another consumer takes the same messages.'),

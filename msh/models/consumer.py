@@ -117,6 +117,12 @@ class Consumer(models.Model):
 
     class Meta:
         ordering = ["name"]
+        indexes = [
+            # Whether there is one: of each message that is accepted.
+            models.Index(
+                fields=["id"], condition=Q(enabled=True) & ~Q(kind="pull"), name="consumer_pushes"
+            )
+        ]
         constraints = [
             models.UniqueConstraint(
                 fields=["partner", "service_interface", "action"],

@@ -12,8 +12,10 @@ from msh.faults import CrashPoint
 from msh.flows.receiving import receive
 from msh.flows.sending.submit import submit
 from msh.flows.sending.transmit import Copy
+from msh.flows.wake_up import WakeUp
 from msh.models import (
     Attempt,
+    Consumer,
     History,
     InboundMessage,
     OutboundLink,
@@ -96,6 +98,32 @@ def test_payloads_are_stored_as_they_came(
     fields = ("content", "content_type", "content_id", "label", "description")
     assert [Payload(bytes(row[0]), *row[1:]) for row in stored.values_list(*fields)] == sent
     assert [row.position for row in stored] == list(range(1, count + 1))
+
+
+@pytest.mark.parametrize(
+    ("consumer", "kinds"),
+    [
+        (None, [WakeUp.TRANSMIT]),
+        ({"kind": "pull"}, [WakeUp.TRANSMIT]),
+        ({"kind": "http", "url": "http://app.example/", "enabled": False}, [WakeUp.TRANSMIT]),
+        ({"kind": "http", "url": "http://app.example/"}, [WakeUp.TRANSMIT, WakeUp.DELIVER]),
+        ({"kind": "in_process", "path": "os.getcwd"}, [WakeUp.TRANSMIT, WakeUp.DELIVER]),
+    ],
+)
+def test_delivery_is_woken_if_a_consumer_does_not_ask_for_its_messages(
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    consumer: dict[str, Any] | None,
+    kinds: list[WakeUp],
+) -> None:
+    """A consumer that is added later is found by the next message, or by the sweep."""
+    woken: list[WakeUp] = []
+    monkeypatch.setattr(receive, "wake_up", lambda *kinds: woken.extend(kinds))
+    job = next_job(world)
+    if consumer is not None:
+        Consumer.objects.create(name="app", **consumer)
+    assert receive.receive_fast_path(known(world.here.name), job.content_type, job.body)
+    assert woken == kinds
 
 
 def test_a_copy_is_not(world: World) -> None:

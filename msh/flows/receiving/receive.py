@@ -28,6 +28,7 @@ from msh.protocol.message import Header, ReceivedMessage
 from msh.protocol.sequence import parse as parse_number
 from msh.protocol.vocabulary import RESYNCHRONISE, ErrorCode, MessageType, Severity
 from msh.store import capacity
+from msh.store.receiving.message_sql import Accepted
 from msh.store.receiving.messages import (
     accept_if_usual,
     note_unexpected,
@@ -76,8 +77,8 @@ def receive_fast_path(partner: Partner, content_type: str, body: bytes) -> Answe
         return None
     match header.message_type:
         case MessageType.NORMAL:
-            if header.reliable and _accept_at_once(partner, message):
-                wake_up(WakeUp.TRANSMIT, WakeUp.DELIVER)
+            if header.reliable and (accepted := _accept_at_once(partner, message)):
+                wake_up(WakeUp.TRANSMIT, *([WakeUp.DELIVER] if accepted.pushes else []))
                 return Answer(TAKEN)
         case MessageType.ACKNOWLEDGEMENT:
             if _acknowledge_at_once(partner, header):
@@ -115,12 +116,12 @@ def _receive(partner: Partner, content_type: str, body: bytes) -> Answer:
             return _take_signal(partner, header, _error_event)
 
 
-def _accept_at_once(partner: Partner, message: ReceivedMessage) -> bool:
+def _accept_at_once(partner: Partner, message: ReceivedMessage) -> Accepted | None:
     try:
         return accept_if_usual(partner, message)
     except DatabaseError as error:
         if capacity.is_unwritable(error):
-            return False  # the partner gets an Error
+            return None  # the partner gets an Error
         raise
 
 

@@ -29,6 +29,13 @@ class InboundRow:
     now: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """`pushes`: there may be a consumer to which messages are delivered without its asking."""
+
+    pushes: bool
+
+
 @dataclass(frozen=True)
 class LastNumber:
     """What is stored of a link after a message with a number. `ended_run`: the last number of a
@@ -134,7 +141,7 @@ _MESSAGE_ARRIVED = insert_one(
 # and the Acknowledgement that is owed for it, if the link is still in the version that was read.
 # xmin is the transaction that wrote the row last. Whoever changes without this row what was decided
 # by has to write the row nevertheless (docs/decisions/2026-11-21-at-once.md).
-def _accept_if_unchanged(payloads: str) -> Statement[Key]:
+def _accept_if_unchanged(payloads: str) -> Statement[Accepted]:
     return Statement(
         f"""
     WITH link AS (
@@ -172,9 +179,9 @@ def _accept_if_unchanged(payloads: str) -> Statement[Key]:
             due = CASE WHEN msh_signal.sending
                        THEN LEAST(msh_signal.due, EXCLUDED.due + interval '1 second')
                        ELSE EXCLUDED.due END)
-    SELECT id FROM link
+    SELECT EXISTS (SELECT FROM msh_consumer WHERE enabled AND kind <> 'pull') AS pushes FROM link
     """,
-        Key,
+        Accepted,
     )
 
 

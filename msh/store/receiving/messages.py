@@ -42,7 +42,7 @@ class Received:
     routed: bool = False
 
 
-def accept_if_usual(partner: Partner, message: ReceivedMessage) -> bool:
+def accept_if_usual(partner: Partner, message: ReceivedMessage) -> message_sql.Accepted | None:
     """The fast path: take the next message of a pair without a lock, in two statements.
 
     1. Read the link with its version, what it knows of this MessageId, the agreement, and whether
@@ -51,27 +51,27 @@ def accept_if_usual(partner: Partner, message: ReceivedMessage) -> bool:
        is to accept the message and to owe its Acknowledgement.
     3. Write all of that in one statement, if the link is still in that version.
 
-    False, with nothing done, otherwise: then `receive_message` takes the lock.
+    None, with nothing done, otherwise: then `receive_message` takes the lock.
     """
     (rows,) = run(load_pair(partner.pk, message, partner.credential_id))
     if not rows or rows[0].as_read != partner.as_read or not partner.in_use:
-        return False
+        return None
     pair = pair_of(partner.pk, rows[0], message)
     if pair.agreement_id is None or pair.route_id is not None:
-        return False
+        return None
     after, effects = _decide(pair, message, _postponed(partner, pair))
     match effects:
         case (do.Accept() as accept, do.OweAck()):
             call = accept_if_unchanged(pair, after, accept, message, rows[0].version)
         case _:
-            return False
+            return None
     reach(CrashPoint.RECEIVE_BEFORE_COMMIT)
     try:
         (done,) = run(call)
     except IntegrityError:  # the same MessageId as BestEffort, which leaves the link as it is
-        return False
+        return None
     reach(CrashPoint.RECEIVE_AFTER_COMMIT)
-    return bool(done)
+    return done[0] if done else None
 
 
 def receive_message(partner: Partner, message: ReceivedMessage) -> Received:

@@ -9,7 +9,7 @@ from msh.protocol import receiver
 from msh.protocol.message import Header, PartialHeader, ReceivedMessage
 from msh.protocol.receiver import ReceivingLink
 from msh.store import history, incidents
-from msh.store.engine import Call, Key
+from msh.store.engine import Call
 from msh.store.history import LINK, MESSAGE, HistoryRow
 from msh.store.sending import signals
 from msh.wire import locate
@@ -56,7 +56,7 @@ def calls_of(  # noqa: PLR0911  one for each effect
 
 def accept_if_unchanged(
     pair: Pair, after: ReceivingLink, accept: do.Accept, message: ReceivedMessage, version: str
-) -> Call[Key]:
+) -> Call[message_sql.Accepted]:
     last = last_number(pair, after, message)
     if len(message.payloads) == 1:
         statement, payloads = message_sql.ACCEPT_IF_UNCHANGED, _payload(message)

@@ -14,6 +14,8 @@ import psycopg
 from django.db import DEFAULT_DB_ALIAS, connections
 from psycopg.rows import class_row, tuple_row
 
+from .prepared import run_prepared
+
 Row_co = TypeVar("Row_co", covariant=True)
 A = TypeVar("A")
 B = TypeVar("B")
@@ -91,8 +93,15 @@ def run(*calls: Call[object]) -> tuple[list[Any], ...]:
 
 def _execute(calls: Sequence[Call[object]]) -> tuple[list[Any], ...]:
     database = _database()
-    cursors = [_cursor(database, call.statement) for call in calls]
     with database.wrap_database_errors:
+        if len(calls) == 1:
+            call = calls[0]
+            rows = run_prepared(
+                database.connection, call.statement.sql, call.values, call.statement.row
+            )
+            if rows is not None:
+                return (rows,)
+        cursors = [_cursor(database, call.statement) for call in calls]
         if len(calls) == 1:
             cursors[0].execute(calls[0].statement.sql, calls[0].values)
         elif calls:

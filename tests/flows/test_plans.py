@@ -189,8 +189,8 @@ def tables_read_whole() -> set[str]:
 
 def _numbered(statement: str) -> str:
     """With the parameters of the server: $1, $2 …"""
-    names = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", statement)))
-    return re.sub(r"%\((\w+)\)s", lambda found: f"${names.index(found[1]) + 1}", statement)
+    names = list(dict.fromkeys(re.findall(r"%\((\w+)\)[sb]", statement)))
+    return re.sub(r"%\((\w+)\)[sb]", lambda found: f"${names.index(found[1]) + 1}", statement)
 
 
 def _read_whole(plan: dict[str, Any]) -> set[str]:

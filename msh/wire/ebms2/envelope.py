@@ -13,6 +13,7 @@ from msh.wire.package import HEADER_LIMIT, check_size, content_digest, header_do
 from msh.wire.text import shown
 from msh.wire.values import cid
 
+from .elements import Findings
 from .names import BODY, CONTENT_TYPE
 from .parts import Parts
 from .reader import read
@@ -85,20 +86,19 @@ def parse(content_type: str, body: bytes, *, header_limit: int = HEADER_LIMIT) -
     What is wrong with a message that can be read is in its `defects`. Raises NotAMessage for what
     is answered by a SOAP Fault, Unusable for a message without a usable MessageHeader.
     """
+    findings = Findings()
     try:
         parts, broken = _parts(content_type, body)
+        if broken is not None:
+            sentence = f"is incomplete: {broken}"
+            findings.add("EB-013", ErrorCode.MIME_PROBLEM, BODY, sentence, stage=Stage.MIME)
         envelope = header_document(parts[0], header_limit)
-        reading = read(envelope)
+        reading = read(envelope, findings)
     except NotAMessage:
         raise
     except Unreadable as problem:
         status = problem.status if problem.status == 415 else 500
         raise NotAMessage(str(problem), status=status) from None
-    findings = reading.findings
-    if broken is not None:
-        findings.add(
-            "EB-013", ErrorCode.MIME_PROBLEM, BODY, f"is incomplete: {broken}", stage=Stage.MIME
-        )
     taken = Parts(parts, findings).take(reading.message.manifest)
     return ReceivedMessage(
         reading.message,

@@ -8,7 +8,7 @@ from msh.protocol.ebms.message import Reference
 from msh.protocol.ebms.vocabulary import ErrorCode, Stage
 from msh.protocol.message import Payload
 from msh.wire import mime
-from msh.wire.text import shown
+from msh.wire.text import has_control, shown
 from msh.wire.values import VALUE_LIMIT
 
 from .elements import Findings
@@ -33,7 +33,7 @@ class Parts:
         self._contents: list[tuple[str, bytes]] = []
         names = {unquote(parts[0].content_id)}
         for position, part in enumerate(parts[1:], 1):
-            content_id = unquote(part.content_id) or f"part-{position}"
+            content_id = _name(part) or f"part-{position}"
             if content_id in names:
                 self._problem("EB-013", _location(content_id), "names two parts")
             else:
@@ -88,6 +88,13 @@ class Parts:
     ) -> None:
         code = ErrorCode.MIME_PROBLEM
         self._findings.add(rule, code, location, sentence, stage=stage, waivable=waivable)
+
+
+def _name(part: mime.Part) -> str:
+    """What a payload can be called; empty for a name that cannot be stored."""
+    content_id = unquote(part.content_id)
+    usable = len(content_id) <= VALUE_LIMIT and not has_control(content_id)
+    return content_id if usable else ""
 
 
 def _location(content_id: str) -> str:

@@ -27,24 +27,23 @@ _AT_MOST_ONCE = (
 
 @dataclass(frozen=True, slots=True)
 class EnvelopeReading:
-    """A message, what was found on the way, and the canonical XML of what must be equal in every
-    copy of it: MessageHeader without Timestamp, and Manifest (EB-101)."""
+    """A message, and the canonical XML of what must be equal in every copy of it: MessageHeader
+    without Timestamp, and Manifest (EB-101)."""
 
     message: Message
-    findings: Findings
     canonical: tuple[bytes, bytes]
 
 
-def read(envelope: bytes) -> EnvelopeReading:
+def read(envelope: bytes, findings: Findings) -> EnvelopeReading:
     """Raises NotAMessage for what is no ebXML message, Unusable for one whose MessageHeader
-    cannot be used; whatever else is wrong is among the findings."""
-    return _Reader(read_frame(envelope)).read()
+    cannot be used; whatever else is wrong is added to the findings."""
+    return _Reader(read_frame(envelope), findings).read()
 
 
 class _Reader:
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: Frame, findings: Findings) -> None:
         self.frame = frame
-        self.findings = Findings()
+        self.findings = findings
 
     def read(self) -> EnvelopeReading:
         self._check_places()
@@ -55,7 +54,7 @@ class _Reader:
         message = self._message(header)
         self._check_order(message)
         self._check_signal(message)
-        return EnvelopeReading(message, self.findings, self._canonical(element))
+        return EnvelopeReading(message, self._canonical(element))
 
     def _check_places(self) -> None:
         """Each block where it belongs, as often as it may be there (EB-024)."""

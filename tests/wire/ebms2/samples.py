@@ -175,3 +175,7 @@ def of_kind(action: str, blocks: str = "", body: str = "", document: str = NO_PA
     document = changed(service, reserved, document)
     document = changed("NewPurchaseOrder", action, document)
     return with_body_block(body, with_header_block(blocks, document.replace(ACK_REQUESTED, "")))
+
+
+def order(content: bytes = ORDER, content_type: str = "application/xml") -> Payload:
+    return Payload(content, content_type, "order@sender.example", description="100 crates")

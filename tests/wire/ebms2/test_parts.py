@@ -1,0 +1,139 @@
+"""Payload parts against the Manifest, and the digest of what they are."""
+
+import pytest
+
+from msh.protocol.ebms.vocabulary import Stage
+from msh.wire.ebms2 import envelope
+from tests.wire.ebms2.samples import (
+    EXAMPLE,
+    MANIFEST,
+    NO_PAYLOAD,
+    ORDER,
+    ORDER_PART,
+    RELATED,
+    changed,
+    defects,
+    order,
+    parsed,
+    root_part,
+    short,
+)
+from tests.wire.samples import package
+
+SECOND = changed(
+    "</eb:Manifest>",
+    '<eb:Reference xlink:href="cid:b%25%40x"/></eb:Manifest>',
+)
+
+
+# The Manifest
+
+
+@pytest.mark.requirement("EB-047")
+def test_a_reference_without_part_is_a_mime_problem_at_its_href() -> None:
+    found = parsed(SECOND).defects
+    assert [short(each) for each in found] == [("EB-047", "MimeProblem", "cid:b%25%40x")]
+    assert found[0].stage is Stage.MANIFEST
+    assert not found[0].waivable
+
+
+@pytest.mark.requirement("EB-048")
+def test_a_part_without_reference_is_last_and_a_mime_problem_that_can_be_waived() -> None:
+    received = parsed(EXAMPLE, b"\r\nnameless", b"Content-ID: <n@x>\r\n\r\nnamed", ORDER_PART)
+    assert [each.content for each in received.payloads] == [ORDER, b"nameless", b"named"]
+    assert [each.content_id for each in received.payloads[1:]] == ["part-1", "n@x"]
+    assert [(short(each), each.waivable) for each in received.defects] == [
+        (("EB-048", "MimeProblem", "cid:part-1"), True),
+        (("EB-048", "MimeProblem", "cid:n@x"), True),
+    ]
+    assert defects(NO_PAYLOAD) == [("EB-048", "MimeProblem", "cid:order@sender.example")]
+
+
+@pytest.mark.requirement("EB-048")
+@pytest.mark.parametrize("name", ["%00", "%0a", "a" * 1100])
+def test_a_part_with_a_name_that_cannot_be_stored_is_nameless(name: str) -> None:
+    part = f"Content-ID: <{name}>\r\n\r\n".encode()
+    assert parsed(EXAMPLE, ORDER_PART, part).payloads[1].content_id == "part-2"
+
+
+@pytest.mark.requirement("EB-049")
+@pytest.mark.parametrize("href", ["mid:1@x", "http://192.0.2.1/a", "mid:1@x/2", "order@x"])
+def test_a_reference_to_something_else_is_not_fetched(href: str) -> None:
+    received = parsed(SECOND.replace("cid:b%25%40x", href))
+    assert received.defects == ()
+    assert received.message.manifest[1].href == href
+    assert received.payloads == (order(),)
+    assert received.notes == (f"{href!r} is not fetched",)
+
+
+@pytest.mark.requirement("EB-052")
+def test_a_part_that_is_named_twice_is_one_payload() -> None:
+    received = parsed(SECOND.replace("b%25%40x", "order@sender.example"))
+    assert received.payloads == (order(),)
+    assert received.defects == ()
+    assert received.notes == ("the Manifest names 'order@sender.example' twice",)
+
+
+@pytest.mark.requirement("EB-050", "EB-052")
+@pytest.mark.parametrize(
+    ("manifest", "found"),
+    [
+        ('<eb:Manifest eb:version="2.0"/>', [("EB-052", "Inconsistent", "")]),
+        (MANIFEST.replace('xlink:type="simple"', 'eb:id="1" xlink:role="urn:x"'), []),
+        (
+            MANIFEST.replace(
+                "<eb:Description",
+                '<eb:Schema eb:location="" eb:version=""/><x:Payload xmlns:x="u:x"/>'
+                '<eb:Description xml:lang="no"/><eb:Description',
+            ),
+            [],
+        ),
+        (
+            MANIFEST.replace('xlink:href="cid:order@sender.example"', ""),
+            [("EB-047", "ValueNotRecognized", "/eb:Reference[1]")],
+        ),
+        (
+            MANIFEST.replace("cid:order", "cid:a&#9;b%00"),
+            [("EB-047", "ValueNotRecognized", "/eb:Reference[1]")],
+        ),
+    ],
+)
+def test_a_manifest_is_read_leniently(manifest: str, found: list[tuple[str, str, str]]) -> None:
+    at = "/SOAP:Envelope/SOAP:Body/eb:Manifest"
+    expected = [(rule, code, at + path) for rule, code, path in found]
+    assert [
+        each for each in defects(changed(MANIFEST, manifest)) if each[0] != "EB-048"
+    ] == expected
+
+
+# What is the same in every copy
+
+
+@pytest.mark.requirement("EB-101")
+@pytest.mark.parametrize(
+    ("old", "new", "same"),
+    [
+        ("2026-11-22T12:00:00Z", "2026-11-22T12:00:01Z", True),
+        (' eb:signed="false"', ' eb:signed="true"', True),
+        ("<eb:CPAId>cpa-4711", "<eb:CPAId  >\n cpa-4711".replace("\n ", ""), True),
+        ("conv-987654321", "conv-1", False),
+        ("2026-11-23T12:00:00Z", "2026-11-24T12:00:00Z", False),
+        ("<eb:DuplicateElimination/>", "", False),
+        ("100 crates", "99 crates", False),
+    ],
+)
+def test_the_digest_is_over_header_and_manifest(old: str, new: str, same: bool) -> None:
+    copy = parsed(changed(old, new))
+    assert (copy.content_digest == parsed().content_digest) is same
+
+
+@pytest.mark.requirement("EB-101")
+def test_the_digest_is_over_the_payloads() -> None:
+    digest = parsed().content_digest
+    typed = ORDER_PART.replace(b"application/xml", b"text/xml")
+    assert digest != parsed(EXAMPLE, ORDER_PART + b" ").content_digest
+    assert digest != parsed(EXAMPLE, typed).content_digest
+    other = envelope.parse(
+        RELATED.replace("edge", "other"), package(root_part(), ORDER_PART, boundary="other")
+    )
+    assert digest == other.content_digest

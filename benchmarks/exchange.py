@@ -17,9 +17,12 @@ SELECT NOT EXISTS (SELECT FROM msh_outboundlink WHERE state <> 'idle')
 """
 LANES = "SELECT json_object_agg(state, lanes) FROM (\
 SELECT state, count(*) AS lanes FROM msh_outboundlink GROUP BY state)"
-ACKNOWLEDGED = "SELECT count(*) FROM msh_outboundmessage WHERE state = 'acknowledged'"
-ATTEMPTS = "SELECT count(*) FROM msh_attempt"
-LAST = "SELECT coalesce(max(id), 0) FROM msh_outboundmessage"
+ACKNOWLEDGED = """
+SELECT count(*) FROM msh_outboundmessage WHERE id > {last} AND state = 'acknowledged'
+"""
+ATTEMPTS = "SELECT count(*) FROM msh_attempt WHERE id > {last}"
+STORED = "SELECT count(*) FROM msh_inboundmessage WHERE id > {last}"
+LAST = "SELECT coalesce(max(id), 0) FROM {table}"
 LATENCIES = """
 SELECT percentile_cont(ARRAY[0.5, 0.99])
     WITHIN GROUP (ORDER BY 1000 * extract(epoch FROM completed_at - first_sent_at))
@@ -28,13 +31,13 @@ FROM msh_outboundmessage WHERE id > {last}
 """Milliseconds from the first copy to the Acknowledgement. Waiting behind others is not in it."""
 COMMITS = 4
 """Of one message: submitted, stored, completed with the next sent, Acknowledgement sent."""
-STORED = "SELECT count(*) FROM msh_inboundmessage"
 
 
 class Exchange:
     """Messages from the first submit to the last Ack, against the bare prototype.
 
-    `messages` and `prototype_messages` are those of each pair in one round.
+    `messages` and `prototype_messages` are those of each pair in one round. `size`: bytes of a
+    payload, 0 for the usual order.
     """
 
     def __init__(
@@ -44,9 +47,11 @@ class Exchange:
         messages: int,
         prototype_messages: int,
         minimum: float = 0,
+        size: int = 0,
     ) -> None:
         self.name = f"exchange_{pairs}"
         self.minimum = minimum
+        self._size = size
         self._stage = stage
         self._pairs = pairs
         self._messages = messages
@@ -59,18 +64,19 @@ class Exchange:
         return self._stage.only(self._stage.sender, self._stage.receiver)
 
     def product(self) -> float:
-        before = self._counts()
-        last = self._stage.sender.value(LAST)
+        last = self._last()
         total = self._pairs * self._messages
-        with Producer(self._stage.sender, pairs=self._pairs, messages=self._messages) as producer:
+        with Producer(
+            self._stage.sender, pairs=self._pairs, messages=self._messages, size=self._size
+        ) as producer:
             started = time.monotonic()
             self._submitted.append(total / producer.submit())
             wait_until(self._settled, "acknowledged", self._lanes)
             seconds = time.monotonic() - started
-        counts = tuple(now - then for now, then in zip(self._counts(), before, strict=True))
+        counts = self._counts(last)
         if counts != (total, total, total):
             raise RuntimeError(f"{total} submitted, but acknowledged, sent and stored: {counts}")
-        latencies = self._stage.sender.value(LATENCIES.format(last=last))
+        latencies = self._stage.sender.value(LATENCIES.format(last=last[0]))
         self._latencies.append((latencies[0], latencies[1]))
         self.rates.append(total / seconds)
         return self.rates[-1]
@@ -81,7 +87,7 @@ class Exchange:
             self._stage.receiver.beside("prototype"),
             pairs=self._pairs,
             messages=self._prototype_messages,
-            body=wire.sample().encode(),
+            body=wire.payload_of(self._size) if self._size else wire.sample().encode(),
         )
 
     def facts(self) -> dict[str, Any]:
@@ -98,9 +104,23 @@ class Exchange:
     def _lanes(self) -> object:
         return self._stage.sender.value(LANES)
 
-    def _counts(self) -> tuple[int, ...]:
+    def _last(self) -> tuple[int, int, int]:
+        """Ids of what was there before: messages sent, attempts, messages received."""
         sender, receiver = self._stage.sender, self._stage.receiver
-        return sender.value(ACKNOWLEDGED), sender.value(ATTEMPTS), receiver.value(STORED)
+        return (
+            sender.value(LAST.format(table="msh_outboundmessage")),
+            sender.value(LAST.format(table="msh_attempt")),
+            receiver.value(LAST.format(table="msh_inboundmessage")),
+        )
+
+    def _counts(self, last: tuple[int, int, int]) -> tuple[int, int, int]:
+        """Acknowledged, attempted and stored since then."""
+        sender, receiver = self._stage.sender, self._stage.receiver
+        return (
+            sender.value(ACKNOWLEDGED.format(last=last[0])),
+            sender.value(ATTEMPTS.format(last=last[1])),
+            receiver.value(STORED.format(last=last[2])),
+        )
 
 
 class CommitBound:

@@ -3,6 +3,7 @@
 import multiprocessing
 import selectors
 import socket
+import ssl
 import statistics
 import time
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from itertools import cycle
 from multiprocessing.connection import Connection
 from multiprocessing.sharedctypes import Synchronized
+from pathlib import Path
 
 from .bare_http import NO_CONTENT, Stream, split
 from .wire import Pair
@@ -32,14 +34,19 @@ class Load:
         return self.accepted / self.seconds
 
 
-def post_for(seconds: float, port: int, shares: list[list[Pair]]) -> Load:
-    """POSTs for `seconds`, one keep-alive connection and one request in flight per share.
+def post_for(
+    seconds: float, port: int, shares: list[list[Pair]], authority: Path | None = None
+) -> Load:
+    """POSTs for `seconds`, one keep-alive connection and one request in flight per share. Over TLS
+    to a server whose certificate `authority` has signed, if that is given.
 
     A pair is in one share only, so its numbers arrive in order. Any answer but 204 raises
     RuntimeError with its head.
     """
     result, results = _SPAWN.Pipe(duplex=False)
-    process = _SPAWN.Process(target=_post, args=(seconds, port, shares, results), daemon=True)
+    process = _SPAWN.Process(
+        target=_post, args=(results, seconds, port, shares, authority), daemon=True
+    )
     process.start()
     results.close()
     try:
@@ -73,17 +80,29 @@ class _Poster:
         return time.monotonic() - self.sent_at
 
 
-def _post(seconds: float, port: int, shares: list[list[Pair]], results: Connection) -> None:
+def _post(
+    results: Connection,
+    seconds: float,
+    port: int,
+    shares: list[list[Pair]],
+    authority: Path | None,
+) -> None:
+    tls = ssl.create_default_context(cafile=authority) if authority else None
     try:
-        results.send(_post_in_turn(seconds, port, shares))
+        results.send(_post_in_turn(seconds, port, shares, tls))
     except RuntimeError as error:
         results.send(error)
 
 
-def _post_in_turn(seconds: float, port: int, shares: list[list[Pair]]) -> Load:
+def _post_in_turn(
+    seconds: float, port: int, shares: list[list[Pair]], tls: ssl.SSLContext | None
+) -> Load:
     ready = selectors.DefaultSelector()
     for pairs in shares:
-        stream = Stream(socket.create_connection(("127.0.0.1", port)))
+        connection = socket.create_connection(("127.0.0.1", port))
+        if tls:
+            connection = tls.wrap_socket(connection, server_hostname="127.0.0.1")
+        stream = Stream(connection)
         ready.register(stream.socket, selectors.EVENT_READ, _Poster(stream, cycle(pairs)))
     started = time.monotonic()
     for key in list(ready.get_map().values()):

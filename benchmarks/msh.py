@@ -125,8 +125,7 @@ class Msh:
         """The processes with these names stand still and go on afterwards; without names all of
         them, its servers too."""
         if names:
-            files = (self.folder / "run" / f"{name}.pid" for name in names)
-            pids = _with_children(int(file.read_text()) for file in files)
+            pids = [pid for name in names for pid in self.processes_of(name)]
         else:
             pids = self.processes()
         _signal(pids, signal.SIGSTOP)
@@ -139,6 +138,10 @@ class Msh:
         """Those that serve: children of the one that was started."""
         parent = int((self.folder / "run" / "web.pid").read_text())
         return _children(parent)
+
+    def processes_of(self, name: str) -> list[int]:
+        """Those of "web", "worker" or "beat"."""
+        return _with_children([int((self.folder / "run" / f"{name}.pid").read_text())])
 
     def processes(self) -> list[int]:
         """All of them, its servers' too."""

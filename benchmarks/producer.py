@@ -16,15 +16,18 @@ import django
 from msh.standalone import datafolder
 
 from .msh import ROOT, Msh
-from .wire import ORDER
+from .wire import payload_of
 
 _READY, _DONE = "ready\n", "done\n"
 
 
 class Producer:
-    """Submits `messages` to each of the first `pairs` partners of `msh` when told to."""
+    """Submits `messages` to each of the first `pairs` partners of `msh` when told to.
 
-    def __init__(self, msh: Msh, *, pairs: int, messages: int) -> None:
+    Each has `size` bytes of payload, or the order of `wire` where that is 0.
+    """
+
+    def __init__(self, msh: Msh, *, pairs: int, messages: int, size: int = 0) -> None:
         self._process = subprocess.Popen(
             [
                 sys.executable,
@@ -33,6 +36,7 @@ class Producer:
                 str(msh.folder),
                 str(pairs),
                 str(messages),
+                str(size),
             ],
             cwd=ROOT,
             env=msh.environment,
@@ -69,7 +73,7 @@ class Producer:
             raise RuntimeError("the producer failed, see above")
 
 
-def main(folder: str, pairs: int, messages: int) -> None:
+def main(folder: str, pairs: int, messages: int, size: int) -> None:
     datafolder.load_from_arguments([f"--data={folder}"])
     os.environ["DJANGO_SETTINGS_MODULE"] = "msh.settings"
     django.setup()
@@ -79,7 +83,7 @@ def main(folder: str, pairs: int, messages: int) -> None:
     from partners.models import Agreement  # noqa: PLC0415
 
     agreements = list(Agreement.objects.select_related("partner").order_by("tpa_id")[:pairs])
-    order = Payload(ORDER.encode(), label="PurchaseOrder")
+    order = Payload(payload_of(size), label="PurchaseOrder")
     _say(_READY)
     sys.stdin.readline()
     for _ in range(messages):
@@ -94,4 +98,4 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    main(sys.argv[1], *map(int, sys.argv[2:]))

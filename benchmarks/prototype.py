@@ -10,9 +10,9 @@ side, two POSTs, one message in flight per pair. No Django, no XML, no retries.
 import multiprocessing
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
@@ -63,7 +63,10 @@ RETURNING id
 NOTE_ACK_TRANSMITTED = "UPDATE inbound SET ack_transmitted = true WHERE id = %s"
 ACKNOWLEDGED = "SELECT count(*) FROM outbound WHERE state = 'acknowledged'"
 ACK_TRANSMITTED = "SELECT count(*) FROM inbound WHERE ack_transmitted"
+Database = psycopg.Connection[Any]
 LOOPBACK = ("127.0.0.1", 0)
+MOST_CONNECTIONS = 64
+"""To a database: with more pairs, they share. The server has 200 for all."""
 IDLE_LOOK = 0.002  # seconds until an empty queue is looked at again
 
 
@@ -136,22 +139,26 @@ def _sender(
     reports: Connection,
 ) -> None:
     lanes = []
-    for pair in range(pairs):
-        outgoing = Stream(socket.create_connection(receiving.getsockname()))
-        incoming = Stream(sending.accept()[0])
-        lanes.append(partial(_transmit, url, pair, messages, outgoing, incoming))
-    reports.send("ready")
-    _run_all(lanes)
-    reports.send(time.monotonic())
+    with _connections(url, pairs) as connections:
+        for pair in range(pairs):
+            outgoing = Stream(socket.create_connection(receiving.getsockname()))
+            incoming = Stream(sending.accept()[0])
+            database = connections[pair % len(connections)]
+            lanes.append(partial(_transmit, database, pair, messages, outgoing, incoming))
+        reports.send("ready")
+        _run_all(lanes)
+        reports.send(time.monotonic())
 
 
 def _receiver(url: str, receiving: socket.socket, sending: socket.socket, pairs: int) -> None:
     links = []
-    for pair in range(pairs):
-        incoming = Stream(receiving.accept()[0])
-        outgoing = Stream(socket.create_connection(sending.getsockname()))
-        links.append(partial(_take, url, pair, incoming, outgoing))
-    _run_all(links)
+    with _connections(url, pairs) as connections:
+        for pair in range(pairs):
+            incoming = Stream(receiving.accept()[0])
+            outgoing = Stream(socket.create_connection(sending.getsockname()))
+            database = connections[pair % len(connections)]
+            links.append(partial(_take, database, pair, incoming, outgoing))
+        _run_all(links)
 
 
 def _run_all(calls: Sequence[Callable[[], None]]) -> None:
@@ -161,9 +168,11 @@ def _run_all(calls: Sequence[Callable[[], None]]) -> None:
             done.result()
 
 
-def _transmit(url: str, pair: int, messages: int, outgoing: Stream, incoming: Stream) -> None:
+def _transmit(
+    connection: Database, pair: int, messages: int, outgoing: Stream, incoming: Stream
+) -> None:
     """The Sender's lane: transmits the messages of one pair, one after the other."""
-    with _connect(url) as connection, closing(outgoing):
+    with closing(outgoing):
         taken = None
         for _ in range(messages):
             while taken is None:
@@ -176,16 +185,14 @@ def _transmit(url: str, pair: int, messages: int, outgoing: Stream, incoming: St
             incoming.send(NO_CONTENT)
 
 
-def _complete_and_take_next(
-    connection: "psycopg.Connection[Any]", pair: int
-) -> tuple[int, bytes] | None:
+def _complete_and_take_next(connection: Database, pair: int) -> tuple[int, bytes] | None:
     cursor = connection.execute(COMPLETE_AND_TAKE_NEXT, {"pair": pair}, binary=True)
     return cursor.fetchone()
 
 
-def _take(url: str, pair: int, incoming: Stream, outgoing: Stream) -> None:
+def _take(connection: Database, pair: int, incoming: Stream, outgoing: Stream) -> None:
     """The Receiver's link: takes the messages of one pair until the Sender closes."""
-    with _connect(url) as connection, closing(incoming), closing(outgoing):
+    with closing(incoming), closing(outgoing):
         while message := incoming.receive():
             head, body = message
             number = int(head.split(b" ", 2)[1][1:])
@@ -198,5 +205,11 @@ def _take(url: str, pair: int, incoming: Stream, outgoing: Stream) -> None:
             connection.execute(NOTE_ACK_TRANSMITTED, stored)
 
 
-def _connect(url: str) -> "psycopg.Connection[Any]":
-    return psycopg.connect(url, autocommit=True, prepare_threshold=0)
+@contextmanager
+def _connections(url: str, pairs: int) -> Iterator[list[Database]]:
+    """One for each pair, as far as there are enough. Several threads may use one in turn."""
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(psycopg.connect(url, autocommit=True, prepare_threshold=0))
+            for _ in range(min(pairs, MOST_CONNECTIONS))
+        ]

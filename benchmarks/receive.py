@@ -9,18 +9,29 @@ from . import floor, wire
 from .figure import wait_until
 from .load import Load, post_for
 from .stage import Stage
+from .tls import TlsProxy
 
-STORED = "SELECT count(*) FROM msh_inboundmessage"
-OWED = "SELECT coalesce(sum(owed), 0)::bigint FROM msh_signal"
+LAST = "SELECT coalesce(max(id), 0) FROM msh_inboundmessage"
+STORED = "SELECT count(*) FROM msh_inboundmessage WHERE id > {last}"
+OWED = "SELECT coalesce(sum(owed), 0)::bigint FROM msh_signal WHERE owed > 0"
 
 
 class Receive:
     """POSTs answered 204, against pgbench. The worker stands still meanwhile: transmitting the Acks
-    is not the receive path. Then it goes on, and all of them must have been transmitted."""
+    is not the receive path. Then it goes on, and all of them must have been transmitted. With a
+    `proxy` they come through it, over TLS."""
 
-    def __init__(self, stage: Stage, connections: int, seconds: int, minimum: float = 0) -> None:
+    def __init__(
+        self,
+        stage: Stage,
+        connections: int,
+        seconds: int,
+        minimum: float = 0,
+        proxy: TlsProxy | None = None,
+    ) -> None:
         self.name = f"receive_{connections}"
         self.minimum = minimum
+        self._proxy = proxy
         self._stage = stage
         self._connections = connections
         self._seconds = seconds
@@ -32,15 +43,19 @@ class Receive:
 
     def product(self) -> float:
         stage = self._stage
-        stored, acks = self._stored(), stage.sink.acks
+        last, acks = stage.receiver.value(LAST), stage.sink.acks
         shares = [stage.pairs[n :: self._connections] for n in range(self._connections)]
         started = time.monotonic()
         with stage.receiver.paused("worker", "beat"):
-            load = post_for(self._seconds, stage.receiver.port, shares)
+            if self._proxy:
+                load = post_for(self._seconds, self._proxy.port, shares, self._proxy.authority)
+            else:
+                load = post_for(self._seconds, stage.receiver.port, shares)
         stage.pairs = sorted(load.pairs, key=lambda pair: pair.name)
         wait_until(lambda: self._owed() == 0, "acknowledged", self._owed)
         self._acknowledged.append(load.accepted / (time.monotonic() - started))
-        found = (self._stored() - stored, stage.sink.acks - acks, stage.sink.others)
+        stored = stage.receiver.value(STORED.format(last=last))
+        found = (stored, stage.sink.acks - acks, stage.sink.others)
         if found != (load.accepted, load.accepted, 0):
             raise RuntimeError(
                 f"{load.accepted} answered 204, but stored, acknowledged and refused are {found}"
@@ -65,9 +80,6 @@ class Receive:
             "acknowledged_per_second": statistics.median(self._acknowledged),
             "messages": sum(load.accepted for load in self.loads),
         }
-
-    def _stored(self) -> int:
-        return int(self._stage.receiver.value(STORED))
 
     def _owed(self) -> int:
         return int(self._stage.receiver.value(OWED))

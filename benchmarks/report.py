@@ -1,4 +1,8 @@
-"""What a run came to: a table for people, var/bench.json for scripts."""
+"""What a run came to: a table for people, var/bench.json for scripts.
+
+A run replaces in var/bench.json the figures that it has measured and leaves the others, so that
+figures that take long are measured one by one. Each says of which commit and when it is.
+"""
 
 import json
 import os
@@ -6,6 +10,7 @@ import platform
 import statistics
 import subprocess
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,9 +18,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from .figure import Figure
+from .figure import Figure, Gauge
 from .msh import ROOT, Msh
 
+_WIDTH = 130
+"""Of the table, also where it is not a terminal."""
 _BEGAN = time.monotonic()
 SERVER_SETTINGS = (
     "server_version",
@@ -55,6 +62,54 @@ class Series:
         }
 
 
+@dataclass
+class Reading:
+    """What a gauge showed."""
+
+    gauge: Gauge
+    value: float = 0.0
+
+    def take(self) -> None:
+        tell(f"measuring {self.gauge.name}")
+        self.value = self.gauge.measure()
+        tell(f"{self.gauge.name}: {self.value:,.2f} {self.gauge.unit}")
+
+    @property
+    def holds(self) -> bool:
+        return not self.gauge.at_most or self.value <= self.gauge.at_most
+
+    def as_json(self) -> dict[str, Any]:
+        gauge = self.gauge
+        return {
+            "value": self.value,
+            "unit": gauge.unit,
+            "at_most": gauge.at_most,
+            **gauge.facts(),
+        }
+
+
+@dataclass
+class Results:
+    """Of one run."""
+
+    series: list[Series] = field(default_factory=list)
+    readings: list[Reading] = field(default_factory=list)
+
+    @property
+    def hold(self) -> bool:
+        series, readings = self.series, self.readings
+        return all(one.holds for one in series) and all(one.holds for one in readings)
+
+    def measure(self, figures: Sequence[Figure], gauges: Sequence[Gauge], rounds: int) -> None:
+        """Add these: first the gauges, then the figures in rounds."""
+        for gauge in gauges:
+            self.readings.append(Reading(gauge))
+            self.readings[-1].take()
+        series = [Series(figure) for figure in figures]
+        run_rounds(series, rounds)
+        self.series += series
+
+
 def run_rounds(series: list[Series], rounds: int) -> None:
     """Everything once to warm up, then the rounds: in each, every figure and its floor. A line
     for each, so that a log shows that the run goes on, and how."""
@@ -91,33 +146,42 @@ def machine(msh: Msh) -> dict[str, Any]:
     }
 
 
-def write(path: Path, series: list[Series], facts: dict[str, Any]) -> None:
-    """The ratios at the top, everything else under "absolute" and "machine"."""
+def write(path: Path, results: Results, facts: dict[str, Any]) -> None:
+    """The ratios and the gauges' values at the top, all else under "absolute" and "machine"."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    report = {each.figure.name: round(each.ratio, 4) for each in series}
-    absolute = {each.figure.name: each.as_json() for each in series}
-    path.write_text(json.dumps(report | {"absolute": absolute, "machine": facts}, indent=2) + "\n")
+    document = json.loads(path.read_text()) if path.exists() else {}
+    absolute = document.pop("absolute", {})
+    source = {"commit": facts["commit"], "at": facts["at"]}
+    for each in results.series:
+        document[each.figure.name] = round(each.ratio, 4)
+        absolute[each.figure.name] = each.as_json() | source
+    for reading in results.readings:
+        document[reading.gauge.name] = round(reading.value, 4)
+        absolute[reading.gauge.name] = reading.as_json() | source
+    bulk = [document[name] for name in ("bulk_1", "bulk_2") if name in document]
+    if bulk:
+        document["bulk"] = min(bulk)  # with one client on each side, or with two
+    document |= {"absolute": absolute, "machine": facts}
+    path.write_text(json.dumps(document, indent=2) + "\n")
 
 
-def show(series: list[Series], facts: dict[str, Any]) -> None:
-    table = Table(title="Messages per second, medians", title_justify="left")
-    for heading in ("", "MSH", "floor", "ratio", "to hold", "rounds (MSH)", "rounds (floor)"):
-        table.add_column(heading, justify="left" if not heading else "right")
-    for each in series:
-        table.add_row(
-            each.figure.name,
-            f"{statistics.median(each.product):,.0f}",
-            f"{statistics.median(each.floor):,.0f}",
-            f"[{'green' if each.holds else 'bold red'}]{each.ratio:.3f}[/]",
-            f"{each.figure.minimum:.2f}" if each.figure.minimum else "",
-            _range(each.product),
-            _range(each.floor),
-        )
-    console = Console()
-    console.print(table)
-    for each in series:
-        figures = ", ".join(f"{name} {value:,.1f}" for name, value in each.figure.facts().items())
-        console.print(f"{each.figure.name}: {figures}", highlight=False)
+def show(results: Results, facts: dict[str, Any]) -> None:
+    console = Console(width=max(_WIDTH, Console().width))
+    if results.series:
+        console.print(_table(results.series))
+    for reading in results.readings:
+        gauge = reading.gauge
+        at_most = f", at most {gauge.at_most:g}" if gauge.at_most else ""
+        console.print(f"{gauge.name}: {reading.value:,.2f} {gauge.unit}{at_most}", highlight=False)
+    measured: list[Figure | Gauge] = [each.figure for each in results.series]
+    measured += [reading.gauge for reading in results.readings]
+    for one in measured:
+        figures = [
+            f"{name} {value:,.1f}"
+            for name, value in one.facts().items()
+            if isinstance(value, int | float)
+        ]
+        console.print(f"{one.name}: {', '.join(figures)}", highlight=False)
     server = facts["postgresql"]
     console.print(
         f"{facts['cpus']} cores, PostgreSQL {server['server_version']}, fsync {server['fsync']}, "
@@ -125,6 +189,31 @@ def show(series: list[Series], facts: dict[str, Any]) -> None:
         f"load average at the start {facts['load_average'][0]:.1f}",
         highlight=False,
     )
+
+
+def _table(series: list[Series]) -> Table:
+    table = Table(title="Messages per second, medians", title_justify="left")
+    headings = ("", "MSH", "floor", "ratio", "to hold", "p50 ms", "p99 ms", "rounds (MSH)")
+    for heading in (*headings, "rounds (floor)"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    for each in series:
+        facts = each.figure.facts()
+        table.add_row(
+            each.figure.name,
+            f"{statistics.median(each.product):,.0f}",
+            f"{statistics.median(each.floor):,.0f}",
+            f"[{'green' if each.holds else 'bold red'}]{each.ratio:.3f}[/]",
+            f"{each.figure.minimum:.2f}" if each.figure.minimum else "",
+            _milliseconds(facts.get("latency_median_ms")),
+            _milliseconds(facts.get("latency_p99_ms")),
+            _range(each.product),
+            _range(each.floor),
+        )
+    return table
+
+
+def _milliseconds(value: float | None) -> str:
+    return "" if value is None else f"{value:,.1f}"
 
 
 def _range(rates: list[float]) -> str:

@@ -20,7 +20,7 @@ from spark_bridge.session import JavaMissing, require_java
 from . import report
 from .load_job import ALL_HEAP, Loader, LoadJob, Run
 from .msh import ROOT, Msh
-from .report import Series, run_rounds
+from .report import Results, Series, run_rounds
 from .stage import set_up_loaded
 
 SIZES = (10_000, 1_000_000)
@@ -40,7 +40,7 @@ def main() -> int:
     shutil.rmtree(folder, ignore_errors=True)
     series, runs, facts = _measure(folder, arguments.rounds, sorted(arguments.rows))
     shutil.rmtree(folder)  # kept with its logs where a run failed
-    report.show([series], facts)
+    report.show(Results([series]), facts)
     _show(runs)
     _write(series, runs, facts)
     return 0 if series.holds and _is_flat(runs) else 1

@@ -1,5 +1,5 @@
-"""Two complete MSHs, partners of each other by 16 pairs, and 64 more partners of the second; a
-third one that messages are only submitted to."""
+"""Two complete MSHs, partners of each other by 16 pairs or more, and 64 more partners of the
+second; a third one that messages are only submitted to."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,30 +20,36 @@ _TERMS = {"timeout": 60, "retries": 3, "retry_interval": 60}
 
 
 class Stage:
-    """Runs the MSHs and the sink for the time of a `with`."""
+    """Runs the MSHs and the sink for the time of a `with`. `loaded`: the third one too."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, *, pairs: int = EXCHANGING_PAIRS, loaded: bool = False
+    ) -> None:
         self.sender = Msh(folder / "sender")
         self.receiver = Msh(folder / "receiver")
         self.loaded = Msh(folder / "loaded")
         self.api_token = ""
         self.sink = AckSink()
         self.pairs = [self._pair(number) for number in range(RECEIVING_PAIRS)]
+        self._exchanging_pairs = pairs
+        self._mshs = [self.sender, self.receiver, *([self.loaded] if loaded else [])]
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             stack.callback(self.sink.close)
-            for msh in (self.sender, self.receiver, self.loaded):
+            for msh in self._mshs:
                 stack.callback(msh.stop)
                 tell(f"starting the MSH {msh.folder.name}")
                 msh.start()
-            self.sender.set_up([self._exchanging("sender", n) for n in range(EXCHANGING_PAIRS)])
+            numbers = range(self._exchanging_pairs)
+            self.sender.set_up([self._exchanging("sender", n) for n in numbers])
             self.receiver.set_up(
-                [self._exchanging("receiver", n) for n in range(EXCHANGING_PAIRS)]
+                [self._exchanging("receiver", n) for n in numbers]
                 + [self._loading(pair) for pair in self.pairs]
             )
-            self.api_token = set_up_loaded(self.loaded)
+            if self.loaded in self._mshs:
+                self.api_token = set_up_loaded(self.loaded)
             self._stack = stack.pop_all()
         return self
 
@@ -51,7 +57,7 @@ class Stage:
     def only(self, *needed: Msh) -> Iterator[None]:
         """The other MSHs stand still: idle, each would take some percent of the machine."""
         with ExitStack() as stack:
-            for msh in (self.sender, self.receiver, self.loaded):
+            for msh in self._mshs:
                 if msh not in needed:
                     stack.enter_context(msh.paused())
             yield
@@ -66,9 +72,9 @@ class Stage:
 
     def _exchanging(self, side: str, number: int) -> dict[str, Any]:
         """The partner that one pair of the exchange is, as `side` knows it."""
-        name = f"pair-{number:02d}"
+        name = f"pair-{number:03d}"
         us, them = self.sender, self.receiver
-        our_party, their_party = f"1000{number:02d}", f"2000{number:02d}"
+        our_party, their_party = f"1{number:05d}", f"2{number:05d}"
         if side == "receiver":
             us, them = them, us
             our_party, their_party = their_party, our_party
@@ -96,7 +102,7 @@ class Stage:
             sender_uri=f"http://127.0.0.1:{self.sink.port}/{name}/",
             receiver_uri=self.receiver.uri,
             from_party=f"3000{number:02d}",
-            to_party="200099",
+            to_party="299999",
             tpa_id=name,
             token=_token(name, to=self.receiver),
         )

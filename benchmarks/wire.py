@@ -4,6 +4,7 @@ About 3 KB each: header and one order. Built from a template, so that a load gen
 make each one distinct for a few microseconds.
 """
 
+import random
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -21,7 +22,7 @@ ORDER = "<Order>\n{}</Order>\n".format(
     )
 )
 _BOUNDARY = "msh-benchmark-boundary"
-_HEADERS = (
+HEADERS = (
     'Content-Type: multipart/related; type="application/vnd.eb+xml"; version="0.21"; '
     f'boundary="{_BOUNDARY}"'
 )
@@ -73,6 +74,43 @@ Content-Type: application/xml\r
 """
 
 
+_ACKNOWLEDGEMENT = f"""\
+--{_BOUNDARY}\r
+Content-ID: <header-%(message_id)s>\r
+Content-Type: application/vnd.eb+xml; version="0.21"; charset="UTF-8"\r
+\r
+<?xml version="1.0" encoding="UTF-8"?>
+<ebXMLHeader xmlns="http://www.ebxml.org/namespaces/messageHeader" Version="0.21" \
+MessageType="Acknowledgement">
+  <Manifest/>
+  <Header>
+    <From><PartyId context="URI">%(sender_uri)s</PartyId></From>
+    <To><PartyId context="URI">%(receiver_uri)s</PartyId></To>
+    <TPAInfo>
+      <TPAId>%(tpa_id)s</TPAId>
+      <ConversationId>%(ref)s</ConversationId>
+      <ServiceInterface/>
+      <Action/>
+    </TPAInfo>
+    <MessageData>
+      <MessageId>%(message_id)s</MessageId>
+      <TimeStamp>20001016T110000.000Z</TimeStamp>
+      <RefToMessageId>%(ref)s</RefToMessageId>
+    </MessageData>
+    <ReliableMessagingInfo DeliverySemantics="BestEffort"/>
+  </Header>
+  <RoutingHeader>
+    <SenderURI>%(sender_uri)s</SenderURI>
+    <ReceiverURI>%(receiver_uri)s</ReceiverURI>
+    <ErrorURI>%(sender_uri)s</ErrorURI>
+    <Timestamp>20001016T110000.250Z</Timestamp>
+  </RoutingHeader>
+</ebXMLHeader>
+\r
+--{_BOUNDARY}--\r
+"""
+
+
 @dataclass(slots=True)
 class Pair:
     """One partner as it sends to the MSH under test. `number` is the last one used."""
@@ -89,7 +127,7 @@ class Pair:
     def next_request(self) -> bytes:
         """The POST of the pair's next message, whole."""
         authorization = f"Authorization: Bearer {self.token}"
-        return post("/ebxml/", self.next_body().encode(), _HEADERS, authorization)
+        return post("/ebxml/", self.next_body().encode(), HEADERS, authorization)
 
     def next_body(self) -> str:
         """The package of the pair's next message."""
@@ -106,7 +144,26 @@ class Pair:
         return _BODY % values
 
 
+def acknowledgement(ref: str, *, tpa_id: str, sender_uri: str, receiver_uri: str) -> bytes:
+    """The package of an Acknowledgement of the message `ref`, to be sent with HEADERS."""
+    values = {
+        "message_id": uuid4(),
+        "ref": ref,
+        "tpa_id": tpa_id,
+        "sender_uri": sender_uri,
+        "receiver_uri": receiver_uri,
+    }
+    return (_ACKNOWLEDGEMENT % values).encode()
+
+
+def payload_of(size: int) -> bytes:
+    """An XML document of so many bytes that do not compress; the usual order where that is 0."""
+    if not size:
+        return ORDER.encode()
+    return b"<Order>" + random.Random(size).randbytes(size // 2 - 8).hex().encode() + b"</Order>"
+
+
 def sample() -> str:
     """The package of one such message, for the floors."""
     uri = "http://127.0.0.1:65535/load-00/"
-    return Pair("load-00", uri, uri, "300000", "200099", "load-00", "").next_body()
+    return Pair("load-00", uri, uri, "300000", "299999", "load-00", "").next_body()

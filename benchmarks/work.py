@@ -206,7 +206,7 @@ def main() -> int:
     folder = ROOT / "var" / "work"
     shutil.rmtree(folder, ignore_errors=True)
     found = {}
-    with Stage(folder) as stage:
+    with Stage(folder, loaded=True) as stage:
         for scenario in scenarios(stage):
             tell(f"counting {scenario.name}")
             found[scenario.name] = count(scenario)

@@ -1,0 +1,53 @@
+"""Rows made by PostgreSQL itself, as copies of rows that the product has written."""
+
+import shutil
+from collections.abc import Mapping
+from typing import Any
+
+import psycopg
+
+from .msh import Msh
+
+_COLUMNS = """
+SELECT attname FROM pg_attribute
+WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped AND attname <> 'id'
+ORDER BY attnum
+"""
+HEADROOM = 1.25
+"""Of disk space, for the write-ahead log and for what is written while it is measured."""
+
+
+def clone(
+    connection: "psycopg.Connection[Any]", table: str, source: str, values: Mapping[str, str]
+) -> int:
+    """Insert copies into `table`, with `values`, expressions, instead of what was copied.
+
+    `source` is what follows FROM: `row` in it is the row that is copied. How many rows were made.
+    """
+    columns = [name for (name,) in connection.execute(_COLUMNS, (table,))]
+    names = ["id", *columns] if "id" in values else columns
+    selected = [values.get(name, f'"row"."{name}"') for name in names]
+    statement = f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(selected)} {source}"
+    return connection.execute(statement.encode()).rowcount
+
+
+def reset_ids(connection: "psycopg.Connection[Any]", table: str) -> None:
+    """Have new rows come after those that were made with ids."""
+    statement = f"""
+        SELECT setval(pg_get_serial_sequence('{table}', 'id'), max(id)) FROM {table}
+    """
+    connection.execute(statement.encode())
+
+
+def require_space(msh: Msh, needed: float, what: str) -> None:
+    """SystemExit unless so many bytes are free where its database is."""
+    free = shutil.disk_usage(msh.folder).free
+    if needed * HEADROOM > free:
+        raise SystemExit(
+            f"{what} need {needed * HEADROOM / 1e9:,.1f} GB, but {free / 1e9:,.1f} GB are free in"
+            f" {msh.folder.parent}: give fewer, or less of --stored-bytes"
+        )
+
+
+def database_size(msh: Msh) -> int:
+    return int(msh.value("SELECT pg_database_size(current_database())"))

@@ -15,7 +15,7 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
 
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo siege audit up test check coverage coverage-all conformance migrations mutants bench bench-work bench-console bench-spark slow-clients browser hosts lock clean
+.PHONY: help demo siege audit up test check coverage coverage-all conformance migrations mutants bench bench-long bench-work bench-report bench-console bench-spark slow-clients browser hosts haproxy lock clean
 
 help:
 	@echo 'make demo         two MSHs, a bad link between them, documents, a verdict, two consoles'
@@ -30,9 +30,11 @@ help:
 	@echo 'make conformance  which tests prove each requirement, var/conformance.json'
 	@echo 'make mutants      change the product in one place at a time, and check that a test fails'
 	@echo 'make bench        how fast, next to bare PostgreSQL, var/bench.json'
+	@echo 'make bench-long   the same for what takes long: growth, many partners, memory over an hour, TLS'
 	@echo 'make bench-work   commits, statements, rows and bytes of one message, var/work.json'
 	@echo 'make bench-console  pages of the console with a million messages, var/bench-console.json'
 	@echo 'make bench-spark  the load job next to the bulk endpoint, its memory, var/bench-spark.json'
+	@echo 'make bench-report  the tables and pictures of docs/performance.md, from var/bench.json'
 	@echo 'make slow-clients  1,000 clients that never finish: everybody else is answered within 1 s'
 	@echo 'make lock         update constraints.txt within the limits of pyproject.toml'
 	@echo 'make clean        remove .venv, var and caches'
@@ -78,6 +80,14 @@ coverage-all: $(VENV)/ready-to-test browser hosts
 bench: $(VENV)/ready-to-run
 	$(PY) -m benchmarks $(ARGS)
 
+bench-long: $(VENV)/ready-to-run haproxy
+	$(PY) -m benchmarks --long $(ARGS)
+
+bench-report: $(VENV)/ready-to-run
+	$(INSTALL) --editable '.[embedded,bench]'
+	$(PY) -m benchmarks.plots
+	$(PY) -m benchmarks.report_page --write
+
 bench-work: $(VENV)/ready-to-run
 	$(PY) -m benchmarks.work $(ARGS)
 
@@ -109,6 +119,12 @@ hosts:
 	{ apt-get update -qq && apt-get install -y -qq --no-install-recommends \
 	iproute2 gcc libc6-dev pgbouncer; } || true
 
+# In front of an MSH, for receive_16_tls.
+haproxy:
+	@PATH="$$PATH:/usr/sbin" command -v haproxy >/dev/null || \
+	[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+	{ apt-get update -qq && apt-get install -y -qq --no-install-recommends haproxy; } || true
+
 browser:
 	@command -v chromium >/dev/null || [ -n "$$CHROMIUM" ] || [ "$$(id -u)" != 0 ] || \
 	! command -v apt-get >/dev/null || \
@@ -116,7 +132,7 @@ browser:
 
 lock:
 	rm -rf var/lock && $(PYTHON) -m venv var/lock
-	var/lock/bin/pip install --quiet --disable-pip-version-check -e '.[embedded,spark,test,dev]'
+	var/lock/bin/pip install --quiet --disable-pip-version-check -e '.[embedded,spark,test,dev,bench]'
 	var/lock/bin/pip freeze --exclude-editable | grep -E '^[A-Za-z0-9._-]+==[^ ]+$$' > constraints.txt
 	rm -rf var/lock
 

@@ -79,7 +79,7 @@ class Block:
 
     def attribute(self, name: str, rule: str, *, needed: bool = False) -> str:
         """An attribute, qualified or not (EB-027)."""
-        value = self.element.get(eb(name), self.element.get(name, ""))
+        value = self.element.get(eb(name)) or self.element.get(name) or ""
         return self._checked(value, rule, f"@eb:{name}", VALUE_LIMIT, needed=needed)
 
     def boolean(self, name: str, rule: str) -> bool:
@@ -148,7 +148,7 @@ class Block:
 
     def _checked(self, value: str, rule: str, path: str, limit: int, *, needed: bool) -> str:
         try:
-            value = checked(value, limit)
+            value = checked(value, limit) if value else ""
         except Problem as problem:
             self.wrong(rule, problem.code, path, problem.sentence)
             return ""

@@ -1,5 +1,7 @@
 """Names on the wire. Everything is known by namespace, never by prefix (EB-017)."""
 
+from functools import cache
+
 SOAP = "http://schemas.xmlsoap.org/soap/envelope/"
 EB = "http://www.oasis-open.org/committees/ebxml-msg/schema/msg-header-2_0.xsd"
 XLINK = "http://www.w3.org/1999/xlink"
@@ -18,13 +20,16 @@ BODY = "/SOAP:Envelope/SOAP:Body"
 MESSAGE_HEADER = f"{HEADER}/eb:MessageHeader"
 
 
+@cache
 def soap(name: str) -> str:
     return f"{{{SOAP}}}{name}"
 
 
+@cache
 def eb(name: str) -> str:
     return f"{{{EB}}}{name}"
 
 
+@cache
 def ds(name: str) -> str:
     return f"{{{DS}}}{name}"

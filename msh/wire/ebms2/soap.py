@@ -27,6 +27,7 @@ HEADER_BLOCKS = {
     )
 } | {ds("Signature"): "ds:Signature"}
 BODY_BLOCKS = {eb(name): f"eb:{name}" for name in ("Manifest", "StatusRequest", "StatusResponse")}
+_BLOCKS = HEADER_BLOCKS | BODY_BLOCKS
 
 _FAULT_TEXT_LIMIT = 1000  # characters
 _CODES_LIMIT = 10
@@ -96,10 +97,10 @@ def _check_understood(block: _Element) -> None:
 def _misplaced(header: _Element | None, body: _Element) -> Iterator[str]:
     """Blocks that a reader could take for those at the right place, or a signature cover instead
     of them."""
-    for parents, names in ((header, HEADER_BLOCKS), (body, BODY_BLOCKS)):
-        for element in body.getroottree().iter(*names):
-            if element.getparent() is not parents:
-                yield names[str(element.tag)]
+    for element in body.getroottree().iter(*_BLOCKS):
+        tag = str(element.tag)
+        if element.getparent() is not (header if tag in HEADER_BLOCKS else body):
+            yield _BLOCKS[tag]
 
 
 def compose_fault(code: FaultCode, text: str) -> tuple[str, bytes]:

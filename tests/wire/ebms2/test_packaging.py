@@ -71,6 +71,7 @@ def test_a_message_with_payloads_is_a_package_that_another_reader_takes_apart() 
 
 
 @pytest.mark.requirement("EB-009")
+@settings(max_examples=50)
 @given(st.binary() | st.lists(st.sampled_from([b"--", b"msh-", b"\r\n", b"-", b"0"])).map(b"".join))
 def test_payloads_full_of_dashes_come_back_as_they_are(content: bytes) -> None:
     boundary = mime.new_boundary()
@@ -349,7 +350,7 @@ _AT = st.integers(0, len(WHOLE) - 1)
 
 
 @pytest.mark.requirement("EB-014")
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(
     st.lists(
         st.tuples(_AT, _AT, st.sampled_from(sorted({WHOLE[at : at + 9] for at in range(1800)})))

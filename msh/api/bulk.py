@@ -1,7 +1,7 @@
 """`POST messages/bulk`: thousands of messages as lines of JSON, kept by one transaction."""
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -28,14 +28,14 @@ SIZE_LIMIT = 32 * 1024 * 1024
 """Bytes of the lines, decompressed."""
 MEDIA_TYPE = "application/x-ndjson"
 
-_PIECE = 1 << 18  # bytes cut into lines at a time
-_BLOCK_LINES = 500  # a block is what is in memory, checked and copied in at a time
-_BLOCK_SIZE = 2 * 1024 * 1024  # bytes
+_PIECE = 1 << 20
+"""Bytes of lines that are in memory, checked and copied in at a time."""
+_ANSWERS = 500  # lines of the response that are written at a time
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """The body as it came; iterated, its lines in blocks, as often as need be.
+    """The body as it came; iterated, what its lines hold in blocks, as often as need be.
 
     Never more than a block is unpacked or cut at a time, however well it was compressed and
     however short its lines are. Raises TooLarge or Unreadable at the place that is.
@@ -44,47 +44,35 @@ class Lines:
     body: bytes
     gzip: bool
 
-    def __iter__(self) -> Iterator[list[bytes]]:
-        block: list[bytes] = []
+    def __iter__(self) -> Iterator[list[Entry]]:
+        agreements = Agreements()
+        for block in self.blocks():
+            read = [_read(line) for line in block]
+            agreements.look_up(one.get("tpa_id") for one in read if not isinstance(one, Answer))
+            yield [one if isinstance(one, Answer) else _prepared(one, agreements) for one in read]
+
+    def blocks(self) -> Iterator[list[bytes]]:
         count = size = 0
-        for line in self._lines():
-            block.append(line)
-            count, size = count + 1, size + len(line)
-            if count > LINE_LIMIT:
-                raise TooLarge("", f"A request has at most {LINE_LIMIT} lines. Split it.")
-            if len(block) >= _BLOCK_LINES or size >= _BLOCK_SIZE:
-                yield block
-                block, size = [], 0
-        yield block
-
-    def _lines(self) -> Iterator[bytes]:
-        beginning: list[bytes] = []  # of a line that goes on in the next piece
-        for piece in self._limited():
-            first, *others = piece.split(b"\n")
-            beginning.append(first)
-            if others:
-                yield b"".join(beginning)
-                yield from others[:-1]
-                beginning = others[-1:]
-        if last := b"".join(beginning):
-            yield last
-
-    def _limited(self) -> Iterator[bytes]:
-        size = 0
-        for piece in self._unzipped() if self.gzip else self._pieces():
+        rest = b""  # of a line that goes on in the next piece
+        for piece in self._pieces():
             size += len(piece)
             if size > SIZE_LIMIT:
                 raise TooLarge("", f"A request has at most {SIZE_LIMIT} bytes of lines. Split it.")
-            yield piece
+            *block, rest = (rest + piece).split(b"\n", LINE_LIMIT + 1)
+            count += len(block)
+            if count + bool(rest) > LINE_LIMIT:
+                raise TooLarge("", f"A request has at most {LINE_LIMIT} lines. Split it.")
+            yield block
+        yield [rest] if rest else []
 
     def _pieces(self) -> Iterator[bytes]:
-        for start in range(0, len(self.body), _PIECE):
-            yield self.body[start : start + _PIECE]
-
-    def _unzipped(self) -> Iterator[bytes]:
+        pieces = (self.body[at : at + _PIECE] for at in range(0, len(self.body), _PIECE))
+        if not self.gzip:
+            yield from pieces
+            return
         unzip = zlib.decompressobj(wbits=31)
         try:
-            for piece in self._pieces():
+            for piece in pieces:
                 rest = piece
                 while rest and not unzip.eof:
                     yield unzip.decompress(rest, _PIECE)
@@ -147,26 +135,12 @@ class BulkView(ApiView):
         if not isinstance(lines, Lines):
             raise Unreadable("", "The body is empty. Send one line per message.")
         try:
-            answers = submit_all(_Blocks(lines))
+            answers = submit_all(lines)
         except InTheWay as error:
             raise NotNow(
                 "Conflict with a concurrent request; nothing was stored. Retry.", wait=1
             ) from error
         return StreamingHttpResponse(_as_lines(answers), content_type=MEDIA_TYPE)
-
-
-@dataclass(frozen=True, slots=True)
-class _Blocks:
-    """What the lines hold: a message, or why there is none."""
-
-    lines: Lines
-
-    def __iter__(self) -> Iterator[list[Entry]]:
-        agreements = Agreements()
-        for block in self.lines:
-            read = [_read(line) for line in block]
-            agreements.look_up(one.get("tpa_id") for one in read if not isinstance(one, Answer))
-            yield [one if isinstance(one, Answer) else _prepared(one, agreements) for one in read]
 
 
 def _read(line: bytes) -> Values | Answer:
@@ -192,9 +166,12 @@ def _prepared(values: Values, agreements: Agreements) -> Entry:
     return Answer(named, Result.REFUSED, reason)
 
 
-def _as_lines(answers: Iterable[Answer]) -> Iterator[bytes]:
-    for number, answer in enumerate(answers, start=1):
-        row = {"line": number, "message_id": answer.message_id, "result": answer.result}
-        if answer.reason:
-            row["reason"] = answer.reason
-        yield orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
+def _as_lines(answers: Sequence[Answer]) -> Iterator[bytes]:
+    for start in range(0, len(answers), _ANSWERS):
+        rows = []
+        for number, answer in enumerate(answers[start : start + _ANSWERS], start=start + 1):
+            row = {"line": number, "message_id": answer.message_id, "result": answer.result}
+            if answer.reason:
+                row["reason"] = answer.reason
+            rows.append(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
+        yield b"".join(rows)

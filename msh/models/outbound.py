@@ -54,8 +54,21 @@ class OutboundMessage(MessageColumns):
     whose SHA-256 is checked before every copy (D36). `terms` are those it was sent under.
     """
 
+    # No foreign keys in the database: who writes a message locks both FOR KEY SHARE, and a trigger
+    # of theirs refuses to delete what has messages.
+    agreement = models.ForeignKey(
+        "partners.Agreement",
+        on_delete=models.PROTECT,
+        related_name="+",
+        db_index=False,
+        db_constraint=False,
+    )
     link = models.ForeignKey(
-        "OutboundLink", on_delete=models.PROTECT, related_name="messages", db_index=False
+        "OutboundLink",
+        on_delete=models.PROTECT,
+        related_name="messages",
+        db_index=False,
+        db_constraint=False,
     )
     state = models.CharField(max_length=12, choices=OutboundState, default=OutboundState.QUEUED)
     relays = models.ForeignKey(
@@ -162,8 +175,14 @@ class OutboundMessage(MessageColumns):
 class Attempt(models.Model):
     """One POST (or mail) of one copy. Numbers never start again for a message."""
 
+    # No foreign key in the database: who writes an attempt holds the message, which has not ended,
+    # and only what has ended is removed, after its attempts.
     message = models.ForeignKey(
-        "OutboundMessage", on_delete=models.CASCADE, related_name="attempts", db_index=False
+        "OutboundMessage",
+        on_delete=models.CASCADE,
+        related_name="attempts",
+        db_index=False,
+        db_constraint=False,
     )
     number = models.PositiveIntegerField()
     claimed_at = models.DateTimeField()

@@ -13,7 +13,11 @@ class PartyEvent(models.Model):
     delivered (again); `delivered_at` ends it."""
 
     event_id = models.UUIDField(default=uuid.uuid4, unique=True)
-    message = models.ForeignKey("OutboundMessage", on_delete=models.CASCADE, related_name="events")
+    # No foreign key in the database: an event is written by the transaction that changes its
+    # message, and only retention deletes messages, after their events.
+    message = models.ForeignKey(
+        "OutboundMessage", on_delete=models.CASCADE, related_name="events", db_constraint=False
+    )
     kind = models.CharField(max_length=16, choices=[(k.value, k.name) for k in PartyEventKind])
     detail = models.TextField(blank=True)
     at = models.DateTimeField()

@@ -9,8 +9,14 @@ class OutboundPayload(models.Model):
     The body of a message is its head and then every `wire`, in order.
     """
 
+    # No foreign key in the database: a payload is written by the statement or transaction that
+    # writes its message, and only retention deletes messages, after what belongs to them.
     message = models.ForeignKey(
-        "OutboundMessage", on_delete=models.CASCADE, related_name="payloads", db_index=False
+        "OutboundMessage",
+        on_delete=models.CASCADE,
+        related_name="payloads",
+        db_index=False,
+        db_constraint=False,
     )
     position = models.PositiveSmallIntegerField()
     content_type = models.CharField(max_length=255)
@@ -32,8 +38,13 @@ class OutboundPayload(models.Model):
 class InboundPayload(models.Model):
     """One payload as the application gets it: decoded bytes."""
 
+    # No foreign key in the database, as above.
     message = models.ForeignKey(
-        "InboundMessage", on_delete=models.CASCADE, related_name="payloads", db_index=False
+        "InboundMessage",
+        on_delete=models.CASCADE,
+        related_name="payloads",
+        db_index=False,
+        db_constraint=False,
     )
     position = models.PositiveSmallIntegerField()
     content_type = models.CharField(max_length=255)

@@ -97,7 +97,7 @@ def test_known_lines_have_the_result_known(world: World, shop: Application) -> N
 def test_same_bulk_is_known_across_blocks(
     world: World, shop: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bulk, "_BLOCK_LINES", 2)
+    monkeypatch.setattr(bulk, "_PIECE", 500)
     lines = [order(world, f"m-{n % 5}") for n in range(10)]
     assert results(shop.bulk(lines)) == ["accepted"] * 5 + ["known"] * 5
     assert kept() == [f"m-{n}" for n in range(5)]
@@ -224,7 +224,7 @@ def test_millions_of_lines_take_little_memory(gzipped: bool) -> None:
     tracemalloc.start()
     try:
         with pytest.raises(TooLarge, match="at most 5000 lines"):
-            list(lines)
+            list(lines.blocks())
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -309,7 +309,7 @@ def test_partner_that_is_opened_meanwhile_stays_closed_to_the_request(
             assert Partner.objects.filter(pk=world.there.pk).update(accepts=True)
         return read(line)
 
-    monkeypatch.setattr(bulk, "_BLOCK_LINES", 1)
+    monkeypatch.setattr(bulk, "_PIECE", 100)  # a line and less
     monkeypatch.setattr(bulk, "_read", read_and_open)
     lines = [order(world, "m-1"), order(world, "m-2")]
     assert results(shop.bulk(lines)) == ["not_now", "not_now"]

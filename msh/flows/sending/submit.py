@@ -2,9 +2,10 @@
 
 import hashlib
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import orjson
 from django.conf import settings
 from django.db import transaction
 
@@ -16,6 +17,8 @@ from msh.protocol.message import MESSAGE_ID_LIMIT, Payload
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.sending.submissions import NewMessage, insert_message, use_outbound_link
 from partners.models import Agreement, Partner
+
+_SEMANTICS: Mapping[str, str] = {one: one.value for one in DeliverySemantics}
 
 
 class SubmitRefused(ValueError):
@@ -104,28 +107,35 @@ def prepare(
     semantics: str | None = None,
 ) -> NewMessage:
     """What is kept of these. Raises SubmitRefused."""
-    given = f"{uuid.uuid4()}" if message_id is None else message_id
-    message_id = _checked(given, "message_id", MESSAGE_ID_LIMIT)
-    service_interface = _checked(service_interface, "service_interface", 255)
-    action = _checked(action, "action", 255)
-    conversation_id = _checked(conversation_id or message_id, "conversation_id", 255)
-    ref_to_message_id = _checked(ref_to_message_id, "ref_to_message_id", 255, empty=True)
-    semantics = _semantics(semantics or agreement.semantics)
-    header = (service_interface, action, conversation_id, ref_to_message_id, semantics)
-    payloads = [_named(payload, message_id, n) for n, payload in enumerate(payloads, start=1)]
+    message_id = f"{uuid.uuid4()}" if message_id is None else message_id
+    _check(message_id, "message_id", MESSAGE_ID_LIMIT)
+    _check(service_interface, "service_interface", 255)
+    _check(action, "action", 255)
+    conversation_id = conversation_id or message_id
+    _check(conversation_id, "conversation_id", 255)
+    if ref_to_message_id:
+        _check(ref_to_message_id, "ref_to_message_id", 255)
+    wanted = semantics or agreement.semantics
+    semantics = _SEMANTICS.get(wanted)
+    if semantics is None:
+        names = ", ".join(_SEMANTICS)
+        raise SubmitRefused(f"semantics {wanted!r}: must be one of {names}", "semantics")
+    named = _named(payloads, message_id)
     boundary = wire.new_boundary()
+    parts = _parts(named, boundary)  # refuses content types that are no text
+    header = (service_interface, action, conversation_id, ref_to_message_id, semantics)
     return NewMessage(
         agreement=agreement,
         message_id=message_id,
+        semantics=semantics,
+        conversation_id=conversation_id,
         service_interface=service_interface,
         action=action,
-        conversation_id=conversation_id,
         ref_to_message_id=ref_to_message_id,
-        semantics=semantics,
-        content_digest=_content_digest(agreement, header, payloads),
+        content_digest=_content_digest(agreement, header, named),
         boundary=boundary,
-        payloads=payloads,
-        parts=_parts(payloads, boundary),
+        payloads=named,
+        parts=parts,
     )
 
 
@@ -142,6 +152,8 @@ def _first_or_known(
         if insert_message(message, payloads, parts):
             return message
         known = OutboundMessage.objects.filter(link=link, message_id=message.message_id).first()
+        if known is None and not Agreement.objects.filter(pk=message.agreement_id).exists():
+            raise SubmitRefused(f"agreement {message.agreement} was deleted meanwhile", "agreement")
         if known is None:
             raise PartnerClosed(message.agreement.partner)
         return _same(known, bytes(message.content_digest))
@@ -157,8 +169,8 @@ def _same(known: OutboundMessage, digest: bytes) -> OutboundMessage:
     return known
 
 
-def _checked(value: str, name: str, limit: int, *, empty: bool = False) -> str:
-    if not value and not empty:
+def _check(value: str, name: str, limit: int) -> None:
+    if not value:
         raise SubmitRefused(f"{name} is empty", name)
     if len(value) > limit:
         raise SubmitRefused(
@@ -168,35 +180,36 @@ def _checked(value: str, name: str, limit: int, *, empty: bool = False) -> str:
         raise SubmitRefused(
             f"{name} {value!r} has leading or trailing white space or control characters", name
         )
-    return value
 
 
-def _semantics(name: str) -> str:
-    try:
-        return DeliverySemantics(name).value
-    except ValueError:
-        names = ", ".join(semantics.value for semantics in DeliverySemantics)
-        raise SubmitRefused(f"semantics {name!r}: must be one of {names}", "semantics") from None
-
-
-def _named(payload: Any, message_id: str, position: int) -> Payload:
-    where = f"payloads[{position}]"
-    if not isinstance(payload, Payload):  # what applications hand over, nobody has checked
-        kind = type(payload).__name__
-        raise SubmitRefused(f"{where}: must be a Payload(content), not {kind}", where)
-    _checked(payload.label, f"{where}.label", 255, empty=True)
-    _checked(payload.description, f"{where}.description", 1000, empty=True)
-    if payload.content_id:
-        return payload
+def _named(payloads: Sequence[Any], message_id: str) -> list[Payload]:
+    """Each with a content id. What applications hand over, nobody has checked."""
     token = hashlib.sha256(message_id.encode()).hexdigest()[:32]
-    content_id = f"payload-{position}-{token}@msh"
-    return Payload(
-        payload.content, payload.content_type, content_id, payload.label, payload.description
-    )
+    named: list[Payload] = []
+    for position, payload in enumerate(payloads, start=1):
+        where = f"payloads[{position}]"
+        if not isinstance(payload, Payload):
+            kind = type(payload).__name__
+            raise SubmitRefused(f"{where}: must be a Payload(content), not {kind}", where)
+        if payload.label:
+            _check(payload.label, f"{where}.label", 255)
+        if payload.description:
+            _check(payload.description, f"{where}.description", 1000)
+        content_id = payload.content_id or f"payload-{position}-{token}@msh"
+        named.append(
+            Payload(
+                payload.content,
+                payload.content_type,
+                content_id,
+                payload.label,
+                payload.description,
+            )
+        )
+    return named
 
 
 def _parts(payloads: Sequence[Payload], boundary: str) -> list[bytes]:
-    size = sum(len(payload.content) for payload in payloads)
+    size = sum([len(payload.content) for payload in payloads])
     if size > settings.MSH_MESSAGE_LIMIT:
         raise SubmitRefused(
             f"the payloads have {size} bytes: at most {settings.MSH_MESSAGE_LIMIT} are allowed"
@@ -212,17 +225,9 @@ def _parts(payloads: Sequence[Payload], boundary: str) -> list[bytes]:
 def _content_digest(
     agreement: Agreement, header: Sequence[str], payloads: Sequence[Payload]
 ) -> bytes:
-    digest = hashlib.sha256(_delimited(str(agreement.pk), *header))
+    """Says whether two messages of one MessageId are the same."""
+    facts = [(one.content_type, one.label, one.description, len(one.content)) for one in payloads]
+    digest = hashlib.sha256(orjson.dumps((agreement.pk, header, facts)))
     for payload in payloads:
-        digest.update(_delimited(payload.content_type, payload.label, payload.description))
-        digest.update(b"%d:" % len(payload.content))
         digest.update(payload.content)
     return digest.digest()
-
-
-def _delimited(*texts: str) -> bytes:
-    joined = "".join([f"{len(text)}:{text}" for text in texts])
-    if joined.isascii():
-        return joined.encode()
-    values = [text.encode() for text in texts]
-    return b"".join([b"%d:%b" % (len(value), value) for value in values])

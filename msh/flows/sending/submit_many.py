@@ -10,10 +10,9 @@ from django.db import IntegrityError, OperationalError, transaction
 from msh.faults import CrashPoint, reach
 from msh.flows.sending.submit import PartnerClosed
 from msh.flows.wake_up import WakeUp, wake_up
-from msh.models import OutboundLink
 from msh.store.sending.bulk_insert import find_known, insert_messages
-from msh.store.sending.submissions import NewMessage, use_outbound_link
-from partners.models import Partner
+from msh.store.sending.message_sql import Parents
+from msh.store.sending.submissions import NewMessage, lock_parents
 
 _UNDONE = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
 
@@ -49,22 +48,23 @@ Entry = NewMessage | Answer
 def submit_all(blocks: Iterable[Sequence[Entry]]) -> list[Answer]:
     """Keep all messages that are not known, in this order and together; an answer to each entry.
 
-    `blocks` is iterated again if the first try was in the way of others. Raises InTheWay if the
-    second was too; any other error of the database as it is, and then nobody knows what was kept.
+    The first try takes every message for a new one, which it nearly always is. If one is known, or
+    others are in the way, `blocks` is iterated again, and known messages are looked up. Raises
+    InTheWay if others are in the way of that too; any other error of the database as it is, and
+    then nobody knows what was kept.
     """
     try:
-        answers = _together(blocks)
+        answers = _together(blocks, _Transaction(look_up=False))
     except InTheWay:
-        answers = _together(blocks)
+        answers = _together(blocks, _Transaction(look_up=True))
     wake_up(WakeUp.TRANSMIT)
     return answers
 
 
-def _together(blocks: Iterable[Sequence[Entry]]) -> list[Answer]:
+def _together(blocks: Iterable[Sequence[Entry]], keeper: "_Transaction") -> list[Answer]:
     try:
         with transaction.atomic():
-            links = _Links()
-            answers = [answer for block in blocks for answer in _kept(block, links)]
+            answers = [answer for block in blocks for answer in keeper.keep(block)]
             reach(CrashPoint.SUBMIT_BEFORE_COMMIT)
     except (IntegrityError, OperationalError) as error:
         if isinstance(error, IntegrityError) or isinstance(error.__cause__, _UNDONE):
@@ -74,56 +74,51 @@ def _together(blocks: Iterable[Sequence[Entry]]) -> list[Answer]:
     return answers
 
 
-def _kept(block: Sequence[Entry], links: "_Links") -> list[Answer]:
-    new = [entry for entry in block if isinstance(entry, NewMessage)]
-    links.look_up(one.agreement.partner for one in new)
-    digests = _known(new, links)
-    answers: list[Answer] = []
-    fresh: list[NewMessage] = []
-    for entry in block:
-        if isinstance(entry, Answer):
-            answers.append(entry)
-            continue
-        key = (links[entry.agreement.partner_id], entry.message_id)
-        digest = digests.get(key)
-        if digest is None and entry.agreement.partner_id in links.closed:
-            closed = str(PartnerClosed(entry.agreement.partner))
-            answers.append(Answer(entry.message_id, Result.NOT_NOW, closed))
-            continue
-        if digest is None:
-            digests[key] = entry.content_digest
-            fresh.append(entry)
-        answers.append(_answer(entry, digest))
-    if fresh:
-        insert_messages(fresh, links)
-    return answers
+class _Transaction:
+    """What one has seen so far: parents by agreement id, digests by link id and MessageId."""
 
+    def __init__(self, *, look_up: bool) -> None:
+        self._look_up = look_up
+        self._parents: dict[int, Parents] = {}
+        self._digests: dict[tuple[int, str], bytes] = {}
 
-def _answer(new: NewMessage, digest: bytes | None) -> Answer:
-    if digest is None:
-        return Answer(new.message_id, Result.ACCEPTED)
-    if digest == new.content_digest:
-        return Answer(new.message_id, Result.KNOWN)
-    return Answer(new.message_id, Result.REFUSED, _REUSED)
+    def keep(self, block: Sequence[Entry]) -> list[Answer]:
+        self._prepare([entry for entry in block if isinstance(entry, NewMessage)])
+        answers: list[Answer] = []
+        fresh: list[NewMessage] = []
+        for entry in block:
+            if isinstance(entry, Answer):
+                answers.append(entry)
+                continue
+            parents = self._parents[entry.agreement.pk]
+            key = (parents.link_id, entry.message_id)
+            digest = self._digests.get(key)
+            if digest is not None:
+                same = digest == entry.content_digest
+                answers.append(
+                    Answer(entry.message_id, Result.KNOWN)
+                    if same
+                    else Answer(entry.message_id, Result.REFUSED, _REUSED)
+                )
+            elif not parents.accepts:
+                closed = str(PartnerClosed(entry.agreement.partner))
+                answers.append(Answer(entry.message_id, Result.NOT_NOW, closed))
+            else:
+                self._digests[key] = entry.content_digest
+                fresh.append(entry)
+                answers.append(Answer(entry.message_id, Result.ACCEPTED))
+        if fresh:
+            insert_messages(fresh, self._parents)
+        return answers
 
-
-def _known(new: Sequence[NewMessage], links: "_Links") -> dict[tuple[int, str], bytes]:
-    return find_known([(links[one.agreement.partner_id], one.message_id) for one in new])
-
-
-class _Links(dict[int, int]):
-    """Link id by partner id. `closed`: partners that submissions are refused to."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.closed: set[int] = set()
-
-    def look_up(self, partners: Iterable[Partner]) -> None:
-        missing = {partner.pk: partner for partner in partners if partner.pk not in self}
-        used = OutboundLink.objects.filter(partner__in=list(missing), partner__in_use=True)
-        self.update(used.values_list("partner_id", "pk") if missing else ())
-        for key, partner in missing.items():
-            if key not in self:
-                self[key] = use_outbound_link(partner).pk
-        closed = Partner.objects.filter(pk__in=list(missing), accepts=False)
-        self.closed.update(closed.values_list("pk", flat=True) if missing else ())
+    def _prepare(self, new: Sequence[NewMessage]) -> None:
+        named = {one.agreement.pk: one.agreement for one in new}
+        missing = {key: named[key] for key in named.keys() - self._parents.keys()}
+        if missing:
+            self._parents |= lock_parents(missing)
+        if named.keys() - self._parents.keys():
+            raise InTheWay("an agreement was deleted meanwhile")
+        # Of partners that take no new messages, those that are known are told from the others.
+        if self._look_up or not all(self._parents[key].accepts for key in named):
+            keys = [(self._parents[one.agreement.pk].link_id, one.message_id) for one in new]
+            self._digests |= find_known(keys)

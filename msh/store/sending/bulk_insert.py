@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Final
+from itertools import repeat
 
 from django.db import connection
 
@@ -12,18 +11,21 @@ from msh.store.engine import Statement, fetch_binary
 from msh.store.history import HistoryRow
 
 from . import message_sql
+from .message_sql import Parents
 from .submissions import NewMessage
 
 
 @dataclass(frozen=True, slots=True)
 class _Keys:
     keys: Sequence[int]
-    now: datetime
+    now: int
 
 
 _NEW_KEYS = Statement(
     """
-    SELECT array_agg(nextval('msh_outboundmessage_id_seq')) AS keys, statement_timestamp() AS now
+    SELECT array_agg(nextval('msh_outboundmessage_id_seq')) AS keys,
+           (EXTRACT(EPOCH FROM statement_timestamp() - timestamptz '2000-01-01 00:00:00Z')
+            * 1000000)::int8 AS now
     FROM generate_series(1, %(count)s)
     """,
     _Keys,
@@ -56,23 +58,18 @@ _COLUMNS: Mapping[str, Mapping[str, str]] = {
     },
     "msh_history": {**history.COLUMNS, "at": "int8"},
 }
-"""Types as they are written; a time is an int8 in COPY's binary format: see `_time`."""
-
-_EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
+"""Types as they are written. A time is an int8 in COPY's binary format: microseconds since 2000."""
 
 
-def insert_messages(new: Sequence[NewMessage], links: Mapping[int, int]) -> None:
-    """Write them in this order, in the caller's transaction. `links`: partner id to link id.
+def insert_messages(new: Sequence[NewMessage], parents: Mapping[int, Parents]) -> None:
+    """Write them in this order, in the caller's transaction. `parents`: by agreement id, locked.
 
     Raises IntegrityError if a MessageId is known: then the transaction is at its end.
     """
     (row,) = fetch_binary(_NEW_KEYS(count=len(new)))
-    messages = list(zip(row.keys, new, strict=True))
-    now = _time(row.now)
-    _copy("msh_outboundmessage", (_message(key, one, links, now) for key, one in messages))
-    _copy("msh_outboundpayload", (row for key, one in messages for row in _payloads(key, one)))
-    _copy("msh_history", (_history(one, now) for one in new))
+    _copy("msh_outboundmessage", map(_message, row.keys, new, repeat(parents), repeat(row.now)))
+    _copy("msh_outboundpayload", _payloads(row.keys, new))
+    _copy("msh_history", _history(new, row.now))
 
 
 def find_known(asked: Sequence[tuple[int, str]]) -> dict[tuple[int, str], bytes]:
@@ -94,11 +91,14 @@ def _copy(table: str, rows: Iterable[Sequence[object]]) -> None:
             copy.write_row(row)
 
 
-def _message(key: int, new: NewMessage, links: Mapping[int, int], now: int) -> tuple[object, ...]:
+def _message(
+    key: int, new: NewMessage, parents: Mapping[int, Parents], now: int
+) -> Sequence[object]:
+    agreement = new.agreement.pk
     return (
         key,
-        links[new.agreement.partner_id],
-        new.agreement.pk,
+        parents[agreement].link_id,
+        agreement,
         new.message_id,
         new.semantics,
         "queued",
@@ -108,31 +108,29 @@ def _message(key: int, new: NewMessage, links: Mapping[int, int], now: int) -> t
         new.ref_to_message_id,
         now,
         new.content_digest,
-        new.size,
+        sum(map(len, new.parts)),
         new.boundary,
     )
 
 
-def _payloads(key: int, new: NewMessage) -> Iterator[tuple[object, ...]]:
-    for position, (payload, part) in enumerate(zip(new.payloads, new.parts, strict=True), start=1):
-        yield (
-            key,
-            position,
-            payload.content_type,
-            payload.content_id,
-            payload.label,
-            payload.description,
-            part,
-        )
+def _payloads(keys: Sequence[int], new: Sequence[NewMessage]) -> Iterator[Sequence[object]]:
+    for key, one in zip(keys, new, strict=True):
+        for position, payload in enumerate(one.payloads, start=1):
+            yield (
+                key,
+                position,
+                payload.content_type,
+                payload.content_id,
+                payload.label,
+                payload.description,
+                one.parts[position - 1],
+            )
 
 
-def _history(new: NewMessage, now: int) -> tuple[object, ...]:
-    row = HistoryRow(
-        new.agreement.partner_id, "out", "MessageSubmitted", new.message_id, to_state="queued"
-    )
-    return tuple((vars(row) | {"at": now}).values())
-
-
-def _time(at: datetime) -> int:
-    """As PostgreSQL has it: microseconds since 2000."""
-    return (at - _EPOCH) // _MICROSECOND
+def _history(new: Sequence[NewMessage], now: int) -> Iterator[Sequence[object]]:
+    row = HistoryRow(0, "out", "MessageSubmitted", to_state="queued")
+    columns = {**vars(row), "at": now}
+    for one in new:
+        columns["partner_id"] = one.agreement.partner_id
+        columns["message_id"] = one.message_id
+        yield tuple(columns.values())

@@ -62,6 +62,15 @@ class Inserted:
     submitted_at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class Parents:
+    """What a message belongs to."""
+
+    agreement_id: int
+    link_id: int
+    accepts: bool
+
+
 LOAD_COPIES = Statement(
     f"""
     SELECT message.id, message.message_id, message.semantics, message.conversation_id,
@@ -200,7 +209,8 @@ _MESSAGE_SUBMITTED = insert_one(
     to_state="'queued'",
 )
 # No row without a link in use, none for a MessageId that is known, none of an application where
-# an operator has closed the partner to them: what is forwarded is no application's.
+# an operator has closed the partner to them: what is forwarded is no application's. There are no
+# foreign keys to link and agreement: the locks make a deletion of either wait (migration 0001).
 INSERT = Statement(
     f"""
     WITH message AS (
@@ -208,13 +218,15 @@ INSERT = Statement(
             (link_id, agreement_id, message_id, semantics, state, conversation_id,
              service_interface, action, ref_to_message_id, submitted_at, content_digest, size,
              boundary, relays_id)
-        SELECT link.id, %(agreement_id)s, %(message_id)s, %(semantics)s, 'queued',
+        SELECT link.id, agreement.id, %(message_id)s, %(semantics)s, 'queued',
                %(conversation_id)s, %(service_interface)s, %(action)s, %(ref_to_message_id)s,
                statement_timestamp(), %(content_digest)s, %(size)s, %(boundary)s, given.relays
         FROM (SELECT %(relays_id)s::bigint AS relays) given, msh_outboundlink link
         JOIN partners_partner partner ON partner.id = link.partner_id
+        JOIN partners_agreement agreement ON agreement.id = %(agreement_id)s
         WHERE link.partner_id = %(partner_id)s AND partner.in_use
           AND (partner.accepts OR given.relays IS NOT NULL)
+        FOR KEY SHARE OF link, agreement
         ON CONFLICT (link_id, message_id) DO NOTHING
         RETURNING id, link_id, submitted_at),
     parts AS (
@@ -229,6 +241,20 @@ INSERT = Statement(
     SELECT id, link_id, submitted_at FROM message
     """,
     Inserted,
+)
+
+# As INSERT does it: see there.
+LOCK_PARENTS = Statement(
+    """
+    SELECT agreement.id AS agreement_id, link.id AS link_id, partner.accepts
+    FROM partners_agreement agreement
+    JOIN partners_partner partner ON partner.id = agreement.partner_id AND partner.in_use
+    JOIN msh_outboundlink link ON link.partner_id = partner.id
+    WHERE agreement.id = ANY(%(agreements)s)
+    ORDER BY link.id
+    FOR KEY SHARE OF link, agreement
+    """,
+    Parents,
 )
 
 FIND_KNOWN = Statement(

@@ -11,7 +11,7 @@ from msh.store.history import Actor, HistoryRow
 from partners.models import Agreement, Partner
 
 from . import message_sql
-from .message_sql import CopyRow
+from .message_sql import CopyRow, Parents
 
 
 class NewMessage(NamedTuple):
@@ -29,11 +29,6 @@ class NewMessage(NamedTuple):
     payloads: Sequence[Payload]
     parts: Sequence[bytes]
     """The payloads in wire form."""
-
-    @property
-    def size(self) -> int:
-        """Bytes of its payloads in wire form."""
-        return sum(map(len, self.parts))
 
 
 def insert_message(
@@ -93,6 +88,17 @@ def use_outbound_link(partner: Partner) -> OutboundLink:
     mark_in_use(partner)
     link, _ = OutboundLink.objects.get_or_create(partner=partner)
     return link
+
+
+def lock_parents(agreements: Mapping[int, Agreement]) -> dict[int, Parents]:
+    """Of these agreements, by id: the link, and whether submissions are accepted. Links that are
+    missing are made; an agreement that is deleted meanwhile is left out."""
+    rows = fetch_binary(message_sql.LOCK_PARENTS(agreements=list(agreements)))
+    if len(rows) < len(agreements):
+        for missing in agreements.keys() - {row.agreement_id for row in rows}:
+            use_outbound_link(agreements[missing].partner)
+        rows = fetch_binary(message_sql.LOCK_PARENTS(agreements=list(agreements)))
+    return {row.agreement_id: row for row in rows}
 
 
 def link_correction(original: OutboundMessage, copy: OutboundMessage, actor: Actor) -> None:

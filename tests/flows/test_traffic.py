@@ -8,6 +8,7 @@ import pytest
 from msh.models import Attempt, History, Traffic
 from msh.store.operations.traffic import count_traffic
 
+from .costs import statements_of
 from .world import World, make_world
 
 pytestmark = pytest.mark.django_db
@@ -98,3 +99,10 @@ def test_minutes_are_kept_for_eight_days(world: World) -> None:
         count_traffic(NOON + timedelta(days=days, seconds=1))
     kept = Traffic.objects.order_by("minute").values_list("minute", flat=True)
     assert list(kept) == [NOON + timedelta(days=days) for days in (2, 9)]
+
+
+def test_days_without_messages_are_not_counted_hour_by_hour(world: World) -> None:
+    happened(world, NOON, SENT)
+    count_traffic(NOON + SECOND)
+    assert len(statements_of(lambda: count_traffic(NOON + timedelta(days=5)))) < 5
+    assert minutes() == [(1, 0, 0, 0)]

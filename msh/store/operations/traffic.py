@@ -1,9 +1,10 @@
 """Minutes that are over, and the one that runs: counted from the history and the attempts."""
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from msh.models import Traffic
-from msh.store.engine import Write, run
+from msh.store.engine import Statement, Write, run
 
 MINUTE = timedelta(minutes=1)
 AT_ONCE = timedelta(hours=1)
@@ -32,9 +33,25 @@ _COUNT = Write("""
 """)
 
 
+@dataclass(frozen=True, slots=True)
+class _Since:
+    """Whether there is something to count."""
+
+    any: bool
+
+
+_SINCE = Statement(
+    """
+    SELECT EXISTS (SELECT FROM msh_history WHERE at >= %(begin)s)
+        OR EXISTS (SELECT FROM msh_attempt WHERE claimed_at >= %(begin)s) AS any
+    """,
+    _Since,
+)
+
+
 def count_traffic(now: datetime) -> None:
     """Count from the minute before the last one counted: rows of a transaction that committed
-    late are still taken in."""
+    late are still taken in. After days without messages, not each of their hours."""
     last = Traffic.objects.order_by("-minute").values_list("minute", flat=True).first()
     begin = now - timedelta(days=1) if last is None else max(last - MINUTE, now - KEPT)
     begin = begin.replace(second=0, microsecond=0)
@@ -42,4 +59,6 @@ def count_traffic(now: datetime) -> None:
         end = min(begin + AT_ONCE, now + MINUTE)
         run(_COUNT(begin=begin, end=end))
         begin = end
+        if begin < now and not run(_SINCE(begin=begin))[0][0].any:
+            break
     Traffic.objects.filter(minute__lt=now - KEPT).delete()

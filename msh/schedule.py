@@ -28,7 +28,6 @@ class Daily:
 
 SCHEDULE: dict[str, tuple[str, Every | Daily]] = {
     "sweep": ("msh.tasks.sweep", Every(1)),
-    "sweep: bulk": ("msh.tasks.bulk", Every(2)),
     "sweep: notify operators": ("msh.tasks.notify_operators", Every(5)),
     "sweep: watch": ("msh.tasks.watch", Every(10)),
     "sweep: count traffic": ("msh.tasks.count_traffic", Every(10)),

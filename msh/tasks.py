@@ -21,7 +21,7 @@ from msh.flows.worker_loop import WorkerLoop
 from msh.logs import configure_structlog
 from msh.store import plans
 from msh.store.clock import read_clock
-from msh.store.operations import traffic
+from msh.store.operations import bulk_jobs, traffic
 
 logger = logging.getLogger(__name__)
 configure_structlog()  # here run the applications' consumers
@@ -68,13 +68,24 @@ def notify() -> None:
 
 @shared_task(name="msh.tasks.sweep")
 def sweep() -> None:
-    """Poll for every kind of work, in one task: most polls find nothing. A loop that has found
-    something stays in this thread, and the kinds after it get tasks of their own."""
+    """Poll for every kind of work in one task, because most polls find nothing. A loop that has
+    found something stays in this thread, and the kinds after it get tasks of their own."""
     for place, kind in enumerate(SWEPT, start=1):
         try:
             _poll(kind, partial(wake_up, *SWEPT[place:]))
         except Exception:
             logger.exception("%s failed unexpectedly", kind)
+    _go_on_with_bulk_jobs()
+
+
+def _go_on_with_bulk_jobs() -> None:
+    """Those that run keep this thread for a while; the next sweep has another one."""
+    try:
+        if bulk_jobs.are_running():
+            plans.plan_freely()
+            run_bulk_jobs()
+    except DatabaseError as error:
+        logger.warning("bulk jobs wait for the database: %s", error)
 
 
 def _poll(kind: WakeUp, on_work: Callable[[], None] = lambda: None) -> None:
@@ -115,15 +126,6 @@ def notify_operators() -> None:
         notify_all_operators()
     except DatabaseError as error:
         logger.warning("notices to operators wait for the database: %s", error)
-
-
-@shared_task(name="msh.tasks.bulk")
-def bulk() -> None:
-    try:
-        plans.plan_freely()
-        run_bulk_jobs()
-    except DatabaseError as error:
-        logger.warning("bulk jobs wait for the database: %s", error)
 
 
 @shared_task(name="msh.tasks.prune")

@@ -40,7 +40,7 @@ def test_the_schedule_is_what_is_written() -> None:
 
 def test_every_kind_of_work_is_polled_without_a_wake_up() -> None:
     """Seconds that work waits at most, whoever forgot to announce it."""
-    intervals = {"sweep": 1, "bulk": 2, "notify_operators": 5, "watch": 10, "count_traffic": 10}
+    intervals = {"sweep": 1, "notify_operators": 5, "watch": 10, "count_traffic": 10}
     rows = PeriodicTask.objects.filter(interval__period="seconds", enabled=True)
     wanted = {f"msh.tasks.{task}": seconds for task, seconds in intervals.items()}
     entries = schedule.SCHEDULE.values()

@@ -1,15 +1,24 @@
 """The sweep: one task polls for every kind of work."""
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 from django.db import DatabaseError
+from django.utils import timezone
 
 from msh import tasks
+from msh.flows.operations import bulk_jobs, change_link
 from msh.flows.wake_up import WakeUp
 from msh.flows.worker_loop import WorkerLoop
+from msh.models import BulkVerb
+from msh.store.history import Actor
+from tests.flows.costs import statements_of
+from tests.flows.world import make_world
 
 pytestmark = pytest.mark.django_db
+
+ANN = Actor("ann", "their network is back")
 
 
 @pytest.fixture
@@ -50,3 +59,19 @@ def test_loop_that_stays_awake_leaves_the_others_to_their_own_tasks(
     monkeypatch.setattr(WorkerLoop, "run", lambda loop, on_work: on_work())
     tasks.sweep()
     assert woken == [tasks.SWEPT[1:], tasks.SWEPT[2:], tasks.SWEPT[3:]]
+
+
+def test_sweep_goes_on_with_bulk_jobs(polled: list[WakeUp]) -> None:
+    world, since = make_world(), timezone.now() - timedelta(hours=1)
+    change_link.suspend(world.there, ANN)
+    agreed = bulk_jobs.seen(BulkVerb.RESUME, since)
+    job = bulk_jobs.start(BulkVerb.RESUME, since, agreed, ANN)
+    tasks.sweep()
+    job.refresh_from_db()
+    assert (job.state, job.done) == ("done", 1)
+
+
+def test_sweep_that_finds_nothing_costs_few_statements() -> None:
+    """Of these each MSH runs as many every second."""
+    tasks.sweep()
+    assert len(statements_of(tasks.sweep)) <= 18

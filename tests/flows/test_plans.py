@@ -59,13 +59,15 @@ def test_session_begins_free(session: InSession) -> None:
     assert session(planner) == FREE
 
 
-@pytest.mark.parametrize("task", [tasks.transmit, tasks.deliver, tasks.forward, tasks.notify])
+@pytest.mark.parametrize(
+    "task", [tasks.transmit, tasks.deliver, tasks.forward, tasks.notify, tasks.sweep]
+)
 def test_worker_of_the_hot_path(session: InSession, task: Any) -> None:
     session(task)
     assert session(planner) == HOT
 
 
-@pytest.mark.parametrize("task", [tasks.count_traffic, tasks.bulk, tasks.notify_operators])
+@pytest.mark.parametrize("task", [tasks.count_traffic, tasks.notify_operators])
 def test_task_that_reads_much_is_free_after_one_of_the_hot_path(
     session: InSession, task: Any
 ) -> None:

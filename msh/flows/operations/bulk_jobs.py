@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 LIMIT = 100_000
 """Rows of one job at most."""
 SLICE = 10.0
-"""Seconds after which a worker gives its thread back; beat sends it again."""
+"""Seconds after which a worker gives its thread back; the next sweep goes on."""
 
 _running = threading.Lock()
 

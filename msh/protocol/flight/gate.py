@@ -29,8 +29,6 @@ BREAKER = 8
 """So many attempts in a row may fail in transport."""
 WINDOW = 16
 """How many messages may be under way, if the agreement does not say (EB-085)."""
-LONGEST_ATTEMPT = timedelta(hours=1)
-"""No HTTP attempt takes longer: a probe that is due later than it and two intervals is due."""
 
 
 class GateState(StrEnum):
@@ -41,9 +39,11 @@ class GateState(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Gate:
     """`failures` attempts in a row have failed in transport. `probe_interval` in seconds; 0: the
-    partner is not probed. `suspended_for`: an IncidentKind or OPERATOR while suspended."""
+    partner is not probed. `longest_attempt`: seconds that one may take at most. `suspended_for`: an
+    IncidentKind or OPERATOR while suspended."""
 
     probe_interval: int
+    longest_attempt: float
     state: GateState = GateState.OPEN
     failures: int = 0
     due: datetime | None = None
@@ -54,7 +54,7 @@ class Gate:
         jumped (D13)."""
         if self.due is None:
             return False
-        farthest = 2 * timedelta(seconds=self.probe_interval) + LONGEST_ATTEMPT
+        farthest = timedelta(seconds=2 * (self.probe_interval + self.longest_attempt))
         return self.due <= now or self.due > now + farthest
 
 

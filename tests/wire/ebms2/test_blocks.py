@@ -84,7 +84,8 @@ def test_an_acknowledgment_is_asked_of_either_msh(
     assert received.defects == ()
 
 
-@pytest.mark.requirement("EB-024", "EB-043", "EB-044")
+# Read or composed here, decided by a flow: EB-043.
+@pytest.mark.requirement("EB-024", "EB-044")
 @pytest.mark.parametrize(
     ("block", "expected"),
     [
@@ -184,7 +185,7 @@ def test_an_order_without_a_number_is_an_error() -> None:
     assert defects(document) == [("EB-121", "ValueNotRecognized", location)]
 
 
-@pytest.mark.requirement("EB-076", "EB-125")
+# Read or composed here, decided by a flow: EB-076, EB-125.
 @pytest.mark.parametrize(
     ("document", "rules"),
     [
@@ -203,7 +204,8 @@ def test_order_needs_reliability_and_no_sync_reply(document: str, rules: list[st
 # Acknowledgment
 
 
-@pytest.mark.requirement("EB-086", "EB-095", "EB-098")
+# Read or composed here, decided by a flow: EB-086, EB-098.
+@pytest.mark.requirement("EB-095")
 def test_an_acknowledgment_is_read_with_its_digests() -> None:
     received = alone(of_kind("Acknowledgment", ACK))
     assert received.defects == ()
@@ -221,7 +223,7 @@ def test_an_acknowledgment_is_read_with_its_digests() -> None:
     assert 'xmlns:ds="http://www.w3.org/2000/09/xmldsig#"' in digest.markup
 
 
-@pytest.mark.requirement("EB-086")
+# Read or composed here, decided by a flow: EB-086.
 def test_what_is_acknowledged_is_named_in_the_header_or_else_in_the_block() -> None:
     document = of_kind("Acknowledgment", ACK)
     assert alone(document).message.acknowledged == "quote-1@receiver.example"
@@ -232,7 +234,7 @@ def test_what_is_acknowledged_is_named_in_the_header_or_else_in_the_block() -> N
     assert alone(of_kind("Acknowledgment")).message.acknowledged == ""
 
 
-@pytest.mark.requirement("EB-062", "EB-086")
+# Read or composed here, decided by a flow: EB-062, EB-086.
 def test_an_acknowledgment_of_nothing_is_noted() -> None:
     assert shorts(alone(of_kind("Acknowledgment"))) == [
         ("EB-086", "Inconsistent", f"{AT}/eb:Acknowledgment")
@@ -253,7 +255,7 @@ def test_a_wrong_acknowledgment_is_noted(blocks: str, rule: str, path: str) -> N
     assert (rule, f"{AT}/eb:Acknowledgment{path}") in [(each[0], each[2]) for each in found]
 
 
-@pytest.mark.requirement("EB-098")
+# Read or composed here, decided by a flow: EB-098.
 def test_a_digest_that_lacks_everything_is_empty() -> None:
     bare = '<Reference xmlns="http://www.w3.org/2000/09/xmldsig#"/>'
     document = of_kind("Acknowledgment", ACK.replace(DIGEST, bare).replace("From>", "Fro>"))
@@ -262,7 +264,7 @@ def test_a_digest_that_lacks_everything_is_empty() -> None:
     assert [(each.uri, each.method, each.value) for each in block.digests] == [("", "", "")]
 
 
-@pytest.mark.requirement("EB-088")
+# Read or composed here, decided by a flow: EB-088.
 def test_a_business_message_may_carry_an_acknowledgment() -> None:
     received = parsed(with_header_block(ACK))
     assert received.message.header.kind is Kind.BUSINESS
@@ -273,7 +275,8 @@ def test_a_business_message_may_carry_an_acknowledgment() -> None:
 # ErrorList
 
 
-@pytest.mark.requirement("EB-054", "EB-057", "EB-058", "EB-059")
+# Read or composed here, decided by a flow: EB-058, EB-059.
+@pytest.mark.requirement("EB-054", "EB-057")
 def test_errors_are_read_with_codes_of_others() -> None:
     received = alone(of_kind("MessageError", ERRORS))
     assert received.defects == ()
@@ -283,14 +286,14 @@ def test_errors_are_read_with_codes_of_others() -> None:
     )
 
 
-@pytest.mark.requirement("EB-060")
+# Read or composed here, decided by a flow: EB-060.
 def test_errors_beside_an_acknowledgment_are_both_read() -> None:
     received = alone(of_kind("Acknowledgment", ACK + ERRORS))
     assert received.message.acknowledgments
     assert [each.severity for each in received.message.errors] == list(reversed(Severity))
 
 
-@pytest.mark.requirement("EB-061")
+# Read or composed here, decided by a flow: EB-061.
 @pytest.mark.parametrize(
     "error_list",
     [
@@ -308,7 +311,7 @@ def test_errors_that_cannot_be_read_are_noted(error_list: str) -> None:
     assert "EB-061" in {each.rule for each in received.defects}
 
 
-@pytest.mark.requirement("EB-061")
+# Read or composed here, decided by a flow: EB-061.
 def test_errors_about_nothing_are_noted() -> None:
     reference = "<eb:RefToMessageId>quote-1@receiver.example</eb:RefToMessageId>"
     received = alone(changed(reference, "", of_kind("MessageError", ERRORS)))
@@ -326,7 +329,7 @@ def status(name: str, inner: str, more: str = "") -> str:
 REF = "<eb:RefToMessageId>order-1@x</eb:RefToMessageId>"
 
 
-@pytest.mark.requirement("EB-143")
+# Read or composed here, decided by a flow: EB-143.
 def test_a_status_request_and_its_response_are_read() -> None:
     request = alone(status("StatusRequest", REF))
     assert (request.message.status_request, request.defects) == ("order-1@x", ())
@@ -340,7 +343,7 @@ def test_a_status_request_and_its_response_are_read() -> None:
         assert response.defects == ()
 
 
-@pytest.mark.requirement("EB-062", "EB-143")
+# Read or composed here, decided by a flow: EB-062, EB-143.
 @pytest.mark.parametrize(
     "document",
     [

@@ -322,7 +322,8 @@ def test_the_limits_of_the_draft_hold() -> None:
     assert "more than 1000 parts" in envelope.parse(RELATED, many).defects[0].error.description
 
 
-@pytest.mark.requirement("EB-005", "EB-161")
+# Read or composed here, decided by a flow: EB-161.
+@pytest.mark.requirement("EB-005")
 def test_a_message_comes_by_mail_in_one_entity_or_several() -> None:
     text = base64.encodebytes(NO_PAYLOAD.encode()).decode()
     encoding = "Content-Transfer-Encoding: base64"

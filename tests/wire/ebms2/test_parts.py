@@ -109,7 +109,7 @@ def test_a_manifest_is_read_leniently(manifest: str, found: list[tuple[str, str,
 # What is the same in every copy
 
 
-@pytest.mark.requirement("EB-101")
+# Read or composed here, decided by a flow: EB-101.
 @pytest.mark.parametrize(
     ("old", "new", "same"),
     [
@@ -127,7 +127,7 @@ def test_the_digest_is_over_header_and_manifest(old: str, new: str, same: bool) 
     assert (copy.content_digest == parsed().content_digest) is same
 
 
-@pytest.mark.requirement("EB-101")
+# Read or composed here, decided by a flow: EB-101.
 def test_the_digest_is_over_the_payloads() -> None:
     digest = parsed().content_digest
     typed = ORDER_PART.replace(b"application/xml", b"text/xml")

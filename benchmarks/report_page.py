@@ -56,7 +56,7 @@ BUSIEST_HOUR = 0.2
 """Share of a day's messages."""
 BUSY = 0.5
 DAYS_KEPT = 90
-BYTES_STORED = 9_000
+BYTES_STORED = 5_500
 """Of one message with all that belongs to it, its indexes included, and a payload of 2 KB."""
 SIZES = {"quiet_partners": "partners", "stored": "stored", "queued": "queued", "minutes": "minutes"}
 

@@ -1,5 +1,9 @@
-"""pytest plugin: with `-n`, the tests of some folders go to one worker each: one JVM, one browser,
-one MSH with hosts of its own.
+"""pytest plugin: with `-n`, the tests of some folders go to one worker: one JVM, one browser, one
+MSH with hosts of its own.
+
+tests/hosts makes and removes network interfaces. Chromium gives up every request under way when it
+notices that (net::ERR_NETWORK_CHANGED), and a page then lacks a script. So both folders have the
+same worker, and never run at the same time.
 
 (pytest-xdist 3.8 sees no mark xdist_group under pytest 9.2, so `--dist loadgroup` is not enough.)
 """
@@ -8,14 +12,21 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-TOGETHER = ("tests/spark/", "tests/browser/", "tests/hosts/")
+TOGETHER = {
+    "tests/spark/": "spark",
+    "tests/browser/": "browser and hosts",
+    "tests/hosts/": "browser and hosts",
+}
+"""The worker's tests, by folder."""
 
 
 class FoldersTogether(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types
     """Tests of those folders first; every other by itself to whichever worker is free."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return next((folder for folder in TOGETHER if nodeid.startswith(folder)), nodeid)
+        return next(
+            (name for folder, name in TOGETHER.items() if nodeid.startswith(folder)), nodeid
+        )
 
 
 @pytest.hookimpl

@@ -1,6 +1,7 @@
 """Statements of the tests' own, and what the store runs."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -22,4 +23,4 @@ def execute(statement: str, *values: Any) -> None:
 def wrap_execute(patch: pytest.MonkeyPatch, wrap: Callable[[Execute, Calls], Any]) -> None:
     """Have `wrap(execute, calls)` run what the store runs in one round trip."""
     real = engine._execute
-    patch.setattr(engine, "_execute", lambda calls: wrap(real, calls))
+    patch.setattr(engine, "_execute", lambda calls, **how: wrap(partial(real, **how), calls))

@@ -14,7 +14,9 @@ import psycopg
 from django.db import DEFAULT_DB_ALIAS, connections
 from psycopg.rows import class_row, tuple_row
 
+from . import transactions
 from .prepared import run_prepared
+from .transactions import round_trip
 
 Row_co = TypeVar("Row_co", covariant=True)
 A = TypeVar("A")
@@ -51,6 +53,8 @@ class Statement(Generic[Row_co]):
     """What each row is made into, by the names of its columns. None: rows are not read."""
     order: Order = Order.MESSAGE
     """Its place among the writes of one transaction."""
+    binary: bool = False
+    """Rows come in PostgreSQL's binary format: bytes as they are."""
 
     def __call__(self, **values: object) -> "Call[Row_co]":
         return Call(self, values)
@@ -91,10 +95,11 @@ def run(*calls: Call[object]) -> tuple[list[Any], ...]:
     return _execute(calls)
 
 
-def _execute(calls: Sequence[Call[object]]) -> tuple[list[Any], ...]:
+def _execute(calls: Sequence[Call[object]], *, last: bool = False) -> tuple[list[Any], ...]:
     database = _database()
     with database.wrap_database_errors:
-        if len(calls) == 1:
+        is_alone = len(calls) == 1 and not (transactions.has_to_begin() or last)
+        if is_alone and not calls[0].statement.binary:
             call = calls[0]
             rows = run_prepared(
                 database.connection, call.statement.sql, call.values, call.statement.row
@@ -102,25 +107,26 @@ def _execute(calls: Sequence[Call[object]]) -> tuple[list[Any], ...]:
             if rows is not None:
                 return (rows,)
         cursors = [_cursor(database, call.statement) for call in calls]
-        if len(calls) == 1:
-            cursors[0].execute(calls[0].statement.sql, calls[0].values)
-        elif calls:
-            with database.connection.pipeline():
+        if is_alone:
+            _ask(cursors[0], calls[0])
+        elif calls or last:
+            with round_trip(database, ends=last):
                 for cursor, call in zip(cursors, calls, strict=True):
-                    cursor.execute(call.statement.sql, call.values)
+                    _ask(cursor, call)
         return tuple(
             cursor.fetchall() if call.statement.row else []
             for cursor, call in zip(cursors, calls, strict=True)
         )
 
 
-def run_all(calls: Sequence[Call[object]]) -> None:
-    """Run many writes in one round trip. Those of one statement stand together."""
+def run_all(calls: Sequence[Call[object]], *, last: bool = False) -> None:
+    """Run many writes in one round trip. Those of one statement stand together. `last`: COMMIT goes
+    with them, in a `short_transaction`."""
     if len(calls) <= FEW:
-        run(*calls)
+        _execute(calls, last=last)
         return
     database = _database()
-    with database.wrap_database_errors, database.connection.pipeline():
+    with database.wrap_database_errors, round_trip(database, ends=last):
         cursor = psycopg.Cursor(database.connection)
         for statement, group in groupby(calls, key=lambda call: call.statement):
             cursor.executemany(statement.sql, [call.values for call in group])
@@ -133,6 +139,10 @@ def fetch_binary(call: Call[A]) -> list[A]:
         cursor = _cursor(database, call.statement)
         rows: list[A] = cursor.execute(call.statement.sql, call.values, binary=True).fetchall()
         return rows
+
+
+def _ask(cursor: "psycopg.Cursor[Any]", call: Call[object]) -> None:
+    cursor.execute(call.statement.sql, call.values, binary=call.statement.binary)
 
 
 def _database() -> Any:

@@ -1,0 +1,72 @@
+"""Transactions whose BEGIN and COMMIT have no round trip of their own."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import psycopg
+from django.db import DEFAULT_DB_ALIAS, connections
+from django.db.transaction import atomic
+from psycopg.pq import TransactionStatus
+
+
+class _Thread(threading.local):
+    begins = False
+    """BEGIN goes with the next round trip of this thread."""
+    is_short = False
+
+
+_thread = _Thread()
+
+
+@contextmanager
+def short_transaction() -> Iterator[None]:
+    """A transaction without round trips of its own: BEGIN goes with the first statements of `run`,
+    COMMIT with those of `run_all(..., last=True)`. Nothing but these functions of the engine may be
+    used in it.
+
+    Rolled back if an error is raised, that of COMMIT too. Within another transaction a savepoint.
+    """
+    database = connections[DEFAULT_DB_ALIAS]
+    database.ensure_connection()
+    if database.in_atomic_block:
+        with atomic():
+            yield
+        return
+    _thread.begins = _thread.is_short = True
+    try:
+        yield
+        if _is_open(database):
+            with database.wrap_database_errors:
+                database.connection.commit()
+    except BaseException:
+        if _is_open(database):
+            with suppress(psycopg.Error):
+                database.connection.rollback()
+        raise
+    finally:
+        _thread.begins = _thread.is_short = False
+
+
+def _is_open(database: Any) -> bool:
+    status: TransactionStatus = database.connection.info.transaction_status
+    return status in (TransactionStatus.INTRANS, TransactionStatus.INERROR)
+
+
+@contextmanager
+def round_trip(database: Any, *, ends: bool = False) -> Iterator[None]:
+    """What is executed in it is sent at once. An error in one statement keeps all after it from
+    being executed, COMMIT too, and is raised when the answers have come."""
+    with database.connection.pipeline():
+        if _thread.begins:
+            psycopg.Cursor(database.connection).execute("BEGIN", prepare=False)
+        yield
+        if ends and _thread.is_short:
+            psycopg.Cursor(database.connection).execute("COMMIT", prepare=False)
+    _thread.begins = False
+
+
+def has_to_begin() -> bool:
+    """Whether BEGIN goes with the next round trip of this thread."""
+    return _thread.begins

@@ -22,7 +22,7 @@ from .tls import TlsProxy
 
 SMALL = 10_000
 """Messages stored where nothing has grown yet."""
-SHORT_QUEUE = 100
+SHORT_QUEUE = 40
 """Messages for each partner where the queue is short."""
 MEGABYTE = 1_000_000
 

@@ -1,8 +1,9 @@
 """Wake-ups: "poll now", and no more. Losing every one costs at most a sweep's delay.
 
 A worker that is awake listens on a Redis list; else a Celery task is queued. Both are coalesced:
-one waiting wake-up of a kind is as good as many. A wake-up is tried once and never makes a
-committed answer an error.
+one waiting wake-up of a kind is as good as many. A wake-up may name what was just stored, so that
+the worker reads these rows and does not search; the rows alone say what there is to do. A wake-up
+is tried once and never makes a committed answer an error.
 """
 
 import atexit
@@ -10,7 +11,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from enum import StrEnum
 from functools import cache
@@ -23,12 +24,13 @@ from redis.commands.core import Script
 
 from msh.celery import app
 from msh.connections import redis_client
+from msh.flows.names import EVERYTHING, NOTHING, Names
 from msh.store.sending.links import OutboundLinks
 
 logger = logging.getLogger(__name__)
 
 TRY_FOR = 0.1  # seconds a wake-up may take
-PACE = 0.01  # seconds between two wake-ups of a process: what is asked for meanwhile is one
+PACE = 0.002  # seconds between two wake-ups of a process: what is asked for meanwhile is one
 REST = 1.0  # seconds without wake-ups after one has failed: the sweep polls every second
 
 
@@ -42,20 +44,34 @@ class WakeUp(StrEnum):
     NOTIFY = "msh.tasks.notify"
 
 
-# The queue, then three keys a kind. Awake: one token in the list is enough. Asleep: one queued task
-# is enough, and has a flag until it begins. The flag of a task that was lost does not count once
-# the queue is empty, so no flag has to expire. Answers with the kinds, by place, that need a task.
+# The queue, then three keys a kind, and a token each. Awake: the token is put into the list; one
+# for everything at its end is enough, and replaces names that nobody takes. Asleep: one queued task
+# is enough, and has a flag until it begins; it takes the names from the list. The flag of a task
+# that was lost does not count once the queue is empty, so no flag has to expire. Answers with the
+# kinds, by place, that need a task.
 _SCRIPT = """
 local tasks = {}
-local empty = redis.call('LLEN', KEYS[1]) == 0
+local empty
 for i = 2, #KEYS, 3 do
-    if redis.call('EXISTS', KEYS[i]) == 1 then
-        if redis.call('LLEN', KEYS[i + 1]) == 0 then
-            redis.call('RPUSH', KEYS[i + 1], '1')
+    local awake = redis.call('EXISTS', KEYS[i]) == 1
+    local token = ARGV[(i + 1) / 3]
+    if awake or token ~= '*' then
+        local length = redis.call('LLEN', KEYS[i + 1])
+        if length >= 100 then
+            token = '*'
+        end
+        if token ~= '*' or length == 0 or redis.call('LINDEX', KEYS[i + 1], -1) ~= '*' then
+            redis.call('RPUSH', KEYS[i + 1], token)
+        end
+        if length == 0 then
             redis.call('EXPIRE', KEYS[i + 1], 5)
         end
-    elseif redis.call('SET', KEYS[i + 2], '1', 'NX') or empty then
-        table.insert(tasks, (i - 2) / 3)
+    end
+    if not awake then
+        empty = empty or redis.call('LLEN', KEYS[1])
+        if redis.call('SET', KEYS[i + 2], '1', 'NX') or empty == 0 then
+            table.insert(tasks, (i - 2) / 3)
+        end
     end
 end
 return tasks
@@ -92,44 +108,52 @@ def _listening_client() -> redis.Redis:
     return redis_client(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=TRY_FOR)
 
 
-def wake_ups_of(links: OutboundLinks) -> list[WakeUp]:
-    notifies = links.notifies and bool(settings.MSH_FROM_PARTY_HANDLER)  # else nobody is notified
-    wanted = {
-        WakeUp.TRANSMIT: links.transmits,
-        WakeUp.FORWARD: links.forwards,
-        WakeUp.NOTIFY: notifies,
-    }
-    return [kind for kind, wants in wanted.items() if wants]
+def wake_up_for(links: OutboundLinks) -> None:
+    """Have done what these links ask for, after the commit of what changed them."""
+    kinds = [WakeUp.FORWARD] if links.forwards else []
+    if links.owes:
+        kinds.append(WakeUp.TRANSMIT)
+    if links.notifies and settings.MSH_FROM_PARTY_HANDLER:  # else nobody is notified
+        kinds.append(WakeUp.NOTIFY)
+    wake_up(*kinds, links=links.transmits)
 
 
-def wake_up(*kinds: WakeUp) -> None:
-    """Ask for a poll of each of `kinds`. Never raises, never waits."""
-    if kinds:
-        _messenger().send(kinds)
+def wake_up(*kinds: WakeUp, links: Iterable[int] = (), signals: Iterable[int] = ()) -> None:
+    """Ask for a poll of each of `kinds`; and that what is to be sent on the `links` to these
+    partners, and these claimed `signals`, is transmitted. Never raises, never waits."""
+    asked = dict.fromkeys(kinds, EVERYTHING)
+    if names := Names(frozenset(links), frozenset(signals)):
+        asked.setdefault(WakeUp.TRANSMIT, names)
+    if asked:
+        _messenger().send(asked)
 
 
 class _Messenger:
     """A thread of this process that sends wake-ups: what many ask for at once is asked for once."""
 
     def __init__(self) -> None:
-        self._asked: SimpleQueue[tuple[WakeUp, ...]] = SimpleQueue()
+        self._asked: SimpleQueue[Asked] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="msh-wake-ups", daemon=True)
         self._thread.start()
         atexit.register(self._finish)
 
-    def send(self, kinds: tuple[WakeUp, ...]) -> None:
-        self._asked.put(kinds)
+    def send(self, asked: "Asked") -> None:
+        self._asked.put(asked)
 
     def _run(self) -> None:
         ending = False
         while not ending:
-            asked = self._gathered()
-            ending = () in asked
-            if kinds := list(dict.fromkeys(kind for kinds in asked for kind in kinds)):
-                _publish(kinds)
+            gathered = self._gathered()
+            ending = {} in gathered
+            asked: Asked = {}
+            for one in gathered:
+                for kind, names in one.items():
+                    asked[kind] = asked.get(kind, NOTHING) | names
+            if asked:
+                _publish(asked)
                 time.sleep(PACE)
 
-    def _gathered(self) -> list[tuple[WakeUp, ...]]:
+    def _gathered(self) -> "list[Asked]":
         asked = [self._asked.get()]
         with suppress(Empty):
             while True:
@@ -138,8 +162,11 @@ class _Messenger:
 
     def _finish(self) -> None:
         """A process that submits and ends has its wake-up sent first."""
-        self._asked.put(())
+        self._asked.put({})
         self._thread.join(2 * TRY_FOR)
+
+
+Asked = dict[WakeUp, Names]
 
 
 @cache
@@ -152,12 +179,14 @@ def _messenger() -> _Messenger:
     return _messenger_of(os.getpid())
 
 
-def _publish(kinds: Sequence[WakeUp]) -> None:
+def _publish(asked: Asked) -> None:
     if time.monotonic() < _rest.until:
         return
+    kinds = list(asked)
     try:
         keys = [key for kind in kinds for key in _keys(kind)]
-        for place in _script(_SCRIPT)(keys=[app.conf.task_default_queue, *keys]):
+        tokens = [names.token() for names in asked.values()]
+        for place in _script(_SCRIPT)(keys=[app.conf.task_default_queue, *keys], args=tokens):
             _queue_task(kinds[place])
     except Exception as error:  # noqa: BLE001  whatever it is, the answer stands: the sweep polls
         _rest.until = time.monotonic() + REST
@@ -201,13 +230,24 @@ def note_begin(task: str) -> None:
         _client().delete(_queued(task))
 
 
+def named(kind: WakeUp) -> Names:
+    """What wake-ups have named while nobody listened; it is this caller's to do."""
+    names = NOTHING
+    with suppress(redis.RedisError), _client().pipeline() as pipe:
+        pipe.lrange(_keys(kind).tokens, 0, -1)
+        pipe.delete(_keys(kind).tokens)
+        for token in pipe.execute()[0]:
+            names |= Names.of_token(token)
+    return names
+
+
 class WakeUpListener:
     """Listens in a thread while a worker is awake. Without Redis: the sweep polls."""
 
     AWAKE_FOR = 3  # seconds for which wake-ups trust that somebody listens
     LISTEN_FOR = 0.5  # seconds of one listening
 
-    def __init__(self, kind: WakeUp, heard: Callable[[], None]) -> None:
+    def __init__(self, kind: WakeUp, heard: Callable[[Names], None]) -> None:
         self._kind = kind
         self._keys = _keys(kind)
         self._heard = heard
@@ -230,8 +270,8 @@ class WakeUpListener:
                     client.set(self._keys.awake, "1", ex=self.AWAKE_FOR)
                     said_at = time.monotonic()
                 # The token is taken before the poll it asks for.
-                if client.blpop([self._keys.tokens], timeout=self.LISTEN_FOR):
-                    self._heard()
+                if taken := client.blpop([self._keys.tokens], timeout=self.LISTEN_FOR):
+                    self._heard(Names.of_token(taken[1]))
             client.delete(self._keys.awake)
-            if client.delete(self._keys.tokens):  # in the last moment: somebody must look
+            if client.llen(self._keys.tokens):  # in the last moment: somebody must look
                 _queue_task(self._kind)

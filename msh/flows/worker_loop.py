@@ -5,11 +5,13 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, ClassVar
 
 from django.db import DatabaseError
 
+from msh.flows.names import EVERYTHING, NOTHING, Names
 from msh.flows.wake_up import WakeUp, WakeUpListener
 from msh.transport.carrier import AT_ONCE_PER_PARTNER, Carrier
 
@@ -23,8 +25,6 @@ ROUND = 0.02
 """Seconds between rounds at least, where one is to gather what several would do."""
 WIND_UP = 5.0
 """Seconds that an ending worker waits for what is under way."""
-
-_WAKE_UP = object()
 
 
 class WorkerLoop(ABC):
@@ -46,7 +46,8 @@ class WorkerLoop(ABC):
     3. Poll, if an event asked for it or PAUSE has passed: find what is due and lock it with SKIP
        LOCKED, so that two workers never claim the same. Write the claim, which is an open attempt
        and the time at which it counts as lost, and commit. After a crash before the commit nothing
-       was claimed, and the next sweep finds it.
+       was claimed, and the next sweep finds it. What a wake-up has named is locked in the same way,
+       without a search.
     4. Submit what was claimed to the carrier, only after the commit: no copy is on its way that no
        row knows of. After a crash from here on the claim is lost, as in 2.
     5. Wake up the loops for which the commit has made work. A wake-up that is lost costs a sweep's
@@ -69,6 +70,8 @@ class WorkerLoop(ABC):
         self._stopping = threading.Event()
         self._stopped_at = 0.0
         self._polled_at = 0.0
+        self._names = NOTHING
+        """What wake-ups have named since the last round."""
 
     @abstractmethod
     def take(self, event: Any) -> bool:
@@ -76,12 +79,20 @@ class WorkerLoop(ABC):
         at once."""
 
     @abstractmethod
-    def round(self, *, polling: bool) -> bool:
-        """Steps 2 to 5 of a round, 3 only if `polling`. True if there was something to do."""
+    def round(self, names: Names) -> bool:
+        """Steps 2 to 5 of a round, 3 for what `names` says. True if there was something to do."""
+
+    def missed_names(self) -> Names:
+        """What wake-ups have named before this loop began to listen."""
+        return NOTHING
 
     def next_round_at(self) -> float:
         """When the next round may begin, by `time.monotonic`."""
         return self._polled_at + ROUND
+
+    def patience(self) -> float:
+        """Seconds to wait for an event before the next round."""
+        return PAUSE
 
     def is_busy(self) -> bool:
         return bool(self.carrier.under_way())
@@ -90,11 +101,12 @@ class WorkerLoop(ABC):
         """Work until there was nothing to do for QUIET seconds; `on_work` is called once if there
         is something. Returns at once if it runs."""
         if not self._running.acquire(blocking=False):
-            self._wake_up()
+            self._wake_up(EVERYTHING)
             return
         try:
             self._take_events(0)
-            if self._round(polling=True) or self.is_busy() or not self._events.empty():
+            self._names |= EVERYTHING | self.missed_names()
+            if self._round() or self.is_busy() or not self._events.empty():
                 on_work()
                 self._stay_awake()
         finally:
@@ -104,19 +116,20 @@ class WorkerLoop(ABC):
         """The worker is ending: finish this round and what is under way, and return."""
         self._stopped_at = time.monotonic()
         self._stopping.set()
-        self._wake_up()
+        self._wake_up(NOTHING)
 
-    def _wake_up(self) -> None:
-        self._events.put(_WAKE_UP)
+    def _wake_up(self, names: Names) -> None:
+        self._events.put(names)
 
     def _stay_awake(self) -> None:
         with WakeUpListener(self.kind, self._wake_up):
             busy_at = time.monotonic()
             while not (self._stopping.is_set() and self._is_wound_up()):
                 self._stopping.wait(self.next_round_at() - time.monotonic())
-                woken = self._take_events(PAUSE)
-                polling = woken or time.monotonic() - self._polled_at > PAUSE
-                if self._try_round(polling=polling) or self.is_busy():
+                self._take_events(self.patience())
+                if time.monotonic() - self._polled_at > PAUSE:
+                    self._names |= EVERYTHING
+                if self._try_round() or self.is_busy():
                     busy_at = time.monotonic()
                 elif time.monotonic() - busy_at > QUIET:
                     return
@@ -124,26 +137,27 @@ class WorkerLoop(ABC):
     def _is_wound_up(self) -> bool:
         return not self.is_busy() or time.monotonic() - self._stopped_at > WIND_UP
 
-    def _try_round(self, *, polling: bool) -> bool:
+    def _try_round(self) -> bool:
         try:
-            return self._round(polling=polling)
+            return self._round()
         except DatabaseError as error:
             logger.warning("a round is waiting for the database: %s", error)
             return False
 
-    def _round(self, *, polling: bool) -> bool:
-        polling = polling and not self._stopping.is_set()
-        if polling:
+    def _round(self) -> bool:
+        names, self._names = self._names, NOTHING
+        if self._stopping.is_set():
+            names = NOTHING
+        if names.all:
             self._polled_at = time.monotonic()
-        return self.round(polling=polling)
+        return self.round(names)
 
-    def _take_events(self, wait: float) -> bool:
-        woken = False
-        try:
+    def _take_events(self, wait: float) -> None:
+        with suppress(Empty):
             event = self._events.get(timeout=wait)
             while True:
-                if event is _WAKE_UP or self.take(event):
-                    woken = True
+                if isinstance(event, Names):
+                    self._names |= event
+                elif self.take(event):
+                    self._names |= EVERYTHING
                 event = self._events.get_nowait()
-        except Empty:
-            return woken

@@ -1,12 +1,16 @@
 """What workers and the carrier do, by hand: no process, no socket."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 
 from django.db import transaction
+from django.utils import timezone
 
 from msh.flows.receiving import receive
 from msh.flows.send_budget import SendBudget
-from msh.flows.sending import sending_loop, transmit
+from msh.flows.sending import acknowledge, sending_loop, transmit
+from msh.models import Signal
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store.receiving.senders import find_sender, remembered_sender
 from msh.store.sending import polling
@@ -38,15 +42,62 @@ class Carrying:
 PLENTY = Carrying()
 
 
+class KeepingCarrier:
+    """Has this room whatever it is given, and keeps the jobs."""
+
+    def __init__(self) -> None:
+        self.taken: list[Job] = []
+        self.room = PLENTY
+
+    def take(self) -> list[Job]:
+        jobs, self.taken = self.taken, []
+        return jobs
+
+    def submit(self, jobs: Iterable[Job]) -> None:
+        self.taken.extend(jobs)
+
+    def busy(self) -> frozenset[int]:
+        return self.room.busy
+
+    def free_in_all(self) -> int:
+        return self.room.free_in_all()
+
+    def free(self, partner_id: int) -> int:
+        return self.room.free(partner_id)
+
+    def bytes_under_way(self) -> int:
+        return self.room.bytes_under_way()
+
+    def under_way(self) -> int:
+        return len(self.taken)
+
+
 def poll(carrying: Carrying = PLENTY) -> list[Job]:
-    """What the sending loop does in one poll, without the carrier."""
+    """What the sending loop does in one poll, without the carrier; and with the signals that were
+    claimed with their message, as if their wake-up had just come."""
     with transaction.atomic():
         budget = SendBudget(carrying)
         places = polling.Places(4, carrying.left, carrying.busy, budget.for_large)
         work = polling.lock_work((), places)
         jobs = sending_loop.claim(work, budget)
         work.links.write()
+    return [*jobs, *_poll_claimed(budget)]
+
+
+def _poll_claimed(budget: SendBudget) -> list[Job]:
+    with transaction.atomic():
+        work = polling.claimed_signals(just_claimed())
+        jobs, _ = acknowledge.jobs_of_claimed(work.links, work.signals, budget)
+        acknowledge.keep_claimed(work.links, [job.key.key for job in jobs])  # type: ignore[attr-defined]
+        work.links.write()
     return jobs
+
+
+def just_claimed() -> list[int]:
+    """The signals that wait for the worker that their wake-up is for."""
+    within_a_second = {"due__gt": timezone.now(), "due__lt": timezone.now() + timedelta(seconds=1)}
+    claimed = Signal.objects.filter(sending=True, tries=1, owed=1, **within_a_second)
+    return list(claimed.order_by("pk").values_list("pk", flat=True))
 
 
 def hand_over(job: Job, sender: Partner) -> receive.Answer:

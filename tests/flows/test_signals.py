@@ -173,9 +173,11 @@ def test_each_is_transmitted_as_its_own_bytes_and_its_tries_are_counted() -> Non
     signals = [owe(MINUTE), owe(MINUTE)]
     jobs = byhand.poll()
     stored = Signal.objects.in_bulk([one.pk for one in signals])
-    assert {job.key.key: job.body for job in jobs} == {  # type: ignore[attr-defined]
-        key: bytes(one.body or b"") for key, one in stored.items()
+    about = {job.key.key: wire.parse(job.content_type, job.body).header for job in jobs}  # type: ignore[attr-defined]
+    assert {key: header.ref_to_message_id for key, header in about.items()} == {
+        key: one.ref_to_message_id for key, one in stored.items()
     }
+    assert len({header.message_id for header in about.values()}) == 2
     assert {(one.sending, one.tries) for one in stored.values()} == {(True, 1)}
 
 

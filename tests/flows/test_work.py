@@ -9,14 +9,17 @@ import math
 
 import pytest
 
+from msh.flows import wake_up
+from msh.flows.names import NOTHING, Names
+from msh.flows.sending import sending_loop
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.flows.sending.submit import prepare
 from msh.flows.sending.submit_many import Result, submit_all
+from msh.flows.wake_up import WakeUp
 from msh.protocol.message import Payload
 from msh.transport.carrier import Finished
-from msh.transport.job import Job
 
-from .byhand import PLENTY, TRANSMITTED
+from .byhand import TRANSMITTED, KeepingCarrier
 from .work import Work
 from .world import World, make_world
 
@@ -28,56 +31,56 @@ BLOCK = 500
 """Lines of one block of the bulk endpoint."""
 
 EXCHANGE = {"statements": 52, "round trips": 26, "transactions": 10, "rows": 22}
-"""For one reliable message, from its submit to its Acknowledgement, on both sides. Each poll finds
-one thing, as between two MSHs with one pair: nothing is shared with other messages."""
+"""For one reliable message, from its submit to its Acknowledgement, on both sides. Nothing is
+shared with other messages."""
 SUBMIT = {"statements": 1, "round trips": 1, "transactions": 1, "rows": 3}
-BULK_ROW = {"statements": 0.011, "round trips": 0.011, "transactions": 0.001, "rows": 3}
+BULK_ROW = {"statements": 0.014, "round trips": 0.014, "transactions": 0.001, "rows": 3}
 
 
-class Carrier:
-    """Has room, and keeps what it was given."""
-
-    def __init__(self) -> None:
-        self.taken: list[Job] = []
-        self.free_in_all = PLENTY.free_in_all
-        self.free = PLENTY.free
-        self.bytes_under_way = PLENTY.bytes_under_way
-
-    def busy(self) -> frozenset[int]:
-        return PLENTY.busy
-
-    def submit(self, jobs: list[Job]) -> None:
-        self.taken.extend(jobs)
-
-
-def exchange(world: World, messages: int) -> Work:
-    """The loop of the worker polls after each POST and records each outcome by itself."""
-    work, loop, carrier = Work(), SendingLoop(), Carrier()
+def exchange(world: World, messages: int, asked: list[Names]) -> Work:
+    """By its wake-ups; each outcome is recorded by itself."""
+    work, loop = Work(), SendingLoop()
+    carrier = KeepingCarrier()
     loop.carrier = carrier  # type: ignore[assignment]
     loop._leases_at = math.inf  # what it does once a second
     for _ in range(messages):
         with work.of("submit"):
             world.submit()
-        with work.of("poll after the submit"):
-            loop.round(polling=True)
+        with work.of("round after the submit"):
+            loop.round(asked.pop())
         while carrier.taken:
             job = carrier.taken.pop(0)
             kind = type(job.key).__name__
             with work.of(f"receive {kind}"):
                 assert world.hand_over(job).status == 204
-            with work.of(f"poll after the {kind}"):
-                loop.round(polling=True)
+            with work.of(f"round after the {kind}"):
+                loop.round(asked.pop() if asked else NOTHING)
             loop.take(Finished(job, TRANSMITTED))
             with work.of(f"outcome of {kind}"):
-                loop.round(polling=False)
+                loop.round(NOTHING)
     return work
 
 
-def test_work_for_an_exchanged_message() -> None:
-    world = make_world()
-    exchange(world, MESSAGES)  # what is read once
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Names]:
+    """What wake-ups have named for the loop."""
+    monkeypatch.setattr(sending_loop, "HOLD", 0.0)
+    names: list[Names] = []
 
-    work = exchange(world, MESSAGES)
+    class Messenger:
+        @staticmethod
+        def send(asked: wake_up.Asked) -> None:
+            names.extend(n for kind, n in asked.items() if kind is WakeUp.TRANSMIT)
+
+    monkeypatch.setattr(wake_up, "_messenger", Messenger)
+    return names
+
+
+def test_work_for_an_exchanged_message(asked: list[Names]) -> None:
+    world = make_world()
+    exchange(world, MESSAGES, asked)  # what is read once
+
+    work = exchange(world, MESSAGES, asked)
 
     assert len(world.received()) == 2 * MESSAGES
     assert world.link.state == "idle"

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from msh.flows import worker_loop
+from msh.flows.names import NOTHING, Names
 from msh.flows.wake_up import WakeUp
 from msh.flows.worker_loop import WorkerLoop
 from tests.waiting import wait_until
@@ -21,14 +22,16 @@ class Scripted(WorkerLoop):
         self.taken: list[Any] = []
         self.rounds = 0
         self.polls = 0
+        self.names = NOTHING
 
     def take(self, event: Any) -> bool:
         self.taken.append(event)
         return True
 
-    def round(self, *, polling: bool) -> bool:
+    def round(self, names: Names) -> bool:
         self.rounds += 1
-        self.polls += polling
+        self.polls += names.all
+        self.names |= names
         return False
 
     def is_busy(self) -> bool:
@@ -63,6 +66,24 @@ def test_stopped_loop_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert loop.taken == []
     assert loop.polls == 0
+
+
+def test_names_and_a_poll_that_come_together_are_both_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(worker_loop, "PAUSE", 0.0)
+    loop = Scripted()
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+    wait_until(lambda: loop.polls)
+
+    loop._events.put(Names(frozenset({5}), frozenset({7})))
+    wait_until(lambda: loop.names.signals)
+    loop._events.put("the end of it")
+    loop.stop()
+    thread.join(timeout=60)
+
+    assert (set(loop.names.links), set(loop.names.signals), loop.names.all) == ({5}, {7}, True)
 
 
 def test_running_a_running_loop_wakes_it_up() -> None:

@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from msh.flows.errors import NotPossible
 from msh.flows.receiving.link_status import NoStatus, enquire
 from msh.flows.sending.transmit import GRACE
-from msh.flows.wake_up import WakeUp, wake_up, wake_ups_of
+from msh.flows.wake_up import WakeUp, wake_up, wake_up_for
 from msh.models import Attempt, OutboundLink, OutboundMessage, OutboundState
 from msh.protocol.attempt import Trace, nothing_was_sent
 from msh.protocol.errors import IllegalTransition
@@ -67,7 +67,8 @@ def cancel(message: OutboundMessage, verdict: Verdict | None, actor: Actor) -> L
             case _:
                 raise NotPossible(_why_not(locked))
         links.write()
-    wake_up(WakeUp.TRANSMIT, *wake_ups_of(links))
+    wake_up(WakeUp.TRANSMIT)
+    wake_up_for(links)
     return answer.status if answer else None
 
 

@@ -14,7 +14,7 @@ from msh.flows.errors import NotPossible
 from msh.flows.operations.cancel import under_way
 from msh.flows.operations.change_link import ANYTHING, Done, Seen, open_links, require_as_seen
 from msh.flows.receiving.link_status import enquire
-from msh.flows.wake_up import WakeUp, wake_up, wake_ups_of
+from msh.flows.wake_up import WakeUp, wake_up, wake_up_for
 from msh.models import (
     InboundLink,
     InboundMessage,
@@ -118,7 +118,9 @@ def apply(
         resumed = OutboundLinks.load([partner.pk], links.now)  # the queue's head may be another now
         resumed.step(partner.pk, OperatorResumed(), actor)
         resumed.write()
-    wake_up(WakeUp.TRANSMIT, *wake_ups_of(links), *wake_ups_of(resumed))
+    wake_up(WakeUp.TRANSMIT)
+    wake_up_for(links)
+    wake_up_for(resumed)
     return comparison
 
 

@@ -9,7 +9,7 @@ from django.db import DatabaseError, transaction
 from msh import wire
 from msh.faults import CrashPoint, reach
 from msh.flows.receiving import overload
-from msh.flows.wake_up import WakeUp, wake_up, wake_ups_of
+from msh.flows.wake_up import WakeUp, wake_up, wake_up_for
 from msh.models import OutboundState
 from msh.protocol.effects import OweError
 from msh.protocol.errors import Refused, RefusedTooOften, Unreadable
@@ -78,7 +78,8 @@ def receive_fast_path(partner: Partner, content_type: str, body: bytes) -> Answe
     match header.message_type:
         case MessageType.NORMAL:
             if header.reliable and (accepted := _accept_at_once(partner, message)):
-                wake_up(WakeUp.TRANSMIT, *([WakeUp.DELIVER] if accepted.pushes else []))
+                deliver = [WakeUp.DELIVER] if accepted.pushes else []
+                wake_up(*deliver, signals=[accepted.signal_id])
                 return Answer(TAKEN)
         case MessageType.ACKNOWLEDGEMENT:
             if _acknowledge_at_once(partner, header):
@@ -189,7 +190,7 @@ def _try_to_acknowledge(partner: Partner, header: Header) -> bool:
     if not links.write_if_unchanged(partner.pk):
         return False
     reach(CrashPoint.ACK_AFTER_COMMIT)
-    wake_up(*wake_ups_of(links))
+    wake_up_for(links)
     return True
 
 
@@ -211,7 +212,7 @@ def _take_signal(partner: Partner, header: Header, event_of: EventOf) -> Answer:
             _note(partner, header.ref_to_message_id, name, "refers to an unknown message")
         reach(CrashPoint.ACK_BEFORE_COMMIT)
     reach(CrashPoint.ACK_AFTER_COMMIT)
-    wake_up(*wake_ups_of(links))
+    wake_up_for(links)
     return Answer(TAKEN)
 
 

@@ -3,8 +3,8 @@
 import logging
 import time
 import uuid
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -21,7 +21,13 @@ from msh.protocol.vocabulary import DeliverySemantics, ErrorCode, MessageType
 from msh.store.incidents import processing_failed
 from msh.store.sending.isolation import describe, one_line
 from msh.store.sending.links import OutboundLinks
-from msh.store.sending.signals import PendingSignal, SignalResult, claim_signal, end_signal
+from msh.store.sending.signals import (
+    KEEP_CLAIMED,
+    PendingSignal,
+    SignalResult,
+    claim_signal,
+    end_signal,
+)
 from msh.transport.job import SIGNAL_CRASH_POINTS, Job
 from partners.models import Identity, Partner
 from partners.secrecy import SecretUnreadableError
@@ -66,7 +72,7 @@ def http_deadline() -> float:
 
 @dataclass(frozen=True, slots=True)
 class SignalCopy:
-    """Which signal a job transmits."""
+    """Which signal a job transmits. If that fails, the same bytes are tried again."""
 
     key: int
     kind: str
@@ -74,27 +80,53 @@ class SignalCopy:
     partner_id: int
     routed: bool = False
     """The message it acknowledges may be forwarded as soon as it was transmitted (000 §4.1.1)."""
+    content_type: str = field(default="", compare=False)
+    body: bytes | None = field(default=None, compare=False, repr=False)
 
 
 def claim_signals(
     links: OutboundLinks, signals: Iterable[PendingSignal], budget: SendBudget
 ) -> list[Job]:
     jobs: list[Job] = []
-    deadline = http_deadline()
-    lease = links.now + timedelta(seconds=deadline + 2 * GRACE)
+    lease = _lease(links.now)
     for row in signals:
-        if not budget.reserve(row.partner_id):
-            continue
-        try:
-            job = _job(row, deadline, links.now)
-        except (DatabaseError, MemoryError):
-            raise
-        except Exception as problem:  # noqa: BLE001  one signal stops no other
-            _end_unsendable(links, row, problem)
-        else:
-            links.add(claim_signal(row.id, job.content_type, job.body, until=lease))
+        if budget.reserve(row.partner_id) and (job := _job_or_end(links, row)):
+            links.add(claim_signal(row.id, until=lease))
             jobs.append(job)
     return jobs
+
+
+def jobs_of_claimed(
+    links: OutboundLinks, signals: Iterable[PendingSignal], budget: SendBudget
+) -> tuple[list[Job], list[int]]:
+    """The jobs of signals that were claimed with their message, and the keys of those for which
+    there is no place now."""
+    jobs, left = [], []
+    for row in signals:
+        if not budget.reserve(row.partner_id):
+            left.append(row.id)
+        elif job := _job_or_end(links, row):
+            jobs.append(job)
+    return jobs, left
+
+
+def keep_claimed(links: OutboundLinks, keys: Collection[int]) -> None:
+    """Their POSTs take long: they are not to be sent again meanwhile."""
+    links.add(KEEP_CLAIMED(keys=list(keys), until=_lease(links.now)))
+
+
+def _lease(now: datetime) -> datetime:
+    return now + timedelta(seconds=http_deadline() + 2 * GRACE)
+
+
+def _job_or_end(links: OutboundLinks, row: PendingSignal) -> Job | None:
+    try:
+        return _job(row, http_deadline(), links.now)
+    except (DatabaseError, MemoryError):
+        raise
+    except Exception as problem:  # noqa: BLE001  one signal stops no other
+        _end_unsendable(links, row, problem)
+        return None
 
 
 def _end_unsendable(links: OutboundLinks, row: PendingSignal, problem: Exception) -> None:
@@ -104,7 +136,8 @@ def _end_unsendable(links: OutboundLinks, row: PendingSignal, problem: Exception
     known = isinstance(problem, UNSENDABLE)
     why = one_line(str(problem)) if known else describe(problem)
     result = AttemptResult(outcome, detail=why, body_sent=False)
-    links.add_all(end_signal(_result(_copy(row), result), links.now))
+    copy = _copy(row, row.content_type, row.body)
+    links.add_all(end_signal(_result(copy, result), links.now))
     if not known:
         logger.error("a signal could not be composed", exc_info=problem)
         about = (row.partner_id, "in", row.ref_to_message_id, why, links.now)
@@ -118,7 +151,8 @@ def record(links: OutboundLinks, ended: Iterable[tuple[SignalCopy, AttemptResult
 
 
 def _result(copy: SignalCopy, result: AttemptResult) -> SignalResult:
-    return SignalResult(copy.key, copy.kind, copy.ref_to_message_id, copy.partner_id, result)
+    sent = (copy.content_type, copy.body)
+    return SignalResult(copy.key, copy.kind, copy.ref_to_message_id, copy.partner_id, result, *sent)
 
 
 def header_of(row: SignalText, partner: Partner, identity: Identity, now: datetime) -> Header:
@@ -151,8 +185,9 @@ def header_of(row: SignalText, partner: Partner, identity: Identity, now: dateti
     )
 
 
-def _copy(row: PendingSignal) -> SignalCopy:
-    return SignalCopy(row.id, row.kind, row.ref_to_message_id, row.partner_id, row.routed)
+def _copy(row: PendingSignal, content_type: str, body: bytes | None) -> SignalCopy:
+    about = (row.id, row.kind, row.ref_to_message_id, row.partner_id)
+    return SignalCopy(*about, row.routed, content_type, body)
 
 
 def _job(row: PendingSignal, deadline: float, now: datetime) -> Job:
@@ -164,7 +199,7 @@ def _job(row: PendingSignal, deadline: float, now: datetime) -> Job:
     is_error = row.kind == SignalKind.ERROR
     url = partner.error_destination if is_error else partner.destination
     return Job(
-        key=_copy(row),
+        key=_copy(row, content_type, body),
         partner_id=row.partner_id,
         url=url,
         content_type=content_type,

@@ -4,25 +4,31 @@ import logging
 import time
 from collections.abc import Sequence
 
-from django.db import transaction
-
 from msh.faults import CrashPoint, reach
+from msh.flows.names import Names
 from msh.flows.send_budget import SendBudget
 from msh.flows.sending import acknowledge, isolation, recover, transmit
 from msh.flows.sending.acknowledge import SignalCopy
-from msh.flows.wake_up import WakeUp, wake_up, wake_ups_of
-from msh.flows.worker_loop import ROUND, WorkerLoop
-from msh.protocol.attempt import AttemptResult
+from msh.flows.wake_up import WakeUp, named, wake_up_for
+from msh.flows.worker_loop import WorkerLoop
+from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store import capacity
-from msh.store.sending import polling as due_work
+from msh.store.sending import polling
 from msh.store.sending.isolation import describe
 from msh.store.sending.links import OutboundLinks
+from msh.store.transactions import short_transaction
 from msh.transport.carrier import AT_ONCE_PER_PARTNER, Finished
 from msh.transport.job import Job
 
 logger = logging.getLogger(__name__)
 
 LEASES_EVERY = 1.0  # seconds
+GATHER = 0.005
+"""Seconds between rounds while many partners are served at once."""
+HOLD = 0.05
+"""Seconds that a 2xx may wait to be recorded by the transaction of the next round: usually the
+Acknowledgement, or the next message, causes one before. A 2xx completes nothing, and one that is
+lost with the process is a worker that died after its POST."""
 
 
 class RecentPartners:
@@ -43,7 +49,7 @@ class RecentPartners:
 
 
 class SendingLoop(WorkerLoop):
-    """Under load one poll serves many links and one transaction records many outcomes; when idle,
+    """Under load one round serves many links and one transaction records many outcomes; when idle,
     each goes at once."""
 
     kind = WakeUp.TRANSMIT
@@ -51,6 +57,9 @@ class SendingLoop(WorkerLoop):
     def __init__(self) -> None:
         super().__init__()
         self._unrecorded: list[Finished] = []
+        self._held_until = 0.0
+        self._short_claims: set[int] = set()
+        """Signals under way that are claimed for a second only, since their message was stored."""
         self._more = False
         """The last poll left work for want of room: the end of a POST is a reason to poll."""
         self._leases_at = 0.0
@@ -58,41 +67,76 @@ class SendingLoop(WorkerLoop):
         self._recent = RecentPartners()
 
     def take(self, event: Finished) -> bool:
+        if not self._unrecorded:
+            self._held_until = time.monotonic() + HOLD
         self._unrecorded.append(event)
         self._recent.note(event.job.partner_id, time.monotonic())
+        if isinstance(event.job.key, SignalCopy):
+            self._short_claims.discard(event.job.key.key)
         return self._more
+
+    def missed_names(self) -> Names:
+        return named(self.kind)
 
     def next_round_at(self) -> float:
         """With many partners, one transaction for several is worth a few milliseconds."""
         now = time.monotonic()
         gathers = self._recent.are_many(now)
-        self._round_at = max(now, self._round_at + ROUND) if gathers else now
+        self._round_at = max(now, self._round_at + GATHER) if gathers else now
         return self._round_at
 
-    def round(self, *, polling: bool) -> bool:
-        """One transaction for all that have ended or are due; if that raises an error, one for each
-        lane and signal. What the database refuses now is written in a later round."""
-        ended = self._unrecorded
-        if not (ended or polling):
+    def patience(self) -> float:
+        """Outcomes that the database refused are tried again after PAUSE."""
+        held = self._held_until - time.monotonic() if self._unrecorded else 0.0
+        return held if held > 0 else super().patience()
+
+    def is_busy(self) -> bool:
+        return bool(self._unrecorded) or super().is_busy()
+
+    def _may_hold(self) -> bool:
+        if self._stopping.is_set() or time.monotonic() >= self._held_until:
             return False
+        outcomes = (one.outcome.outcome for one in self._unrecorded)
+        return all(outcome is AttemptOutcome.TRANSMITTED for outcome in outcomes)
+
+    def round(self, names: Names) -> bool:
+        """Claimed signals first: for them nothing is written. Then one transaction for all that
+        have ended, are named or due; if that raises an error, one for each lane and signal. What
+        the database refuses now is written in a later round."""
+        if names.signals:
+            self._transmit_claimed(names.signals)
+        ended = self._unrecorded
+        if not (names.all or names.links) and (not ended or self._may_hold()):
+            return bool(ended or names.signals)
         try:
-            with transaction.atomic():
-                links, jobs = self._record_and_claim(ended, polling=polling)
+            with short_transaction():
+                links, jobs = self._record_and_claim(ended, names)
         except Exception as error:
             if capacity.is_gone(error):
                 raise
             logger.warning("a round is repeated one by one: %s", describe(error))
-            return self._round_one_by_one(polling=polling)
+            return self._round_one_by_one(names)
         self._unrecorded = []
         if ended:
             reach(CrashPoint.OUTCOME_AFTER_COMMIT)
         if jobs:
             reach(CrashPoint.POLL_AFTER_COMMIT)
             self.carrier.submit(jobs)
-        wake_up(*(kind for kind in wake_ups_of(links) if not (polling and kind is WakeUp.TRANSMIT)))
+        wake_up_for(links)
         return bool(ended or jobs)
 
-    def _round_one_by_one(self, *, polling: bool) -> bool:
+    def _transmit_claimed(self, keys: frozenset[int]) -> None:
+        """Those for which there is no place now are named again for a later round."""
+        work = polling.claimed_signals(keys)
+        jobs, left = acknowledge.jobs_of_claimed(work.links, work.signals, SendBudget(self.carrier))
+        self._names |= Names(signals=frozenset(left))
+        if work.links.has_writes:
+            with short_transaction():
+                work.links.write(last=True)
+        self._short_claims.update(job.key.key for job in jobs if isinstance(job.key, SignalCopy))
+        self.carrier.submit(jobs)
+
+    def _round_one_by_one(self, names: Names) -> bool:
         """As `round`. An outcome is forgotten only when it is written, or is no one's any more."""
         settled = False
         keys = [(one.job.key, one.outcome) for one in self._unrecorded]
@@ -101,7 +145,7 @@ class SendingLoop(WorkerLoop):
                 settled = True
                 written = {id(key) for key, _ in unit.ended}
                 self._unrecorded = [o for o in self._unrecorded if id(o.job.key) not in written]
-        if polling:
+        if names.all or names.links:
             budget = SendBudget(self.carrier)
             for unit in isolation.units_of_poll(self._places(budget), budget):
                 settled = self._do(unit) or settled
@@ -112,36 +156,44 @@ class SendingLoop(WorkerLoop):
         if done.jobs:
             self.carrier.submit(done.jobs)
         if done.links is not None:
-            wake_up(*(kind for kind in wake_ups_of(done.links) if kind is not WakeUp.TRANSMIT))
+            done.links.transmits.clear()  # they are polled for one by one
+            wake_up_for(done.links)
         return done.settled
 
     def _record_and_claim(
-        self, ended: list[Finished], *, polling: bool
+        self, ended: list[Finished], names: Names
     ) -> tuple[OutboundLinks, list[Job]]:
         results = [(one.job.key, one.outcome) for one in ended]
         partners = transmit.partners_of(results)
-        jobs: list[Job] = []
-        if polling:
-            budget = SendBudget(self.carrier)
-            places = self._places(budget)
-            work = due_work.lock_work(partners, places)
+        budget = SendBudget(self.carrier)
+        places = self._places(budget)
+        if names.all:
+            work = polling.lock_work(partners, places)
         else:
-            work = due_work.work_of_ended(partners)
+            work = polling.lock_named(partners, names.links)
         record(work.links, results)
-        if polling:
-            jobs = claim(work, budget)
-            self._more = budget.refused or len(jobs) >= places.limit
+        jobs = claim(work, budget)
+        work.links.transmits.clear()
+        self._more = budget.refused or (self._more and not names.all)
+        if names.all:
+            self._more |= len(jobs) >= places.limit
+            self._keep_claimed(work.links)
             self._end_leases()
-        work.links.write()
         if ended:
             reach(CrashPoint.OUTCOME_BEFORE_COMMIT)
-        if polling:
+        if jobs:
             reach(CrashPoint.POLL_BEFORE_COMMIT)
+        work.links.write(last=True)
         return work.links, jobs
 
-    def _places(self, budget: SendBudget) -> due_work.Places:
+    def _keep_claimed(self, links: OutboundLinks) -> None:
+        if self._short_claims:
+            acknowledge.keep_claimed(links, self._short_claims)
+            self._short_claims = set()
+
+    def _places(self, budget: SendBudget) -> polling.Places:
         busy, free = self.carrier.busy(), self.carrier.free_in_all()
-        return due_work.Places(AT_ONCE_PER_PARTNER, free, busy, budget.for_large)
+        return polling.Places(AT_ONCE_PER_PARTNER, free, busy, budget.for_large)
 
     def _end_leases(self) -> None:
         if time.monotonic() - self._leases_at > LEASES_EVERY:
@@ -156,10 +208,10 @@ def record(links: OutboundLinks, ended: Sequence[tuple[object, AttemptResult]]) 
     acknowledge.record(links, ((k, result) for k, result in ended if isinstance(k, SignalCopy)))
 
 
-def claim(work: due_work.Work, budget: SendBudget) -> list[Job]:
+def claim(work: polling.Work, budget: SendBudget) -> list[Job]:
     recover.end_waits(work.links, work.due)
     return [
-        *transmit.jobs_of(work.links, transmit.claim(work.links, budget)),
+        *transmit.jobs_of(work.links, transmit.claim(work.links, budget), work.copies),
         *transmit.best_effort_jobs(work.links, work.best_effort, budget),
         *acknowledge.claim_signals(work.links, work.signals, budget),
     ]

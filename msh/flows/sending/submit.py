@@ -3,6 +3,7 @@
 import hashlib
 import uuid
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import orjson
@@ -91,7 +92,10 @@ def keep(new: NewMessage) -> tuple[OutboundMessage, bool]:
     stored = message
     if not insert_message(message, new.payloads, new.parts):
         stored = _first_or_known(message, new.payloads, new.parts)
-    transaction.on_commit(_after_commit)
+    best_effort = new.semantics == DeliverySemantics.BEST_EFFORT
+    transaction.on_commit(
+        partial(_after_commit, None if best_effort else message.agreement.partner_id)
+    )
     return stored, stored is message
 
 
@@ -139,9 +143,13 @@ def prepare(
     )
 
 
-def _after_commit() -> None:
+def _after_commit(partner_id: int | None) -> None:
+    """`partner_id`: on whose link the message is; None for BestEffort, which has none."""
     reach(CrashPoint.SUBMIT_AFTER_COMMIT)
-    wake_up(WakeUp.TRANSMIT)
+    if partner_id is None:
+        wake_up(WakeUp.TRANSMIT)
+    else:
+        wake_up(links=[partner_id])
 
 
 def _first_or_known(

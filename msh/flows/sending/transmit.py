@@ -76,7 +76,9 @@ def claim(links: OutboundLinks, budget: SendBudget) -> dict[int, Claimed]:
     for partner_id in links:
         if links.lane(partner_id).state is LaneState.IDLE:
             links.start_next(partner_id)
-        if links.lane(partner_id).unsent and budget.reserve(partner_id, links.size(partner_id)):
+        lane = links.lane(partner_id)
+        may_go = lane.unsent and lane.is_due(links.now)
+        if may_go and budget.reserve(partner_id, links.size(partner_id)):
             key, one = _claim(links, partner_id)
             claimed[key] = one
     return claimed
@@ -97,13 +99,17 @@ def _claim(links: OutboundLinks, partner_id: int) -> tuple[int, Claimed]:
     return key, Claimed(flying.sequence_number, flying.attempt, deadline)
 
 
-def jobs_of(links: OutboundLinks, claimed: dict[int, Claimed]) -> list[Job]:
-    """The jobs that transmit the claimed copies, composing what was not composed before.
+def jobs_of(
+    links: OutboundLinks, claimed: dict[int, Claimed], loaded: Iterable[CopyRow] = ()
+) -> list[Job]:
+    """The jobs that transmit the claimed copies, composing what was not composed before. `loaded`:
+    rows that were read already.
 
     A copy that cannot be made suspends its own lane and no other.
     """
     jobs = []
-    for row in _load(claimed):
+    rows = {row.id: row for row in loaded if row.id in claimed}
+    for row in (*rows.values(), *_load(key for key in claimed if key not in rows)):
         one = claimed[row.id]
         try:
             jobs.append(_job(links, row, one.http_deadline, one))

@@ -31,8 +31,10 @@ class InboundRow:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """`pushes`: there may be a consumer to which messages are delivered without its asking."""
+    """`signal_id`: its Acknowledgement, which is claimed. `pushes`: there may be a consumer to
+    which messages are delivered without its asking."""
 
+    signal_id: int
     pushes: bool
 
 
@@ -139,6 +141,8 @@ _MESSAGE_ARRIVED = insert_one(
 
 # The next message of a pair, without a lock: its number, the message with its payloads, its history
 # and the Acknowledgement that is owed for it, if the link is still in the version that was read.
+# The Acknowledgement is claimed for the worker that a wake-up will name it to; after a second, the
+# sweep claims it.
 # xmin is the transaction that wrote the row last. Whoever changes without this row what was decided
 # by has to write the row nevertheless (docs/decisions/2026-11-21-at-once.md).
 def _accept_if_unchanged(payloads: str) -> Statement[Accepted]:
@@ -169,17 +173,21 @@ def _accept_if_unchanged(payloads: str) -> Statement[Accepted]:
     signal AS (
         INSERT INTO msh_signal
             (link_id, kind, ref_to_message_id, tpa_id, conversation_id, code, location,
-             description, min_retry_secs, sequence_number, first_at, due, expires_at)
+             description, min_retry_secs, sequence_number, first_at, due, expires_at, sending,
+             tries)
         SELECT id, 'Acknowledgement', %(message_id)s, %(tpa_id)s, %(conversation_id)s, '', '', '',
-               NULL, %(sequence_number)s, %(received_at)s, %(received_at)s, %(expires_at)s
+               NULL, %(sequence_number)s, %(received_at)s,
+               %(received_at)s::timestamptz + interval '1 second', %(expires_at)s, true, 1
         FROM link
         ON CONFLICT (link_id, kind, code, ref_to_message_id) DO UPDATE
         SET owed = msh_signal.owed + 1, expires_at = EXCLUDED.expires_at,
             sequence_number = EXCLUDED.sequence_number,
-            due = CASE WHEN msh_signal.sending
-                       THEN LEAST(msh_signal.due, EXCLUDED.due + interval '1 second')
-                       ELSE EXCLUDED.due END)
-    SELECT EXISTS (SELECT FROM msh_consumer WHERE enabled AND kind <> 'pull') AS pushes FROM link
+            due = CASE WHEN msh_signal.sending THEN LEAST(msh_signal.due, EXCLUDED.due)
+                       ELSE EXCLUDED.first_at END
+        RETURNING id)
+    SELECT id AS signal_id,
+           EXISTS (SELECT FROM msh_consumer WHERE enabled AND kind <> 'pull') AS pushes
+    FROM signal
     """,
         Accepted,
     )

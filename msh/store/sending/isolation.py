@@ -20,6 +20,7 @@ from msh.wire.text import prose
 from . import best_effort_sql, link_sql, party_events
 from .best_effort import BestEffortResult, end_calls
 from .links import end_attempt
+from .queue_sql import HEAD
 from .signals import SignalResult, end_signal
 
 DETAIL_LIMIT = 1000
@@ -38,19 +39,11 @@ class _Subject:
 
 
 _FIND = Statement(
-    """
+    f"""
     SELECT link.state, link.in_flight_id, message.message_id, message.relays_id,
            clock_timestamp() AS now
     FROM msh_outboundlink link
-    LEFT JOIN LATERAL (
-        (SELECT id, 0 AS turn FROM msh_outboundmessage
-         WHERE link_id = link.id AND state = 'rewound'
-         ORDER BY epoch, sequence_number LIMIT 1)
-        UNION ALL
-        (SELECT id, 1 FROM msh_outboundmessage
-         WHERE link_id = link.id AND state = 'queued' AND semantics = 'OnceAndOnlyOnce'
-         ORDER BY id LIMIT 1)
-        ORDER BY turn LIMIT 1) head ON link.in_flight_id IS NULL
+    LEFT JOIN LATERAL ({HEAD.format("id")}) head ON link.in_flight_id IS NULL
     LEFT JOIN msh_outboundmessage message ON message.id = COALESCE(link.in_flight_id, head.id)
     WHERE link.partner_id = %(partner_id)s
     """,

@@ -42,7 +42,7 @@ def _put_in_flight(
 def _transmit(
     links: "OutboundLinks", locked: Locked, effect: do.Transmit, event: SenderEvent, actor: Actor
 ) -> None:
-    links.transmits = True
+    links.transmits.add(locked.row.partner_id)
 
 
 def _complete(
@@ -59,7 +59,7 @@ def _complete(
 def _owe_withheld_ack(links: "OutboundLinks", locked: Locked, message_id: str) -> None:
     if message_id in locked.relays:
         links.add(upstream.owe_withheld_ack(locked.relays[message_id], links.now))
-        links.transmits = True
+        links.owes = True
 
 
 def _owe_delivery_failure(
@@ -67,7 +67,7 @@ def _owe_delivery_failure(
 ) -> None:
     if message_id in locked.relays:
         links.add(upstream.owe_delivery_failure(locked.relays[message_id], links.now, why))
-        links.transmits = True
+        links.owes = True
 
 
 def _cancel(

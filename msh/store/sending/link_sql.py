@@ -7,6 +7,8 @@ from typing import Any
 from msh.store.engine import Key, Order, Statement, Write
 from msh.store.partner_columns import PARTNER_AS_READ
 
+from .queue_sql import HEAD
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -95,6 +97,14 @@ LOCK = Statement(
     Key,
 )
 
+LOCK_FREE = Statement(
+    """
+    SELECT id FROM msh_outboundlink WHERE partner_id = ANY(%(partner_ids)s)
+    ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
+    """,
+    Key,
+)
+
 # Large copies have a statement of their own: many of them may wait until others have left, and must
 # not hide those that need not. `full` are partners whose places are all taken.
 _DUE = """
@@ -166,21 +176,11 @@ _COLUMNS = """
            agreement.transient_wait_limit, agreement.early_warning,
            clock_timestamp() AS now
 """
-# Rewound messages go before the queue, in the order of their numbers.
-_TABLES = """
+_HEAD = HEAD.format("id, message_id, agreement_id, sequence_number, epoch, earlier_attempts, size")
+_TABLES = f"""
     msh_outboundlink link
     LEFT JOIN msh_outboundmessage flying ON flying.id = link.in_flight_id
-    LEFT JOIN LATERAL (
-        (SELECT id, message_id, agreement_id, sequence_number, epoch, earlier_attempts, size,
-                0 AS turn
-         FROM msh_outboundmessage WHERE link_id = link.id AND state = 'rewound'
-         ORDER BY epoch, sequence_number LIMIT 1)
-        UNION ALL
-        (SELECT id, message_id, agreement_id, sequence_number, epoch, earlier_attempts, size, 1
-         FROM msh_outboundmessage
-         WHERE link_id = link.id AND state = 'queued' AND semantics = 'OnceAndOnlyOnce'
-         ORDER BY id LIMIT 1)
-        ORDER BY turn LIMIT 1) head ON true
+    LEFT JOIN LATERAL ({_HEAD}) head ON true
     LEFT JOIN partners_agreement agreement ON agreement.id = head.agreement_id
 """
 

@@ -37,9 +37,12 @@ class OutboundLinks:
     now: datetime
     _locked: dict[int, Locked] = field(default_factory=dict)
     _calls: list[Call[object]] = field(default_factory=list)
-    transmits: bool = False
-    """Something is to be sent now; likewise to be notified and to be forwarded."""
+    transmits: set[int] = field(default_factory=set)
+    """Partners to whom something is to be sent now."""
+    owes: bool = False
+    """A signal is owed to another partner."""
     notifies: bool = False
+    """There is something to notify of; likewise to be forwarded."""
     forwards: bool = False
 
     @classmethod
@@ -53,13 +56,13 @@ class OutboundLinks:
         if not ids:
             return cls.none()
         _, rows = run(link_sql.LOCK(partner_ids=ids), link_sql.LOAD(partner_ids=ids))
-        return cls._of(rows)
+        return cls.of(rows)
 
     @classmethod
     def load(cls, partner_ids: Iterable[int], now: datetime) -> Self:
         ids = list(partner_ids)
         (rows,) = run(link_sql.LOAD(partner_ids=ids)) if ids else ([],)
-        links = cls._of(rows)
+        links = cls.of(rows)
         links.now = max(links.now, now)
         return links
 
@@ -70,7 +73,7 @@ class OutboundLinks:
             link_sql.LOAD(partner_ids=[partner_id]),
             message_sql.FIND_SENT(partner_id=partner_id, message_id=message_id),
         )
-        links = cls._of(rows)
+        links = cls.of(rows)
         if sent and partner_id in links:
             links._add_key(partner_id, sent[0])  # noqa: SLF001  its own
         return links, sent[0] if sent else None
@@ -86,11 +89,11 @@ class OutboundLinks:
                 credential_id=partner.credential_id, message_id=message_id, partner_id=partner.pk
             )
         )
-        links = cls._of(row for row in rows if row.as_read == partner.as_read)
+        links = cls.of(row for row in rows if row.as_read == partner.as_read)
         return links, rows[0].sent_state if rows else None
 
     @classmethod
-    def _of(cls, rows: Iterable[LinkRow]) -> Self:
+    def of(cls, rows: Iterable[LinkRow]) -> Self:
         locked = {row.partner_id: locked_of(row) for row in rows}
         now = max((one.row.now for one in locked.values()), default=_BEFORE_ALL)
         return cls(now, locked)
@@ -200,10 +203,15 @@ class OutboundLinks:
     def add_all(self, calls: Iterable[Call[object]]) -> None:
         self._calls.extend(calls)
 
-    def write(self) -> None:
+    def write(self, *, last: bool = False) -> None:
+        """`last`: nothing else follows in a `short_transaction`, COMMIT goes with the writes."""
         calls = self._ordered()
         self._calls.clear()
-        run_all(fast_path.merge(calls))
+        run_all(fast_path.merge(calls), last=last)
+
+    @property
+    def has_writes(self) -> bool:
+        return bool(self._calls) or any(locked.changed for locked in self._locked.values())
 
     def write_if_unchanged(self, partner_id: int) -> bool:
         """Write in one statement, its own transaction, if the link is still as it was read.

@@ -8,6 +8,8 @@ from msh.store.engine import Order, Statement, Write
 from msh.store.history import insert_one
 from msh.store.partner_columns import ROUTE_COLUMNS, RouteColumns
 
+from .queue_sql import HEAD
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyRow(RouteColumns):
@@ -71,8 +73,7 @@ class Parents:
     accepts: bool
 
 
-LOAD_COPIES = Statement(
-    f"""
+_COPIES = f"""
     SELECT message.id, message.message_id, message.semantics, message.conversation_id,
            message.service_interface, message.action, message.ref_to_message_id,
            message.submitted_at, message.boundary, message.head, message.body_sha256,
@@ -80,7 +81,7 @@ LOAD_COPIES = Statement(
            agreement.their_party, agreement.their_party_context,
            part.wires, part.content_ids, part.labels, part.descriptions,
            relayed.header AS relayed_header, {ROUTE_COLUMNS}
-    FROM msh_outboundmessage message
+    FROM {{0}}
     JOIN partners_agreement agreement ON agreement.id = message.agreement_id
     JOIN partners_partner partner ON partner.id = agreement.partner_id
     LEFT JOIN partners_ownidentity own ON true
@@ -92,10 +93,29 @@ LOAD_COPIES = Statement(
                array_agg(label ORDER BY position) AS labels,
                array_agg(description ORDER BY position) AS descriptions
         FROM msh_outboundpayload WHERE message_id = message.id) part ON true
-    WHERE message.id = ANY(%(ids)s)
+    WHERE {{1}}
     ORDER BY message.id
-    """,
+"""
+LOAD_COPIES = Statement(
+    _COPIES.format("msh_outboundmessage message", "message.id = ANY(%(ids)s)"),
     CopyRow,
+    binary=True,
+)
+
+# What these links are likely to send now, read with them: the message in flight that was not sent,
+# or the head of the queue. Large messages are read when they have a place.
+LOAD_NEXT_COPIES = Statement(
+    _COPIES.format(
+        f"""
+        msh_outboundlink link
+        LEFT JOIN LATERAL ({HEAD.format("id")}) head ON link.state = 'idle'
+        JOIN msh_outboundmessage message
+          ON message.id = CASE WHEN link.unsent THEN link.in_flight_id ELSE head.id END
+        """,
+        "link.partner_id = ANY(%(partner_ids)s) AND message.size < %(large)s",
+    ),
+    CopyRow,
+    binary=True,
 )
 
 FIND_SENT = Statement(

@@ -1,16 +1,17 @@
 """What there is to send now: found and locked in one round trip, passing over what others hold."""
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from msh.protocol.lane import LaneState
 from msh.store.clock import CLOCK
 from msh.store.engine import USE_INDEX_ORDER, Call, run
 
-from . import best_effort_sql, link_sql, signals
+from . import best_effort_sql, link_sql, message_sql, signals
 from .best_effort_sql import WaitingMessage
 from .link_sql import Found
 from .links import OutboundLinks
+from .message_sql import CopyRow
 from .signals import PendingSignal
 
 AT_ONCE = 50
@@ -22,14 +23,19 @@ LARGE = 256 * 1024
 messages to partners that are slow are not to keep it waiting."""
 
 
+_TIMED = (LaneState.WAITING, LaneState.TRANSIENT)
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """Locked in this transaction. `due` are the partners whose link's wait is over."""
 
     links: OutboundLinks
     due: set[int]
-    best_effort: list[WaitingMessage]
-    signals: list[PendingSignal]
+    best_effort: list[WaitingMessage] = field(default_factory=list)
+    signals: list[PendingSignal] = field(default_factory=list)
+    copies: list[CopyRow] = field(default_factory=list)
+    """Of messages that are likely to be sent, read with the links."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,36 @@ def lock_work(ended: Iterable[int], places: Places) -> Work:
     )
 
 
+def lock_named(ended: Iterable[int], named: Iterable[int]) -> Work:
+    """The links of the `ended` partners, and those of the `named` ones that nobody else holds, with
+    what is next to be sent on these: all in one round trip, because a wake-up has named them."""
+    asked, wanted = list(ended), list(named)
+    if not wanted:
+        return work_of_ended(asked)
+    *locked, rows, copies = run(
+        *([link_sql.LOCK(partner_ids=asked)] if asked else []),
+        link_sql.LOCK_FREE(partner_ids=wanted),
+        link_sql.LOAD(partner_ids=[*asked, *wanted]),
+        message_sql.LOAD_NEXT_COPIES(partner_ids=wanted, large=LARGE),
+    )
+    held = {row.id for found in locked for row in found}
+    links = OutboundLinks.of(row for row in rows if row.id in held)
+    return Work(links, _over(links) - set(asked), copies=copies)
+
+
+def _over(links: OutboundLinks) -> set[int]:
+    """The partners whose link's wait is over."""
+    lanes = {one: links.lane(one) for one in links}
+    return {o for o, lane in lanes.items() if lane.state in _TIMED and lane.is_due(links.now)}
+
+
+def claimed_signals(keys: Collection[int]) -> Work:
+    """Those of these signals that were claimed with their message and that no sweep has taken over.
+    Nothing is locked."""
+    rows, (clock,) = run(signals.READ_CLAIMED(keys=list(keys)), CLOCK())
+    return Work(OutboundLinks(clock.now), set(), signals=rows)
+
+
 def lock_links(places: Places) -> list[int]:
     _, *found = run(USE_INDEX_ORDER(), *_lock_links(places))
     return [row.partner_id for rows in found for row in rows]
@@ -115,20 +151,18 @@ def _lock_signals(places: Places) -> Call[PendingSignal]:
 
 def work_of_link(partner_id: int) -> Work:
     links = OutboundLinks.lock([partner_id])
-    timed = {LaneState.WAITING, LaneState.TRANSIENT}
-    due = {one for one in links if links.lane(one).state in timed}
-    return Work(links, due, [], [])
+    return Work(links, {one for one in links if links.lane(one).state in _TIMED})
 
 
 def work_of_best_effort(key: int) -> Work:
     rows, (clock,) = run(best_effort_sql.LOCK_ONE_WAITING(key=key), CLOCK())
-    return Work(OutboundLinks(clock.now), set(), rows, [])
+    return Work(OutboundLinks(clock.now), set(), best_effort=rows)
 
 
 def work_of_signal(key: int) -> Work:
     rows, (clock,) = run(signals.LOCK_ONE_PENDING(key=key), CLOCK())
-    return Work(OutboundLinks(clock.now), set(), [], rows)
+    return Work(OutboundLinks(clock.now), set(), signals=rows)
 
 
 def work_of_ended(ended: Iterable[int]) -> Work:
-    return Work(OutboundLinks.lock(ended), set(), [], [])
+    return Work(OutboundLinks.lock(ended), set())

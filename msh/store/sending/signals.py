@@ -49,13 +49,15 @@ class PendingSignal(RouteColumns):
 
 @dataclass(frozen=True, slots=True)
 class SignalResult:
-    """How sending one signal ended."""
+    """How sending one signal ended, and the bytes that were sent."""
 
     key: int
     kind: str
     ref_to_message_id: str
     partner_id: int
     result: AttemptResult
+    content_type: str = ""
+    body: bytes | None = None
 
 
 # One row per message: a flood of copies owes many signals and stays one row. While one of them is
@@ -140,12 +142,29 @@ LOCK_ONE_PENDING = Statement(
     PendingSignal,
 )
 
+# The statement that stores a message has claimed its Acknowledgement for a second, and a wake-up
+# names it to one worker. Whatever is lost on the way, the sweep finds it after that second.
+READ_CLAIMED = Statement(
+    f"""
+    SELECT {_COLUMNS}
+    FROM msh_signal signal
+    {_PARTNER}
+    WHERE signal.id = ANY(%(keys)s) AND sending AND tries = 1 AND due > statement_timestamp()
+    """,
+    PendingSignal,
+)
+
+# A POST that takes longer is nobody else's to send.
+KEEP_CLAIMED = Write(
+    """
+    UPDATE msh_signal SET due = %(until)s WHERE id = ANY(%(keys)s) AND sending AND tries = 1
+""",
+    order=Order.SIGNAL,
+)
+
 CLAIM = Write(
     """
-    UPDATE msh_signal
-    SET sending = true, tries = tries + 1, due = %(until)s, content_type = %(content_type)s,
-        body = %(body)s
-    WHERE id = %(key)s
+    UPDATE msh_signal SET sending = true, tries = tries + 1, due = %(until)s WHERE id = %(key)s
 """,
     order=Order.SIGNAL,
 )
@@ -172,14 +191,16 @@ TRANSMITTED = Write(
     order=Order.SIGNAL,
 )
 
-# Back-off doubles from a second to a minute, until the retry horizon is over.
+# The same bytes are tried again. Back-off doubles from a second to a minute, until the retry
+# horizon is over.
 FAILED = Write(
     """
     UPDATE msh_signal
     SET sending = false,
         due = statement_timestamp() + interval '1 second' * LEAST(60, 2 ^ LEAST(tries - 1, 10)),
         owed = CASE WHEN expires_at < statement_timestamp() THEN 0 ELSE owed END,
-        body = CASE WHEN expires_at < statement_timestamp() THEN NULL ELSE body END,
+        body = CASE WHEN expires_at < statement_timestamp() THEN NULL ELSE %(body)s::bytea END,
+        content_type = %(content_type)s,
         last_status = %(status)s, last_detail = %(detail)s
     WHERE id = %(key)s
 """,
@@ -204,8 +225,8 @@ def lock_pending(full: Collection[int], limit: int, of_partner: int) -> Call[Pen
     return LOCK_PENDING(full=list(full), limit=limit, of_partner=of_partner)
 
 
-def claim_signal(key: int, content_type: str, body: bytes, until: datetime) -> Call[None]:
-    return CLAIM(key=key, content_type=content_type, body=body, until=until)
+def claim_signal(key: int, until: datetime) -> Call[None]:
+    return CLAIM(key=key, until=until)
 
 
 def end_signal(one: SignalResult, now: datetime) -> list[Call[None]]:
@@ -226,4 +247,4 @@ def end_signal(one: SignalResult, now: datetime) -> list[Call[None]]:
                 at=now,
             )
             return [REFUSED(**end), history.insert_or_count(row)]
-    return [FAILED(**end)]
+    return [FAILED(**end, content_type=one.content_type, body=one.body)]

@@ -1,0 +1,266 @@
+"""A wake-up names what was just stored: the worker reads these rows and does not search. The rows
+alone say what there is to do, and what is lost with a wake-up, the sweep finds."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import transaction
+from django.utils import timezone
+
+from msh.flows import wake_up as wake_ups
+from msh.flows.names import EVERYTHING, NOTHING, Names
+from msh.flows.sending.sending_loop import SendingLoop
+from msh.flows.wake_up import WakeUp, wake_up
+from msh.models import OutboundLink, Signal
+from msh.protocol.vocabulary import DeliverySemantics
+from msh.store.sending import polling
+from msh.store.sending.links import OutboundLinks
+from msh.transport.carrier import Finished
+from msh.transport.job import Job
+from tests.sessions import in_another_session
+
+from . import byhand
+from .byhand import KeepingCarrier
+from .world import World, make_world
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def named(monkeypatch: pytest.MonkeyPatch) -> list[dict[WakeUp, Names]]:
+    """What was asked for, instead of being sent."""
+    asked: list[dict[WakeUp, Names]] = []
+
+    class Messenger:
+        send = asked.append
+
+    monkeypatch.setattr(wake_ups, "_messenger", Messenger)
+    return asked
+
+
+@pytest.fixture
+def loop() -> SendingLoop:
+    loop = SendingLoop()
+    loop.carrier = KeepingCarrier()  # type: ignore[assignment]
+    return loop
+
+
+def in_use() -> World:
+    """The first messages of a pair are received under a lock."""
+    world = make_world()
+    for _ in range(2):
+        world.submit()
+        world.settle()
+    return world
+
+
+def taken(loop: SendingLoop) -> list[Job]:
+    jobs: list[Job] = loop.carrier.take()  # type: ignore[attr-defined]
+    return jobs
+
+
+def names_of(asked: list[dict[WakeUp, Names]]) -> Names:
+    names = NOTHING
+    for one in asked:
+        names |= one.get(WakeUp.TRANSMIT, NOTHING)
+    asked.clear()
+    return names
+
+
+def test_an_exchange_by_its_wake_ups_alone(
+    loop: SendingLoop, named: list[dict[WakeUp, Names]]
+) -> None:
+    world = in_use()
+    named.clear()
+    for _ in range(2):
+        world.submit()
+    for number in (1, 2):
+        names = names_of(named)
+        assert (set(names.links), names.all) == ({world.there.pk}, False)
+        loop.round(names)
+        (copy,) = taken(loop)
+        world.hand_over(copy)
+        loop.take(Finished(copy, byhand.TRANSMITTED))
+        names = names_of(named)
+        assert (len(names.signals), names.all) == (1, False)
+        loop.round(names)
+        (ack,) = taken(loop)
+        world.hand_over(ack)
+        loop.take(Finished(ack, byhand.TRANSMITTED))
+        assert len(world.received()) == 2 + number
+
+    assert names_of(named) == NOTHING
+    assert world.link.state == "idle"
+
+
+def test_best_effort_message_is_looked_for(named: list[dict[WakeUp, Names]]) -> None:
+    make_world().submit(semantics=DeliverySemantics.BEST_EFFORT)
+    assert names_of(named) == EVERYTHING
+
+
+# --- links ---------------------------------------------------------------------------------------
+
+
+def test_named_link_that_another_holds_is_passed_over(loop: SendingLoop) -> None:
+    held, free = make_world(), make_world()
+    held.submit()
+    free.submit()
+    with transaction.atomic():
+        OutboundLinks.lock([held.there.pk])
+        in_another_session(lambda: loop.round(Names(frozenset({held.there.pk, free.there.pk}))))
+    assert [job.partner_id for job in taken(loop)] == [free.there.pk]
+
+
+def test_named_link_whose_copy_may_not_go_yet_sends_nothing(loop: SendingLoop) -> None:
+    world = make_world()
+    world.submit()
+    byhand.poll(byhand.Carrying(busy=frozenset({world.there.pk})))  # in flight, not sent
+    names = Names(frozenset({world.there.pk}))
+    OutboundLink.objects.update(due=timezone.now() + timedelta(seconds=5))
+    loop.round(names)
+    assert taken(loop) == []
+
+    OutboundLink.objects.update(due=timezone.now())
+    loop.round(names)
+    assert len(taken(loop)) == 1
+
+
+@pytest.mark.parametrize("state", ["idle", "waiting"])
+def test_what_is_next_is_read_with_the_link(state: str) -> None:
+    world, other = make_world(), make_world()
+    first, _ = world.submit(), world.submit()
+    other.submit()
+    if state == "waiting":
+        byhand.poll(byhand.Carrying(busy=frozenset({world.there.pk})))
+    with transaction.atomic():
+        work = polling.lock_named((), [world.there.pk])
+    assert [row.id for row in work.copies] == [first.pk]
+
+
+def test_large_message_is_not_read_before_it_has_a_place() -> None:
+    world = make_world()
+    world.submit("x" * polling.LARGE)
+    with transaction.atomic():
+        work = polling.lock_named((), [world.there.pk])
+    assert (len(list(work.links)), work.copies) == (1, [])
+
+
+# --- signals -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def claimed() -> Signal:
+    """An Acknowledgement, as the fast path has just stored it."""
+    world = in_use()
+    world.submit()
+    (job,) = byhand.poll()
+    world.hand_over(job)
+    signal = Signal.objects.get(link__partner=world.here, owed=1)
+    assert (signal.owed, signal.sending, signal.tries) == (1, True, 1)
+    assert signal.due - signal.first_at == timedelta(seconds=1)
+    return signal
+
+
+def swept() -> list[int]:
+    """The signals that a sweep finds, of all."""
+    with transaction.atomic():
+        return [row.id for row in polling.lock_signals(polling.Places(4, 100))]
+
+
+def test_claimed_signal_is_nobody_elses_for_a_second(claimed: Signal) -> None:
+    assert swept() == []
+    Signal.objects.filter(pk=claimed.pk).update(due=timezone.now())
+    assert swept() == [claimed.pk]
+
+
+@pytest.mark.parametrize(
+    "changed", [{"due": timezone.now() - timedelta(hours=1)}, {"tries": 2}, {"sending": False}]
+)
+def test_late_wake_up_transmits_nothing(
+    claimed: Signal, loop: SendingLoop, changed: dict[str, Any]
+) -> None:
+    """The sweep has taken the signal over, or will."""
+    Signal.objects.update(**changed)
+    loop.round(Names(signals=frozenset({claimed.pk})))
+    assert taken(loop) == []
+
+
+def test_signal_whose_post_takes_long_is_kept_claimed(claimed: Signal, loop: SendingLoop) -> None:
+    loop.round(Names(signals=frozenset({claimed.pk})))
+    assert len(taken(loop)) == 1
+
+    loop.round(EVERYTHING)
+
+    claimed.refresh_from_db()
+    assert claimed.due > timezone.now() + timedelta(seconds=15)
+    assert (claimed.sending, claimed.tries) == (True, 1)
+
+
+def test_signal_that_was_transmitted_is_not_kept_claimed(
+    claimed: Signal, loop: SendingLoop
+) -> None:
+    loop.round(Names(signals=frozenset({claimed.pk})))
+    (job,) = taken(loop)
+    loop.take(Finished(job, byhand.TRANSMITTED))
+
+    loop.round(EVERYTHING)
+
+    claimed.refresh_from_db()
+    assert (claimed.owed, claimed.sending) == (0, False)
+    assert claimed.due <= timezone.now()
+
+
+def test_signal_without_a_place_is_named_again(claimed: Signal, loop: SendingLoop) -> None:
+    loop.carrier.room = byhand.Carrying(left=0)  # type: ignore[attr-defined]
+    loop.round(Names(signals=frozenset({claimed.pk})))
+    assert taken(loop) == []
+
+    loop.carrier.room = byhand.PLENTY  # type: ignore[attr-defined]
+    loop._round()
+    assert len(taken(loop)) == 1
+
+
+# --- wake-ups between processes ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "names", [Names(frozenset({1, 22})), Names(frozenset({1}), frozenset({3, 4})), EVERYTHING]
+)
+def test_names_survive_the_way(names: Names) -> None:
+    assert Names.of_token(names.token().encode()) == names
+
+
+def test_names_wait_for_the_loop_that_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks: list[WakeUp] = []
+    monkeypatch.setattr(wake_ups, "_queue_task", tasks.append)
+    wake_ups._client().delete(*wake_ups._keys(WakeUp.TRANSMIT))
+
+    wake_ups._publish({WakeUp.TRANSMIT: Names(signals=frozenset({7}))})
+    wake_ups._publish({WakeUp.TRANSMIT: Names(links=frozenset({5}))})
+
+    assert tasks[0] is WakeUp.TRANSMIT
+    assert wake_ups.named(WakeUp.TRANSMIT) == Names(frozenset({5}), frozenset({7}))
+    assert wake_ups.named(WakeUp.TRANSMIT) == NOTHING
+
+
+def test_names_that_nobody_takes_become_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wake_ups, "_queue_task", lambda kind: None)
+    keys = wake_ups._keys(WakeUp.TRANSMIT)
+    wake_ups._client().delete(*keys)
+
+    for partner_id in range(1, 200):
+        wake_ups._publish({WakeUp.TRANSMIT: Names(links=frozenset({partner_id}))})
+
+    assert wake_ups._client().llen(keys.tokens) == 101
+    assert wake_ups.named(WakeUp.TRANSMIT).all
+
+
+def test_wake_up_of_everything_needs_no_names(named: list[dict[WakeUp, Names]]) -> None:
+    wake_up(WakeUp.TRANSMIT, links=[1])
+    wake_up(WakeUp.DELIVER, signals=[2])
+    wake_up()
+    assert named == [
+        {WakeUp.TRANSMIT: EVERYTHING},
+        {WakeUp.DELIVER: EVERYTHING, WakeUp.TRANSMIT: Names(signals=frozenset({2}))},
+    ]

@@ -23,8 +23,9 @@ from msh.transport.job import Job
 logger = logging.getLogger(__name__)
 
 LEASES_EVERY = 1.0  # seconds
-GATHER = 0.005
-"""Seconds between rounds while many partners are served at once."""
+GATHER = 0.02
+"""Seconds between rounds while many partners are served at once: with 16 pairs a quarter more
+messages than with 0 or 5 ms, and no more with 40 ms."""
 HOLD = 0.05
 """Seconds that a 2xx may wait to be recorded by the transaction of the next round: usually the
 Acknowledgement, or the next message, causes one before. A 2xx completes nothing, and one that is

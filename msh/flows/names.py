@@ -31,10 +31,13 @@ class Names:
 
     @classmethod
     def of_token(cls, token: bytes) -> Self:
-        """Raises ValueError for what `token` never gives."""
-        names = token.decode().split()
-        links = frozenset(int(name[1:]) for name in names if name[0] == "l")
-        signals = frozenset(int(name[1:]) for name in names if name[0] == "s")
+        """What cannot be read may mean anything, and so everything."""
+        try:
+            names = token.decode().split()
+            links = frozenset(int(name[1:]) for name in names if name[0] == "l")
+            signals = frozenset(int(name[1:]) for name in names if name[0] == "s")
+        except ValueError:
+            return cls(all=True)
         return cls(links, signals, all=len(links) + len(signals) < len(names))
 
 

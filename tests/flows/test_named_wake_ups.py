@@ -211,6 +211,21 @@ def test_signal_that_was_transmitted_is_not_kept_claimed(
     assert claimed.due <= timezone.now()
 
 
+def test_claimed_signal_that_raises_an_error_stops_nothing_else(
+    claimed: Signal, loop: SendingLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(keys: frozenset[int]) -> None:
+        raise RuntimeError("what nobody has thought of")
+
+    monkeypatch.setattr(polling, "claimed_signals", refuse)
+    world = make_world()
+    world.submit()
+
+    loop.round(Names(frozenset({world.there.pk}), frozenset({claimed.pk})))
+
+    assert [job.partner_id for job in taken(loop)] == [world.there.pk]
+
+
 def test_signal_without_a_place_is_named_again(claimed: Signal, loop: SendingLoop) -> None:
     loop.carrier.room = byhand.Carrying(left=0)  # type: ignore[attr-defined]
     loop.round(Names(signals=frozenset({claimed.pk})))
@@ -229,6 +244,11 @@ def test_signal_without_a_place_is_named_again(claimed: Signal, loop: SendingLoo
 )
 def test_names_survive_the_way(names: Names) -> None:
     assert Names.of_token(names.token().encode()) == names
+
+
+@pytest.mark.parametrize("token", [b"1", b"lx", b"\xff", b"l1 q2", b"l"])
+def test_token_that_cannot_be_read_is_everything(token: bytes) -> None:
+    assert Names.of_token(token).all
 
 
 def test_names_wait_for_the_loop_that_begins(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,7 +105,7 @@ class SendingLoop(WorkerLoop):
         have ended, are named or due; if that raises an error, one for each lane and signal. What
         the database refuses now is written in a later round."""
         if names.signals:
-            self._transmit_claimed(names.signals)
+            self._try_to_transmit_claimed(names.signals)
         ended = self._unrecorded
         if not (names.all or names.links) and (not ended or self._may_hold()):
             return bool(ended or names.signals)
@@ -118,6 +118,8 @@ class SendingLoop(WorkerLoop):
             logger.warning("a round is repeated one by one: %s", describe(error))
             return self._round_one_by_one(names)
         self._unrecorded = []
+        if names.all:
+            self._short_claims.clear()
         if ended:
             reach(CrashPoint.OUTCOME_AFTER_COMMIT)
         if jobs:
@@ -125,6 +127,15 @@ class SendingLoop(WorkerLoop):
             self.carrier.submit(jobs)
         wake_up_for(links)
         return bool(ended or jobs)
+
+    def _try_to_transmit_claimed(self, keys: frozenset[int]) -> None:
+        """What raises an error is left to the sweep, which isolates it."""
+        try:
+            self._transmit_claimed(keys)
+        except Exception as error:
+            if capacity.is_gone(error):
+                raise
+            logger.warning("claimed signals are left to the next sweep: %s", describe(error))
 
     def _transmit_claimed(self, keys: frozenset[int]) -> None:
         """Those for which there is no place now are named again for a later round."""
@@ -178,7 +189,8 @@ class SendingLoop(WorkerLoop):
         self._more = budget.refused or (self._more and not names.all)
         if names.all:
             self._more |= len(jobs) >= places.limit
-            self._keep_claimed(work.links)
+            if self._short_claims:
+                acknowledge.keep_claimed(work.links, self._short_claims)
             self._end_leases()
         if ended:
             reach(CrashPoint.OUTCOME_BEFORE_COMMIT)
@@ -186,11 +198,6 @@ class SendingLoop(WorkerLoop):
             reach(CrashPoint.POLL_BEFORE_COMMIT)
         work.links.write(last=True)
         return work.links, jobs
-
-    def _keep_claimed(self, links: OutboundLinks) -> None:
-        if self._short_claims:
-            acknowledge.keep_claimed(links, self._short_claims)
-            self._short_claims = set()
 
     def _places(self, budget: SendBudget) -> polling.Places:
         busy, free = self.carrier.busy(), self.carrier.free_in_all()

@@ -6,6 +6,7 @@ environment looks further than the normal suite does.
 """
 
 import os
+from typing import ClassVar
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -35,6 +36,7 @@ class Exchange(RuleBasedStateMachine):
     """Every rule is one thing that may happen at any moment, to either side or between them."""
 
     world: World
+    kinds: ClassVar[tuple[str, ...]] = ("unordered", "expires", "ordered")
 
     def __init__(
         self,
@@ -53,8 +55,8 @@ class Exchange(RuleBasedStateMachine):
         self.world = World(
             *self.cores,
             window=window,
-            ordered=kind == "ordered",
-            time_to_live=40 if kind == "expires" else 0,
+            ordered=kind == "ordered" or kind not in self.kinds,
+            time_to_live=40 if kind == "expires" and kind in self.kinds else 0,
             silence=silence,
         )
 

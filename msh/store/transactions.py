@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -41,12 +41,22 @@ def short_transaction() -> Iterator[None]:
             with database.wrap_database_errors:
                 database.connection.commit()
     except BaseException:
-        if _is_open(database):
-            with suppress(psycopg.Error):
-                database.connection.rollback()
+        _undo(database)
         raise
     finally:
         _thread.begins = _thread.is_short = False
+
+
+def _undo(database: Any) -> None:
+    """Roll back. A session that cannot is closed: the next statement opens another."""
+    try:
+        if _is_open(database):
+            database.connection.rollback()
+    except psycopg.Error:
+        database.close()
+    else:
+        if database.connection.closed:
+            database.close()
 
 
 def _is_open(database: Any) -> bool:

@@ -97,7 +97,6 @@ def test_lost_session_is_an_error_and_the_next_one_works() -> None:
         pid = connection.connection.info.backend_pid
         in_another_session(lambda: execute("SELECT pg_terminate_backend(%s)", pid))
         run_all(insert(2), last=True)
-    connection.close()
     with short_transaction():
         run_all(insert(3), last=True)
     assert keys() == [3]

@@ -9,7 +9,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, ClassVar
 
-from django.db import DatabaseError, connection
+from django.db import DatabaseError
 
 from msh.flows.names import EVERYTHING, NOTHING, Names
 from msh.flows.wake_up import WakeUp, WakeUpListener
@@ -142,7 +142,6 @@ class WorkerLoop(ABC):
             return self._round()
         except DatabaseError as error:
             logger.warning("a round is waiting for the database: %s", error)
-            connection.close_if_unusable_or_obsolete()
             return False
 
     def _round(self) -> bool:

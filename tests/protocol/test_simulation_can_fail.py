@@ -2,20 +2,21 @@
 
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
-from hypothesis.stateful import run_state_machine_as_test
 
 from msh.protocol import effects as do
 from msh.protocol import events as on
 from msh.protocol import receiver, sender, sequence
+from msh.protocol.errors import IllegalTransition
 from msh.protocol.kinds import Verdict
 from msh.protocol.lane import Lane, LaneState
 from msh.protocol.receiver import Known, MessageArrived, Position, ReceivingLink
 
-from .test_once_and_only_once import STEPS, Exchange
+from .walk import walks
 from .world.hosts import ReceiverStep, SenderStep, Violation, pure_sender
+from .world.walk import DraftWalk
 
 # --- faulty Senders -------------------------------------------------------------------------
 
@@ -162,33 +163,20 @@ FAULTY_RECEIVERS = [
     never_acknowledges_a_duplicate,
 ]
 
+WALKS = 1_000
 
-SEARCH = settings(
-    max_examples=500,
-    stateful_step_count=STEPS,
-    phases=[Phase.generate],
-    derandomize=True,
-    database=None,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
+
+def test_no_walk_without_a_fault_breaks_a_promise() -> None:
+    walks(DraftWalk, 200)
 
 
 @pytest.mark.parametrize("step", FAULTY_SENDERS)
 def test_a_faulty_sender_is_caught(step: SenderStep) -> None:
-    class Faulty(Exchange):
-        def __init__(self) -> None:
-            super().__init__(sender_step=step)
-
-    with pytest.raises(Violation):
-        run_state_machine_as_test(Faulty, settings=SEARCH)
+    with pytest.raises((Violation, IllegalTransition)):
+        walks(partial(DraftWalk, sender_step=step), WALKS)
 
 
 @pytest.mark.parametrize("step", FAULTY_RECEIVERS)
 def test_a_faulty_receiver_is_caught(step: ReceiverStep) -> None:
-    class Faulty(Exchange):
-        def __init__(self) -> None:
-            super().__init__(receiver_step=step)
-
     with pytest.raises(Violation):
-        run_state_machine_as_test(Faulty, settings=SEARCH)
+        walks(partial(DraftWalk, receiver_step=step), WALKS)

@@ -8,6 +8,7 @@ them (tests/mutants/flight.toml).
 import os
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 import pytest
 
@@ -22,10 +23,11 @@ from msh.protocol.flight.numbering import Numbering, NumberingEvent
 from msh.protocol.flight.serial import Order, following
 from msh.protocol.flight.value import Flight, FlightState
 from msh.protocol.receiver import Known
+from tests.protocol.walk import walks
 
 from .world.receiving import ReceivingCores, pure_step
 from .world.sending import SendingCores, Violation, pure_flight, pure_gate, pure_leave
-from .world.walk import KINDS, walks
+from .world.walk import KINDS, EbmsWalk
 
 # --- faulty flights -------------------------------------------------------------------------
 
@@ -282,18 +284,18 @@ def _name(cores: SendingCores | ReceivingCores) -> str:
 
 
 def test_no_walk_without_a_fault_breaks_a_promise() -> None:
-    walks(200)
+    walks(EbmsWalk, 200)
 
 
 @pytest.mark.parametrize("cores", FAULTY_SENDERS, ids=_name)
 def test_a_faulty_sender_is_caught(cores: SendingCores) -> None:
     kinds = ("ordered",) if _name(cores) in ONLY_IN_ORDER else KINDS
     with pytest.raises(Violation):
-        walks(WALKS, sending=cores, kinds=kinds)
+        walks(partial(EbmsWalk, sending=cores, kinds=kinds), WALKS)
 
 
 @pytest.mark.parametrize("cores", FAULTY_RECEIVERS, ids=_name)
 def test_a_faulty_receiver_is_caught(cores: ReceivingCores) -> None:
     kinds = KINDS if cores.ordered is pure_step else ("ordered",)
     with pytest.raises(Violation):
-        walks(WALKS, receiving=cores, kinds=kinds)
+        walks(partial(EbmsWalk, receiving=cores, kinds=kinds), WALKS)

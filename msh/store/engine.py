@@ -132,15 +132,6 @@ def run_all(calls: Sequence[Call[object]], *, last: bool = False) -> None:
             cursor.executemany(statement.sql, [call.values for call in group])
 
 
-def fetch_binary(call: Call[A]) -> list[A]:
-    """The rows of one statement in PostgreSQL's binary format: bytes come as they are."""
-    database = _database()
-    with database.wrap_database_errors:
-        cursor = _cursor(database, call.statement)
-        rows: list[A] = cursor.execute(call.statement.sql, call.values, binary=True).fetchall()
-        return rows
-
-
 def _ask(cursor: "psycopg.Cursor[Any]", call: Call[object]) -> None:
     cursor.execute(call.statement.sql, call.values, binary=call.statement.binary)
 

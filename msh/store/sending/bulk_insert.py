@@ -7,7 +7,7 @@ from itertools import repeat
 from django.db import connection
 
 from msh.store import history
-from msh.store.engine import Statement, fetch_binary
+from msh.store.engine import Statement, run
 from msh.store.history import HistoryRow
 
 from . import message_sql
@@ -29,6 +29,7 @@ _NEW_KEYS = Statement(
     FROM generate_series(1, %(count)s)
     """,
     _Keys,
+    binary=True,
 )
 _COLUMNS: Mapping[str, Mapping[str, str]] = {
     "msh_outboundmessage": {
@@ -66,7 +67,7 @@ def insert_messages(new: Sequence[NewMessage], parents: Mapping[int, Parents]) -
 
     Raises IntegrityError if a MessageId is known: then the transaction is at its end.
     """
-    (row,) = fetch_binary(_NEW_KEYS(count=len(new)))
+    ((row,),) = run(_NEW_KEYS(count=len(new)))
     _copy("msh_outboundmessage", map(_message, row.keys, new, repeat(parents), repeat(row.now)))
     _copy("msh_outboundpayload", _payloads(row.keys, new))
     _copy("msh_history", _history(new, row.now))
@@ -74,7 +75,7 @@ def insert_messages(new: Sequence[NewMessage], parents: Mapping[int, Parents]) -
 
 def find_known(asked: Sequence[tuple[int, str]]) -> dict[tuple[int, str], bytes]:
     links, message_ids = [link for link, _ in asked], [message_id for _, message_id in asked]
-    rows = fetch_binary(message_sql.FIND_KNOWN(links=links, message_ids=message_ids))
+    (rows,) = run(message_sql.FIND_KNOWN(links=links, message_ids=message_ids))
     return {(row.link_id, row.message_id): row.content_digest for row in rows}
 
 

@@ -275,6 +275,7 @@ LOCK_PARENTS = Statement(
     FOR KEY SHARE OF link, agreement
     """,
     Parents,
+    binary=True,
 )
 
 FIND_KNOWN = Statement(
@@ -284,4 +285,5 @@ FIND_KNOWN = Statement(
     JOIN msh_outboundmessage known USING (link_id, message_id)
     """,
     KnownMessage,
+    binary=True,
 )

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from msh.models import OutboundLink, OutboundMessage
 from msh.protocol.message import Payload
 from msh.store import history
-from msh.store.engine import fetch_binary, run
+from msh.store.engine import run
 from msh.store.history import Actor, HistoryRow
 from partners.models import Agreement, Partner
 
@@ -74,7 +74,8 @@ def _columns(payloads: Sequence[Payload], parts: Sequence[bytes]) -> Mapping[str
 
 
 def load_copies(keys: Sequence[int]) -> list[CopyRow]:
-    return fetch_binary(message_sql.LOAD_COPIES(ids=list(keys)))
+    (rows,) = run(message_sql.LOAD_COPIES(ids=list(keys)))
+    return rows
 
 
 def mark_in_use(partner: Partner) -> None:
@@ -93,11 +94,11 @@ def use_outbound_link(partner: Partner) -> OutboundLink:
 def lock_parents(agreements: Mapping[int, Agreement]) -> dict[int, Parents]:
     """Of these agreements, by id: the link, and whether submissions are accepted. Links that are
     missing are made; an agreement that is deleted meanwhile is left out."""
-    rows = fetch_binary(message_sql.LOCK_PARENTS(agreements=list(agreements)))
+    (rows,) = run(message_sql.LOCK_PARENTS(agreements=list(agreements)))
     if len(rows) < len(agreements):
         for missing in agreements.keys() - {row.agreement_id for row in rows}:
             use_outbound_link(agreements[missing].partner)
-        rows = fetch_binary(message_sql.LOCK_PARENTS(agreements=list(agreements)))
+        (rows,) = run(message_sql.LOCK_PARENTS(agreements=list(agreements)))
     return {row.agreement_id: row for row in rows}
 
 

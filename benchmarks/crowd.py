@@ -166,7 +166,7 @@ class _Partners:
         self._port = port
         self._msh_port = msh_port
         self._msh_uri = msh_uri
-        self._owed: deque[tuple[int, str]] = deque()
+        self._pending: deque[tuple[int, str]] = deque()
         self._free: list[Stream] = []
         self._posts: dict[Stream, tuple[int, str] | None] = {}
         """Connections, with what is under way on each."""
@@ -183,7 +183,7 @@ class _Partners:
             if number and message_id:
                 copies.value += 1
                 if acknowledges:
-                    self._owed.append((int(number[1]), message_id[1].decode()))
+                    self._pending.append((int(number[1]), message_id[1].decode()))
         self._post()
 
     def end(self, stream: Stream) -> None:
@@ -192,10 +192,10 @@ class _Partners:
             self.ready.unregister(stream.socket)
             stream.close()
             self._free = [one for one in self._free if one is not stream]
-            self._owe_again(self._posts.pop(stream))
+            self._queue_again(self._posts.pop(stream))
         elif answer := split(stream.buffer):
             if answer[0].startswith(b"HTTP/1.1 503"):
-                self._owe_again(self._posts[stream])
+                self._queue_again(self._posts[stream])
             elif not answer[0].startswith(b"HTTP/1.1 204"):
                 raise RuntimeError(f"an Acknowledgement was not taken: {answer[0]!r}")
             self._posts[stream] = None
@@ -203,9 +203,9 @@ class _Partners:
         self._post()
 
     def _post(self) -> None:
-        while self._owed and (self._free or len(self._posts) < _POSTS):
+        while self._pending and (self._free or len(self._posts) < _POSTS):
             stream = self._free.pop() if self._free else self._connect()
-            number, ref = self._posts[stream] = self._owed.popleft()
+            number, ref = self._posts[stream] = self._pending.popleft()
             body = wire.acknowledgement(
                 ref,
                 tpa_id=f"crowd-{number:04d}",
@@ -215,9 +215,9 @@ class _Partners:
             authorization = f"Authorization: Bearer {_token(number)}"
             stream.send(post("/ebxml/", body, wire.HEADERS, authorization))
 
-    def _owe_again(self, refused: tuple[int, str] | None) -> None:
+    def _queue_again(self, refused: tuple[int, str] | None) -> None:
         if refused:
-            self._owed.append(refused)
+            self._pending.append(refused)
 
     def _connect(self) -> Stream:
         stream = Stream(socket.create_connection(("127.0.0.1", self._msh_port)))

@@ -109,13 +109,13 @@ def _measure(arguments: argparse.Namespace, console: Console) -> dict[str, float
     _run(_BEST_EFFORT, "queue-", "OnceAndOnlyOnce", arguments.rows, active[1])
     note(f"and {arguments.rows} reliable messages queued for another")
     _run(_SIGNALS, "flood-", arguments.rows, active[2])
-    note(f"and {arguments.rows} Acknowledgements owed to a third")
+    note(f"and {arguments.rows} Acknowledgements pending to a third")
     console.print(table)
     return results
 
 
 def _active_partners() -> list[int]:
-    """Each has a message of both kinds queued, and an Acknowledgement owed."""
+    """Each has a message of both kinds queued, and an Acknowledgement pending."""
     from msh.models import InboundLink, OutboundLink  # noqa: PLC0415  settings first
     from partners.models import Agreement, Partner  # noqa: PLC0415
 

@@ -13,7 +13,7 @@ from .tls import TlsProxy
 
 LAST = "SELECT coalesce(max(id), 0) FROM msh_inboundmessage"
 STORED = "SELECT count(*) FROM msh_inboundmessage WHERE id > {last}"
-OWED = "SELECT coalesce(sum(owed), 0)::bigint FROM msh_signal WHERE owed > 0"
+PENDING = "SELECT coalesce(sum(pending), 0)::bigint FROM msh_signal WHERE pending > 0"
 
 
 class Receive:
@@ -52,7 +52,7 @@ class Receive:
             else:
                 load = post_for(self._seconds, stage.receiver.port, shares)
         stage.pairs = sorted(load.pairs, key=lambda pair: pair.name)
-        wait_until(lambda: self._owed() == 0, "acknowledged", self._owed)
+        wait_until(lambda: self._pending() == 0, "acknowledged", self._pending)
         self._acknowledged.append(load.accepted / (time.monotonic() - started))
         stored = stage.receiver.value(STORED.format(last=last))
         found = (stored, stage.sink.acks - acks, stage.sink.others)
@@ -81,5 +81,5 @@ class Receive:
             "messages": sum(load.accepted for load in self.loads),
         }
 
-    def _owed(self) -> int:
-        return int(self._stage.receiver.value(OWED))
+    def _pending(self) -> int:
+        return int(self._stage.receiver.value(PENDING))

@@ -85,7 +85,7 @@ _INBOUND = _Side(
         "msh_signal": (
             """
             "row".link_id = message.link_id AND "row".ref_to_message_id = message.message_id
-                AND "row".kind = 'Acknowledgement' AND "row".owed = 0
+                AND "row".kind = 'Acknowledgement' AND "row".pending = 0
             """,
             {
                 "ref_to_message_id": _MESSAGE_ID,

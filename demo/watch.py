@@ -19,7 +19,7 @@ class Glance:
 
     @property
     def quiet(self) -> bool:
-        """Nothing is left to send or deliver. Acks may still be owed, for copies of the past."""
+        """Nothing is left to send or deliver. Acks may still be pending, for copies of the past."""
         return not (self.open_messages or self.suspended)
 
 

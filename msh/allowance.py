@@ -52,4 +52,4 @@ same."""
 
 refusals: Allowance[int] = Allowance(burst=100, refill=1 / 60)
 """Messages that are refused and signals that mean nothing, by partner: each with an id of its own
-is a row of the history and of what is owed. A Sender that waits for its answers is refused once."""
+is a row of the history and a pending signal. A Sender that waits for answers is refused once."""

@@ -196,7 +196,7 @@ def _recipient(candidates: list[Partner], address: str) -> Partner | None:
 
 
 def _take(partner: Partner, mail: bytes) -> str:
-    """Everything owed for it is committed on return. The reason, if it was refused by an Error."""
+    """Its answers are committed on return. The reason, if it was refused by an Error."""
     content_type, body = wire.package_of(mail)
     if len(body) > settings.MSH_MESSAGE_LIMIT * 3 // 2:
         raise Unreadable(f"more than {settings.MSH_MESSAGE_LIMIT} bytes", status=413)

@@ -28,8 +28,8 @@ SLOW = {"bodies": 20, "forms": 40, "uploads": 40}
 """Sockets of each kind, to each MSH."""
 DRIP_EVERY = 1.0
 STOP_WITHIN = 10.0
-OWED_AT_ONCE = 1500
-OWED_A_SECOND = 10
+ERRORS_AT_ONCE = 1500
+ERRORS_A_SECOND = 10
 COPIES_A_SECOND = 20
 UNPACKED = 150_000_000
 
@@ -41,7 +41,7 @@ class Hostile:
         self.peer = peer
         self.accounts = accounts
         self.bombs = bombs
-        self._owed = False
+        self._pending = False
 
     async def names(self) -> None:
         """Header names that only one of two parsers takes, for a party behind the MSH."""
@@ -134,17 +134,17 @@ class Hostile:
             await asyncio.sleep(1)
 
     async def signals(self) -> None:
-        """Messages out of sequence from an address where nobody listens: each is owed an Error."""
+        """Messages out of sequence from an address where nobody listens: each gets an Error."""
         account = self.accounts["signals"]
 
         async def send(_: int) -> None:
             content = Content(self.peer.message_id("signals"), number=900_000)
             await self.peer.post("signals", account, body_of(account, content))
 
-        if not self._owed:
-            self._owed = True
-            await _at_once(send, OWED_AT_ONCE)
-        await _paced(send, OWED_A_SECOND)
+        if not self._pending:
+            self._pending = True
+            await _at_once(send, ERRORS_AT_ONCE)
+        await _paced(send, ERRORS_A_SECOND)
 
     async def copies(self) -> None:
         """Copies of one message that the MSH has acknowledged."""

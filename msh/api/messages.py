@@ -194,8 +194,8 @@ class HistoryView(ApiView):
     )
     def get(self, request: Request, message_id: str) -> Response:
         """Everything that happened to messages of this MessageId, sent and received: a page goes on
-        where the one before ended. Attempts, deliveries and what is owed come with the last page,
-        as they are now.
+        where the one before ended. Attempts, deliveries and pending signals come with the last
+        page, as they are now.
         """
         query = validated_query(request, HistoryQuery)
         partner, after = query.get("partner", ""), query.get("after", 0)

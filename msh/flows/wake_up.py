@@ -111,7 +111,7 @@ def _listening_client() -> redis.Redis:
 def wake_up_for(links: OutboundLinks) -> None:
     """Have done what these links ask for, after the commit of what changed them."""
     kinds = [WakeUp.FORWARD] if links.forwards else []
-    if links.owes:
+    if links.has_signals:
         kinds.append(WakeUp.TRANSMIT)
     if links.notifies and settings.MSH_FROM_PARTY_HANDLER:  # else nobody is notified
         kinds.append(WakeUp.NOTIFY)

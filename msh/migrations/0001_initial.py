@@ -500,7 +500,7 @@ class Migration(migrations.Migration):
                 ('min_retry_secs', models.PositiveIntegerField(blank=True, null=True)),
                 ('sequence_number', models.PositiveIntegerField(blank=True, null=True)),
                 ('first_at', models.DateTimeField()),
-                ('owed', models.PositiveIntegerField(db_default=1, default=1)),
+                ('pending', models.PositiveIntegerField(db_default=1, default=1)),
                 ('transmitted', models.PositiveIntegerField(db_default=0, default=0)),
                 ('due', models.DateTimeField()),
                 ('expires_at', models.DateTimeField()),
@@ -751,7 +751,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='signal',
-            index=models.Index(condition=models.Q(('owed__gt', 0)), fields=['link', 'due'], name='signal_owed_to'),
+            index=models.Index(condition=models.Q(('pending__gt', 0)), fields=['link', 'due'], name='signal_pending'),
         ),
         migrations.AddConstraint(
             model_name='signal',

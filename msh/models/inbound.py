@@ -32,7 +32,7 @@ class InboundMessageQuerySet(MessageQuerySet["InboundMessage"]):
 class InboundMessage(MessageColumns):
     """A message as accepted: once per pair and MessageId.
 
-    The row is committed before its Acknowledgement is owed (000 §2.1.3), and delivered later.
+    The row is committed before its Acknowledgement is sent (000 §2.1.3), and delivered later.
     """
 
     link = models.ForeignKey(

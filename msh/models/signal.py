@@ -1,4 +1,4 @@
-"""Acknowledgements and Error Messages that we owe (docs/spec/tables.md, Signals)."""
+"""Acknowledgements and Error Messages that we send (docs/spec/tables.md, Signals)."""
 
 from django.db import models
 from django.db.models import Q
@@ -30,7 +30,7 @@ class SignalQuerySet(models.QuerySet["Signal"]):
 
 
 class Signal(models.Model):
-    """What is owed for one message: `owed` signals, one per copy that came.
+    """The signals for one message: `pending` are still to be sent, one per copy that came.
 
     They have a lane without numbers, never suspend anything and never spend a retry. `body` is the
     one that is being transmitted; when it has been, the next is composed anew (D51).
@@ -54,7 +54,7 @@ class Signal(models.Model):
     """Of the message that is refused, as far as it could be read."""
 
     first_at = models.DateTimeField()
-    owed = models.PositiveIntegerField(default=1, db_default=1)
+    pending = models.PositiveIntegerField(default=1, db_default=1)
     transmitted = models.PositiveIntegerField(default=0, db_default=0)
     due = models.DateTimeField()
     expires_at = models.DateTimeField()
@@ -69,7 +69,7 @@ class Signal(models.Model):
 
     class Meta:
         indexes = [
-            models.Index(fields=["link", "due"], condition=Q(owed__gt=0), name="signal_owed_to"),
+            models.Index(fields=["link", "due"], condition=Q(pending__gt=0), name="signal_pending"),
         ]
         constraints = [
             models.UniqueConstraint(

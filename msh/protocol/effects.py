@@ -164,13 +164,13 @@ class Accept:
 
 
 @dataclass(frozen=True, slots=True)
-class OweAck:
-    """One more Acknowledgement is owed for this copy."""
+class QueueAck:
+    """One more Acknowledgement is to be sent, for this copy."""
 
 
 @dataclass(frozen=True, slots=True)
-class OweError:
-    """An Error Message is owed. `min_retry_secs` for TransientError only."""
+class QueueError:
+    """An Error Message is to be sent. `min_retry_secs` for TransientError only."""
 
     code: ErrorCode
     field: Field
@@ -181,7 +181,7 @@ class OweError:
 @dataclass(frozen=True, slots=True)
 class SendOn:
     """The message accepted is for a party behind another MSH. `withheld`: its Acknowledgement is
-    owed when the next MSH has acknowledged."""
+    sent when the next MSH has acknowledged."""
 
     withheld: bool
 
@@ -198,7 +198,7 @@ class RepeatAnswer:
 
 @dataclass(frozen=True, slots=True)
 class KeepRefusal:
-    """The message is not stored, but its id, its content digest and the Error that is owed are: a
+    """The message is not stored, but its id, its content digest and the Error to be sent are: a
     further copy is answered with the same Error (EB-110)."""
 
 
@@ -236,8 +236,8 @@ ConversationEffect = (
     | Hold
     | Release
     | Drop
-    | OweAck
-    | OweError
+    | QueueAck
+    | QueueError
     | RepeatAnswer
     | KeepRefusal
     | CountDuplicate
@@ -246,4 +246,4 @@ ConversationEffect = (
 )
 """What a message that is received asks for with ebMS 2.0, and an operator of its conversation."""
 
-ReceiverEffect = Accept | SendOn | OweAck | OweError | CountDuplicate | OpenIncident | Note
+ReceiverEffect = Accept | SendOn | QueueAck | QueueError | CountDuplicate | OpenIncident | Note

@@ -132,7 +132,7 @@ def _accepted(link: ReceivingLink, event: MessageArrived, ruling: Ruling) -> Out
     starts_again = last is not None and number == sequence.FIRST
     epoch = link.epoch + 1 if starts_again else link.epoch
     after = ReceivingLink(number, epoch, link.reset_allowed and number != sequence.FIRST)
-    effects: tuple[do.ReceiverEffect, ...] = (do.Accept(number, epoch), do.OweAck())
+    effects: tuple[do.ReceiverEffect, ...] = (do.Accept(number, epoch), do.QueueAck())
     if ruling is Ruling.ACCEPT_RESET:
         note = f"the peer started its numbers again at 1, the last accepted was {last}"
         effects = (*effects, do.Note(event.message_id, note))
@@ -146,9 +146,9 @@ _ALARMS = {
 """What an operator is called for: a partner that is too fast slows down by itself."""
 
 
-def told_to_wait(message_id: str, why: Postponed) -> tuple[do.OweError | do.OpenIncident, ...]:
+def told_to_wait(message_id: str, why: Postponed) -> tuple[do.QueueError | do.OpenIncident, ...]:
     """Nothing is stored; the Sender waits and spends no retry (000 §4.2)."""
-    error = do.OweError(ErrorCode.TRANSIENT_ERROR, Field.MESSAGE, why.text, why.wait)
+    error = do.QueueError(ErrorCode.TRANSIENT_ERROR, Field.MESSAGE, why.text, why.wait)
     if why.shortage not in _ALARMS:
         return (error,)
     return (error, do.OpenIncident(_ALARMS[why.shortage], message_id, why.text))
@@ -157,7 +157,7 @@ def told_to_wait(message_id: str, why: Postponed) -> tuple[do.OweError | do.Open
 def _held(event: MessageArrived) -> tuple[do.ReceiverEffect, ...]:
     text = "number 1 is out of turn and held until an operator allows the reset"
     return (
-        do.OweError(ErrorCode.TRANSIENT_ERROR, Field.SEQUENCE_NUMBER, text),
+        do.QueueError(ErrorCode.TRANSIENT_ERROR, Field.SEQUENCE_NUMBER, text),
         do.OpenIncident(IncidentKind.RESET_HELD, event.message_id, text),
     )
 
@@ -166,20 +166,20 @@ def _not_accepted(
     link: ReceivingLink, event: MessageArrived, ruling: Ruling
 ) -> tuple[do.ReceiverEffect, ...]:
     if ruling is Ruling.DUPLICATE:
-        return (do.CountDuplicate(), do.OweAck())
+        return (do.CountDuplicate(), do.QueueAck())
     if ruling is Ruling.WITHHOLD:
         return withheld()
     if ruling is Ruling.REUSED:
         return reused(event.message_id)
     code, field, kind = _REFUSALS[ruling]
     text = _explained(link, event, ruling)
-    return (do.OweError(code, field, text), do.OpenIncident(kind, event.message_id, text))
+    return (do.QueueError(code, field, text), do.OpenIncident(kind, event.message_id, text))
 
 
 def withheld() -> tuple[do.ReceiverEffect, ...]:
     """A further copy of a message whose Ack waits for the next MSH's (D20)."""
     text = "stored, but not acknowledged by the next MSH yet"
-    return (do.OweError(ErrorCode.TRANSIENT_ERROR, Field.MESSAGE, text),)
+    return (do.QueueError(ErrorCode.TRANSIENT_ERROR, Field.MESSAGE, text),)
 
 
 _REFUSALS = {
@@ -219,10 +219,10 @@ def best_effort(
     return reused(message_id) if known is Known.OTHER else (do.CountDuplicate(),)
 
 
-def reused(message_id: str) -> tuple[do.OweError, do.OpenIncident]:
+def reused(message_id: str) -> tuple[do.QueueError, do.OpenIncident]:
     """A known MessageId with other content (D45)."""
     text = f"MessageId {message_id} was accepted before with other content"
-    error = do.OweError(ErrorCode.MESSAGE_ID_REUSED, Field.MESSAGE_ID, text)
+    error = do.QueueError(ErrorCode.MESSAGE_ID_REUSED, Field.MESSAGE_ID, text)
     return error, do.OpenIncident(IncidentKind.MESSAGE_ID_REUSED, message_id, text)
 
 

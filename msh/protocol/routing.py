@@ -1,7 +1,7 @@
 """Reliable routing: what a router does with a message for a party behind another MSH (000 §4.1).
 
 A chain of simple reliable transmissions, each with numbers of its own. A router stores the
-message as any Receiver does; what differs is when its Acknowledgement is owed (D20).
+message as any Receiver does; what differs is when its Acknowledgement is queued (D20).
 """
 
 from collections.abc import Sequence
@@ -61,7 +61,7 @@ def router_outcome(
     if reliable and _is_closed(onward):
         return before, (_not_now(onward),)
     withheld = reliable and onward.mode is RouteMode.END_TO_END
-    kept = tuple(e for e in effects if not (withheld and isinstance(e, do.OweAck)))
+    kept = tuple(e for e in effects if not (withheld and isinstance(e, do.QueueAck)))
     return after, (*kept, do.SendOn(withheld))
 
 
@@ -69,8 +69,8 @@ def undeliverable(message_id: str, why: str) -> tuple[do.ReceiverEffect, ...]:
     return (failure(why), do.OpenIncident(IncidentKind.ROUTE_FAILED, message_id, why))
 
 
-def failure(why: str) -> do.OweError:
-    return do.OweError(ErrorCode.DELIVERY_FAILURE, Field.ROUTING, why)
+def failure(why: str) -> do.QueueError:
+    return do.QueueError(ErrorCode.DELIVERY_FAILURE, Field.ROUTING, why)
 
 
 def repeated(link: ReceivingLink, why: str) -> Outcome:
@@ -87,7 +87,7 @@ def _is_closed(onward: Onward) -> bool:
     return onward.state is LaneState.SUSPENDED
 
 
-def _not_now(onward: Onward) -> do.OweError:
+def _not_now(onward: Onward) -> do.QueueError:
     text = f"not stored: forwarding is {onward.state}"
     wait = onward.wait if onward.state is LaneState.TRANSIENT else None
-    return do.OweError(ErrorCode.TRANSIENT_ERROR, Field.ROUTING, text, wait)
+    return do.QueueError(ErrorCode.TRANSIENT_ERROR, Field.ROUTING, text, wait)

@@ -57,7 +57,7 @@ class Undelivered:
 
 
 @dataclass(frozen=True, slots=True)
-class Owed:
+class StuckSignal:
     """The oldest Acknowledgement or Error that cannot be transmitted. `answer` is the last one."""
 
     kind: str

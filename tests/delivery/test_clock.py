@@ -41,7 +41,7 @@ def everything_due_at(due: datetime) -> None:
     InboundMessage.objects.filter(pk=waiting.pk).update(state="routed", forward_due=due)
     InboundMessage.objects.filter(pk=gone.pk).update(state="relayed", forward_due=due)
     Signal.objects.update(due=due)
-    Signal.objects.filter(ref_to_message_id=waiting.message_id).update(owed=1)
+    Signal.objects.filter(ref_to_message_id=waiting.message_id).update(pending=1)
     PartyEvent.objects.update(due=due, delivered_at=due)
     PartyEvent.objects.filter(message__message_id=waiting.message_id).update(delivered_at=None)
     ends: dict[str, dict[str, Any]] = {
@@ -60,7 +60,7 @@ def waiting() -> list[datetime | None]:
     return [
         OutboundMessage.objects.get(semantics="BestEffort", state="in_flight").due,
         InboundMessage.objects.get(state="routed").forward_due,
-        Signal.objects.get(owed=1).due,
+        Signal.objects.get(pending=1).due,
         PartyEvent.objects.get(delivered_at=None).due,
         OperatorNotice.objects.get(cause="open").due,
     ]
@@ -70,7 +70,7 @@ def ended() -> set[datetime | None]:
     return {
         OutboundMessage.objects.get(semantics="BestEffort", state="sent").due,
         InboundMessage.objects.get(state="relayed").forward_due,
-        *Signal.objects.filter(owed=0).values_list("due", flat=True),
+        *Signal.objects.filter(pending=0).values_list("due", flat=True),
         *PartyEvent.objects.exclude(delivered_at=None).values_list("due", flat=True),
         *OperatorNotice.objects.exclude(cause="open").values_list("due", flat=True),
     }

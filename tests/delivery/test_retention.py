@@ -256,7 +256,7 @@ def bulk_job(world: World, **values: Any) -> Any:
     ("make", "values", "goes"),
     [
         (signal, {}, True),
-        (signal, {"owed": 1}, False),
+        (signal, {"pending": 1}, False),
         (signal, {"expires_at": NOW}, False),
         (incident, {"resolved_at": YEARS_AGO}, True),
         (incident, {"resolved_at": NOW}, False),

@@ -127,4 +127,4 @@ def test_copies_after_a_transient_error_are_not_limited(peer: Peer, partner: Par
 
     assert set(flood(peer, [waiting] * (FIRST + MORE))) == {204}
 
-    assert Signal.objects.get(code="TransientError").owed == FIRST + MORE
+    assert Signal.objects.get(code="TransientError").pending == FIRST + MORE

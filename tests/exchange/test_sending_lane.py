@@ -121,7 +121,7 @@ def test_ack_is_never_answered(pair: PairFactory) -> None:
         assert partner.peer.send(ack).body == b""
     assert partner.peer.send(valid.but(header_document=b"<ebXMLHeader")).status == 400
 
-    partner.receive()  # what had been owed before would have come before
+    partner.receive()  # what had been pending before would have come before
     answers = partner.peer.received.all()[1:]
     assert [answer.is_acknowledgement() for answer in answers] == [True]
 

@@ -96,7 +96,7 @@ def _poll_claimed(budget: SendBudget) -> list[Job]:
 def just_claimed() -> list[int]:
     """The signals that wait for the worker that their wake-up is for."""
     within_a_second = {"due__gt": timezone.now(), "due__lt": timezone.now() + timedelta(seconds=1)}
-    claimed = Signal.objects.filter(sending=True, tries=1, owed=1, **within_a_second)
+    claimed = Signal.objects.filter(sending=True, tries=1, pending=1, **within_a_second)
     return list(claimed.order_by("pk").values_list("pk", flat=True))
 
 

@@ -82,10 +82,10 @@ class Chain:
         accepted = InboundMessage.objects.filter(link__partner=partner).order_by("pk")
         return list(accepted.values_list("message_id", flat=True))
 
-    def owed_to(self, partner: Partner) -> list[tuple[str, str]]:
-        """Kind and code of the signals that are owed to a partner."""
-        owed = Signal.objects.filter(link__partner=partner, owed__gt=0).order_by("pk")
-        return list(owed.values_list("kind", "code"))
+    def pending_for(self, partner: Partner) -> list[tuple[str, str]]:
+        """Kind and code of the signals that are pending to a partner."""
+        pending = Signal.objects.filter(link__partner=partner, pending__gt=0).order_by("pk")
+        return list(pending.values_list("kind", "code"))
 
 
 def make_chain(mode: RouteMode = RouteMode.HOP, **terms: int) -> Chain:

@@ -79,7 +79,7 @@ def test_the_next_message_is_taken_at_once(world: World) -> None:
     answer = receive.receive_fast_path(known(world.here.name), job.content_type, job.body)
     assert answer == receive.Answer(204)
     assert len(world.received()) == 2
-    assert Signal.objects.filter(owed=1).count() == 1
+    assert Signal.objects.filter(pending=1).count() == 1
 
 
 @pytest.mark.parametrize("take", [receive.receive_fast_path, receive.receive])
@@ -227,7 +227,7 @@ class DiedError(Exception):
 def test_the_ack_of_who_dies_after_the_commit_is_sent_by_another_worker(
     world: World, take: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The partner never sends a copy: what is owed was committed with the message."""
+    """The partner never sends a copy: what is pending was committed with the message."""
     job = next_job(world)
     partner = known(world.here.name)
 
@@ -248,7 +248,7 @@ def test_the_ack_of_who_dies_after_the_commit_is_sent_by_another_worker(
 
 
 def transactions_of_last_message() -> set[str]:
-    """The transactions that wrote the newest message, its pair's number and the signal owed."""
+    """The transactions that wrote the newest message, its pair's number and the signal pending."""
     tables = ("msh_inboundmessage", "msh_signal", "msh_inboundpayload")
     newest = [f"(SELECT xmin::text FROM {table} ORDER BY id DESC LIMIT 1)" for table in tables]
     link = "(SELECT xmin::text FROM msh_inboundlink ORDER BY last_number DESC NULLS LAST LIMIT 1)"

@@ -154,11 +154,11 @@ def test_answer_names_the_place_and_the_cure() -> None:
         end = job.body.index(b"<", start + 1)
         body = job.body[:start] + wrong[:-1] + job.body[end:]
         receive.receive(world.here, job.content_type, body)
-        owed = Signal.objects.get()
-        assert (owed.kind, owed.code) == ("Error", code)
-        assert owed.ref_to_message_id == message.message_id
-        assert owed.location.endswith(location)
-        assert words in owed.description
+        pending = Signal.objects.get()
+        assert (pending.kind, pending.code) == ("Error", code)
+        assert pending.ref_to_message_id == message.message_id
+        assert pending.location.endswith(location)
+        assert words in pending.description
     assert world.received() == []
 
 

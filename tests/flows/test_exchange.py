@@ -177,7 +177,7 @@ def test_an_ack_that_failed_is_sent_again_as_it_was() -> None:
     (again,) = world.poll()
 
     assert again.body == ack.body
-    assert Signal.objects.get().owed == 1
+    assert Signal.objects.get().pending == 1
 
 
 @pytest.mark.parametrize("status", [400, 413, 415, 422])
@@ -190,7 +190,7 @@ def test_refused_ack_is_not_sent_again(status: int) -> None:
 
     world.end(ack, AttemptResult(AttemptOutcome.REFUSED, status=status))
 
-    assert Signal.objects.get().owed == 0
+    assert Signal.objects.get().pending == 0
     assert world.poll() == []
 
 

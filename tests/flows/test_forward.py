@@ -21,7 +21,7 @@ from msh.models import (
     Signal,
 )
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
-from msh.protocol.effects import OweError
+from msh.protocol.effects import QueueError
 from msh.protocol.events import AckReceived
 from msh.protocol.kinds import RouteMode
 from msh.protocol.message import Field, ReceivedMessage
@@ -30,7 +30,7 @@ from msh.protocol.vocabulary import DeliverySemantics, ErrorCode
 from msh.store.history import Actor
 from msh.store.operations.operator_actions import Switch
 from msh.store.receiving.forwarding import Due, find_next_hop
-from msh.store.receiving.messages import owe_error
+from msh.store.receiving.messages import queue_error
 from msh.store.sending.links import OutboundLinks
 from msh.transport.job import Job
 from msh.wire.document import MARKUP_LIMIT
@@ -152,7 +152,7 @@ def test_suspended_next_hop_stores_nothing_and_sends_transient_error(
     job = sent_to_router(chain)
 
     assert chain.stored_at(chain.from_a) == []
-    assert chain.owed_to(chain.from_a) == [TRANSIENT]
+    assert chain.pending_for(chain.from_a) == [TRANSIENT]
     chain.settle()
     assert chain.link(chain.at_a).state == "transient"
     change_link.resume(chain.at_r, OPERATOR)
@@ -165,14 +165,14 @@ def test_suspended_next_hop_stores_nothing_and_sends_transient_error(
 def test_end_to_end_acknowledges_when_b_has_stored() -> None:
     chain = make_chain(RouteMode.END_TO_END)
     sent_to_router(chain)
-    assert chain.owed_to(chain.from_a) == []  # the first copy gets no answer
+    assert chain.pending_for(chain.from_a) == []  # the first copy gets no answer
 
     chain.transmit(one(chain.poll()))
     assert len(chain.stored_at(chain.from_r)) == 1
-    assert chain.owed_to(chain.from_a) == []
+    assert chain.pending_for(chain.from_a) == []
     chain.transmit(one(chain.poll()))  # the Ack of B to R
 
-    assert chain.owed_to(chain.from_a) == [ACK]
+    assert chain.pending_for(chain.from_a) == [ACK]
     chain.settle()
     assert set(OutboundMessage.objects.values_list("state", flat=True)) == {"acknowledged"}
 
@@ -183,11 +183,11 @@ def test_end_to_end_copy_gets_transient_error_until_b_acknowledges() -> None:
     job = sent_to_router(chain)
 
     chain.hand_over(job)
-    assert chain.owed_to(chain.from_a) == [TRANSIENT]
+    assert chain.pending_for(chain.from_a) == [TRANSIENT]
     chain.settle()
     chain.hand_over(job)
 
-    assert chain.owed_to(chain.from_a) == [ACK]
+    assert chain.pending_for(chain.from_a) == [ACK]
     assert chain.stored_at(chain.from_r) == chain.stored_at(chain.from_a)
 
 
@@ -247,13 +247,13 @@ def test_end_to_end_refused_onward_is_delivery_failure_for_a(outcome: str) -> No
 
     chain.end(one(chain.poll()), REFUSED)
 
-    assert chain.owed_to(chain.from_a) == [FAILURE]
+    assert chain.pending_for(chain.from_a) == [FAILURE]
     chain.settle()
     assert chain.link(chain.at_a).suspended_for == "error_received"
     if outcome == "cancelled":
         OutboundMessage.objects.filter(link__partner=chain.at_r).update(state="cancelled")
     chain.hand_over(copy)
-    assert chain.owed_to(chain.from_a) == [FAILURE]
+    assert chain.pending_for(chain.from_a) == [FAILURE]
 
 
 def test_end_to_end_a_late_ack_of_b_reaches_a_after_all() -> None:
@@ -337,7 +337,7 @@ def test_message_without_a_route_is_refused_and_not_stored(
 
     assert why in answer.reason
     assert chain.stored_at(chain.from_a) == []
-    assert chain.owed_to(chain.from_a) == [FAILURE]
+    assert chain.pending_for(chain.from_a) == [FAILURE]
     incident = Incident.objects.get(partner=chain.from_a)
     assert (incident.kind, incident.resolved_at) == ("route_failed", None)
     assert why in incident.detail
@@ -362,7 +362,7 @@ def test_a_message_of_too_many_hops_is_refused() -> None:
 
     assert f"a router sends at most {HOP_LIMIT}" in answer.reason
     assert chain.stored_at(chain.from_a) == []
-    assert chain.owed_to(chain.from_a) == [FAILURE]
+    assert chain.pending_for(chain.from_a) == [FAILURE]
 
 
 def test_a_message_of_one_hop_less_is_sent_on() -> None:
@@ -424,7 +424,7 @@ def test_message_that_cannot_be_forwarded_is_refused_at_receipt(
 
     assert answer.reason == "cannot be forwarded: RuntimeError: what nobody has thought of"
     assert chain.stored_at(chain.from_a) == []
-    assert chain.owed_to(chain.from_a) == [FAILURE]
+    assert chain.pending_for(chain.from_a) == [FAILURE]
 
 
 @pytest.mark.parametrize("markup", ["<\U00010000/>", "<a\u0220/>", "<\u1e9e/>"])
@@ -451,7 +451,7 @@ def test_a_message_that_we_sent_on_before_is_a_loop() -> None:
 
     assert "a loop" in answer.reason
     assert chain.stored_at(chain.from_a) == []
-    assert chain.owed_to(chain.from_a) == [FAILURE]
+    assert chain.pending_for(chain.from_a) == [FAILURE]
 
 
 def test_a_route_that_is_gone_holds_what_is_stored_until_it_is_back() -> None:
@@ -486,8 +486,8 @@ def test_without_a_route_a_router_keeps_what_is_for_its_party() -> None:
 def ask_to_wait(chain: Chain, message: ReceivedMessage, seconds: int) -> None:
     """B answers R with a TransientError."""
 
-    error = OweError(ErrorCode.TRANSIENT_ERROR, Field.MESSAGE, "not now", seconds)
-    owe_error(chain.from_r.pk, error, message.header, message.header.route.sequence_number)
+    error = QueueError(ErrorCode.TRANSIENT_ERROR, Field.MESSAGE, "not now", seconds)
+    queue_error(chain.from_r.pk, error, message.header, message.header.route.sequence_number)
 
 
 def chain_ack(chain: Chain) -> None:

@@ -72,11 +72,11 @@ def test_one_that_failed_waits_and_those_behind_it(values: dict[str, Any], goes:
 @pytest.mark.parametrize(
     ("values", "held"),
     [
-        ({"owed": 1, "transmitted": 0}, True),
-        ({"owed": 1, "transmitted": 1}, False),  # a copy owes it again
-        ({"owed": 0, "transmitted": 0}, False),  # the partner does not take it
-        ({"owed": 1, "transmitted": 0, "kind": "Error", "code": "OtherXML"}, False),
-        ({"owed": 1, "transmitted": 0, "ref_to_message_id": "another"}, False),
+        ({"pending": 1, "transmitted": 0}, True),
+        ({"pending": 1, "transmitted": 1}, False),  # a copy owes it again
+        ({"pending": 0, "transmitted": 0}, False),  # the partner does not take it
+        ({"pending": 1, "transmitted": 0, "kind": "Error", "code": "OtherXML"}, False),
+        ({"pending": 1, "transmitted": 0, "ref_to_message_id": "another"}, False),
     ],
 )
 @pytest.mark.parametrize("state", ["routed", "withheld"])
@@ -90,7 +90,7 @@ def test_only_its_own_untransmitted_ack_holds_it(
     InboundMessage.objects.exclude(pk=key).update(state="relayed")
     InboundMessage.objects.filter(pk=key).update(state=state)
     of_other = Signal.objects.filter(link__partner=other.from_a)
-    of_other.update(owed=1, transmitted=0, ref_to_message_id=message_id)
+    of_other.update(pending=1, transmitted=0, ref_to_message_id=message_id)
     Signal.objects.filter(link__partner=chain.from_a).update(**values)
     assert due() == ([] if held and state == "routed" else [key])
 
@@ -115,7 +115,7 @@ def test_the_same_message_id_of_another_pair_is_not_to_be_sent_on() -> None:
     assert list(states) == ["relayed", "accepted", "routed"]
 
 
-# --- what the MSH before is owed ------------------------------------------------------------------
+# --- what the MSH before gets --------------------------------------------------------------
 
 
 def forwarded(chain: Chain) -> Job:
@@ -136,13 +136,13 @@ def test_the_ack_of_b_completes_the_message_it_is_about_and_no_other() -> None:
     (ack,) = (job for job in chain.poll() if job.partner_id == chain.from_r.pk)
     chain.hand_over(ack)
 
-    assert chain.owed_to(chain.from_a) == [ACK]
+    assert chain.pending_for(chain.from_a) == [ACK]
     assert Signal.objects.get(link__partner=chain.from_a).tpa_id == "tpa-a"
     states = InboundMessage.objects.filter(link__partner__in=[chain.from_a, other.from_a])
     assert list(states.order_by("pk").values_list("state", flat=True)) == ["relaying", "relayed"]
 
     chain.hand_over(ack)
-    assert Signal.objects.get(link__partner=chain.from_a).owed == 1
+    assert Signal.objects.get(link__partner=chain.from_a).pending == 1
     assert History.objects.filter(event="OnwardAcknowledged").count() == 1
 
 
@@ -152,7 +152,7 @@ def test_late_ack_of_a_message_cancelled_by_the_router_reaches_a() -> None:
     chain.hand_over(onward)
     message = OutboundMessage.objects.get(link__partner=chain.at_r)
     cancel.cancel(message, Verdict.UNKNOWN, ANN)
-    assert chain.owed_to(chain.from_a) == [FAILURE]
+    assert chain.pending_for(chain.from_a) == [FAILURE]
 
     chain.settle()
 
@@ -169,7 +169,7 @@ def test_failure_is_sent_for_each_copy() -> None:
     message = OutboundMessage.objects.get(link__partner=chain.at_r)
     cancel.cancel(message, Verdict.UNKNOWN, ANN)
     again = failure.get()
-    assert (again.owed, again.due < FUTURE) == (2, True)
+    assert (again.pending, again.due < FUTURE) == (2, True)
 
 
 def test_acknowledged_message_gets_no_delivery_failure() -> None:
@@ -181,11 +181,11 @@ def test_acknowledged_message_gets_no_delivery_failure() -> None:
     chain.transmit(*chain.poll())
     (onward,) = chain.poll()
     chain.end(onward, REFUSED)
-    assert chain.owed_to(chain.from_a) == []
+    assert chain.pending_for(chain.from_a) == []
     assert InboundMessage.objects.get(link__partner=chain.from_a).state == "relayed"
 
 
-def test_what_a_message_is_owed_is_locked_before_the_incident_of_its_link(
+def test_pending_signals_of_a_message_are_locked_before_the_incident_of_its_link(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The order of row locks in ARCHITECTURE.md."""
@@ -202,6 +202,6 @@ def test_what_a_message_is_owed_is_locked_before_the_incident_of_its_link(
     wrap_execute(monkeypatch, note)
     chain.end(onward, REFUSED)
 
-    (owed,) = [at for at, sql in enumerate(written) if "INSERT INTO msh_signal" in sql]
+    (pending,) = [at for at, sql in enumerate(written) if "INSERT INTO msh_signal" in sql]
     (incident,) = [at for at, sql in enumerate(written) if "INSERT INTO msh_incident" in sql]
-    assert owed < incident
+    assert pending < incident

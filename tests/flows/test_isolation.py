@@ -206,7 +206,7 @@ def test_a_signal_that_cannot_be_composed_stops_no_other(
 
     assert posted(driven) == [other.here.pk]
     signal.refresh_from_db()
-    assert (signal.owed, signal.sending) == (0, False)
+    assert (signal.pending, signal.sending) == (0, False)
     assert "RuntimeError: what nobody has thought of" in signal.last_detail
     incident = Incident.objects.get()
     assert (incident.partner, incident.direction) == (broken.here, "in")
@@ -248,7 +248,7 @@ def test_unwritable_signal_outcome_does_not_affect_others(
     driven.run()
 
     signal = Signal.objects.get(link__partner=broken.here)
-    assert (signal.owed, signal.sending) == (0, False)
+    assert (signal.pending, signal.sending) == (0, False)
     assert Signal.objects.get(link__partner=other.here).transmitted == 1
     incident = Incident.objects.get()
     assert (incident.partner, incident.kind) == (broken.here, "processing_failed")
@@ -266,7 +266,7 @@ def test_a_signal_that_cannot_be_claimed_stops_no_other(driven: SendingLoop) -> 
     driven.run()
 
     assert posted(driven) == [other.here.pk]
-    assert Signal.objects.get(link__partner=broken.here).owed == 0
+    assert Signal.objects.get(link__partner=broken.here).pending == 0
 
 
 def test_temporary_database_error_is_retried_without_suspension(

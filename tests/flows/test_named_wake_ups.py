@@ -156,8 +156,8 @@ def claimed() -> Signal:
     world.submit()
     (job,) = byhand.poll()
     world.hand_over(job)
-    signal = Signal.objects.get(link__partner=world.here, owed=1)
-    assert (signal.owed, signal.sending, signal.tries) == (1, True, 1)
+    signal = Signal.objects.get(link__partner=world.here, pending=1)
+    assert (signal.pending, signal.sending, signal.tries) == (1, True, 1)
     assert signal.due - signal.first_at == timedelta(seconds=1)
     return signal
 
@@ -207,7 +207,7 @@ def test_signal_that_was_transmitted_is_not_kept_claimed(
     loop.round(EVERYTHING)
 
     claimed.refresh_from_db()
-    assert (claimed.owed, claimed.sending) == (0, False)
+    assert (claimed.pending, claimed.sending) == (0, False)
     assert claimed.due <= timezone.now()
 
 

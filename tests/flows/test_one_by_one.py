@@ -26,7 +26,7 @@ BEST_EFFORT = DeliverySemantics.BEST_EFFORT
 Find = Callable[[], list[Any]]
 
 
-def owed_signal(world: World) -> Find:
+def pending_signal(world: World) -> Find:
     world.submit()
     (job,) = world.poll()
     world.hand_over(job)
@@ -40,7 +40,7 @@ def queued_best_effort(world: World) -> Find:
     return lambda: polling.work_of_best_effort(key).best_effort
 
 
-@pytest.mark.parametrize("prepare", [owed_signal, queued_best_effort])
+@pytest.mark.parametrize("prepare", [pending_signal, queued_best_effort])
 def test_row_locked_by_another_worker_is_skipped(prepare: Callable[[World], Find]) -> None:
     find = prepare(make_world())
     with transaction.atomic():
@@ -50,17 +50,17 @@ def test_row_locked_by_another_worker_is_skipped(prepare: Callable[[World], Find
         assert len(find()) == 1
 
 
-@pytest.mark.parametrize("change", [{"owed": 0}, {"due": timezone.now() + timedelta(hours=1)}])
+@pytest.mark.parametrize("change", [{"pending": 0}, {"due": timezone.now() + timedelta(hours=1)}])
 def test_signal_of_another_worker_is_skipped(
     change: dict[str, Any],
 ) -> None:
-    find = owed_signal(make_world())
+    find = pending_signal(make_world())
     Signal.objects.update(**change)
     assert find() == []
 
 
 def test_only_the_signal_that_is_asked_for_is_found() -> None:
-    find = owed_signal(make_world())
+    find = pending_signal(make_world())
     multiply(Signal.objects.get(), 1, ref_to_message_id="'another'")
     assert len(find()) == 1
 

@@ -31,7 +31,7 @@ NEARLY_FULL = Carrying(held=BYTES_AT_ONCE - 1)
 
 
 def owe(world: World) -> Signal:
-    """An Ack is owed to the other side."""
+    """An Ack is pending to the other side."""
     world.submit()
     (job,) = (job for job in byhand.poll() if job.partner_id == world.there.pk)
     world.hand_over(job)
@@ -173,5 +173,5 @@ def test_queued_messages_do_not_slow_a_poll(some_work: World) -> None:
     queued = {"state": "'queued'", "sequence_number": "NULL", "epoch": "NULL", "terms": "NULL"}
     unsent = {"head": "NULL", "body_sha256": "NULL"}
     multiply(busy, 3_000, message_id="'r' || n", **queued, **unsent)
-    multiply(Signal.objects.filter(owed=1)[0], 3_000, ref_to_message_id="'s' || n")
+    multiply(Signal.objects.filter(pending=1)[0], 3_000, ref_to_message_id="'s' || n")
     assert cost_of_a_poll() < before + GROWTH

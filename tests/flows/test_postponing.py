@@ -40,9 +40,9 @@ def copy_of_next(world: World) -> Job:
     return next(job for job in world.poll() if b'"Normal"' in job.body)
 
 
-def owed() -> list[tuple[str, str, int | None]]:
-    """Kind, code and MinRetrySecs of the signals that are owed."""
-    rows = Signal.objects.filter(owed__gt=0).order_by("pk")
+def pending() -> list[tuple[str, str, int | None]]:
+    """Kind, code and MinRetrySecs of the signals that are pending."""
+    rows = Signal.objects.filter(pending__gt=0).order_by("pk")
     return list(rows.values_list("kind", "code", "min_retry_secs"))
 
 
@@ -66,7 +66,7 @@ def test_without_space_new_messages_get_transient_error(settings: Settings, watc
     assert answer.status == 204
     assert "nearly full" in answer.reason or "store is full" in answer.reason
     assert world.received() == []
-    assert owed() == [("Error", "TransientError", 60)]
+    assert pending() == [("Error", "TransientError", 60)]
     assert open_incidents() == ["store_short"]
     world.settle()
     assert (world.link.state, world.link.retries_spent, world.link.transients) == (
@@ -89,8 +89,8 @@ def test_a_known_message_is_acknowledged_again_without_room(settings: Settings) 
     world.hand_over(job)
     settings.MSH_DISK_PATH, settings.MSH_DISK_WATERMARK = "/", ALL
     world.hand_over(job)
-    assert owed() == [("Acknowledgement", "", None)]
-    assert Signal.objects.get().owed == 2
+    assert pending() == [("Acknowledgement", "", None)]
+    assert Signal.objects.get().pending == 2
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_read_only_database_answers_503_and_transient_error() -> None:
         assert [one.message.error_code for one in came] == ["TransientError"]
         assert came[0].message.text("ErrorHeader/Error/MinRetrySecs") == "60"
         assert world.received() == []
-        assert owed() == []
+        assert pending() == []
 
         receive.receive(world.here, job.content_type, job.body)
         assert len(world.received()) == 1

@@ -11,11 +11,11 @@ from msh.flows.operations import cancel, change_link
 from msh.flows.receiving import receive
 from msh.flows.sending import sending_loop
 from msh.models import InboundMessage
-from msh.protocol.effects import OweError
+from msh.protocol.effects import QueueError
 from msh.protocol.kinds import Verdict
 from msh.protocol.message import Field
 from msh.protocol.vocabulary import ErrorCode
-from msh.store.receiving.messages import owe_error
+from msh.store.receiving.messages import queue_error
 from msh.store.receiving.senders import find_sender
 from msh.store.sending import polling
 from msh.transport.job import Job
@@ -59,8 +59,8 @@ def end_attempt_in_a_poll(world: World, job: Job) -> Act:
 
 def take_error(world: World, job: Job) -> Act:
     header = wire.parse(job.content_type, job.body).header
-    why = OweError(ErrorCode.OTHER_XML, Field.MESSAGE, "cannot be read")
-    owe_error(world.here.pk, why, header, 1)
+    why = QueueError(ErrorCode.OTHER_XML, Field.MESSAGE, "cannot be read")
+    queue_error(world.here.pk, why, header, 1)
     (error,) = world.poll()
     return take(world, error)
 

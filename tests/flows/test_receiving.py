@@ -21,10 +21,10 @@ OTHERS = {
 }
 
 
-def owed_to(world: World) -> list[tuple[str, str, int]]:
-    """Kind, code, and how many: of the signals owed for the newest message."""
+def pending_for(world: World) -> list[tuple[str, str, int]]:
+    """Kind, code, and how many: of the signals pending for the newest message."""
     newest = Signal.objects.filter(link__partner=world.here).order_by("-pk")[:1]
-    return list(newest.values_list("kind", "code", "owed"))
+    return list(newest.values_list("kind", "code", "pending"))
 
 
 def agreement_of(world: World) -> Agreement:
@@ -50,7 +50,7 @@ def test_a_message_is_taken_under_an_agreement_that_says_the_same(in_use: bool, 
     Agreement.objects.filter(partner=world.here).update(**{other: OTHERS[other]})
     world.hand_over(job)
     assert world.received() == before
-    assert owed_to(world) == [("Error", "SecurityFailure", 1)]
+    assert pending_for(world) == [("Error", "SecurityFailure", 1)]
 
     Agreement.objects.filter(partner=world.here).update(
         **{other: getattr(agreement_of(make_world()), other)}
@@ -83,7 +83,7 @@ def test_a_copy_is_acknowledged_again_though_its_agreement_has_ended() -> None:
 
     world.hand_over(job)
 
-    assert owed_to(world) == [("Acknowledgement", "", 2)]
+    assert pending_for(world) == [("Acknowledgement", "", 2)]
 
 
 def test_a_message_for_a_party_without_a_route_is_delivered_here() -> None:

@@ -1,4 +1,4 @@
-"""Acknowledgements and Errors that are owed: which, how often, which first."""
+"""Acknowledgements and Errors that are pending: which, how often, which first."""
 
 from datetime import timedelta
 
@@ -10,10 +10,10 @@ from msh import wire
 from msh.flows.sending.acknowledge import SignalCopy
 from msh.models import InboundMessage, Signal
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
-from msh.protocol.effects import OweError
+from msh.protocol.effects import QueueError
 from msh.protocol.message import Field
 from msh.protocol.vocabulary import ErrorCode
-from msh.store.receiving.messages import owe_error
+from msh.store.receiving.messages import queue_error
 from msh.store.sending import polling
 from msh.store.sending.polling import Places
 from msh.transport.job import Job
@@ -30,7 +30,7 @@ HOUR, MINUTE, SECOND = timedelta(hours=1), timedelta(minutes=1), timedelta(secon
 
 
 def copy_to(world: World) -> Job:
-    """A copy of a new message that arrives at the other side: an Ack is owed."""
+    """A copy of a new message that arrives at the other side: an Ack is pending."""
     world.submit()
     others = Partner.objects.exclude(pk=world.there.pk).values_list("pk", flat=True)
     (job,) = byhand.poll(Carrying(busy=frozenset(others)))
@@ -58,7 +58,7 @@ def found(of_partner: int, in_all: int, *full: int) -> list[tuple[int, str]]:
 
 
 def to(signal: Signal) -> int:
-    """The partner that it is owed to."""
+    """The partner that it is pending to."""
     return signal.link.partner_id
 
 
@@ -67,7 +67,7 @@ def under_way(world: World) -> Job:
     return job
 
 
-# --- which are owed -------------------------------------------------------------------------------
+# --- which are pending -----------------------------------------------------------------------
 
 
 def test_repeated_error_has_the_current_reason() -> None:
@@ -75,14 +75,14 @@ def test_repeated_error_has_the_current_reason() -> None:
     job = copy_to(world)
     header = wire.parse(job.content_type, job.body).header
     for number, text in ((1, "first"), (2, "second")):
-        why = OweError(ErrorCode.TRANSIENT_ERROR, Field.MESSAGE, text, min_retry_secs=10 * number)
-        owe_error(world.here.pk, why, header, number)
+        why = QueueError(ErrorCode.TRANSIENT_ERROR, Field.MESSAGE, text, min_retry_secs=10 * number)
+        queue_error(world.here.pk, why, header, number)
         signal = Signal.objects.get(code=ErrorCode.TRANSIENT_ERROR)
         if number == 1:
             long_ago, later = timezone.now() - HOUR, timezone.now() + HOUR
             Signal.objects.filter(pk=signal.pk).update(expires_at=long_ago, due=later)
 
-    assert (signal.owed, signal.description) == (2, "second")
+    assert (signal.pending, signal.description) == (2, "second")
     assert (signal.min_retry_secs, signal.sequence_number) == (20, 2)
     assert signal.expires_at > timezone.now()
     assert signal.due <= timezone.now()
@@ -98,7 +98,7 @@ def test_ack_of_a_copy_waits_for_the_one_under_way() -> None:
 
     assert byhand.poll() == []
     signal = Signal.objects.get()
-    assert (signal.owed, signal.sending) == (2, True)
+    assert (signal.pending, signal.sending) == (2, True)
     assert signal.due < timezone.now() + 2 * SECOND
     world.end(ack)
     world.hand_over(under_way(world))
@@ -110,12 +110,12 @@ def test_only_the_ack_of_a_message_to_be_sent_on_has_it_sent_on() -> None:
     for one, message_id in ((other, "order-1"), (world, "order-0"), (world, "order-1")):
         one.submit(message_id=message_id)
         one.settle()
-    Signal.objects.filter(ref_to_message_id="order-1", link__partner=world.here).update(owed=1)
+    Signal.objects.filter(ref_to_message_id="order-1", link__partner=world.here).update(pending=1)
     messages = InboundMessage.objects.all()
     own = messages.get(link__partner=world.here, message_id="order-1")
 
     def is_sent_on() -> bool:
-        Signal.objects.filter(owed=1).update(due=timezone.now())
+        Signal.objects.filter(pending=1).update(due=timezone.now())
         (job,) = byhand.poll()
         assert isinstance(job.key, SignalCopy)
         return job.key.routed
@@ -148,15 +148,17 @@ def test_poll_finds_no_more_than_there_are_places() -> None:
 
 
 def test_links_without_pending_signals_hide_no_other() -> None:
-    transmitted, owed, also_transmitted, last = [owe(minutes * MINUTE) for minutes in (4, 3, 2, 1)]
-    Signal.objects.filter(pk__in=[transmitted.pk, also_transmitted.pk]).update(owed=0)
-    assert [partner for partner, _ in found(4, 1)] == [to(owed)]
-    assert [partner for partner, _ in found(4, 1, to(owed))] == [to(last)]
+    transmitted, pending, also_transmitted, last = [
+        owe(minutes * MINUTE) for minutes in (4, 3, 2, 1)
+    ]
+    Signal.objects.filter(pk__in=[transmitted.pk, also_transmitted.pk]).update(pending=0)
+    assert [partner for partner, _ in found(4, 1)] == [to(pending)]
+    assert [partner for partner, _ in found(4, 1, to(pending))] == [to(last)]
 
 
 def test_transmitted_signals_hide_no_pending_ones() -> None:
     signal = owe(MINUTE, -HOUR, 2 * MINUTE)
-    Signal.objects.filter(ref_to_message_id=f"1-{signal.pk}").update(owed=0)
+    Signal.objects.filter(ref_to_message_id=f"1-{signal.pk}").update(pending=0)
     assert found(1, 100) == [(to(signal), signal.ref_to_message_id)]
 
 
@@ -183,21 +185,21 @@ def test_each_is_transmitted_as_its_own_bytes_and_its_tries_are_counted() -> Non
 
 def test_next_signal_is_due_and_composed_after_the_first() -> None:
     signal, other = owe(MINUTE), owe(MINUTE)
-    Signal.objects.filter(pk=signal.pk).update(owed=2, tries=7)
+    Signal.objects.filter(pk=signal.pk).update(pending=2, tries=7)
     first, _ = byhand.poll()
 
     for _ in range(2):  # an outcome that is written twice counts once
         byhand.end(first)
 
     signal.refresh_from_db()
-    assert (signal.owed, signal.transmitted, signal.sending, signal.tries) == (1, 1, False, 0)
+    assert (signal.pending, signal.transmitted, signal.sending, signal.tries) == (1, 1, False, 0)
     assert signal.due <= timezone.now()
     assert signal.body is None
     (second,) = byhand.poll()
     assert second.key == first.key
     assert second.body != first.body
     other.refresh_from_db()
-    assert (other.owed, other.sending) == (1, True)
+    assert (other.pending, other.sending) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +216,7 @@ def test_one_that_failed_is_tried_again_as_it_was_after_a_wait_that_grows(
     byhand.end(job, LOST)
 
     signal.refresh_from_db()
-    assert (signal.owed, signal.transmitted, signal.sending) == (1, 0, False)
+    assert (signal.pending, signal.transmitted, signal.sending) == (1, 0, False)
     assert signal.due - began >= timedelta(seconds=seconds)
     assert signal.due - timezone.now() <= timedelta(seconds=seconds)
     Signal.objects.filter(pk=signal.pk).update(due=timezone.now())
@@ -232,10 +234,10 @@ def test_abandoned_signal_is_not_pending_and_has_no_body(
     signal = owe(MINUTE)
     (job,) = byhand.poll()
     horizon = timezone.now() + (-SECOND if expired else HOUR)
-    Signal.objects.filter(pk=signal.pk).update(owed=2, expires_at=horizon)
+    Signal.objects.filter(pk=signal.pk).update(pending=2, expires_at=horizon)
 
     byhand.end(job, result)
 
     signal.refresh_from_db()
-    assert (signal.owed, signal.sending, signal.body) == (0, False, None)
+    assert (signal.pending, signal.sending, signal.body) == (0, False, None)
     assert signal.last_detail == result.detail

@@ -11,7 +11,7 @@ from pytest_django.fixtures import Settings
 from msh.flows.operations import watch
 from msh.models import History, Incident, OutboundLink, OutboundMessage, Signal
 from msh.protocol.vocabulary import DeliverySemantics
-from msh.store.operations.stuck_links import find_owed, find_unmoved, lock_probes
+from msh.store.operations.stuck_links import find_pending, find_unmoved, lock_probes
 from partners.models import Partner
 from tests.sessions import in_another_session
 
@@ -240,7 +240,7 @@ def test_the_next_of_the_rewound_messages_is_that_of_the_lowest_number() -> None
 
 @pytest.mark.parametrize(
     ("values", "is_stuck"),
-    [({}, True), ({"owed": 0}, False), ({"tries": 59}, False), ({"first_at": NOW}, False)],
+    [({}, True), ({"pending": 0}, False), ({"tries": 59}, False), ({"first_at": NOW}, False)],
 )
 def test_a_signal_that_is_tried_for_long_is_stuck(values: dict[str, Any], is_stuck: bool) -> None:
     world = make_world()
@@ -248,9 +248,9 @@ def test_a_signal_that_is_tried_for_long_is_stuck(values: dict[str, Any], is_stu
     (job,) = world.poll()
     world.hand_over(job)
     Signal.objects.update(**({"first_at": LONG, "tries": 60} | values))
-    assert list(find_owed(HOUR, 50)) == ([world.here.pk] if is_stuck else [])
+    assert list(find_pending(HOUR, 50)) == ([world.here.pk] if is_stuck else [])
     happened(world, partner=world.here, direction="in")
-    assert list(find_owed(HOUR, 50)) == []
+    assert list(find_pending(HOUR, 50)) == []
 
 
 def test_oldest_untransmitted_signal_is_reported() -> None:
@@ -260,5 +260,5 @@ def test_oldest_untransmitted_signal_is_reported() -> None:
         world.settle()
     for number, signal in enumerate(Signal.objects.order_by("-pk")):
         since = LONG + number * HOUR
-        Signal.objects.filter(pk=signal.pk).update(owed=1, tries=60, first_at=since)
-    assert [one.since for one in find_owed(HOUR, 50).values()] == [LONG]
+        Signal.objects.filter(pk=signal.pk).update(pending=1, tries=60, first_at=since)
+    assert [one.since for one in find_pending(HOUR, 50).values()] == [LONG]

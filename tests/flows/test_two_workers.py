@@ -19,11 +19,11 @@ from msh.flows.receiving import receive
 from msh.flows.sending import recover
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.models import Attempt, InboundMessage, OutboundLink, OutboundMessage
-from msh.protocol.effects import OweError
+from msh.protocol.effects import QueueError
 from msh.protocol.message import Field
 from msh.protocol.vocabulary import DeliverySemantics, ErrorCode
 from msh.store.receiving import messages
-from msh.store.receiving.messages import owe_error
+from msh.store.receiving.messages import queue_error
 from msh.store.sending.links import OutboundLinks
 from msh.transport.job import Job
 from tests.sessions import beside, in_another_session, somebody_waits_for_us, waits_for_us
@@ -67,7 +67,7 @@ def wait_for_a_place(worlds: list[World]) -> None:
     assert byhand.poll(Carrying(busy=busy)) == []
 
 
-def owe_acks(worlds: list[World]) -> None:
+def queue_acks(worlds: list[World]) -> None:
     queue(worlds)
     for world, job in zip(worlds, byhand.poll(), strict=True):
         world.hand_over(job)
@@ -75,7 +75,7 @@ def owe_acks(worlds: list[World]) -> None:
 
 
 @pytest.mark.parametrize(
-    "prepare", [queue, queue_best_effort, let_deadlines_pass, wait_for_a_place, owe_acks]
+    "prepare", [queue, queue_best_effort, let_deadlines_pass, wait_for_a_place, queue_acks]
 )
 def test_claimed_work_is_skipped_by_another_worker(prepare: Prepare) -> None:
     """It claims the rest without waiting: a stuck worker stops nobody else."""
@@ -90,7 +90,7 @@ def test_claimed_work_is_skipped_by_another_worker(prepare: Prepare) -> None:
 
 
 @pytest.mark.parametrize(
-    "prepare", [queue, queue_best_effort, let_deadlines_pass, wait_for_a_place, owe_acks]
+    "prepare", [queue, queue_best_effort, let_deadlines_pass, wait_for_a_place, queue_acks]
 )
 def test_work_claimed_during_the_poll_is_skipped(
     prepare: Prepare, monkeypatch: pytest.MonkeyPatch
@@ -164,8 +164,8 @@ def take_ack(world: World, job: Job) -> Act:
 
 def take_error(world: World, job: Job) -> Act:
     message = wire.parse(job.content_type, job.body)
-    why = OweError(ErrorCode.OTHER_XML, Field.MESSAGE, "cannot be read")
-    owe_error(world.here.pk, why, message.header, 1)
+    why = QueueError(ErrorCode.OTHER_XML, Field.MESSAGE, "cannot be read")
+    queue_error(world.here.pk, why, message.header, 1)
     (error,) = world.poll()
     return lambda: world.hand_over(error)
 

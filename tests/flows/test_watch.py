@@ -397,16 +397,16 @@ def test_an_ack_that_cannot_be_delivered_is_stuck(settings: Settings) -> None:
     world.submit()
     (job,) = world.poll()
     world.hand_over(job)
-    owed = Signal.objects.filter(link__partner=world.here)
-    owed.update(first_at=timezone.now() - LONG_AGO, tries=59, last_detail="503 closed")
-    assert watch.find_stuck() == 0  # tried too seldom: an old Ack that is owed again
-    owed.update(tries=60)
+    pending = Signal.objects.filter(link__partner=world.here)
+    pending.update(first_at=timezone.now() - LONG_AGO, tries=59, last_detail="503 closed")
+    assert watch.find_stuck() == 0  # tried too seldom: an old Ack that is pending again
+    pending.update(tries=60)
 
     assert watch.find_stuck() == 1
 
     assert "an Acknowledgement is pending since" in stuck_detail(world)
     assert stuck_detail(world).endswith("tried 60 times: 503 closed")
-    owed.update(owed=0)
+    pending.update(pending=0)
     assert watch.find_stuck() == 0
 
 

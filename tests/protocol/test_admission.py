@@ -56,8 +56,8 @@ def arrived(number: int, known: Known = Known.NO, why: Postponed = FULL) -> Mess
     return MessageArrived("m", number, known, postponed=why)
 
 
-def told_to_wait(seconds: int, text: str) -> do.OweError:
-    return do.OweError(ErrorCode.TRANSIENT_ERROR, Field.MESSAGE, text, seconds)
+def told_to_wait(seconds: int, text: str) -> do.QueueError:
+    return do.QueueError(ErrorCode.TRANSIENT_ERROR, Field.MESSAGE, text, seconds)
 
 
 @pytest.mark.requirement("000-003")
@@ -83,7 +83,7 @@ def test_a_fast_partner_calls_no_operator() -> None:
 def test_a_known_message_is_acknowledged_again_whatever_is_short() -> None:
     link = ReceivingLink(41)
     _, effects = step(link, arrived(41, Known.SAME))
-    assert effects == (do.CountDuplicate(), do.OweAck())
+    assert effects == (do.CountDuplicate(), do.QueueAck())
 
 
 @pytest.mark.parametrize(
@@ -100,11 +100,11 @@ def test_unacceptable_message_is_refused_at_once(
 ) -> None:
     """A wait would only put the Error off."""
     _, (error, _) = step(ReceivingLink(41), arrived(number, known))
-    assert isinstance(error, do.OweError)
+    assert isinstance(error, do.QueueError)
     assert error.code is code
 
 
 def test_best_effort_is_not_stored_either() -> None:
     kinds = [type(effect) for effect in best_effort("m", Known.NO, FULL)]
-    assert kinds == [do.OweError, do.OpenIncident]
+    assert kinds == [do.QueueError, do.OpenIncident]
     assert best_effort("m", Known.SAME, FULL) == (do.CountDuplicate(),)

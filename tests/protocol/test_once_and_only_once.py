@@ -96,10 +96,10 @@ class Exchange(RuleBasedStateMachine):
     def a_copy_meets_its_fate(self, index: int, fate: Fate) -> None:
         self.world.copy_meets(index % len(self.world.copies), fate)
 
-    @precondition(lambda self: self.world.receiver.owed)
+    @precondition(lambda self: self.world.receiver.pending)
     @rule(index=ANY, transmitted=st.booleans())
     def a_signal_is_sent(self, index: int, transmitted: bool) -> None:
-        self.world.signal_sent(index % len(self.world.receiver.owed), transmitted=transmitted)
+        self.world.signal_sent(index % len(self.world.receiver.pending), transmitted=transmitted)
 
     @precondition(lambda self: self.world.signals)
     @rule(index=ANY, fate=FATES)

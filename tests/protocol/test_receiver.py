@@ -35,7 +35,7 @@ def arrived(number: int, known: Known = Known.NO) -> MessageArrived:
 def refuses(
     code: ErrorCode, kind: IncidentKind, text: str, at: Field = Field.SEQUENCE_NUMBER
 ) -> tuple[do.ReceiverEffect, ...]:
-    return (do.OweError(code, at, text), do.OpenIncident(kind, "m", text))
+    return (do.QueueError(code, at, text), do.OpenIncident(kind, "m", text))
 
 
 def gap(text: str) -> tuple[do.ReceiverEffect, ...]:
@@ -71,7 +71,7 @@ def reset_noted(last: int) -> do.Note:
 def test_the_next_number_is_accepted(last: int | None, number: int, epoch: int) -> None:
     assert step(ReceivingLink(last, epoch=4), arrived(number)) == (
         ReceivingLink(number, epoch),
-        (do.Accept(number, epoch), do.OweAck()),
+        (do.Accept(number, epoch), do.QueueAck()),
     )
 
 
@@ -79,7 +79,7 @@ def test_the_next_number_is_accepted(last: int | None, number: int, epoch: int) 
 def test_a_new_pair_expects_number_1_in_epoch_1() -> None:
     after, effects = step(ReceivingLink(), arrived(1))
     assert after == ReceivingLink(last_number=1, epoch=1)
-    assert effects == (do.Accept(1, 1), do.OweAck())
+    assert effects == (do.Accept(1, 1), do.QueueAck())
 
 
 @pytest.mark.requirement("000-105")
@@ -88,7 +88,7 @@ def test_one_after_one_is_the_peers_reset_whatever_was_agreed(setting: OnUnexpec
     event = replace(arrived(1), on_unexpected_first=setting)
     assert step(ReceivingLink(1, epoch=4), event) == (
         ReceivingLink(1, epoch=5),
-        (do.Accept(1, 5), do.OweAck(), reset_noted(1)),
+        (do.Accept(1, 5), do.QueueAck(), reset_noted(1)),
     )
 
 
@@ -97,7 +97,7 @@ def test_one_after_one_is_the_peers_reset_whatever_was_agreed(setting: OnUnexpec
 def test_one_out_of_turn_is_accepted_as_a_reset_by_default(last: int) -> None:
     assert step(ReceivingLink(last, epoch=4), arrived(1)) == (
         ReceivingLink(1, epoch=5),
-        (do.Accept(1, 5), do.OweAck(), reset_noted(last)),
+        (do.Accept(1, 5), do.QueueAck(), reset_noted(last)),
     )
 
 
@@ -124,7 +124,7 @@ def test_an_operator_lets_the_next_one_in_and_only_the_next(setting: OnUnexpecte
     event = replace(arrived(1), on_unexpected_first=setting)
     after, effects = step(ReceivingLink(41, epoch=4, reset_allowed=True), event)
     assert after == ReceivingLink(1, epoch=5, reset_allowed=False)
-    assert effects == (do.Accept(1, 5), do.OweAck(), reset_noted(41))
+    assert effects == (do.Accept(1, 5), do.QueueAck(), reset_noted(41))
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ ANY_POSITION = [
 def test_a_known_id_is_a_duplicate_whatever_its_number(last: int | None, number: int) -> None:
     """D1, D3: the MessageId is asked before the number; the Ack is sent again."""
     link = ReceivingLink(last, epoch=4, reset_allowed=True)
-    effects = (do.CountDuplicate(), do.OweAck())
+    effects = (do.CountDuplicate(), do.QueueAck())
     assert step(link, arrived(number, Known.SAME)) == (link, effects)
 
 
@@ -202,7 +202,7 @@ def test_a_known_id_whose_ack_is_withheld_gets_transient_error(
 ) -> None:
     link = ReceivingLink(last, epoch=4, reset_allowed=True)
     text = "stored, but not acknowledged by the next MSH yet"
-    effects = (do.OweError(ErrorCode.TRANSIENT_ERROR, Field.MESSAGE, text),)
+    effects = (do.QueueError(ErrorCode.TRANSIENT_ERROR, Field.MESSAGE, text),)
     assert step(link, arrived(number, Known.WITHHELD)) == (link, effects)
 
 

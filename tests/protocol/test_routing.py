@@ -25,17 +25,17 @@ def hop(sender: str, receiver_uri: str = "http://r/") -> Route:
 
 
 def errors(outcome: receiver.Outcome) -> list[tuple[ErrorCode, int | None]]:
-    return [(e.code, e.min_retry_secs) for e in outcome[1] if isinstance(e, do.OweError)]
+    return [(e.code, e.min_retry_secs) for e in outcome[1] if isinstance(e, do.QueueError)]
 
 
 def test_hop_acknowledges_what_it_has_stored() -> None:
     after, effects = routing.router_outcome(LINK, STEPPED, Onward(HOP), "m")
 
     assert after.last_number == 5
-    assert effects == (do.Accept(5, 1), do.OweAck(), do.SendOn(withheld=False))
+    assert effects == (do.Accept(5, 1), do.QueueAck(), do.SendOn(withheld=False))
 
 
-def test_end_to_end_takes_number_and_id_and_owes_nothing_yet() -> None:
+def test_end_to_end_takes_number_and_id_and_queues_nothing_yet() -> None:
     after, effects = routing.router_outcome(LINK, STEPPED, Onward(END_TO_END), "m")
 
     assert after.last_number == 5

@@ -7,7 +7,7 @@ import pytest
 
 from msh.protocol.kinds import DeliveryState
 from msh.protocol.lane import OPERATOR
-from msh.protocol.stuck import Owed, Undelivered, why_stuck
+from msh.protocol.stuck import StuckSignal, Undelivered, why_stuck
 
 from .sender_table.lanes import NOW, after, lane_in
 
@@ -59,7 +59,7 @@ def test_reasons_why_a_message_is_not_delivered(
 
 
 def test_signals_that_a_partner_does_not_accept() -> None:
-    owed = Owed("Acknowledgement", LONG_AGO, 61, "503 closed")
-    assert owed.why() == (
+    pending = StuckSignal("Acknowledgement", LONG_AGO, 61, "503 closed")
+    assert pending.why() == (
         "an Acknowledgement is pending since 2026-03-01 10:59:59 UTC, tried 61 times: 503 closed"
     )

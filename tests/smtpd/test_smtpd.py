@@ -90,8 +90,8 @@ def stored() -> list[str]:
     return list(InboundMessage.objects.order_by("pk").values_list("message_id", flat=True))
 
 
-def owed() -> list[tuple[str, str, int]]:
-    return list(Signal.objects.order_by("pk").values_list("kind", "code", "owed"))
+def pending() -> list[tuple[str, str, int]]:
+    return list(Signal.objects.order_by("pk").values_list("kind", "code", "pending"))
 
 
 # --- what is taken --------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def test_message_and_pending_ack_are_stored_before_the_250(client: Client) -> No
     assert client.send(draft) == (250, "2.0.0 Message accepted")
 
     assert stored() == [draft.message_id]
-    assert owed() == [("Acknowledgement", "", 1)]
+    assert pending() == [("Acknowledgement", "", 1)]
     (payload,) = InboundMessage.objects.get().payloads.all()
     assert bytes(payload.content) == b"<order>\r\n.\r\n</order>"
 
@@ -117,17 +117,17 @@ def test_a_mail_delivered_twice_is_one_message_and_two_acks(client: Client) -> N
     assert client.send(draft)[0] == 250
 
     assert stored() == [draft.message_id]
-    assert owed() == [("Acknowledgement", "", 2)]
+    assert pending() == [("Acknowledgement", "", 2)]
 
 
 @pytest.mark.requirement("000-061")
-def test_a_refused_message_is_taken_and_owes_an_error(client: Client) -> None:
+def test_a_refused_message_is_taken_and_gets_an_error(client: Client) -> None:
     code, text = client.send(message(7))
 
     assert code == 250
     assert "number 7 came" in text
     assert stored() == []
-    assert owed() == [("Error", "SequenceGap", 1)]
+    assert pending() == [("Error", "SequenceGap", 1)]
 
 
 def test_endless_refusals_get_a_temporary_reply(client: Client, acme: Partner) -> None:
@@ -138,7 +138,7 @@ def test_endless_refusals_get_a_temporary_reply(client: Client, acme: Partner) -
 
     assert (code, text[:5]) == (451, "4.7.1")
     assert "too many of your messages were refused" in text
-    assert owed() == []
+    assert pending() == []
     assert client.send(message(1))[0] == 250
 
 
@@ -149,7 +149,7 @@ def test_a_signal_is_taken_and_never_answered(client: Client) -> None:
     )
 
     assert client.send(ack)[0] == 250
-    assert owed() == []
+    assert pending() == []
 
 
 # --- who may send ---------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ def test_invalid_message_is_refused_with_the_reason(
     got, text = client.data(mail)
 
     assert (got, why in text) == (code, True), text
-    assert (stored(), owed()) == ([], [])
+    assert (stored(), pending()) == ([], [])
 
 
 def test_a_thousand_hops_are_refused(client: Client) -> None:
@@ -248,7 +248,7 @@ def test_a_thousand_hops_are_refused(client: Client) -> None:
 
     assert code == 554
     assert "1 to 100 RoutingHeader elements" in text
-    assert (stored(), owed()) == ([], [])
+    assert (stored(), pending()) == ([], [])
 
 
 def test_a_gigabyte_that_is_announced_is_refused_at_once(client: Client) -> None:

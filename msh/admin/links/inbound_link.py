@@ -143,7 +143,7 @@ def _incidents(link: InboundLink) -> list[tuple[str, str, str]]:
 
 
 def _pending(link: InboundLink) -> QuerySet[Signal]:
-    return Signal.objects.filter(link=link, owed__gt=0)
+    return Signal.objects.filter(link=link, pending__gt=0)
 
 
 def _pending_signals(link: InboundLink) -> Table:
@@ -153,7 +153,7 @@ def _pending_signals(link: InboundLink) -> Table:
             markup.link_to(signal, signal.kind),
             markup.trace_link(signal.ref_to_message_id),
             signal.code or markup.DASH,
-            signal.owed,
+            signal.pending,
             signal.tries,
             markup.time_of(signal.due),
             markup.verbatim(signal.last_detail),

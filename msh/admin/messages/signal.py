@@ -28,9 +28,9 @@ class PendingFilter(DropdownFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Signal]) -> QuerySet[Signal]:
         match self.value():
             case "pending":
-                return queryset.filter(owed__gt=0)
+                return queryset.filter(pending__gt=0)
             case "sent":
-                return queryset.filter(owed=0)
+                return queryset.filter(pending=0)
         return queryset
 
 
@@ -82,13 +82,9 @@ class SignalAdmin(LargeTableAdmin[Signal]):
     def about(self, signal: Signal) -> str:
         return markup.trace_link(signal.ref_to_message_id)
 
-    @display(description="Pending")
-    def pending(self, signal: Signal) -> int:
-        return signal.owed
-
     @display(description="Next try")
     def next_try(self, signal: Signal) -> str:
-        return markup.time_of(signal.due) if signal.owed else markup.DASH
+        return markup.time_of(signal.due) if signal.pending else markup.DASH
 
     @display(description="Last response")
     def last_answer(self, signal: Signal) -> str:

@@ -19,7 +19,12 @@ from msh.store import capacity
 from msh.store.clock import read_clock
 from msh.store.incidents import note_stuck, resolve_passed
 from msh.store.operations.clock_repair import make_far_work_due
-from msh.store.operations.stuck_links import find_owed, find_undelivered, find_unmoved, lock_probes
+from msh.store.operations.stuck_links import (
+    find_pending,
+    find_undelivered,
+    find_unmoved,
+    lock_probes,
+)
 from msh.store.sending.links import OutboundLinks
 
 logger = logging.getLogger(__name__)
@@ -91,7 +96,7 @@ def _find_stuck_to_partners(limit: timedelta) -> int:
 def _find_stuck_from_partners(limit: timedelta) -> int:
     now = read_clock()
     reasons: defaultdict[int, list[str]] = defaultdict(list)
-    for found in (find_undelivered(limit, STUCK), find_owed(limit, STUCK)):
+    for found in (find_undelivered(limit, STUCK), find_pending(limit, STUCK)):
         for partner_id, one in found.items():
             reasons[partner_id].append(one.why())
     stuck = {partner_id: "; ".join(why) for partner_id, why in reasons.items()}

@@ -11,7 +11,7 @@ from msh.faults import CrashPoint, reach
 from msh.flows.receiving import overload
 from msh.flows.wake_up import WakeUp, wake_up, wake_up_for
 from msh.models import OutboundState
-from msh.protocol.effects import OweError
+from msh.protocol.effects import QueueError
 from msh.protocol.errors import Refused, RefusedTooOften, Unreadable
 from msh.protocol.events import (
     AckOfOtherReceived,
@@ -32,7 +32,7 @@ from msh.store.receiving.message_sql import Accepted
 from msh.store.receiving.messages import (
     accept_if_usual,
     note_unexpected,
-    owe_error,
+    queue_error,
     receive_message,
 )
 from msh.store.receiving.refusals import count_unanswered, count_unrecorded, may_record
@@ -88,7 +88,7 @@ def receive_fast_path(partner: Partner, content_type: str, body: bytes) -> Answe
 
 
 def receive(partner: Partner, content_type: str, body: bytes) -> Answer:
-    """Take a message or signal from `partner`; everything owed for it is committed on return.
+    """Take a message or signal from `partner`; its answers are committed on return.
 
     Raises Unreadable for what cannot be read, or is not of this pair, and RefusedTooOften: nothing
     is stored then.
@@ -152,8 +152,8 @@ def _refuse(partner: Partner, refused: Refused) -> Answer:
     if partial.message_type and partial.message_type.is_signal:
         _note(partner, partial.message_id, f"{partial.message_type}Refused", refused.description)
         return Answer(TAKEN, refused.description)  # a signal is never answered
-    error = OweError(refused.code, refused.field, refused.description)
-    owe_error(partner.pk, error, partial, parse_number(partial.sequence_text))
+    error = QueueError(refused.code, refused.field, refused.description)
+    queue_error(partner.pk, error, partial, parse_number(partial.sequence_text))
     wake_up(WakeUp.TRANSMIT)
     return Answer(TAKEN, refused.description)
 

@@ -1,4 +1,4 @@
-"""Acknowledgements and Error Messages: from owed to the partner, each a POST of its own."""
+"""Acknowledgements and Error Messages: from pending to the partner, each a POST of its own."""
 
 import logging
 import time

@@ -55,9 +55,9 @@ class MessageArrived:
     undelivered: bool = False
 
     @property
-    def acknowledgement(self) -> tuple[do.OweAck, ...]:
+    def acknowledgement(self) -> tuple[do.QueueAck, ...]:
         """EB-094."""
-        return (do.OweAck(),) if self.asks_ack else ()
+        return (do.QueueAck(),) if self.asks_ack else ()
 
 
 def of_known(event: MessageArrived) -> Effects:
@@ -69,7 +69,7 @@ def of_known(event: MessageArrived) -> Effects:
         return receiver.reused(event.message_id)
     if event.known is Known.WITHHELD:
         text = "the answer to the first copy is being made"
-        return (do.OweError(ErrorCode.TRANSIENT_ERROR, Field.MESSAGE, text, BUSY_WAIT),)
+        return (do.QueueError(ErrorCode.TRANSIENT_ERROR, Field.MESSAGE, text, BUSY_WAIT),)
     if event.asks_ack or event.answered_by_error:
         return (do.CountDuplicate(), do.RepeatAnswer())
     return (do.CountDuplicate(),)
@@ -93,7 +93,7 @@ def refused(event: MessageArrived, terms: Terms) -> Effects:
 
 def refusal(code: ErrorCode, text: str, field: Field = Field.SEQUENCE_NUMBER) -> Effects:
     """An Error that every copy of the message gets."""
-    return (do.OweError(code, field, text), do.KeepRefusal())
+    return (do.QueueError(code, field, text), do.KeepRefusal())
 
 
 def _order_problem(event: MessageArrived, terms: Terms) -> tuple[ErrorCode, str] | None:

@@ -212,7 +212,7 @@ def _misnumbered(before: Conversation, order: Order) -> tuple[do.ConversationEff
 
 def _obstructed(before: Conversation, order: Order) -> tuple[do.ConversationEffect, ...]:
     text = f"Reset while {len(before.held)} messages wait for number {before.lacks}"
-    return (do.OweError(ErrorCode.INCONSISTENT, Field.SEQUENCE_NUMBER, text),)
+    return (do.QueueError(ErrorCode.INCONSISTENT, Field.SEQUENCE_NUMBER, text),)
 
 
 _REFUSALS: dict[Ruling, Callable[[Conversation, Order], tuple[do.ConversationEffect, ...]]] = {
@@ -224,14 +224,14 @@ _REFUSALS: dict[Ruling, Callable[[Conversation, Order], tuple[do.ConversationEff
 """Those that depend on what is held now are not kept: the same bytes may be taken later."""
 
 
-def _beyond_the_limit(before: Conversation) -> do.OweError:
+def _beyond_the_limit(before: Conversation) -> do.QueueError:
     text = f"{len(before.held)} messages wait for number {before.lacks}"
-    return do.OweError(ErrorCode.DELIVERY_FAILURE, Field.SEQUENCE_NUMBER, text)
+    return do.QueueError(ErrorCode.DELIVERY_FAILURE, Field.SEQUENCE_NUMBER, text)
 
 
-def _not_delivered_yet() -> do.OweError:
+def _not_delivered_yet() -> do.QueueError:
     text = "Reset before the messages of the conversation are delivered; send this later"
-    return do.OweError(ErrorCode.TRANSIENT_ERROR, Field.SEQUENCE_NUMBER, text, UNDELIVERED_WAIT)
+    return do.QueueError(ErrorCode.TRANSIENT_ERROR, Field.SEQUENCE_NUMBER, text, UNDELIVERED_WAIT)
 
 
 # --- time and operators -------------------------------------------------------------------------

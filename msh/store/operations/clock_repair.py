@@ -14,7 +14,7 @@ FAR = "1 hour"
 
 # Table, column of the due time, and which rows have one that counts.
 _WAITING = (
-    ("msh_signal", "due", "owed > 0"),
+    ("msh_signal", "due", "pending > 0"),
     ("msh_partyevent", "due", "delivered_at IS NULL"),
     ("msh_operatornotice", "due", "sent_at IS NULL AND NOT given_up"),
     ("msh_outboundmessage", "due", "semantics = 'BestEffort' AND state = 'in_flight'"),

@@ -114,7 +114,7 @@ _KINDS = {
     "signals": Removal(
         "msh_signal",
         "signal.id",
-        "msh_signal signal WHERE owed = 0"
+        "msh_signal signal WHERE pending = 0"
         " AND expires_at < statement_timestamp() - %(age)s::interval",
     ),
     "incidents": Removal(

@@ -9,7 +9,7 @@ from msh.models.history import SYSTEM
 from msh.protocol.effects import SILENCE
 from msh.protocol.kinds import DeliveryState
 from msh.protocol.lane import OPERATOR
-from msh.protocol.stuck import Owed, Undelivered
+from msh.protocol.stuck import StuckSignal, Undelivered
 from msh.store.delivery.polling_sql import CONSUMER_OF_HEAD, LEAP_TO_HEADS
 from msh.store.engine import Statement, run
 from msh.store.sending.link_sql import Found
@@ -34,7 +34,7 @@ class _Undelivered:
 
 
 @dataclass(frozen=True, slots=True)
-class _Owed:
+class _PendingRow:
     partner_id: int
     kind: str
     tries: int
@@ -149,19 +149,19 @@ _UNDELIVERED = Statement(
 )
 
 # Tries are a minute apart at most. They count from the last that was transmitted, but `first_at`
-# does not: a copy that comes late owes an old Ack again.
-_OWED = Statement(
+# does not: a copy that comes late queues an old Ack again.
+_PENDING = Statement(
     f"""
     SELECT DISTINCT ON (link.partner_id)
            link.partner_id, signal.kind, signal.tries, signal.first_at, signal.last_detail
     FROM msh_signal signal JOIN msh_inboundlink link ON link.id = signal.link_id
     {_EVENT.format(Direction.IN)}
-    WHERE signal.owed > 0 AND signal.tries * 60 >= %(seconds)s
+    WHERE signal.pending > 0 AND signal.tries * 60 >= %(seconds)s
       AND GREATEST(signal.first_at, event.at)
           < statement_timestamp() - %(seconds)s * interval '1 second'
     ORDER BY link.partner_id, signal.first_at LIMIT %(limit)s
 """,
-    _Owed,
+    _PendingRow,
 )
 
 
@@ -193,8 +193,9 @@ def _state_of(stored: str) -> DeliveryState:
     return DeliveryState(stored) if stored in _STATES else DeliveryState.PROCESSING
 
 
-def find_owed(age: timedelta, limit: int) -> Mapping[int, Owed]:
-    (rows,) = run(_OWED(seconds=age.total_seconds(), limit=limit))
+def find_pending(age: timedelta, limit: int) -> Mapping[int, StuckSignal]:
+    (rows,) = run(_PENDING(seconds=age.total_seconds(), limit=limit))
     return {
-        row.partner_id: Owed(row.kind, row.first_at, row.tries, row.last_detail) for row in rows
+        row.partner_id: StuckSignal(row.kind, row.first_at, row.tries, row.last_detail)
+        for row in rows
     }

@@ -44,8 +44,8 @@ class Due:
 
 
 # The head of each pair's messages to be forwarded; in `hop` once its Ack was transmitted, or is
-# owed no more because the partner did not take it in time (000 §4.1.1). BestEffort: nothing is
-# owed. Pairs that have such messages are read by leaps from one to the next.
+# no longer pending because the partner did not take it in time (000 §4.1.1). BestEffort: nothing is
+# to be sent. Pairs that have such messages are read by leaps from one to the next.
 _FIND_DUE = Statement(
     """
     WITH RECURSIVE head (link_id, id, message_id, state, forward_due) AS (
@@ -63,7 +63,7 @@ _FIND_DUE = Statement(
           SELECT FROM msh_signal signal
           WHERE signal.link_id = head.link_id AND signal.kind = 'Acknowledgement'
             AND signal.code = '' AND signal.ref_to_message_id = head.message_id
-            AND signal.owed > 0 AND signal.transmitted = 0
+            AND signal.pending > 0 AND signal.transmitted = 0
           OFFSET 0))
     ORDER BY head.id LIMIT %(limit)s
     """,

@@ -140,7 +140,7 @@ _MESSAGE_ARRIVED = insert_one(
 
 
 # The next message of a pair, without a lock: its number, the message with its payloads, its history
-# and the Acknowledgement that is owed for it, if the link is still in the version that was read.
+# and the Acknowledgement that is pending for it, if the link is still in the version that was read.
 # The Acknowledgement is claimed for the worker that a wake-up will name it to; after a second, the
 # sweep claims it.
 # xmin is the transaction that wrote the row last. Whoever changes without this row what was decided
@@ -180,7 +180,7 @@ def _accept_if_unchanged(payloads: str) -> Statement[Accepted]:
                %(received_at)s::timestamptz + interval '1 second', %(expires_at)s, true, 1
         FROM link
         ON CONFLICT (link_id, kind, code, ref_to_message_id) DO UPDATE
-        SET owed = msh_signal.owed + 1, expires_at = EXCLUDED.expires_at,
+        SET pending = msh_signal.pending + 1, expires_at = EXCLUDED.expires_at,
             sequence_number = EXCLUDED.sequence_number,
             due = CASE WHEN msh_signal.sending THEN LEAST(msh_signal.due, EXCLUDED.due)
                        ELSE EXCLUDED.first_at END

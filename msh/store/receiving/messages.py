@@ -1,4 +1,4 @@
-"""What we receive: accepted messages, last numbers, signals owed. Decided and written at once."""
+"""What we receive: messages, last numbers, pending signals. Decided and written at once."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -48,7 +48,7 @@ def accept_if_usual(partner: Partner, message: ReceivedMessage) -> message_sql.A
     1. Read the link with its version, what it knows of this MessageId, the agreement, and whether
        `partner` is as it is remembered.
     2. Decide by the Receiver's table, as `receive_message` does. Go on only if all there is to it
-       is to accept the message and to owe its Acknowledgement.
+       is to accept the message and to queue its Acknowledgement.
     3. Write all of that in one statement, if the link is still in that version.
 
     None, with nothing done, otherwise: then `receive_message` takes the lock.
@@ -61,7 +61,7 @@ def accept_if_usual(partner: Partner, message: ReceivedMessage) -> message_sql.A
         return None
     after, effects = _decide(pair, message, _postponed(partner, pair))
     match effects:
-        case (do.Accept() as accept, do.OweAck()):
+        case (do.Accept() as accept, do.QueueAck()):
             call = accept_if_unchanged(pair, after, accept, message, rows[0].version)
         case _:
             return None
@@ -75,19 +75,19 @@ def accept_if_usual(partner: Partner, message: ReceivedMessage) -> message_sql.A
 
 
 def receive_message(partner: Partner, message: ReceivedMessage) -> Received:
-    """Store a Normal message, or not, by the Receiver's table; owe what it is owed; commit.
+    """Store a Normal message, or not, by the Receiver's table; queue its answer; commit.
 
     Raises RefusedTooOften, with nothing done, for one refusal too many.
     """
     with transaction.atomic():
         pair = lock_pair(partner.pk, message)
         if pair.agreement_id is None and pair.known in (Known.NO, Known.OTHER):
-            error = do.OweError(ErrorCode.SECURITY_FAILURE, *_no_agreement(message.header))
+            error = do.QueueError(ErrorCode.SECURITY_FAILURE, *_no_agreement(message.header))
             effects: tuple[do.ReceiverEffect, ...] = (error,)
             after = pair.receiving
         else:
             after, effects = _decide(pair, message, _postponed(partner, pair))
-        errors = [effect for effect in effects if isinstance(effect, do.OweError)]
+        errors = [effect for effect in effects if isinstance(effect, do.QueueError)]
         for error in errors:
             spend_refusal(partner.pk, pair.link_id, error.code, message.header.message_id)
         _write(pair, after, effects, message)
@@ -99,10 +99,10 @@ def receive_message(partner: Partner, message: ReceivedMessage) -> Received:
     return Received(accepted, errors[0].description if errors else "", routed)
 
 
-def owe_error(
-    partner_id: int, error: do.OweError, about: Header | PartialHeader, number: int | None
+def queue_error(
+    partner_id: int, error: do.QueueError, about: Header | PartialHeader, number: int | None
 ) -> None:
-    """Owe an Error Message for a message that could not be read far enough to be decided on.
+    """Queue an Error Message for a message that could not be read far enough to be decided on.
     Raises RefusedTooOften."""
     with transaction.atomic():
         link_id = inbound_link(partner_id)

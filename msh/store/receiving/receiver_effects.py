@@ -33,9 +33,9 @@ def calls_of(  # noqa: PLR0911  one for each effect
             ]
         case do.SendOn():
             return [mark_for_forwarding(pair.link_id, header.message_id, effect.withheld)]
-        case do.OweAck():
+        case do.QueueAck():
             return [_ack_call(pair, header)]
-        case do.OweError():
+        case do.QueueError():
             number = header.route.sequence_number
             return [
                 error_call(pair.link_id, effect, header, number, pair.now, pair.expires_at),
@@ -135,7 +135,7 @@ def _number(effect: do.Accept) -> str:
 
 
 def _ack_call(pair: Pair, header: Header) -> Call[None]:
-    return signals.owe_signal(
+    return signals.queue_signal(
         signals.NewSignal(
             pair.link_id,
             SignalKind.ACKNOWLEDGEMENT.value,
@@ -151,13 +151,13 @@ def _ack_call(pair: Pair, header: Header) -> Call[None]:
 
 def error_call(
     link_id: int,
-    error: do.OweError,
+    error: do.QueueError,
     about: Header | PartialHeader,
     number: int | None,
     now: datetime,
     expires_at: datetime,
 ) -> Call[None]:
-    return signals.owe_signal(
+    return signals.queue_signal(
         signals.NewSignal(
             link_id,
             SignalKind.ERROR.value,

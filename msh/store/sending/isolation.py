@@ -115,8 +115,8 @@ def isolate_best_effort(one: BestEffortResult, why: str) -> None:
 
 
 def isolate_signal(key: int, kind: str, ref_to_message_id: str, partner_id: int, why: str) -> None:
-    """Owe this signal no more, and open an incident. A further copy of the message that it is
-    about owes another."""
+    """Send this signal no more, and open an incident. A further copy of the message that it is
+    about queues another."""
     now = read_clock()
     ended = SignalResult(key, kind, ref_to_message_id, partner_id, _not_sent(why))
     incident = processing_failed(partner_id, "in", ref_to_message_id, why, now)

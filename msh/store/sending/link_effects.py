@@ -53,21 +53,21 @@ def _complete(
     links.add(message_sql.COMPLETE(key=key, state="acknowledged", at=links.now))
     name = type(event).__name__
     links.record(locked.row.partner_id, message_id, name, "in_flight", "acknowledged")
-    _owe_withheld_ack(links, locked, message_id)
+    _queue_withheld_ack(links, locked, message_id)
 
 
-def _owe_withheld_ack(links: "OutboundLinks", locked: Locked, message_id: str) -> None:
+def _queue_withheld_ack(links: "OutboundLinks", locked: Locked, message_id: str) -> None:
     if message_id in locked.relays:
-        links.add(upstream.owe_withheld_ack(locked.relays[message_id], links.now))
-        links.owes = True
+        links.add(upstream.queue_withheld_ack(locked.relays[message_id], links.now))
+        links.has_signals = True
 
 
-def _owe_delivery_failure(
+def _queue_delivery_failure(
     links: "OutboundLinks", locked: Locked, message_id: str, why: str
 ) -> None:
     if message_id in locked.relays:
-        links.add(upstream.owe_delivery_failure(locked.relays[message_id], links.now, why))
-        links.owes = True
+        links.add(upstream.queue_delivery_failure(locked.relays[message_id], links.now, why))
+        links.has_signals = True
 
 
 def _cancel(
@@ -91,10 +91,10 @@ def _cancel(
         actor,
     )
     if effect.verdict is Verdict.RECEIVED:
-        _owe_withheld_ack(links, locked, effect.message_id)
+        _queue_withheld_ack(links, locked, effect.message_id)
     else:
         why = f"cancelled by the operator of the router, outcome {effect.verdict}"
-        _owe_delivery_failure(links, locked, effect.message_id, why)
+        _queue_delivery_failure(links, locked, effect.message_id, why)
 
 
 def _requeue(
@@ -136,7 +136,7 @@ def _record_late_verdict(
         incidents.APPEND_TO_DETAIL(text=f"; {text}", partner_id=partner_id, message_id=message_id)
     )
     links.record(partner_id, message_id, type(event).__name__, "cancelled", detail=text)
-    _owe_withheld_ack(links, locked, message_id)
+    _queue_withheld_ack(links, locked, message_id)
 
 
 def _open_incident(
@@ -155,7 +155,7 @@ def _open_incident(
     detail = f"{effect.kind}: {effect.detail}"
     links.record(partner_id, message_id, name, detail=detail, counts=True)
     if effect.kind in upstream.REFUSED_BY_NEXT_HOP:
-        _owe_delivery_failure(links, locked, message_id, f"refused: {effect.detail}")
+        _queue_delivery_failure(links, locked, message_id, f"refused: {effect.detail}")
 
 
 def _resolve_incidents(

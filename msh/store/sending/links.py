@@ -39,8 +39,8 @@ class OutboundLinks:
     _calls: list[Call[object]] = field(default_factory=list)
     transmits: set[int] = field(default_factory=set)
     """Partners to whom something is to be sent now."""
-    owes: bool = False
-    """A signal is owed to another partner."""
+    has_signals: bool = False
+    """A signal is pending to another partner."""
     notifies: bool = False
     """There is something to notify of; likewise to be forwarded."""
     forwards: bool = False

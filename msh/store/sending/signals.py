@@ -13,7 +13,7 @@ from msh.store.partner_columns import ROUTE_COLUMNS, RouteColumns
 
 @dataclass(frozen=True)
 class NewSignal:
-    """What is owed to a partner about one of its messages."""
+    """What a partner is to get about one of its messages."""
 
     link_id: int
     kind: str
@@ -60,9 +60,9 @@ class SignalResult:
     body: bytes | None = None
 
 
-# One row per message: a flood of copies owes many signals and stays one row. While one of them is
+# One row per message: a flood of copies makes many signals and stays one row. While one of them is
 # being sent, the next waits for it, but not for long: its worker may be dead.
-OWE = Write(
+QUEUE_SIGNAL = Write(
     """
     INSERT INTO msh_signal
         (link_id, kind, ref_to_message_id, tpa_id, conversation_id, code, location, description,
@@ -71,7 +71,7 @@ OWE = Write(
             %(location)s, %(description)s, %(min_retry_secs)s, %(sequence_number)s, %(at)s, %(at)s,
             %(expires_at)s)
     ON CONFLICT (link_id, kind, code, ref_to_message_id) DO UPDATE
-    SET owed = msh_signal.owed + 1, expires_at = EXCLUDED.expires_at,
+    SET pending = msh_signal.pending + 1, expires_at = EXCLUDED.expires_at,
         description = EXCLUDED.description, min_retry_secs = EXCLUDED.min_retry_secs,
         sequence_number = EXCLUDED.sequence_number,
         due = CASE WHEN msh_signal.sending
@@ -98,17 +98,17 @@ _PARTNER = """
     LEFT JOIN partners_ownidentity own ON true
 """
 
-# The links to which something is owed are read by leaps from one to the next. Of these the ones
+# The links that have pending signals are read by leaps from one to the next. Of these the ones
 # whose first signal is due longest, of each link at most so many as its partner has free places:
 # the first of each, then the second of each, and so on. None of a partner that has no free place.
 LOCK_PENDING = Statement(
     f"""
     WITH RECURSIVE head (link_id, due) AS (
-        (SELECT link_id, due FROM msh_signal WHERE owed > 0 ORDER BY link_id, due LIMIT 1)
+        (SELECT link_id, due FROM msh_signal WHERE pending > 0 ORDER BY link_id, due LIMIT 1)
         UNION ALL
         SELECT next.link_id, next.due FROM head CROSS JOIN LATERAL (
             SELECT link_id, due FROM msh_signal
-            WHERE owed > 0 AND link_id > head.link_id ORDER BY link_id, due LIMIT 1) next),
+            WHERE pending > 0 AND link_id > head.link_id ORDER BY link_id, due LIMIT 1) next),
     chosen AS (
         SELECT head.link_id, head.due FROM head CROSS JOIN LATERAL (
             SELECT partner_id FROM msh_inboundlink WHERE id = head.link_id OFFSET 0) link
@@ -117,13 +117,13 @@ LOCK_PENDING = Statement(
     candidate AS (
         SELECT first.id FROM chosen CROSS JOIN LATERAL unnest(ARRAY(
             SELECT id FROM msh_signal
-            WHERE link_id = chosen.link_id AND owed > 0 AND due <= statement_timestamp()
+            WHERE link_id = chosen.link_id AND pending > 0 AND due <= statement_timestamp()
             ORDER BY due LIMIT %(of_partner)s)) WITH ORDINALITY first (id, place)
         ORDER BY first.place, chosen.due)
     SELECT {_COLUMNS}
     FROM candidate CROSS JOIN LATERAL (
         SELECT * FROM msh_signal
-        WHERE id = candidate.id AND owed > 0 AND due <= statement_timestamp()
+        WHERE id = candidate.id AND pending > 0 AND due <= statement_timestamp()
         FOR NO KEY UPDATE SKIP LOCKED) signal
     {_PARTNER}
     LIMIT %(limit)s
@@ -136,7 +136,7 @@ LOCK_ONE_PENDING = Statement(
     SELECT {_COLUMNS}
     FROM msh_signal signal
     {_PARTNER}
-    WHERE signal.id = %(key)s AND owed > 0 AND due <= statement_timestamp()
+    WHERE signal.id = %(key)s AND pending > 0 AND due <= statement_timestamp()
     FOR NO KEY UPDATE OF signal SKIP LOCKED
     """,
     PendingSignal,
@@ -182,7 +182,8 @@ TRANSMITTED = Write(
     f"""
     WITH transmitted AS (
         UPDATE msh_signal
-        SET owed = GREATEST(owed - 1, 0), transmitted = transmitted + 1, sending = false, tries = 0,
+        SET pending = GREATEST(pending - 1, 0),
+            transmitted = transmitted + 1, sending = false, tries = 0,
             due = statement_timestamp(), body = NULL, last_status = %(status)s,
             last_detail = %(detail)s
         WHERE id = %(key)s AND sending RETURNING transmitted),
@@ -198,7 +199,7 @@ FAILED = Write(
     UPDATE msh_signal
     SET sending = false,
         due = statement_timestamp() + interval '1 second' * LEAST(60, 2 ^ LEAST(tries - 1, 10)),
-        owed = CASE WHEN expires_at < statement_timestamp() THEN 0 ELSE owed END,
+        pending = CASE WHEN expires_at < statement_timestamp() THEN 0 ELSE pending END,
         body = CASE WHEN expires_at < statement_timestamp() THEN NULL ELSE %(body)s::bytea END,
         content_type = %(content_type)s,
         last_status = %(status)s, last_detail = %(detail)s
@@ -210,15 +211,16 @@ FAILED = Write(
 REFUSED = Write(
     """
     UPDATE msh_signal
-    SET sending = false, owed = 0, body = NULL, last_status = %(status)s, last_detail = %(detail)s
+    SET sending = false, pending = 0, body = NULL, last_status = %(status)s,
+        last_detail = %(detail)s
     WHERE id = %(key)s
 """,
     order=Order.SIGNAL,
 )
 
 
-def owe_signal(new: NewSignal) -> Call[None]:
-    return OWE.of(new)
+def queue_signal(new: NewSignal) -> Call[None]:
+    return QUEUE_SIGNAL.of(new)
 
 
 def lock_pending(full: Collection[int], limit: int, of_partner: int) -> Call[PendingSignal]:
@@ -230,8 +232,8 @@ def claim_signal(key: int, until: datetime) -> Call[None]:
 
 
 def end_signal(one: SignalResult, now: datetime) -> list[Call[None]]:
-    """Transmitted: one less is owed. Failed: sent again after a back-off. Refused: owed no more
-    (D51)."""
+    """Transmitted: one less is pending. Failed: sent again after a back-off. Refused: no longer
+    pending (D51)."""
     end = {"key": one.key, "status": one.result.status, "detail": one.result.detail}
     match one.result.outcome:
         case AttemptOutcome.TRANSMITTED:

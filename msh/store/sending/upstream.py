@@ -1,4 +1,4 @@
-"""What the MSH that a forwarded message came from is owed when the next hop has answered (D20).
+"""What the MSH that a forwarded message came from gets when the next hop has answered (D20).
 
 Each does nothing unless the Acknowledgement of that message is withheld.
 """
@@ -26,7 +26,7 @@ _ONWARD_ACKNOWLEDGED = insert_one(
     from_state="'relaying'",
     to_state="'relayed'",
 )
-OWE_WITHHELD_ACK = Write(
+QUEUE_WITHHELD_ACK = Write(
     f"""
     WITH origin AS (
         UPDATE msh_inboundmessage message
@@ -48,7 +48,7 @@ OWE_WITHHELD_ACK = Write(
     SELECT link_id, 'Acknowledgement', message_id, tpa_id, conversation_id, '', '', '',
            sequence_number, at, at, expires_at FROM origin
     ON CONFLICT (link_id, kind, code, ref_to_message_id) DO UPDATE
-    SET owed = msh_signal.owed + 1, expires_at = EXCLUDED.expires_at, due = EXCLUDED.due,
+    SET pending = msh_signal.pending + 1, expires_at = EXCLUDED.expires_at, due = EXCLUDED.due,
         description = EXCLUDED.description
     """,
     order=Order.INBOUND_MESSAGE,
@@ -64,7 +64,7 @@ _DELIVERY_FAILED = insert_one(
     to_state="'relaying'",
     detail="%(why)s",
 )
-OWE_DELIVERY_FAILURE = Write(
+QUEUE_DELIVERY_FAILURE = Write(
     f"""
     WITH origin AS (
         SELECT message.link_id, message.message_id, message.conversation_id,
@@ -85,19 +85,19 @@ OWE_DELIVERY_FAILURE = Write(
     SELECT link_id, 'Error', message_id, tpa_id, conversation_id, %(code)s::text,
            %(location)s::text, %(why)s::text, sequence_number, at, at, expires_at FROM origin
     ON CONFLICT (link_id, kind, code, ref_to_message_id) DO UPDATE
-    SET owed = msh_signal.owed + 1, expires_at = EXCLUDED.expires_at, due = EXCLUDED.due,
+    SET pending = msh_signal.pending + 1, expires_at = EXCLUDED.expires_at, due = EXCLUDED.due,
         description = EXCLUDED.description
     """,
     order=Order.INBOUND_MESSAGE,
 )
 
 
-def owe_withheld_ack(key: int, at: datetime) -> Call[None]:
-    return OWE_WITHHELD_ACK(key=key, at=at)
+def queue_withheld_ack(key: int, at: datetime) -> Call[None]:
+    return QUEUE_WITHHELD_ACK(key=key, at=at)
 
 
-def owe_delivery_failure(key: int, at: datetime, why: str) -> Call[None]:
-    return OWE_DELIVERY_FAILURE(
+def queue_delivery_failure(key: int, at: datetime, why: str) -> Call[None]:
+    return QUEUE_DELIVERY_FAILURE(
         key=key,
         at=at,
         why=why,

@@ -60,8 +60,8 @@ def test_inbound_page_shows_arrivals_and_pending_signals(administrator: Client) 
     where = reverse("admin:msh_inboundlink_change", args=[link.pk])
     InboundMessage.objects.filter(message_id=first.message_id).update(state="delivered")
     assert table_of(administrator, where, "Pending").rows == []
-    owed = link.signals.filter(ref_to_message_id=first.message_id)
-    owed.update(owed=2, tries=7, last_detail="503 <closed>")
+    pending = link.signals.filter(ref_to_message_id=first.message_id)
+    pending.update(pending=2, tries=7, last_detail="503 <closed>")
 
     page = administrator.get(where).content.decode()
 

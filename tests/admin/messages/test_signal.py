@@ -20,5 +20,5 @@ def test_signals_are_filtered_by_pending(administrator: Client) -> None:
 
     response = administrator.get(url(Signal, "changelist"), {"is": "pending"})
 
-    assert [signal.owed for signal in response.context["cl"].result_list] == [1]
+    assert [signal.pending for signal in response.context["cl"].result_list] == [1]
     assert Signal.objects.filter(link__partner=world.here).count() == 2

@@ -21,26 +21,26 @@ OTHER = "MessageId m7 was accepted before with other content"
 MAKING = "the answer to the first copy is being made"
 ANSWERED = (do.CountDuplicate(), do.RepeatAnswer())
 REUSED = (
-    do.OweError(ErrorCode.MESSAGE_ID_REUSED, Field.MESSAGE_ID, OTHER),
+    do.QueueError(ErrorCode.MESSAGE_ID_REUSED, Field.MESSAGE_ID, OTHER),
     do.OpenIncident(IncidentKind.MESSAGE_ID_REUSED, "m7", OTHER),
 )
-BUSY = (do.OweError(ErrorCode.TRANSIENT_ERROR, Field.MESSAGE, MAKING, 5),)
+BUSY = (do.QueueError(ErrorCode.TRANSIENT_ERROR, Field.MESSAGE, MAKING, 5),)
 EXPIRED = (
-    do.OweError(ErrorCode.TIME_TO_LIVE_EXPIRED, Field.MESSAGE, "its TimeToLive is over"),
+    do.QueueError(ErrorCode.TIME_TO_LIVE_EXPIRED, Field.MESSAGE, "its TimeToLive is over"),
     do.KeepRefusal(),
 )
 
 
 def refused(code: ErrorCode, text: str) -> tuple[do.ConversationEffect, ...]:
-    return do.OweError(code, Field.SEQUENCE_NUMBER, text), do.KeepRefusal()
+    return do.QueueError(code, Field.SEQUENCE_NUMBER, text), do.KeepRefusal()
 
 
 @pytest.mark.parametrize(
     ("event", "effects"),
     [
-        (NEW, (do.Accept(None, None), do.OweAck())),
+        (NEW, (do.Accept(None, None), do.QueueAck())),
         (replace(NEW, asks_ack=False), (do.Accept(None, None),)),
-        (replace(NEW, eliminates=False), (do.Accept(None, None), do.OweAck())),
+        (replace(NEW, eliminates=False), (do.Accept(None, None), do.QueueAck())),
         (replace(NEW, known=Known.SAME), ANSWERED),
         (replace(NEW, known=Known.SAME, asks_ack=False), (do.CountDuplicate(),)),
         (replace(NEW, known=Known.SAME, asks_ack=False, answered_by_error=True), ANSWERED),
@@ -49,12 +49,12 @@ def refused(code: ErrorCode, text: str) -> tuple[do.ConversationEffect, ...]:
         (replace(NEW, expired=True), EXPIRED),
         (
             replace(NEW, postponed=SHORT),
-            (do.OweError(ErrorCode.TRANSIENT_ERROR, Field.MESSAGE, "slower, please", 7),),
+            (do.QueueError(ErrorCode.TRANSIENT_ERROR, Field.MESSAGE, "slower, please", 7),),
         ),
         (
             replace(NEW, postponed=FULL),
             (
-                do.OweError(ErrorCode.TRANSIENT_ERROR, Field.MESSAGE, "full", 60),
+                do.QueueError(ErrorCode.TRANSIENT_ERROR, Field.MESSAGE, "full", 60),
                 do.OpenIncident(IncidentKind.STORE_SHORT, "m7", "full"),
             ),
         ),
@@ -84,7 +84,7 @@ LACKS = refused(ErrorCode.INCONSISTENT, "the agreement is ordered, the message h
 NEEDS = "MessageOrder needs AckRequested and DuplicateElimination"
 SYNC = "MessageOrder and SyncReply exclude each other"
 WITH = replace(NEW, order=Order(3))
-TAKEN = (do.Accept(None, None), do.OweAck())
+TAKEN = (do.Accept(None, None), do.QueueAck())
 
 
 @pytest.mark.parametrize(

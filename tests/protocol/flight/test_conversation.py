@@ -39,7 +39,7 @@ EARLIER = after(30)
 MISSING = IncidentKind.PREDECESSOR_MISSING
 RESOLVED = do.ResolveIncident(MISSING)
 RESET = Order(0, resets=True)
-ACK = do.OweAck()
+ACK = do.QueueAck()
 
 
 def conversation(
@@ -114,7 +114,7 @@ def test_higher_number_is_stored_acknowledged_and_held(
 
 
 def refusal(text: str, code: ErrorCode) -> tuple[do.ConversationEffect, ...]:
-    return do.OweError(code, Field.SEQUENCE_NUMBER, text), do.KeepRefusal()
+    return do.QueueError(code, Field.SEQUENCE_NUMBER, text), do.KeepRefusal()
 
 
 STALE = "number 6 is below the next, 7, and its MessageId is new"
@@ -136,7 +136,7 @@ ODD = "Reset needs number 0, this has 3"
             conversation(7, 9),
             RESET,
             (
-                do.OweError(
+                do.QueueError(
                     ErrorCode.INCONSISTENT,
                     Field.SEQUENCE_NUMBER,
                     "Reset while 1 messages wait for number 7",
@@ -168,7 +168,7 @@ def test_reset_waits_until_everything_is_delivered() -> None:
     before = conversation(7)
     after, (error,) = comes(before, RESET, MessageArrived("m", undelivered=True))
     assert after == before
-    assert isinstance(error, do.OweError)
+    assert isinstance(error, do.QueueError)
     assert (error.code, error.min_retry_secs) == (ErrorCode.TRANSIENT_ERROR, 30)
     assert comes(before, Order(7), MessageArrived("m", undelivered=True))[0] == conversation(8)
 
@@ -177,7 +177,7 @@ def test_only_a_hundred_are_held() -> None:
     """EB-131: and the one that fills the hole is taken."""
     before = conversation(7, *range(8, 8 + HELD_LIMIT), due=EARLIER)
     text = "100 messages wait for number 7"
-    error = do.OweError(ErrorCode.DELIVERY_FAILURE, Field.SEQUENCE_NUMBER, text)
+    error = do.QueueError(ErrorCode.DELIVERY_FAILURE, Field.SEQUENCE_NUMBER, text)
     assert comes(before, Order(108)) == (before, (error,))
     assert comes(before, Order(7))[0] == conversation(108)
     one_less = replace(before, held=before.held - {107})
@@ -197,10 +197,10 @@ def test_agreement_and_time_to_live_are_asked_before_the_number() -> None:
     """EB-065, EB-125."""
     before = conversation(7)
     _, (error, _) = comes(before, Order(6), MessageArrived("m", asks_ack=False))
-    assert isinstance(error, do.OweError)
+    assert isinstance(error, do.QueueError)
     assert error.code is ErrorCode.INCONSISTENT
     _, (error, _) = comes(before, Order(6), MessageArrived("m", expired=True))
-    assert isinstance(error, do.OweError)
+    assert isinstance(error, do.QueueError)
     assert error.code is ErrorCode.TIME_TO_LIVE_EXPIRED
 
 
@@ -212,7 +212,7 @@ def test_limits_of_ours_are_asked_last() -> None:
         after, (error,) = comes(before, Order(number), short)
         assert (after, error) == (
             before,
-            do.OweError(ErrorCode.TRANSIENT_ERROR, Field.MESSAGE, "slower, please", 7),
+            do.QueueError(ErrorCode.TRANSIENT_ERROR, Field.MESSAGE, "slower, please", 7),
         )
     assert comes(before, Order(6), short) == comes(before, Order(6))
 

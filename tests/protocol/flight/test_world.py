@@ -98,11 +98,11 @@ class Exchange(RuleBasedStateMachine):
     def a_copy_meets_its_fate(self, index: int, fate: Fate) -> None:
         self.world.copy_meets(index % len(self.world.copies), fate)
 
-    @precondition(lambda self: self.world.receiver.owed)
+    @precondition(lambda self: self.world.receiver.pending)
     @rule(index=ANY, recorded=st.booleans())
     def a_signal_is_sent(self, index: int, recorded: bool) -> None:
         """Not recorded: the Receiver crashes after it was sent."""
-        self.world.signal_sent(index % len(self.world.receiver.owed), recorded=recorded)
+        self.world.signal_sent(index % len(self.world.receiver.pending), recorded=recorded)
 
     @precondition(lambda self: self.world.signals)
     @rule(index=ANY, fate=FATES)

@@ -180,7 +180,7 @@ def acknowledges_before_it_stores(event: MessageArrived, terms: Terms) -> arriva
 
 def answers_a_duplicate_anew(event: MessageArrived, terms: Terms) -> arrival.Effects:
     effects = arrival.unordered(event, terms)
-    return tuple(do.OweAck() if one == do.RepeatAnswer() else one for one in effects)
+    return tuple(do.QueueAck() if one == do.RepeatAnswer() else one for one in effects)
 
 
 def never_answers_a_duplicate(event: MessageArrived, terms: Terms) -> arrival.Effects:
@@ -227,7 +227,7 @@ def takes_old_numbers(*arguments: *Ordered) -> conversation.Outcome:
     before, event, order, terms, now = arguments
     behind = conversation.position(before, order) is conversation.Position.BEHIND
     if behind and event.known is Known.NO:
-        return before, (do.Accept(order.number, None), do.OweAck())
+        return before, (do.Accept(order.number, None), do.QueueAck())
     return pure_step(before, event, order, terms, now)
 
 

@@ -87,9 +87,9 @@ class World:
             self.receiver.receives(copy)
 
     def signal_sent(self, index: int, *, transmitted: bool) -> None:
-        """If not transmitted it stays owed: it will be sent again."""
-        owed = self.receiver.owed
-        signal = owed.pop(index) if transmitted else owed[index]
+        """If not transmitted it stays pending: it will be sent again."""
+        pending = self.receiver.pending
+        signal = pending.pop(index) if transmitted else pending[index]
         if signal.code is None and signal.ref_to_message_id not in self.receiver.inbox:
             raise Violation(f"premature Ack of {signal.ref_to_message_id}")
         self.signals.append(signal)
@@ -242,7 +242,7 @@ class World:
             self.copy_meets(-1, copies)
             self.attempt_ends(0, on.AttemptTransmitted)
             self.check()
-        while self.receiver.owed:
+        while self.receiver.pending:
             self.signal_sent(0, transmitted=True)
             self.signal_meets(-1, signals)
             self.check()

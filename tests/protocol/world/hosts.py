@@ -171,16 +171,16 @@ class ReceivingHost:
         self.on_unexpected_first = on_unexpected_first
         self.inbox: list[str] = []
         self.withheld: set[str] = set()
-        self.owed: list[Signal] = []
+        self.pending: list[Signal] = []
         self.full = False
         self.withholds = False
         self._step = step
 
     def receives(self, copy: Copy) -> None:
-        """One transaction: the link, the inbound row, and the signals owed."""
+        """One transaction: the link, the inbound row, and the signals pending."""
         known = self._known(copy)
         if self.full and known is Known.NO:
-            self.owed.append(Signal(copy.message_id, ErrorCode.TRANSIENT_ERROR, 2))
+            self.pending.append(Signal(copy.message_id, ErrorCode.TRANSIENT_ERROR, 2))
             return
         arrived = MessageArrived(
             copy.message_id, copy.sequence_number, known, self.on_unexpected_first
@@ -200,12 +200,12 @@ class ReceivingHost:
                 self.inbox.append(copy.message_id)
                 if self.withholds:
                     self.withheld.add(copy.message_id)
-            case do.OweAck() if copy.message_id not in self.withheld:
-                self.owed.append(Signal(copy.message_id))
-            case do.OweError(code, _, description, min_retry_secs):
+            case do.QueueAck() if copy.message_id not in self.withheld:
+                self.pending.append(Signal(copy.message_id))
+            case do.QueueError(code, _, description, min_retry_secs):
                 if code is not ErrorCode.TRANSIENT_ERROR:
                     raise Violation(f"the pair's numbers are out of sync: {description}")
-                self.owed.append(Signal(copy.message_id, code, min_retry_secs))
+                self.pending.append(Signal(copy.message_id, code, min_retry_secs))
 
     def allows_reset(self) -> None:
         """An operator lets the next number 1 in."""
@@ -214,5 +214,5 @@ class ReceivingHost:
     def releases(self) -> None:
         """The way onward is complete: what was withheld is acknowledged (D20)."""
         self.withholds = False
-        self.owed.extend(Signal(message_id) for message_id in sorted(self.withheld))
+        self.pending.extend(Signal(message_id) for message_id in sorted(self.withheld))
         self.withheld.clear()

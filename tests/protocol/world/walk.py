@@ -39,7 +39,7 @@ class DraftWalk(Walk):
         possible += [self._post, self._end] * bool(world.sender.attempts)
         possible += [self._probe] * world.is_silent()
         possible += [self._arrive] * bool(world.copies)
-        possible += [self._answer] * bool(world.receiver.owed)
+        possible += [self._answer] * bool(world.receiver.pending)
         possible += [self._arrive_back] * bool(world.signals)
         possible += [self._disturb] * bool(world.sender.messages)
         return possible
@@ -73,7 +73,7 @@ class DraftWalk(Walk):
         self.world.copy_meets(self.index(self.world.copies), self.draw.choice(self.fates))
 
     def _answer(self) -> None:
-        self.world.signal_sent(self.index(self.world.receiver.owed), transmitted=self.coin())
+        self.world.signal_sent(self.index(self.world.receiver.pending), transmitted=self.coin())
 
     def _arrive_back(self) -> None:
         self.world.signal_meets(self.index(self.world.signals), self.draw.choice(self.fates))

@@ -60,7 +60,7 @@ def trace_of(message_id: str) -> list[Moment]:
 
 def page_of_trace(message_id: str, *, partner: str = "", after: int = 0, limit: int) -> Page:
     """All of it, `limit` rows of the history at a time, in the order in which they were written.
-    Attempts, deliveries and what is owed are no rows that stay: they come with the last page, as
+    Attempts, deliveries and pending signals are no rows that stay: they come with the last page, as
     they are now."""
     rows = History.objects.filter(message_id=message_id, pk__gt=after).order_by("pk")
     if partner:
@@ -198,13 +198,15 @@ def _attempts(message: OutboundMessage) -> Iterator[Moment]:
 
 
 def _signals(signals: QuerySet[Signal]) -> Iterator[Moment]:
-    for signal in signals.filter(owed__gt=0).select_related("link__partner"):
+    for signal in signals.filter(pending__gt=0).select_related("link__partner"):
         yield Moment(
             at=signal.due,
             direction=Direction.IN,
             partner=signal.link.partner.name,
-            event=f"{signal.kind}Owed",
-            detail=f"{signal.owed} owed, {signal.tries} tries; {signal.last_detail}".rstrip("; "),
+            event=f"{signal.kind}Pending",
+            detail=f"{signal.pending} pending, {signal.tries} tries; {signal.last_detail}".rstrip(
+                "; "
+            ),
         )
 
 

@@ -95,9 +95,9 @@ class World:
             self.receiver.receives(copy, self.now)
 
     def signal_sent(self, index: int, *, recorded: bool) -> None:
-        """If a crash keeps it from being recorded, it stays owed: it will be sent again."""
-        owed = self.receiver.owed
-        signal = owed.pop(index) if recorded else owed[index]
+        """If a crash keeps it from being recorded, it stays pending: it will be sent again."""
+        pending = self.receiver.pending
+        signal = pending.pop(index) if recorded else pending[index]
         ref = signal.ref_to_message_id
         if signal.code is None:
             if ref not in self.receiver.stored:
@@ -305,7 +305,7 @@ class World:
             raise Violation(f"no exit: {self.sender.flights}, {self.receiver.conversations}")
         while self.copies:
             self.copy_meets(0, Fate.ARRIVES)
-        while self.receiver.owed:
+        while self.receiver.pending:
             self.signal_sent(0, recorded=True)
         while self.signals:
             self.signal_meets(0, Fate.ARRIVES)
@@ -340,7 +340,7 @@ class World:
             self.copy_meets(-1, copies)
             self.attempt_ends(0, ending, reached=copies is not Fate.LOST)
             self.check()
-        while self.receiver.owed:
+        while self.receiver.pending:
             self.signal_sent(0, recorded=True)
             self.signal_meets(-1, signals)
             self.check()

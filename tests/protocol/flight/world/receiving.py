@@ -55,7 +55,7 @@ class ReceivingHost:
         """Of every message that is known, stored or refused."""
         self.called: set[str] = set()
         """Conversations for which an operator was called."""
-        self.owed: list[Signal] = []
+        self.pending: list[Signal] = []
         self.full = False
         self.answers = 0
 
@@ -106,19 +106,19 @@ class ReceivingHost:
 
     def _write_answer(self, effect: do.ConversationEffect, message_id: str) -> None:
         match effect:
-            case do.OweAck():
+            case do.QueueAck():
                 self.first_answers[message_id] = self._answer(message_id, None)
-            case do.OweError(code) if code is not ErrorCode.TRANSIENT_ERROR:
+            case do.QueueError(code) if code is not ErrorCode.TRANSIENT_ERROR:
                 self._answer(message_id, code)
             case do.KeepRefusal():
-                self.first_answers[message_id] = self.owed[-1]
+                self.first_answers[message_id] = self.pending[-1]
             case do.RepeatAnswer():
-                self.owed.append(self.first_answers[message_id])
+                self.pending.append(self.first_answers[message_id])
 
     def _answer(self, message_id: str, code: ErrorCode | None) -> Signal:
         self.answers += 1
-        self.owed.append(Signal(message_id, self.answers, code))
-        return self.owed[-1]
+        self.pending.append(Signal(message_id, self.answers, code))
+        return self.pending[-1]
 
     def sweeps(self, now: datetime) -> None:
         for name, before in self.conversations.items():

@@ -43,7 +43,7 @@ class EbmsWalk(Walk):
         possible += [self._work, self._act, self._fill]
         possible += [self._post, self._end] * bool(world.sender.attempts)
         possible += [self._arrive] * bool(world.copies)
-        possible += [self._answer] * bool(world.receiver.owed)
+        possible += [self._answer] * bool(world.receiver.pending)
         possible += [self._arrive_back] * bool(world.signals)
         possible += [self._disturb] * bool(world.first_copies)
         return possible
@@ -77,7 +77,7 @@ class EbmsWalk(Walk):
         self.world.copy_meets(self.index(self.world.copies), self.draw.choice(self.fates))
 
     def _answer(self) -> None:
-        self.world.signal_sent(self.index(self.world.receiver.owed), recorded=self.coin())
+        self.world.signal_sent(self.index(self.world.receiver.pending), recorded=self.coin())
 
     def _arrive_back(self) -> None:
         self.world.signal_meets(self.index(self.world.signals), self.draw.choice(self.fates))

@@ -34,7 +34,7 @@ def exported() -> dict[str, Any]:
         **(_values(own, setup.OWN) if own else {}),
         "partners": [
             _values(partner, setup.PARTNER, setup.FIELDS)
-            | {"agreements": [_values(each, setup.AGREEMENT) for each in _sorted(partner)]}
+            | {"agreements": [_agreement(each) for each in _sorted(partner)]}
             for partner in partners
         ],
         "routes": [
@@ -76,6 +76,11 @@ def _digest_of(text: str) -> str:
 
 def _sorted(partner: Partner) -> list[Agreement]:
     return sorted(partner.agreements.all(), key=lambda agreement: agreement.tpa_id)
+
+
+def _agreement(agreement: Agreement) -> dict[str, object]:
+    names = agreement.settings.names
+    return _values(agreement, [key for key in setup.AGREEMENT if key in names], names)
 
 
 def _values(

@@ -20,6 +20,7 @@ from partners.models import (
     Route,
     digest_of,
 )
+from partners.models.dialects import dialect_with, settings_of
 from partners.models.partner import OutgoingKind
 from partners.secrecy import SecretUnreadableError
 
@@ -43,24 +44,21 @@ _OUTGOING = {"token_out": OutgoingKind.BEARER, "basic_out": OutgoingKind.BASIC}
 _ADDRESSES = ("uri", "address")
 _OUTGOING_FIELDS = ("outgoing_kind", "outgoing_secret")
 SECRETS = dict.fromkeys((*_INCOMING, *_OUTGOING), str)
+_PARTY = ("our_party", "our_party_context", "our_party_type", "our_role")
+_THEIRS = ("their_party", "their_party_context", "their_party_type", "their_role")
+_TIMES = ("timeout", "retries", "retry_interval")
+_LIMITS = ("transient_count_limit", "transient_time_limit", "transient_wait_limit", "early_warning")
 AGREEMENT = {
-    "tpa_id": str,
-    "our_party": str,
-    "our_party_context": str,
-    "their_party": str,
-    "their_party_context": str,
-    "timeout": int,
-    "retries": int,
-    "retry_interval": int,
-    "semantics": str,
-    "transient_count_limit": int,
-    "transient_time_limit": int,
-    "transient_wait_limit": int,
-    "early_warning": int,
-    "on_unexpected_first": str,
+    **dict.fromkeys(("dialect", "tpa_id", *_PARTY, *_THEIRS, "service_type"), str),
+    **dict.fromkeys((*_TIMES, *_LIMITS, "time_to_live", "persist_duration", "window"), int),
+    **dict.fromkeys(("semantics", "ack", "eliminates", "sync_reply"), str),
+    **dict.fromkeys(("on_failure", "on_unexpected_first"), str),
+    **dict.fromkeys(("ordered", "check_ref_to"), bool),
+    "lenient": list,
 }
 ROUTE = {"to_party": str, "to_party_context": str, "partner": str, "mode": str}
 FIELDS = {"error_uri": "error_address"}  # in the document → of Partner, where they differ
+KEYS = {field: key for key, field in FIELDS.items()}
 _KINDS = {
     str: "text in quotes",
     int: "a whole number",
@@ -147,8 +145,17 @@ class _Setup:
         read = self._read(path, document, AGREEMENT)
         tpa_id = self._required(path, read, "tpa_id")
         found = partner.agreements.filter(tpa_id=tpa_id).first()
-        thing = f"agreement {tpa_id} with {partner}"
-        self._keep(path, thing, found or Agreement(partner=partner), read)
+        agreement = found or Agreement(partner=partner)
+        names = settings_of(read.get("dialect", agreement.dialect)).names
+        for key in [key for key in read if key not in names]:
+            self._problem(f"{path}.{key}", f"is a setting of dialect {dialect_with(key)} only.")
+            del read[key]
+        if bad := [one for one in read.get("lenient", ()) if not isinstance(one, str)]:
+            self._problem(f"{path}.lenient", f"must be a list of texts, not of {bad[0]!r}.")
+            del read["lenient"]
+        values = {names[key]: value for key, value in read.items()}
+        keys = {field: key for key, field in names.items()}
+        self._keep(path, f"agreement {tpa_id} with {partner}", agreement, values, keys)
 
     def _take_route(self, path: str, document: object) -> None:
         read = self._read(path, document, ROUTE)
@@ -196,8 +203,16 @@ class _Setup:
             return {}
         return {name: getattr(wanted, name) for name in _OUTGOING_FIELDS}
 
-    def _keep(self, path: str, thing: str, row: Model, values: Mapping[str, object]) -> bool:
-        """Save the row with these values if they are new. False if they are refused."""
+    def _keep(
+        self,
+        path: str,
+        thing: str,
+        row: Model,
+        values: Mapping[str, object],
+        keys: Mapping[str, str] = KEYS,
+    ) -> bool:
+        """Save the row with these values if they are new. False if they are refused. `keys`: what
+        the document calls its fields, where it is something else."""
         added = row._state.adding  # noqa: SLF001, Django documents it
         changed = {name: value for name, value in values.items() if getattr(row, name) != value}
         for name, value in changed.items():
@@ -205,14 +220,15 @@ class _Setup:
         try:
             row.full_clean()
         except ValidationError as problem:
-            self._note_refusals(path, problem)
+            self._note_refusals(path, problem, keys)
             return False
         if added:
             row.save()
         elif changed:
             row.save(update_fields=list(changed))
         what = "added" if added else "updated" if changed else "unchanged"
-        self.changes.append(Change(thing, what, () if added else tuple(changed)))
+        names = tuple(keys.get(field, field) for field in changed)
+        self.changes.append(Change(thing, what, () if added else names))
         return True
 
     def _read(self, path: str, document: object, keys: Mapping[str, type]) -> dict[str, Any]:
@@ -236,8 +252,7 @@ class _Setup:
             self._problem(f"{path}.{key}", "is missing.")
         return str(read.get(key, ""))
 
-    def _note_refusals(self, path: str, problem: ValidationError) -> None:
-        names = {field: key for key, field in FIELDS.items()}
+    def _note_refusals(self, path: str, problem: ValidationError, names: Mapping[str, str]) -> None:
         for field, messages in problem.message_dict.items():
             key = "" if field == NON_FIELD_ERRORS else names.get(field, field)
             for message in messages:

@@ -2,6 +2,7 @@
 
 from .agreement import Agreement
 from .credential import SECRET_LENGTH, Credential, CredentialKind, digest_of
+from .dialects import Dialect
 from .identity import Identity, OwnIdentity, our_identity
 from .partner import Partner
 from .route import Route
@@ -11,6 +12,7 @@ __all__ = [
     "Agreement",
     "Credential",
     "CredentialKind",
+    "Dialect",
     "Identity",
     "OwnIdentity",
     "Partner",

@@ -1,10 +1,11 @@
 """What we agreed on with a partner: a TPA."""
 
+import json
 from datetime import timedelta
+from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 
@@ -12,9 +13,13 @@ from msh.protocol.agreement import Terms
 from msh.protocol.kinds import OnUnexpectedFirst
 from msh.protocol.vocabulary import DeliverySemantics
 
+from . import ebms2
+from .dialects import Dialect, Settings, settings_of
+from .ebms2 import WEEK, Ebms2Settings, Presence
+from .fields import bounded_field
+
 HORIZONS = 10
 """Times as long as a copy may come that MessageIds are kept at least (D39)."""
-WEEK = 7 * 86_400  # seconds
 
 BOUNDS = {
     "timeout": (1, WEEK),
@@ -28,40 +33,43 @@ BOUNDS = {
 """Smallest and largest value of each: whole seconds, or a count. Impossible ones are refused."""
 
 
-_HORIZON = ("timeout", "retries", "retry_interval", "transient_time_limit")
+_HORIZON = ("timeout", "retries", "retry_interval", "transient_time_limit", "persist_duration")
+
+
+_CONTEXT = "DUNS, URI … Blank: any. ebMS 2.0: the type of the PartyId."
 
 
 def _bounded(field: str, default: int, help_text: str) -> "models.PositiveIntegerField[int, int]":
-    smallest, largest = BOUNDS[field]
-    return models.PositiveIntegerField(
-        default=default,
-        db_default=default,
-        validators=[
-            MinValueValidator(smallest, f"Must be {smallest} or more."),
-            MaxValueValidator(largest, f"Must be {largest} or less."),
-        ],
-        help_text=help_text,
-    )
+    return bounded_field(None, default, BOUNDS[field], help_text)
 
 
-class Agreement(models.Model):
-    """One TPA with a partner. A message keeps a snapshot of the `terms` it was sent under."""
+class Agreement(Ebms2Settings):
+    """One TPA (ebMS: CPA) with a partner. A message keeps a snapshot of the `terms` it was sent
+    under. Which settings it has is a matter of its dialect; the others have their defaults."""
 
     partner = models.ForeignKey(
         "partners.Partner", on_delete=models.CASCADE, related_name="agreements"
     )
-    tpa_id = models.CharField("TPAId", max_length=255)
+    dialect = models.CharField(
+        max_length=5,
+        choices=Dialect,
+        default=Dialect.TRP,
+        db_default=Dialect.TRP.value,
+        help_text="How its messages are written. All agreements with a partner have the same."
+        " Fixed once saved.",
+    )
+    tpa_id = models.CharField("TPAId", max_length=255, help_text="ebMS 2.0: the CPAId.")
     our_party = models.CharField(
         "our PartyId", max_length=255, help_text="The From party of our messages."
     )
     our_party_context = models.CharField(
-        "its context", max_length=255, blank=True, help_text="DUNS, URI … Blank: any."
+        "its context", max_length=255, blank=True, help_text=_CONTEXT
     )
     their_party = models.CharField(
         "their PartyId", max_length=255, help_text="The To party of our messages."
     )
     their_party_context = models.CharField(
-        "its context", max_length=255, blank=True, help_text="DUNS, URI … Blank: any."
+        "its context", max_length=255, blank=True, help_text=_CONTEXT
     )
     timeout = _bounded(
         "timeout",
@@ -124,22 +132,91 @@ class Agreement(models.Model):
                 name="agreement_once",
                 violation_error_message="This partner has another agreement with this TPAId.",
             ),
+            models.UniqueConstraint(
+                fields=["tpa_id", "their_party", "our_party"],
+                condition=Q(dialect="ebms2"),  # a message without credential is known by them alone
+                name="agreement_ebms2_once",
+                violation_error_message="There is another ebMS 2.0 agreement with this CPAId and"
+                " these parties.",
+            ),
             *(
                 models.CheckConstraint(
                     condition=Q((f"{field}__gte", smallest), (f"{field}__lte", largest)),
                     name=f"agreement_{field}",
                 )
-                for field, (smallest, largest) in BOUNDS.items()
+                for field, (smallest, largest) in (BOUNDS | ebms2.BOUNDS).items()
             ),
         ]
 
     def __str__(self) -> str:
         return self.tpa_id
 
+    @property
+    def settings(self) -> Settings:
+        """Of its dialect."""
+        return settings_of(self.dialect)
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        if not self.settings.has("timeout"):
+            self.timeout = self.retry_interval  # what is asked for all dialects alike reads it
+            if (fields := kwargs.get("update_fields")) is not None:
+                kwargs["update_fields"] = {*fields, "timeout"}
+        super().save(*args, **kwargs)
+
     def clean(self) -> None:
-        """Refuses terms under which MessageIds would be kept for longer than anything is."""
+        """Refuses what the dialect does not have, and terms under which MessageIds would be kept
+        for longer than anything is."""
+        self._refuse_other_dialect()
+        self._refuse_foreign_settings()
+        self._refuse_unasked_acknowledgements()
         if self._has_terms() and (why := self.kept_too_short()):
             raise ValidationError(f"{why}, or shorten {', '.join(_HORIZON)}.", code="horizon")
+
+    def _refuse_other_dialect(self) -> None:
+        before = Agreement.objects.filter(pk=self.pk).values_list("dialect", flat=True).first()
+        if before not in (None, self.dialect):
+            raise ValidationError(
+                {"dialect": f"Cannot be changed from {before}: add another agreement."}
+            )
+        others = Agreement.objects.filter(partner=self.partner_id).exclude(dialect=self.dialect)
+        if other := others.exclude(pk=self.pk).first():
+            raise ValidationError(
+                {
+                    "dialect": f"Agreement {other} with this partner has dialect {other.dialect}:"
+                    f" add another partner for {self.dialect}."
+                }
+            )
+
+    def _refuse_foreign_settings(self) -> None:
+        names = {field: name for name, field in self.settings.names.items()}
+        wrong = {}
+        for field in self._meta.fields:
+            value, name = getattr(self, field.attname), field.name
+            if name in _EVERY or value == field.get_default():
+                continue
+            if name not in names and not self._follows(name):
+                wrong[name] = f"An agreement of dialect {self.dialect} has no {name}."
+            elif value != (only := self.settings.not_yet.get(name, value)):
+                wrong[name] = f"Not supported yet: only {json.dumps(only)} is accepted."
+        if wrong:
+            raise ValidationError(wrong)
+
+    def _follows(self, name: str) -> bool:
+        """Whether it has the value that `save` gives it."""
+        return name == "timeout" and self.timeout == self._saved_retry_interval()
+
+    def _saved_retry_interval(self) -> int:
+        stored = Agreement.objects.filter(pk=self.pk).values_list("retry_interval", flat=True)
+        return stored.first() or self.retry_interval
+
+    def _refuse_unasked_acknowledgements(self) -> None:
+        """An Acknowledgment is asked for if and only if the message is reliable."""
+        wanted = {
+            Presence.ALWAYS.value: DeliverySemantics.ONCE_AND_ONLY_ONCE,
+            Presence.NEVER.value: DeliverySemantics.BEST_EFFORT,
+        }.get(self.ack)
+        if wanted not in (None, self.semantics):
+            raise ValidationError({"ack": f"{self.ack} needs semantics {wanted}."})
 
     def _has_terms(self) -> bool:
         """A field that was refused may hold anything."""
@@ -148,9 +225,10 @@ class Agreement(models.Model):
 
     def ids_kept(self) -> timedelta:
         """How long MessageIds under this agreement are kept at least: its waits, those it grants
-        included, HORIZONS times."""
+        included, HORIZONS times, or its PersistDuration if that is longer (EB-102)."""
         terms = self.terms()
-        return HORIZONS * timedelta(seconds=terms.retry_horizon + terms.transient_time_limit)
+        waits = HORIZONS * timedelta(seconds=terms.retry_horizon + terms.transient_time_limit)
+        return max(waits, timedelta(seconds=self.persist_duration))
 
     def kept_too_short(self) -> str:
         """Why MSH_KEEP_MESSAGES is too short for it, and to what to set it; empty if it is not."""
@@ -166,12 +244,7 @@ class Agreement(models.Model):
 
     def terms(self) -> Terms:
         """The values that the tables need."""
-        return Terms(
-            timeout=self.timeout,
-            retries=self.retries,
-            retry_interval=self.retry_interval,
-            transient_count_limit=self.transient_count_limit,
-            transient_time_limit=self.transient_time_limit,
-            transient_wait_limit=self.transient_wait_limit,
-            early_warning=self.early_warning,
-        )
+        return self.settings.terms(self)
+
+
+_EVERY = ("id", "partner", "dialect", "tpa_id", "our_party", "their_party")

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
 from msh.protocol import uri
@@ -24,4 +25,21 @@ def uri_field(verbose_name: str, help_text: str, **options: Any) -> "models.Char
         validators=[check_uri],
         help_text=help_text,
         **options,
+    )
+
+
+def bounded_field(
+    verbose_name: str | None, default: int, bounds: tuple[int, int], help_text: str
+) -> "models.PositiveIntegerField[int, int]":
+    """A whole number between a smallest and a largest one."""
+    smallest, largest = bounds
+    return models.PositiveIntegerField(
+        verbose_name,
+        default=default,
+        db_default=default,
+        validators=[
+            MinValueValidator(smallest, f"Must be {smallest} or more."),
+            MaxValueValidator(largest, f"Must be {largest} or less."),
+        ],
+        help_text=help_text,
     )

@@ -63,6 +63,7 @@ class Route(models.Model):
         """The agreement under which messages received under `agreement` are forwarded."""
         return Agreement.objects.filter(
             partner=self.partner,
+            dialect=agreement.dialect,
             tpa_id=agreement.tpa_id,
             our_party=agreement.their_party,
             their_party=agreement.our_party,

@@ -1,5 +1,6 @@
 """Agreements of all partners, read-only. They are edited on the page of their partner."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from django.contrib import admin
@@ -23,6 +24,7 @@ class AgreementAdmin(ImportExportPages, ConnectionPage, ReadOnlyAdmin[Agreement]
     list_display = (
         "tpa_id",
         "partner_page",
+        "dialect",
         "our_party",
         "their_party",
         "wait",
@@ -31,20 +33,22 @@ class AgreementAdmin(ImportExportPages, ConnectionPage, ReadOnlyAdmin[Agreement]
         "horizon",
         "semantics",
     )
-    list_filter = (("partner", RelatedDropdownFilter),)
+    list_filter = (("partner", RelatedDropdownFilter), "dialect")
     search_fields = ("tpa_id", "our_party", "their_party", "partner__name")
     search_help_text = "TPAId, PartyId or partner"
-    fields = (
-        ("tpa_id", "partner_page"),
-        ("our_party", "our_party_context"),
-        ("their_party", "their_party_context"),
-        ("wait", "retries"),
-        ("wait_after_retry", "horizon"),
-        ("semantics", "on_unexpected_first"),
-        ("transient_count_limit", "transient_time_limit"),
-        ("transient_wait_limit", "early_warning"),
-        "kept",
-    )
+    shown = {"timeout": "wait", "retry_interval": "wait_after_retry"}
+    """A setting → the row of the page that shows it."""
+
+    def get_fields(
+        self, request: HttpRequest, obj: Agreement | None = None
+    ) -> Sequence[str | tuple[str, ...]]:
+        """Those that its dialect has, in pairs."""
+        if obj is None:
+            return ("tpa_id", "partner_page")
+        settings = [self.shown.get(one, one) for one in obj.settings.names.values()]
+        shown = [one for one in settings if one not in ("dialect", "tpa_id")]
+        pairs = [tuple(shown[i : i + 2]) for i in range(0, len(shown), 2)]
+        return [("tpa_id", "partner_page"), *pairs, ("dialect", "horizon"), "kept"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Agreement]:
         agreements: QuerySet[Agreement] = super().get_queryset(request)
@@ -69,4 +73,7 @@ class AgreementAdmin(ImportExportPages, ConnectionPage, ReadOnlyAdmin[Agreement]
     @display(description="MessageIds kept for")
     def kept(self, agreement: Agreement) -> str:
         days = -(-agreement.ids_kept() // timedelta(days=1))
-        return f"at least {days} days: {HORIZONS} times as long as duplicates may arrive (D39)"
+        return (
+            f"at least {days} days: {HORIZONS} times as long as duplicates may arrive (D39),"
+            " and for its PersistDuration"
+        )

@@ -63,6 +63,7 @@ class AgreementInline(StackedInline):
             None,
             {
                 "fields": (
+                    "dialect",
                     "tpa_id",
                     ("our_party", "our_party_context"),
                     ("their_party", "their_party_context"),
@@ -84,6 +85,21 @@ class AgreementInline(StackedInline):
                     "transient_wait_limit",
                     "on_unexpected_first",
                     "early_warning",
+                ),
+            },
+        ),
+        (
+            "Only OASIS ebMS 2.0",
+            {
+                "classes": ("collapse",),
+                "fields": (
+                    ("our_role", "their_role"),
+                    "service_type",
+                    ("ack", "eliminates"),
+                    ("time_to_live", "persist_duration"),
+                    ("window", "on_failure"),
+                    ("sync_reply", "ordered"),
+                    ("lenient", "check_ref_to"),
                 ),
             },
         ),

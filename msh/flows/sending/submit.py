@@ -111,6 +111,8 @@ def prepare(
     semantics: str | None = None,
 ) -> NewMessage:
     """What is kept of these. Raises SubmitRefused."""
+    if why := agreement.settings.refusal:
+        raise SubmitRefused(f"nothing can be sent under agreement {agreement}: {why}", "agreement")
     message_id = f"{uuid.uuid4()}" if message_id is None else message_id
     _check(message_id, "message_id", MESSAGE_ID_LIMIT)
     _check(service_interface, "service_interface", 255)

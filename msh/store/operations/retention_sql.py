@@ -22,8 +22,10 @@ _PART = "msh_{0}payload part JOIN msh_{0}message message ON message.id = part.me
 _MESSAGE = "msh_{0}message message JOIN msh_{0}link link ON link.id = message.link_id WHERE"
 _ID_MAY_GO = f"""
     AND message.delivered_at < statement_timestamp() - interval '1 second' * (
-        SELECT {HORIZONS}::bigint
-               * (timeout + retries::bigint * retry_interval + transient_time_limit)
+        SELECT GREATEST(
+            {HORIZONS}::bigint
+                * (timeout + retries::bigint * retry_interval + transient_time_limit),
+            persist_duration)
         FROM partners_agreement WHERE id = message.agreement_id)
     AND NOT EXISTS (SELECT FROM msh_outboundmessage WHERE relays_id = message.id)
     AND message.message_id <> link.last_message_id

@@ -70,6 +70,7 @@ LOAD = Statement(
            ON known.link_id = link.id AND known.message_id = %(message_id)s
     LEFT JOIN partners_agreement agreement
            ON agreement.partner_id = link.partner_id AND agreement.tpa_id = %(tpa_id)s
+          AND agreement.dialect = 'trp'
           AND agreement.their_party = %(their_party)s
           AND agreement.their_party_context IN ('', %(their_party_context)s)
           AND agreement.our_party = %(our_party)s

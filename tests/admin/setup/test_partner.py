@@ -36,6 +36,14 @@ AGREEMENT = {
     "transient_wait_limit": 3600,
     "on_unexpected_first": "accept",
     "early_warning": 0,
+    "dialect": "trp",
+    "ack": "perMessage",
+    "eliminates": "perMessage",
+    "time_to_live": 0,
+    "persist_duration": 0,
+    "window": 16,
+    "on_failure": "fail",
+    "sync_reply": "none",
 }
 
 

@@ -1,0 +1,143 @@
+"""The settings that only an agreement of the dialect ebMS 2.0 has (EB-078 to EB-085)."""
+
+from collections.abc import Sequence
+
+from django.contrib.postgres.fields import ArrayField
+from django.core.exceptions import ValidationError
+from django.db import models
+
+from msh.protocol.flight.gate import WINDOW
+from msh.protocol.flight.value import OnSilence
+
+from .fields import bounded_field
+
+WEEK = 7 * 86_400  # seconds
+
+BOUNDS = {
+    "persist_duration": (0, 104 * WEEK),
+    "time_to_live": (0, 104 * WEEK),
+    "window": (1, 1_000),
+}
+
+WAIVABLE = ("EB-022", "EB-030", "EB-034", "EB-043", "EB-048", "EB-076", "EB-125", "EB-133")
+"""Requirements whose breach an agreement may let pass; docs/ebms2.md says what each of them is."""
+
+
+class Presence(models.TextChoices):
+    """Of an element that asks for something, in the messages of an agreement (EB-043)."""
+
+    ALWAYS = "always", "always"
+    NEVER = "never", "never"
+    PER_MESSAGE = "perMessage", "per message"
+
+
+class SyncReply(models.TextChoices):
+    """syncReplyMode of the CPA."""
+
+    NONE = "none", "none"
+    MSH_SIGNALS_ONLY = "mshSignalsOnly", "mshSignalsOnly"
+    SIGNALS_ONLY = "signalsOnly", "signalsOnly"
+    RESPONSE_ONLY = "responseOnly", "responseOnly"
+    SIGNALS_AND_RESPONSE = "signalsAndResponse", "signalsAndResponse"
+
+
+def check_lenient(rules: Sequence[str]) -> None:
+    if unknown := sorted(set(rules) - set(WAIVABLE)):
+        raise ValidationError(
+            f"{', '.join(unknown)} cannot be let pass. Known: {', '.join(WAIVABLE)}.",
+            code="lenient",
+        )
+
+
+def _role(verbose_name: str, help_text: str) -> "models.CharField[str, str]":
+    return models.CharField(
+        verbose_name, max_length=255, blank=True, default="", db_default="", help_text=help_text
+    )
+
+
+def _presence(verbose_name: str, help_text: str) -> "models.CharField[str, str]":
+    default = Presence.PER_MESSAGE
+    return models.CharField(
+        verbose_name,
+        max_length=10,
+        choices=Presence,
+        default=default,
+        db_default=default.value,
+        help_text=help_text,
+    )
+
+
+class Ebms2Settings(models.Model):
+    our_role = _role("our Role", "Role of our party. Blank: none is written.")
+    their_role = _role("their Role", "Role of their party. Blank: none is written.")
+    service_type = _role("service type", "Type of the Service. Blank: the Service is a URI.")
+    ack = _presence(
+        "AckRequested",
+        "perMessage: OnceAndOnlyOnce asks for an Acknowledgment, BestEffort does not.",
+    )
+    eliminates = _presence(
+        "DuplicateElimination",
+        "perMessage: OnceAndOnlyOnce asks for it, BestEffort does not.",
+    )
+    time_to_live = bounded_field(
+        "TimeToLive",
+        0,
+        BOUNDS["time_to_live"],
+        "Seconds after which a message that was not acknowledged has failed, counted from its first"
+        " copy; never less than all retries take. 0: none.",
+    )
+    persist_duration = bounded_field(
+        "PersistDuration",
+        0,
+        BOUNDS["persist_duration"],
+        "Seconds from the first copy of a message after which no further copy is sent, not by an"
+        " operator either. MessageIds are kept as long. 0: no such limit.",
+    )
+    window = bounded_field(
+        "window",
+        WINDOW,
+        BOUNDS["window"],
+        "How many messages may be under way to the partner at once. Of several agreements with the"
+        " partner the smallest counts.",
+    )
+    on_failure = models.CharField(
+        "on failure",
+        max_length=4,
+        choices=[(one.value, one.value) for one in OnSilence],
+        default=OnSilence.FAIL.value,
+        db_default=OnSilence.FAIL.value,
+        help_text="If all retries of a message are spent. fail: it has failed, the sending"
+        " application gets DeliveryFailure. hold: it waits for an operator.",
+    )
+    ordered = models.BooleanField(
+        "MessageOrder",
+        default=False,
+        db_default=False,
+        help_text="Messages of a conversation are delivered in the order of their submission.",
+    )
+    sync_reply = models.CharField(
+        "SyncReply",
+        max_length=18,
+        choices=SyncReply,
+        default=SyncReply.NONE,
+        db_default=SyncReply.NONE.value,
+        help_text="syncReplyMode: what is answered on the connection of the message.",
+    )
+    lenient = ArrayField(
+        models.CharField(max_length=6),
+        blank=True,
+        default=list,
+        db_default=[],
+        validators=[check_lenient],
+        help_text="Requirements whose breach is noted and let pass, separated by commas:"
+        f" {', '.join(WAIVABLE)}.",
+    )
+    check_ref_to = models.BooleanField(
+        "check RefToMessageId",
+        default=False,
+        db_default=False,
+        help_text="Refuse messages that refer to a message that we do not know.",
+    )
+
+    class Meta:
+        abstract = True

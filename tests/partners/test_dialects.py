@@ -1,0 +1,147 @@
+"""What an agreement of a dialect has, and what it has not."""
+
+from typing import Any
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+
+from msh.flows.sending.submit import SubmitRefused, submit
+from msh.protocol.flight.value import FlightTerms
+from partners.export import exported
+from partners.models import Agreement, Partner
+from partners.models.dialects import Dialect, settings_of
+from partners.setup import SetupRefused, apply
+
+pytestmark = pytest.mark.django_db
+
+EBMS2: dict[str, Any] = {
+    "dialect": "ebms2",
+    "tpa_id": "cpa-1",
+    "our_party": "us",
+    "our_party_type": "urn:duns",
+    "their_party": "them",
+    "their_role": "Seller",
+    "retries": 2,
+    "retry_interval": 30,
+    "time_to_live": 3600,
+    "persist_duration": 7200,
+    "window": 4,
+    "on_failure": "hold",
+    "lenient": ["EB-048"],
+}
+
+
+def document(*agreements: dict[str, Any], name: str = "acme") -> dict[str, Any]:
+    uri = f"http://{name}.example/ebxml/"
+    return {"partners": [{"name": name, "uri": uri, "agreements": list(agreements)}]}
+
+
+def problems(*agreements: dict[str, Any], name: str = "acme") -> list[str]:
+    with pytest.raises(SetupRefused) as refused:
+        apply(document(*agreements, name=name))
+    start = "partners[0].agreements[0]."
+    return [problem.removeprefix(start) for problem in refused.value.problems]
+
+
+def test_an_agreement_is_of_the_draft_unless_it_says_otherwise() -> None:
+    apply(document({"tpa_id": "tpa-1", "our_party": "1", "their_party": "2"}))
+    agreement = Agreement.objects.get()
+    assert agreement.dialect == Dialect.TRP
+    assert type(agreement.terms()).__name__ == "Terms"
+
+
+def test_settings_of_ebms2_are_kept_and_exported_by_their_names() -> None:
+    apply(document(EBMS2))
+    agreement = Agreement.objects.get()
+    assert (agreement.our_party_context, agreement.window) == ("urn:duns", 4)
+    assert agreement.terms() == FlightTerms(
+        timeout=30, retries=2, retry_interval=30, time_to_live=3600, persist_duration=7200
+    )
+    (partner,) = exported()["partners"]
+    (shown,) = partner["agreements"]
+    assert {name: shown[name] for name in EBMS2} == EBMS2
+    assert not {"timeout", "our_party_context", "on_unexpected_first"} & set(shown)
+    assert {change.what for change in apply(exported()).changes} == {"unchanged"}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "setting", "value", "problem"),
+    [
+        ("ebms2", "timeout", 60, "timeout: is a setting of dialect trp only."),
+        ("ebms2", "our_party_context", "", "our_party_context: is a setting of dialect trp only."),
+        ("trp", "window", 16, "window: is a setting of dialect ebms2 only."),
+        ("trp", "lenient", [], "lenient: is a setting of dialect ebms2 only."),
+        ("ebms2", "lenient", ["EB-999"], "lenient: EB-999 cannot be let pass. Known: EB-022"),
+        ("ebms2", "lenient", [22], "lenient: must be a list of texts, not of 22."),
+        ("ebms2", "window", 0, "window: Must be 1 or more."),
+        ("ebms2", "ordered", True, "ordered: Not supported yet: only false is accepted."),
+        (
+            "ebms2",
+            "sync_reply",
+            "mshSignalsOnly",
+            'sync_reply: Not supported yet: only "none" is accepted.',
+        ),
+        ("ebms2", "ack", "never", "ack: never needs semantics BestEffort."),
+        ("ebms2", "on_failure", "wait", "on_failure: Value 'wait' is not a valid choice."),
+        ("ebms3", "retries", 1, "dialect: Value 'ebms3' is not a valid choice."),
+    ],
+)
+def test_what_a_dialect_has_not_is_refused_by_name(
+    dialect: str, setting: str, value: object, problem: str
+) -> None:
+    parties = {"tpa_id": "x", "our_party": "us", "their_party": "them"}
+    refused = problems({**parties, "dialect": dialect, setting: value})
+    assert [one for one in refused if one.startswith(problem)], refused
+
+
+def test_a_form_cannot_set_what_the_dialect_has_not() -> None:
+    apply(document({"tpa_id": "tpa-1", "our_party": "1", "their_party": "2"}))
+    agreement = Agreement.objects.get()
+    agreement.window = 3
+    with pytest.raises(ValidationError) as refused:
+        agreement.full_clean()
+    assert refused.value.message_dict == {"window": ["An agreement of dialect trp has no window."]}
+
+
+def test_a_partner_speaks_one_dialect_for_good() -> None:
+    apply(document(EBMS2))
+    draft = {"tpa_id": "tpa-1", "our_party": "1", "their_party": "2"}
+    assert problems(draft)[0].startswith("dialect: Agreement cpa-1 with this partner has dialect")
+    turned = problems({"tpa_id": "cpa-1", "dialect": "trp"})
+    assert turned[0].startswith("dialect: Cannot be changed from ebms2")
+
+
+def test_two_partners_do_not_share_cpa_and_parties() -> None:
+    apply(document(EBMS2))
+    (problem,) = problems(EBMS2, name="other")
+    assert "There is another ebMS 2.0 agreement with this CPAId" in problem
+    other = Partner.objects.create(name="other", uri="http://other.example/")
+    same = {"tpa_id": "cpa-1", "our_party": "us", "their_party": "them", "dialect": "ebms2"}
+    with pytest.raises(IntegrityError, match="agreement_ebms2_once"), transaction.atomic():
+        Agreement.objects.create(partner=other, **same)
+
+
+def test_message_ids_are_kept_for_the_persist_duration() -> None:
+    apply(document({**EBMS2, "persist_duration": 200 * 86_400}))
+    assert Agreement.objects.get().ids_kept().days == 200
+
+
+def test_the_timeout_of_an_agreement_without_one_is_its_retry_interval() -> None:
+    apply(document(EBMS2))
+    apply(document({"tpa_id": "cpa-1", "retry_interval": 45}))
+    agreement = Agreement.objects.get()
+    assert (agreement.timeout, agreement.retry_interval) == (45, 45)
+    agreement.full_clean()
+
+
+def test_nothing_can_be_sent_yet() -> None:
+    apply(document(EBMS2))
+    with pytest.raises(SubmitRefused, match="agreement cpa-1: its dialect is ebms2, in which"):
+        submit(Agreement.objects.get(), "urn:orders", "New", [])
+
+
+def test_every_setting_belongs_to_a_dialect() -> None:
+    fields = {field.name for field in Agreement._meta.fields} - {"id", "partner"}
+    owned = {name for each in Dialect for name in settings_of(each).names.values()}
+    assert owned == fields

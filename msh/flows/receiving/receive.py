@@ -1,7 +1,7 @@
-"""PARTNER → MSH: the bytes of one request, from reading them to the answer's status."""
+"""PARTNER → MSH: the bytes of one request in the draft's dialect, from reading them to the answer's
+status."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from django.db import DatabaseError, transaction
@@ -39,16 +39,9 @@ from msh.store.receiving.refusals import count_unanswered, count_unrecorded, may
 from msh.store.sending.links import OutboundLinks
 from partners.models import Partner
 
+from .answer import TAKEN, Answer
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The HTTP answer: a status, and one line that says why, if there is something to say."""
-
-    status: int
-    reason: str = ""
-
-
-TAKEN = 204
+__all__ = ["Answer", "receive", "receive_fast_path"]
 
 
 class Sent(NamedTuple):

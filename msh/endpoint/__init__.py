@@ -1,13 +1,13 @@
-"""Partners come in: one POST, one answer without a body (000 §2.5.1, D35, D49).
+"""Partners come in: one POST, one answer (000 §2.5.1, D35, D49).
 
 The partner is known before a byte of the body is read. What the answer has to say stands in its
-status and, as one line, in the header X-MSH-Error.
+status and, as one line, in the header X-MSH-Error; whether it has a body too is for the dialect.
 """
 
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import psycopg
 from django.conf import settings
@@ -15,29 +15,27 @@ from django.db import Error as DatabaseError
 from django.db import connection
 from django.http import HttpRequest, HttpResponse
 from rest_framework import exceptions
-from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from msh import memory, proxies
-from msh.allowance import guesses
+from msh.flows.receiving.answer import Answer
+from msh.flows.receiving.dialects import Receiver, receiver_of
 from msh.flows.receiving.link_status import status_for
-from msh.flows.receiving.receive import Answer, receive, receive_fast_path
 from msh.protocol.errors import RefusedTooOften, Unreadable, UnreadableTermsError
 from msh.store import plans
-from msh.store.receiving.senders import find_sender, remembered_sender
 from msh.web.headers import Utf8Request
 from msh.wire import link_status
+from msh.wire.dialect import dialect_of
 from partners.models import Partner
+
+from .answers import compose, later
+from .authentication import PartnerAuthentication, on_a_connection_that_works
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 logger = logging.getLogger(__name__)
-T = TypeVar("T")
-
-RETRY_AFTER = 5  # seconds that a partner is asked to wait while the store is down
-REASON_LIMIT = 200  # characters of X-MSH-Error
 
 
 class LengthRequired(exceptions.APIException):
@@ -50,52 +48,6 @@ class TooLarge(exceptions.APIException):
 
     def __init__(self) -> None:
         super().__init__(f"a request has at most {settings.MSH_MESSAGE_LIMIT} bytes")
-
-
-class PartnerAuthentication(BaseAuthentication):
-    """Authorization header → partner; then where it may come from.
-
-    `request.auth` says whether the partner is only remembered: one indexed query finds it once,
-    and from then on the statement that takes its message says that it is still so.
-    """
-
-    def authenticate(self, request: Request) -> tuple[Partner, bool]:
-        environ = request.META
-        shown, address = environ.get("HTTP_AUTHORIZATION", ""), environ.get("REMOTE_ADDR", "")
-        remembered = remembered_sender(shown)
-        if remembered and remembered.admits(address):
-            return remembered, True
-        return self.found(shown, address), False
-
-    def found(self, shown: str, address: str) -> Partner:
-        wait = guesses.wait(address)
-        if wait and not remembered_sender(shown):
-            raise exceptions.Throttled(wait, f"too many failed authentications from {address}")
-        partner = _on_a_connection_that_works(lambda: find_sender(shown))
-        if partner is None:
-            guesses.spend(address)
-            raise exceptions.AuthenticationFailed("unknown credentials")
-        if not partner.admits(address):
-            raise exceptions.PermissionDenied(f"partner {partner} is not allowed from {address}")
-        return partner
-
-    def authenticate_header(self, request: Request) -> str:
-        return 'Bearer realm="ebxml", Basic realm="ebxml"'
-
-
-def _on_a_connection_that_works(act: Callable[[], T]) -> T:
-    """A request's first statement is the health check of its connection too.
-
-    `act` is done again if the server was restarted since the last request, so it must bear that.
-    """
-    connection.health_check_done = True  # type: ignore[attr-defined]
-    try:
-        return act()
-    except DatabaseError:
-        if connection.is_usable():
-            raise
-        connection.close()
-        return act()
 
 
 class _PartnerRequest(Utf8Request):
@@ -115,6 +67,9 @@ class Endpoint(APIView):
     parser_classes = []
     renderer_classes = []
 
+    body = b""
+    """Of the request, as far as it was read."""
+
     def dispatch(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
         """As REST framework's, without what no partner asks for: types are not negotiated, and the
         body is not given to a parser by its type."""
@@ -130,19 +85,23 @@ class Endpoint(APIView):
 
     def post(self, request: Request) -> HttpResponse:
         environ = request.META
-        body = _body(environ)
+        self.body = body = _body(environ)
         memory.collect_after(len(body))
         content_type = environ.get("CONTENT_TYPE", "")
+        receiver = receiver_of(content_type, body)
         partner: Partner = request.user  # type: ignore[assignment]
-        answer = _on_a_connection_that_works(lambda: receive_fast_path(partner, content_type, body))
+        answer = on_a_connection_that_works(
+            lambda: receiver.receive_fast_path(partner, content_type, body)
+        )
         if answer is None:
-            answer = self._receive(self._as_it_is_now(partner, request), content_type, body)
-        return _answer(answer.status, answer.reason)
+            partner = self._as_it_is_now(partner, request)
+            answer = self._receive(receiver, partner, content_type, body)
+        return compose(answer.status, answer.reason, entity=answer.entity)
 
     @staticmethod
-    def _receive(partner: Partner, content_type: str, body: bytes) -> Answer:
+    def _receive(receiver: Receiver, partner: Partner, content_type: str, body: bytes) -> Answer:
         try:
-            return receive(partner, content_type, body)
+            return receiver.receive(partner, content_type, body)
         except RefusedTooOften as refused:
             raise exceptions.Throttled(refused.wait, str(refused)) from None
 
@@ -172,28 +131,35 @@ class Endpoint(APIView):
     def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]
         match exc:
             case Unreadable():
-                return _answer(exc.status, str(exc))
+                return self._refused(exc.status, str(exc))
             case exceptions.APIException():
-                return self._refused(exc)
+                return self._refused_by_framework(exc)
             case DatabaseError() | psycopg.Error():
                 logger.warning("503 to a partner, the database does not answer: %s", exc)
-                return _later("temporarily unavailable, nothing was stored")
+                return later("temporarily unavailable, nothing was stored")
             case UnreadableTermsError():
                 logger.error("503 to a partner", exc_info=exc)
-                return _later("the state of your link cannot be read, nothing was stored")
+                return later("the state of your link cannot be read, nothing was stored")
             case OSError():
-                return _answer(400, f"the body could not be read: {exc}")
+                return self._refused(400, f"the body could not be read: {exc}")
         logger.error("500 to a partner", exc_info=exc)
-        return _answer(500, "internal error, nothing was stored")
+        return self._refused(500, "internal error, nothing was stored")
 
-    def _refused(self, exc: exceptions.APIException) -> HttpResponse:
+    def _refused_by_framework(self, exc: exceptions.APIException) -> HttpResponse:
         headers = {}
         if isinstance(exc, exceptions.AuthenticationFailed):
             headers["WWW-Authenticate"] = self.get_authenticate_header(self.request) or ""
         wait = getattr(exc, "wait", None)
         if wait is not None:
             headers["Retry-After"] = str(wait)
-        return _answer(exc.status_code, str(exc.detail), headers)
+        return self._refused(exc.status_code, str(exc.detail), headers)
+
+    def _refused(
+        self, status: int, reason: str, headers: Mapping[str, str] | None = None
+    ) -> HttpResponse:
+        """As the dialect of the request answers it, so far as the request was read."""
+        dialect = dialect_of(self.request.META.get("CONTENT_TYPE", ""), self.body)
+        return compose(status, reason, headers, dialect.refusal(status, reason))
 
 
 class LinkStatusEndpoint(Endpoint):
@@ -258,10 +224,6 @@ class EndpointApplication:
         return (answer.content,) if answer.content else ()
 
 
-def _later(reason: str) -> HttpResponse:
-    return _answer(503, reason, {"Retry-After": str(RETRY_AFTER)})
-
-
 def _body(environ: "WSGIEnvironment") -> bytes:
     """All of it, whatever its type. What is too large is refused without reading on."""
     stream = environ["wsgi.input"]
@@ -279,17 +241,3 @@ def _body(environ: "WSGIEnvironment") -> bytes:
 
 def _is_chunked(environ: "WSGIEnvironment") -> bool:
     return "chunked" in environ.get("HTTP_TRANSFER_ENCODING", "").lower()
-
-
-def _answer(
-    status: int, reason: str = "", headers: Mapping[str, str] | None = None
-) -> HttpResponse:
-    """No body, on every path (000-058)."""
-    answer = HttpResponse(status=status, headers=headers)
-    del answer["Content-Type"]
-    if status != 204:
-        answer["Content-Length"] = "0"
-    if reason:
-        line = " ".join(reason.split())[:REASON_LIMIT]
-        answer["X-MSH-Error"] = line.encode("ascii", "replace").decode()
-    return answer

@@ -1,0 +1,62 @@
+"""Who sends a request: the Authorization header, then where it comes from."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from django.db import Error as DatabaseError
+from django.db import connection
+from rest_framework import exceptions
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.request import Request
+
+from msh.allowance import guesses
+from msh.store.receiving.senders import find_sender, remembered_sender
+from partners.models import Partner
+
+T = TypeVar("T")
+
+
+class PartnerAuthentication(BaseAuthentication):
+    """Authorization header → partner; then where it may come from.
+
+    `request.auth` says whether the partner is only remembered: one indexed query finds it once,
+    and from then on the statement that takes its message says that it is still so.
+    """
+
+    def authenticate(self, request: Request) -> tuple[Partner, bool]:
+        environ = request.META
+        shown, address = environ.get("HTTP_AUTHORIZATION", ""), environ.get("REMOTE_ADDR", "")
+        remembered = remembered_sender(shown)
+        if remembered and remembered.admits(address):
+            return remembered, True
+        return self.found(shown, address), False
+
+    def found(self, shown: str, address: str) -> Partner:
+        wait = guesses.wait(address)
+        if wait and not remembered_sender(shown):
+            raise exceptions.Throttled(wait, f"too many failed authentications from {address}")
+        partner = on_a_connection_that_works(lambda: find_sender(shown))
+        if partner is None:
+            guesses.spend(address)
+            raise exceptions.AuthenticationFailed("unknown credentials")
+        if not partner.admits(address):
+            raise exceptions.PermissionDenied(f"partner {partner} is not allowed from {address}")
+        return partner
+
+    def authenticate_header(self, request: Request) -> str:
+        return 'Bearer realm="ebxml", Basic realm="ebxml"'
+
+
+def on_a_connection_that_works(act: Callable[[], T]) -> T:
+    """A request's first statement is the health check of its connection too.
+
+    `act` is done again if the server was restarted since the last request, so it must bear that.
+    """
+    connection.health_check_done = True  # type: ignore[attr-defined]
+    try:
+        return act()
+    except DatabaseError:
+        if connection.is_usable():
+            raise
+        connection.close()
+        return act()

@@ -1,0 +1,29 @@
+"""What each dialect does with a request: the way in of the registry in `msh/wire/dialect.py`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from msh.wire.dialect import TRP, dialect_of
+from partners.models import Partner
+
+from .answer import Answer
+from .receive import receive, receive_fast_path
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """Both functions attribute a request of a partner to an agreement, act, and give the answer.
+
+    `receive_fast_path` takes what comes nearly always, from a partner that may only be remembered.
+    None, with nothing done, for all else: then find the partner anew, and `receive`.
+    """
+
+    receive_fast_path: Callable[[Partner, str, bytes], Answer | None]
+    receive: Callable[[Partner, str, bytes], Answer]
+
+
+_RECEIVERS = {TRP.name: Receiver(receive_fast_path, receive)}
+
+
+def receiver_of(content_type: str, body: bytes) -> Receiver:
+    return _RECEIVERS[dialect_of(content_type, body).name]

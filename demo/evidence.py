@@ -181,7 +181,7 @@ def gather(
 
 _DELIVERIES = "SELECT pair, message_id, sha256 FROM demo_received ORDER BY serial"
 
-# What is `relaying` is seen as the message that it was sent on as.
+# What is `forwarding` is seen as the message that it was sent on as.
 _OPEN = """
 SELECT message_id, state FROM msh_outboundmessage WHERE state IN ('queued', 'in_flight', 'rewound')
 UNION ALL

@@ -27,7 +27,7 @@ _GLANCE = """
 SELECT (SELECT count(*) FROM demo_received),
        (SELECT count(*) FROM msh_outboundmessage WHERE state IN ('queued', 'in_flight'))
        + (SELECT count(*) FROM msh_inboundmessage
-          WHERE state NOT IN ('delivered', 'relaying', 'relayed')),
+          WHERE state NOT IN ('delivered', 'forwarding', 'forwarded')),
        ARRAY(SELECT partner.name::text
              FROM msh_outboundlink link JOIN partners_partner partner ON partner.id = partner_id
              WHERE link.state = 'suspended')

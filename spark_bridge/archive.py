@@ -29,7 +29,7 @@ from spark_bridge.output import Output
 from spark_bridge.reader import INBOUND
 
 ENDED = ("acknowledged", "sent", "failed", "cancelled")
-FINAL = ("delivered", "rejected", "relayed")
+FINAL = ("delivered", "rejected", "forwarded")
 """Of received messages: nothing happens to them any more. Retention removes no others."""
 FETCHING_TASKS = 8  # at once: each asks the MSH for one payload after the other
 COMMITTED_WITHIN = timedelta(minutes=10)

@@ -11,7 +11,7 @@ from msh import tasks
 from msh.flows.operations import bulk_jobs, change_link
 from msh.flows.wake_up import WakeUp
 from msh.flows.worker_loop import WorkerLoop
-from msh.models import BulkVerb
+from msh.models import BulkAction
 from msh.store.history import Actor
 from tests.flows.costs import statements_of
 from tests.flows.world import make_world
@@ -64,8 +64,8 @@ def test_loop_that_stays_awake_leaves_the_others_to_their_own_tasks(
 def test_sweep_goes_on_with_bulk_jobs(polled: list[WakeUp]) -> None:
     world, since = make_world(), timezone.now() - timedelta(hours=1)
     change_link.suspend(world.there, ANN)
-    agreed = bulk_jobs.seen(BulkVerb.RESUME, since)
-    job = bulk_jobs.start(BulkVerb.RESUME, since, agreed, ANN)
+    agreed = bulk_jobs.seen(BulkAction.RESUME, since)
+    job = bulk_jobs.start(BulkAction.RESUME, since, agreed, ANN)
     tasks.sweep()
     job.refresh_from_db()
     assert (job.state, job.done) == ("done", 1)

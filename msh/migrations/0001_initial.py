@@ -150,7 +150,7 @@ class Migration(migrations.Migration):
             name='BulkJob',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('verb', models.CharField(choices=[('resume', 'Resume partners'), ('run-again', 'Run deliveries again')], max_length=10)),
+                ('action', models.CharField(choices=[('resume', 'Resume partners'), ('run-again', 'Run deliveries again')], max_length=10)),
                 ('since', models.DateTimeField()),
                 ('actor', models.CharField(max_length=150)),
                 ('reason', models.TextField()),
@@ -254,7 +254,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('message_id', models.CharField(max_length=255, verbose_name='MessageId')),
                 ('semantics', models.CharField(choices=[('OnceAndOnlyOnce', 'OnceAndOnlyOnce'), ('BestEffort', 'BestEffort')], max_length=16)),
-                ('state', models.CharField(choices=[('accepted', 'Accepted'), ('delivered', 'Delivered'), ('rejected', 'Rejected'), ('parked', 'Parked'), ('routed', 'routed: forwarded when it is acknowledged'), ('withheld', 'withheld: to be forwarded, not acknowledged'), ('relaying', 'relaying: forwarded, not acknowledged'), ('relayed', 'relayed: forwarded and acknowledged')], default='accepted', max_length=12)),
+                ('state', models.CharField(choices=[('accepted', 'Accepted'), ('delivered', 'Delivered'), ('rejected', 'Rejected'), ('parked', 'Parked'), ('routed', 'routed: forwarded when it is acknowledged'), ('withheld', 'withheld: to be forwarded, not acknowledged'), ('forwarding', 'forwarding: not yet acknowledged by the next hop'), ('forwarded', 'forwarded: acknowledged by the next hop')], default='accepted', max_length=12)),
                 ('epoch', models.PositiveIntegerField(blank=True, null=True)),
                 ('sequence_number', models.PositiveIntegerField(blank=True, null=True, verbose_name='SequenceNumber')),
                 ('conversation_id', models.TextField(verbose_name='ConversationId')),
@@ -427,7 +427,7 @@ class Migration(migrations.Migration):
                 ('agreement', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='partners.agreement')),
                 ('corrects', models.ForeignKey(blank=True, db_index=False, help_text='The cancelled message that this one was submitted instead of.', null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='corrected_by', to='msh.outboundmessage')),
                 ('link', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='messages', to='msh.outboundlink')),
-                ('relays', models.ForeignKey(blank=True, db_index=False, help_text='The message from a partner that is forwarded as this one.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='relayed_as', to='msh.inboundmessage')),
+                ('forwards', models.ForeignKey(blank=True, db_index=False, help_text='The message from a partner that is forwarded as this one.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='forwarded_as', to='msh.inboundmessage')),
             ],
             options={
                 'ordering': ['-id'],
@@ -575,7 +575,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='inboundmessage',
-            index=models.Index(condition=models.Q(('state__in', ['relaying', 'relayed'])), fields=['id'], name='inbound_relayed'),
+            index=models.Index(condition=models.Q(('state__in', ['forwarding', 'forwarded'])), fields=['id'], name='inbound_forwarded'),
         ),
         migrations.AddIndex(
             model_name='inboundmessage',
@@ -691,7 +691,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='outboundmessage',
-            constraint=models.UniqueConstraint(condition=models.Q(('relays__isnull', False)), fields=('relays',), name='outbound_relays_once'),
+            constraint=models.UniqueConstraint(condition=models.Q(('forwards__isnull', False)), fields=('forwards',), name='outbound_forwards_once'),
         ),
         migrations.AddConstraint(
             model_name='outboundmessage',

@@ -2,7 +2,7 @@
 
 from .api_token import PERMISSIONS, ApiToken, Scope, missing_permissions
 from .applied_default import AppliedDefault
-from .bulk import BulkItem, BulkJob, BulkState, BulkVerb
+from .bulk import BulkAction, BulkItem, BulkJob, BulkState
 from .consumer import Consumer, ConsumerKind
 from .delivery import Delivery
 from .history import History
@@ -23,10 +23,10 @@ __all__ = [
     "ApiToken",
     "AppliedDefault",
     "Attempt",
+    "BulkAction",
     "BulkItem",
     "BulkJob",
     "BulkState",
-    "BulkVerb",
     "Channel",
     "Consumer",
     "ConsumerKind",

@@ -1,10 +1,10 @@
-"""One verb for many rows: what was chosen, how far it is, what became of each."""
+"""One action on many rows: what was chosen, how far it is, what became of each."""
 
 from django.db import models
 from django.db.models import Q
 
 
-class BulkVerb(models.TextChoices):
+class BulkAction(models.TextChoices):
     RESUME = "resume", "Resume partners"
     RUN_AGAIN = "run-again", "Run deliveries again"
 
@@ -18,7 +18,7 @@ class BulkState(models.TextChoices):
 class BulkJob(models.Model):
     """The rows are chosen when it is confirmed, and do not change: what came later is not in it."""
 
-    verb = models.CharField(max_length=10, choices=BulkVerb)
+    action = models.CharField(max_length=10, choices=BulkAction)
     since = models.DateTimeField()
     actor = models.CharField(max_length=150)
     reason = models.TextField()
@@ -41,7 +41,7 @@ class BulkJob(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.get_verb_display()} since {self.since:%Y-%m-%d %H:%M:%S}"
+        return f"{self.get_action_display()} since {self.since:%Y-%m-%d %H:%M:%S}"
 
 
 class BulkItem(models.Model):

@@ -17,11 +17,11 @@ class InboundState(models.TextChoices):
     # For a party behind another MSH (000 §4.1):
     ROUTED = "routed", "routed: forwarded when it is acknowledged"
     WITHHELD = "withheld", "withheld: to be forwarded, not acknowledged"
-    RELAYING = "relaying", "relaying: forwarded, not acknowledged"
-    RELAYED = "relayed", "relayed: forwarded and acknowledged"
+    FORWARDING = "forwarding", "forwarding: not yet acknowledged by the next hop"
+    FORWARDED = "forwarded", "forwarded: acknowledged by the next hop"
 
 
-UNACKNOWLEDGED = (InboundState.WITHHELD, InboundState.RELAYING)
+UNACKNOWLEDGED = (InboundState.WITHHELD, InboundState.FORWARDING)
 """Stored, and not acknowledged before the next MSH has acknowledged (D20)."""
 
 
@@ -74,8 +74,8 @@ class InboundMessage(MessageColumns):
             ),
             models.Index(
                 fields=["id"],
-                condition=Q(state__in=["relaying", "relayed"]),
-                name="inbound_relayed",
+                condition=Q(state__in=["forwarding", "forwarded"]),
+                name="inbound_forwarded",
             ),
             BrinIndex(fields=["received_at"], autosummarize=True, name="inbound_received_at"),
             models.Index(

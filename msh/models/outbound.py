@@ -71,12 +71,12 @@ class OutboundMessage(MessageColumns):
         db_constraint=False,
     )
     state = models.CharField(max_length=12, choices=OutboundState, default=OutboundState.QUEUED)
-    relays = models.ForeignKey(
+    forwards = models.ForeignKey(
         "InboundMessage",
         on_delete=models.PROTECT,
         null=True,
         blank=True,
-        related_name="relayed_as",
+        related_name="forwarded_as",
         db_index=False,
         help_text="The message from a partner that is forwarded as this one.",
     )
@@ -150,7 +150,9 @@ class OutboundMessage(MessageColumns):
                 name="outbound_number_once",
             ),
             models.UniqueConstraint(
-                fields=["relays"], condition=Q(relays__isnull=False), name="outbound_relays_once"
+                fields=["forwards"],
+                condition=Q(forwards__isnull=False),
+                name="outbound_forwards_once",
             ),
             models.CheckConstraint(
                 condition=Q(sequence_number=None)

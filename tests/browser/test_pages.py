@@ -107,8 +107,8 @@ def test_a_running_job_is_cancelled_at_leisure(console: Console) -> None:
     """The page is brought up to date under the open dialog, which stays as it is. The job has no
     row that a worker could begin."""
     job = BulkJob.objects.create(
-        verb="resume", since=timezone.now(), started_at=timezone.now(), actor="ann", reason="back",
-        total=9, done=1,
+        action="resume", since=timezone.now(), started_at=timezone.now(), actor="ann",
+        reason="back", total=9, done=1,
     )  # fmt: skip
     page = page_of(console, "Supervisor", job)
     expect(page.get_by_text("1 of 9 finished")).to_be_visible()
@@ -130,8 +130,8 @@ def test_a_running_job_is_cancelled_at_leisure(console: Console) -> None:
 
 def test_a_job_that_ends_shows_its_results(console: Console) -> None:
     job = BulkJob.objects.create(
-        verb="resume", since=timezone.now(), started_at=timezone.now(), actor="ann", reason="back",
-        total=1,
+        action="resume", since=timezone.now(), started_at=timezone.now(), actor="ann",
+        reason="back", total=1,
     )  # fmt: skip
     page = page_of(console, "Supervisor", job)
     expect(page.get_by_text("0 of 1 finished")).to_be_visible()

@@ -39,7 +39,7 @@ def everything_due_at(due: datetime) -> None:
     OutboundMessage.objects.filter(pk__in=[one.pk for one in best_effort]).update(due=due)
     OutboundMessage.objects.filter(pk=best_effort[1].pk).update(state="sent")
     InboundMessage.objects.filter(pk=waiting.pk).update(state="routed", forward_due=due)
-    InboundMessage.objects.filter(pk=gone.pk).update(state="relayed", forward_due=due)
+    InboundMessage.objects.filter(pk=gone.pk).update(state="forwarded", forward_due=due)
     Signal.objects.update(due=due)
     Signal.objects.filter(ref_to_message_id=waiting.message_id).update(pending=1)
     PartyEvent.objects.update(due=due, delivered_at=due)
@@ -69,7 +69,7 @@ def waiting() -> list[datetime | None]:
 def ended() -> set[datetime | None]:
     return {
         OutboundMessage.objects.get(semantics="BestEffort", state="sent").due,
-        InboundMessage.objects.get(state="relayed").forward_due,
+        InboundMessage.objects.get(state="forwarded").forward_due,
         *Signal.objects.filter(pending=0).values_list("due", flat=True),
         *PartyEvent.objects.exclude(delivered_at=None).values_list("due", flat=True),
         *OperatorNotice.objects.exclude(cause="open").values_list("due", flat=True),

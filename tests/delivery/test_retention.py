@@ -12,8 +12,8 @@ from pytest_django import Settings
 from msh.flows.operations import prune
 from msh.flows.operations.prune import prune_all
 from msh.models import (
+    BulkAction,
     BulkJob,
-    BulkVerb,
     Channel,
     History,
     InboundMessage,
@@ -53,12 +53,12 @@ def inbound(number: int = 2) -> Any:
     [
         ({"state": "delivered"}, True),
         ({"state": "rejected"}, True),
-        ({"state": "relayed"}, True),
+        ({"state": "forwarded"}, True),
         ({"state": "accepted"}, False),
         ({"state": "parked"}, False),
         ({"state": "routed"}, False),
         ({"state": "withheld"}, False),
-        ({"state": "relaying"}, False),
+        ({"state": "forwarding"}, False),
         ({"delivered_at": NOW}, False),
         ({"delivered_at": None}, False),
         (BEST_EFFORT, True),
@@ -103,10 +103,10 @@ def test_a_message_stays_as_long_as_the_one_it_was_sent_on_as() -> None:
     world = old_world()
     message = inbound().get()
     onward = world.submit()
-    OutboundMessage.objects.filter(pk=onward.pk).update(relays=message)
+    OutboundMessage.objects.filter(pk=onward.pk).update(forwards=message)
     prune_all()
     assert numbers()[1] == [1, 2, 4]
-    OutboundMessage.objects.filter(pk=onward.pk).update(relays=None)
+    OutboundMessage.objects.filter(pk=onward.pk).update(forwards=None)
     prune_all()
     assert numbers()[1] == [1, 4]
 
@@ -245,7 +245,7 @@ def notice(world: World, **values: Any) -> Any:
 
 def bulk_job(world: World, **values: Any) -> Any:
     made = BulkJob.objects.create(
-        verb=BulkVerb.values[0], since=YEARS_AGO, actor="ann", started_at=YEARS_AGO, total=1
+        action=BulkAction.values[0], since=YEARS_AGO, actor="ann", started_at=YEARS_AGO, total=1
     )
     made.items.create(key=1, label="one")
     BulkJob.objects.update(**values)

@@ -6,7 +6,7 @@ from django.utils import timezone
 
 from msh.faults import CrashPoint
 from msh.flows.operations import bulk_jobs
-from msh.models import BulkVerb, History
+from msh.models import BulkAction, History
 from msh.store.history import Actor
 from tests.exchange.machine import Machine
 from tests.exchange.pair import WAITS, PairFactory
@@ -20,11 +20,11 @@ def test_a_worker_dies_in_the_middle_of_a_job(pair: PairFactory, msh: Machine) -
         one.suspend()
     msh.crash_file.write_text(CrashPoint.BULK_BEFORE_COMMIT)
 
-    counted = bulk_jobs.count(BulkVerb.RESUME, since)
+    counted = bulk_jobs.count(BulkAction.RESUME, since)
     job = bulk_jobs.start(
-        BulkVerb.RESUME,
+        BulkAction.RESUME,
         since,
-        bulk_jobs.seen(BulkVerb.RESUME, since),
+        bulk_jobs.seen(BulkAction.RESUME, since),
         Actor("ann", "they are back"),
     )
 

@@ -231,7 +231,7 @@ def test_message_of_no_pair_is_400(pair: PairFactory, bent: dict[str, object]) -
 
 @pytest.mark.requirement("000-006")
 @pytest.mark.parametrize("field", ["sender_uri", "receiver_uri"])
-def test_message_to_somebody_else_is_refused_not_relayed(pair: PairFactory, field: str) -> None:
+def test_message_to_somebody_else_is_refused_not_forwarded(pair: PairFactory, field: str) -> None:
     partner = pair()
     elsewhere = {field: "http://somebody.example/ebxml/"}
     response = partner.peer.send(normal(sequence_number=1, **elsewhere))

@@ -9,7 +9,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from msh.flows.operations import bulk_jobs, change_link
-from msh.models import BulkItem, BulkJob, BulkVerb
+from msh.models import BulkAction, BulkItem, BulkJob
 from msh.store.history import Actor
 from partners.models import Partner
 from tests.delivery.test_two_sessions import somebody_waits_for_us
@@ -20,8 +20,8 @@ ANN = Actor("ann", "their network is back")
 
 
 def begin(since: datetime, confirmation: UUID) -> BulkJob:
-    agreed = bulk_jobs.seen(BulkVerb.RESUME, since)
-    return bulk_jobs.start(BulkVerb.RESUME, since, agreed, ANN, confirmation=confirmation)
+    agreed = bulk_jobs.seen(BulkAction.RESUME, since)
+    return bulk_jobs.start(BulkAction.RESUME, since, agreed, ANN, confirmation=confirmation)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -85,8 +85,8 @@ def test_messages_reach_b_in_order_under_numbers_of_each_hop(mode: RouteMode) ->
     assert (numbers, onward) == ([1, 2, 3], [41, 42, 43])
     states = OutboundMessage.objects.values_list("state", flat=True)
     assert set(states) == {"acknowledged"}
-    relayed = InboundMessage.objects.filter(link__partner=chain.from_a)
-    assert set(relayed.values_list("state", flat=True)) == {"relayed"}
+    forwarded = InboundMessage.objects.filter(link__partner=chain.from_a)
+    assert set(forwarded.values_list("state", flat=True)) == {"forwarded"}
 
 
 @pytest.mark.requirement("000-075", "000-076", "000-090")

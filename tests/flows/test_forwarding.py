@@ -37,7 +37,7 @@ def stored(*chains: Chain, count: int = 1) -> list[list[int]]:
         for _ in range(count):
             chain.submit()
         chain.settle()
-    InboundMessage.objects.filter(state="relayed").update(state="routed")
+    InboundMessage.objects.filter(state="forwarded").update(state="routed")
     of_router = InboundMessage.objects.filter(state="routed").order_by("pk")
     return [
         list(of_router.filter(link__partner=chain.from_a).values_list("pk", flat=True))
@@ -55,7 +55,7 @@ def test_the_head_of_each_pair_is_sent_on_and_the_oldest_of_all_first() -> None:
     waiting = stored(chains[1], chains[0], chains[2], count=2)
     assert due() == [keys[0] for keys in waiting]
     assert [one.id for one in forwarding.find_due(1)] == [waiting[0][0]]
-    InboundMessage.objects.filter(pk=waiting[0][0]).update(state="relayed")
+    InboundMessage.objects.filter(pk=waiting[0][0]).update(state="forwarded")
     assert due() == sorted([waiting[0][1], waiting[1][0], waiting[2][0]])
 
 
@@ -87,7 +87,7 @@ def test_only_its_own_untransmitted_ack_holds_it(
     chain, other = make_chain(), make_chain()
     (key,), _ = stored(chain, other)
     message_id = InboundMessage.objects.get(pk=key).message_id
-    InboundMessage.objects.exclude(pk=key).update(state="relayed")
+    InboundMessage.objects.exclude(pk=key).update(state="forwarded")
     InboundMessage.objects.filter(pk=key).update(state=state)
     of_other = Signal.objects.filter(link__partner=other.from_a)
     of_other.update(pending=1, transmitted=0, ref_to_message_id=message_id)
@@ -99,7 +99,7 @@ def test_one_that_was_sent_on_meanwhile_is_not_held() -> None:
     ((key,),) = stored(make_chain())
     (found,) = forwarding.find_due(50)
     assert forwarding.lock_routed(found) is not None
-    InboundMessage.objects.filter(pk=key).update(state="relayed")
+    InboundMessage.objects.filter(pk=key).update(state="forwarded")
     assert forwarding.lock_routed(found) is None
 
 
@@ -112,7 +112,7 @@ def test_the_same_message_id_of_another_pair_is_not_to_be_sent_on() -> None:
     (job,) = chain.poll()
     chain.hand_over(job)
     states = InboundMessage.objects.order_by("pk").values_list("state", flat=True)
-    assert list(states) == ["relayed", "accepted", "routed"]
+    assert list(states) == ["forwarded", "accepted", "routed"]
 
 
 # --- what the MSH before gets --------------------------------------------------------------
@@ -139,7 +139,10 @@ def test_the_ack_of_b_completes_the_message_it_is_about_and_no_other() -> None:
     assert chain.pending_for(chain.from_a) == [ACK]
     assert Signal.objects.get(link__partner=chain.from_a).tpa_id == "tpa-a"
     states = InboundMessage.objects.filter(link__partner__in=[chain.from_a, other.from_a])
-    assert list(states.order_by("pk").values_list("state", flat=True)) == ["relaying", "relayed"]
+    assert list(states.order_by("pk").values_list("state", flat=True)) == [
+        "forwarding",
+        "forwarded",
+    ]
 
     chain.hand_over(ack)
     assert Signal.objects.get(link__partner=chain.from_a).pending == 1
@@ -182,7 +185,7 @@ def test_acknowledged_message_gets_no_delivery_failure() -> None:
     (onward,) = chain.poll()
     chain.end(onward, REFUSED)
     assert chain.pending_for(chain.from_a) == []
-    assert InboundMessage.objects.get(link__partner=chain.from_a).state == "relayed"
+    assert InboundMessage.objects.get(link__partner=chain.from_a).state == "forwarded"
 
 
 def test_pending_signals_of_a_message_are_locked_before_the_incident_of_its_link(

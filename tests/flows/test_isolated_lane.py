@@ -92,7 +92,7 @@ def test_isolated_forwarded_message_notifies_no_application() -> None:
     world.submit()
     world.settle()
     onward = world.submit()
-    OutboundMessage.objects.filter(pk=onward.pk).update(relays=InboundMessage.objects.get())
+    OutboundMessage.objects.filter(pk=onward.pk).update(forwards=InboundMessage.objects.get())
     world.poll()
     isolate(world)
     assert not PartyEvent.objects.filter(message=onward).exists()

@@ -11,8 +11,8 @@ from django.utils import timezone
 
 from msh.flows.operations import bulk_jobs, change_link
 from msh.models import (
+    BulkAction,
     BulkItem,
-    BulkVerb,
     InboundMessage,
     Incident,
     OperatorNotice,
@@ -69,8 +69,8 @@ def message_to_send_on() -> Act:
 def item_of_a_bulk_job() -> Act:
     since = timezone.now() - timedelta(hours=1)
     change_link.suspend(make_world().there, ANN)
-    agreed = bulk_jobs.seen(BulkVerb.RESUME, since)
-    bulk_jobs.start(BulkVerb.RESUME, since, agreed, ANN, confirmation=uuid4())
+    agreed = bulk_jobs.seen(BulkAction.RESUME, since)
+    bulk_jobs.start(BulkAction.RESUME, since, agreed, ANN, confirmation=uuid4())
 
     def claim() -> list[BulkItem]:
         with transaction.atomic():

@@ -24,21 +24,21 @@ from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.flows.errors import NotPossible
 from msh.flows.operations import actions, bulk_jobs, link_actions
 from msh.flows.operations.inspection.causes import CAUSES
-from msh.models import BulkItem, BulkJob, BulkState, BulkVerb, Delivery, OutboundLink
+from msh.models import BulkAction, BulkItem, BulkJob, BulkState, Delivery, OutboundLink
 from msh.store.history import Actor
 
 START_PERMISSIONS = actions.CANCEL_JOB.permissions
 ROW_PERMISSIONS = {
-    BulkVerb.RESUME: link_actions.RESUME.permissions,
-    BulkVerb.RUN_AGAIN: actions.RUN_AGAIN.permissions,
+    BulkAction.RESUME: link_actions.RESUME.permissions,
+    BulkAction.RUN_AGAIN: actions.RUN_AGAIN.permissions,
 }
 """The permissions that the action needs on one row."""
 CONSEQUENCES = {
-    BulkVerb.RESUME: "Every partner suspended since then, if it still is, is resumed, one after"
+    BulkAction.RESUME: "Every partner suspended since then, if it still is, is resumed, one after"
     " the other. Its message in flight is sent again, with the same bytes and number and all"
     " retries, then its queue in order. Its open incidents are resolved with your reason. Partners"
     " with sequence numbers out of sync are suspended again: resynchronise them one by one.",
-    BulkVerb.RUN_AGAIN: "Every delivery parked or blocked since then, if it still is, is run"
+    BulkAction.RUN_AGAIN: "Every delivery parked or blocked since then, if it still is, is run"
     " again, one after the other, with all retries. If a consumer already has the message, only"
     " the Idempotency-Key prevents double processing. Messages behind a parked one have"
     " been delivered already: it is delivered out of order. Deliveries in doubt are not included.",
@@ -52,7 +52,7 @@ RESULT_ROWS = 500
 class ChoiceForm(forms.Form):
     """The action and its rows. Times are in the time zone of the console."""
 
-    action = forms.ChoiceField(choices=BulkVerb.choices, widget=UnfoldAdminSelectWidget())
+    action = forms.ChoiceField(choices=BulkAction.choices, widget=UnfoldAdminSelectWidget())
     since = forms.DateTimeField(
         input_formats=["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M"],
         widget=UnfoldAdminTextInputWidget(attrs={"type": "datetime-local", "step": "1"}),
@@ -190,7 +190,7 @@ class BulkJobAdmin(ReadOnlyAdmin[BulkJob]):
 
     @display(description="Action")
     def what(self, job: BulkJob) -> str:
-        return format_html("{} since {}", job.get_verb_display(), markup.time_of(job.since))
+        return format_html("{} since {}", job.get_action_display(), markup.time_of(job.since))
 
     @display(description="State")
     def status(self, job: BulkJob) -> str:
@@ -207,7 +207,7 @@ class BulkJobAdmin(ReadOnlyAdmin[BulkJob]):
 
 
 def _check_permitted(request: HttpRequest, action: str) -> None:
-    if not request.user.has_perms(ROW_PERMISSIONS[BulkVerb(action)]):
+    if not request.user.has_perms(ROW_PERMISSIONS[BulkAction(action)]):
         raise PermissionDenied
 
 
@@ -226,8 +226,8 @@ def _preview(request: HttpRequest, form: ChoiceForm) -> dict[str, object]:
         "confirmation": uuid4(),
         "rows": rows,
         "others": counted - len(rows),
-        "consequence": CONSEQUENCES[BulkVerb(action)],
-        "what": BulkVerb(action).label,
+        "consequence": CONSEQUENCES[BulkAction(action)],
+        "what": BulkAction(action).label,
     }
 
 

@@ -1,4 +1,4 @@
-"""One verb for many rows: counted first, then done one by one in the background.
+"""One action on many rows: counted first, then done one by one in the background.
 
 What is done to a row and the mark that it was done commit together: a worker that is killed leaves
 no row half done, and the next one goes on where it was.
@@ -21,7 +21,7 @@ from msh.faults import CrashPoint, reach
 from msh.flows.errors import NotPossible
 from msh.flows.operations import change_link
 from msh.flows.operations.change_delivery import decide_one
-from msh.models import BulkItem, BulkJob, BulkVerb, Delivery, OutboundLink
+from msh.models import BulkAction, BulkItem, BulkJob, Delivery, OutboundLink
 from msh.protocol.kinds import DeliveryState
 from msh.protocol.lane import OPERATOR
 from msh.store.history import Actor
@@ -48,7 +48,7 @@ _running = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a verb is about: the rows since a time, how each is called, and what is done to it."""
+    """What a action is about: the rows since a time, how each is called, and what is done to it."""
 
     rows: Callable[[datetime], QuerySet[Any]]
     key: str
@@ -56,10 +56,12 @@ class Choice:
     act: Callable[[int, Actor], None]
 
 
-def _rows(verb: str, since: datetime, *, spare_held: bool) -> QuerySet[Any]:
+def _rows(action: str, since: datetime, *, spare_held: bool) -> QuerySet[Any]:
     """`spare_held`: but for partners that an operator suspended on purpose."""
-    rows = CHOICES[verb].rows(since)
-    return rows.exclude(suspended_for=OPERATOR) if spare_held and verb == BulkVerb.RESUME else rows
+    rows = CHOICES[action].rows(since)
+    return (
+        rows.exclude(suspended_for=OPERATOR) if spare_held and action == BulkAction.RESUME else rows
+    )
 
 
 def _suspended(since: datetime) -> QuerySet[OutboundLink]:
@@ -83,27 +85,27 @@ def _run_again(key: int, actor: Actor) -> None:
 
 
 CHOICES: dict[str, Choice] = {
-    BulkVerb.RESUME: Choice(_suspended, "partner_id", lambda link: link.partner.name, _resume),
-    BulkVerb.RUN_AGAIN: Choice(_parked, "pk", str, _run_again),
+    BulkAction.RESUME: Choice(_suspended, "partner_id", lambda link: link.partner.name, _resume),
+    BulkAction.RUN_AGAIN: Choice(_parked, "pk", str, _run_again),
 }
 
 
-def count(verb: str, since: datetime, *, spare_held: bool = False) -> int:
-    return _rows(verb, since, spare_held=spare_held).count()
+def count(action: str, since: datetime, *, spare_held: bool = False) -> int:
+    return _rows(action, since, spare_held=spare_held).count()
 
 
-def seen(verb: str, since: datetime, *, spare_held: bool = False) -> str:
+def seen(action: str, since: datetime, *, spare_held: bool = False) -> str:
     """Stands for these very rows: a job begins only if they are still the same."""
-    rows = _rows(verb, since, spare_held=spare_held)
-    return _digest_of(rows.values_list(CHOICES[verb].key, flat=True)[: LIMIT + 1])
+    rows = _rows(action, since, spare_held=spare_held)
+    return _digest_of(rows.values_list(CHOICES[action].key, flat=True)[: LIMIT + 1])
 
 
-def first(verb: str, since: datetime, limit: int, *, spare_held: bool = False) -> list[Any]:
-    return list(_rows(verb, since, spare_held=spare_held)[:limit])
+def first(action: str, since: datetime, limit: int, *, spare_held: bool = False) -> list[Any]:
+    return list(_rows(action, since, spare_held=spare_held)[:limit])
 
 
 def start(
-    verb: str,
+    action: str,
     since: datetime,
     agreed: str,
     actor: Actor,
@@ -118,7 +120,7 @@ def start(
     """
     begun = BulkJob.objects.filter(confirmation=confirmation, confirmation__isnull=False)
     job = BulkJob(
-        verb=verb,
+        action=action,
         since=since,
         actor=actor.name,
         reason=actor.reason,
@@ -133,9 +135,9 @@ def start(
 
 
 def _start(job: BulkJob, agreed: str, *, spare_held: bool) -> BulkJob:
-    choice = CHOICES[job.verb]
+    choice = CHOICES[job.action]
     with transaction.atomic():
-        found = _rows(job.verb, job.since, spare_held=spare_held)[: LIMIT + 1]
+        found = _rows(job.action, job.since, spare_held=spare_held)[: LIMIT + 1]
         rows = [(getattr(row, choice.key), choice.label(row)) for row in found]
         if len(rows) > LIMIT:
             raise NotPossible(f"More than {LIMIT} rows match. Choose a later time.")
@@ -191,7 +193,7 @@ def _deal_with(item: BulkItem) -> bool:
     refused = ""
     try:
         with transaction.atomic():
-            CHOICES[item.job.verb].act(item.key, actor)
+            CHOICES[item.job.action].act(item.key, actor)
     except NotPossible as why:
         refused = str(why)
     except Partner.DoesNotExist:

@@ -28,7 +28,7 @@ class Correction:
 
 
 def why_not(message: OutboundMessage) -> str:
-    if message.relays_id:
+    if message.forwards_id:
         return "it is a forwarded message: its sender must correct it."
     if message.state not in (
         OutboundState.QUEUED,

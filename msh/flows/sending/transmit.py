@@ -190,8 +190,8 @@ def _body(links: OutboundLinks, row: CopyRow, route: Route) -> bytes:
 
 
 def _head(row: CopyRow, route: Route, *, closing: bool) -> bytes:
-    if row.relayed_header is not None:
-        return wire.compose_routed_head(row.relayed_header, route, row.boundary, closing=closing)
+    if row.forwarded_header is not None:
+        return wire.compose_routed_head(row.forwarded_header, route, row.boundary, closing=closing)
     return wire.compose_head(header_of(row, route), row.boundary, closing=closing)
 
 

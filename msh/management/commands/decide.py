@@ -18,7 +18,7 @@ class Command(MshCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("verb", choices=[action.hyphenated for action in actions.DECISIONS])
+        parser.add_argument("action", choices=[action.hyphenated for action in actions.DECISIONS])
         parser.add_argument(
             "delivery", nargs="*", type=int, help="numbers as listed by `deliveries`"
         )
@@ -26,11 +26,11 @@ class Command(MshCommand):
         parser.add_argument("--consumer", help="with --all-in: only deliveries of this consumer")
         add_reason(parser)
 
-    def handle(self, *args: object, verb: str, **options: Any) -> None:
+    def handle(self, *args: object, action: str, **options: Any) -> None:
         keys = options["delivery"] or self._all_in(options["all_in"], options["consumer"])
-        decided = decide(keys, verb, actor_of(options))
+        decided = decide(keys, action, actor_of(options))
         answer = {"done": decided.done, "refused": decided.refused}
-        lines = [f"{verb}: {len(decided.done)} done.", *decided.refused]
+        lines = [f"{action}: {len(decided.done)} done.", *decided.refused]
         self.answer(answer, "\n".join(lines), as_json=options["json"])
         if decided.refused:
             raise CommandError(f"{len(decided.refused)} of {len(keys)} were refused.")

@@ -11,7 +11,7 @@ from partners.models.agreement import HORIZONS
 # earlier run stay until the last number has passed their highest: a late copy of one of them would
 # be new again (D39). After a wrap no number passes 999,999,999: an id goes when its own has passed.
 _INBOUND_ENDED = """
-    message.state IN ('delivered', 'rejected', 'relayed')
+    message.state IN ('delivered', 'rejected', 'forwarded')
     AND message.delivered_at < statement_timestamp() - %(age)s::interval
 """
 _OUTBOUND_ENDED = """
@@ -27,7 +27,7 @@ _ID_MAY_GO = f"""
                 * (timeout + retries::bigint * retry_interval + transient_time_limit),
             persist_duration)
         FROM partners_agreement WHERE id = message.agreement_id)
-    AND NOT EXISTS (SELECT FROM msh_outboundmessage WHERE relays_id = message.id)
+    AND NOT EXISTS (SELECT FROM msh_outboundmessage WHERE forwards_id = message.id)
     AND message.message_id <> link.last_message_id
     AND (message.sequence_number IS NULL
          OR (message.sequence_number > 1

@@ -172,13 +172,13 @@ def forward_message(
 
     Raises NoNextHop if another message with its MessageId was sent to the partner.
     """
-    onward.relays = message
+    onward.forwards = message
     partner = onward.agreement.partner
     use_outbound_link(partner)
     if not insert_message(onward, payloads, parts):
         raise NoNextHop(f"MessageId {onward.message_id} was sent to partner {partner} before")
     withheld = message.state == InboundState.WITHHELD
-    after = InboundState.RELAYING if withheld else InboundState.RELAYED
+    after = InboundState.FORWARDING if withheld else InboundState.FORWARDED
     changes = {} if withheld else {"delivered_at": Now()}
     InboundMessage.objects.filter(pk=message.pk).update(state=after, forward_error="", **changes)
     _record(due, message, "MessageSentOn", after, f"to partner {partner}")

@@ -34,13 +34,13 @@ class _Subject:
     state: str
     in_flight_id: int | None
     message_id: str | None
-    relays_id: int | None
+    forwards_id: int | None
     now: datetime
 
 
 _FIND = Statement(
     f"""
-    SELECT link.state, link.in_flight_id, message.message_id, message.relays_id,
+    SELECT link.state, link.in_flight_id, message.message_id, message.forwards_id,
            clock_timestamp() AS now
     FROM msh_outboundlink link
     LEFT JOIN LATERAL ({HEAD.format("id")}) head ON link.in_flight_id IS NULL
@@ -100,7 +100,7 @@ def _suspend(partner_id: int, row: _Subject, why: str) -> list[Call[object]]:
         _SUSPEND(partner_id=partner_id, at=row.now, kind=IncidentKind.PROCESSING_FAILED, why=why),
         history.insert(event),
     ]
-    if row.in_flight_id and not row.relays_id:
+    if row.in_flight_id and not row.forwards_id:
         kind = PartyEventKind.SUSPENDED
         calls.append(party_events.insert_event(row.in_flight_id, kind, why, row.now))
     return calls

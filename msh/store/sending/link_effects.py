@@ -57,16 +57,16 @@ def _complete(
 
 
 def _queue_withheld_ack(links: "OutboundLinks", locked: Locked, message_id: str) -> None:
-    if message_id in locked.relays:
-        links.add(upstream.queue_withheld_ack(locked.relays[message_id], links.now))
+    if message_id in locked.forwards:
+        links.add(upstream.queue_withheld_ack(locked.forwards[message_id], links.now))
         links.has_signals = True
 
 
 def _queue_delivery_failure(
     links: "OutboundLinks", locked: Locked, message_id: str, why: str
 ) -> None:
-    if message_id in locked.relays:
-        links.add(upstream.queue_delivery_failure(locked.relays[message_id], links.now, why))
+    if message_id in locked.forwards:
+        links.add(upstream.queue_delivery_failure(locked.forwards[message_id], links.now, why))
         links.has_signals = True
 
 
@@ -182,7 +182,7 @@ def _notify_from_party(
     event: SenderEvent,
     actor: Actor,
 ) -> None:
-    if effect.message_id in locked.relays:
+    if effect.message_id in locked.forwards:
         return  # its From-Party is no application of ours
     links.notifies = True
     key = locked.keys[effect.message_id]

@@ -48,7 +48,7 @@ class LinkRow(LaneRow):
     id: int
     suspended_since: datetime | None
     suspended_detail: str
-    relays_id: int | None
+    forwards_id: int | None
     size: int | None
     head_id: int | None
     head_message_id: str | None
@@ -167,7 +167,7 @@ _COLUMNS = """
            link.unsent, link.attempt, link.retries_spent, link.transients, link.transient_since,
            link.late_ack, link.suspended_since, link.suspended_for, link.suspended_detail,
            link.in_flight_id, flying.message_id, flying.sequence_number, flying.terms,
-           flying.relays_id, COALESCE(flying.size, head.size) AS size,
+           flying.forwards_id, COALESCE(flying.size, head.size) AS size,
            head.id AS head_id, head.message_id AS head_message_id,
            head.sequence_number AS head_sequence_number, head.epoch AS head_epoch,
            head.earlier_attempts AS head_earlier_attempts,

@@ -101,8 +101,8 @@ class OutboundLinks:
     def _add_key(self, partner_id: int, message: SentMessage) -> None:
         locked = self._locked[partner_id]
         locked.keys[message.message_id] = message.id
-        if message.relays_id:
-            locked.relays[message.message_id] = message.relays_id
+        if message.forwards_id:
+            locked.forwards[message.message_id] = message.forwards_id
 
     def __contains__(self, partner_id: int) -> bool:
         return partner_id in self._locked

@@ -21,7 +21,7 @@ class Locked:
     """Row id and event of the head of the queue."""
     keys: dict[str, int]
     """MessageId → row id, of every message that the steps may name."""
-    relays: dict[str, int] = field(default_factory=dict)
+    forwards: dict[str, int] = field(default_factory=dict)
     """MessageId → row id of the inbound message that is forwarded as this one."""
     changed: bool = False
     suspended: tuple[datetime | None, str, str] = (None, "", "")
@@ -29,14 +29,14 @@ class Locked:
 
 def locked_of(row: LinkRow) -> Locked:
     lane = lane_of(row, row if row.in_flight_id else None)
-    keys, relays = {}, {}
+    keys, forwards = {}, {}
     if row.in_flight_id and row.message_id:
         keys[row.message_id] = row.in_flight_id
-        if row.relays_id:
-            relays[row.message_id] = row.relays_id
+        if row.forwards_id:
+            forwards[row.message_id] = row.forwards_id
     suspended = (row.suspended_since, row.suspended_for, row.suspended_detail)
     head = (row.head_id, _poll_of(row)) if row.head_id else None
-    return Locked(row, lane, head, keys, relays, suspended=suspended)
+    return Locked(row, lane, head, keys, forwards, suspended=suspended)
 
 
 def _poll_of(row: LinkRow) -> LanePolled:

@@ -14,7 +14,7 @@ from .queue_sql import HEAD
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyRow(RouteColumns):
     """A message as far as a copy of it needs it. `head` is None until the first copy is composed,
-    `relayed_header` is the header document of the message that is forwarded as this one."""
+    `forwarded_header` is the header document of the message that is forwarded as this one."""
 
     id: int
     message_id: str
@@ -36,7 +36,7 @@ class CopyRow(RouteColumns):
     content_ids: Sequence[str] | None
     labels: Sequence[str] | None
     descriptions: Sequence[str] | None
-    relayed_header: bytes | None
+    forwarded_header: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class SentMessage:
     message_id: str
     state: str
     outcome: str
-    relays_id: int | None
+    forwards_id: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +80,13 @@ _COPIES = f"""
            agreement.tpa_id, agreement.our_party, agreement.our_party_context,
            agreement.their_party, agreement.their_party_context,
            part.wires, part.content_ids, part.labels, part.descriptions,
-           relayed.header AS relayed_header, {ROUTE_COLUMNS}
+           forwarded.header AS forwarded_header, {ROUTE_COLUMNS}
     FROM {{0}}
     JOIN partners_agreement agreement ON agreement.id = message.agreement_id
     JOIN partners_partner partner ON partner.id = agreement.partner_id
     LEFT JOIN partners_ownidentity own ON true
-    LEFT JOIN msh_inboundmessage relayed
-           ON relayed.id = message.relays_id AND message.head IS NULL
+    LEFT JOIN msh_inboundmessage forwarded
+           ON forwarded.id = message.forwards_id AND message.head IS NULL
     LEFT JOIN LATERAL (
         SELECT array_agg(wire ORDER BY position) AS wires,
                array_agg(content_id ORDER BY position) AS content_ids,
@@ -120,7 +120,7 @@ LOAD_NEXT_COPIES = Statement(
 
 FIND_SENT = Statement(
     """
-    SELECT message.id, message.message_id, message.state, message.outcome, message.relays_id
+    SELECT message.id, message.message_id, message.state, message.outcome, message.forwards_id
     FROM msh_outboundmessage message JOIN msh_outboundlink link ON link.id = message.link_id
     WHERE link.partner_id = %(partner_id)s AND message.message_id = %(message_id)s
     """,
@@ -237,15 +237,15 @@ INSERT = Statement(
         INSERT INTO msh_outboundmessage
             (link_id, agreement_id, message_id, semantics, state, conversation_id,
              service_interface, action, ref_to_message_id, submitted_at, content_digest, size,
-             boundary, relays_id)
+             boundary, forwards_id)
         SELECT link.id, agreement.id, %(message_id)s, %(semantics)s, 'queued',
                %(conversation_id)s, %(service_interface)s, %(action)s, %(ref_to_message_id)s,
-               statement_timestamp(), %(content_digest)s, %(size)s, %(boundary)s, given.relays
-        FROM (SELECT %(relays_id)s::bigint AS relays) given, msh_outboundlink link
+               statement_timestamp(), %(content_digest)s, %(size)s, %(boundary)s, given.forwards
+        FROM (SELECT %(forwards_id)s::bigint AS forwards) given, msh_outboundlink link
         JOIN partners_partner partner ON partner.id = link.partner_id
         JOIN partners_agreement agreement ON agreement.id = %(agreement_id)s
         WHERE link.partner_id = %(partner_id)s AND partner.in_use
-          AND (partner.accepts OR given.relays IS NOT NULL)
+          AND (partner.accepts OR given.forwards IS NOT NULL)
         FOR KEY SHARE OF link, agreement
         ON CONFLICT (link_id, message_id) DO NOTHING
         RETURNING id, link_id, submitted_at),

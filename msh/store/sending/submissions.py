@@ -52,7 +52,7 @@ def insert_message(
             content_digest=message.content_digest,
             size=message.size,
             boundary=message.boundary,
-            relays_id=message.relays_id,
+            forwards_id=message.forwards_id,
             partner_id=message.agreement.partner_id,
             **_columns(payloads, parts),
         )

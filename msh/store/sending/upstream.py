@@ -23,16 +23,16 @@ _ONWARD_ACKNOWLEDGED = insert_one(
     direction="'in'",
     message_id="message_id",
     event="'OnwardAcknowledged'",
-    from_state="'relaying'",
-    to_state="'relayed'",
+    from_state="'forwarding'",
+    to_state="'forwarded'",
 )
 QUEUE_WITHHELD_ACK = Write(
     f"""
     WITH origin AS (
         UPDATE msh_inboundmessage message
-        SET state = 'relayed', delivered_at = %(at)s::timestamptz
+        SET state = 'forwarded', delivered_at = %(at)s::timestamptz
         FROM msh_inboundlink link, partners_agreement agreement
-        WHERE message.id = %(key)s AND message.state = 'relaying'
+        WHERE message.id = %(key)s AND message.state = 'forwarding'
           AND link.id = message.link_id AND agreement.id = message.agreement_id
         RETURNING message.link_id, message.message_id, message.conversation_id,
                   message.sequence_number, link.partner_id, agreement.tpa_id,
@@ -60,8 +60,8 @@ _DELIVERY_FAILED = insert_one(
     direction="'in'",
     message_id="message_id",
     event="%(code)s",
-    from_state="'relaying'",
-    to_state="'relaying'",
+    from_state="'forwarding'",
+    to_state="'forwarding'",
     detail="%(why)s",
 )
 QUEUE_DELIVERY_FAILURE = Write(
@@ -76,7 +76,7 @@ QUEUE_DELIVERY_FAILURE = Write(
         FROM msh_inboundmessage message
         JOIN msh_inboundlink link ON link.id = message.link_id
         JOIN partners_agreement agreement ON agreement.id = message.agreement_id
-        WHERE message.id = %(key)s AND message.state = 'relaying'),
+        WHERE message.id = %(key)s AND message.state = 'forwarding'),
     entry AS (
         {_DELIVERY_FAILED} FROM origin)
     INSERT INTO msh_signal
@@ -108,7 +108,9 @@ def queue_delivery_failure(key: int, at: datetime, why: str) -> Call[None]:
 
 def failure_of_forwarded(inbound_id: int) -> str:
     """Why a message that was forwarded will not arrive as things stand; "" if it may."""
-    forwarded = OutboundMessage.objects.select_related("link").filter(relays_id=inbound_id).first()
+    forwarded = (
+        OutboundMessage.objects.select_related("link").filter(forwards_id=inbound_id).first()
+    )
     if forwarded is None:
         return ""
     if forwarded.state == OutboundState.CANCELLED:

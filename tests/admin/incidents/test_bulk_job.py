@@ -12,9 +12,9 @@ from django.utils import timezone
 
 from msh.flows.operations import bulk_jobs, change_link
 from msh.models import (
+    BulkAction,
     BulkItem,
     BulkJob,
-    BulkVerb,
     ConsumerKind,
     Delivery,
     History,
@@ -66,7 +66,7 @@ def confirm(client: Client, action: str = "resume", **fields: Any) -> Any:
 
 def start() -> None:
     since = an_hour_ago()
-    bulk_jobs.start(BulkVerb.RESUME, since, bulk_jobs.seen(BulkVerb.RESUME, since), ANN)
+    bulk_jobs.start(BulkAction.RESUME, since, bulk_jobs.seen(BulkAction.RESUME, since), ANN)
 
 
 def states(worlds: list[World]) -> list[str]:

@@ -173,7 +173,7 @@ def test_search_reads_only_rows_that_it_shows(many: World, model: Any) -> None:
     partner = many.there if model is OutboundMessage else many.here
     middle = BEGIN + timedelta(minutes=MANY // 2)
     unusual = "cancelled" if model is OutboundMessage else "parked"
-    rare = "sent" if model is OutboundMessage else "relayed"
+    rare = "sent" if model is OutboundMessage else "forwarded"
     searches = {
         "MessageId": rows.with_id("m-77"),
         "ConversationId": rows.with_id("c-77"),

@@ -230,7 +230,7 @@ def note_begin(task: str) -> None:
         _client().delete(_queued(task))
 
 
-def named(kind: WakeUp) -> Names:
+def take_names(kind: WakeUp) -> Names:
     """What wake-ups have named while nobody listened; it is this caller's to do."""
     names = NOTHING
     with suppress(redis.RedisError), _client().pipeline() as pipe:

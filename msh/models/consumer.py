@@ -15,7 +15,7 @@ from msh.protocol.uri import origin
 from partners import secrecy
 
 if TYPE_CHECKING:
-    from msh.protocol.delivery_events import Policy
+    from msh.protocol.delivery.events import Policy
 
 DAY = 86_400  # seconds
 
@@ -160,7 +160,7 @@ class Consumer(models.Model):
 
     @property
     def policy(self) -> "Policy":
-        from msh.protocol.delivery_events import Policy  # noqa: PLC0415  see msh.protocol.kinds
+        from msh.protocol.delivery.events import Policy  # noqa: PLC0415  see msh.protocol.kinds
 
         return Policy(
             doubtful=self.history and self.kind != ConsumerKind.IN_PROCESS,

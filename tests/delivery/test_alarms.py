@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from msh.flows.operations.change_incident import resolve
 from msh.models import Consumer, ConsumerKind, Delivery, InboundMessage, Incident
-from msh.protocol.delivery_events import CompletionMarked
+from msh.protocol.delivery.events import CompletionMarked
 from msh.store.delivery import deliveries
 from msh.store.delivery.deliveries import Consumers
 from msh.store.delivery.unclaimed import alarm_unclaimed

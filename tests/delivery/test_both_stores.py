@@ -8,7 +8,7 @@ import pytest
 
 from msh.models import Consumer, ConsumerKind, InboundMessage
 from msh.protocol import delivery as core
-from msh.protocol.delivery_events import (
+from msh.protocol.delivery.events import (
     AttemptFailed,
     AttemptRejected,
     AttemptSucceeded,

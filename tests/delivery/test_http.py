@@ -13,7 +13,7 @@ from msh.flows.operations.change_delivery import decide
 from msh.flows.send_budget import BYTES_AT_ONCE
 from msh.flows.sending.submit import submit
 from msh.models import ConsumerKind, Delivery, History, InboundPayload, Incident
-from msh.protocol.delivery_events import (
+from msh.protocol.delivery.events import (
     AttemptFailed,
     AttemptSucceeded,
 )

@@ -14,7 +14,7 @@ from msh.flows.delivery.delivery_loop import DeliveryLoop
 from msh.flows.sending import notification_loop
 from msh.models import ConsumerKind, Delivery, InboundMessage, Incident, PartyEvent
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
-from msh.protocol.delivery_events import DeliveryEvent, DeliveryPolled, OutcomeLost
+from msh.protocol.delivery.events import DeliveryEvent, DeliveryPolled, OutcomeLost
 from msh.store.delivery.deliveries import HeldDelivery
 from msh.transport.carrier import Finished
 from tests.delivery import application

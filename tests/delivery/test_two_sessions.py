@@ -9,7 +9,7 @@ from pytest_django import Settings
 
 from msh.flows.operations.change_delivery import decide
 from msh.models import ConsumerKind, Delivery, Incident, PartyEvent
-from msh.protocol.delivery_events import AttemptFailed, CompletionMarked, DeliveryPolled
+from msh.protocol.delivery.events import AttemptFailed, CompletionMarked, DeliveryPolled
 from msh.store.delivery import deliveries
 from msh.store.delivery.deliveries import Consumers
 from msh.store.history import Actor

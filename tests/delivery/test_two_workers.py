@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from msh.flows.delivery.pull import Outcome, settle, take
 from msh.models import ConsumerKind, Delivery, InboundMessage
-from msh.protocol.delivery_events import AttemptFailed
+from msh.protocol.delivery.events import AttemptFailed
 from msh.store.delivery import deliveries
 from msh.store.delivery.deliveries import Consumers
 from msh.transport.job import Job

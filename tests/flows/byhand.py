@@ -86,7 +86,7 @@ def poll(carrying: Carrying = PLENTY) -> list[Job]:
 
 def _poll_claimed(budget: SendBudget) -> list[Job]:
     with transaction.atomic():
-        work = polling.claimed_signals(just_claimed())
+        work = polling.load_claimed(just_claimed())
         jobs, _ = acknowledge.jobs_of_claimed(work.links, work.signals, budget)
         acknowledge.keep_claimed(work.links, [job.key.key for job in jobs])  # type: ignore[attr-defined]
         work.links.write()

@@ -29,7 +29,7 @@ from msh.models import (
     InboundPayload,
     Incident,
 )
-from msh.protocol.delivery_events import AttemptFailed
+from msh.protocol.delivery.events import AttemptFailed
 from msh.store.delivery.deliveries import Consumers
 from msh.store.history import Actor
 from tests.delivery import application

@@ -217,7 +217,7 @@ def test_claimed_signal_that_raises_an_error_stops_nothing_else(
     def refuse(keys: frozenset[int]) -> None:
         raise RuntimeError("what nobody has thought of")
 
-    monkeypatch.setattr(polling, "claimed_signals", refuse)
+    monkeypatch.setattr(polling, "load_claimed", refuse)
     world = make_world()
     world.submit()
 
@@ -260,8 +260,8 @@ def test_names_wait_for_the_loop_that_begins(monkeypatch: pytest.MonkeyPatch) ->
     wake_ups._publish({WakeUp.TRANSMIT: Names(links=frozenset({5}))})
 
     assert tasks[0] is WakeUp.TRANSMIT
-    assert wake_ups.named(WakeUp.TRANSMIT) == Names(frozenset({5}), frozenset({7}))
-    assert wake_ups.named(WakeUp.TRANSMIT) == NOTHING
+    assert wake_ups.take_names(WakeUp.TRANSMIT) == Names(frozenset({5}), frozenset({7}))
+    assert wake_ups.take_names(WakeUp.TRANSMIT) == NOTHING
 
 
 def test_names_that_nobody_takes_become_everything(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,7 +273,7 @@ def test_names_that_nobody_takes_become_everything(monkeypatch: pytest.MonkeyPat
         wake_ups._publish({WakeUp.TRANSMIT: Names(links=frozenset({partner_id}))})
 
     assert wake_ups._client().llen(keys.tokens) == 101
-    assert wake_ups.named(WakeUp.TRANSMIT).all
+    assert wake_ups.take_names(WakeUp.TRANSMIT).all
 
 
 def test_wake_up_of_everything_needs_no_names(named: list[dict[WakeUp, Names]]) -> None:

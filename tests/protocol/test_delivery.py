@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from msh.protocol.delivery import TRANSITIONS, event_of_answer, step
-from msh.protocol.delivery_events import (
+from msh.protocol.delivery.events import (
     AskResolver,
     AttemptFailed,
     AttemptRejected,

@@ -8,7 +8,7 @@ from msh.flows.operations import actions, change_delivery
 from msh.flows.operations.operator_action import OperatorAction
 from msh.models import Delivery, InboundState
 from msh.protocol.delivery import step
-from msh.protocol.delivery_events import Delivery as Value
+from msh.protocol.delivery.events import Delivery as Value
 from msh.protocol.errors import IllegalTransition
 from msh.protocol.kinds import DeliveryState
 from msh.store.history import Actor

@@ -18,7 +18,7 @@ from msh.flows.application import reason_of, restore_connection, words_of
 from msh.models import InboundMessage, InboundPayload
 from msh.protocol.attempt import AttemptResult
 from msh.protocol.delivery import event_of_answer
-from msh.protocol.delivery_events import DeliveryEvent, OutcomeKept, OutcomeLost
+from msh.protocol.delivery.events import DeliveryEvent, OutcomeKept, OutcomeLost
 from msh.protocol.kinds import DeliveryState
 from msh.protocol.message import Payload
 from msh.store.delivery import deliveries

@@ -18,7 +18,7 @@ from msh.faults import CrashPoint, reach
 from msh.flows import application
 from msh.flows.delivery.resolve import ask
 from msh.models import Consumer, Delivery, InboundMessage
-from msh.protocol.delivery_events import (
+from msh.protocol.delivery.events import (
     AskResolver,
     AttemptFailed,
     AttemptRejected,

@@ -20,7 +20,7 @@ from msh.flows.delivery.consumer_in_process import advance_due, deliver_pair
 from msh.flows.send_budget import SendBudget
 from msh.flows.wake_up import WakeUp
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
-from msh.protocol.delivery_events import DeliveryPolled
+from msh.protocol.delivery.events import DeliveryPolled
 from msh.store import capacity
 from msh.store.delivery import deliveries
 from msh.store.delivery import polling as delivery_work

@@ -12,7 +12,7 @@ from django.db import transaction
 from msh.flows.delivery.consumer_http import leave
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.models import Consumer, ConsumerKind, InboundMessage
-from msh.protocol.delivery_events import (
+from msh.protocol.delivery.events import (
     AttemptFailed,
     AttemptRejected,
     AttemptSucceeded,

@@ -12,7 +12,7 @@ from django.utils.module_loading import import_string
 from msh.flows import application
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.models import Delivery
-from msh.protocol.delivery_events import OutcomeKept, ResolverAnswered, ResolverVerdict
+from msh.protocol.delivery.events import OutcomeKept, ResolverAnswered, ResolverVerdict
 from msh.protocol.kinds import DeliveryState
 from msh.store.delivery import deliveries
 from msh.store.delivery.deliveries import Consumers

@@ -9,7 +9,7 @@ from msh import wire
 from msh.flows.errors import NotPossible
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.models import InboundMessage, InboundPayload
-from msh.protocol.delivery_events import (
+from msh.protocol.delivery.events import (
     CompletionMarked,
     DeliveryEvent,
     ParkRequested,

@@ -9,7 +9,7 @@ from msh.flows.names import Names
 from msh.flows.send_budget import SendBudget
 from msh.flows.sending import acknowledge, isolation, recover, transmit
 from msh.flows.sending.acknowledge import SignalCopy
-from msh.flows.wake_up import WakeUp, named, wake_up_for
+from msh.flows.wake_up import WakeUp, take_names, wake_up_for
 from msh.flows.worker_loop import WorkerLoop
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store import capacity
@@ -77,7 +77,7 @@ class SendingLoop(WorkerLoop):
         return self._more
 
     def missed_names(self) -> Names:
-        return named(self.kind)
+        return take_names(self.kind)
 
     def next_round_at(self) -> float:
         """With many partners, one transaction for several is worth a few milliseconds."""
@@ -139,7 +139,7 @@ class SendingLoop(WorkerLoop):
 
     def _transmit_claimed(self, keys: frozenset[int]) -> None:
         """Those for which there is no place now are named again for a later round."""
-        work = polling.claimed_signals(keys)
+        work = polling.load_claimed(keys)
         jobs, left = acknowledge.jobs_of_claimed(work.links, work.signals, SendBudget(self.carrier))
         self._names |= Names(signals=frozenset(left))
         if work.links.has_writes:

@@ -8,8 +8,8 @@ from typing import Self
 from msh.models import Consumer, Delivery, InboundState
 from msh.models.delivery import OPEN_TO_OPERATORS
 from msh.protocol import delivery as table
-from msh.protocol import delivery_events as do
-from msh.protocol.delivery_events import AttemptFailed, AttemptRejected, DeliveryEvent
+from msh.protocol.delivery import events as do
+from msh.protocol.delivery.events import AttemptFailed, AttemptRejected, DeliveryEvent
 from msh.protocol.effects import Note, OpenIncident
 from msh.protocol.kinds import DeliveryState, IncidentKind
 from msh.store import history, incidents

@@ -104,7 +104,7 @@ def _over(links: OutboundLinks) -> set[int]:
     return {o for o, lane in lanes.items() if lane.state in _TIMED and lane.is_due(links.now)}
 
 
-def claimed_signals(keys: Collection[int]) -> Work:
+def load_claimed(keys: Collection[int]) -> Work:
     """Those of these signals that were claimed with their message and that no sweep has taken over.
     Nothing is locked."""
     rows, (clock,) = run(signals.READ_CLAIMED(keys=list(keys)), CLOCK())

@@ -10,7 +10,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from .delivery_events import (
+from msh.protocol.effects import Note, OpenIncident
+from msh.protocol.errors import IllegalTransition
+from msh.protocol.kinds import DeliveryState, IncidentKind, OnFailure
+
+from .events import (
     AskResolver,
     AttemptFailed,
     AttemptRejected,
@@ -33,9 +37,6 @@ from .delivery_events import (
     RunAgainRequested,
     SetAside,
 )
-from .effects import Note, OpenIncident
-from .errors import IllegalTransition
-from .kinds import DeliveryState, IncidentKind, OnFailure
 
 Step = tuple[Delivery, tuple[DeliveryEffect, ...]]
 

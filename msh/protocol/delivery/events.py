@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from .effects import Note, OpenIncident
-from .kinds import DeliveryState, OnFailure
+from msh.protocol.effects import Note, OpenIncident
+from msh.protocol.kinds import DeliveryState, OnFailure
 
 
 class ResolverVerdict(StrEnum):

@@ -8,11 +8,12 @@ from django.db.models.functions import Coalesce
 from rest_framework import serializers
 
 from msh.models import (
+    SHOWN_STATES,
     Attempt,
     InboundState,
     Incident,
     OutboundMessage,
-    OutboundState,
+    shown_state,
 )
 from msh.protocol.lane import LaneState
 from msh.protocol.vocabulary import DeliverySemantics
@@ -57,7 +58,7 @@ _COMMON: Mapping[str, Any] = {
 class OutboundDocument(MessageDocument):
     """A message that was submitted."""
 
-    state = serializers.ChoiceField(OutboundState.choices)
+    state = serializers.ChoiceField(SHOWN_STATES)
     submitted_at = serializers.DateTimeField()
     ended_at = serializers.DateTimeField(allow_null=True)
     attempts = serializers.IntegerField()
@@ -82,6 +83,7 @@ def _attempts() -> Coalesce:
 
 OUTBOUND: Mapping[str, Any] = {
     **_COMMON,
+    "state": shown_state(),
     "size": F("size"),
     "submitted_at": F("submitted_at"),
     "ended_at": F("completed_at"),

@@ -20,7 +20,7 @@ from msh import wire
 from msh.flows.operations.inspection import trace
 from msh.flows.operations.inspection.why_not_sent import explanation_of
 from msh.flows.sending.submit import keep
-from msh.models import OutboundMessage, OutboundPayload, OutboundState, Scope
+from msh.models import SHOWN_STATES, OutboundMessage, OutboundPayload, Scope
 from msh.models.outbound import OutboundMessageQuerySet
 
 from . import schema
@@ -58,7 +58,7 @@ def _require_closing_boundary(body: bytes, media_type: str) -> None:
 class MessageQuery(PageQuery):
     partner = text()
     tpa_id = text()
-    state = serializers.ChoiceField(OutboundState.choices, required=False)
+    state = serializers.ChoiceField(SHOWN_STATES, required=False)
     conversation_id = text()
     message_id = text()
     sequence_number = serializers.IntegerField(min_value=1, max_value=2**31 - 1, required=False)

@@ -25,6 +25,7 @@ from redis.commands.core import Script
 from msh.celery import app
 from msh.connections import redis_client
 from msh.flows.names import EVERYTHING, NOTHING, Names
+from msh.store.sending.flights import Flights
 from msh.store.sending.links import OutboundLinks
 
 logger = logging.getLogger(__name__)
@@ -118,11 +119,23 @@ def wake_up_for(links: OutboundLinks) -> None:
     wake_up(*kinds, links=links.transmits)
 
 
-def wake_up(*kinds: WakeUp, links: Iterable[int] = (), signals: Iterable[int] = ()) -> None:
+def wake_up_for_flights(flights: Flights) -> None:
+    """As `wake_up_for`."""
+    kinds = [WakeUp.NOTIFY] if flights.notifies and settings.MSH_FROM_PARTY_HANDLER else []
+    wake_up(*kinds, flights=flights.transmits)
+
+
+def wake_up(
+    *kinds: WakeUp,
+    links: Iterable[int] = (),
+    signals: Iterable[int] = (),
+    flights: Iterable[int] = (),
+) -> None:
     """Ask for a poll of each of `kinds`; and that what is to be sent on the `links` to these
-    partners, and these claimed `signals`, is transmitted. Never raises, never waits."""
+    partners, these claimed `signals`, and the `flights` to these partners are transmitted. Never
+    raises, never waits."""
     asked = dict.fromkeys(kinds, EVERYTHING)
-    if names := Names(frozenset(links), frozenset(signals)):
+    if names := Names(frozenset(links), frozenset(signals), flights=frozenset(flights)):
         asked.setdefault(WakeUp.TRANSMIT, names)
     if asked:
         _messenger().send(asked)

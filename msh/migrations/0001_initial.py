@@ -392,6 +392,8 @@ class Migration(migrations.Migration):
                 ('suspended_for', models.CharField(blank=True, db_default='', default='', max_length=32)),
                 ('suspended_detail', models.TextField(blank=True, db_default='', default='')),
                 ('partner', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='outbound_link', to='partners.partner')),
+                ('failures', models.PositiveIntegerField(db_default=0, default=0)),
+                ('probe_due', models.DateTimeField(blank=True, null=True)),
             ],
             options={
                 'verbose_name_plural': 'links to partners',
@@ -404,7 +406,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('message_id', models.CharField(max_length=255, verbose_name='MessageId')),
                 ('semantics', models.CharField(choices=[('OnceAndOnlyOnce', 'OnceAndOnlyOnce'), ('BestEffort', 'BestEffort')], max_length=16)),
-                ('state', models.CharField(choices=[('queued', 'Queued'), ('in_flight', 'In Flight'), ('acknowledged', 'Acknowledged'), ('cancelled', 'Cancelled'), ('rewound', 'rewound: to be sent again as it was'), ('sent', 'sent (BestEffort)'), ('failed', 'failed (BestEffort)')], default='queued', max_length=12)),
+                ('state', models.CharField(choices=[('queued', 'Queued'), ('in_flight', 'In Flight'), ('acknowledged', 'Acknowledged'), ('cancelled', 'Cancelled'), ('rewound', 'rewound: to be sent again as it was'), ('sent', 'sent (BestEffort)'), ('failed', 'Failed'), ('flying', 'on its way, see its flight')], default='queued', max_length=12)),
                 ('conversation_id', models.TextField(verbose_name='ConversationId')),
                 ('service_interface', models.TextField(verbose_name='ServiceInterface')),
                 ('action', models.TextField(verbose_name='Action')),
@@ -699,7 +701,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='outboundmessage',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('semantics', 'OnceAndOnlyOnce'), ('state__in', ['in_flight', 'acknowledged', 'rewound']), _negated=True), models.Q(('sequence_number__isnull', False), ('terms__isnull', False)), _connector='OR'), name='in_flight_has_number'),
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('semantics', 'OnceAndOnlyOnce'), ('state__in', ['in_flight', 'rewound']), _negated=True), models.Q(('sequence_number__isnull', False), ('terms__isnull', False)), _connector='OR'), name='in_flight_has_number'),
         ),
         migrations.AddConstraint(
             model_name='outboundmessage',
@@ -756,6 +758,61 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name='signal',
             constraint=models.UniqueConstraint(fields=('link', 'kind', 'code', 'ref_to_message_id'), name='signal_once'),
+        ),
+        migrations.CreateModel(
+            name='Flight',
+            fields=[
+                ('message', models.OneToOneField(db_constraint=False, on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='flight', serialize=False, to='msh.outboundmessage')),
+                ('state', models.CharField(choices=[('ready', 'ready'), ('waiting', 'waiting'), ('held', 'held')], db_default='ready', default='ready', max_length=7)),
+                ('attempt', models.PositiveIntegerField(db_default=0, default=0)),
+                ('copies', models.PositiveIntegerField(db_default=0, default=0)),
+                ('under_way', models.BooleanField(db_default=False, default=False)),
+                ('carried', models.BooleanField(db_default=False, default=False)),
+                ('reached', models.BooleanField(db_default=False, default=False)),
+                ('unreached', models.PositiveIntegerField(db_default=0, default=0)),
+                ('due', models.DateTimeField(blank=True, null=True)),
+                ('expires_at', models.DateTimeField(blank=True, null=True)),
+                ('persists_until', models.DateTimeField(blank=True, null=True)),
+                ('ends_at', models.DateTimeField(blank=True, null=True)),
+                ('held_for', models.CharField(blank=True, db_default='', default='', max_length=32)),
+            ],
+        ),
+        migrations.AddConstraint(
+            model_name='outboundmessage',
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('semantics', 'OnceAndOnlyOnce'), ('state', 'acknowledged'), _negated=True), models.Q(('epoch__isnull', False), ('sequence_number__isnull', False), ('terms__isnull', False)), models.Q(('epoch', None), ('sequence_number', None), ('terms__isnull', False)), _connector='OR'), name='acknowledged_has_terms'),
+        ),
+        migrations.AddField(
+            model_name='flight',
+            name='link',
+            field=models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='flights', to='msh.outboundlink'),
+        ),
+        migrations.AddIndex(
+            model_name='flight',
+            index=models.Index(condition=models.Q(('state', 'ready')), fields=['link', '-under_way', 'message'], name='flight_ready'),
+        ),
+        migrations.AddIndex(
+            model_name='flight',
+            index=models.Index(condition=models.Q(('under_way', True)), fields=['link'], name='flight_under_way'),
+        ),
+        migrations.AddIndex(
+            model_name='flight',
+            index=models.Index(condition=models.Q(('state', 'waiting')), fields=['due'], name='flight_due'),
+        ),
+        migrations.AddIndex(
+            model_name='flight',
+            index=models.Index(condition=models.Q(('ends_at__isnull', False)), fields=['ends_at'], name='flight_ends'),
+        ),
+        migrations.AddIndex(
+            model_name='flight',
+            index=models.Index(condition=models.Q(('state', 'held')), fields=['link', 'message'], name='flight_held'),
+        ),
+        migrations.AddConstraint(
+            model_name='flight',
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('due', None), ('state', 'held'), ('under_way', False)), models.Q(('due__isnull', False), ('held_for', ''), ('state__in', ['ready', 'waiting'])), _connector='OR'), name='flight_due_unless_held'),
+        ),
+        migrations.AddConstraint(
+            model_name='flight',
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state', 'waiting'), _negated=True), models.Q(('attempt__gte', 1), ('under_way', True)), _connector='OR'), name='flight_waits_for_a_copy'),
         ),
         migrations.RunSQL(APPEND_ONLY, REWRITABLE),
         migrations.RunSQL(PARENTS_STAY, PARENTS_GO),

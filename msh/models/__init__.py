@@ -5,12 +5,13 @@ from .applied_default import AppliedDefault
 from .bulk import BulkAction, BulkItem, BulkJob, BulkState
 from .consumer import Consumer, ConsumerKind
 from .delivery import Delivery
+from .flight import Flight
 from .history import History
 from .inbound import InboundMessage, InboundState
 from .incident import Direction, Incident, IncidentNote
 from .link import InboundLink, OutboundLink
 from .notice import Channel, OperatorNotice
-from .outbound import Attempt, OutboundMessage, OutboundState
+from .outbound import SHOWN_STATES, Attempt, OutboundMessage, OutboundState, shown_state
 from .party_event import PartyEvent
 from .payload import InboundPayload, OutboundPayload
 from .prune_run import PruneRun
@@ -20,6 +21,7 @@ from .traffic import Traffic
 
 __all__ = [
     "PERMISSIONS",
+    "SHOWN_STATES",
     "ApiToken",
     "AppliedDefault",
     "Attempt",
@@ -32,6 +34,7 @@ __all__ = [
     "ConsumerKind",
     "Delivery",
     "Direction",
+    "Flight",
     "History",
     "InboundLink",
     "InboundMessage",
@@ -52,4 +55,5 @@ __all__ = [
     "SignalKind",
     "Traffic",
     "missing_permissions",
+    "shown_state",
 ]

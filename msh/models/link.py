@@ -58,6 +58,9 @@ class OutboundLink(models.Model):
     suspended_for = models.CharField(max_length=32, blank=True, default="", db_default="")
     """An IncidentKind, or "operator"."""
     suspended_detail = models.TextField(blank=True, default="", db_default="")
+    failures = models.PositiveIntegerField(default=0, db_default=0)
+    """Attempts of flights in a row that failed in transport. With `probe_due`: of the gate."""
+    probe_due = models.DateTimeField(null=True, blank=True)
 
     objects = OutboundLinkQuerySet.as_manager()
 

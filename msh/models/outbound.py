@@ -2,7 +2,7 @@
 
 from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q, Value
 
 from msh.protocol import sequence
 from msh.protocol.attempt import AttemptOutcome
@@ -18,7 +18,29 @@ class OutboundState(models.TextChoices):
     CANCELLED = "cancelled"
     REWOUND = "rewound", "rewound: to be sent again as it was"
     SENT = "sent", "sent (BestEffort)"
-    FAILED = "failed", "failed (BestEffort)"
+    FAILED = "failed"
+    FLYING = "flying", "on its way, see its flight"
+
+
+HELD = "held"
+"""How a flight is shown that waits for an operator."""
+
+SHOWN_STATES = [
+    *(choice for choice in OutboundState.choices if choice[0] != OutboundState.FLYING),
+    (HELD, HELD),
+]
+"""Those that `shown_state` may give."""
+
+
+def shown_state() -> models.Case:
+    """The state of a message, for who does not know of flights."""
+    return models.Case(
+        models.When(~Q(state=OutboundState.FLYING), then=F("state")),
+        models.When(flight__state=HELD, then=Value(HELD)),
+        models.When(flight__attempt=0, then=Value(OutboundState.QUEUED.value)),
+        default=Value(OutboundState.IN_FLIGHT.value),
+        output_field=models.CharField(),
+    )
 
 
 _RELIABLE_QUEUE = Q(state="queued", semantics="OnceAndOnlyOnce")
@@ -44,6 +66,8 @@ class OutboundMessageQuerySet(MessageQuerySet["OutboundMessage"]):
                 return self.filter(Q(pk__in=flying) | (best_effort & Q(state=state)))
             case OutboundState.SENT:
                 return self.filter(best_effort, state=state)
+            case "held":
+                return self.filter(flight__state=state)
         return super().in_state(state)
 
 
@@ -160,11 +184,16 @@ class OutboundMessage(MessageColumns):
                 name="outbound_number_in_range",
             ),
             models.CheckConstraint(
-                condition=~Q(
-                    state__in=["in_flight", "acknowledged", "rewound"], semantics="OnceAndOnlyOnce"
-                )
+                condition=~Q(state__in=["in_flight", "rewound"], semantics="OnceAndOnlyOnce")
                 | Q(sequence_number__isnull=False, terms__isnull=False),
                 name="in_flight_has_number",
+            ),
+            models.CheckConstraint(
+                # A flight has no number.
+                condition=~Q(state="acknowledged", semantics="OnceAndOnlyOnce")
+                | Q(terms__isnull=False, sequence_number__isnull=False, epoch__isnull=False)
+                | Q(terms__isnull=False, sequence_number=None, epoch=None),
+                name="acknowledged_has_terms",
             ),
             models.CheckConstraint(
                 condition=Q(head=None, body_sha256=None)

@@ -34,14 +34,15 @@ class Order(IntEnum):
     MESSAGE = 0
     """A message has its number before a link points at it."""
     LINK = 1
-    MESSAGE_AFTER_LINK = 2
+    FLIGHT = 2
+    MESSAGE_AFTER_LINK = 3
     """A message loses its number when no link points at it any more."""
-    INBOUND_MESSAGE = 3
-    ATTEMPT = 4
-    EVENT = 5
-    SIGNAL = 6
-    INCIDENT = 7
-    HISTORY = 8
+    INBOUND_MESSAGE = 4
+    ATTEMPT = 5
+    EVENT = 6
+    SIGNAL = 7
+    INCIDENT = 8
+    HISTORY = 9
 
 
 @dataclass(frozen=True, eq=False)

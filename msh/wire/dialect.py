@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from msh.protocol.message import Payload
 
+from .ebms2 import envelope as ebms2
+from .ebms2.names import SOAP_ACTION
 from .package import compose_parts
 from .trp import envelope as trp
 
@@ -51,7 +53,17 @@ def _no_entity(status: int, reason: str) -> Entity | None:
 
 TRP = Dialect("trp", _knows_any, trp.content_type, compose_parts, _no_entity)
 
-_DIALECTS = (TRP,)
+# Sent only: no request is taken for one of it yet.
+EBMS2 = Dialect(
+    "ebms2",
+    lambda content_type, body: False,
+    ebms2.content_type,
+    ebms2.compose_parts,
+    _no_entity,
+    (("SOAPAction", SOAP_ACTION),),
+)
+
+_DIALECTS = (EBMS2, TRP)
 _BY_NAME = {one.name: one for one in _DIALECTS}
 
 

@@ -1,13 +1,17 @@
 """The dialects that partners speak, and which settings an agreement of each has."""
 
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from django.db import models
 
 from msh.protocol.agreement import Terms
+from msh.protocol.ebms.vocabulary import SERVICE
 from msh.protocol.flight.value import FlightTerms
+from msh.protocol.vocabulary import DeliverySemantics
 
 if TYPE_CHECKING:
     from .agreement import Agreement
@@ -22,12 +26,16 @@ class Dialect(models.TextChoices):
 class Settings:
     """What agreements of one dialect have. `names`: what documents call a setting → the field of
     Agreement. `not_yet`: settings that have no effect yet, with the one value that says so.
-    `refusal`: why nothing can be sent under such an agreement; empty if it can."""
+    `flies`: each reliable message has a flight of its own, none has a number. `message_id` makes a
+    MessageId. `why_not` says why a message with this Service and these semantics cannot be
+    submitted: the name of what is wrong and a sentence, or None."""
 
     names: Mapping[str, str]
     terms: Callable[["Agreement"], Terms]
     not_yet: Mapping[str, Any]
-    refusal: str = ""
+    flies: bool
+    message_id: Callable[["Agreement"], str]
+    why_not: Callable[[str, str], tuple[str, str] | None]
 
     def has(self, field: str) -> bool:
         return field in self.names.values()
@@ -68,6 +76,30 @@ def _flight_terms(agreement: "Agreement") -> FlightTerms:
     )
 
 
+def _uuid(agreement: "Agreement") -> str:
+    return str(uuid.uuid4())
+
+
+def _uuid_at_host(agreement: "Agreement") -> str:
+    """EB-036."""
+    host = urlsplit(agreement.partner.our_uri_or_default).hostname or "msh"
+    return f"{uuid.uuid4()}@{host}"
+
+
+def _anything(service: str, semantics: str) -> tuple[str, str] | None:
+    return None
+
+
+def _why_not_ebms2(service: str, semantics: str) -> tuple[str, str] | None:
+    if service == SERVICE:  # EB-035
+        return "service_interface", f"service_interface {service!r} is reserved for the MSHs"
+    if any(character.isspace() for character in service):  # EB-034
+        return "service_interface", f"service_interface {service!r} has white space"
+    if semantics != DeliverySemantics.ONCE_AND_ONLY_ONCE:
+        return "semantics", f"semantics {semantics} cannot be sent in dialect ebms2 yet"
+    return None
+
+
 def _same(*names: str) -> dict[str, str]:
     return {name: name for name in names}
 
@@ -96,6 +128,9 @@ _SETTINGS: dict[str, Settings] = {
         ),
         terms=_terms,
         not_yet={},
+        flies=False,
+        message_id=_uuid,
+        why_not=_anything,
     ),
     Dialect.EBMS2: Settings(
         names=_BOTH
@@ -117,6 +152,8 @@ _SETTINGS: dict[str, Settings] = {
         ),
         terms=_flight_terms,
         not_yet={"ordered": False, "sync_reply": "none", "check_ref_to": False},
-        refusal="its dialect is ebms2, in which nothing can be sent yet",
+        flies=True,
+        message_id=_uuid_at_host,
+        why_not=_why_not_ebms2,
     ),
 }

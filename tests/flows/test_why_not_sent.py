@@ -55,7 +55,7 @@ ANSWERED = LastAttempt(EARLIER, EARLIER, "failed", "503\nbusy")
             "Sent at 2026-11-22 14:05:00 UTC. A BestEffort message is not acknowledged.",
         ),
         (
-            replace(ENDED, state="failed", attempt=ANSWERED),
+            replace(ENDED, state="failed", attempt=ANSWERED, best_effort=True),
             (
                 "Failed at 2026-11-22 14:05:00 UTC: failed, 503 busy. A BestEffort message has"
                 " one attempt: if it is still needed, submit it again with a new MessageId."

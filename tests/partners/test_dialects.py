@@ -8,6 +8,7 @@ from django.db import IntegrityError, transaction
 
 from msh.flows.sending.submit import SubmitRefused, submit
 from msh.protocol.flight.value import FlightTerms
+from msh.protocol.vocabulary import DeliverySemantics
 from partners.export import exported
 from partners.models import Agreement, Partner
 from partners.models.dialects import Dialect, settings_of
@@ -72,7 +73,7 @@ def test_settings_of_ebms2_are_kept_and_exported_by_their_names() -> None:
         ("ebms2", "our_party_context", "", "our_party_context: is a setting of dialect trp only."),
         ("trp", "window", 16, "window: is a setting of dialect ebms2 only."),
         ("trp", "lenient", [], "lenient: is a setting of dialect ebms2 only."),
-        ("ebms2", "lenient", ["EB-999"], "lenient: EB-999 cannot be let pass. Known: EB-022"),
+        ("ebms2", "lenient", ["EB-028"], "lenient: EB-028 cannot be let pass. Known: EB-022"),
         ("ebms2", "lenient", [22], "lenient: must be a list of texts, not of 22."),
         ("ebms2", "window", 0, "window: Must be 1 or more."),
         ("ebms2", "ordered", True, "ordered: Not supported yet: only false is accepted."),
@@ -135,10 +136,26 @@ def test_the_timeout_of_an_agreement_without_one_is_its_retry_interval() -> None
     agreement.full_clean()
 
 
-def test_nothing_can_be_sent_yet() -> None:
+@pytest.mark.parametrize(
+    ("service", "options", "problem"),
+    [
+        ("urn:oasis:names:tc:ebxml-msg:service", {}, "is reserved for the MSHs"),  # EB-035
+        ("urn:orders new", {}, "has white space"),  # EB-034
+        ("urn:orders", {"semantics": DeliverySemantics.BEST_EFFORT}, "cannot be sent in dialect"),
+    ],
+)
+def test_what_cannot_be_sent_in_ebms2_is_refused_at_submission(
+    service: str, options: dict[str, Any], problem: str
+) -> None:
     apply(document(EBMS2))
-    with pytest.raises(SubmitRefused, match="agreement cpa-1: its dialect is ebms2, in which"):
-        submit(Agreement.objects.get(), "urn:orders", "New", [])
+    with pytest.raises(SubmitRefused, match=problem):
+        submit(Agreement.objects.get(), service, "New", [], **options)
+
+
+def test_a_message_id_of_ours_names_our_host() -> None:
+    apply(document(EBMS2) | {"msh_uri": "http://us.example:8080/ebxml/"})
+    message = submit(Agreement.objects.get(), "urn:orders", "New", [])
+    assert message.message_id.endswith("@us.example")  # EB-036
 
 
 def test_every_setting_belongs_to_a_dialect() -> None:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from msh.faults import CrashPoint, reach
 from msh.flows.names import Names
 from msh.flows.send_budget import SendBudget
-from msh.flows.sending import acknowledge, isolation, recover, transmit
+from msh.flows.sending import acknowledge, flight_round, isolation, recover, transmit
 from msh.flows.sending.acknowledge import SignalCopy
+from msh.flows.sending.fly import FlightCopy
 from msh.flows.wake_up import WakeUp, take_names, wake_up_for
 from msh.flows.worker_loop import WorkerLoop
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
@@ -61,6 +62,10 @@ class SendingLoop(WorkerLoop):
         self._held_until = 0.0
         self._short_claims: set[int] = set()
         """Signals under way that are claimed for a second only, since their message was stored."""
+        self._landed: list[Finished] = []
+        """Copies of flights whose POST has ended, not recorded yet."""
+        self._has_flights = False
+        """Whether the last poll of links saw any."""
         self._more = False
         """The last poll left work for want of room: the end of a POST is a reason to poll."""
         self._leases_at = 0.0
@@ -68,6 +73,9 @@ class SendingLoop(WorkerLoop):
         self._recent = RecentPartners()
 
     def take(self, event: Finished) -> bool:
+        if isinstance(event.job.key, FlightCopy):
+            self._landed.append(event)
+            return False
         if not self._unrecorded:
             self._held_until = time.monotonic() + HOLD
         self._unrecorded.append(event)
@@ -92,7 +100,7 @@ class SendingLoop(WorkerLoop):
         return held if held > 0 else super().patience()
 
     def is_busy(self) -> bool:
-        return bool(self._unrecorded) or super().is_busy()
+        return bool(self._unrecorded or self._landed) or super().is_busy()
 
     def _may_hold(self) -> bool:
         if self._stopping.is_set() or time.monotonic() >= self._held_until:
@@ -101,6 +109,16 @@ class SendingLoop(WorkerLoop):
         return all(outcome is AttemptOutcome.TRANSMITTED for outcome in outcomes)
 
     def round(self, names: Names) -> bool:
+        """Lanes and signals, then flights: nothing of one keeps the other from being done."""
+        done = self._round_of_lanes(names)
+        everything = names.all and self._has_flights
+        if not (self._landed or names.flights or everything):
+            return done
+        worked = flight_round.work(self.carrier, self._landed, names.flights, everything=everything)
+        self._landed = worked.unrecorded
+        return done or worked.did_something
+
+    def _round_of_lanes(self, names: Names) -> bool:
         """Claimed signals first: for them nothing is written. Then one transaction for all that
         have ended, are named or due; if that raises an error, one for each lane and signal. What
         the database refuses now is written in a later round."""
@@ -183,6 +201,7 @@ class SendingLoop(WorkerLoop):
             work = polling.lock_work(partners, places)
         else:
             work = polling.lock_named(partners, names.links)
+        self._has_flights = work.has_flights or (self._has_flights and not names.all)
         record(work.links, results)
         jobs = claim(work, budget)
         work.links.transmits.clear()

@@ -1,7 +1,6 @@
 """Application → MSH: store the message first (000 §2.1.3 (1)), send it later."""
 
 import hashlib
-import uuid
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -17,6 +16,7 @@ from msh.models import OutboundMessage
 from msh.protocol.message import MESSAGE_ID_LIMIT, Payload
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.sending.submissions import NewMessage, insert_message, use_outbound_link
+from msh.wire.dialect import dialect_named
 from partners.models import Agreement, Partner
 
 _SEMANTICS: Mapping[str, str] = {one: one.value for one in DeliverySemantics}
@@ -92,10 +92,7 @@ def keep(new: NewMessage) -> tuple[OutboundMessage, bool]:
     stored = message
     if not insert_message(message, new.payloads, new.parts):
         stored = _first_or_known(message, new.payloads, new.parts)
-    best_effort = new.semantics == DeliverySemantics.BEST_EFFORT
-    transaction.on_commit(
-        partial(_after_commit, None if best_effort else message.agreement.partner_id)
-    )
+    transaction.on_commit(partial(_after_commit, new))
     return stored, stored is message
 
 
@@ -111,9 +108,8 @@ def prepare(
     semantics: str | None = None,
 ) -> NewMessage:
     """What is kept of these. Raises SubmitRefused."""
-    if why := agreement.settings.refusal:
-        raise SubmitRefused(f"nothing can be sent under agreement {agreement}: {why}", "agreement")
-    message_id = f"{uuid.uuid4()}" if message_id is None else message_id
+    if message_id is None:
+        message_id = agreement.settings.message_id(agreement)
     _check(message_id, "message_id", MESSAGE_ID_LIMIT)
     _check(service_interface, "service_interface", 255)
     _check(action, "action", 255)
@@ -126,9 +122,12 @@ def prepare(
     if semantics is None:
         names = ", ".join(_SEMANTICS)
         raise SubmitRefused(f"semantics {wanted!r}: must be one of {names}", "semantics")
+    if wrong := agreement.settings.why_not(service_interface, semantics):
+        field, why = wrong
+        raise SubmitRefused(why, field)
     named = _named(payloads, message_id)
     boundary = wire.new_boundary()
-    parts = _parts(named, boundary)  # refuses content types that are no text
+    parts = _parts(agreement, named, boundary)  # refuses content types that are no text
     header = (service_interface, action, conversation_id, ref_to_message_id, semantics)
     return NewMessage(
         agreement=agreement,
@@ -145,10 +144,12 @@ def prepare(
     )
 
 
-def _after_commit(partner_id: int | None) -> None:
-    """`partner_id`: on whose link the message is; None for BestEffort, which has none."""
+def _after_commit(new: NewMessage) -> None:
     reach(CrashPoint.SUBMIT_AFTER_COMMIT)
-    if partner_id is None:
+    partner_id = new.agreement.partner_id
+    if new.flies:
+        wake_up(flights=[partner_id])
+    elif new.semantics == DeliverySemantics.BEST_EFFORT:  # it is on no link
         wake_up(WakeUp.TRANSMIT)
     else:
         wake_up(links=[partner_id])
@@ -218,7 +219,7 @@ def _named(payloads: Sequence[Any], message_id: str) -> list[Payload]:
     return named
 
 
-def _parts(payloads: Sequence[Payload], boundary: str) -> list[bytes]:
+def _parts(agreement: Agreement, payloads: Sequence[Payload], boundary: str) -> list[bytes]:
     size = sum([len(payload.content) for payload in payloads])
     if size > settings.MSH_MESSAGE_LIMIT:
         raise SubmitRefused(
@@ -227,7 +228,7 @@ def _parts(payloads: Sequence[Payload], boundary: str) -> list[bytes]:
             "payloads",
         )
     try:
-        return wire.compose_parts(payloads, boundary)
+        return dialect_named(agreement.dialect).compose_parts(payloads, boundary)
     except ValueError as problem:
         raise SubmitRefused(str(problem), "payloads") from None
 

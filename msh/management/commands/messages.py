@@ -8,7 +8,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 
 from msh.flows.operations.inspection.trace import message_counts
 from msh.management.cli import MshCommand, Row
-from msh.models import InboundMessage, OutboundMessage, Signal, SignalKind
+from msh.models import InboundMessage, OutboundMessage, Signal, SignalKind, shown_state
 from msh.protocol.vocabulary import ErrorCode
 
 COLUMNS = ("message_id", "partner", "direction", "state", "sequence_number")
@@ -38,7 +38,7 @@ class Command(MshCommand):
 def messages() -> Iterable[Row]:
     """Outbound, accepted and refused messages, each kind in its order."""
     outbound = OutboundMessage.objects.order_by("pk").values_list(
-        "message_id", "link__partner__name", "state", "sequence_number"
+        "message_id", "link__partner__name", shown_state(), "sequence_number"
     )
     for message_id, partner, state, number in outbound.iterator():
         yield _row(message_id, partner, "out", state, number)

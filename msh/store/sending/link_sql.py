@@ -214,7 +214,7 @@ WRITE = Write(
         attempt = %(attempt)s, retries_spent = %(retries_spent)s, transients = %(transients)s,
         transient_since = %(transient_since)s, late_ack = %(late_ack)s,
         suspended_since = %(suspended_since)s, suspended_for = %(suspended_for)s,
-        suspended_detail = %(suspended_detail)s
+        suspended_detail = %(suspended_detail)s, failures = 0, probe_due = NULL
     WHERE id = %(link_id)s
 """,
     order=Order.LINK,

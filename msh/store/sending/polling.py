@@ -9,6 +9,7 @@ from msh.store.engine import USE_INDEX_ORDER, Call, run
 
 from . import best_effort_sql, link_sql, message_sql, signals
 from .best_effort_sql import WaitingMessage
+from .flight_sql import CLOCK_AND_FLIGHTS
 from .link_sql import Found
 from .links import OutboundLinks
 from .message_sql import CopyRow
@@ -36,6 +37,8 @@ class Work:
     signals: list[PendingSignal] = field(default_factory=list)
     copies: list[CopyRow] = field(default_factory=list)
     """Of messages that are likely to be sent, read with the links."""
+    has_flights: bool = False
+    """Whether there are flights, which are polled for by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ def lock_work(ended: Iterable[int], places: Places) -> Work:
         *_lock_links(places),
         _lock_best_effort(places),
         _lock_signals(places),
-        CLOCK(),
+        CLOCK_AND_FLIGHTS(),
     )
     timed = {row.partner_id for row in (*due, *large)}
     return Work(
@@ -78,6 +81,7 @@ def lock_work(ended: Iterable[int], places: Places) -> Work:
         due=timed - set(asked),  # how their POST ended comes first
         best_effort=best_effort,
         signals=pending,
+        has_flights=clock.has_flights,
     )
 
 

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from msh.models import OutboundLink, OutboundMessage
+from msh.models import OutboundLink, OutboundMessage, OutboundState
 from msh.protocol.message import Payload
 from msh.store import history
 from msh.store.engine import run
 from msh.store.history import Actor, HistoryRow
 from partners.models import Agreement, Partner
 
-from . import message_sql
+from . import flight_sql, message_sql
 from .message_sql import CopyRow, Parents
 
 
@@ -30,6 +30,10 @@ class NewMessage(NamedTuple):
     parts: Sequence[bytes]
     """The payloads in wire form."""
 
+    @property
+    def flies(self) -> bool:
+        return self.agreement.settings.flies
+
 
 def insert_message(
     message: OutboundMessage, payloads: Sequence[Payload], parts: Sequence[bytes]
@@ -40,23 +44,25 @@ def insert_message(
     submissions to the partner are refused.
     """
     message.size = sum(map(len, parts))
-    (rows,) = run(
-        message_sql.INSERT(
-            agreement_id=message.agreement_id,
-            message_id=message.message_id,
-            semantics=message.semantics,
-            conversation_id=message.conversation_id,
-            service_interface=message.service_interface,
-            action=message.action,
-            ref_to_message_id=message.ref_to_message_id,
-            content_digest=message.content_digest,
-            size=message.size,
-            boundary=message.boundary,
-            forwards_id=message.forwards_id,
-            partner_id=message.agreement.partner_id,
-            **_columns(payloads, parts),
-        )
-    )
+    values: dict[str, object] = {
+        "agreement_id": message.agreement_id,
+        "message_id": message.message_id,
+        "semantics": message.semantics,
+        "conversation_id": message.conversation_id,
+        "service_interface": message.service_interface,
+        "action": message.action,
+        "ref_to_message_id": message.ref_to_message_id,
+        "content_digest": message.content_digest,
+        "size": message.size,
+        "boundary": message.boundary,
+        "partner_id": message.agreement.partner_id,
+        **_columns(payloads, parts),
+    }
+    if message.agreement.settings.flies:
+        message.state = OutboundState.FLYING
+        (rows,) = run(flight_sql.INSERT(**values))
+    else:
+        (rows,) = run(message_sql.INSERT(**values, forwards_id=message.forwards_id))
     for row in rows:
         message.pk, message.link_id, message.submitted_at = row.id, row.link_id, row.submitted_at
     return bool(rows)

@@ -14,6 +14,7 @@ from msh.store.operations import queue_place
 from msh.store.operations.queue_place import MOST, Place
 
 from .causes import CAUSES, Cause
+from .why_not_landed import explanation_of_flight
 
 OVERDUE = timedelta(seconds=15)
 """The sweep polls every second: work that is overdue for longer is not being done."""
@@ -71,6 +72,8 @@ def explanation_of(key: int) -> str:
     """Of the outbound message with this id."""
     messages = OutboundMessage.objects.select_related("link__in_flight")
     message = messages.defer("head", "link__in_flight__head").get(pk=key)
+    if message.state == OutboundState.FLYING:
+        return explanation_of_flight(message)
     situation = _situation_of(message)
     try:
         if overdue_since(situation):
@@ -127,9 +130,14 @@ def _end(situation: Situation) -> str:
             return f"Sent at {at}. A BestEffort message is not acknowledged."
         case OutboundState.FAILED:
             answer = _answer(situation.attempt) or "nobody knows how the attempt ended"
+            why = (
+                "A BestEffort message has one attempt"
+                if situation.best_effort
+                else "Nothing more of it is sent; an Acknowledgment that still arrives completes it"
+            )
             return (
-                f"Failed at {at}: {answer}. A BestEffort message has one attempt: if it is still"
-                " needed, submit it again with a new MessageId."
+                f"Failed at {at}: {answer}. {why}: if it is still needed, submit it again with a"
+                " new MessageId."
             )
     verdict = _VERDICTS.get(situation.verdict, "")
     return f"Cancelled at {at}{': ' if verdict else ''}{verdict}."

@@ -1,0 +1,54 @@
+"""Why a message that flies is not sent or not acknowledged yet."""
+
+from datetime import datetime
+
+from msh.models import Attempt, Flight, OutboundMessage
+from msh.protocol.flight.value import FlightState
+from msh.protocol.lane import OPERATOR, LaneState
+
+from .causes import CAUSES, Cause
+
+
+def explanation_of_flight(message: OutboundMessage) -> str:
+    """One to three sentences. `message` with its link and its flight."""
+    flight: Flight = message.flight
+    link = message.link
+    if flight.state == FlightState.HELD:
+        return _held(flight)
+    if link.state == LaneState.SUSPENDED:
+        cause = _cause(link.suspended_for)
+        probe = f" The next probe is due at {_time(link.probe_due)}." if link.probe_due else ""
+        return f"{cause.what}.{probe} {cause.advice}"
+    if flight.state == FlightState.WAITING:
+        return (
+            f"Attempt {flight.attempt} was claimed; an Acknowledgment is waited for until"
+            f" {_time(flight.due)}.{_last(message)}"
+        )
+    if flight.under_way:
+        return f"The next copy waits for a worker.{_last(message)}"
+    return (
+        "It waits for a worker, or for a place: as many messages to the partner may be under way as"
+        " the window of its agreements allows."
+    )
+
+
+def _held(flight: Flight) -> str:
+    if flight.held_for == OPERATOR:
+        return "An operator holds it. Resume it, or cancel it with a verdict."
+    return f"{_cause(flight.held_for).what}. Resume it, send it now, or cancel it with a verdict."
+
+
+def _cause(kind: str) -> Cause:
+    return CAUSES.get(kind) or Cause(kind, "Resume the link.")
+
+
+def _last(message: OutboundMessage) -> str:
+    attempt = Attempt.objects.filter(message=message).order_by("-number").first()
+    if attempt is None or attempt.ended_at is None:
+        return ""
+    detail = f", {attempt.detail}" if attempt.detail else ""
+    return f" Attempt {attempt.number} ended with: {attempt.outcome}{detail[:200]}."
+
+
+def _time(at: datetime | None) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC" if at else "an unknown time"

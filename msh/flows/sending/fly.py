@@ -1,0 +1,167 @@
+"""Flights: copies to be sent are claimed, composed once, handed to the carrier."""
+
+import hashlib
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.db import DatabaseError
+
+from msh.flows.send_budget import SendBudget
+from msh.flows.sending.compose_flight import HEADERS, composed, content_type_of
+from msh.flows.sending.package import packaged
+from msh.flows.sending.transmit import GRACE, StoredBytesDamagedError, grace, why_unsendable
+from msh.protocol.attempt import AttemptOutcome, AttemptResult, is_unreachable
+from msh.protocol.events import (
+    AttemptClaimed,
+    AttemptFailed,
+    AttemptRefused,
+    AttemptTransmitted,
+)
+from msh.protocol.flight import DeadlinePassed, Expired, FlightState, ProbeClaimed
+from msh.protocol.flight.gate import Leave
+from msh.store.sending.flight_polling import load_copies
+from msh.store.sending.flight_sql import FlyingCopy
+from msh.store.sending.flights import Flights
+from msh.transport.job import Job
+
+
+@dataclass(frozen=True, slots=True)
+class FlightCopy:
+    """Which copy a job transmits."""
+
+    key: int
+    message_id: str
+    partner_id: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """`http_deadline` in seconds."""
+
+    attempt: int
+    http_deadline: float
+
+
+Ended = tuple[FlightCopy, AttemptResult]
+
+
+def longest_attempt() -> float:
+    """Seconds that an attempt may take at most, from its claim."""
+    deadline: float = settings.MSH_HTTP_DEADLINE
+    return deadline + GRACE
+
+
+def record(flights: Flights, ended: Iterable[Ended]) -> None:
+    """How attempts ended, for their flight, if it has not ended, and for the gate."""
+    for copy, result in ended:
+        flights.end_attempt(copy.key, copy.attempt, result)
+        event = _event(copy, result)
+        if copy.key in flights:
+            flights.step(copy.key, event)
+        flights.step_gate(copy.partner_id, event)
+
+
+def _event(
+    copy: FlightCopy, result: AttemptResult
+) -> AttemptTransmitted | AttemptFailed | AttemptRefused:
+    about = (copy.message_id, copy.attempt)
+    match result.outcome:
+        case AttemptOutcome.TRANSMITTED:
+            return AttemptTransmitted(*about)
+        case AttemptOutcome.REFUSED:
+            return AttemptRefused(*about, result.detail)
+    return AttemptFailed(
+        *about,
+        result.detail,
+        result.retry_after,
+        doubted=result.outcome is AttemptOutcome.DOUBTED,
+        unreachable=is_unreachable(result.status),
+    )
+
+
+def end_waits(flights: Flights) -> None:
+    """Step the flights whose wait, TimeToLive or PersistDuration is over."""
+    for key in flights:
+        flight = flights.flight(key)
+        gate = flights.gate(flights.locked(key).row.partner_id)
+        if flight.state is FlightState.WAITING and flight.is_due(flights.now) and gate:
+            flights.step(key, DeadlinePassed(gate.failures))
+        elif flight.ends_at is not None and flight.ends_at <= flights.now:
+            flights.step(key, Expired())
+
+
+def claim(flights: Flights, budget: SendBudget) -> dict[int, Claimed]:
+    """Claim the copies that may leave: first of messages that have a place, then in the order of
+    submission. Row id of the message → what was claimed."""
+    claimed: dict[int, Claimed] = {}
+    for key in sorted(flights, key=lambda one: (not flights.flight(one).under_way, one)):
+        row = flights.locked(key).row
+        leave = flights.may_leave(key)
+        if leave and budget.reserve(row.partner_id, row.size):
+            claimed[key] = _claim(flights, key, leave)
+    return claimed
+
+
+def _claim(flights: Flights, key: int, leave: Leave) -> Claimed:
+    deadline = flights.flight(key).terms.http_deadline(settings.MSH_HTTP_DEADLINE)
+    # The socket write may come as late as the grace allows; only then does the deadline run.
+    lease = grace(deadline) + deadline
+    if leave is Leave.PROBE:
+        flights.step_gate(flights.locked(key).row.partner_id, ProbeClaimed(lease))
+        flight = flights.step(key, ProbeClaimed(lease))
+    else:
+        flight = flights.step(key, AttemptClaimed(lease))
+    flights.insert_attempt(key, flight.attempt)
+    return Claimed(flight.attempt, deadline)
+
+
+def jobs_of(flights: Flights, claimed: dict[int, Claimed]) -> list[Job]:
+    """The jobs that transmit the claimed copies, composing what was not composed before. A copy
+    that cannot be made fails its own message and no other."""
+    jobs = []
+    for row in load_copies(list(claimed)) if claimed else ():
+        one = claimed[row.id]
+        try:
+            jobs.append(_job(flights, row, one))
+        except (DatabaseError, MemoryError):
+            raise
+        except Exception as problem:  # noqa: BLE001  one message stops no other
+            detail = why_unsendable(problem)
+            result = AttemptResult(AttemptOutcome.REFUSED, detail=detail, body_sent=False)
+            flights.step(row.id, AttemptRefused(row.message_id, one.attempt, detail))
+            flights.end_attempt(row.id, one.attempt, result)
+    return jobs
+
+
+def _job(flights: Flights, row: FlyingCopy, one: Claimed) -> Job:
+    partner, identity = row.partner, row.identity
+    parts: Sequence[bytes] = row.wires or ()
+    content_type = content_type_of(row)
+    body = _body(flights, row, parts)
+    return Job(
+        key=FlightCopy(row.id, row.message_id, row.partner_id, one.attempt),
+        partner_id=row.partner_id,
+        url=partner.destination,
+        content_type=content_type,
+        body=packaged(partner.destination, content_type, body),
+        authorization=partner.authorization(),
+        deadline=one.http_deadline,
+        not_after=time.monotonic() + grace(one.http_deadline),
+        sender=partner.our_uri or identity.uri,
+        headers=HEADERS,
+    )
+
+
+def _body(flights: Flights, row: FlyingCopy, parts: Sequence[bytes]) -> bytes:
+    if row.head is None:
+        head = composed(row, flights.flight(row.id), flights.now)
+        body = b"".join((head, *parts))
+        flights.store_head(row.id, head, hashlib.sha256(body).digest())
+        return body
+    body = b"".join((row.head, *parts))
+    if hashlib.sha256(body).digest() != row.body_sha256:
+        raise StoredBytesDamagedError(f"the stored bytes of {row.message_id} have changed")
+    return body

@@ -1,0 +1,167 @@
+"""What each effect of a flight's table writes, and of a gate's: one function for each."""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from msh.protocol import effects as do
+from msh.protocol.flight.gate import MessageUnreached
+from msh.store import incidents
+from msh.store.history import SYSTEM, Actor
+
+from . import flight_sql, message_sql, party_events
+from .locked_flight import LockedFlight
+
+if TYPE_CHECKING:
+    from .flights import Flights
+
+
+def detail_of(effects: Iterable[object]) -> str:
+    """Why, in the words of the effect that says it best."""
+    for effect in effects:
+        match effect:
+            case do.Fail():
+                return f"{effect.severity}: {effect.code}: {effect.detail}"
+            case do.Cancel():
+                return f"outcome {effect.verdict}"
+            case do.OpenIncident():
+                return f"{effect.kind}: {effect.detail}"
+            case do.NotifyFromParty() | do.ReportUnreachable():
+                return effect.detail
+    return ""
+
+
+def _end(flights: "Flights", one: LockedFlight, state: str, outcome: str = "") -> None:
+    terms = json.dumps(asdict(one.flight.terms))
+    flights.add(
+        flight_sql.END_MESSAGE(
+            key=one.key, state=state, at=flights.now, outcome=outcome, terms=terms
+        )
+    )
+
+
+def _complete(
+    flights: "Flights", one: LockedFlight, effect: do.Complete, event: str, actor: Actor
+) -> None:
+    _end(flights, one, "acknowledged")
+
+
+def _fail(flights: "Flights", one: LockedFlight, effect: do.Fail, event: str, actor: Actor) -> None:
+    _end(flights, one, "failed")
+
+
+def _cancel(
+    flights: "Flights", one: LockedFlight, effect: do.Cancel, event: str, actor: Actor
+) -> None:
+    _end(flights, one, "cancelled", effect.verdict)
+
+
+def _record_late_verdict(
+    flights: "Flights", one: LockedFlight, effect: do.RecordLateVerdict, event: str, actor: Actor
+) -> None:
+    partner_id, message_id = one.row.partner_id, one.row.message_id
+    text = "acknowledged after it was cancelled: received"
+    flights.add(message_sql.RECORD_LATE_VERDICT(key=one.key))
+    flights.add(
+        incidents.APPEND_TO_DETAIL(text=f"; {text}", partner_id=partner_id, message_id=message_id)
+    )
+    flights.record(one, event, "cancelled", detail=text)
+
+
+def _open_incident(
+    flights: "Flights", one: LockedFlight, effect: do.OpenIncident, event: str, actor: Actor
+) -> None:
+    partner_id, message_id = one.row.partner_id, one.row.message_id
+    flights.add(
+        incidents.open_incident(
+            incidents.NewIncident(
+                partner_id, "out", effect.kind, message_id, effect.detail, flights.now
+            )
+        )
+    )
+
+
+def _resolve_incidents(
+    flights: "Flights", one: LockedFlight, effect: do.ResolveIncidents, event: str, actor: Actor
+) -> None:
+    flights.add(
+        flight_sql.RESOLVE_OF_MESSAGE(
+            partner_id=one.row.partner_id,
+            message_id=one.row.message_id,
+            at=flights.now,
+            actor=actor.name,
+            resolution=actor.reason,
+        )
+    )
+
+
+def _notify_from_party(
+    flights: "Flights", one: LockedFlight, effect: do.NotifyFromParty, event: str, actor: Actor
+) -> None:
+    flights.notifies = True
+    flights.add(party_events.insert_event(one.key, effect.kind, effect.detail, flights.now))
+
+
+def _note(flights: "Flights", one: LockedFlight, effect: do.Note, event: str, actor: Actor) -> None:
+    flights.record(one, event, detail=effect.detail, counts=True)
+
+
+def _count_duplicate_ack(
+    flights: "Flights", one: LockedFlight, effect: do.CountDuplicateAck, event: str, actor: Actor
+) -> None:
+    flights.add(message_sql.COUNT_DUPLICATE_ACK(key=one.key))
+
+
+def _transmit(flights: "Flights", one: LockedFlight, effect: Any, event: str, actor: Actor) -> None:
+    flights.transmits.add(one.row.partner_id)
+
+
+def _report_unreachable(
+    flights: "Flights", one: LockedFlight, effect: do.ReportUnreachable, event: str, actor: Actor
+) -> None:
+    unreached = MessageUnreached(effect.message_id, effect.detail)
+    flights.step_gate(one.row.partner_id, unreached)
+
+
+FLIGHT_EFFECTS: dict[type, Callable[["Flights", LockedFlight, Any, str, Actor], None]] = {
+    do.Transmit: _transmit,
+    do.Complete: _complete,
+    do.Fail: _fail,
+    do.Cancel: _cancel,
+    do.RecordLateVerdict: _record_late_verdict,
+    do.OpenIncident: _open_incident,
+    do.ResolveIncidents: _resolve_incidents,
+    do.NotifyFromParty: _notify_from_party,
+    do.Note: _note,
+    do.CountDuplicateAck: _count_duplicate_ack,
+    do.PollLane: _transmit,
+    do.ReportUnreachable: _report_unreachable,
+}
+
+
+def _open_incident_of_gate(flights: "Flights", partner_id: int, effect: do.OpenIncident) -> None:
+    new = incidents.NewIncident(
+        partner_id, "out", effect.kind, effect.message_id, effect.detail, flights.now
+    )
+    flights.add(incidents.open_incident(new))
+
+
+def _resolve_of_gate(flights: "Flights", partner_id: int, effect: object) -> None:
+    resolution = "the partner answers again"
+    flights.add(
+        flight_sql.RESOLVE_OF_GATE(
+            partner_id=partner_id, at=flights.now, actor=SYSTEM, resolution=resolution
+        )
+    )
+
+
+def _poll(flights: "Flights", partner_id: int, effect: object) -> None:
+    flights.transmits.add(partner_id)
+
+
+GATE_EFFECTS: dict[type, Callable[["Flights", int, Any], None]] = {
+    do.OpenIncident: _open_incident_of_gate,
+    do.ResolveIncidents: _resolve_of_gate,
+    do.PollLane: _poll,
+}

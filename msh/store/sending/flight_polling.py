@@ -1,0 +1,73 @@
+"""Which flights a round works on: found and locked, passing over what others hold."""
+
+from collections.abc import Collection, Iterable
+
+from msh.store.engine import USE_INDEX_ORDER, Call, run
+
+from . import flight_sql
+from .flight_sql import Candidate, FlyingCopy, HeldGate
+from .flights import Flights
+from .polling import Places
+
+TIMED_AT_ONCE = 100
+"""Flights whose wait or life is over that one round takes."""
+
+
+def lock_flights(
+    ended: Collection[tuple[int, int]],
+    named: Iterable[int],
+    places: Places,
+    *,
+    longest_attempt: float,
+    everything: bool,
+) -> Flights:
+    """The gates of the partners whose attempts have `ended` (waited for), of the `named` ones, and
+    with `everything` of all that have something to do; and the flights of these. `ended`: partner
+    and row id of each message. `longest_attempt` in seconds. Raises UnreadableTermsError."""
+    partners = {partner_id for partner_id, _ in ended}
+    held = _lock_gates(partners, set(named) - partners, places, everything=everything)
+    if not held:
+        return Flights()
+    gates, landed, timed, ready = run(
+        flight_sql.LOAD_GATES(link_ids=held),
+        flight_sql.LOCK_ENDED(keys=[key for _, key in ended]),
+        flight_sql.LOCK_TIMED(link_ids=held, limit=TIMED_AT_ONCE),
+        flight_sql.LOCK_READY(link_ids=held, of_partner=places.of_partner),
+    )
+    return Flights.of(gates, (*landed, *timed, *ready), longest_attempt)
+
+
+def _lock_gates(
+    ended: Collection[int], named: Collection[int], places: Places, *, everything: bool
+) -> list[int]:
+    """The ids of the links that are locked now."""
+    calls: list[Call[HeldGate]] = [
+        flight_sql.LOCK_GATES(partner_ids=list(ended)),
+        flight_sql.LOCK_FREE_GATES(partner_ids=list(named)),
+    ]
+    if everything:
+        full = list(places.full)
+        calls.append(flight_sql.LOCK_BUSY_GATES(full=full, limit=places.limit))
+    _, *found = run(USE_INDEX_ORDER(), *calls)
+    return sorted({row.id for rows in found for row in rows})
+
+
+def load_copies(keys: Collection[int]) -> list[FlyingCopy]:
+    (rows,) = run(flight_sql.LOAD_COPIES(keys=list(keys)))
+    return rows
+
+
+def lock_flight(partner_id: int, key: int, longest_attempt: float) -> Flights:
+    """One flight with the gate of its partner, waited for. Raises UnreadableTermsError."""
+    (held,) = run(flight_sql.LOCK_GATES(partner_ids=[partner_id]))
+    gates, rows = run(
+        flight_sql.LOAD_GATES(link_ids=[row.id for row in held]),
+        flight_sql.LOCK_ENDED(keys=[key]),
+    )
+    return Flights.of(gates, rows, longest_attempt)
+
+
+def find_candidates(limit: int) -> list[Candidate]:
+    """Flights that have something to do, not locked."""
+    _, rows = run(USE_INDEX_ORDER(), flight_sql.FIND_CANDIDATES(limit=limit))
+    return rows

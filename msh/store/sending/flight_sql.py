@@ -1,0 +1,440 @@
+"""Flights and the gates of their partners, which are columns of their links: found and written."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from msh.store.engine import Key, Order, Statement, Write
+from msh.store.history import insert_one
+from msh.store.partner_columns import ROUTE_COLUMNS, RouteColumns
+
+from .message_sql import Inserted
+
+
+@dataclass(frozen=True, slots=True)
+class HeldGate:
+    """A link that this transaction has locked."""
+
+    id: int
+    partner_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class GateRow:
+    """`under_way`: how many flights have a place. `window`: of its agreements the smallest."""
+
+    link_id: int
+    partner_id: int
+    state: str
+    failures: int
+    probe_due: datetime | None
+    suspended_for: str
+    suspended_since: datetime | None
+    suspended_detail: str
+    probe_interval: int
+    under_way: int
+    window: int
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class FlightRow:
+    """`terms` are those of the message once it is composed, else None: then those of its agreement
+    hold, the columns after it. A message without a flight has its own `state`."""
+
+    id: int
+    partner_id: int
+    message_id: str
+    size: int
+    message_state: str
+    nothing_composed: bool
+    terms: Any
+    retries: int
+    retry_interval: int
+    transient_wait_limit: int
+    early_warning: int
+    time_to_live: int
+    persist_duration: int
+    on_failure: str
+    state: str | None
+    attempt: int | None
+    copies: int | None
+    under_way: bool | None
+    carried: bool | None
+    reached: bool | None
+    unreached: int | None
+    due: datetime | None
+    expires_at: datetime | None
+    persists_until: datetime | None
+    held_for: str | None
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    key: int
+    message_id: str
+    partner_id: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlightState:
+    """What `WRITE` stores."""
+
+    key: int
+    state: str
+    attempt: int
+    copies: int
+    under_way: bool
+    carried: bool
+    reached: bool
+    unreached: int
+    due: datetime | None
+    expires_at: datetime | None
+    persists_until: datetime | None
+    ends_at: datetime | None
+    held_for: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateState:
+    """What `WRITE_GATE` stores."""
+
+    link_id: int
+    suspended: bool
+    failures: int
+    probe_due: datetime | None
+    suspended_for: str
+    suspended_since: datetime | None
+    suspended_detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlyingCopy(RouteColumns):
+    """A message as far as a copy of it needs it. `head` is None until the first is composed."""
+
+    id: int
+    message_id: str
+    semantics: str
+    conversation_id: str
+    service_interface: str
+    action: str
+    ref_to_message_id: str
+    boundary: str
+    head: bytes | None
+    body_sha256: bytes | None
+    dialect: str
+    tpa_id: str
+    our_party: str
+    our_party_context: str
+    our_role: str
+    their_party: str
+    their_party_context: str
+    their_role: str
+    service_type: str
+    ack: str
+    eliminates: str
+    wires: Sequence[bytes] | None
+    content_ids: Sequence[str] | None
+    descriptions: Sequence[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClockAndFlights:
+    now: datetime
+    has_flights: bool
+
+
+# Asked with the poll of links: where there are no flights they cost no statement of their own.
+CLOCK_AND_FLIGHTS = Statement(
+    """
+    SELECT clock_timestamp() AS now,
+           EXISTS (SELECT FROM msh_flight ORDER BY message_id DESC LIMIT 1) AS has_flights
+    """,
+    ClockAndFlights,
+)
+
+_MESSAGE_SUBMITTED = insert_one(
+    at="submitted_at",
+    partner_id="%(partner_id)s",
+    direction="'out'",
+    message_id="%(message_id)s",
+    event="'MessageSubmitted'",
+    to_state="'queued'",
+)
+# As INSERT in message_sql, with a flight, which is ready at once.
+INSERT = Statement(
+    f"""
+    WITH message AS (
+        INSERT INTO msh_outboundmessage
+            (link_id, agreement_id, message_id, semantics, state, conversation_id,
+             service_interface, action, ref_to_message_id, submitted_at, content_digest, size,
+             boundary)
+        SELECT link.id, agreement.id, %(message_id)s, %(semantics)s, 'flying',
+               %(conversation_id)s, %(service_interface)s, %(action)s, %(ref_to_message_id)s,
+               statement_timestamp(), %(content_digest)s, %(size)s, %(boundary)s
+        FROM msh_outboundlink link
+        JOIN partners_partner partner ON partner.id = link.partner_id
+        JOIN partners_agreement agreement ON agreement.id = %(agreement_id)s
+        WHERE link.partner_id = %(partner_id)s AND partner.in_use AND partner.accepts
+        FOR KEY SHARE OF link, agreement
+        ON CONFLICT (link_id, message_id) DO NOTHING
+        RETURNING id, link_id, submitted_at),
+    flight AS (
+        INSERT INTO msh_flight (message_id, link_id, due)
+        SELECT id, link_id, submitted_at FROM message),
+    parts AS (
+        INSERT INTO msh_outboundpayload
+            (message_id, position, content_type, content_id, label, description, wire)
+        SELECT message.id, part.*
+        FROM message,
+             unnest(%(positions)s::int[], %(content_types)s::text[], %(content_ids)s::text[],
+                    %(labels)s::text[], %(descriptions)s::text[], %(wires)s::bytea[]) part),
+    entry AS (
+        {_MESSAGE_SUBMITTED} FROM message)
+    SELECT id, link_id, submitted_at FROM message
+    """,
+    Inserted,
+)
+
+LOCK_GATES = Statement(
+    """
+    SELECT id, partner_id FROM msh_outboundlink WHERE partner_id = ANY(%(partner_ids)s)
+    ORDER BY id FOR NO KEY UPDATE
+    """,
+    HeldGate,
+)
+LOCK_FREE_GATES = Statement(
+    """
+    SELECT id, partner_id FROM msh_outboundlink WHERE partner_id = ANY(%(partner_ids)s)
+    ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
+    """,
+    HeldGate,
+)
+
+# Links with ready flights are read by leaps from one to the next, so that a long queue of one of
+# them costs nothing; those whose gate is shut are left out, unless their probe is due. `full` are
+# partners whose places are all taken.
+LOCK_BUSY_GATES = Statement(
+    """
+    WITH RECURSIVE ready (link_id) AS (
+        (SELECT link_id FROM msh_flight WHERE state = 'ready' ORDER BY link_id LIMIT 1)
+        UNION ALL
+        SELECT next.link_id FROM ready CROSS JOIN LATERAL (
+            SELECT link_id FROM msh_flight
+            WHERE state = 'ready' AND link_id > ready.link_id ORDER BY link_id LIMIT 1) next),
+    open AS (
+        SELECT link.id FROM ready JOIN msh_outboundlink link ON link.id = ready.link_id
+        WHERE (link.state <> 'suspended' OR link.probe_due <= statement_timestamp())
+          AND link.partner_id <> ALL(%(full)s)),
+    timed AS (
+        (SELECT link_id FROM msh_flight
+         WHERE state = 'waiting' AND due <= statement_timestamp() ORDER BY due LIMIT %(limit)s)
+        UNION ALL
+        (SELECT link_id FROM msh_flight
+         WHERE ends_at <= statement_timestamp() ORDER BY ends_at LIMIT %(limit)s))
+    SELECT link.id, link.partner_id FROM msh_outboundlink link
+    WHERE link.id IN (SELECT id FROM open UNION SELECT link_id FROM timed)
+    ORDER BY link.id LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
+    """,
+    HeldGate,
+)
+
+# A statement of its own, after the lock: it must see what the lock's holder committed.
+LOAD_GATES = Statement(
+    """
+    SELECT link.id AS link_id, link.partner_id, link.state, link.failures, link.probe_due,
+           link.suspended_for, link.suspended_since, link.suspended_detail,
+           partner.probe_interval,
+           (SELECT count(*) FROM msh_flight WHERE link_id = link.id AND under_way) AS under_way,
+           (SELECT COALESCE(min("window"), 0) FROM partners_agreement
+            WHERE partner_id = link.partner_id) AS "window",
+           clock_timestamp() AS now
+    FROM msh_outboundlink link JOIN partners_partner partner ON partner.id = link.partner_id
+    WHERE link.id = ANY(%(link_ids)s) ORDER BY link.id
+    """,
+    GateRow,
+)
+
+_COLUMNS = """
+    message.id, link.partner_id, message.message_id, message.size,
+    message.state AS message_state, message.head IS NULL AS nothing_composed, message.terms,
+    agreement.retries, agreement.retry_interval, agreement.transient_wait_limit,
+    agreement.early_warning, agreement.time_to_live, agreement.persist_duration,
+    agreement.on_failure,
+    flight.state, flight.attempt, flight.copies, flight.under_way, flight.carried, flight.reached,
+    flight.unreached, flight.due, flight.expires_at, flight.persists_until, flight.held_for,
+    clock_timestamp() AS now
+"""
+_OF_FLIGHT = """
+    JOIN msh_outboundmessage message ON message.id = flight.message_id
+    JOIN msh_outboundlink link ON link.id = message.link_id
+    JOIN partners_agreement agreement ON agreement.id = message.agreement_id
+"""
+# Those whose attempts have ended: waited for.
+LOCK_ENDED = Statement(
+    f"""
+    SELECT {_COLUMNS}
+    FROM (SELECT * FROM msh_flight WHERE message_id = ANY(%(keys)s)
+          ORDER BY message_id FOR NO KEY UPDATE) flight {_OF_FLIGHT}
+    """,
+    FlightRow,
+)
+
+LOCK_TIMED = Statement(
+    f"""
+    SELECT {_COLUMNS}
+    FROM (SELECT * FROM msh_flight
+          WHERE link_id = ANY(%(link_ids)s)
+            AND (state = 'waiting' AND due <= statement_timestamp()
+                 OR ends_at <= statement_timestamp())
+          ORDER BY message_id LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED) flight {_OF_FLIGHT}
+    """,
+    FlightRow,
+)
+
+# Of each link no more than it has places for.
+LOCK_READY = Statement(
+    f"""
+    SELECT {_COLUMNS}
+    FROM unnest(%(link_ids)s::bigint[]) AS of (link_id) CROSS JOIN LATERAL (
+        SELECT * FROM msh_flight
+        WHERE link_id = of.link_id AND state = 'ready'
+        ORDER BY under_way DESC, message_id LIMIT %(of_partner)s
+        FOR NO KEY UPDATE SKIP LOCKED) flight {_OF_FLIGHT}
+    """,
+    FlightRow,
+)
+
+# Nothing of it is decoded: for a round that is done again one by one.
+FIND_CANDIDATES = Statement(
+    """
+    SELECT flight.message_id AS key, message.message_id, link.partner_id
+    FROM msh_flight flight
+    JOIN msh_outboundmessage message ON message.id = flight.message_id
+    JOIN msh_outboundlink link ON link.id = flight.link_id
+    WHERE flight.state = 'ready' AND link.state <> 'suspended'
+       OR flight.state = 'waiting' AND flight.due <= statement_timestamp()
+       OR flight.ends_at <= statement_timestamp()
+    ORDER BY flight.message_id LIMIT %(limit)s
+    """,
+    Candidate,
+)
+
+# The message without its flight too, which may have ended. Locked in the order flight, message.
+LOCK_ONE = Statement(
+    """
+    SELECT message_id AS id FROM msh_flight WHERE message_id = (
+        SELECT message.id FROM msh_outboundmessage message
+        JOIN msh_outboundlink link ON link.id = message.link_id
+        WHERE link.partner_id = %(partner_id)s AND message.message_id = %(message_id)s)
+    FOR NO KEY UPDATE
+    """,
+    Key,
+)
+LOAD_ONE = Statement(
+    f"""
+    SELECT {_COLUMNS}
+    FROM msh_outboundlink link
+    JOIN msh_outboundmessage message
+      ON message.link_id = link.id AND message.message_id = %(message_id)s
+    JOIN partners_agreement agreement ON agreement.id = message.agreement_id
+    LEFT JOIN msh_flight flight ON flight.message_id = message.id
+    WHERE link.partner_id = %(partner_id)s
+      AND (%(agreement_id)s::bigint IS NULL OR message.agreement_id = %(agreement_id)s)
+      AND agreement.dialect <> 'trp'
+    FOR NO KEY UPDATE OF message
+    """,
+    FlightRow,
+)
+
+LOAD_COPIES = Statement(
+    f"""
+    SELECT message.id, message.message_id, message.semantics, message.conversation_id,
+           message.service_interface, message.action, message.ref_to_message_id,
+           message.boundary, message.head, message.body_sha256,
+           agreement.dialect, agreement.tpa_id, agreement.our_party,
+           agreement.our_party_context, agreement.our_role, agreement.their_party,
+           agreement.their_party_context, agreement.their_role, agreement.service_type,
+           agreement.ack, agreement.eliminates,
+           part.wires, part.content_ids, part.descriptions, {ROUTE_COLUMNS}
+    FROM msh_outboundmessage message
+    JOIN partners_agreement agreement ON agreement.id = message.agreement_id
+    JOIN partners_partner partner ON partner.id = agreement.partner_id
+    LEFT JOIN partners_ownidentity own ON true
+    LEFT JOIN LATERAL (
+        SELECT array_agg(wire ORDER BY position) AS wires,
+               array_agg(content_id ORDER BY position) AS content_ids,
+               array_agg(description ORDER BY position) AS descriptions
+        FROM msh_outboundpayload WHERE message_id = message.id) part ON true
+    WHERE message.id = ANY(%(keys)s)
+    ORDER BY message.id
+    """,
+    FlyingCopy,
+    binary=True,
+)
+
+WRITE_GATE = Write(
+    """
+    UPDATE msh_outboundlink
+    SET state = CASE WHEN %(suspended)s THEN 'suspended' ELSE 'idle' END,
+        failures = %(failures)s, probe_due = %(probe_due)s, suspended_for = %(suspended_for)s,
+        suspended_since = %(suspended_since)s, suspended_detail = %(suspended_detail)s
+    WHERE id = %(link_id)s AND state IN ('idle', 'suspended')
+    """,
+    order=Order.LINK,
+)
+
+WRITE = Write(
+    """
+    UPDATE msh_flight
+    SET state = %(state)s, attempt = %(attempt)s, copies = %(copies)s, under_way = %(under_way)s,
+        carried = %(carried)s, reached = %(reached)s, unreached = %(unreached)s, due = %(due)s,
+        expires_at = %(expires_at)s, persists_until = %(persists_until)s, ends_at = %(ends_at)s,
+        held_for = %(held_for)s
+    WHERE message_id = %(key)s
+    """,
+    order=Order.FLIGHT,
+)
+
+REMOVE = Write("DELETE FROM msh_flight WHERE message_id = %(key)s", order=Order.FLIGHT)
+
+COMPOSE = Write(
+    """
+    UPDATE msh_outboundmessage
+    SET head = %(head)s, body_sha256 = %(body_sha256)s, first_sent_at = %(at)s, terms = %(terms)s
+    WHERE id = %(key)s
+    """,
+    order=Order.MESSAGE_AFTER_LINK,
+)
+
+END_MESSAGE = Write(
+    """
+    UPDATE msh_outboundmessage
+    SET state = %(state)s, completed_at = %(at)s, outcome = %(outcome)s,
+        terms = COALESCE(terms, %(terms)s)
+    WHERE id = %(key)s
+    """,
+    order=Order.MESSAGE_AFTER_LINK,
+)
+
+# One incident counts those of several messages: it stays open while others are among them.
+RESOLVE_OF_MESSAGE = Write(
+    """
+    UPDATE msh_incident
+    SET resolved_at = %(at)s, resolved_by = %(actor)s, resolution = %(resolution)s
+    WHERE partner_id = %(partner_id)s AND direction = 'out' AND resolved_at IS NULL
+      AND message_id = %(message_id)s AND count = 1
+    """,
+    order=Order.INCIDENT,
+)
+RESOLVE_OF_GATE = Write(
+    """
+    UPDATE msh_incident
+    SET resolved_at = %(at)s, resolved_by = %(actor)s, resolution = %(resolution)s
+    WHERE partner_id = %(partner_id)s AND direction = 'out' AND resolved_at IS NULL
+      AND kind = 'partner_unreachable'
+    """,
+    order=Order.INCIDENT,
+)

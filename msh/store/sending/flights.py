@@ -1,0 +1,225 @@
+"""Flights: lock them, step them, write what the steps ask for, in one transaction.
+
+The only writer of `msh_flight`, and of what the gate of a partner has in its link. Who claims
+copies or records how they ended holds the link too, so that one process at a time counts the
+window of a partner. An Acknowledgment and an operator need the flight alone.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Self
+
+from msh.protocol.attempt import AttemptResult
+from msh.protocol.flight import Flight, FlightEvent, FlightState, gate, step
+from msh.protocol.flight.gate import Gate, GateEvent, GateState, Leave
+from msh.store import history
+from msh.store.engine import Call, Statement, run, run_all
+from msh.store.history import ITSELF, SYSTEM, Actor, HistoryRow
+
+from . import flight_sql, message_sql
+from .flight_effects import FLIGHT_EFFECTS, GATE_EFFECTS, detail_of
+from .flight_sql import FlightRow, GateRow
+from .links import end_attempt
+from .locked_flight import (
+    LockedFlight,
+    LockedGate,
+    flight_of,
+    flight_state,
+    gate_of,
+    gate_state,
+    shown_state,
+)
+
+_BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
+_ON_ITS_WAY = (FlightState.READY, FlightState.WAITING, FlightState.HELD)
+
+
+@dataclass(slots=True)
+class Flights:
+    """Locked in this transaction: gates by partner id, flights by row id of their message. `write`
+    ends it."""
+
+    now: datetime = _BEFORE_ALL
+    _gates: dict[int, LockedGate] = field(default_factory=dict)
+    _flights: dict[int, LockedFlight] = field(default_factory=dict)
+    _calls: list[Call[object]] = field(default_factory=list)
+    transmits: set[int] = field(default_factory=set)
+    """Partners to whom something may be sent now."""
+    notifies: bool = False
+    """There is an event for a From-Party."""
+
+    @classmethod
+    def of(
+        cls, gates: Iterable[GateRow], flights: Iterable[FlightRow], longest_attempt: float
+    ) -> Self:
+        """Raises UnreadableTermsError."""
+        locked = cls()
+        for row in gates:
+            since = (row.suspended_since, row.suspended_detail)
+            shut = LockedGate(row, gate_of(row, longest_attempt), row.under_way, since)
+            locked._gates[row.partner_id] = shut
+            locked.now = max(locked.now, row.now)
+        for one in flights:
+            locked._flights[one.id] = LockedFlight(one, flight_of(one))
+            locked.now = max(locked.now, one.now)
+        return locked
+
+    @classmethod
+    def lock_one(
+        cls, partner_id: int, message_id: str, agreement_id: int | None = None
+    ) -> tuple[Self, int | None]:
+        """The flight of a message to this partner, or the message if it has ended; and its row id.
+        None for a MessageId that no flight had, or under another agreement."""
+        about = {"partner_id": partner_id, "message_id": message_id}
+        _, rows = run(
+            flight_sql.LOCK_ONE(**about), flight_sql.LOAD_ONE(**about, agreement_id=agreement_id)
+        )
+        return cls.of((), rows, 0), rows[0].id if rows else None
+
+    def __contains__(self, key: int) -> bool:
+        return key in self._flights
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(sorted(self._flights))
+
+    def flight(self, key: int) -> Flight:
+        return self._flights[key].flight
+
+    def locked(self, key: int) -> LockedFlight:
+        return self._flights[key]
+
+    def gate(self, partner_id: int) -> Gate | None:
+        """None: its link is not held by this transaction."""
+        held = self._gates.get(partner_id)
+        return held.gate if held else None
+
+    def may_leave(self, key: int) -> Leave | None:
+        """As what a copy of this flight may be claimed now."""
+        one = self._flights[key]
+        held = self._gates.get(one.row.partner_id)
+        if held is None:
+            return None
+        return gate.may_leave(
+            held.gate,
+            one.flight,
+            under_way=held.under_way,
+            window=held.row.window,
+            now=self.now,
+        )
+
+    def step(self, key: int, event: FlightEvent, actor: Actor = ITSELF) -> Flight:
+        """Let `event` happen. Raises IllegalTransition with nothing changed."""
+        one = self._flights[key]
+        before = one.flight
+        after, effects = step(before, event, now=self.now)
+        one.flight = after
+        one.changed = one.changed or after != before
+        if held := self._gates.get(one.row.partner_id):
+            held.under_way += after.under_way - before.under_way
+        name = type(event).__name__
+        was, now = shown_state(before), shown_state(after)
+        if was != now or actor.name != SYSTEM:
+            self.record(one, name, was, now, detail_of(effects), actor)
+        for effect in effects:
+            FLIGHT_EFFECTS[type(effect)](self, one, effect, name, actor)
+        return after
+
+    def step_gate(self, partner_id: int, event: GateEvent) -> None:
+        """Raises IllegalTransition with nothing changed."""
+        held = self._gates[partner_id]
+        before = held.gate
+        after, effects = gate.step(before, event, now=self.now)
+        held.gate = after
+        held.changed = held.changed or after != before
+        if before.state is not after.state:
+            detail = detail_of(effects)
+            is_shut = after.state is GateState.SUSPENDED
+            held.suspended = (self.now, detail) if is_shut else (None, "")
+            states = ("suspended", "idle") if not is_shut else ("idle", "suspended")
+            self._record_gate(partner_id, type(event).__name__, *states, detail)
+        for effect in effects:
+            GATE_EFFECTS[type(effect)](self, partner_id, effect)
+
+    def record(
+        self,
+        one: LockedFlight,
+        event: str,
+        from_state: str = "",
+        to_state: str = "",
+        detail: str = "",
+        actor: Actor = ITSELF,
+        *,
+        counts: bool = False,
+    ) -> None:
+        """One row of the message's history. With `counts` a repetition within a minute is counted
+        in the row of the first one."""
+        row = HistoryRow(
+            one.row.partner_id,
+            "out",
+            event,
+            one.row.message_id,
+            from_state=from_state,
+            to_state=to_state,
+            detail=history.with_reason(detail, actor),
+            actor=actor.name,
+            at=self.now,
+        )
+        self.add(history.insert_or_count(row) if counts else history.insert(row))
+
+    def _record_gate(self, partner_id: int, event: str, was: str, now: str, detail: str) -> None:
+        row = HistoryRow(
+            partner_id,
+            "out",
+            event,
+            from_state=was,
+            to_state=now,
+            detail=detail,
+            subject=history.LINK,
+            at=self.now,
+        )
+        self.add(history.insert(row))
+
+    def insert_attempt(self, key: int, number: int) -> None:
+        self.add(message_sql.INSERT_ATTEMPT(key=key, number=number, at=self.now))
+
+    def end_attempt(self, key: int, number: int, result: AttemptResult) -> None:
+        self.add(end_attempt(key, number, result, self.now))
+
+    def store_head(self, key: int, head: bytes, body_sha256: bytes) -> None:
+        """What was composed once, with the terms that the message is sent under from then on."""
+        terms = json.dumps(asdict(self._flights[key].flight.terms))
+        self.add(
+            flight_sql.COMPOSE(
+                key=key, head=head, body_sha256=body_sha256, at=self.now, terms=terms
+            )
+        )
+
+    def add(self, call: Call[object]) -> None:
+        self._calls.append(call)
+
+    def write(self, *, last: bool = False) -> None:
+        """`last`: nothing else follows in a `short_transaction`, COMMIT goes with the writes."""
+        calls = self._ordered()
+        self._calls.clear()
+        run_all(calls, last=last)
+
+    def _ordered(self) -> Sequence[Call[object]]:
+        gates = [
+            flight_sql.WRITE_GATE.of(gate_state(held))
+            for held in self._gates.values()
+            if held.changed
+        ]
+        flights = [_written(self._flights[key]) for key in self if self._flights[key].changed]
+        calls = [*self._calls, *gates, *flights]
+        places: dict[Statement[object], int] = {}
+        for call in calls:  # those of one statement stand together
+            places.setdefault(call.statement, len(places))
+        return sorted(calls, key=lambda call: (call.statement.order, places[call.statement]))
+
+
+def _written(one: LockedFlight) -> Call[object]:
+    if one.flight.state in _ON_ITS_WAY:
+        return flight_sql.WRITE.of(flight_state(one.key, one.flight))
+    return flight_sql.REMOVE(key=one.key)

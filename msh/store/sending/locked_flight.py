@@ -1,0 +1,125 @@
+"""Flights and gates while a transaction holds them: made of their rows, and what is written."""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from msh.protocol.flight import Flight, FlightState, FlightTerms, OnSilence
+from msh.protocol.flight.gate import Gate, GateState
+
+from . import flight_sql
+from .flight_sql import FlightRow, GateRow
+
+
+@dataclass(slots=True)
+class LockedFlight:
+    row: FlightRow
+    flight: Flight
+    changed: bool = False
+
+    @property
+    def key(self) -> int:
+        return self.row.id
+
+
+@dataclass(slots=True)
+class LockedGate:
+    row: GateRow
+    gate: Gate
+    under_way: int
+    suspended: tuple[datetime | None, str]
+    """Since when, and why, as it is shown."""
+    changed: bool = False
+
+
+def flight_of(row: FlightRow) -> Flight:
+    """Raises UnreadableTermsError."""
+    if row.state is None:  # it has ended
+        return Flight(row.message_id, _terms(row), state=FlightState(row.message_state))
+    return Flight(
+        message_id=row.message_id,
+        terms=_terms(row),
+        on_silence=OnSilence(row.on_failure),
+        state=FlightState(row.state),
+        attempt=row.attempt or 0,
+        copies=row.copies or 0,
+        under_way=bool(row.under_way),
+        carried=bool(row.carried),
+        reached=bool(row.reached),
+        unreached=row.unreached or 0,
+        due=row.due,
+        expires_at=row.expires_at,
+        persists_until=row.persists_until,
+        held_for=row.held_for or "",
+    )
+
+
+def _terms(row: FlightRow) -> FlightTerms:
+    if row.terms is not None:
+        return FlightTerms.of_stored(_decoded(row.terms))
+    return FlightTerms(
+        timeout=row.retry_interval,
+        retries=row.retries,
+        retry_interval=row.retry_interval,
+        transient_wait_limit=row.transient_wait_limit,
+        early_warning=row.early_warning,
+        time_to_live=row.time_to_live,
+        persist_duration=row.persist_duration,
+    )
+
+
+def _decoded(terms: Any) -> dict[str, int]:
+    decoded: dict[str, int] = json.loads(terms) if isinstance(terms, str) else terms
+    return decoded  # Django has psycopg leave jsonb as text
+
+
+def flight_state(key: int, flight: Flight) -> flight_sql.FlightState:
+    return flight_sql.FlightState(
+        key=key,
+        state=flight.state,
+        attempt=flight.attempt,
+        copies=flight.copies,
+        under_way=flight.under_way,
+        carried=flight.carried,
+        reached=flight.reached,
+        unreached=flight.unreached,
+        due=flight.due,
+        expires_at=flight.expires_at,
+        persists_until=flight.persists_until,
+        ends_at=flight.ends_at,
+        held_for=flight.held_for,
+    )
+
+
+def gate_of(row: GateRow, longest_attempt: float) -> Gate:
+    is_shut = row.state == GateState.SUSPENDED
+    return Gate(
+        probe_interval=row.probe_interval,
+        longest_attempt=longest_attempt,
+        state=GateState.SUSPENDED if is_shut else GateState.OPEN,
+        failures=row.failures,
+        due=row.probe_due if is_shut else None,
+        suspended_for=row.suspended_for if is_shut else "",
+    )
+
+
+def gate_state(locked: LockedGate) -> flight_sql.GateState:
+    gate, (since, detail) = locked.gate, locked.suspended
+    return flight_sql.GateState(
+        link_id=locked.row.link_id,
+        suspended=gate.state is GateState.SUSPENDED,
+        failures=gate.failures,
+        probe_due=gate.due,
+        suspended_for=gate.suspended_for,
+        suspended_since=since,
+        suspended_detail=detail,
+    )
+
+
+def shown_state(flight: Flight) -> str:
+    """The word for operators and applications: whether a copy is under way is no matter of
+    theirs, whether one ever was is."""
+    if flight.state is FlightState.READY:
+        return "in_flight" if flight.attempt else "queued"
+    return "in_flight" if flight.state is FlightState.WAITING else flight.state

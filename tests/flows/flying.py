@@ -1,0 +1,119 @@
+"""Flights, with no process and no socket: what workers and the carrier do, by hand."""
+
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from django.db import connection, transaction
+
+from msh.flows.sending import flight_round, fly, submit
+from msh.flows.sending.answered import take_answer
+from msh.models import Flight, History, Incident, OutboundLink, OutboundMessage, PartyEvent
+from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.protocol.message import ErrorReport, Payload
+from msh.transport.job import Job
+from partners.models import Agreement, Partner
+from partners.setup import apply
+
+from .byhand import PLENTY, TRANSMITTED, Carrying
+
+SILENT = AttemptResult(AttemptOutcome.FAILED, detail="ConnectionRefusedError", body_sent=False)
+REFUSED = AttemptResult(AttemptOutcome.REFUSED, status=400, detail="Bad Request")
+BUSY = AttemptResult(AttemptOutcome.FAILED, status=500, detail="Internal Server Error")
+_names = count(1)
+
+
+@dataclass
+class Sky:
+    """A partner to whom messages fly."""
+
+    partner: Partner
+    agreement: Agreement
+
+    def submit(self, text: str = "<order/>", **options: Any) -> OutboundMessage:
+        payloads = [Payload(text.encode(), content_type="application/xml")] if text else []
+        return submit.submit(self.agreement, "urn:orders", "New", payloads, **options)
+
+    def poll(self, carrying: Carrying = PLENTY) -> list[Job]:
+        """What the sending loop does with flights in one poll, without the carrier."""
+        with transaction.atomic():
+            flights, jobs = flight_round.round_of(carrying, (), (), everything=True)
+            flights.write()
+        return jobs
+
+    def end(self, job: Job, result: AttemptResult = TRANSMITTED) -> None:
+        """The job's attempt ended like this; there is no place for another."""
+        copy = job.key
+        assert isinstance(copy, fly.FlightCopy)
+        ended = [(copy, result)]
+        with transaction.atomic():
+            flights, _ = flight_round.round_of(Carrying(left=0), ended, (), everything=False)
+            flights.write()
+
+    def answer(
+        self, message: OutboundMessage, *errors: ErrorReport, acknowledged: bool = True
+    ) -> bool:
+        return take_answer(
+            self.partner.pk,
+            self.agreement.pk,
+            message.message_id,
+            acknowledged=acknowledged,
+            errors=errors,
+        )
+
+    def let_pass(self, seconds: float) -> None:
+        """So much time passes: every time of the rows is so much earlier."""
+        earlier = {name: f"{name} - interval '{seconds} s'" for name in _TIMES}
+        sets = ", ".join(f"{name} = {value}" for name, value in earlier.items())
+        with connection.cursor() as cursor:
+            cursor.execute(f"UPDATE msh_flight SET {sets}")
+            cursor.execute(
+                f"UPDATE msh_outboundlink SET probe_due = probe_due - interval '{seconds} s'"
+            )
+
+    @property
+    def link(self) -> OutboundLink:
+        return OutboundLink.objects.get(partner=self.partner)
+
+    def flight(self, message: OutboundMessage) -> Flight | None:
+        return Flight.objects.filter(message=message).first()
+
+    def state(self, message: OutboundMessage) -> str:
+        flight = self.flight(message)
+        return flight.state if flight else OutboundMessage.objects.get(pk=message.pk).state
+
+    def events(self, message: OutboundMessage) -> list[tuple[str, str]]:
+        """What the From-Party is notified of."""
+        found = PartyEvent.objects.filter(message=message).order_by("pk")
+        return list(found.values_list("kind", "detail"))
+
+    def incidents(self) -> list[str]:
+        found = Incident.objects.filter(partner=self.partner, resolved_at=None)
+        return sorted(found.values_list("kind", flat=True))
+
+    def history(self, message: OutboundMessage) -> list[tuple[str, str, str]]:
+        found = History.objects.filter(partner_id=self.partner.pk, message_id=message.message_id)
+        return list(found.order_by("pk").values_list("event", "from_state", "to_state"))
+
+
+_TIMES = ("due", "expires_at", "persists_until", "ends_at")
+
+
+def make_sky(probe_interval: int = 0, **settings: Any) -> Sky:
+    name = f"sky{next(_names)}"
+    agreement = {
+        "dialect": "ebms2",
+        "tpa_id": f"cpa-{name}",
+        "our_party": "us",
+        "their_party": "them",
+        "our_party_type": "urn:party",
+        "their_party_type": "urn:party",
+        "retries": 2,
+        "retry_interval": 60,
+        **settings,
+    }
+    uri = f"http://{name}.example/ebxml/"
+    partner = {"name": name, "uri": uri, "our_uri": "http://us.example/", "agreements": [agreement]}
+    apply({"partners": [{**partner, "probe_interval": probe_interval}]})
+    found = Partner.objects.get(name=name)
+    return Sky(found, found.agreements.get())

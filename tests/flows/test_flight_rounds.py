@@ -1,0 +1,137 @@
+"""Rounds of the sending loop with flights: wake-ups, polls, errors that stop only one message."""
+
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+
+from msh.flows import wake_up as wake_ups
+from msh.flows.names import EVERYTHING, NOTHING, Names
+from msh.flows.sending import fly
+from msh.flows.sending.sending_loop import SendingLoop
+from msh.flows.wake_up import WakeUp
+from msh.models import Flight
+from msh.transport.carrier import Finished
+from tests.sessions import in_another_session
+
+from .byhand import TRANSMITTED, KeepingCarrier
+from .flying import make_sky
+from .world import make_world
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def named(monkeypatch: pytest.MonkeyPatch) -> list[dict[WakeUp, Names]]:
+    """What was asked for, instead of being sent."""
+    asked: list[dict[WakeUp, Names]] = []
+
+    class Messenger:
+        send = asked.append
+
+    monkeypatch.setattr(wake_ups, "_messenger", Messenger)
+    return asked
+
+
+@pytest.fixture
+def loop() -> SendingLoop:
+    loop = SendingLoop()
+    loop.carrier = KeepingCarrier()  # type: ignore[assignment]
+    return loop
+
+
+def carrier_of(loop: SendingLoop) -> KeepingCarrier:
+    carrier: Any = loop.carrier
+    assert isinstance(carrier, KeepingCarrier)
+    return carrier
+
+
+def test_a_submitted_message_is_named_to_the_loop_and_sent(
+    loop: SendingLoop, named: list[dict[WakeUp, Names]]
+) -> None:
+    sky = make_sky()
+    message = sky.submit()
+    ((names,),) = [asked.values() for asked in named]
+    assert names == Names(flights=frozenset({sky.partner.pk}))
+    assert Names.of_token(names.token().encode()) == names
+
+    assert loop.round(names)
+
+    (job,) = carrier_of(loop).take()
+    assert sky.state(message) == "waiting"
+    loop.take(Finished(job, TRANSMITTED))
+    assert loop.is_busy()
+    assert loop.round(NOTHING)
+    assert not loop.is_busy()
+    assert Flight.objects.get().carried
+    named.clear()
+    sky.answer(message)
+    assert named == [{WakeUp.TRANSMIT: Names(flights=frozenset({sky.partner.pk}))}]
+
+
+def test_a_poll_finds_flights_that_nobody_has_named(loop: SendingLoop) -> None:
+    sky = make_sky()
+    sky.submit()
+    loop.round(EVERYTHING)
+    assert len(carrier_of(loop).take()) == 1
+
+
+def test_a_lane_and_flights_are_served_in_one_round(loop: SendingLoop) -> None:
+    make_world().submit()
+    make_sky().submit()
+    loop.round(EVERYTHING)
+    assert len(carrier_of(loop).take()) == 2
+
+
+@pytest.mark.requirement("EB-085")
+def test_the_window_holds_when_two_workers_claim_at_once(loop: SendingLoop) -> None:
+    sky = make_sky(window=4)
+    for _ in range(8):
+        sky.submit()
+    named = Names(flights=frozenset({sky.partner.pk}))
+    with transaction.atomic():
+        assert len(sky.poll()) == 4  # a worker that has not committed yet
+        in_another_session(lambda: loop.round(named))
+        assert carrier_of(loop).take() == []
+        transaction.set_rollback(True)
+    loop.round(EVERYTHING)
+    loop.round(EVERYTHING)
+    assert len(carrier_of(loop).take()) == 4
+    assert Flight.objects.filter(under_way=True).count() == 4
+
+
+def test_one_message_that_raises_an_error_stops_only_itself(
+    loop: SendingLoop,
+) -> None:
+    sky = make_sky()
+    bad, good = sky.submit(), sky.submit()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE msh_outboundmessage SET terms = '{\"timeout\": true}' WHERE id = %s", [bad.pk]
+        )
+
+    loop.round(EVERYTHING)
+
+    (job,) = carrier_of(loop).take()
+    assert isinstance(job.key, fly.FlightCopy)
+    assert job.key.message_id == good.message_id
+    assert sky.state(bad) == "held"
+    assert sky.incidents() == ["processing_failed"]
+    loop.take(Finished(job, TRANSMITTED))
+    loop.round(EVERYTHING)
+    assert Flight.objects.get(message=good).carried
+
+
+def test_an_outcome_that_raises_an_error_holds_its_message(
+    loop: SendingLoop,
+) -> None:
+    sky = make_sky()
+    message = sky.submit()
+    loop.round(EVERYTHING)
+    (job,) = carrier_of(loop).take()
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE msh_outboundmessage SET terms = '[]' WHERE id = %s", [message.pk])
+    loop.take(Finished(job, TRANSMITTED))
+    loop.round(NOTHING)
+    assert sky.state(message) == "held"
+    assert not loop.is_busy()

@@ -112,6 +112,20 @@ def test_named_link_that_another_holds_is_passed_over(loop: SendingLoop) -> None
     assert [job.partner_id for job in taken(loop)] == [free.there.pk]
 
 
+def test_named_link_that_another_holds_is_neither_waited_for_nor_read() -> None:
+    held, free = make_world(), make_world()
+    held.submit()
+    free.submit()
+
+    def lock() -> set[int]:
+        with transaction.atomic():
+            return set(polling.lock_named((), [held.there.pk, free.there.pk]).links)
+
+    with transaction.atomic():
+        OutboundLinks.lock([held.there.pk])
+        assert in_another_session(lock) == {free.there.pk}
+
+
 def test_named_link_whose_copy_may_not_go_yet_sends_nothing(loop: SendingLoop) -> None:
     world = make_world()
     world.submit()

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from django.core.management.base import CommandError
 
 from msh.flows.errors import NotPossible
-from msh.flows.operations import change_link
+from msh.flows.operations import cancel, change_flight, change_link
 from msh.flows.operations.operator_action import OperatorAction, Parameter, PlainLinkAction
 from msh.management.cli import NameCommand, reason
 from msh.store.history import Actor
@@ -80,6 +80,12 @@ class LinkCommand(ActionCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
+        if self.action.name in change_flight.VERBS:
+            parser.add_argument(
+                "--message",
+                metavar="ID",
+                help="act on this message alone; of a partner that takes several at once",
+            )
         parser.add_argument(
             "--if-message",
             metavar="ID",
@@ -95,7 +101,21 @@ class LinkCommand(ActionCommand):
     def act(
         self, partner: Partner, actor: Actor, options: dict[str, Any]
     ) -> tuple[dict[str, object], str]:
+        if message_id := options.get("message"):
+            return _act_on_flight(self.action.name, partner, message_id, actor)
         seen = change_link.Seen(options["if_message"], options["if_suspended_since"])
         done = self.action.flow(partner, actor, seen)
         text = ": ".join(part for part in (self.done, done.text) if part)
         return {"state": done.state, "text": done.text}, f"{text}. Its link is {done.state}."
+
+
+def _act_on_flight(
+    name: str, partner: Partner, message_id: str, actor: Actor
+) -> tuple[dict[str, object], str]:
+    done = change_flight.VERBS[name](cancel.find(message_id, partner), actor)
+    answer: dict[str, object] = {
+        "message_id": message_id,
+        "state": done.state,
+        "text": done.text,
+    }
+    return answer, f"message {message_id} is {done.state}: {done.text}."

@@ -8,6 +8,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from msh.flows.errors import NotPossible
+from msh.flows.operations import change_flight
 from msh.flows.receiving.link_status import NoStatus, enquire
 from msh.flows.sending.transmit import GRACE
 from msh.flows.wake_up import WakeUp, wake_up, wake_up_for
@@ -37,7 +38,7 @@ def find(message_id: str, partner: Partner | None = None) -> OutboundMessage:
     found = OutboundMessage.objects.filter(message_id=message_id)
     if partner is not None:
         found = found.filter(link__partner=partner)
-    messages = list(found.select_related("link__partner")[:2])
+    messages = list(found.select_related("link__partner", "agreement")[:2])
     if not messages:
         raise NotPossible(f"No message {message_id} was submitted here.")
     if len(messages) > 1:
@@ -52,6 +53,9 @@ def cancel(message: OutboundMessage, verdict: Verdict | None, actor: Actor) -> L
     NotPossible, with nothing changed, for what makes no sense or is not proven.
     """
     partner = message.link.partner
+    if message.agreement.settings.flies:
+        change_flight.cancel(message, verdict, actor)
+        return None
     answer = None
     if verdict is Verdict.NOT_RECEIVED and not _nothing_sent(message):
         answer = _ask(message)

@@ -1,0 +1,134 @@
+"""What operators do to one message that flies: the verbs of a link, for a message."""
+
+from dataclasses import dataclass
+
+from django.db import transaction
+
+from msh.flows.errors import NotPossible
+from msh.flows.wake_up import wake_up_for_flights
+from msh.models import OutboundMessage
+from msh.protocol.attempt import Trace, nothing_was_sent
+from msh.protocol.errors import IllegalTransition
+from msh.protocol.events import (
+    MessageCancelled,
+    OperatorResumed,
+    OperatorSuspended,
+    RetriesReset,
+    SendNowRequested,
+)
+from msh.protocol.flight import FlightState
+from msh.protocol.kinds import Verdict
+from msh.store.history import Actor
+from msh.store.sending.flights import Flights
+from msh.store.sending.locked_flight import shown_state
+
+_Verb = OperatorSuspended | OperatorResumed | RetriesReset | SendNowRequested
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The state of the message now, as it is shown, and what happens next."""
+
+    state: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class FlightChange:
+    """One event of a flight, with who and why. Called, it raises NotPossible where the event may
+    not happen: "Cannot `what` message ID: …"."""
+
+    event: _Verb
+    what: str
+    done: str
+
+    def __call__(self, message: OutboundMessage, actor: Actor) -> Done:
+        require_flight(message)
+        with transaction.atomic():
+            flights, key = _lock(message)
+            try:
+                flight = flights.step(key, self.event, actor)
+            except IllegalTransition as refused:
+                raise NotPossible(
+                    f"Cannot {self.what} message {message.message_id}:"
+                    f" {_why_not(flights, key, refused)}."
+                ) from None
+            flights.write()
+            transaction.on_commit(lambda: wake_up_for_flights(flights))
+        return Done(shown_state(flight), self.done)
+
+
+hold = FlightChange(OperatorSuspended(), "hold", "nothing of it is sent until it is resumed")
+"""It leaves its place in the window to another. An Acknowledgment still completes it."""
+resume = FlightChange(
+    OperatorResumed(), "resume", "it is sent again with the same bytes and fresh retries"
+)
+reset_retries = FlightChange(
+    RetriesReset(), "reset the retries of", "its retry counter is 0; its deadline stays"
+)
+send_now = FlightChange(
+    SendNowRequested(), "send now", "one more copy is sent now and uses no retry"
+)
+VERBS = {"suspend": hold, "resume": resume, "reset_retries": reset_retries, "send_now": send_now}
+"""By the name of the link's action that does the same."""
+
+
+def cancel(message: OutboundMessage, verdict: Verdict | None, actor: Actor) -> None:
+    """End it, and notify its From-Party. A message of which no copy was claimed needs no verdict.
+
+    Raises NotPossible, with nothing changed, for what makes no sense or is not proven.
+    """
+    with transaction.atomic():
+        flights, key = _lock(message)
+        proven = _nothing_sent(message)
+        if verdict is None and flights.flight(key).attempt == 0:
+            verdict = Verdict.NOT_RECEIVED
+        if verdict is None:
+            raise NotPossible(
+                f"Message {message.message_id} is in flight: did the partner receive it? Specify"
+                " the verdict received, not_received or unknown."
+            )
+        try:
+            flights.step(key, MessageCancelled(verdict, nothing_sent=proven), actor)
+        except IllegalTransition as refused:
+            why = _why_not(flights, key, refused)
+            if verdict is Verdict.NOT_RECEIVED and not proven:
+                why = (
+                    "it may have been received, for an attempt began to send it; ask the partner,"
+                    " or use the verdict unknown"
+                )
+            raise NotPossible(f"Cannot cancel message {message.message_id}: {why}.") from None
+        flights.write()
+        transaction.on_commit(lambda: wake_up_for_flights(flights))
+
+
+def require_flight(message: OutboundMessage) -> None:
+    if not message.agreement.settings.flies:
+        raise NotPossible(
+            f"Messages to partner {message.link.partner} are sent one after the other: act on the"
+            f" link, not on message {message.message_id}."
+        )
+
+
+def _lock(message: OutboundMessage) -> tuple[Flights, int]:
+    flights, key = Flights.lock_one(message.link.partner_id, message.message_id)
+    if key is None:
+        raise NotPossible(f"No message {message.message_id} was submitted here.")
+    return flights, key
+
+
+def _nothing_sent(message: OutboundMessage) -> bool:
+    traces = [
+        Trace(ended_at is not None, body_sent)
+        for ended_at, body_sent in message.attempts.values_list("ended_at", "body_sent")
+    ]
+    return nothing_was_sent(traces, by_mail=message.link.partner.is_reached_by_mail)
+
+
+def _why_not(flights: Flights, key: int, refused: IllegalTransition) -> str:
+    flight = flights.flight(key)
+    if why := flight.why_not_sent_again(flights.now):
+        return f"it is {why}"
+    if flight.state in (FlightState.ACKNOWLEDGED, FlightState.FAILED, FlightState.CANCELLED):
+        return f"it is {flight.state}: it has already ended"
+    return f"it is {shown_state(flight)}"

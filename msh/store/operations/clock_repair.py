@@ -39,10 +39,39 @@ _MAKE_DELIVERIES_DUE = Write("""
         + CASE state WHEN 'processing' THEN far.lease ELSE 0 END * interval '1 second'
     FROM far WHERE delivery.id = far.id
 """)
+# A flight waits no longer than its agreement says. The end of its life is as it was written.
+_MAKE_FLIGHTS_DUE = Write("""
+    WITH far AS (
+        SELECT flight.message_id
+        FROM msh_flight flight
+        JOIN msh_outboundmessage message ON message.id = flight.message_id
+        JOIN partners_agreement agreement ON agreement.id = message.agreement_id
+        WHERE flight.state = 'waiting' AND flight.due > statement_timestamp() + %(far)s::interval
+          AND flight.due > statement_timestamp() + interval '2 seconds'
+              * GREATEST(agreement.retry_interval, agreement.transient_wait_limit)
+        FOR NO KEY UPDATE OF flight SKIP LOCKED)
+    UPDATE msh_flight flight SET due = statement_timestamp()
+    FROM far WHERE flight.message_id = far.message_id
+""")
+_MAKE_PROBES_DUE = Write("""
+    WITH far AS (
+        SELECT link.id
+        FROM msh_outboundlink link JOIN partners_partner partner ON partner.id = link.partner_id
+        WHERE link.probe_due > statement_timestamp() + %(far)s::interval
+            + interval '2 seconds' * partner.probe_interval
+        FOR NO KEY UPDATE OF link SKIP LOCKED)
+    UPDATE msh_outboundlink link SET probe_due = statement_timestamp()
+    FROM far WHERE link.id = far.id
+""")
 
 
 def make_far_work_due() -> None:
-    run(*(statement(far=FAR) for statement in _MAKE_ALL_DUE), _MAKE_DELIVERIES_DUE())
+    run(
+        *(statement(far=FAR) for statement in _MAKE_ALL_DUE),
+        _MAKE_DELIVERIES_DUE(),
+        _MAKE_FLIGHTS_DUE(far=FAR),
+        _MAKE_PROBES_DUE(far=FAR),
+    )
     (far,) = run(link_sql.FIND_FAR())
     if too_far := [row.partner_id for row in far if _is_too_far(row)]:
         run(link_sql.MAKE_DUE(partner_ids=too_far))

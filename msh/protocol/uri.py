@@ -47,6 +47,12 @@ def mail_address(uri: str) -> str:
     return f"{match['user']}@{match['host'].lower()}" if match else ""
 
 
+def host_of(uri: str) -> str:
+    """The host in the URI of an MSH, without brackets and port; "" if it is none."""
+    match = _HTTP.fullmatch(uri) or _MAILTO.fullmatch(uri)
+    return match["host"].lower().strip("[]") if match else ""
+
+
 def require_usable(uri: str) -> None:
     """Refuse with ValueError, a sentence, what cannot name or address an MSH."""
     if problem := _problem(uri):

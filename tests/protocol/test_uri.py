@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msh.protocol.uri import URI_LIMIT, mail_address, normalised, origin, require_usable
+from msh.protocol.uri import URI_LIMIT, host_of, mail_address, normalised, origin, require_usable
 
 
 @pytest.mark.parametrize(
@@ -115,3 +115,16 @@ def test_mail_address_is_that_of_a_mailto_uri(uri: str, address: str) -> None:
 )
 def test_origin_is_who_is_shown_what_goes_there(uri: str, expected: str) -> None:
     assert origin(uri) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "host"),
+    [
+        ("https://User@MSH.Example:8443/ebxml", "msh.example"),
+        ("http://[2001:DB8::1]:80/", "2001:db8::1"),
+        ("mailto:a@Mail.Example", "mail.example"),
+        ("urn:x", ""),
+    ],
+)
+def test_host_of(text: str, host: str) -> None:
+    assert host_of(text) == host

@@ -1,0 +1,113 @@
+"""What an agreement of ebMS 2.0 says of the messages that come under it, and what breaks it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .message import Defect, Error, Message, Party, PartyId
+from .vocabulary import ErrorCode, Stage
+
+ALWAYS, NEVER = "always", "never"
+
+_HEADER = "/SOAP:Envelope/SOAP:Header"
+_MESSAGE_HEADER = f"{_HEADER}/eb:MessageHeader"
+
+
+@dataclass(frozen=True, slots=True)
+class Agreed:
+    """A party without type is the agreement's whatever its type is (EB-030).
+
+    `ack` and `eliminates` say whether AckRequested and DuplicateElimination are always there,
+    never, or as each message wants. `lenient` has the rows that are only noted.
+    """
+
+    cpa_id: str
+    our_party: PartyId
+    their_party: PartyId
+    our_role: str = ""
+    their_role: str = ""
+    ack: str = "perMessage"
+    eliminates: str = "perMessage"
+    lenient: frozenset[str] = frozenset()
+
+    @property
+    def ours(self) -> Party:
+        return Party((self.our_party,), self.our_role)
+
+    @property
+    def theirs(self) -> Party:
+        return Party((self.their_party,), self.their_role)
+
+
+def names(party: Party, wanted: PartyId) -> bool:
+    """Whether one of the party's ids is the one that was agreed on (EB-029)."""
+    return any(
+        one.value == wanted.value and wanted.type in ("", one.type) for one in party.party_ids
+    )
+
+
+def is_between(agreed: Agreed, from_party: Party, to_party: Party) -> bool:
+    return names(from_party, agreed.their_party) and names(to_party, agreed.our_party)
+
+
+def wrong_parties(agreed: Agreed, from_party: Party, to_party: Party) -> tuple[Error, ...]:
+    """The agreement was found by its CPAId, and is not between these two (EB-105)."""
+    pairs = (("From", from_party, agreed.their_party), ("To", to_party, agreed.our_party))
+    return tuple(
+        Error(
+            ErrorCode.VALUE_NOT_RECOGNIZED,
+            location=f"{_MESSAGE_HEADER}/eb:{place}/eb:PartyId",
+            description=f"{place} is not the party of agreement {agreed.cpa_id}",
+        )
+        for place, party, wanted in pairs
+        if not names(party, wanted)
+    )
+
+
+def tolerated(defects: tuple[Defect, ...], agreed: Agreed) -> tuple[Defect, ...]:
+    """Without what the agreement does not ask for: a type, where its own party has none."""
+    untyped = [
+        f"{_MESSAGE_HEADER}/eb:{place}/"
+        for place, party in (("From", agreed.their_party), ("To", agreed.our_party))
+        if not party.type
+    ]
+    return tuple(
+        one
+        for one in defects
+        if not (one.rule == "EB-030" and one.error.location.startswith(tuple(untyped)))
+    )
+
+
+def breaches(message: Message, agreed: Agreed) -> tuple[Defect, ...]:
+    """What a message of a business does that the agreement does not allow (EB-031, EB-043)."""
+    return tuple(_breaches(message, agreed))
+
+
+def _breaches(message: Message, agreed: Agreed) -> Iterator[Defect]:
+    header = message.header
+    yield from _role("From", header.from_party, agreed.their_role)
+    yield from _role("To", header.to_party, agreed.our_role)
+    yield from _presence(
+        f"{_MESSAGE_HEADER}/eb:DuplicateElimination",
+        agreed.eliminates,
+        there=header.eliminates_duplicates,
+    )
+    yield from _presence(
+        f"{_HEADER}/eb:AckRequested", agreed.ack, there=bool(message.ack_requested)
+    )
+    yield from _presence(f"{_HEADER}/eb:SyncReply", NEVER, there=message.sync_reply)
+
+
+def _role(place: str, party: Party, agreed: str) -> Iterator[Defect]:
+    if not agreed or party.role == agreed:
+        return
+    location = f"{_MESSAGE_HEADER}/eb:{place}/eb:Role"
+    code = ErrorCode.VALUE_NOT_RECOGNIZED if party.role else ErrorCode.INCONSISTENT
+    text = f"{location} must be {agreed}"
+    yield Defect("EB-031", Stage.HEADER, Error(code, location=location, description=text))
+
+
+def _presence(location: str, agreed: str, *, there: bool) -> Iterator[Defect]:
+    if agreed == (NEVER if there else ALWAYS):
+        text = f"{location} is {'there' if there else 'missing'}, and was agreed on as {agreed}"
+        error = Error(ErrorCode.INCONSISTENT, location=location, description=text)
+        yield Defect("EB-043", Stage.HEADER, error, waivable=True)

@@ -1,0 +1,142 @@
+"""What happens to an ebMS message that was read and attributed: the checks in their order (EB-065).
+
+MIME, header and parties, then whether the message is known, then the agreement's terms and the
+TimeToLive, then Manifest and order, then our own limits. The first check that fails decides.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from msh.protocol import effects as do
+from msh.protocol.admission import Postponed
+from msh.protocol.flight import arrival
+from msh.protocol.flight.arrival import Effects, MessageArrived, Terms
+from msh.protocol.receiver import Known
+from msh.protocol.vocabulary import ErrorCode as InnerCode
+
+from .agreement import Agreed, breaches, tolerated, wrong_parties
+from .message import Defect, Error, ReceivedMessage, errors_to_report
+from .vocabulary import ErrorCode, Stage
+
+_MESSAGE_DATA = "/SOAP:Envelope/SOAP:Header/eb:MessageHeader/eb:MessageData"
+_ORDER = "/SOAP:Envelope/SOAP:Header/eb:MessageOrder"
+
+_WIRE_CODES = {
+    InnerCode.MESSAGE_ID_REUSED: ErrorCode.INCONSISTENT,
+    InnerCode.SEQUENCE_GAP: ErrorCode.INCONSISTENT,
+    InnerCode.SEQUENCE_STALE: ErrorCode.INCONSISTENT,
+    InnerCode.SEQUENCE_CONFLICT: ErrorCode.INCONSISTENT,
+}
+_LOCATIONS = {
+    InnerCode.MESSAGE_ID_REUSED: f"{_MESSAGE_DATA}/eb:MessageId",
+    InnerCode.TIME_TO_LIVE_EXPIRED: f"{_MESSAGE_DATA}/eb:TimeToLive",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """`errors` are those of the MessageError to answer with, if any. `notes` are for operators:
+    what was let pass."""
+
+    effects: Effects
+    errors: tuple[Error, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def code(self) -> str:
+        """In the inner language; "" if there is none."""
+        for effect in self.effects:
+            if isinstance(effect, do.QueueError):
+                return effect.code
+        return self.errors[0].code if self.errors else ""
+
+    @property
+    def postponed(self) -> do.QueueError | None:
+        """The message is to be sent again later: no Error says so, but a status (EB-103)."""
+        for effect in self.effects:
+            if isinstance(effect, do.QueueError) and effect.code is InnerCode.TRANSIENT_ERROR:
+                return effect
+        return None
+
+
+def event_of(
+    received: ReceivedMessage,
+    *,
+    known: Known,
+    answered_by_error: bool,
+    postponed: Postponed | None,
+    now: datetime,
+) -> MessageArrived:
+    message = received.message
+    end = message.header.time_to_live
+    return MessageArrived(
+        message.header.message_id,
+        known=known,
+        asks_ack=bool(message.ack_requested),
+        eliminates=message.header.eliminates_duplicates,
+        asks_sync=message.sync_reply,
+        answered_by_error=answered_by_error,
+        expired=end is not None and end <= now,
+        postponed=postponed,
+    )
+
+
+def decide(received: ReceivedMessage, agreed: Agreed, event: MessageArrived) -> Ruling:
+    """What is stored of a message and how it is answered. `event.postponed` is looked at last."""
+    header = received.message.header
+    defects = tolerated(received.defects, agreed)
+    early = tuple(one for one in defects if one.stage <= Stage.HEADER)
+    errors = errors_to_report(early, agreed.lenient) or wrong_parties(
+        agreed, header.from_party, header.to_party
+    )
+    if errors:
+        return _refused(errors)
+    if event.known is not Known.NO:
+        return _ruling(arrival.of_known(event))
+    terms = breaches(received.message, agreed)
+    late = tuple(one for one in defects if one.stage > Stage.HEADER)
+    if errors := _errors_of_new(received, agreed, event, terms, late):
+        return _refused(errors)
+    notes = (*received.notes, *_passed((*early, *terms, *late)))
+    return _ruling(arrival.unordered(event, Terms()), notes)
+
+
+def _errors_of_new(
+    received: ReceivedMessage,
+    agreed: Agreed,
+    event: MessageArrived,
+    terms: tuple[Defect, ...],
+    late: tuple[Defect, ...],
+) -> tuple[Error, ...]:
+    if errors := errors_to_report(terms, agreed.lenient):
+        return errors
+    if errors := _ruling(arrival.refused(event, Terms())).errors:
+        return errors
+    if errors := errors_to_report(late, agreed.lenient):
+        return errors
+    if received.message.order is None or "EB-133" in agreed.lenient:
+        return ()
+    text = "the agreement is not ordered"
+    return (Error(ErrorCode.NOT_SUPPORTED, location=_ORDER, description=text),)
+
+
+def _refused(errors: tuple[Error, ...]) -> Ruling:
+    return Ruling((do.KeepRefusal(),), errors)
+
+
+def _ruling(effects: Effects, notes: tuple[str, ...] = ()) -> Ruling:
+    queued = (one for one in effects if isinstance(one, do.QueueError))
+    return Ruling(effects, tuple(map(_error, queued)), notes)
+
+
+def _error(effect: do.QueueError) -> Error:
+    return Error(
+        _WIRE_CODES.get(effect.code, effect.code),
+        location=_LOCATIONS.get(effect.code, "/SOAP:Envelope"),
+        description=effect.description,
+    )
+
+
+def _passed(defects: tuple[Defect, ...]) -> tuple[str, ...]:
+    """Defects that nobody was refused for."""
+    return tuple(f"{one.rule}: {one.error.description}" for one in defects)

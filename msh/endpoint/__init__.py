@@ -29,7 +29,7 @@ from msh.wire import link_status
 from msh.wire.dialect import dialect_of
 from partners.models import Partner
 
-from .answers import compose, later
+from .answers import answered, compose, later
 from .authentication import PartnerAuthentication, on_a_connection_that_works
 
 if TYPE_CHECKING:
@@ -89,23 +89,28 @@ class Endpoint(APIView):
         memory.collect_after(len(body))
         content_type = environ.get("CONTENT_TYPE", "")
         receiver = receiver_of(content_type, body)
-        partner: Partner = request.user  # type: ignore[assignment]
+        sender: Partner | tuple[Partner, ...] = request.user  # type: ignore[assignment]
+        if isinstance(sender, tuple):
+            answer = _receive_from_network(receiver, sender, content_type, body)
+        else:
+            answer = self._receive(receiver, sender, content_type, body)
+        return answered(answer)
+
+    def _receive(
+        self, receiver: Receiver, partner: Partner, content_type: str, body: bytes
+    ) -> Answer:
         answer = on_a_connection_that_works(
             lambda: receiver.receive_fast_path(partner, content_type, body)
         )
-        if answer is None:
-            partner = self._as_it_is_now(partner, request)
-            answer = self._receive(receiver, partner, content_type, body)
-        return compose(answer.status, answer.reason, entity=answer.entity)
-
-    @staticmethod
-    def _receive(receiver: Receiver, partner: Partner, content_type: str, body: bytes) -> Answer:
+        if answer is not None:
+            return answer
         try:
-            return receiver.receive(partner, content_type, body)
+            return receiver.receive(self._as_it_is_now(partner), content_type, body)
         except RefusedTooOften as refused:
             raise exceptions.Throttled(refused.wait, str(refused)) from None
 
-    def _as_it_is_now(self, partner: Partner, request: Request) -> Partner:
+    def _as_it_is_now(self, partner: Partner) -> Partner:
+        request = self.request
         if not request.auth:
             return partner
         shown, address = request.META["HTTP_AUTHORIZATION"], request.META.get("REMOTE_ADDR", "")
@@ -169,11 +174,13 @@ class LinkStatusEndpoint(Endpoint):
 
     def initial(self, request: Request, *args: object, **kwargs: object) -> None:
         self.perform_authentication(request)
+        if isinstance(request.user, tuple):
+            raise exceptions.AuthenticationFailed("unknown credentials")
 
     def get(self, request: Request) -> HttpResponse:
         asked = request.query_params.getlist("message_id")
         partner: Partner = request.user  # type: ignore[assignment]
-        status = status_for(self._as_it_is_now(partner, request), asked)
+        status = status_for(self._as_it_is_now(partner), asked)
         document = link_status.write(status)
         headers = {"Content-Length": str(len(document)), "Cache-Control": "no-store"}
         return HttpResponse(document, link_status.CONTENT_TYPE, headers=headers)
@@ -222,6 +229,17 @@ class EndpointApplication:
         connection.close_if_unusable_or_obsolete()
         start_response(f"{answer.status_code} {answer.reason_phrase}", list(answer.items()))
         return (answer.content,) if answer.content else ()
+
+
+def _receive_from_network(
+    receiver: Receiver, partners: tuple[Partner, ...], content_type: str, body: bytes
+) -> Answer:
+    if receiver.receive_from_network is None:
+        raise exceptions.AuthenticationFailed("unknown credentials")
+    try:
+        return receiver.receive_from_network(partners, content_type, body)
+    except RefusedTooOften as refused:
+        raise exceptions.Throttled(refused.wait, str(refused)) from None
 
 
 def _body(environ: "WSGIEnvironment") -> bytes:

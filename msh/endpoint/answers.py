@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from django.http import HttpResponse
 
+from msh.flows.receiving.answer import Answer
 from msh.wire.dialect import Entity
 
 RETRY_AFTER = 5  # seconds that a partner is asked to wait while the store is down
@@ -20,6 +21,8 @@ def compose(
     answer = HttpResponse(status=status, headers=headers)
     if entity is not None:
         answer.content, answer["Content-Type"] = entity.body, entity.content_type
+        for name, value in entity.headers:
+            answer[name] = value
     else:
         del answer["Content-Type"]
     if status != 204:
@@ -28,6 +31,11 @@ def compose(
         line = " ".join(reason.split())[:REASON_LIMIT]
         answer["X-MSH-Error"] = line.encode("ascii", "replace").decode()
     return answer
+
+
+def answered(answer: Answer) -> HttpResponse:
+    headers = None if answer.wait is None else {"Retry-After": str(answer.wait)}
+    return compose(answer.status, answer.reason, headers, answer.entity)
 
 
 def later(reason: str) -> HttpResponse:

@@ -10,26 +10,39 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
 from msh.allowance import guesses
-from msh.store.receiving.senders import find_sender, remembered_sender
+from msh.store.receiving.senders import (
+    find_sender,
+    find_senders_by_network,
+    remembered_sender,
+)
 from partners.models import Partner
 
 T = TypeVar("T")
 
 
 class PartnerAuthentication(BaseAuthentication):
-    """Authorization header → partner; then where it may come from.
+    """Authorization header → partner; then where it may come from. Without that header → those
+    whose networks alone show who they are, a tuple.
 
     `request.auth` says whether the partner is only remembered: one indexed query finds it once,
     and from then on the statement that takes its message says that it is still so.
     """
 
-    def authenticate(self, request: Request) -> tuple[Partner, bool]:
+    def authenticate(self, request: Request) -> tuple[Partner | tuple[Partner, ...], bool]:
         environ = request.META
         shown, address = environ.get("HTTP_AUTHORIZATION", ""), environ.get("REMOTE_ADDR", "")
+        if not shown and (partners := self._by_network(address, environ.get("CONTENT_TYPE", ""))):
+            return partners, False
         remembered = remembered_sender(shown)
         if remembered and remembered.admits(address):
             return remembered, True
         return self.found(shown, address), False
+
+    @staticmethod
+    def _by_network(address: str, content_type: str) -> tuple[Partner, ...]:
+        if guesses.wait(address):
+            return ()
+        return on_a_connection_that_works(lambda: find_senders_by_network(address, content_type))
 
     def found(self, shown: str, address: str) -> Partner:
         wait = guesses.wait(address)

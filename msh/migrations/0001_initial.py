@@ -510,6 +510,9 @@ class Migration(migrations.Migration):
                 ('tries', models.PositiveIntegerField(db_default=0, default=0)),
                 ('content_type', models.TextField(blank=True, db_default='')),
                 ('body', models.BinaryField(null=True)),
+                ('kept', models.BooleanField(db_default=False, default=False)),
+                ('dialect', models.CharField(choices=[('trp', 'ebXML TRP'), ('ebms2', 'OASIS ebMS 2.0')], db_default='trp', default='trp', max_length=5)),
+                ('content_digest', models.BinaryField(null=True)),
                 ('last_status', models.PositiveSmallIntegerField(blank=True, null=True)),
                 ('last_detail', models.TextField(blank=True, db_default='')),
                 ('link', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='signals', to='msh.inboundlink')),
@@ -609,7 +612,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='inboundmessage',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('semantics', 'BestEffort'), ('sequence_number', None)), models.Q(('semantics', 'OnceAndOnlyOnce'), ('sequence_number__isnull', False)), _connector='OR'), name='inbound_number_iff_reliable'),
+            constraint=models.CheckConstraint(condition=models.Q(('sequence_number', None), ('semantics', 'OnceAndOnlyOnce'), _connector='OR'), name='inbound_number_only_if_reliable'),
         ),
         migrations.AddIndex(
             model_name='delivery',

@@ -103,8 +103,7 @@ class InboundMessage(MessageColumns):
                 name="inbound_feed_position_once",
             ),
             models.CheckConstraint(
-                condition=Q(semantics="BestEffort", sequence_number=None)
-                | Q(semantics="OnceAndOnlyOnce", sequence_number__isnull=False),
-                name="inbound_number_iff_reliable",
+                condition=Q(sequence_number=None) | Q(semantics="OnceAndOnlyOnce"),
+                name="inbound_number_only_if_reliable",
             ),
         ]

@@ -4,6 +4,7 @@ from django.db import models
 from django.db.models import Q
 
 from msh.protocol.vocabulary import ErrorCode
+from partners.models import Dialect
 
 from .inbound import InboundMessage
 from .link import InboundLink
@@ -33,7 +34,8 @@ class Signal(models.Model):
     """The signals for one message: `pending` are still to be sent, one per copy that came.
 
     They have a lane without numbers, never suspend anything and never spend a retry. `body` is the
-    one that is being transmitted; when it has been, the next is composed anew (D51).
+    one that is being transmitted; when it has been, the next is composed anew (D51), unless it is
+    `kept`: then it is composed with the row, and every copy gets the same (EB-110).
     An Error's row is also the record of the message that was refused.
     """
 
@@ -62,6 +64,13 @@ class Signal(models.Model):
     tries = models.PositiveIntegerField(default=0, db_default=0)
     content_type = models.TextField(blank=True, db_default="")
     body = models.BinaryField(null=True)
+    kept = models.BooleanField(default=False, db_default=False)
+    dialect = models.CharField(
+        max_length=5, choices=Dialect, default=Dialect.TRP, db_default=Dialect.TRP.value
+    )
+    content_digest = models.BinaryField(null=True)
+    """Of a message that is refused for good: a further copy is known by it."""
+
     last_status = models.PositiveSmallIntegerField(null=True, blank=True)
     last_detail = models.TextField(blank=True, db_default="")
 

@@ -15,7 +15,12 @@ from django.urls import Resolver404, resolve
 from msh.allowance import guesses
 from msh.api.access import TokenAuthentication
 from msh.api.view import ApiView
-from msh.store.receiving.senders import find_sender, remembered_sender
+from msh.store.receiving.senders import (
+    find_sender,
+    find_senders_by_network,
+    remembered_sender,
+)
+from msh.wire.dialect import Dialect, dialect_of
 
 from .limits import CONSOLE_BODY_LIMIT, UNKNOWN_BODY_LIMIT
 
@@ -86,7 +91,12 @@ def may_be_known(environ: Environ) -> bool:
     """Whether it is worth asking the database."""
     path = environ["PATH_INFO"]
     header = "HTTP_AUTHORIZATION" if is_partner(path) or is_api(path) else "HTTP_COOKIE"
-    return bool(environ.get(header))
+    return bool(environ.get(header)) or (is_partner(path) and _dialect(environ).by_network)
+
+
+def _dialect(environ: Environ) -> Dialect:
+    """As far as it is known without the body."""
+    return dialect_of(environ.get("CONTENT_TYPE", ""), b"")
 
 
 def find(environ: Environ) -> Admission | None:
@@ -96,7 +106,11 @@ def find(environ: Environ) -> Admission | None:
     name = None
     if guesses.wait(environ["REMOTE_ADDR"]):
         return None
-    if is_partner(path):
+    if is_partner(path) and not shown:
+        address = environ["REMOTE_ADDR"]
+        partners = find_senders_by_network(address, environ.get("CONTENT_TYPE", ""))
+        name = f"partner {partners[0].pk}" if partners else None
+    elif is_partner(path):
         partner = find_sender(shown)
         if partner is not None and partner.admits(environ["REMOTE_ADDR"]):
             name = f"partner {partner.pk}"

@@ -8,10 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from msh.protocol.ebms.vocabulary import FaultCode
 from msh.protocol.message import Payload
 
 from .ebms2 import envelope as ebms2
 from .ebms2.names import SOAP_ACTION
+from .ebms2.soap import compose_fault
 from .package import compose_parts
 from .trp import envelope as trp
 
@@ -21,6 +23,7 @@ class Entity(NamedTuple):
 
     content_type: str
     body: bytes
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +32,20 @@ class Dialect:
 
     `knows` says of Content-Type and body of a request whether it is in this dialect.
     `content_type` gives that of a message with this boundary, `compose_parts` the wire form of its
-    payloads. `headers` go with each POST. `refusal` is the entity of an answer with this status
-    and reason, None if it has none.
+    payloads. `names_payloads` says whether a header document that was taken names any.
+    `headers` go with each POST. `refusal` is the entity of an answer with this status
+    and reason, None if it has none. `by_network`: a message names its agreement, so that a partner
+    without credential may be known by where it comes from (EB-190).
     """
 
     name: str
     knows: Callable[[str, bytes], bool]
     content_type: Callable[[str], str]
     compose_parts: Callable[[Sequence[Payload], str], list[bytes]]
+    names_payloads: Callable[[bytes], bool]
     refusal: Callable[[int, str], Entity | None]
     headers: tuple[tuple[str, str], ...] = ()
+    by_network: bool = False
 
 
 def _knows_any(content_type: str, body: bytes) -> bool:
@@ -46,22 +53,45 @@ def _knows_any(content_type: str, body: bytes) -> bool:
     return True
 
 
+def _trp_names_payloads(header_document: bytes) -> bool:
+    return bool(trp.manifest_of(header_document))
+
+
 def _no_entity(status: int, reason: str) -> Entity | None:
     """000-058."""
     return None
 
 
-TRP = Dialect("trp", _knows_any, trp.content_type, compose_parts, _no_entity)
+def fault(code: FaultCode, reason: str) -> Entity:
+    """A SOAP Fault, as ebMS 2.0 answers what is no message of a known agreement (EB-066)."""
+    return Entity(*compose_fault(code, reason), _EBMS2_HEADERS)
 
-# Sent only: no request is taken for one of it yet.
+
+def _fault(status: int, reason: str) -> Entity | None:
+    """EB-153."""
+    code = _FAULTS.get(status)
+    return None if code is None else fault(code, reason)
+
+
+_EBMS2_HEADERS = (("SOAPAction", SOAP_ACTION),)
+_FAULTS = {
+    400: FaultCode.CLIENT,
+    401: FaultCode.CLIENT,
+    403: FaultCode.CLIENT,
+    500: FaultCode.SERVER,
+}
+
 EBMS2 = Dialect(
     "ebms2",
-    lambda content_type, body: False,
+    ebms2.knows,
     ebms2.content_type,
     ebms2.compose_parts,
-    _no_entity,
-    (("SOAPAction", SOAP_ACTION),),
+    ebms2.names_payloads,
+    _fault,
+    _EBMS2_HEADERS,
+    by_network=True,
 )
+TRP = Dialect("trp", _knows_any, trp.content_type, compose_parts, _trp_names_payloads, _no_entity)
 
 _DIALECTS = (EBMS2, TRP)
 _BY_NAME = {one.name: one for one in _DIALECTS}

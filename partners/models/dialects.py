@@ -4,13 +4,13 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from django.db import models
 
 from msh.protocol.agreement import Terms
 from msh.protocol.ebms.vocabulary import SERVICE
 from msh.protocol.flight.value import FlightTerms
+from msh.protocol.uri import host_of
 from msh.protocol.vocabulary import DeliverySemantics
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _uuid(agreement: "Agreement") -> str:
 
 def _uuid_at_host(agreement: "Agreement") -> str:
     """EB-036."""
-    host = urlsplit(agreement.partner.our_uri_or_default).hostname or "msh"
+    host = host_of(agreement.partner.our_uri_or_default) or "msh"
     return f"{uuid.uuid4()}@{host}"
 
 

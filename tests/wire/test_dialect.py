@@ -2,12 +2,21 @@
 
 import pytest
 
+from msh.protocol.ebms.vocabulary import FaultCode
 from msh.protocol.message import Payload
 from msh.wire import compose_parts, content_type
-from msh.wire.dialect import TRP, dialect_named, dialect_of
+from msh.wire.dialect import EBMS2, TRP, dialect_named, dialect_of
+from msh.wire.ebms2.soap import read_fault
+from tests.peer.ebms2 import message
+
+ENVELOPE = b'<S:Envelope xmlns:S="http://schemas.xmlsoap.org/soap/envelope/"/>'
+DRAFT = b'<?xml version="1.0"?><ebXMLHeader/>'
+RELATED = "multipart/related; boundary=x"
 
 
-@pytest.mark.parametrize("came", ["application/json", "", 'multipart/related; boundary="x"'])
+@pytest.mark.parametrize(
+    "came", ["application/json", "", "application/soap+xml", "application/vnd.eb+xml"]
+)
 def test_what_no_dialect_knows_is_left_to_the_draft(came: str) -> None:
     """It says what is wrong, without an entity."""
     dialect = dialect_of(came, b"")
@@ -16,12 +25,60 @@ def test_what_no_dialect_knows_is_left_to_the_draft(came: str) -> None:
     assert dialect.refusal(415, "no message") is None
 
 
+@pytest.mark.requirement("EB-155")
+@pytest.mark.parametrize(
+    ("came", "body", "dialect"),
+    [
+        ("text/xml; charset=utf-8", ENVELOPE, EBMS2),
+        ("application/xml", b"", EBMS2),
+        ('multipart/related; type="text/xml"; boundary=x', b"", EBMS2),
+        (RELATED, b"--x\r\n\r\n" + ENVELOPE, EBMS2),
+        (RELATED, b"--x\r\n\r\n" + DRAFT, TRP),
+        (RELATED, b"", TRP),
+        ('multipart/related; type="application/vnd.eb+xml"; boundary=x', ENVELOPE, TRP),
+        ("text/xml", DRAFT, TRP),
+    ],
+)
+def test_content_type_and_root_choose(came: str, body: bytes, dialect: object) -> None:
+    assert dialect_of(came, body) is dialect
+
+
 def test_the_draft_composes_as_before() -> None:
     dialect, payloads = dialect_named("trp"), [Payload(b"<a/>", content_id="a@b")]
 
     assert dialect.content_type("msh-1") == content_type("msh-1")
     assert dialect.compose_parts(payloads, "msh-1") == compose_parts(payloads, "msh-1")
-    assert dialect.headers == ()
+    assert (dialect.headers, dialect.by_network) == ((), False)
+
+
+@pytest.mark.requirement("EB-066", "EB-150")
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(401, FaultCode.CLIENT), (403, FaultCode.CLIENT), (500, FaultCode.SERVER)],
+)
+def test_refusal_in_ebms_is_a_fault(status: int, code: FaultCode) -> None:
+    entity = dialect_named("ebms2").refusal(status, "no <agreement>")
+
+    assert entity is not None
+    fault = read_fault(entity.body)
+    assert fault is not None
+    assert (fault.code, fault.text) == (code, "no <agreement>")
+    assert entity.content_type == 'text/xml; charset="UTF-8"'
+    assert entity.headers == (("SOAPAction", '"ebXML"'),)
+
+
+@pytest.mark.parametrize("status", [404, 405, 411, 413, 415, 429, 503])
+def test_other_refusals_have_no_entity(status: int) -> None:
+    assert EBMS2.refusal(status, "no") is None
+
+
+@pytest.mark.parametrize("payloads", [(), (("order@peer", "text/xml", b"<order/>"),)])
+def test_envelope_says_whether_there_were_payloads(
+    payloads: tuple[tuple[str, str, bytes], ...],
+) -> None:
+    envelope = message(payloads=payloads).envelope.encode()
+
+    assert EBMS2.names_payloads(envelope) is bool(payloads)
 
 
 def test_a_dialect_that_is_not_there() -> None:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from django.db import transaction
 
-from msh import wire
 from msh.flows.errors import NotPossible
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.models import InboundMessage, InboundPayload
@@ -21,6 +20,7 @@ from msh.protocol.errors import IllegalTransition
 from msh.store.delivery import deliveries
 from msh.store.delivery.deliveries import Consumers
 from msh.store.history import Actor
+from msh.wire.dialect import dialect_named
 
 AT_ONCE = 100
 """Deliveries that are locked and written in one transaction."""
@@ -93,5 +93,6 @@ def _lacks_payloads(message_key: int) -> bool:
     kept = InboundPayload.objects.select_for_update(no_key=True).filter(message=message_key)
     if kept.values_list("pk", flat=True):
         return False
-    header = InboundMessage.objects.values_list("header", flat=True).get(pk=message_key)
-    return bool(wire.manifest_of(bytes(header)))
+    messages = InboundMessage.objects.values_list("header", "agreement__dialect")
+    header, dialect = messages.get(pk=message_key)
+    return dialect_named(dialect).names_payloads(bytes(header))

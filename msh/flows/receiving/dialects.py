@@ -1,11 +1,12 @@
 """What each dialect does with a request: the way in of the registry in `msh/wire/dialect.py`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from msh.wire.dialect import TRP, dialect_of
+from msh.wire.dialect import EBMS2, TRP, dialect_of
 from partners.models import Partner
 
+from . import ebms2
 from .answer import Answer
 from .receive import receive, receive_fast_path
 
@@ -16,13 +17,19 @@ class Receiver:
 
     `receive_fast_path` takes what comes nearly always, from a partner that may only be remembered.
     None, with nothing done, for all else: then find the partner anew, and `receive`.
+    `receive_from_network` takes it from one of some partners, none of which has shown a credential;
+    None if the dialect cannot tell them apart.
     """
 
     receive_fast_path: Callable[[Partner, str, bytes], Answer | None]
     receive: Callable[[Partner, str, bytes], Answer]
+    receive_from_network: Callable[[Sequence[Partner], str, bytes], Answer] | None = None
 
 
-_RECEIVERS = {TRP.name: Receiver(receive_fast_path, receive)}
+_RECEIVERS = {
+    TRP.name: Receiver(receive_fast_path, receive),
+    EBMS2.name: Receiver(ebms2.receive_fast_path, ebms2.receive, ebms2.receive_from_network),
+}
 
 
 def receiver_of(content_type: str, body: bytes) -> Receiver:

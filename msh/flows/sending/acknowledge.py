@@ -29,6 +29,7 @@ from msh.store.sending.signals import (
     end_signal,
 )
 from msh.transport.job import SIGNAL_CRASH_POINTS, Job
+from msh.wire.dialect import dialect_named
 from partners.models import Identity, Partner
 from partners.secrecy import SecretUnreadableError
 
@@ -195,7 +196,7 @@ def _job(row: PendingSignal, deadline: float, now: datetime) -> Job:
     if row.body is None:
         content_type, body = wire.compose_signal(header_of(row, partner, identity, now))
     else:
-        content_type, body = row.content_type, row.body  # the same one is tried again
+        content_type, body = row.content_type, row.body  # tried again, or kept
     is_error = row.kind == SignalKind.ERROR
     url = partner.error_destination if is_error else partner.destination
     return Job(
@@ -209,4 +210,5 @@ def _job(row: PendingSignal, deadline: float, now: datetime) -> Job:
         not_after=time.monotonic() + GRACE,
         sender=partner.our_uri or identity.uri,
         crash_points=SIGNAL_CRASH_POINTS,
+        headers=dialect_named(row.dialect).headers,
     )

@@ -4,11 +4,14 @@ import re
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from msh.protocol.message import Payload
+from msh.protocol.message import ErrorReport, Payload
+from msh.protocol.vocabulary import ErrorCode as InnerCode
+from msh.protocol.vocabulary import Severity as InnerSeverity
 
 from .vocabulary import (
     ERROR_CONTEXT,
     Actor,
+    ErrorCode,
     FaultCode,
     Kind,
     MessageStatus,
@@ -227,3 +230,26 @@ def highest_severity(errors: tuple[Error, ...]) -> Severity:
 def is_uri(value: str) -> bool:
     """Whether an id without a type can stand by itself: SCHEME:REST (EB-030, EB-034)."""
     return _URI.fullmatch(value) is not None
+
+
+def reports_of(errors: tuple[Error, ...]) -> tuple[ErrorReport, ...]:
+    """Errors that a partner reports, in the inner language. A code that is none of ours, or of
+    another context, is kept as it stood and counts by its severity (EB-057)."""
+    return tuple(map(_report, errors))
+
+
+def _report(error: Error) -> ErrorReport:
+    known = error.code_context == ERROR_CONTEXT and error.code in set(ErrorCode)
+    return ErrorReport(
+        code=InnerCode(error.code) if known else InnerCode.UNKNOWN,
+        severity=_SEVERITIES[error.severity],
+        location=error.location,
+        description=error.description,
+        code_text="" if known else error.code,
+    )
+
+
+_SEVERITIES = {
+    Severity.WARNING: InnerSeverity.WARNING,
+    Severity.ERROR: InnerSeverity.HARD_ERROR,
+}

@@ -8,6 +8,7 @@ from django.db import DEFAULT_DB_ALIAS
 
 from msh.store.engine import Statement, run
 from msh.store.partner_columns import AS_READ
+from msh.wire.dialect import dialect_of
 from partners.models import Partner
 from partners.models.credential import presented
 
@@ -53,6 +54,17 @@ def find_sender(authorization: str) -> Partner | None:
         _remembered.clear()
     _remembered[shown] = partner
     return partner
+
+
+def find_senders_by_network(address: str, content_type: str) -> tuple[Partner, ...]:
+    """The partners without credential whose networks show that a request without Authorization may
+    be theirs. None if its dialect does not say which of them it is."""
+    dialect = dialect_of(content_type, b"")
+    if not dialect.by_network:
+        return ()
+    known_so = Partner.objects.filter(credentials=None, agreements__dialect=dialect.name)
+    partners = known_so.exclude(allowed_networks="").distinct()
+    return tuple(one for one in partners if one.is_shown_by(address))
 
 
 def remembered_sender(authorization: str) -> Partner | None:

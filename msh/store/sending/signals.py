@@ -44,6 +44,7 @@ class PendingSignal(RouteColumns):
     min_retry_secs: int | None
     content_type: str
     body: bytes | None
+    dialect: str
     routed: bool
 
 
@@ -84,7 +85,7 @@ QUEUE_SIGNAL = Write(
 _COLUMNS = f"""
     signal.id, signal.kind, signal.ref_to_message_id, signal.tpa_id,
     signal.conversation_id, signal.code, signal.location, signal.description,
-    signal.min_retry_secs, signal.content_type, signal.body, {ROUTE_COLUMNS},
+    signal.min_retry_secs, signal.content_type, signal.body, signal.dialect, {ROUTE_COLUMNS},
     EXISTS (
         SELECT FROM msh_inboundmessage message
         WHERE message.link_id = signal.link_id AND message.state = 'routed'
@@ -184,8 +185,8 @@ TRANSMITTED = Write(
         UPDATE msh_signal
         SET pending = GREATEST(pending - 1, 0),
             transmitted = transmitted + 1, sending = false, tries = 0,
-            due = statement_timestamp(), body = NULL, last_status = %(status)s,
-            last_detail = %(detail)s
+            due = statement_timestamp(), body = CASE WHEN kept THEN body END,
+            last_status = %(status)s, last_detail = %(detail)s
         WHERE id = %(key)s AND sending RETURNING transmitted),
     {_SIGNAL_TRANSMITTED}
 """,
@@ -200,7 +201,7 @@ FAILED = Write(
     SET sending = false,
         due = statement_timestamp() + interval '1 second' * LEAST(60, 2 ^ LEAST(tries - 1, 10)),
         pending = CASE WHEN expires_at < statement_timestamp() THEN 0 ELSE pending END,
-        body = CASE WHEN expires_at < statement_timestamp() THEN NULL ELSE %(body)s::bytea END,
+        body = CASE WHEN kept OR expires_at >= statement_timestamp() THEN %(body)s::bytea END,
         content_type = %(content_type)s,
         last_status = %(status)s, last_detail = %(detail)s
     WHERE id = %(key)s
@@ -211,8 +212,8 @@ FAILED = Write(
 REFUSED = Write(
     """
     UPDATE msh_signal
-    SET sending = false, pending = 0, body = NULL, last_status = %(status)s,
-        last_detail = %(detail)s
+    SET sending = false, pending = 0, body = CASE WHEN kept THEN body END,
+        last_status = %(status)s, last_detail = %(detail)s
     WHERE id = %(key)s
 """,
     order=Order.SIGNAL,

@@ -21,7 +21,10 @@ from .soap import read_fault
 from .writer import write
 
 _ALONE = frozenset({"text/xml", "application/xml"})
-_DRAFT = re.compile(rb"<(?:[\w.-]+:)?ebXMLHeader[\s>]")
+_DRAFT = re.compile(rb"<(?:[\w.-]+:)?ebXMLHeader[\s/>]")
+_XML_ROOT = re.compile(
+    rb"<(?:[\w.-]+:)?Envelope[\s/>]|(?mi:^content-type: *(?:text|application)/xml)"
+)
 _LOOKED_AT = 16 * 1024  # bytes
 _NO_MESSAGE = 'send multipart/related; type="text/xml", or text/xml'
 
@@ -31,8 +34,11 @@ def knows(content_type: str, body: bytes) -> bool:
     body say: the draft's header document may come as text/xml too (EB-155)."""
     media = mime.media_type(content_type)
     related = media.name == "multipart/related"
-    root_type = media.parameters.get("type", "text/xml").lower() if related else media.name
-    return root_type in _ALONE and not _DRAFT.search(body, 0, _LOOKED_AT)
+    root_type = media.parameters.get("type", "").lower() if related else media.name
+    is_open = related and not root_type
+    if not (is_open or root_type in _ALONE) or _DRAFT.search(body, 0, _LOOKED_AT):
+        return False
+    return not is_open or _XML_ROOT.search(body, 0, _LOOKED_AT) is not None
 
 
 def root_id(boundary: str) -> str:
@@ -108,6 +114,12 @@ def parse(content_type: str, body: bytes, *, header_limit: int = HEADER_LIMIT) -
         tuple(findings.defects),
         tuple(findings.notes),
     )
+
+
+def names_payloads(envelope: bytes) -> bool:
+    """Whether the Manifest of an envelope names a part. Raises as `parse`."""
+    manifest = read(envelope, Findings()).message.manifest
+    return any(reference.content_id for reference in manifest)
 
 
 def parse_answer(

@@ -8,6 +8,7 @@ from msh.protocol.ebms.message import (
     errors_to_report,
     highest_severity,
     is_uri,
+    reports_of,
 )
 from msh.protocol.ebms.vocabulary import SERVICE, Kind, Severity, Stage
 
@@ -66,3 +67,19 @@ def test_only_the_six_actions_of_the_reserved_service_make_a_signal() -> None:
         assert Kind.of("urn:x", kind) is Kind.BUSINESS
     assert Kind.of(SERVICE, "Order") is Kind.BUSINESS
     assert [kind for kind in Kind if not kind.is_signal] == [Kind.BUSINESS]
+
+
+@pytest.mark.requirement("EB-057")
+@pytest.mark.parametrize(
+    ("error", "code", "text", "severity"),
+    [
+        (Error("Inconsistent"), "Inconsistent", "", "HardError"),
+        (Error("DeliveryFailure", Severity.WARNING), "DeliveryFailure", "", "Warning"),
+        (Error("200"), "Unknown", "200", "HardError"),
+        (Error("Inconsistent", code_context="urn:x"), "Unknown", "Inconsistent", "HardError"),
+        (Error("SequenceGap"), "Unknown", "SequenceGap", "HardError"),
+    ],
+)
+def test_errors_of_a_partner(error: Error, code: str, text: str, severity: str) -> None:
+    (report,) = reports_of((error,))
+    assert (report.code, report.code_text, report.severity) == (code, text, severity)

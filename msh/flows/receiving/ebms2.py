@@ -1,0 +1,175 @@
+"""PARTNER → MSH: the bytes of one request in ebMS 2.0, from reading them to the answer."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from msh.flows.sending.answered import take_answer
+from msh.flows.wake_up import WakeUp, wake_up
+from msh.protocol.ebms.agreement import tolerated, wrong_parties
+from msh.protocol.ebms.errors import NotAMessage, Unusable
+from msh.protocol.ebms.message import (
+    Defect,
+    Error,
+    MessageHeader,
+    PartialHeader,
+    ReceivedMessage,
+    errors_to_report,
+    reports_of,
+)
+from msh.protocol.ebms.vocabulary import FaultCode, Kind
+from msh.protocol.errors import RefusedTooOften
+from msh.store.receiving import ebms2
+from msh.store.receiving.ebms2_answers import Attribution
+from msh.store.receiving.messages import note_unexpected
+from msh.store.receiving.refusals import count_unanswered, count_unrecorded, may_record
+from msh.wire.dialect import fault
+from msh.wire.ebms2.envelope import parse
+from partners.models import Partner
+
+from .answer import TAKEN, Answer
+
+logger = logging.getLogger(__name__)
+
+_FAULT = 500
+_FORBIDDEN = 403
+_LATER = 503
+
+
+@dataclass(frozen=True, slots=True)
+class _Senders:
+    """Who may have sent a request: one partner by its credential, or some by where it comes
+    from (EB-190)."""
+
+    partners: Sequence[Partner]
+    authenticated: bool
+
+    def attribute(self, header: MessageHeader | PartialHeader) -> Attribution | None:
+        return ebms2.attribute(self.partners, header, authenticated=self.authenticated)
+
+
+def receive_fast_path(partner: Partner, content_type: str, body: bytes) -> Answer | None:
+    return None
+
+
+def receive(partner: Partner, content_type: str, body: bytes) -> Answer:
+    """Take a message or signal from `partner`; its answer is committed on return.
+    Raises RefusedTooOften: nothing is stored then."""
+    try:
+        return _receive(_Senders((partner,), authenticated=True), content_type, body)
+    except RefusedTooOften:
+        count_unanswered(partner.pk)
+        raise
+
+
+def receive_from_network(partners: Sequence[Partner], content_type: str, body: bytes) -> Answer:
+    """As `receive`, from one of those whose networks show that it may be them."""
+    return _receive(_Senders(partners, authenticated=False), content_type, body)
+
+
+def _receive(senders: _Senders, content_type: str, body: bytes) -> Answer:
+    try:
+        received = parse(content_type, body)
+    except NotAMessage as problem:
+        return _not_a_message(problem)
+    except Unusable as problem:
+        return _refuse_unusable(senders, problem)
+    header = received.message.header
+    found = senders.attribute(header)
+    if found is None:
+        return _refuse_unknown(senders, header)
+    if header.kind.is_signal:
+        return _take_signal(found, received)
+    return _take_message(found, received)
+
+
+def _not_a_message(problem: NotAMessage) -> Answer:
+    reason = str(problem)
+    if problem.status != _FAULT:
+        return Answer(problem.status, reason)
+    return Answer(_FAULT, reason, fault(problem.code, reason))
+
+
+def _refuse_unknown(senders: _Senders, header: MessageHeader | PartialHeader) -> Answer:
+    """Nothing is stored of it, and nothing is sent to anybody (EB-064)."""
+    reason = f"no agreement {header.cpa_id!r} between these parties"
+    if senders.authenticated:
+        _note(senders.partners[0], "", "MessageOfNoAgreement", reason)
+    else:
+        logger.warning("%s with a partner of this network", reason)
+    status = _FORBIDDEN if senders.authenticated else _FAULT
+    return Answer(status, reason, fault(FaultCode.CLIENT, reason))
+
+
+def _refuse_unusable(senders: _Senders, problem: Unusable) -> Answer:
+    """A MessageHeader that lacks what is needed: answered by an Error, if it can be."""
+    partial, reason = problem.partial, str(problem)
+    found = senders.attribute(partial)
+    if found is None:
+        return _refuse_unknown(senders, partial)
+    if partial.kind.is_signal:
+        _note(found.partner, partial.message_id, f"{partial.kind}Refused", reason)
+        return Answer(TAKEN, reason)
+    if not partial.message_id:
+        return Answer(_FAULT, reason, fault(FaultCode.CLIENT, reason))
+    ebms2.refuse(found, partial, _errors(found, problem.defects) or (problem.defects[0].error,))
+    wake_up(WakeUp.TRANSMIT)
+    return Answer(TAKEN, reason)
+
+
+def _errors(found: Attribution, defects: tuple[Defect, ...]) -> tuple[Error, ...]:
+    return errors_to_report(tolerated(defects, found.agreed), found.agreed.lenient)
+
+
+def _take_message(found: Attribution, received: ReceivedMessage) -> Answer:
+    """An Acknowledgment on it counts, whatever becomes of the message (EB-088)."""
+    taken = ebms2.receive_message(found, received)
+    if received.message.acknowledgments:
+        _take_answer(found, received)
+    if taken.wait is not None:
+        return Answer(_LATER, taken.refusal, wait=taken.wait)
+    if taken.accepted:
+        wake_up(WakeUp.TRANSMIT, WakeUp.DELIVER)
+    else:
+        wake_up(WakeUp.TRANSMIT)
+    return Answer(TAKEN, taken.refusal)
+
+
+def _take_signal(found: Attribution, received: ReceivedMessage) -> Answer:
+    """It is never answered, whatever is wrong with it (EB-062)."""
+    header, kind = received.message.header, received.message.header.kind
+    errors = _errors(found, received.defects) or wrong_parties(
+        found.agreed, header.from_party, header.to_party
+    )
+    if errors:
+        reason = errors[0].description
+        _note(found.partner, header.message_id, f"{kind}Refused", reason)
+        return Answer(TAKEN, reason)
+    if kind in (Kind.ACKNOWLEDGMENT, Kind.MESSAGE_ERROR):
+        _take_answer(found, received)
+    else:
+        _note(found.partner, header.message_id, f"{kind}Received", "not supported")
+    return Answer(TAKEN)
+
+
+def _take_answer(found: Attribution, received: ReceivedMessage) -> None:
+    """What refers to no message that we sent under this agreement is noted only (EB-104)."""
+    message = received.message
+    about = message.acknowledged or message.header.ref_to_message_id
+    taken = take_answer(
+        found.partner.pk,
+        found.agreement_id,
+        about,
+        acknowledged=bool(message.acknowledgments),
+        errors=reports_of(message.errors),
+    )
+    if not taken:
+        name = f"{Kind.MESSAGE_ERROR if message.errors else Kind.ACKNOWLEDGMENT}Received"
+        _note(found.partner, about, name, "refers to an unknown message")
+
+
+def _note(partner: Partner, message_id: str, event: str, detail: str) -> None:
+    if may_record(partner.pk):
+        note_unexpected(partner.pk, message_id, event, detail)
+    else:
+        count_unrecorded(partner.pk)

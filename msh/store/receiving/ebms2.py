@@ -1,0 +1,216 @@
+"""What we receive in ebMS 2.0: decided under the lock of the pair, written with its answer."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from django.db import transaction
+
+from msh.faults import CrashPoint, reach
+from msh.protocol import effects as do
+from msh.protocol.admission import Postponed, Usage, admission
+from msh.protocol.ebms.agreement import Agreed, is_between
+from msh.protocol.ebms.arrival import Ruling, decide, event_of
+from msh.protocol.ebms.message import (
+    Error,
+    MessageHeader,
+    PartialHeader,
+    PartyId,
+    ReceivedMessage,
+)
+from msh.protocol.flight.arrival import MessageArrived
+from msh.protocol.receiver import Known, ReceivingLink
+from msh.protocol.vocabulary import DeliverySemantics, ErrorCode
+from msh.store import capacity, incidents
+from msh.store.engine import Call, run
+from msh.store.sending.submissions import mark_in_use
+from partners.models import Partner
+
+from . import ebms2_sql, message_sql
+from .ebms2_answers import Attribution, Pair, ack_call, error_calls, history, repeat_call
+from .ebms2_sql import AgreementRow
+from .pairs import inbound_link
+from .receiver_effects import history_call
+from .refusals import spend_refusal
+
+_CODES = [code.value for code in ErrorCode]
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What became of a message. `refusal` says why, if it was not taken; `wait`: not taken now,
+    nothing is stored, and it may be sent again after so many seconds."""
+
+    accepted: bool
+    refusal: str = ""
+    wait: int | None = None
+
+
+def attribute(
+    partners: Sequence[Partner], header: MessageHeader | PartialHeader, *, authenticated: bool
+) -> Attribution | None:
+    """The agreement of a request that one of `partners` has sent (EB-064, EB-191).
+
+    Who is authenticated is asked for the CPAId only, so that a wrong party can be answered by an
+    Error; else From and To have to be those of the agreement too.
+    """
+    keys = [one.pk for one in partners]
+    (rows,) = run(ebms2_sql.FIND_AGREEMENTS(partners=keys, cpa_id=header.cpa_id))
+    for row in rows:
+        agreed = _agreed(row)
+        if authenticated or is_between(agreed, header.from_party, header.to_party):
+            partner = next(one for one in partners if one.pk == row.partner_id)
+            return Attribution(partner, row.id, agreed, row.horizon)
+    return None
+
+
+def _agreed(row: AgreementRow) -> Agreed:
+    return Agreed(
+        row.tpa_id,
+        PartyId(row.our_party, row.our_party_context),
+        PartyId(row.their_party, row.their_party_context),
+        row.our_role,
+        row.their_role,
+        row.ack,
+        row.eliminates,
+        frozenset(row.lenient),
+    )
+
+
+def receive_message(found: Attribution, received: ReceivedMessage) -> Received:
+    """Store a message of a business, or not; queue its answer; commit.
+
+    Raises RefusedTooOften, with nothing done, for one refusal too many.
+    """
+    header, partner = received.message.header, found.partner
+    with transaction.atomic():
+        pair = _lock(found, header.message_id)
+        ruling = decide(received, found.agreed, _event(pair, received))
+        if ruling.errors and ruling.postponed is None:
+            spend_refusal(partner.pk, pair.link_id, ruling.errors[0].code, header.message_id)
+        run(*_calls(pair, ruling, received))
+        mark_in_use(partner)
+        reach(CrashPoint.RECEIVE_BEFORE_COMMIT)
+    reach(CrashPoint.RECEIVE_AFTER_COMMIT)
+    postponed = ruling.postponed
+    return Received(
+        any(isinstance(effect, do.Accept) for effect in ruling.effects),
+        ruling.errors[0].description if ruling.errors else "",
+        postponed.min_retry_secs if postponed else None,
+    )
+
+
+def refuse(found: Attribution, partial: PartialHeader, errors: tuple[Error, ...]) -> None:
+    """Queue a MessageError for a message whose header cannot be used. Raises RefusedTooOften."""
+    with transaction.atomic():
+        pair = _lock(found, partial.message_id)
+        spend_refusal(found.partner.pk, pair.link_id, errors[0].code, partial.message_id)
+        about = (partial.message_id, partial.conversation_id or partial.message_id)
+        run(*error_calls(pair, *about, errors, errors[0].code))
+
+
+def _lock(found: Attribution, message_id: str) -> Pair:
+    partner = found.partner
+    while True:
+        load = ebms2_sql.LOAD_KNOWN(
+            partner_id=partner.pk, message_id=message_id, codes=_CODES, rate=partner.rate_limit
+        )
+        links, rows = run(message_sql.LOCK_LINK(partner_id=partner.pk), load)
+        if links and rows:
+            return Pair(found, links[0].id, rows[0])
+        inbound_link(partner.pk)
+
+
+def _event(pair: Pair, received: ReceivedMessage) -> MessageArrived:
+    known = pair.known(received.content_digest)
+    return event_of(
+        received,
+        known=known,
+        answered_by_error=pair.row.known_id is None,
+        postponed=_postponed(pair) if known is Known.NO else None,
+        now=pair.row.now,
+    )
+
+
+def _postponed(pair: Pair) -> Postponed | None:
+    limits = pair.found.partner.limits
+    if (short := capacity.shortage()) or not limits.any:
+        return short
+    usage = capacity.usage_of(pair.link_id, ReceivingLink(), limits)
+    usage = Usage(usage.undelivered_messages, usage.undelivered_bytes, pair.row.rate_reached_at)
+    return admission(limits, usage, pair.row.now)
+
+
+def _calls(pair: Pair, ruling: Ruling, received: ReceivedMessage) -> Iterator[Call[object]]:
+    header = received.message.header
+    for effect in ruling.effects:
+        yield from _calls_of(pair, effect, received)
+    if ruling.errors and ruling.postponed is None:
+        kept = any(isinstance(effect, do.KeepRefusal) for effect in ruling.effects)
+        digest = received.content_digest if kept else None
+        about = (header.message_id, header.conversation_id)
+        yield from error_calls(pair, *about, ruling.errors, ruling.code, digest)
+    for note in ruling.notes:
+        yield history(pair, header.message_id, "Note", note)
+
+
+def _calls_of(
+    pair: Pair, effect: do.ConversationEffect, received: ReceivedMessage
+) -> Iterator[Call[object]]:
+    header = received.message.header
+    match effect:
+        case do.Accept():
+            yield message_sql.INSERT(**_columns(pair, received))
+            yield history_call(
+                pair.found.partner.pk,
+                pair.row.now,
+                header.message_id,
+                "MessageArrived",
+                to_state="accepted",
+            )
+        case do.QueueAck():
+            yield ack_call(pair, received.message)
+        case do.RepeatAnswer():
+            yield repeat_call(pair, received.message)
+        case do.CountDuplicate():
+            if pair.row.known_id is not None:
+                yield message_sql.COUNT_DUPLICATE(key=pair.row.known_id)
+            yield history(pair, header.message_id, "DuplicateArrived", "discarded")
+        case do.OpenIncident():
+            yield incidents.open_incident(
+                incidents.NewIncident(
+                    pair.found.partner.pk,
+                    "in",
+                    effect.kind,
+                    effect.message_id,
+                    effect.detail,
+                    pair.row.now,
+                )
+            )
+
+
+def _columns(pair: Pair, received: ReceivedMessage) -> dict[str, object]:
+    message, header, payloads = received.message, received.message.header, received.payloads
+    reliable = bool(message.ack_requested)
+    semantics = DeliverySemantics.ONCE_AND_ONLY_ONCE if reliable else DeliverySemantics.BEST_EFFORT
+    return {
+        "link_id": pair.link_id,
+        "agreement_id": pair.found.agreement_id,
+        "message_id": header.message_id,
+        "semantics": semantics,
+        "epoch": None,
+        "sequence_number": None,
+        "conversation_id": header.conversation_id,
+        "service_interface": header.service.value,
+        "action": header.action,
+        "ref_to_message_id": header.ref_to_message_id,
+        "sent_at": header.timestamp,
+        "received_at": pair.row.now,
+        "content_digest": received.content_digest,
+        "header": received.envelope,
+        "positions": list(range(1, len(payloads) + 1)),
+        "content_types": [payload.content_type for payload in payloads],
+        "content_ids": [payload.content_id for payload in payloads],
+        "labels": [payload.label for payload in payloads],
+        "descriptions": [payload.description for payload in payloads],
+        "contents": [payload.content for payload in payloads],
+    }

@@ -1,0 +1,131 @@
+"""The answers to ebMS messages: composed once, kept, and sent again as they are (EB-110)."""
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from msh.models import SignalKind
+from msh.protocol.ebms import signals
+from msh.protocol.ebms.agreement import Agreed
+from msh.protocol.ebms.message import Error, Message
+from msh.protocol.receiver import Known
+from msh.protocol.uri import host_of
+from msh.store.engine import Call
+from msh.wire.ebms2.envelope import compose_alone
+from partners.models import Partner
+
+from . import ebms2_sql
+from .ebms2_sql import KeptSignal, KnownRow
+from .pairs import SIGNAL_HORIZON
+from .receiver_effects import history_call
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    """Whose a request is, and under which agreement."""
+
+    partner: Partner
+    agreement_id: int
+    agreed: Agreed
+    horizon: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The pair as it was read under its lock, with what it knows of a MessageId."""
+
+    found: Attribution
+    link_id: int
+    row: KnownRow
+
+    @property
+    def expires_at(self) -> datetime:
+        return self.row.now + timedelta(seconds=max(self.found.horizon, SIGNAL_HORIZON))
+
+    def known(self, content_digest: bytes) -> Known:
+        digest = self.row.refused_digest if self.row.known_id is None else self.row.known_digest
+        if digest is None:
+            return Known.NO
+        return Known.SAME if bytes(digest) == content_digest else Known.OTHER
+
+
+def history(pair: Pair, message_id: str, event: str, detail: str) -> Call[None]:
+    partner_id = pair.found.partner.pk
+    return history_call(partner_id, pair.row.now, message_id, event, detail, counts=True)
+
+
+def ack_call(pair: Pair, message: Message) -> Call[None]:
+    """The first answer, unless there is one."""
+    about = _About(message.header.message_id, message.header.conversation_id)
+    taken_at = pair.row.known_at or pair.row.now
+    ack = signals.acknowledgment(_signal(pair, about), message.ack_requested, taken_at)
+    return ebms2_sql.QUEUE_KEPT.of(_kept(pair, about, SignalKind.ACKNOWLEDGEMENT, ack))
+
+
+def repeat_call(pair: Pair, message: Message) -> Call[None]:
+    if pair.row.known_id is not None:
+        return ack_call(pair, message)
+    return ebms2_sql.REPEAT_KEPT(
+        key=pair.row.refused_id, at=pair.row.now, expires_at=pair.expires_at
+    )
+
+
+def error_calls(
+    pair: Pair,
+    message_id: str,
+    conversation_id: str,
+    errors: tuple[Error, ...],
+    code: str,
+    content_digest: bytes | None = None,
+) -> Iterator[Call[None]]:
+    """`code` is that of the inner language. With the digest of the message a further copy gets the
+    same answer."""
+    about, first = _About(message_id, conversation_id), errors[0]
+    error = signals.message_error(_signal(pair, about), errors)
+    kept = replace(
+        _kept(pair, about, SignalKind.ERROR, error),
+        code=code,
+        location=first.location,
+        description=first.description,
+        content_digest=content_digest,
+    )
+    yield ebms2_sql.QUEUE_KEPT.of(kept)
+    yield history(pair, message_id, code, first.description)
+
+
+class _About(NamedTuple):
+    """The message that is answered."""
+
+    message_id: str
+    conversation_id: str
+
+
+def _signal(pair: Pair, about: _About) -> signals.Signal:
+    agreed = pair.found.agreed
+    host = host_of(pair.found.partner.our_uri_or_default) or "msh"
+    return signals.Signal(
+        agreed.ours,
+        agreed.theirs,
+        agreed.cpa_id,
+        about.conversation_id,
+        f"{uuid.uuid4()}@{host}",
+        pair.row.now,
+        about.message_id,
+    )
+
+
+def _kept(pair: Pair, about: _About, kind: SignalKind, signal: Message) -> KeptSignal:
+    content_type, body = compose_alone(signal)
+    return KeptSignal(
+        pair.link_id,
+        kind.value,
+        about.message_id,
+        pair.found.agreed.cpa_id,
+        about.conversation_id,
+        pair.row.now,
+        pair.expires_at,
+        content_type,
+        body,
+    )

@@ -1,0 +1,128 @@
+"""ebMS 2.0: the agreement of a request, what is known of a message, and the answers that are
+kept."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from msh.store.engine import Order, Statement, Write
+
+
+@dataclass(frozen=True, slots=True)
+class AgreementRow:
+    """An agreement, as far as receiving under it needs it. `horizon`: seconds for which copies of
+    a message may come."""
+
+    id: int
+    partner_id: int
+    tpa_id: str
+    our_party: str
+    our_party_context: str
+    their_party: str
+    their_party_context: str
+    our_role: str
+    their_role: str
+    ack: str
+    eliminates: str
+    lenient: list[str]
+    horizon: int
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRow:
+    """The link that was locked, and what it knows of a MessageId: a message that was accepted
+    (`known_...`), or one that was refused with an Error that is kept (`refused_...`)."""
+
+    known_id: int | None
+    known_digest: bytes | None
+    known_at: datetime | None
+    refused_id: int | None
+    refused_digest: bytes | None
+    rate_reached_at: datetime | None
+    now: datetime
+
+
+@dataclass(frozen=True)
+class KeptSignal:
+    """An answer as it is sent, and sent again (EB-110). `content_digest` is that of the message
+    that it refuses, None if that was accepted."""
+
+    link_id: int
+    kind: str
+    message_id: str
+    tpa_id: str
+    conversation_id: str
+    at: datetime
+    expires_at: datetime
+    content_type: str
+    body: bytes
+    code: str = ""
+    location: str = ""
+    description: str = ""
+    content_digest: bytes | None = None
+
+
+FIND_AGREEMENTS = Statement(
+    """
+    SELECT id, partner_id, tpa_id, our_party, our_party_context, their_party, their_party_context,
+           our_role, their_role, ack, eliminates, lenient,
+           retry_interval + retries * retry_interval AS horizon
+    FROM partners_agreement
+    WHERE partner_id = ANY(%(partners)s) AND tpa_id = %(cpa_id)s AND dialect = 'ebms2'
+    """,
+    AgreementRow,
+)
+
+# All codes are named: the index has them before the MessageId. Of the messages of the last minute
+# the one that stands so many back as the partner may send in it.
+LOAD_KNOWN = Statement(
+    """
+    SELECT known.id AS known_id, known.content_digest AS known_digest,
+           known.received_at AS known_at,
+           refused.id AS refused_id, refused.content_digest AS refused_digest,
+           CASE WHEN %(rate)s::int > 0 THEN (
+               SELECT received_at FROM msh_inboundmessage
+               WHERE link_id = link.id
+                 AND received_at > statement_timestamp() - interval '1 minute'
+               ORDER BY received_at DESC OFFSET %(rate)s::int - 1 LIMIT 1) END AS rate_reached_at,
+           clock_timestamp() AS now
+    FROM msh_inboundlink link
+    LEFT JOIN msh_inboundmessage known
+           ON known.link_id = link.id AND known.message_id = %(message_id)s
+    LEFT JOIN LATERAL (
+        SELECT id, content_digest FROM msh_signal
+        WHERE link_id = link.id AND kind = 'Error' AND code = ANY(%(codes)s)
+          AND ref_to_message_id = %(message_id)s AND content_digest IS NOT NULL
+        ORDER BY id LIMIT 1) refused ON true
+    WHERE link.partner_id = %(partner_id)s
+    """,
+    KnownRow,
+)
+
+# A further copy gets the answer that is kept: its bytes stay the first ones.
+QUEUE_KEPT = Write(
+    """
+    INSERT INTO msh_signal
+        (link_id, kind, ref_to_message_id, tpa_id, conversation_id, code, location, description,
+         first_at, due, expires_at, content_type, body, kept, dialect, content_digest)
+    VALUES (%(link_id)s, %(kind)s, %(message_id)s, %(tpa_id)s, %(conversation_id)s, %(code)s,
+            %(location)s, %(description)s, %(at)s, %(at)s, %(expires_at)s, %(content_type)s,
+            %(body)s, true, 'ebms2', %(content_digest)s)
+    ON CONFLICT (link_id, kind, code, ref_to_message_id) DO UPDATE
+    SET pending = msh_signal.pending + 1, expires_at = EXCLUDED.expires_at,
+        due = CASE WHEN msh_signal.sending
+                   THEN LEAST(msh_signal.due, EXCLUDED.due + interval '1 second')
+                   ELSE EXCLUDED.due END
+    """,
+    order=Order.SIGNAL,
+)
+
+REPEAT_KEPT = Write(
+    """
+    UPDATE msh_signal
+    SET pending = pending + 1, expires_at = %(expires_at)s,
+        due = CASE WHEN sending THEN LEAST(due, %(at)s::timestamptz + interval '1 second')
+                   ELSE %(at)s END
+    WHERE id = %(key)s
+    """,
+    order=Order.SIGNAL,
+)

@@ -1,0 +1,42 @@
+"""ebMS 2.0 through a socket: who is taken for whom, what is stored, and how it is answered."""
+
+from collections.abc import Callable
+from typing import Any
+
+from msh.models import InboundMessage, Signal
+from partners.models import Agreement, Partner
+from tests.peer.ebms2 import Envelope, Outgoing
+from tests.peer.sending import Response
+
+Send = Callable[..., Response]
+
+
+def agree(partner: Partner, **terms: Any) -> Agreement:
+    parties = {"our_party": "111111111", "their_party": "222222222"}
+    types = {"our_party_context": "DUNS", "their_party_context": "DUNS"}
+    fields: dict[str, Any] = {"tpa_id": "cpa-1", "dialect": "ebms2", **parties, **types, **terms}
+    return Agreement.objects.create(partner=partner, **fields)
+
+
+def answers(out: Outgoing) -> list[Envelope]:
+    """What is to be POSTed about this message."""
+    signals = Signal.objects.filter(ref_to_message_id=out.message_id).order_by("pk")
+    return [Envelope(bytes(one.body or b"")) for one in signals]
+
+
+def assert_fault(response: Response, status: int, code: str) -> None:
+    assert response.status == status
+    assert response.headers["Content-Type"] == 'text/xml; charset="UTF-8"'
+    assert response.headers["SOAPAction"] == '"ebXML"'
+    assert Envelope(response.body).fault_code == code
+
+
+def assert_refused(send: Send, out: Outgoing, *errors: tuple[str, str]) -> None:
+    """By a MessageError; nothing is stored but the refusal."""
+    response = send(out)
+    assert (response.status, response.body) == (204, b"")
+    assert response.error
+    (answer,) = answers(out)
+    assert answer.action == "MessageError"
+    assert [(code, place.rpartition("/")[2]) for code, place in answer.errors] == list(errors)
+    assert not InboundMessage.objects.exists()

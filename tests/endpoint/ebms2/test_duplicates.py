@@ -1,0 +1,118 @@
+"""Further copies of what was taken or refused, and what is not taken now."""
+
+from typing import Any
+
+import pytest
+
+from msh.models import InboundMessage, Incident, Signal
+from partners.models import Partner
+from tests.endpoint.ebms2 import Send, answers, assert_refused
+from tests.peer.ebms2 import (
+    message,
+)
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.mark.requirement("EB-100", "EB-110", "EB-111", "EB-112")
+@pytest.mark.parametrize("eliminates", [True, False])
+def test_duplicate_gets_the_first_answer_again(send: Send, eliminates: bool) -> None:
+    out = message(eliminates=eliminates)
+    send(out)
+    first = Signal.objects.get()
+
+    assert [send(out.but(boundary=f"b{n}")).status for n in range(4)] == [204] * 4
+
+    again = Signal.objects.get()
+    assert (again.pending, bytes(again.body or b"")) == (5, bytes(first.body or b""))
+    assert InboundMessage.objects.get().duplicates == 4
+
+
+@pytest.mark.requirement("EB-101")
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"action": "Cancel"},
+        {"conversation_id": "other"},
+        {"payloads": (("order@peer", "a/b", b""),)},
+    ],
+)
+def test_known_id_with_other_content_is_no_duplicate(send: Send, change: dict[str, Any]) -> None:
+    out = message()
+    send(out)
+
+    response = send(out.but(**change))
+
+    assert response.status == 204
+    ack, error = answers(out)
+    assert ack.action == "Acknowledgment"
+    assert [(code, place.rpartition("/")[2]) for code, place in error.errors] == [
+        ("Inconsistent", "eb:MessageId")
+    ]
+    assert InboundMessage.objects.get().duplicates == 0
+    assert Incident.objects.get().kind == "message_id_reused"
+
+
+@pytest.mark.requirement("EB-101")
+def test_timestamp_does_not_make_it_other_content(send: Send) -> None:
+    out = message()
+    send(out)
+    send(out.but(timestamp="2026-11-22T12:30:00Z", extra="<x:y xmlns:x='urn:x'/>"))
+
+    assert Signal.objects.get().pending == 2
+
+
+@pytest.mark.requirement("EB-040", "EB-112", "EB-114")
+def test_time_to_live_is_asked_of_a_new_message_only(send: Send) -> None:
+    late = message(time_to_live="2020-01-01T00:00:00Z")
+    assert_refused(send, late, ("TimeToLiveExpired", "eb:TimeToLive"))
+
+
+@pytest.mark.requirement("EB-110", "EB-112")
+def test_refused_message_gets_the_first_error_again(send: Send) -> None:
+    out = message(time_to_live="2020-01-01T00:00:00Z")
+    send(out)
+    first = Signal.objects.get()
+
+    send(out)
+
+    again = Signal.objects.get()
+    assert (again.pending, again.body) == (2, first.body)
+
+
+@pytest.mark.requirement("EB-101")
+def test_other_content_under_a_refused_id_is_inconsistent(send: Send) -> None:
+    out = message(time_to_live="2020-01-01T00:00:00Z")
+    send(out)
+
+    send(out.but(time_to_live=""))
+
+    assert not InboundMessage.objects.exists()
+    assert [one.errors[0][0] for one in answers(out)] == ["TimeToLiveExpired", "Inconsistent"]
+
+
+@pytest.mark.requirement("EB-114")
+def test_duplicate_is_answered_while_the_partner_is_over_its_limit(
+    send: Send, ebms2: Partner
+) -> None:
+    out = message()
+    send(out)
+    ebms2.undelivered_limit = 1
+    ebms2.save()
+
+    assert send(out).status == 204
+    assert Signal.objects.get().pending == 2
+
+
+@pytest.mark.requirement("EB-103")
+@pytest.mark.parametrize("limit", ["undelivered_limit", "rate_limit"])
+def test_limit_of_ours_is_503_and_nothing_is_stored(send: Send, ebms2: Partner, limit: str) -> None:
+    setattr(ebms2, limit, 1)
+    ebms2.save()
+    send(message())
+
+    response = send(message())
+
+    assert (response.status, response.body) == (503, b"")
+    assert 1 <= int(response.headers["Retry-After"]) <= 60
+    assert (InboundMessage.objects.count(), Signal.objects.count()) == (1, 1)

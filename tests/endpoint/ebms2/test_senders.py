@@ -1,0 +1,92 @@
+"""Who is not taken for a partner, and what is no message: a SOAP Fault."""
+
+import pytest
+
+from msh.models import History, InboundMessage, Signal
+from partners.models import Partner
+from tests.endpoint.ebms2 import Send, agree, assert_fault
+from tests.peer.ebms2 import (
+    message,
+)
+from tests.peer.sending import Request
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+NESTED = '<wsse:Security xmlns:wsse="urn:example:wsse" SOAP:mustUnderstand="{}"/>'
+
+
+@pytest.mark.requirement("EB-064", "EB-066", "EB-191")
+def test_message_of_no_agreement_is_a_fault(send: Send, partner: Partner) -> None:
+    other = Partner.objects.create(name="other", uri="http://other.example/")
+    agree(other, tpa_id="cpa-of-other")
+
+    for cpa_id in ("cpa-none", "cpa-of-other", "tpa-4711"):
+        assert_fault(send(message(cpa_id=cpa_id)), 403, "Client")
+
+    assert not InboundMessage.objects.exists()
+    assert not Signal.objects.exists()
+    noted = History.objects.filter(event="MessageOfNoAgreement")
+    assert {one.partner for one in noted} == {Partner.objects.get(name="hospital")}
+
+
+@pytest.mark.requirement("EB-153")
+@pytest.mark.parametrize("token", [None, "wrong"])
+def test_who_is_not_known_gets_401_with_a_fault(send: Send, token: str | None) -> None:
+    response = send(message(), token=token)
+
+    assert_fault(response, 401, "Client")
+    assert not InboundMessage.objects.exists()
+
+
+@pytest.mark.requirement("EB-190", "EB-064")
+def test_partner_without_credential_is_known_by_network_and_agreement(
+    send: Send, ebms2: Partner
+) -> None:
+    partner = Partner.objects.create(
+        name="clinic", uri="http://clinic.example/", allowed_networks="127.0.0.0/8"
+    )
+    agree(partner, tpa_id="cpa-2")
+
+    assert send(message(cpa_id="cpa-2"), token=None).status == 204
+    assert InboundMessage.objects.get().link.partner == partner
+    for stranger in (message(cpa_id="cpa-1"), message(cpa_id="cpa-2", from_party="3")):
+        assert_fault(send(stranger, token=None), 500, "Client")
+    assert InboundMessage.objects.count() == 1
+
+
+@pytest.mark.requirement("EB-190")
+@pytest.mark.parametrize("networks", ["", "0.0.0.0/0", "192.0.2.0/24"])
+def test_partner_is_never_known_by_its_agreement_alone(send: Send, networks: str) -> None:
+    partner = Partner.objects.create(
+        name="clinic", uri="http://clinic.example/", allowed_networks=networks
+    )
+    agree(partner, tpa_id="cpa-2")
+
+    assert send(message(cpa_id="cpa-2"), token=None).status == 401
+
+
+@pytest.mark.requirement("EB-190")
+def test_partner_with_a_credential_has_to_show_it(send: Send, ebms2: Partner) -> None:
+    ebms2.allowed_networks = "127.0.0.0/8"
+    ebms2.save()
+
+    assert send(message(), token=None).status == 401
+
+
+@pytest.mark.requirement("EB-016", "EB-020", "EB-066")
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"no xml", "Client"),
+        (message().envelope.replace("soap/envelope/", "soap/12/").encode(), "VersionMismatch"),
+        (message(extra=NESTED.format(1)).envelope.encode(), "MustUnderstand"),
+        (b"<x/>", "Client"),
+    ],
+)
+def test_what_is_no_message_is_a_fault(web: str, ebms2: Partner, body: bytes, code: str) -> None:
+    headers = {"Content-Type": "text/xml", "Authorization": "Bearer ebms2"}
+
+    response = Request(web, headers=headers, body=body).send()
+
+    assert_fault(response, 500, code)
+    assert not InboundMessage.objects.exists()

@@ -1,0 +1,190 @@
+"""What an ebMS 2.0 partner gets by POST for the messages that it sends."""
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from msh.flows.sending.submit import submit
+from msh.models import InboundMessage, OutboundMessage, PartyEvent
+from msh.protocol.message import Payload
+from partners.models import Agreement, Credential, Partner
+from tests.exchange.machine import Machine
+from tests.exchange.pair import OUR_PARTY, THEIR_PARTY, WAITS
+from tests.peer import Peer, Received, status
+from tests.peer.ebms2 import (
+    Envelope,
+    Outgoing,
+    acknowledgment,
+    acknowledgment_block,
+    message,
+    message_error,
+)
+from tests.peer.sending import Request
+from tests.waiting import wait_until
+
+
+class Ebms2Partner:
+    """A partner that nobody else has: it POSTs by `send`, and `peer` hears what is sent to it."""
+
+    def __init__(self, msh: Machine, peer: Peer) -> None:
+        self.msh, self.peer = msh, peer
+        name = f"ebms2-{uuid.uuid4().hex[:12]}"
+        partner = Partner.objects.create(name=name, uri=peer.uri)
+        self.agreement = Agreement.objects.create(
+            partner=partner,
+            dialect="ebms2",
+            tpa_id=f"cpa-{name}",
+            our_party=OUR_PARTY,
+            our_party_context="DUNS",
+            their_party=THEIR_PARTY,
+            their_party_context="DUNS",
+        )
+        credential = Credential(partner=partner)
+        self.token = credential.generate()
+        credential.save()
+
+    def message(self, **fields: Any) -> Outgoing:
+        return message(cpa_id=self.agreement.tpa_id, **fields)
+
+    def send(self, out: Outgoing) -> None:
+        headers = {"Content-Type": out.content_type, "Authorization": f"Bearer {self.token}"}
+        response = Request(self.msh.url, headers=headers, body=out.body).send()
+        assert (response.status, response.body) == (204, b"")
+
+    def parts_of(self, number: int) -> bytes:
+        """The envelope of a package that came."""
+        body = self.peer.received.all()[number].body
+        begin, end = body.index(b"<?xml"), body.index(b"</SOAP:Envelope>")
+        return body[begin:end] + b"</SOAP:Envelope>"
+
+    def answers(self, count: int) -> list[Received]:
+        return self.peer.received.wait_for_count(count, lambda one: True, timeout=WAITS)
+
+
+@pytest.fixture
+def partner(msh: Machine) -> Iterator[Ebms2Partner]:
+    with Peer(msh.url) as peer:
+        yield Ebms2Partner(msh, peer)
+
+
+@pytest.mark.requirement("EB-001", "EB-094", "EB-095", "EB-150")
+def test_message_is_delivered_and_acknowledged_by_one_entity(partner: Ebms2Partner) -> None:
+    out = partner.message()
+
+    partner.send(out)
+
+    (answer,) = partner.answers(1)
+    assert answer.headers["Content-Type"] == 'text/xml; charset="UTF-8"'
+    assert answer.headers["SOAPAction"] == '"ebXML"'
+    ack = Envelope(answer.body)
+    assert (ack.action, ack.ref_to_message_id) == ("Acknowledgment", out.message_id)
+    stored = InboundMessage.objects.filter(message_id=out.message_id)
+    wait_until(lambda: stored.get().state == "delivered", seconds=WAITS)
+    assert partner.msh.journal(out.message_id) == ["delivered"]
+
+
+@pytest.mark.requirement("EB-094", "EB-100", "EB-111", "EB-112")
+def test_each_copy_gets_the_first_answer_byte_for_byte(partner: Ebms2Partner) -> None:
+    out = partner.message()
+    partner.send(out)
+    partner.answers(1)
+    partner.peer.script(status(503))  # an answer that fails is sent again
+
+    for copy in range(2, 6):
+        partner.send(out.but(boundary=f"copy-{copy}"))
+
+    assert len({answer.body for answer in partner.answers(6)}) == 1
+    assert partner.msh.journal(out.message_id).count("delivered") == 1
+
+
+@pytest.mark.requirement("EB-053", "EB-063", "EB-110", "EB-112")
+def test_refused_message_gets_the_first_error_to_the_address_of_the_agreement(
+    partner: Ebms2Partner,
+) -> None:
+    out = partner.message(time_to_live="2020-01-01T00:00:00Z")
+    partner.send(out)
+    partner.answers(1)
+
+    partner.send(out)
+
+    first, second = partner.answers(2)
+    assert first.body == second.body
+    error = Envelope(first.body)
+    assert (error.action, error.ref_to_message_id) == ("MessageError", out.message_id)
+    assert error.errors[0][0] == "TimeToLiveExpired"
+    assert partner.msh.journal(out.message_id) == []
+
+
+def first_copy(partner: Ebms2Partner, **options: Any) -> tuple[OutboundMessage, Envelope]:
+    """A message of ours that has reached the partner, and which it has not answered yet."""
+    sent = submit(partner.agreement, "urn:example:orders", "Order", [Payload(b"<a/>")], **options)
+    partner.answers(1)
+    return sent, Envelope(partner.parts_of(0))
+
+
+def state_of(message: OutboundMessage) -> str:
+    return OutboundMessage.objects.get(pk=message.pk).state
+
+
+@pytest.mark.requirement("EB-078", "EB-086", "EB-087")
+@pytest.mark.parametrize("named", ["both", "block only"])
+def test_acknowledgment_of_the_partner_completes_the_message(
+    partner: Ebms2Partner, named: str
+) -> None:
+    sent, copy = first_copy(partner)
+    assert copy.text("eb:MessageData/eb:MessageId") == sent.message_id
+    ack = acknowledgment(sent.message_id, cpa_id=partner.agreement.tpa_id)
+
+    partner.send(ack if named == "both" else ack.but(ref_to_message_id=""))
+
+    assert state_of(sent) == "acknowledged"
+    partner.send(ack.but(message_id="another@peer"))  # counted, and dropped
+    assert state_of(sent) == "acknowledged"
+
+
+@pytest.mark.requirement("EB-058")
+def test_error_of_the_partner_ends_the_message(partner: Ebms2Partner) -> None:
+    sent, _ = first_copy(partner)
+
+    partner.send(message_error(sent.message_id, cpa_id=partner.agreement.tpa_id))
+
+    assert state_of(sent) == "failed"
+    kinds = PartyEvent.objects.filter(message=sent).values_list("kind", flat=True)
+    assert list(kinds) == ["failed"]
+
+
+@pytest.mark.requirement("EB-060")
+def test_error_beside_an_acknowledgment_wins(partner: Ebms2Partner) -> None:
+    sent, _ = first_copy(partner)
+    error = message_error(sent.message_id, cpa_id=partner.agreement.tpa_id)
+
+    partner.send(error.but(extra=error.extra + acknowledgment_block(sent.message_id)))
+
+    assert state_of(sent) == "failed"
+
+
+@pytest.mark.requirement("EB-086", "EB-104")
+def test_acknowledgment_of_another_partner_counts_for_nothing(
+    partner: Ebms2Partner, msh: Machine
+) -> None:
+    sent, _ = first_copy(partner)
+    with Peer(msh.url) as peer:
+        other = Ebms2Partner(msh, peer)
+        other.send(acknowledgment(sent.message_id, cpa_id=other.agreement.tpa_id))
+
+    assert state_of(sent) == "flying"
+
+
+@pytest.mark.requirement("EB-088")
+def test_message_with_an_acknowledgment_completes_ours_and_is_taken(
+    partner: Ebms2Partner,
+) -> None:
+    sent, _ = first_copy(partner)
+    out = partner.message(extra=acknowledgment_block(sent.message_id))
+
+    partner.send(out.but(ref_to_message_id=sent.message_id))
+
+    assert state_of(sent) == "acknowledged"
+    assert InboundMessage.objects.filter(message_id=out.message_id).exists()

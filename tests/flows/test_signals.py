@@ -183,10 +183,19 @@ def test_each_is_transmitted_as_its_own_bytes_and_its_tries_are_counted() -> Non
     assert {(one.sending, one.tries) for one in stored.values()} == {(True, 1)}
 
 
+def sent_again(lost: Job) -> Job:
+    """Its bytes are stored, since it was lost."""
+    byhand.end(lost, LOST)
+    Signal.objects.filter(pk=lost.key.key).update(due=timezone.now())  # type: ignore[attr-defined]
+    (job,) = byhand.poll()
+    return job
+
+
 def test_next_signal_is_due_and_composed_after_the_first() -> None:
     signal, other = owe(MINUTE), owe(MINUTE)
     Signal.objects.filter(pk=signal.pk).update(pending=2, tries=7)
-    first, _ = byhand.poll()
+    lost, _ = byhand.poll()
+    first = sent_again(lost)
 
     for _ in range(2):  # an outcome that is written twice counts once
         byhand.end(first)
@@ -232,7 +241,7 @@ def test_abandoned_signal_is_not_pending_and_has_no_body(
     result: AttemptResult, expired: bool
 ) -> None:
     signal = owe(MINUTE)
-    (job,) = byhand.poll()
+    job = sent_again(*byhand.poll())
     horizon = timezone.now() + (-SECOND if expired else HOUR)
     Signal.objects.filter(pk=signal.pk).update(pending=2, expires_at=horizon)
 

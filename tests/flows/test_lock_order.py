@@ -6,6 +6,7 @@ then the first goes on. Whatever the moment, PostgreSQL finds no deadlock.
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -19,6 +20,8 @@ from django.utils import timezone
 from msh.flows.delivery import consumer_http
 from msh.flows.delivery.consumer_http import Posted
 from msh.flows.delivery.feed import page
+from msh.flows.errors import NotPossible
+from msh.flows.operations.cancel import cancel
 from msh.flows.operations.change_delivery import decide
 from msh.flows.operations.prune import prune_all
 from msh.models import (
@@ -28,12 +31,16 @@ from msh.models import (
     InboundMessage,
     InboundPayload,
     Incident,
+    OutboundMessage,
 )
 from msh.protocol.delivery.events import AttemptFailed
+from msh.protocol.kinds import Verdict
 from msh.store.delivery.deliveries import Consumers
 from msh.store.history import Actor
+from msh.transport.job import Job
 from tests.delivery import application
 from tests.delivery.desk import Desk, consumer, receive, state_of
+from tests.flows.flying import SILENT, Sky, make_sky
 from tests.flows.world import make_world
 from tests.sql import Calls, Execute, wrap_execute
 from tests.waiting import wait_until
@@ -235,3 +242,35 @@ def test_a_copy_that_arrives_does_not_wait_for_the_consumer() -> None:
 
     assert counted == [1]
     assert state_of(message) == ("delivered", "completed")
+
+
+def _flown() -> tuple[Sky, OutboundMessage, Job]:
+    sky = make_sky(retries=0)
+    message = sky.submit()
+    (job,) = sky.poll()
+    return sky, message, job
+
+
+def test_a_round_of_flights_crosses_an_acknowledgment() -> None:
+    def prepare() -> tuple[Act, Act]:
+        sky, message, job = _flown()
+        return partial(sky.end, job, SILENT), partial(sky.answer, message)
+
+    assert cross_everywhere(prepare) > 1
+    assert {one.state for one in OutboundMessage.objects.all()} == {"acknowledged"}
+
+
+def test_an_acknowledgment_crosses_an_operator_who_cancels() -> None:
+    def prepare() -> tuple[Act, Act]:
+        sky, message, _ = _flown()
+        cancels = partial(_cancel_if_possible, message)
+        return partial(sky.answer, message), cancels
+
+    assert cross_everywhere(prepare) > 1
+    for message in OutboundMessage.objects.all():
+        assert message.state == "acknowledged" or message.outcome in ("unknown", "received")
+
+
+def _cancel_if_possible(message: OutboundMessage) -> None:
+    with suppress(NotPossible):  # the Acknowledgment was first
+        cancel(message, Verdict.UNKNOWN, ANN)

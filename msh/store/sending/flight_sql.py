@@ -282,14 +282,23 @@ LOCK_ENDED = Statement(
     FlightRow,
 )
 
+# Found by the two indexes of times, over all links: with the links in the condition all flights of
+# a long queue would be read.
 LOCK_TIMED = Statement(
     f"""
     SELECT {_COLUMNS}
     FROM (SELECT * FROM msh_flight
-          WHERE link_id = ANY(%(link_ids)s)
+          WHERE message_id = ANY(ARRAY(
+              (SELECT message_id FROM msh_flight
+               WHERE state = 'waiting' AND due <= statement_timestamp()
+               ORDER BY due LIMIT %(limit)s)
+              UNION ALL
+              (SELECT message_id FROM msh_flight
+               WHERE ends_at <= statement_timestamp() ORDER BY ends_at LIMIT %(limit)s)))
+            AND link_id = ANY(%(link_ids)s)
             AND (state = 'waiting' AND due <= statement_timestamp()
                  OR ends_at <= statement_timestamp())
-          ORDER BY message_id LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED) flight {_OF_FLIGHT}
+          ORDER BY message_id FOR NO KEY UPDATE SKIP LOCKED) flight {_OF_FLIGHT}
     """,
     FlightRow,
 )

@@ -288,3 +288,14 @@ def test_a_long_wait_that_was_agreed_is_no_jump_of_the_clock() -> None:
     sky.end(job)
     make_far_work_due()
     assert sky.poll() == []
+
+
+def test_stored_bytes_that_have_changed_are_not_sent(sky: Sky) -> None:
+    message = sky.submit()
+    (job,) = sky.poll()
+    sky.end(job)
+    OutboundMessage.objects.filter(pk=message.pk).update(head=b"something else")
+    sky.let_pass(61)
+    assert sky.poll() == []
+    assert sky.state(message) == "failed"
+    assert "have changed" in sky.events(message)[-1][1]

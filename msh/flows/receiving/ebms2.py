@@ -21,6 +21,7 @@ from msh.protocol.ebms.vocabulary import FaultCode, Kind
 from msh.protocol.errors import RefusedTooOften
 from msh.store.receiving import ebms2
 from msh.store.receiving.ebms2_answers import Attribution
+from msh.store.receiving.ebms2_fast_path import accept_if_usual, find_usual
 from msh.store.receiving.messages import note_unexpected
 from msh.store.receiving.refusals import count_unanswered, count_unrecorded, may_record
 from msh.wire.dialect import fault
@@ -49,7 +50,23 @@ class _Senders:
 
 
 def receive_fast_path(partner: Partner, content_type: str, body: bytes) -> Answer | None:
-    return None
+    """Take a new message in two statements, or a signal. `partner` may be one that is remembered.
+    None, with nothing done, for all else."""
+    try:
+        received = parse(content_type, body)
+    except (NotAMessage, Unusable):
+        return None
+    header = received.message.header
+    pair = find_usual(partner, header)
+    if pair is None:
+        return None
+    if header.kind.is_signal:
+        return _take_signal(pair.found, received)
+    if received.message.acknowledgments or not (accepted := accept_if_usual(pair, received)):
+        return None
+    deliver = [WakeUp.DELIVER] if accepted.pushes else []
+    wake_up(*deliver, signals=[accepted.signal_id])
+    return Answer(TAKEN)
 
 
 def receive(partner: Partner, content_type: str, body: bytes) -> Answer:

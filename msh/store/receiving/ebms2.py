@@ -27,12 +27,12 @@ from partners.models import Partner
 
 from . import ebms2_sql, message_sql
 from .ebms2_answers import Attribution, Pair, ack_call, error_calls, history, repeat_call
-from .ebms2_sql import AgreementRow
+from .ebms2_sql import AgreementColumns
 from .pairs import inbound_link
-from .receiver_effects import history_call
+from .receiver_effects import history_call, payload_columns
 from .refusals import spend_refusal
 
-_CODES = [code.value for code in ErrorCode]
+CODES = [code.value for code in ErrorCode]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +56,14 @@ def attribute(
     keys = [one.pk for one in partners]
     (rows,) = run(ebms2_sql.FIND_AGREEMENTS(partners=keys, cpa_id=header.cpa_id))
     for row in rows:
-        agreed = _agreed(row)
+        agreed = agreed_of(row)
         if authenticated or is_between(agreed, header.from_party, header.to_party):
             partner = next(one for one in partners if one.pk == row.partner_id)
             return Attribution(partner, row.id, agreed, row.horizon)
     return None
 
 
-def _agreed(row: AgreementRow) -> Agreed:
+def agreed_of(row: AgreementColumns) -> Agreed:
     return Agreed(
         row.tpa_id,
         PartyId(row.our_party, row.our_party_context),
@@ -84,7 +84,7 @@ def receive_message(found: Attribution, received: ReceivedMessage) -> Received:
     header, partner = received.message.header, found.partner
     with transaction.atomic():
         pair = _lock(found, header.message_id)
-        ruling = decide(received, found.agreed, _event(pair, received))
+        ruling = decide(received, found.agreed, event_at(pair, received))
         if ruling.errors and ruling.postponed is None:
             spend_refusal(partner.pk, pair.link_id, ruling.errors[0].code, header.message_id)
         run(*_calls(pair, ruling, received))
@@ -112,7 +112,7 @@ def _lock(found: Attribution, message_id: str) -> Pair:
     partner = found.partner
     while True:
         load = ebms2_sql.LOAD_KNOWN(
-            partner_id=partner.pk, message_id=message_id, codes=_CODES, rate=partner.rate_limit
+            partner_id=partner.pk, message_id=message_id, codes=CODES, rate=partner.rate_limit
         )
         links, rows = run(message_sql.LOCK_LINK(partner_id=partner.pk), load)
         if links and rows:
@@ -120,7 +120,7 @@ def _lock(found: Attribution, message_id: str) -> Pair:
         inbound_link(partner.pk)
 
 
-def _event(pair: Pair, received: ReceivedMessage) -> MessageArrived:
+def event_at(pair: Pair, received: ReceivedMessage) -> MessageArrived:
     known = pair.known(received.content_digest)
     return event_of(
         received,
@@ -159,7 +159,8 @@ def _calls_of(
     header = received.message.header
     match effect:
         case do.Accept():
-            yield message_sql.INSERT(**_columns(pair, received))
+            payloads = payload_columns(received.payloads)
+            yield message_sql.INSERT(**columns_of(pair, received), **payloads)
             yield history_call(
                 pair.found.partner.pk,
                 pair.row.now,
@@ -188,8 +189,8 @@ def _calls_of(
             )
 
 
-def _columns(pair: Pair, received: ReceivedMessage) -> dict[str, object]:
-    message, header, payloads = received.message, received.message.header, received.payloads
+def columns_of(pair: Pair, received: ReceivedMessage) -> dict[str, object]:
+    message, header = received.message, received.message.header
     reliable = bool(message.ack_requested)
     semantics = DeliverySemantics.ONCE_AND_ONLY_ONCE if reliable else DeliverySemantics.BEST_EFFORT
     return {
@@ -207,10 +208,4 @@ def _columns(pair: Pair, received: ReceivedMessage) -> dict[str, object]:
         "received_at": pair.row.now,
         "content_digest": received.content_digest,
         "header": received.envelope,
-        "positions": list(range(1, len(payloads) + 1)),
-        "content_types": [payload.content_type for payload in payloads],
-        "content_ids": [payload.content_id for payload in payloads],
-        "labels": [payload.label for payload in payloads],
-        "descriptions": [payload.description for payload in payloads],
-        "contents": [payload.content for payload in payloads],
     }

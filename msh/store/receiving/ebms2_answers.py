@@ -56,12 +56,16 @@ def history(pair: Pair, message_id: str, event: str, detail: str) -> Call[None]:
     return history_call(partner_id, pair.row.now, message_id, event, detail, counts=True)
 
 
-def ack_call(pair: Pair, message: Message) -> Call[None]:
-    """The first answer, unless there is one."""
+def first_ack(pair: Pair, message: Message) -> KeptSignal:
     about = _About(message.header.message_id, message.header.conversation_id)
     taken_at = pair.row.known_at or pair.row.now
     ack = signals.acknowledgment(_signal(pair, about), message.ack_requested, taken_at)
-    return ebms2_sql.QUEUE_KEPT.of(_kept(pair, about, SignalKind.ACKNOWLEDGEMENT, ack))
+    return _kept(pair, about, SignalKind.ACKNOWLEDGEMENT, ack)
+
+
+def ack_call(pair: Pair, message: Message) -> Call[None]:
+    """The first answer, unless there is one."""
+    return ebms2_sql.QUEUE_KEPT.of(first_ack(pair, message))
 
 
 def repeat_call(pair: Pair, message: Message) -> Call[None]:

@@ -3,8 +3,34 @@ kept."""
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
 
 from msh.store.engine import Order, Statement, Write
+
+
+class AgreementColumns(Protocol):
+    """A row with AGREEMENT_COLUMNS."""
+
+    @property
+    def tpa_id(self) -> str: ...
+    @property
+    def our_party(self) -> str: ...
+    @property
+    def our_party_context(self) -> str: ...
+    @property
+    def their_party(self) -> str: ...
+    @property
+    def their_party_context(self) -> str: ...
+    @property
+    def our_role(self) -> str: ...
+    @property
+    def their_role(self) -> str: ...
+    @property
+    def ack(self) -> str: ...
+    @property
+    def eliminates(self) -> str: ...
+    @property
+    def lenient(self) -> list[str]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,31 +87,33 @@ class KeptSignal:
     content_digest: bytes | None = None
 
 
+AGREEMENT_COLUMNS = """
+    agreement.id, agreement.partner_id, agreement.tpa_id, agreement.our_party,
+    agreement.our_party_context, agreement.their_party, agreement.their_party_context,
+    agreement.our_role, agreement.their_role, agreement.ack, agreement.eliminates,
+    agreement.lenient,
+    agreement.retry_interval + agreement.retries * agreement.retry_interval AS horizon
+"""
 FIND_AGREEMENTS = Statement(
-    """
-    SELECT id, partner_id, tpa_id, our_party, our_party_context, their_party, their_party_context,
-           our_role, their_role, ack, eliminates, lenient,
-           retry_interval + retries * retry_interval AS horizon
-    FROM partners_agreement
+    f"""
+    SELECT {AGREEMENT_COLUMNS} FROM partners_agreement agreement
     WHERE partner_id = ANY(%(partners)s) AND tpa_id = %(cpa_id)s AND dialect = 'ebms2'
     """,
     AgreementRow,
 )
 
-# All codes are named: the index has them before the MessageId. Of the messages of the last minute
-# the one that stands so many back as the partner may send in it.
-LOAD_KNOWN = Statement(
-    """
-    SELECT known.id AS known_id, known.content_digest AS known_digest,
-           known.received_at AS known_at,
-           refused.id AS refused_id, refused.content_digest AS refused_digest,
-           CASE WHEN %(rate)s::int > 0 THEN (
-               SELECT received_at FROM msh_inboundmessage
-               WHERE link_id = link.id
-                 AND received_at > statement_timestamp() - interval '1 minute'
-               ORDER BY received_at DESC OFFSET %(rate)s::int - 1 LIMIT 1) END AS rate_reached_at,
-           clock_timestamp() AS now
-    FROM msh_inboundlink link
+# Of the messages of the last minute the one that stands so many back as the partner may send in it.
+KNOWN_COLUMNS = """
+    known.id AS known_id, known.content_digest AS known_digest, known.received_at AS known_at,
+    refused.id AS refused_id, refused.content_digest AS refused_digest,
+    CASE WHEN %(rate)s::int > 0 THEN (
+        SELECT received_at FROM msh_inboundmessage
+        WHERE link_id = link.id AND received_at > statement_timestamp() - interval '1 minute'
+        ORDER BY received_at DESC OFFSET %(rate)s::int - 1 LIMIT 1) END AS rate_reached_at,
+    clock_timestamp() AS now
+"""
+# All codes are named: the index has them before the MessageId.
+KNOWN_TABLES = """
     LEFT JOIN msh_inboundmessage known
            ON known.link_id = link.id AND known.message_id = %(message_id)s
     LEFT JOIN LATERAL (
@@ -93,6 +121,10 @@ LOAD_KNOWN = Statement(
         WHERE link_id = link.id AND kind = 'Error' AND code = ANY(%(codes)s)
           AND ref_to_message_id = %(message_id)s AND content_digest IS NOT NULL
         ORDER BY id LIMIT 1) refused ON true
+"""
+LOAD_KNOWN = Statement(
+    f"""
+    SELECT {KNOWN_COLUMNS} FROM msh_inboundlink link {KNOWN_TABLES}
     WHERE link.partner_id = %(partner_id)s
     """,
     KnownRow,

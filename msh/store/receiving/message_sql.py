@@ -85,11 +85,11 @@ LOAD = Statement(
     InboundRow,
 )
 
-_ONE_PAYLOAD = """
+ONE_PAYLOAD = """
     SELECT id, 1, %(content_type)s, %(content_id)s, %(label)s, %(description)s, %(content)s
     FROM message
 """
-_PAYLOADS = """
+PAYLOADS = """
     SELECT message.id, part.*
     FROM message,
          unnest(%(positions)s::int[], %(content_types)s::text[], %(content_ids)s::text[],
@@ -110,7 +110,7 @@ INSERT = Write(
         RETURNING id)
     INSERT INTO msh_inboundpayload
         (message_id, position, content_type, content_id, label, description, content)
-    {_PAYLOADS}
+    {PAYLOADS}
     """
 )
 
@@ -194,7 +194,7 @@ def _accept_if_unchanged(payloads: str) -> Statement[Accepted]:
     )
 
 
-ACCEPT_IF_UNCHANGED = _accept_if_unchanged(_ONE_PAYLOAD)
+ACCEPT_IF_UNCHANGED = _accept_if_unchanged(ONE_PAYLOAD)
 """Of a message with one payload, as usual: six arrays of one element would cost a quarter of all
 that the statement costs this side."""
-ACCEPT_PAYLOADS_IF_UNCHANGED = _accept_if_unchanged(_PAYLOADS)
+ACCEPT_PAYLOADS_IF_UNCHANGED = _accept_if_unchanged(PAYLOADS)

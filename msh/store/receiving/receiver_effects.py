@@ -1,12 +1,12 @@
 """What each effect of the Receiver's table writes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from msh.models import SignalKind
 from msh.protocol import effects as do
 from msh.protocol import receiver
-from msh.protocol.message import Header, PartialHeader, ReceivedMessage
+from msh.protocol.message import Header, PartialHeader, Payload, ReceivedMessage
 from msh.protocol.receiver import ReceivingLink
 from msh.store import history, incidents
 from msh.store.engine import Call
@@ -28,7 +28,9 @@ def calls_of(  # noqa: PLR0911  one for each effect
     match effect:
         case do.Accept():
             return [
-                message_sql.INSERT(**_message(pair, effect, message), **_payloads(message)),
+                message_sql.INSERT(
+                    **_message(pair, effect, message), **payload_columns(message.payloads)
+                ),
                 history_call(*event, "MessageArrived", _number(effect), to_state="accepted"),
             ]
         case do.SendOn():
@@ -59,9 +61,10 @@ def accept_if_unchanged(
 ) -> Call[message_sql.Accepted]:
     last = last_number(pair, after, message)
     if len(message.payloads) == 1:
-        statement, payloads = message_sql.ACCEPT_IF_UNCHANGED, _payload(message)
+        statement, payloads = message_sql.ACCEPT_IF_UNCHANGED, one_payload(message.payloads)
     else:
-        statement, payloads = message_sql.ACCEPT_PAYLOADS_IF_UNCHANGED, _payloads(message)
+        statement = message_sql.ACCEPT_PAYLOADS_IF_UNCHANGED
+        payloads = payload_columns(message.payloads)
     return statement(
         **_message(pair, accept, message),
         **payloads,
@@ -107,8 +110,8 @@ def _message(pair: Pair, effect: do.Accept, message: ReceivedMessage) -> Mapping
     }
 
 
-def _payload(message: ReceivedMessage) -> Mapping[str, object]:
-    (payload,) = message.payloads
+def one_payload(payloads: Sequence[Payload]) -> Mapping[str, object]:
+    (payload,) = payloads
     return {
         "content_type": payload.content_type,
         "content_id": payload.content_id,
@@ -118,8 +121,7 @@ def _payload(message: ReceivedMessage) -> Mapping[str, object]:
     }
 
 
-def _payloads(message: ReceivedMessage) -> Mapping[str, object]:
-    payloads = message.payloads
+def payload_columns(payloads: Sequence[Payload]) -> Mapping[str, object]:
     return {
         "positions": list(range(1, len(payloads) + 1)),
         "content_types": [payload.content_type for payload in payloads],

@@ -69,6 +69,15 @@ def test_next_msh_is_answered_as_if_we_were_next(send: Send) -> None:
     assert actor == NEXT_MSH
 
 
+@pytest.mark.requirement("EB-049")
+def test_reference_that_is_no_cid_is_noted_and_not_fetched(send: Send) -> None:
+    for _ in range(3):  # the last comes from a partner that is remembered
+        out = message(references=("cid:order@peer", "http://127.0.0.1:9/never"))
+        assert send(out).error == ""
+        note = History.objects.get(message_id=out.message_id, event="Note")
+        assert "http://127.0.0.1:9/never" in note.detail
+
+
 @pytest.mark.requirement("EB-155")
 def test_one_address_takes_both_dialects(send: Send, peer: Peer) -> None:
     assert peer.send(normal(sequence_number=1)).status == 204

@@ -29,6 +29,12 @@ def test_message_of_no_agreement_is_a_fault(send: Send, partner: Partner) -> Non
     assert {one.partner for one in noted} == {Partner.objects.get(name="hospital")}
 
 
+@pytest.mark.requirement("EB-064")
+def test_agreement_of_the_draft_is_none_of_this_dialect(send: Send, partner: Partner) -> None:
+    assert_fault(send(message(cpa_id="tpa-4711"), token="token"), 403, "Client")
+    assert not InboundMessage.objects.exists()
+
+
 @pytest.mark.requirement("EB-153")
 @pytest.mark.parametrize("token", [None, "wrong"])
 def test_who_is_not_known_gets_401_with_a_fault(send: Send, token: str | None) -> None:

@@ -66,7 +66,8 @@ class AttemptResult:
     `status` is the HTTP status, or None if there was no answer. `detail` is the peer's or the
     library's own words, at most 500 characters. `retry_after` is in seconds, None if absent.
     `body_sent` is False only where it is certain that no byte of the body left us (D18).
-    `external_id` is what a consumer's system calls the message, if its answer says so.
+    `external_id` is what a consumer's system calls the message, if its answer says so. `answer` is
+    Content-Type and bytes of the answer, if they were asked for (`Job.answer_limit`) and fit.
     """
 
     outcome: AttemptOutcome
@@ -75,3 +76,4 @@ class AttemptResult:
     retry_after: float | None = None
     body_sent: bool = True
     external_id: str = ""
+    answer: tuple[str, bytes] | None = None

@@ -1,14 +1,15 @@
 """HTTP and HTTPS: one POST, one answer, no cleverness.
 
 No redirect is followed, no proxy, cookie or environment is looked at. Of the answer's body nothing
-is kept but the first words of a refusal. A request that may have been written is never written a
-second time: a copy earlier than the wait would break 000-021 and 000-024. TLS certificates are
-verified.
+is kept but the first words of a refusal, unless the job asks for it. A request that may have been
+written is never written a second time: a copy earlier than the wait would break 000-021 and
+000-024. TLS certificates are verified.
 """
 
 import asyncio
 import select
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import Enum
@@ -30,6 +31,7 @@ the close costs the message a whole RetryInterval."""
 
 ANSWER_LIMIT = 64 * 1024  # bytes of an answer's body we read to keep its connection
 DETAIL_LIMIT = 500  # characters
+ANSWER_TYPE_LIMIT = 1000  # characters of an answer's Content-Type
 WORDS_READ = 1024  # bytes at the start of a refusal that its words are taken from
 WORDS_LIMIT = 200  # characters
 EXTERNAL_ID_LIMIT = 1000  # characters
@@ -76,8 +78,10 @@ class HttpTransport:
             if body.unwritten is _Unwritten.LATE:
                 return None
             return _failed(f"{type(error).__name__}: {error}", body)
-        start = await _finish(response, expires)
-        return _result(response, _words(response, start))
+        start, is_whole = await _finish(response, expires, job.answer_limit)
+        result = _result(response, _words(response, start[:WORDS_READ]))
+        answer = _answer(response, start) if job.answer_limit and is_whole else None
+        return replace(result, answer=answer) if answer else result
 
     async def close(self) -> None:
         await self._session.close()
@@ -186,23 +190,34 @@ def _words(response: aiohttp.ClientResponse, start: bytes) -> str:
     return "" if words == response.reason else words  # many servers say both times the same
 
 
-async def _finish(response: aiohttp.ClientResponse, expires: float) -> bytes:
+def _answer(response: aiohttp.ClientResponse, body: bytes) -> tuple[str, bytes] | None:
+    if not body or "Content-Encoding" in response.headers:
+        return None
+    return header_text(response.headers.get("Content-Type", ""), ANSWER_TYPE_LIMIT), body
+
+
+async def _finish(
+    response: aiohttp.ClientResponse, expires: float, answer_limit: int
+) -> tuple[bytes, bool]:
     """Read a small body to keep the connection, hang up on a large one. The status stands.
-    Returns the body's first bytes, WORDS_READ at most."""
-    left, start = ANSWER_LIMIT, b""
+    Returns the body's first bytes, WORDS_READ or `answer_limit` at most, and whether that is all
+    of it."""
+    size, left, kept = 0, max(ANSWER_LIMIT, answer_limit + 1), answer_limit or WORDS_READ
+    start = bytearray()
     try:
         async with asyncio.timeout_at(expires):
             while left > 0 and not response.content.at_eof():
                 piece = await response.content.read(left)
+                size += len(piece)
                 left -= len(piece)
-                start += piece[: WORDS_READ - len(start)]
+                start += piece[: kept - len(start)]
     except (aiohttp.ClientError, OSError):  # TimeoutError is an OSError
         left = 0
     if left > 0:
         response.release()
     else:
         response.close()
-    return start
+    return bytes(start), left > 0 and len(start) == size
 
 
 def retry_after(value: str, date: str) -> float | None:

@@ -14,7 +14,8 @@ class Job:
     connecting, writing and the answer (D11). `not_after` is on the clock of `time.monotonic`: if
     it has passed when the first byte would be written, because this process was stopped or
     the machine stood still, nothing is written. `crash_points` are before and after the write.
-    `headers` go with the request as they are, `content_type` "" is none.
+    `headers` go with the request as they are, `content_type` "" is none. `answer_limit`: an answer
+    of at most so many bytes is handed back; 0: none is.
     """
 
     key: Hashable
@@ -32,6 +33,7 @@ class Job:
         CrashPoint.POST_AFTER_WRITE,
     )
     headers: tuple[tuple[str, str], ...] = ()
+    answer_limit: int = 0
 
 
 SIGNAL_CRASH_POINTS = (CrashPoint.SIGNAL_BEFORE_WRITE, CrashPoint.SIGNAL_AFTER_WRITE)

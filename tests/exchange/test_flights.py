@@ -20,7 +20,7 @@ from partners.setup import apply
 from tests.exchange.machine import Machine
 from tests.exchange.pair import OUR_PARTY, THEIR_PARTY, WAITS
 from tests.peer import Answer, Peer, Received, status
-from tests.peer.ebms2 import Envelope, acknowledgment
+from tests.peer.ebms2 import Envelope, Outgoing, acknowledgment
 from tests.peer.sending import Request
 from tests.waiting import wait_until
 
@@ -59,14 +59,17 @@ class Airport:
             self._acks.submit(self.acknowledge, message_id)
         return status(204)
 
+    def acknowledge_at_once(self, received: Received) -> Answer:
+        out = self.acknowledgment(Envelope(_root(received)).text("eb:MessageData/eb:MessageId"))
+        return status(200, body=out.body, headers={"Content-Type": out.content_type})
+
+    def acknowledgment(self, message_id: str) -> Outgoing:
+        parties = {"from_party": THEIR_PARTY, "to_party": OUR_PARTY}
+        return acknowledgment(message_id, cpa_id=self.agreement.tpa_id, **parties)
+
     def acknowledge(self, message_id: str) -> None:
         """As long as it is not taken: processes of the MSH die meanwhile."""
-        out = acknowledgment(
-            message_id,
-            cpa_id=self.agreement.tpa_id,
-            from_party=THEIR_PARTY,
-            to_party=OUR_PARTY,
-        )
+        out = self.acknowledgment(message_id)
         headers = {"Content-Type": out.content_type, "Authorization": f"Bearer {self.token}"}
         request = Request(self.msh.url, headers=headers, body=out.body)
         wait_until(lambda: request.send().status == 204, seconds=WAITS)
@@ -175,6 +178,15 @@ def test_a_message_as_a_peer_reads_it(airport: Callable[..., Airport]) -> None:
     assert len(envelope.all("eb:DuplicateElimination")) == 1
     assert len(envelope.all("eb:AckRequested")) == 1
     assert len(envelope.all("eb:Manifest/eb:Reference")) == 1
+
+
+@pytest.mark.requirement("EB-069")
+def test_an_acknowledgment_on_the_connection_counts(airport: Callable[..., Airport]) -> None:
+    here = airport(retries=0, retry_interval=60)
+    here.peer.always(here.acknowledge_at_once)
+    message = here.submit()
+    here.wait_for_state(message)
+    assert here.events(message) == ["acknowledged"]
 
 
 @pytest.mark.requirement("EB-080", "EB-082")

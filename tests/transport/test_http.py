@@ -62,6 +62,20 @@ def test_response_body_is_ignored_and_connection_kept(transmit: Transmit, peer: 
     assert peer.connections == 1
 
 
+@pytest.mark.requirement("EB-157")
+@pytest.mark.parametrize(
+    ("size", "handed_back"), [(0, False), (100, True), (101, False), (ANSWER_LIMIT + 1, False)]
+)
+def test_an_answer_that_is_asked_for_is_handed_back_up_to_its_limit(
+    transmit: Transmit, peer: Peer, size: int, handed_back: bool
+) -> None:
+    body = b"x" * size
+    peer.script(status(500, body=body, headers={"Content-Type": "text/xml"}))
+    result = result_of(transmit(answer_limit=100))
+    assert result.status == 500
+    assert result.answer == (("text/xml", body) if handed_back else None)
+
+
 def test_an_answer_without_end_is_hung_up_on(transmit: Transmit, peer: Peer) -> None:
     peer.script(status(200, body=b"x" * (ANSWER_LIMIT + 1), headers={"Content-Length": "9" * 15}))
     assert result_of(transmit()).outcome is AttemptOutcome.TRANSMITTED

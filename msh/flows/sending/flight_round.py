@@ -12,6 +12,7 @@ from msh.faults import CrashPoint, reach
 from msh.flows.send_budget import Carrying, SendBudget
 from msh.flows.sending import fly
 from msh.flows.sending.fly import Ended, FlightCopy
+from msh.flows.sending.http_answer import take_answer_of
 from msh.flows.wake_up import wake_up_for_flights
 from msh.protocol.attempt import AttemptResult
 from msh.store import capacity
@@ -41,6 +42,7 @@ def work(
     """Record how attempts ended, end waits, claim copies and submit them. `named`: partners to whom
     something may be ready; `everything`: whoever has something. Raises what says that the database
     is gone: then nothing is forgotten."""
+    landed = [take_answer_of(one) for one in landed]
     ended = [_ended(one) for one in landed]
     try:
         with short_transaction():

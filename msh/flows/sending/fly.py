@@ -26,6 +26,9 @@ from msh.store.sending.flight_sql import FlyingCopy
 from msh.store.sending.flights import Flights
 from msh.transport.job import Job
 
+ANSWER_LIMIT = 1024 * 1024
+"""Bytes of an answer that is read: a signal (EB-157)."""
+
 
 @dataclass(frozen=True, slots=True)
 class FlightCopy:
@@ -152,6 +155,7 @@ def _job(flights: Flights, row: FlyingCopy, one: Claimed) -> Job:
         not_after=time.monotonic() + grace(one.http_deadline),
         sender=partner.our_uri or identity.uri,
         headers=HEADERS,
+        answer_limit=ANSWER_LIMIT,
     )
 
 

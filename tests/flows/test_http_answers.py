@@ -1,0 +1,129 @@
+"""What a partner answers on the connection of our POST."""
+
+from typing import Any
+
+import pytest
+
+from msh.flows.sending.http_answer import take_answer_of
+from msh.models import History, OutboundMessage
+from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.transport.carrier import Finished
+from msh.transport.job import Job
+from tests.peer.ebms2 import Outgoing, acknowledgment, message, message_error
+
+from .flying import Sky, make_sky
+
+pytestmark = pytest.mark.django_db
+
+FAULT = (
+    '<S:Envelope xmlns:S="http://schemas.xmlsoap.org/soap/envelope/"><S:Body><S:Fault>'
+    "<faultcode>S:{0}</faultcode><faultstring>no</faultstring></S:Fault></S:Body></S:Envelope>"
+)
+
+
+@pytest.fixture
+def sky() -> Sky:
+    return make_sky()
+
+
+def answered(sky: Sky, job: Job, answer: tuple[str, bytes], status: int = 200) -> AttemptResult:
+    """The attempt ended with this answer; what of it is recorded."""
+    outcome = AttemptOutcome.TRANSMITTED if status < 300 else AttemptOutcome.FAILED
+    result = AttemptResult(outcome, status=status, detail=f"{status}", answer=answer)
+    taken = take_answer_of(Finished(job, result)).outcome
+    assert taken.answer is None
+    sky.end(job, taken)
+    return taken
+
+
+def of(sky: Sky, out: Outgoing) -> tuple[str, bytes]:
+    whole = out.but(
+        cpa_id=sky.agreement.tpa_id, from_party="them", to_party="us", party_type="urn:party"
+    )
+    return whole.content_type, whole.body
+
+
+def notes(sent: OutboundMessage) -> list[str]:
+    rows = History.objects.filter(message_id=sent.message_id, event="AnswerReceived")
+    return list(rows.values_list("detail", flat=True))
+
+
+@pytest.mark.requirement("EB-069")
+def test_an_acknowledgment_in_the_answer_completes_the_message(sky: Sky) -> None:
+    sent = sky.submit()
+    (job,) = sky.poll()
+    assert job.answer_limit == 1024 * 1024  # EB-157
+    answered(sky, job, of(sky, acknowledgment(sent.message_id)))
+    assert sky.state(sent) == "acknowledged"
+    assert sent.attempts.get().outcome == "transmitted"
+
+
+@pytest.mark.requirement("EB-058", "EB-069")
+@pytest.mark.parametrize("status", [200, 400, 500])
+def test_an_error_in_the_answer_fails_it_whatever_the_status(sky: Sky, status: int) -> None:
+    sent = sky.submit()
+    (job,) = sky.poll()
+    answered(sky, job, of(sky, message_error(sent.message_id, "SecurityFailure")), status)
+    assert sky.state(sent) == "failed"
+    assert sky.events(sent)[0][1].startswith("SecurityFailure")
+
+
+@pytest.mark.requirement("EB-070")
+@pytest.mark.parametrize(
+    ("fields", "note"),
+    [
+        ({"ref_to_message_id": "another"}, "the answer is about message another"),
+        ({"cpa_id": "another"}, "the answer names no agreement of ours: another"),
+        ({"from_party": "another"}, "the answer is wrong: From is not the party"),
+    ],
+)
+def test_an_answer_about_something_else_is_noted_and_the_message_waits(
+    sky: Sky, fields: dict[str, Any], note: str
+) -> None:
+    sent = sky.submit()
+    (job,) = sky.poll()
+    content_type, _ = of(sky, acknowledgment(sent.message_id))
+    out = acknowledgment(sent.message_id).but(
+        **{
+            "cpa_id": sky.agreement.tpa_id,
+            "from_party": "them",
+            "to_party": "us",
+            "party_type": "urn:party",
+            **fields,
+        }
+    )
+    answered(sky, job, (content_type, out.body))
+    assert sky.state(sent) == "waiting"
+    assert notes(sent)[0].startswith(note)
+
+
+@pytest.mark.requirement("EB-067")
+@pytest.mark.parametrize(
+    ("code", "state"), [("Client", "failed"), ("MustUnderstand", "failed"), ("Server", "waiting")]
+)
+def test_a_fault_decides_over_the_status(sky: Sky, code: str, state: str) -> None:
+    sent = sky.submit()
+    (job,) = sky.poll()
+    taken = answered(sky, job, ("text/xml", FAULT.format(code).encode()), 500)
+    assert sky.state(sent) == state
+    assert taken.detail == f"SOAP Fault {code}: no"
+
+
+@pytest.mark.requirement("EB-071")
+@pytest.mark.parametrize(
+    "answer", [("text/html", b"<html>OK</html>"), ("", b"\x00"), ("a/b", b"x")]
+)
+def test_what_is_no_message_changes_nothing(sky: Sky, answer: tuple[str, bytes]) -> None:
+    sent = sky.submit()
+    (job,) = sky.poll()
+    answered(sky, job, answer)
+    assert sky.state(sent) == "waiting"
+    assert notes(sent) == []
+
+
+def test_a_business_message_in_the_answer_is_noted(sky: Sky) -> None:
+    sent = sky.submit()
+    (job,) = sky.poll()
+    answered(sky, job, of(sky, message(ref_to_message_id=sent.message_id)))
+    assert sky.state(sent) == "waiting"
+    assert "is not supported" in notes(sent)[0]

@@ -4,12 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.db.models import Count, F, Max, OuterRef, QuerySet, Subquery
+from django.db.models.expressions import Combinable
 from django.db.models.functions import Coalesce
 from rest_framework import serializers
 
 from msh.models import (
     SHOWN_STATES,
     Attempt,
+    Flight,
     InboundState,
     Incident,
     OutboundMessage,
@@ -136,10 +138,15 @@ class LinkDocument(Document):
     queued = serializers.IntegerField(help_text="messages queued behind it")
 
 
-def _queued() -> Coalesce:
+def _queued() -> Combinable:
     queue: QuerySet[OutboundMessage, Any] = OutboundMessage.objects.queued().order_by()
-    queue = queue.filter(link=OuterRef("pk"))
-    return Coalesce(Subquery(queue.values("link").annotate(n=Count("pk")).values("n")), 0)
+    flights = Flight.objects.filter(state="ready", under_way=False)
+    return _count_of(queue) + _count_of(flights)
+
+
+def _count_of(rows: QuerySet[Any, Any]) -> Coalesce:
+    of_link = rows.filter(link=OuterRef("pk")).order_by()
+    return Coalesce(Subquery(of_link.values("link").annotate(n=Count("pk")).values("n")), 0)
 
 
 LINK: Mapping[str, Any] = {

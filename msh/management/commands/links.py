@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
-from django.db.models import Count
+from django.db.models import Count, Q
 
 from msh.management.cli import MshCommand, Row
-from msh.models import InboundLink, OutboundLink, OutboundMessage
+from msh.models import Flight, InboundLink, OutboundLink, OutboundMessage
 from msh.protocol import sequence
 from msh.protocol.lane import LaneState
 from partners.models import Partner
@@ -32,6 +32,7 @@ def links() -> Iterable[Row]:
     flying = dict(
         OutboundLink.objects.exclude(in_flight=None).values_list("pk", "in_flight__message_id")
     )
+    flights = {row["link"]: row for row in _flights()}
     partners = Partner.objects.select_related("outbound_link", "inbound_link")
     for partner in partners.order_by("name"):
         out: OutboundLink | None = getattr(partner, "outbound_link", None)
@@ -41,10 +42,32 @@ def links() -> Iterable[Row]:
         next_out = out.next_number if out else sequence.FIRST
         last = into.last_number if into else None
         next_in = sequence.FIRST if last is None else sequence.following(last)
-        row = _row(partner.name, "out", state, late, next_out, queued.get(partner.pk, 0))
+        key = out.pk if out else 0
+        of_flights = flights.get(key, _NO_FLIGHTS)
+        waiting = queued.get(partner.pk, 0) + of_flights["ready"]
+        row = _row(partner.name, "out", state, late, next_out, waiting)
         since = out.suspended_since if out else None
-        yield {**row, "in_flight": flying.get(out.pk if out else 0), "suspended_since": since}
+        yield {
+            **row,
+            "in_flight": flying.get(key),
+            "suspended_since": since,
+            "under_way": of_flights["under_way_now"],
+            "held": of_flights["held"],
+        }
         yield _row(partner.name, "in", LaneState.IDLE.value, False, next_in, 0)
+
+
+_NO_FLIGHTS = {"ready": 0, "under_way_now": 0, "held": 0}
+
+
+def _flights() -> list[dict[str, Any]]:
+    under_way = Q(under_way=True)
+    counted = Flight.objects.values("link").annotate(
+        ready=Count("pk", filter=Q(state="ready") & ~under_way),
+        under_way_now=Count("pk", filter=under_way),
+        held=Count("pk", filter=Q(state="held")),
+    )
+    return [dict(row) for row in counted]
 
 
 def _row(*values: object) -> Row:

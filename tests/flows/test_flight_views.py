@@ -1,0 +1,74 @@
+"""How messages that fly are shown to who knows nothing of flights."""
+
+import json
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+
+from msh.api.documents import LINK, OUTBOUND
+from msh.flows.operations import change_flight
+from msh.flows.operations.inspection.why_not_sent import explanation_of
+from msh.models import OutboundLink, OutboundMessage
+from msh.store.history import Actor
+
+from .byhand import Carrying
+from .flying import SILENT, Sky, make_sky
+
+pytestmark = pytest.mark.django_db
+
+
+def shown(*command: str) -> list[dict[str, Any]]:
+    out = StringIO()
+    call_command(*command, "--json", stdout=out)
+    rows: list[dict[str, Any]] = json.loads(out.getvalue())
+    return rows
+
+
+@pytest.fixture
+def sky() -> Sky:
+    """Five messages: acknowledged, in flight, held, queued, failed."""
+    sky = make_sky()
+    acknowledged, _, held, _, failed = [sky.submit() for _ in range(5)]
+    change_flight.hold(held, Actor("ann", "wait"))
+    change_flight.hold(failed, Actor("ann", "wait"))
+    sky.poll(Carrying(left=2))
+    sky.answer(acknowledged)
+    OutboundMessage.objects.filter(pk=failed.pk).update(state="failed")
+    failed.flight.delete()
+    return sky
+
+
+STATES = ["acknowledged", "in_flight", "held", "queued", "failed"]
+
+
+def test_states_have_the_words_of_scripts(sky: Sky) -> None:
+    assert [row["state"] for row in shown("messages")] == STATES
+    states = OutboundMessage.objects.order_by("pk").values_list(OUTBOUND["state"])
+    assert [state for (state,) in states] == STATES
+    assert OutboundMessage.objects.in_state("held").count() == 1
+
+
+def test_a_link_counts_its_flights(sky: Sky) -> None:
+    row = shown("links")[0]
+    assert (row["queued"], row["under_way"], row["held"]) == (1, 1, 1)
+    assert OutboundLink.objects.values_list(LINK["queued"]).get() == (1,)
+
+
+def test_each_is_explained(sky: Sky) -> None:
+    _, in_flight, held, queued, _ = OutboundMessage.objects.order_by("pk")
+    assert explanation_of(in_flight.pk).startswith("Attempt 1 was claimed; an Acknowledgment is")
+    assert explanation_of(held.pk).startswith("An operator holds it.")
+    assert "waits for a worker, or for a place" in explanation_of(queued.pk)
+
+
+def test_while_the_partner_cannot_be_reached_that_is_the_explanation() -> None:
+    sky = make_sky(probe_interval=30)
+    messages = [sky.submit() for _ in range(9)]
+    while sky.link.state != "suspended":
+        for job in sky.poll():
+            sky.end(job, SILENT)
+    assert explanation_of(messages[-1].pk).startswith(
+        "The partner cannot be reached. The next probe is due at"
+    )

@@ -8,6 +8,7 @@ from msh.wire import compose_parts, content_type
 from msh.wire.dialect import EBMS2, TRP, dialect_named, dialect_of
 from msh.wire.ebms2.soap import read_fault
 from tests.peer.ebms2 import message
+from tests.wire.samples import EXAMPLE
 
 ENVELOPE = b'<S:Envelope xmlns:S="http://schemas.xmlsoap.org/soap/envelope/"/>'
 DRAFT = b'<?xml version="1.0"?><ebXMLHeader/>'
@@ -49,6 +50,7 @@ def test_the_draft_composes_as_before() -> None:
     assert dialect.content_type("msh-1") == content_type("msh-1")
     assert dialect.compose_parts(payloads, "msh-1") == compose_parts(payloads, "msh-1")
     assert (dialect.headers, dialect.by_network) == ((), False)
+    assert dialect.names_payloads(EXAMPLE.encode())
 
 
 @pytest.mark.requirement("EB-066", "EB-150")

@@ -1,6 +1,7 @@
 """What an operator does to one message that flies."""
 
 import json
+from collections.abc import Callable
 from datetime import timedelta
 from io import StringIO
 
@@ -9,11 +10,19 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from msh.flows.errors import NotPossible
-from msh.flows.operations import cancel, change_flight
+from msh.flows.operations import (
+    cancel,
+    change_flight,
+    change_inbound_link,
+    change_link,
+    resynchronise,
+)
 from msh.flows.operations.change_flight import FlightChange
+from msh.flows.receiving import link_status
 from msh.models import Flight, OutboundMessage
 from msh.protocol.kinds import Verdict
 from msh.store.history import Actor
+from partners.models import Partner
 
 from .flying import REFUSED, Sky, make_sky
 from .world import make_world
@@ -133,3 +142,19 @@ def test_the_command_acts_on_one_message(sky: Sky) -> None:
     assert Flight.objects.get(message=message).due < timezone.now() + timedelta(seconds=1)  # type: ignore[operator]
     with pytest.raises(CommandError, match="was submitted here"):
         call_command("send-now", sky.partner.name, "--message", "x", "--reason", "y")
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda partner: change_link.start_link(partner, "out", 5, ANN),
+        lambda partner: resynchronise.reset_sequence(partner, ANN),
+        lambda partner: change_inbound_link.expect(partner, 5, ANN),
+        lambda partner: change_inbound_link.allow_reset(partner, ANN),
+        lambda partner: change_inbound_link.hold_resets(partner, ANN),
+        link_status.enquire,
+    ],
+)
+def test_what_only_numbers_have_is_refused(sky: Sky, act: Callable[[Partner], object]) -> None:
+    with pytest.raises(NotPossible, match="have no sequence numbers: its agreements"):
+        act(sky.partner)

@@ -3,6 +3,7 @@
 from django.db import transaction
 
 from msh.flows.errors import NotPossible
+from msh.flows.numbers import require_numbers
 from msh.flows.operations.change_link import open_links
 from msh.models import InboundLink
 from msh.protocol import receiver, sequence
@@ -14,6 +15,7 @@ from partners.models import Partner
 
 
 def allow_reset(partner: Partner, actor: Actor) -> None:
+    require_numbers(partner)
     open_links(partner)
     with transaction.atomic():
         link = _locked_inbound(partner)
@@ -30,6 +32,7 @@ def allow_reset(partner: Partner, actor: Actor) -> None:
 
 
 def hold_resets(partner: Partner, actor: Actor) -> None:
+    require_numbers(partner)
     open_links(partner)
     with transaction.atomic():
         if not operator_actions.hold_resets(_locked_inbound(partner), actor):
@@ -38,6 +41,7 @@ def hold_resets(partner: Partner, actor: Actor) -> None:
 
 def expect(partner: Partner, number: int, actor: Actor) -> str:
     """Take `number` next from the partner; which ones before it are given up as lost."""
+    require_numbers(partner)
     open_links(partner)
     with transaction.atomic():
         link = _locked_inbound(partner)

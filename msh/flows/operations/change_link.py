@@ -6,6 +6,7 @@ from datetime import datetime
 from django.db import transaction
 
 from msh.flows.errors import NotPossible
+from msh.flows.numbers import require_numbers
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.models import InboundLink, OutboundLink
 from msh.protocol import sequence
@@ -152,6 +153,7 @@ def switch(partner: Partner, which: Switch, *, on: bool, actor: Actor) -> None:
 
 def start_link(partner: Partner, direction: str, last: int, actor: Actor) -> None:
     """Set the last number of a link that was never used (D50): 1 to 999,999,999."""
+    require_numbers(partner)
     if not sequence.FIRST <= last <= sequence.LAST:
         raise NotPossible(f"The last number is {sequence.FIRST} to {sequence.LAST}, not {last}.")
     open_links(partner)

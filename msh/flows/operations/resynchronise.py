@@ -11,6 +11,7 @@ from django.db.models import Count, F, Max, Min, OuterRef, Q, Subquery, Sum
 from django.db.models.functions import Length
 
 from msh.flows.errors import NotPossible
+from msh.flows.numbers import require_numbers
 from msh.flows.operations.cancel import under_way
 from msh.flows.operations.change_link import ANYTHING, Done, Seen, open_links, require_as_seen
 from msh.flows.receiving.link_status import enquire
@@ -100,6 +101,7 @@ def apply(
     `agreed`: what the operator has seen (`Comparison.agreed`), `only`: what helps; if under the
     lock it is another, nothing is done.
     """
+    require_numbers(partner)
     with transaction.atomic():
         links = OutboundLinks.lock([partner.pk])
         if partner.pk not in links or links.lane(partner.pk).state is not LaneState.SUSPENDED:
@@ -224,6 +226,7 @@ def _link(partner: Partner) -> OutboundLink:
 
 def reset_sequence(partner: Partner, actor: Actor, seen: Seen = ANYTHING) -> Done:
     """The next message gets number 1 (D17). Only when nothing is in flight or in doubt."""
+    require_numbers(partner)
     link = _link(partner)
     with transaction.atomic():
         links = OutboundLinks.lock([partner.pk])

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from msh.flows.errors import NotPossible
+from msh.flows.numbers import why_no_numbers
 from msh.models import InboundLink, InboundMessage, OutboundLink
 from msh.models.inbound import UNACKNOWLEDGED
 from msh.protocol import sequence
@@ -47,6 +48,8 @@ def enquire(partner: Partner, message_ids: Sequence[str] = ()) -> LinkStatus:
 
     Raises NoStatus if it does not answer, or is no MSH of this product.
     """
+    if why := why_no_numbers(partner):
+        raise NoStatus(why)
     starts = range(0, len(message_ids), ASKED_AT_ONCE)
     asked = [message_ids[start : start + ASKED_AT_ONCE] for start in starts]
     answers = _ask(partner, [*asked, ()])  # the last word is the newest

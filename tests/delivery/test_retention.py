@@ -258,6 +258,8 @@ def bulk_job(world: World, **values: Any) -> Any:
         (signal, {}, True),
         (signal, {"pending": 1}, False),
         (signal, {"expires_at": NOW}, False),
+        (signal, {"kept": True}, False),  # EB-110: its message is there
+        (signal, {"kept": True, "ref_to_message_id": "of a message that is gone"}, True),
         (incident, {"resolved_at": YEARS_AGO}, True),
         (incident, {"resolved_at": NOW}, False),
         (incident, {}, False),

@@ -117,7 +117,10 @@ _KINDS = {
         "msh_signal",
         "signal.id",
         "msh_signal signal WHERE pending = 0"
-        " AND expires_at < statement_timestamp() - %(age)s::interval",
+        " AND expires_at < statement_timestamp() - %(age)s::interval"
+        # A further copy of its message gets the answer that is kept.
+        " AND NOT (kept AND EXISTS (SELECT FROM msh_inboundmessage WHERE"
+        " link_id = signal.link_id AND message_id = signal.ref_to_message_id))",
     ),
     "incidents": Removal(
         "msh_incident",

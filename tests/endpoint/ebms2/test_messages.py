@@ -78,6 +78,16 @@ def test_reference_that_is_no_cid_is_noted_and_not_fetched(send: Send) -> None:
         assert "http://127.0.0.1:9/never" in note.detail
 
 
+@pytest.mark.requirement("EB-097")
+def test_both_actors_are_answered_by_one_message_with_two_blocks(send: Send) -> None:
+    out = message(ack_requested=ack_requested() + ack_requested(NEXT_MSH))
+
+    assert send(out).status == 204
+
+    (ack,) = answers(out)
+    assert len(ack.all("eb:Acknowledgment")) == 2
+
+
 @pytest.mark.requirement("EB-155")
 def test_one_address_takes_both_dialects(send: Send, peer: Peer) -> None:
     assert peer.send(normal(sequence_number=1)).status == 204

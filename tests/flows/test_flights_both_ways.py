@@ -1,0 +1,69 @@
+"""Two of our MSHs in one database: what one sends in ebMS 2.0 the other takes and acknowledges."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from msh.flows.operations.prune import prune_all
+from msh.flows.receiving import ebms2
+from msh.models import Attempt, Flight, InboundMessage, OutboundMessage
+from partners.models import Partner
+from partners.setup import apply
+
+from . import byhand
+from .flying import Sky, make_sky
+
+pytestmark = pytest.mark.django_db
+
+
+def mirror_of(sky: Sky) -> Partner:
+    """Who the messages come from, as the other MSH knows us."""
+    name = f"{sky.partner.name}-mirror"
+    agreement = {
+        "dialect": "ebms2",
+        "tpa_id": sky.agreement.tpa_id,
+        "our_party": "them",
+        "our_party_type": "urn:party",
+        "their_party": "us",
+        "their_party_type": "urn:party",
+    }
+    partner = {"name": name, "uri": f"http://{name}.example/", "agreements": [agreement]}
+    apply({"partners": [partner]})
+    return Partner.objects.get(name=name)
+
+
+@pytest.mark.requirement("EB-079", "EB-100")
+def test_a_message_is_taken_once_and_acknowledged() -> None:
+    sky = make_sky()
+    mirror = mirror_of(sky)
+    sent = [sky.submit(f"<order n='{n}'/>") for n in range(3)]
+    jobs = sky.poll()
+    for job in (*jobs, jobs[0]):  # one copy comes twice
+        assert ebms2.receive(mirror, job.content_type, job.body).status == 204
+    for job in jobs:
+        sky.end(job)
+
+    answers = byhand.poll()
+    assert {job.partner_id for job in answers} == {mirror.pk}
+    for job in answers:
+        assert ebms2.receive(sky.partner, job.content_type, job.body).status == 204
+
+    assert [sky.state(message) for message in sent] == ["acknowledged"] * 3
+    taken = InboundMessage.objects.filter(link__partner=mirror).order_by("pk")
+    assert list(taken.values_list("message_id", flat=True)) == [one.message_id for one in sent]
+    assert not Flight.objects.exists()
+
+
+def test_what_has_flown_is_removed_by_retention() -> None:
+    sky = make_sky()
+    message = sky.submit()
+    (job,) = sky.poll()
+    sky.end(job)
+    sky.answer(message)
+    long_ago = timezone.now() - timedelta(days=800)
+    OutboundMessage.objects.update(completed_at=long_ago, submitted_at=long_ago)
+    message.events.update(delivered_at=long_ago)
+    prune_all()
+    assert not OutboundMessage.objects.exists()
+    assert not Attempt.objects.exists()

@@ -66,8 +66,12 @@ def wrong_parties(agreed: Agreed, from_party: Party, to_party: Party) -> tuple[E
 def tolerated(defects: tuple[Defect, ...], agreed: Agreed) -> tuple[Defect, ...]:
     """Without what the agreement does not ask for: a type, where its own party has none."""
     untyped = [
-        f"{_MESSAGE_HEADER}/eb:{place}/"
-        for place, party in (("From", agreed.their_party), ("To", agreed.our_party))
+        place
+        for place, party in (
+            (f"{_MESSAGE_HEADER}/eb:From/", agreed.their_party),
+            (f"{_HEADER}/eb:Acknowledgment/eb:From[", agreed.their_party),
+            (f"{_MESSAGE_HEADER}/eb:To/", agreed.our_party),
+        )
         if not party.type
     ]
     return tuple(

@@ -5,7 +5,7 @@ violations.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from .evidence import Delivery, Evidence, Submission, Transmitted
@@ -28,17 +28,19 @@ class Violations:
     unexpected: int
     """Delivered, but no submit of it ever returned."""
     out_of_order: int
-    """Delivered after a message of its pair that was submitted later."""
+    """Delivered after a message of its pair that was submitted later; where the agreements have an
+    order."""
     premature_ack: int
     """Acknowledged while the receiver's database had no row of it."""
     overlap: int
-    """First seen on the wire while an earlier message of its pair was not acknowledged."""
+    """First seen on the wire while as many messages of its pair as its window allows were not
+    acknowledged: one, or more of ebMS 2.0."""
     altered: int
     """Copies of one message that differ, and payloads that differ from their file."""
     stuck: int
     """Lanes with open messages that are not suspended and for which nothing is due."""
     silent_suspend: int
-    """Suspensions without an incident."""
+    """Suspensions, and messages held, without an incident."""
     unwitnessed: int
     """Delivered and acknowledged, but never seen by the proxy with its Ack: the classes above
     cannot judge it."""
@@ -67,9 +69,11 @@ def judge(evidence: Evidence) -> Violations:
         lost=len(lost(evidence)),
         duplicated=duplicated(evidence.deliveries),
         unexpected=len(_ids(evidence.deliveries) - _ids(evidence.submissions)),
-        out_of_order=out_of_order(evidence.submissions, evidence.deliveries),
+        out_of_order=out_of_order(evidence.submissions, evidence.deliveries)
+        if evidence.ordered
+        else 0,
         premature_ack=sum(request.row_found is False for request in evidence.transmitted),
-        overlap=overlap(evidence.transmitted),
+        overlap=overlap(evidence.transmitted, evidence.window, evidence.held),
         altered=len(altered_copies(evidence.transmitted)) + len(altered_payloads(evidence)),
         stuck=stuck(evidence),
         silent_suspend=silent_suspend(evidence),
@@ -125,8 +129,9 @@ def out_of_order(submissions: Iterable[Submission], deliveries: Iterable[Deliver
     return late
 
 
-def overlap(transmitted: Iterable[Transmitted]) -> int:
-    """First sights of a message while another of its pair had no Ack transmitted yet."""
+def overlap(transmitted: Iterable[Transmitted], window: int = 1, held: Collection[str] = ()) -> int:
+    """First sights of a message while `window` others of its pair had no Ack transmitted yet. What
+    was `held` for an operator had left its place to another."""
     open_messages: dict[str, set[str]] = defaultdict(set)
     seen: set[str] = set()
     overlapping = 0
@@ -135,8 +140,9 @@ def overlap(transmitted: Iterable[Transmitted]) -> int:
             open_messages[request.pair].discard(request.ref_to_message_id)
         elif request.message_id not in seen:
             seen.add(request.message_id)
-            overlapping += bool(open_messages[request.pair])
-            open_messages[request.pair].add(request.message_id)
+            overlapping += len(open_messages[request.pair]) >= window
+            if request.message_id not in held:
+                open_messages[request.pair].add(request.message_id)
     return overlapping
 
 
@@ -179,7 +185,10 @@ def stuck(evidence: Evidence) -> int:
 
 
 def silent_suspend(evidence: Evidence) -> int:
-    now = sum(lane.state == "suspended" and not lane.open_incident for lane in evidence.lanes)
+    now = sum(
+        (lane.state == "suspended" or lane.held > 0) and not lane.open_incident
+        for lane in evidence.lanes
+    )
     return now + sum(not suspension.incident for suspension in evidence.suspensions)
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .faults import Ending
 from .http11 import Request, Response, reset
@@ -15,12 +15,20 @@ SILENCE_LIMIT = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One direction. `name` as in "a>b"; `port` 0 takes any; `rows` are those of its origin."""
+    """One direction. `name` as in "a>b"; `port` 0 takes any; `rows` are those of its origin,
+    `target_rows` those of its target, which may acknowledge in the answer."""
 
     name: str
     port: int
     target_port: int
     rows: InboundRows
+    target_rows: InboundRows
+
+    @property
+    def back(self) -> str:
+        """What the other direction is called."""
+        here, _, there = self.name.partition(">")
+        return f"{there}>{here}"
 
 
 @dataclass(slots=True)
@@ -33,6 +41,8 @@ class Conversation:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     record: Record
+    signals: list[tuple[Response, Record]] = field(default_factory=list)
+    """What came in answers of the target."""
 
     async def answer(self, response: Response | None) -> bool:
         """Answer the client; whether its connection stays open."""

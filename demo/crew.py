@@ -4,13 +4,14 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 from .http11 import HOST, NotUnderstoodError, Request, exchange
-from .machines import Machine
+from .machines import DemoFailed, Machine
+from .watch import Held
 
 KILL_PAUSE = (2.0, 6.0)
 LOOK_PAUSE = 1.0
@@ -53,13 +54,16 @@ class RefusedError(Exception):
 
 @dataclass(slots=True)
 class Operator:
-    """Resumes every suspended link through the REST API, as a program of the operators would."""
+    """Resumes every suspended link through the REST API, as a program of the operators would, and
+    every message held by a command, for the API has none for it."""
 
     machines: list[Machine]
     any_suspended: Callable[[Machine], bool]
     """Whether it is worth asking an MSH."""
     cares_for: Callable[[str], bool] = lambda partner: True
     """Whether the link to this partner is to be resumed."""
+    held: Callable[[Machine], Sequence[Held]] = lambda machine: ()
+    """Messages of an MSH that wait for an operator."""
     resumes: list[str] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
     _tokens: dict[str, str] = field(default_factory=dict)
@@ -75,6 +79,17 @@ class Operator:
             await asyncio.sleep(LOOK_PAUSE)
             if self.any_suspended(machine):
                 await self.resume_all(machine)
+            for partner, message_id in self.held(machine):
+                await self._resume_message(machine, partner, message_id)
+
+    async def _resume_message(self, machine: Machine, partner: str, message_id: str) -> None:
+        name = f"{machine.name}/{partner}/{message_id}"
+        try:
+            await machine.manage("resume", partner, "--message", message_id, "--reason", REASON)
+        except DemoFailed as refused:
+            self.refusals.append(f"{name}: {refused}")
+        else:
+            self.resumes.append(name)
 
     async def resume_all(self, machine: Machine) -> None:
         """Resume what is suspended just now. What is refused, the next look meets again."""

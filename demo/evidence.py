@@ -55,16 +55,19 @@ class Lane:
     pair: str
     state: str
     open_messages: int
-    """Queued or in flight."""
+    """Queued, in flight or flying; not held."""
     overdue: float | None
     still: float
     """Seconds since anything happened on it: a message submitted, an attempt, a line of history."""
     open_incident: bool
+    held: int = 0
+    """Messages that wait for an operator who did not hold them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suspension:
-    """A suspension in the history, and whether an incident was open at that moment."""
+    """A suspension, or a message held, in the history, and whether an incident was open
+    at that moment."""
 
     pair: str
     incident: bool
@@ -94,6 +97,11 @@ class Evidence:
     attempts: int = 0
     hops: int = 1
     """Between a message's submit and its delivery: one more than there are routers."""
+    window: int = 1
+    """Messages of a pair that may be under way at once."""
+    ordered: bool = True
+    held: frozenset[str] = frozenset()
+    """MessageIds that were held for an operator at some time."""
 
 
 def read_submissions(record: Path) -> Iterator[Submission]:
@@ -132,6 +140,7 @@ def read_database(url: str) -> Evidence:
     """What the database of one MSH and its application's table say."""
     with psycopg.connect(url, row_factory=dict_row) as connection:
         accepted = _rows(connection, "SELECT message_id FROM msh_inboundmessage")
+        held = _rows(connection, _HELD)
         (attempts,) = _rows(connection, "SELECT count(*) AS number FROM msh_attempt")
         return Evidence(
             deliveries=tuple(Delivery(**row) for row in _rows(connection, _DELIVERIES)),
@@ -139,6 +148,7 @@ def read_database(url: str) -> Evidence:
             lanes=tuple(Lane(**row) for row in _rows(connection, _LANES)),
             suspensions=tuple(Suspension(**row) for row in _rows(connection, _SUSPENSIONS)),
             attempts=attempts["number"],
+            held=frozenset(row["message_id"] for row in held),
         )
 
 
@@ -156,6 +166,8 @@ def gather(
     databases: Mapping[str, str],
     *,
     hops: int,
+    window: int = 1,
+    ordered: bool = True,
 ) -> Evidence:
     """All evidence of a run whose producers have ended. `databases`: MSH to address, in the
     order of the chain.
@@ -176,6 +188,9 @@ def gather(
         under_way=under_way,
         attempts=sum(one.attempts for one in read),
         hops=hops,
+        window=window,
+        ordered=ordered,
+        held=frozenset().union(*(one.held for one in read)),
     )
 
 
@@ -185,6 +200,10 @@ _DELIVERIES = "SELECT pair, message_id, sha256 FROM demo_received ORDER BY seria
 _OPEN = """
 SELECT message_id, state FROM msh_outboundmessage WHERE state IN ('queued', 'in_flight', 'rewound')
 UNION ALL
+SELECT message.message_id, 'flying, ' || coalesce(flight.state, 'without a flight')
+FROM msh_outboundmessage message LEFT JOIN msh_flight flight ON flight.message_id = message.id
+WHERE message.state = 'flying'
+UNION ALL
 SELECT message_id, state FROM msh_inboundmessage
 WHERE state IN ('accepted', 'routed', 'withheld', 'parked')
 """
@@ -192,9 +211,13 @@ WHERE state IN ('accepted', 'routed', 'withheld', 'parked')
 _LANES = """
 SELECT partner.name AS pair, link.state,
        (SELECT count(*) FROM msh_outboundmessage message
-        WHERE message.link_id = link.id AND message.state IN ('queued', 'in_flight')
+        LEFT JOIN msh_flight flight ON flight.message_id = message.id
+        WHERE message.link_id = link.id AND message.state IN ('queued', 'in_flight', 'flying')
+        AND flight.state IS DISTINCT FROM 'held'
        ) AS open_messages,
-       extract(epoch FROM now() - link.due)::float AS overdue,
+       extract(epoch FROM now() - least(
+           link.due, (SELECT min(due) FROM msh_flight WHERE link_id = link.id)
+       ))::float AS overdue,
        coalesce(extract(epoch FROM now() - greatest(
            (SELECT max(submitted_at) FROM msh_outboundmessage WHERE link_id = link.id),
            (SELECT max(greatest(attempt.claimed_at, attempt.ended_at))
@@ -206,7 +229,10 @@ SELECT partner.name AS pair, link.state,
        ))::float, 0) AS still,
        EXISTS (SELECT FROM msh_incident incident
                WHERE incident.partner_id = partner.id AND incident.direction = 'out'
-                 AND incident.resolved_at IS NULL) AS open_incident
+                 AND incident.resolved_at IS NULL) AS open_incident,
+       (SELECT count(*) FROM msh_flight flight
+        WHERE flight.link_id = link.id AND flight.state = 'held' AND held_for <> 'operator'
+       ) AS held
 FROM msh_outboundlink link JOIN partners_partner partner ON partner.id = link.partner_id
 """
 
@@ -220,8 +246,16 @@ SELECT partner.name AS pair,
                  AND (incident.resolved_at IS NULL OR incident.resolved_at >= history.at)
        ) AS incident
 FROM msh_history history JOIN partners_partner partner ON partner.id = history.partner_id
-WHERE history.subject = 'link' AND history.direction = 'out'
-  AND history.to_state = 'suspended' AND history.from_state <> 'suspended'
+WHERE history.direction = 'out' AND (
+    history.subject = 'link'
+    AND history.to_state = 'suspended' AND history.from_state <> 'suspended'
+ OR history.subject = 'message' AND history.to_state = 'held'
+)
+"""
+
+_HELD = """
+SELECT DISTINCT message_id FROM msh_history
+WHERE subject = 'message' AND direction = 'out' AND to_state = 'held'
 """
 
 

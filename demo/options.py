@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .faults import Rates
-from .pairs import ROUTERS, Timing, Transport, timing_for
+from .pairs import ROUTERS, WINDOW, Dialect, Timing, Transport, timing_for
 
 FOLDER = Path("var/demo")
 START = 240.0
@@ -80,6 +80,7 @@ class Options:
     once: bool
     documents: Path | None
     folder: Path
+    dialect: Dialect = Dialect.TRP
 
     def __post_init__(self) -> None:
         if self.messages < 1 or self.pairs < 1:
@@ -88,6 +89,18 @@ class Options:
             raise ValueError("An MSH of the demo has one mail host: no routers over mail.")
         if not 0 <= self.routers <= len(ROUTERS):
             raise ValueError(f"Between 0 and {len(ROUTERS)} routers, not {self.routers}.")
+
+        if self.dialect is Dialect.EBMS2 and (self.routers or self.transport is Transport.SMTP):
+            raise ValueError("The demo exchanges ebMS 2.0 over HTTP and without routers only.")
+
+    @property
+    def ordered(self) -> bool:
+        return self.dialect is Dialect.TRP
+
+    @property
+    def window(self) -> int:
+        """Messages of a pair that may be under way at once."""
+        return 1 if self.ordered else WINDOW
 
     @property
     def timing(self) -> Timing:
@@ -120,6 +133,16 @@ def add_arguments(parser: ArgumentParser) -> None:
         default="hop",
         help="a router acknowledges what it has stored, or what the last MSH has (hop)",
     )
+    parser.add_argument(
+        "--dialect",
+        type=Dialect,
+        choices=list(Dialect),
+        default=Dialect.TRP,
+        help="of the agreements: the draft's, or OASIS ebMS 2.0 without order (trp)",
+    )
+    parser.add_argument(
+        "--ordered", action="store_true", help="ebMS 2.0 in order by conversation: not yet"
+    )
     parser.add_argument("--kill", action="store_true", help="kill -9 processes during the run")
     parser.add_argument("--once", action="store_true", help="end after the verdict")
     rates = Rates()
@@ -135,6 +158,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def options_of(values: Mapping[str, Any]) -> Options:
     """Raises ValueError with a sentence for what makes no sense."""
+    if values["ordered"] and values["dialect"] == Dialect.EBMS2:
+        raise ValueError("Ordered conversations of ebMS 2.0 are not supported yet.")
     return Options(
         messages=values["messages"],
         pairs=values["pairs"],
@@ -147,4 +172,5 @@ def options_of(values: Mapping[str, Any]) -> Options:
         once=values["once"],
         documents=values["documents"],
         folder=FOLDER.resolve(),
+        dialect=Dialect(values["dialect"]),
     )

@@ -17,6 +17,9 @@ ROUTERS = "cdefgh"
 PAIRS_PER_SECOND = 16
 """Exchanges that two cores do in a second while they do everything else."""
 
+WINDOW = 4
+"""Messages of an ebMS 2.0 pair that may be under way at once: few enough to be reached."""
+
 Tokens = Mapping[tuple[str, str], str]
 """What each MSH shows its neighbours, by pair and MSH."""
 
@@ -30,6 +33,11 @@ def chain_of(routers: int) -> tuple[str, ...]:
     """The names of the MSHs, each a neighbour of the next."""
     first, last = ENDS
     return (first, *ROUTERS[:routers], last)
+
+
+class Dialect(StrEnum):
+    TRP = "trp"
+    EBMS2 = "ebms2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +64,7 @@ class Pair:
     path: tuple[str, ...]
     transport: Transport = Transport.HTTP
     timing: Timing = Timing()
+    dialect: Dialect = Dialect.TRP
 
     @property
     def sender(self) -> str:
@@ -72,9 +81,24 @@ class Pair:
     @property
     def lanes(self) -> dict[str, str]:
         """The names of each hop in the proxy and in the checker."""
+        seen = self.party if self.dialect is Dialect.EBMS2 else self.uri
         return {
-            lane_name(self.uri(here), self.uri(there)): f"{self.name} {here}>{there}"
+            lane_name(seen(here), seen(there)): f"{self.name} {here}>{there}"
             for here, there in pairwise(self.path)
+        }
+
+    @property
+    def terms(self) -> dict[str, object]:
+        """What an agreement says in its dialect, beyond who its parties are."""
+        if self.dialect is Dialect.TRP:
+            return asdict(self.timing)
+        return {
+            "dialect": self.dialect.value,
+            "service_type": "demo",
+            "retries": self.timing.retries,
+            "retry_interval": self.timing.timeout,
+            "window": WINDOW,
+            "on_failure": "hold",  # the demo's operator resumes what is held
         }
 
     def uri(self, machine: str) -> str:
@@ -106,11 +130,13 @@ def make_pairs(
     routers: int = 0,
     transport: Transport = Transport.HTTP,
     timing: Timing = Timing(),
+    dialect: Dialect = Dialect.TRP,
 ) -> list[Pair]:
     chain = chain_of(routers)
     ways = (chain, chain[::-1])
     return [
-        Pair(f"pair-{number + 1}", ways[number % 2], transport, timing) for number in range(count)
+        Pair(f"pair-{number + 1}", ways[number % 2], transport, timing, dialect)
+        for number in range(count)
     ]
 
 
@@ -158,7 +184,7 @@ def _partner(
                 "tpa_id": pair.tpa_id,
                 "our_party": pair.party(our_end),
                 "their_party": pair.party(their_end),
-                **asdict(pair.timing),
+                **pair.terms,
             }
         ],
     }

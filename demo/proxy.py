@@ -18,7 +18,8 @@ from .conversation import Conversation, Way
 from .faults import Decision, Ending, Fates, Fault
 from .http11 import HOST, NotUnderstoodError, Response, close
 from .record import Copy, Record
-from .sighting import ACKNOWLEDGEMENT, NORMAL, Sighting
+from .rows import InboundRows
+from .sighting import ACKNOWLEDGEMENT, NORMAL, UNREADABLE, Sighting
 from .speech import Listener, Speech
 from .web import HTTP
 
@@ -135,7 +136,7 @@ class Proxy:
         talk.record.fault = decision.fault
         self._count_later(talk.record.sighting)
         try:
-            await self._look_for_row(talk)
+            await self._look_for_row(talk.record, talk.way.rows)
         except psycopg.Error:
             # An Ack whose row cannot be looked for is never passed on unjudged.
             decision = Decision(Fault.UNAVAILABLE)
@@ -154,15 +155,15 @@ class Proxy:
         self._ordinals[seen.lane, seen.kind] += 1
         return self.fates.decide(seen.lane, seen.kind, self._ordinals[seen.lane, seen.kind])
 
-    async def _look_for_row(self, talk: Conversation) -> None:
+    async def _look_for_row(self, record: Record, rows: InboundRows) -> None:
         """At the first sight of an Ack: is what it promises true?"""
-        seen = talk.record.sighting
+        seen = record.sighting
         if seen.kind != ACKNOWLEDGEMENT:
             return
-        acknowledged = (talk.way.name, seen.ref_to_message_id)
+        acknowledged = (record.direction, seen.ref_to_message_id)
         first = acknowledged not in self._lookups
         if first:
-            lookup = asyncio.ensure_future(talk.way.rows.holds(seen.ref_to_message_id))
+            lookup = asyncio.ensure_future(rows.holds(seen.ref_to_message_id))
             self._lookups[acknowledged] = lookup
         try:
             found = await self._lookups[acknowledged]
@@ -170,7 +171,7 @@ class Proxy:
             self._lookups.pop(acknowledged, None)
             raise
         if first:
-            talk.record.row_found = found
+            record.row_found = found
 
     async def _suffer(self, talk: Conversation, decision: Decision) -> bool:
         match decision.fault:
@@ -180,14 +181,22 @@ class Proxy:
                 await self._pass_on(talk)
                 return await talk.end(decision.ending)
             case Fault.DUPLICATE:
-                return await talk.answer(await self._duplicate(talk, decision))
+                return await self._answer(talk, await self._duplicate(talk, decision))
             case Fault.DELAY:
                 await asyncio.sleep(decision.seconds)
             case Fault.UNAVAILABLE:
                 return await talk.answer(self.speech.unavailable)
             case Fault.RESET:
                 return await talk.end(Ending.RESET)
-        return await talk.answer(await self._pass_on(talk))
+        return await self._answer(talk, await self._pass_on(talk))
+
+    async def _answer(self, talk: Conversation, response: Response | None) -> bool:
+        """As `Conversation.answer`. A signal in the answer leaves the proxy now."""
+        for answer, record in talk.signals:
+            if answer is response:
+                record.copies.append(Copy(next(self._events), answer.status))
+                self._end(record)
+        return await talk.answer(response)
 
     async def _duplicate(self, talk: Conversation, decision: Decision) -> Response | None:
         if decision.concurrent:
@@ -203,7 +212,7 @@ class Proxy:
         self._start(self._pass_on_later(talk, held))
         if decision.withheld:
             return await talk.end(decision.ending)
-        return await talk.answer(await self._pass_on(talk))
+        return await self._answer(talk, await self._pass_on(talk))
 
     async def _pass_on_later(self, talk: Conversation, held: Held) -> None:
         with suppress(TimeoutError):
@@ -254,7 +263,20 @@ class Proxy:
         except (OSError, NotUnderstoodError):
             return None
         copy.status = response.status
+        try:
+            await self._note_signal(talk, response)
+        except psycopg.Error:
+            return None  # as for a request: an Ack is never passed on unjudged
         return response
+
+    async def _note_signal(self, talk: Conversation, response: Response) -> None:
+        """A message that comes in an answer has a line of its own, as if it were a request."""
+        seen = self.speech.sight(response.body)
+        if seen.kind != UNREADABLE:
+            record = Record(next(self._events), talk.way.back, seen, len(response.body))
+            await self._look_for_row(record, talk.way.target_rows)
+            talk.signals.append((response, record))
+            self._write(record)
 
     def _end(self, record: Record) -> None:
         record.ended = True

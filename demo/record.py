@@ -5,6 +5,7 @@ that the log does not have; and once more, `ended`, when the request has been de
 `at` and each copy's `at` are positions in the order of all events the proxy saw, `time` is
 UTC; `pair` names sender and receiver of the message transmitted or acknowledged; `row_found` is
 true or false at the first sight of an Acknowledgement, else null; `fault` is what was done;
+A signal that came in the answer to a request has lines of its own, with the other direction.
 `copies` are the bodies passed on with the status that came back, null for none; `answered`
 is the status the client got, or how its connection ended without one.
 """

@@ -27,7 +27,7 @@ from .proxy import Proxy
 from .stage import Stage, end_on_signals
 from .submitting import Submitting
 from .verdict import Verdict, render
-from .watch import Glance, connections, glance
+from .watch import Glance, Held, connections, glance
 
 LONGEST_PAUSE = 0.25
 """Between two submits of a producer, in seconds."""
@@ -54,7 +54,9 @@ class Demo:
     def __init__(self, options: Options, console: Console) -> None:
         self.options = options
         self.console = console
-        self.pairs = make_pairs(options.pairs, options.routers, options.transport, options.timing)
+        self.pairs = make_pairs(
+            options.pairs, options.routers, options.transport, options.timing, options.dialect
+        )
         schedule = Schedule(options.seed, options.rates)
         if options.transport is Transport.SMTP:
             schedule = replace(schedule, longest_delay=LONGEST_MAIL_DELAY)
@@ -71,7 +73,7 @@ class Demo:
         self.submitting = Submitting(folder, self.machines, self.pairs, options.seed, LONGEST_PAUSE)
         self.glances: dict[str, Glance] = {}
         self.killer = Killer(self.machines, Random(options.seed))
-        self.operator = Operator(self.machines, self._any_suspended)
+        self.operator = Operator(self.machines, self._any_suspended, held=self._held)
 
     async def perform(self) -> int:
         end_on_signals()
@@ -88,6 +90,10 @@ class Demo:
     def _any_suspended(self, machine: Machine) -> bool:
         glanced = self.glances.get(machine.name)
         return glanced is not None and bool(glanced.suspended)
+
+    def _held(self, machine: Machine) -> tuple[Held, ...]:
+        glanced = self.glances.get(machine.name)
+        return glanced.held if glanced is not None else ()
 
     async def _play(self, proxy: Proxy, documents: list[Path]) -> Verdict:
         """Run producers, proxy, killer and operator until all is quiet; then check the result."""
@@ -163,6 +169,8 @@ class Demo:
             {lane: name for pair in self.pairs for lane, name in pair.lanes.items()},
             {machine.name: machine.database_url for machine in self.machines},
             hops=len(self.machines) - 1,
+            window=self.options.window,
+            ordered=self.options.ordered,
         )
         self._write_crew()
         return Verdict(
@@ -180,6 +188,8 @@ class Demo:
             limit=self.options.limit,
             not_submitted=self.options.messages - len(evidence.submissions),
             under_way=late(evidence),
+            dialect=self.options.dialect,
+            ordered=self.options.ordered,
         )
 
     def _write_crew(self) -> None:

@@ -1,8 +1,10 @@
-"""What can be read of an ebXML message on the wire, with the standard library alone.
+"""What can be read of an ebXML message on the wire, with the standard library alone: of the draft's
+dialect, and of OASIS ebMS 2.0.
 
 Deliberately not the product's parser: the checker must not repeat its mistakes.
 """
 
+import re
 from dataclasses import dataclass
 from email import message_from_bytes
 from email.message import Message
@@ -13,12 +15,18 @@ UNREADABLE = "unreadable"
 NORMAL = "Normal"
 ACKNOWLEDGEMENT = "Acknowledgement"
 ERROR = "Error"
+_EB = "{http://www.oasis-open.org/committees/ebxml-msg/schema/msg-header-2_0.xsd}"
+_OF_THE_MSHS = "urn:oasis:names:tc:ebxml-msg:service"
+_KINDS = {"Acknowledgment": ACKNOWLEDGEMENT, "MessageError": ERROR}
+"""Of a message with the reserved Service, by its Action."""
+_ENVELOPE = re.compile(rb"<((?:[\w.-]+:)?Envelope)[\s>]")
 
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
     """One body as seen on the wire. `lane` is the pair and direction of the Normal message
-    that it is or that it answers, so that an Ack stands beside what it acknowledges."""
+    that it is or that it answers, so that an Ack stands beside what it acknowledges: URIs of the
+    MSHs or, of ebMS 2.0, PartyIds."""
 
     kind: str
     lane: str
@@ -28,8 +36,8 @@ class Sighting:
     sha256: str
 
 
-def lane_name(sender_uri: str, receiver_uri: str) -> str:
-    return f"{sender_uri} > {receiver_uri}"
+def lane_name(sender: str, receiver: str) -> str:
+    return f"{sender} > {receiver}"
 
 
 def sight(body: bytes) -> Sighting:
@@ -50,7 +58,7 @@ def sight_mail(mail: bytes) -> Sighting:
 def _sighting(body: bytes, digest: str) -> Sighting:
     values = _header_values(body)
     if values is None:
-        return Sighting(UNREADABLE, "", "", "", None, digest)
+        return _sighting_of_envelope(body, digest)
     kind = values["MessageType"]
     ends = (values.get("SenderURI", ""), values.get("ReceiverURI", ""))
     number = values.get("SequenceNumber", "")
@@ -62,6 +70,46 @@ def _sighting(body: bytes, digest: str) -> Sighting:
         sequence_number=int(number) if number.isdigit() else None,
         sha256=digest,
     )
+
+
+def _sighting_of_envelope(body: bytes, digest: str) -> Sighting:
+    header = _message_header(body)
+    if header is None:
+        return Sighting(UNREADABLE, "", "", "", None, digest)
+    kind = NORMAL
+    if _text(header, "Service") == _OF_THE_MSHS:
+        action = _text(header, "Action")
+        kind = _KINDS.get(action, action)
+    ends = (_text(header, "From/PartyId"), _text(header, "To/PartyId"))
+    return Sighting(
+        kind=kind,
+        lane=lane_name(*(ends if kind == NORMAL else reversed(ends))),
+        message_id=_text(header, "MessageData/MessageId"),
+        ref_to_message_id=_text(header, "MessageData/RefToMessageId"),
+        sequence_number=None,
+        sha256=digest,
+    )
+
+
+def _message_header(body: bytes) -> ElementTree.Element | None:
+    """Of the envelope, which is the body or its first part."""
+    begin = _ENVELOPE.search(body)
+    if begin is None:
+        return None
+    end_tag = b"</" + begin[1] + b">"
+    end = body.find(end_tag, begin.start())
+    if end < 0:
+        return None
+    try:
+        root = ElementTree.fromstring(body[begin.start() : end] + end_tag)
+    except ElementTree.ParseError:
+        return None
+    return next(root.iter(f"{_EB}MessageHeader"), None)
+
+
+def _text(header: ElementTree.Element, path: str) -> str:
+    found = header.findtext("/".join(_EB + name for name in path.split("/")))
+    return (found or "").strip()
 
 
 def _header_values(body: bytes) -> dict[str, str] | None:

@@ -89,6 +89,7 @@ class Stage:
                 here.mail_host_port,  # 0, any, unless it is known before it listens
                 there.smtp_port or there.port,
                 tables[here.name],
+                tables[there.name],
             )
             for pair in pairwise(self.machines)
             for here, there in (pair, pair[::-1])

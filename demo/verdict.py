@@ -27,6 +27,12 @@ MEANING = {
 }
 
 
+_WITHOUT_ORDER = {
+    "out_of_order": "not judged: the agreements have no order",
+    "overlap": "sent when the window of its pair was full",
+}
+
+
 class ExitStatus(IntEnum):
     """Of the demo; 2 is a demo that could not be completed, 130 one that was interrupted."""
 
@@ -37,7 +43,7 @@ class ExitStatus(IntEnum):
 
 _COLOURS = {ExitStatus.KEPT: "green", ExitStatus.BROKEN: "red", ExitStatus.LATE: "yellow"}
 _WORDS = {
-    ExitStatus.KEPT: "ONCE AND ONLY ONCE, IN ORDER",
+    ExitStatus.KEPT: "ONCE AND ONLY ONCE",
     ExitStatus.BROKEN: "THE PROMISE WAS BROKEN",
     ExitStatus.LATE: "NOT DELIVERED IN TIME",
 }
@@ -66,6 +72,8 @@ class Verdict:
     under_way: Mapping[str, int] = field(default_factory=dict)
     """How many of those not delivered were where, in which state: not delivered in time, which
     is neither lost nor kept."""
+    dialect: str = "trp"
+    ordered: bool = True
 
     @property
     def late(self) -> int:
@@ -114,8 +122,11 @@ def _headline(verdict: Verdict) -> Text:
     exchanged = f"{verdict.delivered} of {verdict.submitted} messages"
     disturbed = f"{verdict.traffic.disturbed_percent} % of {verdict.traffic.posts} copies disturbed"
     style = f"bold white on {_COLOURS[verdict.status]}"
+    words = _WORDS[verdict.status]
+    if verdict.good and verdict.ordered:
+        words += ", IN ORDER"
     text = f"\n\n{exchanged} delivered, although {disturbed}."
-    return Text.assemble((f" {_WORDS[verdict.status]} ", style), text, _late(verdict))
+    return Text.assemble((f" {words} ", style), text, _late(verdict))
 
 
 def _late(verdict: Verdict) -> str:
@@ -134,9 +145,10 @@ def _violations(verdict: Verdict) -> Table:
     table.add_column("what must not be")
     table.add_column("found", justify="right")
     table.add_column("that is", style="dim")
+    meaning = MEANING if verdict.ordered else MEANING | _WITHOUT_ORDER
     for name, count in asdict(verdict.violations).items():
         style = "bold red" if count else "green"
-        table.add_row(Text(name.replace("_", " ")), Text(str(count), style), MEANING[name])
+        table.add_row(Text(name.replace("_", " ")), Text(str(count), style), meaning[name])
     return table
 
 
@@ -152,7 +164,11 @@ def _traffic(verdict: Verdict) -> Table:
         ("Acks", seen.acknowledgements, f"copies, and {seen.others} of other signals"),
         ("disturbed", seen.disturbed, faults or "nothing"),
         ("kill -9", verdict.kills, f"of processes, so that {seen.unreachable} copies met nobody"),
-        ("resumed", verdict.operator_resumes, "lanes that were suspended, by the demo's operator"),
+        (
+            "resumed",
+            verdict.operator_resumes,
+            "lanes suspended or messages held, by the demo's operator",
+        ),
         ("time", f"{verdict.seconds:.0f} s", f"seed {verdict.seed}, {verdict.pairs} pairs"),
     )
     for name, value, remark in rows:

@@ -41,19 +41,24 @@ def message(
 
 
 class Receiver:
-    """Takes every POST with 204 and keeps its body. `gate`, when closed, holds all answers."""
+    """Takes every POST and keeps its body, and answers with `answer`, or 204 if that is empty.
+    `gate`, when closed, holds all answers."""
 
     def __init__(self) -> None:
         self.bodies: list[bytes] = []
+        self.answer = b""
         self.gate = asyncio.Event()
         self.gate.set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        length = int(head.lower().split("content-length:")[1].split()[0])
+        request = (await reader.readuntil(b"\r\n\r\n")).decode()
+        length = int(request.lower().split("content-length:")[1].split()[0])
         self.bodies.append(await reader.readexactly(length))
         await self.gate.wait()
-        writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+        head = b"HTTP/1.1 204 No Content\r\n\r\n"
+        if self.answer:
+            head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(self.answer)
+        writer.write(head + self.answer)
         await close(writer)
 
 
@@ -139,11 +144,13 @@ class Client:
 
 
 @asynccontextmanager
-async def link(*decisions: Decision, rows: Rows | None = None) -> AsyncIterator[Link]:
+async def link(
+    *decisions: Decision, rows: Rows | None = None, target_rows: Rows | None = None
+) -> AsyncIterator[Link]:
     receiver, log = Receiver(), io.StringIO()
     async with await asyncio.start_server(receiver.serve, HOST, 0) as server:
         port = server.sockets[0].getsockname()[1]
-        ways = [Way("a>b", 0, port, rows or Rows())]
+        ways = [Way("a>b", 0, port, rows or Rows(), target_rows or Rows())]
         async with Proxy(ways, Script(*decisions), log) as proxy:
             yield Link(proxy, receiver, server, log)
 

@@ -68,7 +68,7 @@ class MailLink:
 async def mail_link(*decisions: Decision) -> AsyncIterator[MailLink]:
     log = io.StringIO()
     with Mailbox() as mailbox:
-        ways = [Way("a>b", 0, mailbox.port, Rows())]
+        ways = [Way("a>b", 0, mailbox.port, Rows(), Rows())]
         async with Proxy(ways, Script(*decisions), log, SMTP) as proxy:
             yield MailLink(proxy, mailbox, log)
 
@@ -153,6 +153,7 @@ def test_unsupported_option_is_one_clear_sentence(given: dict[str, Any], why: st
         0.0,
     )
     values |= {"messages": 1, "pairs": 1, "seed": 1, "kill": False, "once": True}
+    values |= {"dialect": "trp", "ordered": False}
     values |= {"documents": None, "routers": 0, "route_mode": "hop", "transport": "http"}
     with pytest.raises(ValueError, match=why):
         options_of(values | given)

@@ -22,7 +22,7 @@ from msh.protocol.events import (
 from msh.protocol.flight import DeadlinePassed, Expired, FlightState, ProbeClaimed
 from msh.protocol.flight.gate import Leave
 from msh.store.sending.flight_polling import load_copies
-from msh.store.sending.flight_sql import FlyingCopy
+from msh.store.sending.flight_rows import FlyingCopy
 from msh.store.sending.flights import Flights
 from msh.transport.job import Job
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 from msh.store.engine import USE_INDEX_ORDER, Call, run
 
 from . import flight_sql
-from .flight_sql import Candidate, FlyingCopy, HeldGate
+from .flight_rows import Candidate, FlyingCopy, HeldGate
 from .flights import Flights
 from .polling import Places
 

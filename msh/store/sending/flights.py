@@ -20,7 +20,7 @@ from msh.store.history import ITSELF, SYSTEM, Actor, HistoryRow
 
 from . import flight_sql, message_sql
 from .flight_effects import FLIGHT_EFFECTS, GATE_EFFECTS, detail_of
-from .flight_sql import FlightRow, GateRow
+from .flight_rows import FlightRow, GateRow
 from .links import end_attempt
 from .locked_flight import (
     LockedFlight,

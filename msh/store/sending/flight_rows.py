@@ -1,0 +1,142 @@
+"""Rows of flights and of the gates of their partners: what statements give and take."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from msh.store.partner_columns import RouteColumns
+
+
+@dataclass(frozen=True, slots=True)
+class HeldGate:
+    """A link that this transaction has locked."""
+
+    id: int
+    partner_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class GateRow:
+    """`under_way`: how many flights have a place. `window`: of its agreements the smallest."""
+
+    link_id: int
+    partner_id: int
+    state: str
+    failures: int
+    probe_due: datetime | None
+    suspended_for: str
+    suspended_since: datetime | None
+    suspended_detail: str
+    probe_interval: int
+    under_way: int
+    window: int
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class FlightRow:
+    """`terms` are those of the message once it is composed, else None: then those of its agreement
+    hold, the columns after it. A message without a flight has its own `state`."""
+
+    id: int
+    partner_id: int
+    message_id: str
+    size: int
+    message_state: str
+    nothing_composed: bool
+    terms: Any
+    retries: int
+    retry_interval: int
+    transient_wait_limit: int
+    early_warning: int
+    time_to_live: int
+    persist_duration: int
+    on_failure: str
+    state: str | None
+    attempt: int | None
+    copies: int | None
+    under_way: bool | None
+    carried: bool | None
+    reached: bool | None
+    unreached: int | None
+    due: datetime | None
+    expires_at: datetime | None
+    persists_until: datetime | None
+    held_for: str | None
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    key: int
+    message_id: str
+    partner_id: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlightState:
+    """What `WRITE` stores."""
+
+    key: int
+    state: str
+    attempt: int
+    copies: int
+    under_way: bool
+    carried: bool
+    reached: bool
+    unreached: int
+    due: datetime | None
+    expires_at: datetime | None
+    persists_until: datetime | None
+    ends_at: datetime | None
+    held_for: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateState:
+    """What `WRITE_GATE` stores."""
+
+    link_id: int
+    suspended: bool
+    failures: int
+    probe_due: datetime | None
+    suspended_for: str
+    suspended_since: datetime | None
+    suspended_detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlyingCopy(RouteColumns):
+    """A message as far as a copy of it needs it. `head` is None until the first is composed."""
+
+    id: int
+    message_id: str
+    semantics: str
+    conversation_id: str
+    service_interface: str
+    action: str
+    ref_to_message_id: str
+    boundary: str
+    head: bytes | None
+    body_sha256: bytes | None
+    dialect: str
+    tpa_id: str
+    our_party: str
+    our_party_context: str
+    our_role: str
+    their_party: str
+    their_party_context: str
+    their_role: str
+    service_type: str
+    ack: str
+    eliminates: str
+    wires: Sequence[bytes] | None
+    content_ids: Sequence[str] | None
+    descriptions: Sequence[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClockAndFlights:
+    now: datetime
+    has_flights: bool

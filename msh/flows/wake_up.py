@@ -25,7 +25,7 @@ from redis.commands.core import Script
 from msh.celery import app
 from msh.connections import redis_client
 from msh.flows.names import EVERYTHING, NOTHING, Names
-from msh.store.sending.flights import Flights
+from msh.store.flights.flights import Flights
 from msh.store.sending.links import OutboundLinks
 
 logger = logging.getLogger(__name__)

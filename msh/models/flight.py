@@ -10,7 +10,7 @@ _STATES = (FlightState.READY, FlightState.WAITING, FlightState.HELD)
 
 class Flight(models.Model):
     """Where a reliable message stands: the value of the same name in `msh/protocol/flight/`.
-    `msh.store.sending.flights` alone writes it; it is deleted when the message ends, which is
+    `msh.store.flights.flights` alone writes it; it is deleted when the message ends, which is
     FLYING until then.
 
     `ends_at` is that of the value: when Expired is due.

@@ -7,7 +7,8 @@ from django.db import connection, transaction
 
 from msh.flows.sending import flight_round
 from msh.store.engine import Call
-from msh.store.sending import flight_sql, polling
+from msh.store.flights import flight_sql, gate_sql
+from msh.store.sending import polling
 
 from .byhand import PLENTY
 from .costs import cost_of, statements_of
@@ -16,8 +17,8 @@ from .flying import Sky, make_sky
 pytestmark = pytest.mark.django_db
 
 SEARCHES = (
-    flight_sql.LOCK_BUSY_GATES,
-    flight_sql.LOAD_GATES,
+    gate_sql.LOCK_BUSY_GATES,
+    gate_sql.LOAD_GATES,
     flight_sql.LOCK_TIMED,
     flight_sql.LOCK_READY,
 )

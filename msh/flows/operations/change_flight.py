@@ -18,9 +18,9 @@ from msh.protocol.events import (
 )
 from msh.protocol.flight import FlightState
 from msh.protocol.kinds import Verdict
+from msh.store.flights.flights import Flights
+from msh.store.flights.locked_flight import shown_state
 from msh.store.history import Actor
-from msh.store.sending.flights import Flights
-from msh.store.sending.locked_flight import shown_state
 
 _Verb = OperatorSuspended | OperatorResumed | RetriesReset | SendNowRequested
 

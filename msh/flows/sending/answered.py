@@ -7,7 +7,7 @@ from django.db import transaction
 from msh.flows.wake_up import wake_up_for_flights
 from msh.protocol.flight.answers import events_of
 from msh.protocol.message import ErrorReport
-from msh.store.sending.flights import Flights
+from msh.store.flights.flights import Flights
 
 
 def take_answer(

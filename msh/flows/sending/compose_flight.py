@@ -13,7 +13,7 @@ from msh.protocol.ebms.message import (
 )
 from msh.protocol.flight import Flight
 from msh.protocol.vocabulary import DeliverySemantics
-from msh.store.sending.flight_rows import FlyingCopy
+from msh.store.flights.rows import FlyingCopy
 from msh.wire.ebms2 import envelope, names
 from msh.wire.values import cid
 

@@ -16,9 +16,9 @@ from msh.flows.sending.http_answer import take_answer_of
 from msh.flows.wake_up import wake_up_for_flights
 from msh.protocol.attempt import AttemptResult
 from msh.store import capacity
-from msh.store.sending import flight_polling
-from msh.store.sending.flight_isolation import isolate_flight
-from msh.store.sending.flights import Flights
+from msh.store.flights import polling
+from msh.store.flights.flights import Flights
+from msh.store.flights.isolation import isolate_flight
 from msh.store.sending.isolation import describe
 from msh.store.sending.polling import Places
 from msh.store.transactions import short_transaction
@@ -72,7 +72,7 @@ def round_of(
     """In the caller's transaction, which writes what is returned."""
     budget = SendBudget(carrier)
     places = Places(AT_ONCE_PER_PARTNER, carrier.free_in_all(), (), budget.for_large)
-    flights = flight_polling.lock_flights(
+    flights = polling.lock_flights(
         [(copy.partner_id, copy.key) for copy, _ in ended],
         named,
         places,
@@ -90,7 +90,7 @@ def _one_by_one(carrier: Carrier, landed: Sequence[Finished]) -> Worked:
     budget = SendBudget(carrier)
     try:
         with transaction.atomic():
-            candidates = flight_polling.find_candidates(carrier.free_in_all())
+            candidates = polling.find_candidates(carrier.free_in_all())
     except Exception as error:
         if capacity.is_gone(error):
             raise
@@ -121,13 +121,13 @@ def _ended(one: Finished) -> Ended:
 
 
 def _record_one(copy: FlightCopy, result: AttemptResult) -> None:
-    flights = flight_polling.lock_flight(copy.partner_id, copy.key, fly.longest_attempt())
+    flights = polling.lock_flight(copy.partner_id, copy.key, fly.longest_attempt())
     fly.record(flights, [(copy, result)])
     flights.write()
 
 
 def _claim_one(partner_id: int, key: int, budget: SendBudget, jobs: list[Job]) -> None:
-    flights = flight_polling.lock_flight(partner_id, key, fly.longest_attempt())
+    flights = polling.lock_flight(partner_id, key, fly.longest_attempt())
     fly.end_waits(flights)
     jobs += fly.jobs_of(flights, fly.claim(flights, budget))
     flights.write()

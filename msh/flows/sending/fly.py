@@ -21,9 +21,9 @@ from msh.protocol.events import (
 )
 from msh.protocol.flight import DeadlinePassed, Expired, FlightState, ProbeClaimed
 from msh.protocol.flight.gate import Leave
-from msh.store.sending.flight_polling import load_copies
-from msh.store.sending.flight_rows import FlyingCopy
-from msh.store.sending.flights import Flights
+from msh.store.flights.flights import Flights
+from msh.store.flights.polling import load_copies
+from msh.store.flights.rows import FlyingCopy
 from msh.transport.job import Job
 
 ANSWER_LIMIT = 1024 * 1024

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from msh.protocol.lane import LaneState
 from msh.store.clock import CLOCK
 from msh.store.engine import USE_INDEX_ORDER, Call, run
+from msh.store.flights.flight_sql import CLOCK_AND_FLIGHTS
 
 from . import best_effort_sql, link_sql, message_sql, signals
 from .best_effort_sql import WaitingMessage
-from .flight_sql import CLOCK_AND_FLIGHTS
 from .link_sql import Found
 from .links import OutboundLinks
 from .message_sql import CopyRow

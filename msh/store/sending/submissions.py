@@ -7,10 +7,11 @@ from msh.models import OutboundLink, OutboundMessage, OutboundState
 from msh.protocol.message import Payload
 from msh.store import history
 from msh.store.engine import run
+from msh.store.flights import flight_sql
 from msh.store.history import Actor, HistoryRow
 from partners.models import Agreement, Partner
 
-from . import flight_sql, message_sql
+from . import message_sql
 from .message_sql import CopyRow, Parents
 
 

@@ -12,10 +12,9 @@ from msh.store.clock import CLOCK
 from msh.store.engine import Call, Key, Order, Statement, run
 from msh.store.history import HistoryRow
 from msh.store.incidents import processing_failed
-
-from . import party_events
-from .isolation import one_line
-from .links import end_attempt
+from msh.store.sending import party_events
+from msh.store.sending.isolation import one_line
+from msh.store.sending.links import end_attempt
 
 _HOLD = Statement(
     """

@@ -3,11 +3,11 @@
 from collections.abc import Collection, Iterable
 
 from msh.store.engine import USE_INDEX_ORDER, Call, run
+from msh.store.sending.polling import Places
 
-from . import flight_sql
-from .flight_rows import Candidate, FlyingCopy, HeldGate
+from . import flight_sql, gate_sql
 from .flights import Flights
-from .polling import Places
+from .rows import Candidate, FlyingCopy, HeldGate
 
 TIMED_AT_ONCE = 100
 """Flights whose wait or life is over that one round takes."""
@@ -29,7 +29,7 @@ def lock_flights(
     if not held:
         return Flights()
     gates, landed, timed, ready = run(
-        flight_sql.LOAD_GATES(link_ids=held),
+        gate_sql.LOAD_GATES(link_ids=held),
         flight_sql.LOCK_ENDED(keys=[key for _, key in ended]),
         flight_sql.LOCK_TIMED(link_ids=held, limit=TIMED_AT_ONCE),
         flight_sql.LOCK_READY(link_ids=held, of_partner=places.of_partner),
@@ -42,12 +42,12 @@ def _lock_gates(
 ) -> list[int]:
     """The ids of the links that are locked now."""
     calls: list[Call[HeldGate]] = [
-        flight_sql.LOCK_GATES(partner_ids=list(ended)),
-        flight_sql.LOCK_FREE_GATES(partner_ids=list(named)),
+        gate_sql.LOCK_GATES(partner_ids=list(ended)),
+        gate_sql.LOCK_FREE_GATES(partner_ids=list(named)),
     ]
     if everything:
         full = list(places.full)
-        calls.append(flight_sql.LOCK_BUSY_GATES(full=full, limit=places.limit))
+        calls.append(gate_sql.LOCK_BUSY_GATES(full=full, limit=places.limit))
     _, *found = run(USE_INDEX_ORDER(), *calls)
     return sorted({row.id for rows in found for row in rows})
 
@@ -59,9 +59,9 @@ def load_copies(keys: Collection[int]) -> list[FlyingCopy]:
 
 def lock_flight(partner_id: int, key: int, longest_attempt: float) -> Flights:
     """One flight with the gate of its partner, waited for. Raises UnreadableTermsError."""
-    (held,) = run(flight_sql.LOCK_GATES(partner_ids=[partner_id]))
+    (held,) = run(gate_sql.LOCK_GATES(partner_ids=[partner_id]))
     gates, rows = run(
-        flight_sql.LOAD_GATES(link_ids=[row.id for row in held]),
+        gate_sql.LOAD_GATES(link_ids=[row.id for row in held]),
         flight_sql.LOCK_ENDED(keys=[key]),
     )
     return Flights.of(gates, rows, longest_attempt)

@@ -1,11 +1,11 @@
-"""Flights and the gates of their partners, which are columns of their links: found and written."""
+"""Flights: found and written."""
 
 from msh.store.engine import Key, Order, Statement, Write
 from msh.store.history import insert_one
 from msh.store.partner_columns import ROUTE_COLUMNS
+from msh.store.sending.message_sql import Inserted
 
-from .flight_rows import Candidate, ClockAndFlights, FlightRow, FlyingCopy, GateRow, HeldGate
-from .message_sql import Inserted
+from .rows import Candidate, ClockAndFlights, FlightRow, FlyingCopy
 
 # Asked with the poll of links: where there are no flights they cost no statement of their own.
 CLOCK_AND_FLIGHTS = Statement(
@@ -57,65 +57,6 @@ INSERT = Statement(
     SELECT id, link_id, submitted_at FROM message
     """,
     Inserted,
-)
-
-LOCK_GATES = Statement(
-    """
-    SELECT id, partner_id FROM msh_outboundlink WHERE partner_id = ANY(%(partner_ids)s)
-    ORDER BY id FOR NO KEY UPDATE
-    """,
-    HeldGate,
-)
-LOCK_FREE_GATES = Statement(
-    """
-    SELECT id, partner_id FROM msh_outboundlink WHERE partner_id = ANY(%(partner_ids)s)
-    ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
-    """,
-    HeldGate,
-)
-
-# Links with ready flights are read by leaps from one to the next, so that a long queue of one of
-# them costs nothing; those whose gate is shut are left out, unless their probe is due. `full` are
-# partners whose places are all taken.
-LOCK_BUSY_GATES = Statement(
-    """
-    WITH RECURSIVE ready (link_id) AS (
-        (SELECT link_id FROM msh_flight WHERE state = 'ready' ORDER BY link_id LIMIT 1)
-        UNION ALL
-        SELECT next.link_id FROM ready CROSS JOIN LATERAL (
-            SELECT link_id FROM msh_flight
-            WHERE state = 'ready' AND link_id > ready.link_id ORDER BY link_id LIMIT 1) next),
-    open AS (
-        SELECT link.id FROM ready JOIN msh_outboundlink link ON link.id = ready.link_id
-        WHERE (link.state <> 'suspended' OR link.probe_due <= statement_timestamp())
-          AND link.partner_id <> ALL(%(full)s)),
-    timed AS (
-        (SELECT link_id FROM msh_flight
-         WHERE state = 'waiting' AND due <= statement_timestamp() ORDER BY due LIMIT %(limit)s)
-        UNION ALL
-        (SELECT link_id FROM msh_flight
-         WHERE ends_at <= statement_timestamp() ORDER BY ends_at LIMIT %(limit)s))
-    SELECT link.id, link.partner_id FROM msh_outboundlink link
-    WHERE link.id IN (SELECT id FROM open UNION SELECT link_id FROM timed)
-    ORDER BY link.id LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
-    """,
-    HeldGate,
-)
-
-# A statement of its own, after the lock: it must see what the lock's holder committed.
-LOAD_GATES = Statement(
-    """
-    SELECT link.id AS link_id, link.partner_id, link.state, link.failures, link.probe_due,
-           link.suspended_for, link.suspended_since, link.suspended_detail,
-           partner.probe_interval,
-           (SELECT count(*) FROM msh_flight WHERE link_id = link.id AND under_way) AS under_way,
-           (SELECT COALESCE(min("window"), 0) FROM partners_agreement
-            WHERE partner_id = link.partner_id) AS "window",
-           clock_timestamp() AS now
-    FROM msh_outboundlink link JOIN partners_partner partner ON partner.id = link.partner_id
-    WHERE link.id = ANY(%(link_ids)s) ORDER BY link.id
-    """,
-    GateRow,
 )
 
 _COLUMNS = """
@@ -245,17 +186,6 @@ LOAD_COPIES = Statement(
     binary=True,
 )
 
-WRITE_GATE = Write(
-    """
-    UPDATE msh_outboundlink
-    SET state = CASE WHEN %(suspended)s THEN 'suspended' ELSE 'idle' END,
-        failures = %(failures)s, probe_due = %(probe_due)s, suspended_for = %(suspended_for)s,
-        suspended_since = %(suspended_since)s, suspended_detail = %(suspended_detail)s
-    WHERE id = %(link_id)s AND state IN ('idle', 'suspended')
-    """,
-    order=Order.LINK,
-)
-
 WRITE = Write(
     """
     UPDATE msh_flight
@@ -296,15 +226,6 @@ RESOLVE_OF_MESSAGE = Write(
     SET resolved_at = %(at)s, resolved_by = %(actor)s, resolution = %(resolution)s
     WHERE partner_id = %(partner_id)s AND direction = 'out' AND resolved_at IS NULL
       AND message_id = %(message_id)s AND count = 1
-    """,
-    order=Order.INCIDENT,
-)
-RESOLVE_OF_GATE = Write(
-    """
-    UPDATE msh_incident
-    SET resolved_at = %(at)s, resolved_by = %(actor)s, resolution = %(resolution)s
-    WHERE partner_id = %(partner_id)s AND direction = 'out' AND resolved_at IS NULL
-      AND kind = 'partner_unreachable'
     """,
     order=Order.INCIDENT,
 )

@@ -9,8 +9,9 @@ from msh.protocol import effects as do
 from msh.protocol.flight.gate import MessageUnreached
 from msh.store import incidents
 from msh.store.history import SYSTEM, Actor
+from msh.store.sending import message_sql, party_events
 
-from . import flight_sql, message_sql, party_events
+from . import flight_sql, gate_sql
 from .locked_flight import LockedFlight
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def _open_incident_of_gate(flights: "Flights", partner_id: int, effect: do.OpenI
 def _resolve_of_gate(flights: "Flights", partner_id: int, effect: object) -> None:
     resolution = "the partner answers again"
     flights.add(
-        flight_sql.RESOLVE_OF_GATE(
+        gate_sql.RESOLVE_OF_GATE(
             partner_id=partner_id, at=flights.now, actor=SYSTEM, resolution=resolution
         )
     )

@@ -17,11 +17,11 @@ from msh.protocol.flight.gate import Gate, GateEvent, GateState, Leave
 from msh.store import history
 from msh.store.engine import Call, Statement, run, run_all
 from msh.store.history import ITSELF, SYSTEM, Actor, HistoryRow
+from msh.store.sending import message_sql
+from msh.store.sending.links import end_attempt
 
-from . import flight_sql, message_sql
-from .flight_effects import FLIGHT_EFFECTS, GATE_EFFECTS, detail_of
-from .flight_rows import FlightRow, GateRow
-from .links import end_attempt
+from . import flight_sql, gate_sql
+from .effects import FLIGHT_EFFECTS, GATE_EFFECTS, detail_of
 from .locked_flight import (
     LockedFlight,
     LockedGate,
@@ -31,6 +31,7 @@ from .locked_flight import (
     gate_state,
     shown_state,
 )
+from .rows import FlightRow, GateRow
 
 _BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
 _ON_ITS_WAY = (FlightState.READY, FlightState.WAITING, FlightState.HELD)
@@ -207,7 +208,7 @@ class Flights:
 
     def _ordered(self) -> Sequence[Call[object]]:
         gates = [
-            flight_sql.WRITE_GATE.of(gate_state(held))
+            gate_sql.WRITE_GATE.of(gate_state(held))
             for held in self._gates.values()
             if held.changed
         ]

@@ -8,8 +8,8 @@ from typing import Any
 from msh.protocol.flight import Flight, FlightState, FlightTerms, OnSilence
 from msh.protocol.flight.gate import Gate, GateState
 
-from . import flight_rows
-from .flight_rows import FlightRow, GateRow
+from . import rows
+from .rows import FlightRow, GateRow
 
 
 @dataclass(slots=True)
@@ -74,8 +74,8 @@ def _decoded(terms: Any) -> dict[str, int]:
     return decoded  # Django has psycopg leave jsonb as text
 
 
-def flight_state(key: int, flight: Flight) -> flight_rows.FlightState:
-    return flight_rows.FlightState(
+def flight_state(key: int, flight: Flight) -> rows.FlightState:
+    return rows.FlightState(
         key=key,
         state=flight.state,
         attempt=flight.attempt,
@@ -104,9 +104,9 @@ def gate_of(row: GateRow, longest_attempt: float) -> Gate:
     )
 
 
-def gate_state(locked: LockedGate) -> flight_rows.GateState:
+def gate_state(locked: LockedGate) -> rows.GateState:
     gate, (since, detail) = locked.gate, locked.suspended
-    return flight_rows.GateState(
+    return rows.GateState(
         link_id=locked.row.link_id,
         suspended=gate.state is GateState.SUSPENDED,
         failures=gate.failures,

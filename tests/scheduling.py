@@ -1,5 +1,5 @@
 """pytest plugin: with `-n`, the tests of some folders go to one worker: one JVM, one browser, one
-MSH with hosts of its own.
+MSH with hosts of its own, one data folder of `manage.py up`.
 
 tests/hosts makes and removes network interfaces. Chromium gives up every request under way when it
 notices that (net::ERR_NETWORK_CHANGED), and a page then lacks a script. So both folders have the
@@ -16,8 +16,9 @@ TOGETHER = {
     "tests/spark/": "spark",
     "tests/browser/": "browser and hosts",
     "tests/hosts/": "browser and hosts",
+    "tests/test_standalone.py": "standalone",
 }
-"""The worker's tests, by folder."""
+"""The worker's tests, by the beginning of their name."""
 
 
 class FoldersTogether(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types

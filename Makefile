@@ -55,14 +55,14 @@ up: $(VENV)/ready-to-run
 
 # -c: pytest would look for its settings beside a folder that is among the options.
 test: $(VENV)/ready-to-test browser hosts
-	$(PY) -m pytest -c pyproject.toml -n 5 $(ARGS)
+	$(PY) -m pytest -c pyproject.toml -n 4 $(ARGS)
 
 # The settings of an MSH are not needed for it: their checks are skipped.
 migrations: $(VENV)/ready-to-test
 	$(PY) -W ignore::RuntimeWarning manage.py makemigrations --skip-checks $(ARGS)
 
 conformance: $(VENV)/ready-to-test browser hosts
-	$(PY) -m pytest -c pyproject.toml -n 5 -q -m requirement --conformance var/conformance.json $(ARGS)
+	$(PY) -m pytest -c pyproject.toml -n 4 -q -m requirement --conformance var/conformance.json $(ARGS)
 
 mutants: $(VENV)/ready-to-test
 	$(PY) -m tests.mutants $(ARGS)
@@ -74,7 +74,7 @@ coverage: $(VENV)/ready-to-test
 
 coverage-all: $(VENV)/ready-to-test browser hosts
 	rm -rf var/coverage-all && mkdir -p var/coverage-all
-	$(PY) -m coverage run --rcfile=tests/coverage.toml -m pytest -c pyproject.toml -n 5 $(ARGS)
+	$(PY) -m coverage run --rcfile=tests/coverage.toml -m pytest -c pyproject.toml -n 4 $(ARGS)
 	$(PY) -m coverage combine -q --rcfile=tests/coverage.toml
 	$(PY) -m coverage report --rcfile=tests/coverage.toml
 

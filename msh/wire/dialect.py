@@ -6,8 +6,10 @@ does with a request that it knows is in `msh/flows/receiving/dialects.py`.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import NamedTuple
 
+from msh.protocol.ebms.outgoing import Outgoing
 from msh.protocol.ebms.vocabulary import FaultCode
 from msh.protocol.message import Payload
 
@@ -31,8 +33,11 @@ class Dialect:
     """`name` is that of an agreement's dialect.
 
     `knows` says of Content-Type and body of a request whether it is in this dialect.
-    `content_type` gives that of a message with this boundary, `compose_parts` the wire form of its
-    payloads. `names_payloads` says whether a header document that was taken names any.
+    `content_type` gives that of a message with this boundary, with payloads or without,
+    `compose_parts` the wire form of its payloads. `compose_head` gives what stands before these in
+    a message that has a flight, or all of it, from the end of its TimeToLive and the time; it
+    raises ValueError, naming the place, for what cannot be written. None: messages have no flights.
+    `names_payloads` says whether a header document that was taken names any.
     `headers` go with each POST. `refusal` is the entity of an answer with this status
     and reason, None if it has none. `by_network`: a message names its agreement, so that a partner
     without credential may be known by where it comes from (EB-190).
@@ -40,10 +45,11 @@ class Dialect:
 
     name: str
     knows: Callable[[str, bytes], bool]
-    content_type: Callable[[str], str]
+    content_type: Callable[[str, bool], str]
     compose_parts: Callable[[Sequence[Payload], str], list[bytes]]
     names_payloads: Callable[[bytes], bool]
     refusal: Callable[[int, str], Entity | None]
+    compose_head: Callable[[Outgoing, datetime | None, datetime], bytes] | None = None
     headers: tuple[tuple[str, str], ...] = ()
     by_network: bool = False
 
@@ -51,6 +57,14 @@ class Dialect:
 def _knows_any(content_type: str, body: bytes) -> bool:
     """It refuses what no dialect knows."""
     return True
+
+
+def _trp_content_type(boundary: str, has_payloads: bool) -> str:
+    return trp.content_type(boundary)
+
+
+def _ebms2_content_type(boundary: str, has_payloads: bool) -> str:
+    return ebms2.content_type(boundary, has_payloads=has_payloads)
 
 
 def _trp_names_payloads(header_document: bytes) -> bool:
@@ -84,14 +98,15 @@ _FAULTS = {
 EBMS2 = Dialect(
     "ebms2",
     ebms2.knows,
-    ebms2.content_type,
+    _ebms2_content_type,
     ebms2.compose_parts,
     ebms2.names_payloads,
     _fault,
+    ebms2.compose_outgoing,
     _EBMS2_HEADERS,
     by_network=True,
 )
-TRP = Dialect("trp", _knows_any, trp.content_type, compose_parts, _trp_names_payloads, _no_entity)
+TRP = Dialect("trp", _knows_any, _trp_content_type, compose_parts, _trp_names_payloads, _no_entity)
 
 _DIALECTS = (EBMS2, TRP)
 _BY_NAME = {one.name: one for one in _DIALECTS}

@@ -9,7 +9,6 @@ from django.conf import settings
 from django.db import DatabaseError
 
 from msh.flows.send_budget import SendBudget
-from msh.flows.sending.compose_flight import HEADERS, composed, content_type_of
 from msh.flows.sending.package import packaged
 from msh.flows.sending.transmit import GRACE, StoredBytesDamagedError, grace, why_unsendable
 from msh.protocol.attempt import AttemptOutcome, AttemptResult, is_unreachable
@@ -25,6 +24,7 @@ from msh.store.flights.flights import Flights
 from msh.store.flights.polling import load_copies
 from msh.store.flights.rows import FlyingCopy
 from msh.transport.job import Job
+from msh.wire.dialect import dialect_named
 
 ANSWER_LIMIT = 1024 * 1024
 """Bytes of an answer that is read: a signal (EB-157)."""
@@ -142,7 +142,8 @@ def jobs_of(flights: Flights, claimed: dict[int, Claimed]) -> list[Job]:
 def _job(flights: Flights, row: FlyingCopy, one: Claimed) -> Job:
     partner, identity = row.partner, row.identity
     parts: Sequence[bytes] = row.wires or ()
-    content_type = content_type_of(row)
+    dialect = dialect_named(row.dialect)
+    content_type = dialect.content_type(row.boundary, bool(parts))
     body = _body(flights, row, parts)
     return Job(
         key=FlightCopy(row.id, row.message_id, row.partner_id, one.attempt),
@@ -154,14 +155,17 @@ def _job(flights: Flights, row: FlyingCopy, one: Claimed) -> Job:
         deadline=one.http_deadline,
         not_after=time.monotonic() + grace(one.http_deadline),
         sender=partner.our_uri or identity.uri,
-        headers=HEADERS,
+        headers=dialect.headers,
         answer_limit=ANSWER_LIMIT,
     )
 
 
 def _body(flights: Flights, row: FlyingCopy, parts: Sequence[bytes]) -> bytes:
     if row.head is None:
-        head = composed(row, flights.flight(row.id), flights.now)
+        compose_head = dialect_named(row.dialect).compose_head
+        if compose_head is None:
+            raise ValueError(f"messages of dialect {row.dialect} do not fly")
+        head = compose_head(row, flights.flight(row.id).expires_at, flights.now)
         body = b"".join((head, *parts))
         flights.store_head(row.id, head, hashlib.sha256(body).digest())
         return body

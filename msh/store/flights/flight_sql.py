@@ -1,9 +1,8 @@
 """Flights: found and written."""
 
 from msh.store.engine import Key, Order, Statement, Write
-from msh.store.history import insert_one
 from msh.store.partner_columns import ROUTE_COLUMNS
-from msh.store.sending.message_sql import Inserted
+from msh.store.sending.message_sql import inserting
 
 from .rows import Candidate, ClockAndFlights, FlightRow, FlyingCopy
 
@@ -16,47 +15,14 @@ CLOCK_AND_FLIGHTS = Statement(
     ClockAndFlights,
 )
 
-_MESSAGE_SUBMITTED = insert_one(
-    at="submitted_at",
-    partner_id="%(partner_id)s",
-    direction="'out'",
-    message_id="%(message_id)s",
-    event="'MessageSubmitted'",
-    to_state="'queued'",
-)
-# As INSERT in message_sql, with a flight, which is ready at once.
-INSERT = Statement(
-    f"""
-    WITH message AS (
-        INSERT INTO msh_outboundmessage
-            (link_id, agreement_id, message_id, semantics, state, conversation_id,
-             service_interface, action, ref_to_message_id, submitted_at, content_digest, size,
-             boundary)
-        SELECT link.id, agreement.id, %(message_id)s, %(semantics)s, 'flying',
-               %(conversation_id)s, %(service_interface)s, %(action)s, %(ref_to_message_id)s,
-               statement_timestamp(), %(content_digest)s, %(size)s, %(boundary)s
-        FROM msh_outboundlink link
-        JOIN partners_partner partner ON partner.id = link.partner_id
-        JOIN partners_agreement agreement ON agreement.id = %(agreement_id)s
-        WHERE link.partner_id = %(partner_id)s AND partner.in_use AND partner.accepts
-        FOR KEY SHARE OF link, agreement
-        ON CONFLICT (link_id, message_id) DO NOTHING
-        RETURNING id, link_id, submitted_at),
+# The flight is ready at once.
+INSERT = inserting(
+    "'flying'",
+    """
     flight AS (
         INSERT INTO msh_flight (message_id, link_id, due)
         SELECT id, link_id, submitted_at FROM message),
-    parts AS (
-        INSERT INTO msh_outboundpayload
-            (message_id, position, content_type, content_id, label, description, wire)
-        SELECT message.id, part.*
-        FROM message,
-             unnest(%(positions)s::int[], %(content_types)s::text[], %(content_ids)s::text[],
-                    %(labels)s::text[], %(descriptions)s::text[], %(wires)s::bytea[]) part),
-    entry AS (
-        {_MESSAGE_SUBMITTED} FROM message)
-    SELECT id, link_id, submitted_at FROM message
     """,
-    Inserted,
 )
 
 _COLUMNS = """

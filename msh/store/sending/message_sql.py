@@ -228,17 +228,21 @@ _MESSAGE_SUBMITTED = insert_one(
     event="'MessageSubmitted'",
     to_state="'queued'",
 )
+
+
 # No row without a link in use, none for a MessageId that is known, none of an application where
 # an operator has closed the partner to them: what is forwarded is no application's. There are no
 # foreign keys to link and agreement: the locks make a deletion of either wait (migration 0001).
-INSERT = Statement(
-    f"""
+def inserting(state: str, also: str = "") -> Statement[Inserted]:
+    """A new message in this state. `also`: what else is inserted for it, as a CTE."""
+    return Statement(
+        f"""
     WITH message AS (
         INSERT INTO msh_outboundmessage
             (link_id, agreement_id, message_id, semantics, state, conversation_id,
              service_interface, action, ref_to_message_id, submitted_at, content_digest, size,
              boundary, forwards_id)
-        SELECT link.id, agreement.id, %(message_id)s, %(semantics)s, 'queued',
+        SELECT link.id, agreement.id, %(message_id)s, %(semantics)s, {state},
                %(conversation_id)s, %(service_interface)s, %(action)s, %(ref_to_message_id)s,
                statement_timestamp(), %(content_digest)s, %(size)s, %(boundary)s, given.forwards
         FROM (SELECT %(forwards_id)s::bigint AS forwards) given, msh_outboundlink link
@@ -249,6 +253,7 @@ INSERT = Statement(
         FOR KEY SHARE OF link, agreement
         ON CONFLICT (link_id, message_id) DO NOTHING
         RETURNING id, link_id, submitted_at),
+    {also}
     parts AS (
         INSERT INTO msh_outboundpayload
             (message_id, position, content_type, content_id, label, description, wire)
@@ -260,8 +265,11 @@ INSERT = Statement(
         {_MESSAGE_SUBMITTED} FROM message)
     SELECT id, link_id, submitted_at FROM message
     """,
-    Inserted,
-)
+        Inserted,
+    )
+
+
+INSERT = inserting("'queued'")
 
 # As INSERT does it: see there.
 LOCK_PARENTS = Statement(

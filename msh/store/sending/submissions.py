@@ -57,13 +57,13 @@ def insert_message(
         "size": message.size,
         "boundary": message.boundary,
         "partner_id": message.agreement.partner_id,
+        "forwards_id": message.forwards_id,
         **_columns(payloads, parts),
     }
+    insert = message_sql.INSERT
     if message.agreement.settings.flies:
-        message.state = OutboundState.FLYING
-        (rows,) = run(flight_sql.INSERT(**values))
-    else:
-        (rows,) = run(message_sql.INSERT(**values, forwards_id=message.forwards_id))
+        message.state, insert = OutboundState.FLYING, flight_sql.INSERT
+    (rows,) = run(insert(**values))
     for row in rows:
         message.pk, message.link_id, message.submitted_at = row.id, row.link_id, row.submitted_at
     return bool(rows)

@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Sequence
+from datetime import datetime
 
 from msh.protocol.ebms.errors import NotAMessage
 from msh.protocol.ebms.message import Message, ReceivedMessage, Reference, SoapFault
+from msh.protocol.ebms.outgoing import Outgoing, message_of
 from msh.protocol.ebms.vocabulary import ErrorCode, Stage
 from msh.protocol.errors import Unreadable
 from msh.protocol.message import Payload
@@ -21,6 +23,8 @@ from .soap import read_fault
 from .writer import write
 
 _ALONE = frozenset({"text/xml", "application/xml"})
+_SOAP_12 = "application/soap+xml"
+"""Its messages are refused by their type, as those of no dialect (EB-155)."""
 _DRAFT = re.compile(rb"<(?:[\w.-]+:)?ebXMLHeader[\s/>]")
 _XML_ROOT = re.compile(
     rb"<(?:[\w.-]+:)?Envelope[\s/>]|(?mi:^content-type: *(?:text|application)/xml)"
@@ -36,6 +40,8 @@ def knows(content_type: str, body: bytes) -> bool:
     related = media.name == "multipart/related"
     root_type = media.parameters.get("type", "").lower() if related else media.name
     is_open = related and not root_type
+    if root_type == _SOAP_12:
+        return True
     if not (is_open or root_type in _ALONE) or _DRAFT.search(body, 0, _LOOKED_AT):
         return False
     return not is_open or _XML_ROOT.search(body, 0, _LOOKED_AT) is not None
@@ -47,7 +53,10 @@ def root_id(boundary: str) -> str:
     return f"envelope@{boundary.removeprefix('msh-')}.msh"
 
 
-def content_type(boundary: str) -> str:
+def content_type(boundary: str, *, has_payloads: bool = True) -> str:
+    """Without payloads the envelope stands alone (EB-001)."""
+    if not has_payloads:
+        return CONTENT_TYPE
     start = root_id(boundary)
     return f'multipart/related; type="text/xml"; boundary="{boundary}"; start="<{start}>"'
 
@@ -63,6 +72,15 @@ def compose_head(message: Message, boundary: str) -> bytes:
     return mime.compose_part(
         root_id(boundary), CONTENT_TYPE, _envelope(message), boundary, last=False, encoding=""
     )
+
+
+def compose_outgoing(outgoing: Outgoing, expires_at: datetime | None, now: datetime) -> bytes:
+    """The envelope of a message of a business: its first part, or the whole of it if there are no
+    payloads. Raises as `compose_head`."""
+    described = zip(outgoing.content_ids or (), outgoing.descriptions or (), strict=True)
+    references = [Reference(cid(one), one, description) for one, description in described]
+    message = message_of(outgoing, references, expires_at=expires_at, now=now)
+    return compose_head(message, outgoing.boundary) if references else _envelope(message)
 
 
 def compose_alone(message: Message) -> tuple[str, bytes]:

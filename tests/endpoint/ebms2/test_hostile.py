@@ -91,6 +91,7 @@ def test_second_message_header_is_inconsistent(send: Send, place: str) -> None:
     ("headers", "status"),
     [
         ({"content_type": "application/soap+xml"}, 415),
+        ({"content_type": 'multipart/related; type="application/soap+xml"; boundary=x'}, 415),
         ({"Content_Encoding": "gzip"}, 415),
     ],
 )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from msh import wire
 from msh.models import InboundMessage, InboundPayload, OutboundMessage, OutboundPayload
+from msh.wire.dialect import dialect_named
 
 Message = OutboundMessage | InboundMessage
 
@@ -64,4 +65,5 @@ def body_of(message: OutboundMessage) -> Stored:
         gone = message.size > 0 and not parts.exists()
         why = "its payloads were removed by retention" if gone else "they have changed"
         raise BytesMissing(f"The bytes of message {message} are not as they were sent: {why}.")
-    return Stored("", wire.content_type(message.boundary), body)
+    dialect = dialect_named(message.agreement.dialect)
+    return Stored("", dialect.content_type(message.boundary, parts.exists()), body)

@@ -1,0 +1,90 @@
+"""A message of a business that we send, as its agreement has it written."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from msh.protocol.vocabulary import DeliverySemantics
+
+from .message import AckRequested, Message, MessageHeader, Party, PartyId, Reference, Service
+
+_OF_SETTING = {"always": True, "never": False}
+"""Of `ack` and `eliminates`; with any other value the message's semantics decides (EB-078)."""
+
+
+class Outgoing(Protocol):
+    """A message with the settings of its agreement. `content_ids` and `descriptions` are those of
+    its payloads, None if it has none."""
+
+    @property
+    def message_id(self) -> str: ...
+    @property
+    def semantics(self) -> str: ...
+    @property
+    def conversation_id(self) -> str: ...
+    @property
+    def service_interface(self) -> str: ...
+    @property
+    def service_type(self) -> str: ...
+    @property
+    def action(self) -> str: ...
+    @property
+    def ref_to_message_id(self) -> str: ...
+    @property
+    def boundary(self) -> str: ...
+    @property
+    def tpa_id(self) -> str: ...
+    @property
+    def our_party(self) -> str: ...
+    @property
+    def our_party_context(self) -> str: ...
+    @property
+    def our_role(self) -> str: ...
+    @property
+    def their_party(self) -> str: ...
+    @property
+    def their_party_context(self) -> str: ...
+    @property
+    def their_role(self) -> str: ...
+    @property
+    def ack(self) -> str: ...
+    @property
+    def eliminates(self) -> str: ...
+    @property
+    def content_ids(self) -> Sequence[str] | None: ...
+    @property
+    def descriptions(self) -> Sequence[str] | None: ...
+
+
+def message_of(
+    outgoing: Outgoing,
+    references: Sequence[Reference],
+    *,
+    expires_at: datetime | None,
+    now: datetime,
+) -> Message:
+    """`references` to its payloads; `expires_at` is the end of its TimeToLive."""
+    reliable = outgoing.semantics == DeliverySemantics.ONCE_AND_ONLY_ONCE
+    asks = _OF_SETTING.get(outgoing.ack, reliable)
+    header = MessageHeader(
+        from_party=_party(outgoing.our_party, outgoing.our_party_context, outgoing.our_role),
+        to_party=_party(outgoing.their_party, outgoing.their_party_context, outgoing.their_role),
+        cpa_id=outgoing.tpa_id,
+        conversation_id=outgoing.conversation_id,
+        service=Service(outgoing.service_interface, outgoing.service_type),
+        action=outgoing.action,
+        message_id=outgoing.message_id,
+        timestamp=now,  # EB-037
+        ref_to_message_id=outgoing.ref_to_message_id,
+        time_to_live=expires_at,
+        eliminates_duplicates=_OF_SETTING.get(outgoing.eliminates, reliable),
+    )
+    return Message(
+        header,
+        ack_requested=(AckRequested(),) if asks else (),
+        manifest=tuple(references),
+    )
+
+
+def _party(value: str, kind: str, role: str) -> Party:
+    return Party((PartyId(value, kind),), role)

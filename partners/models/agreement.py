@@ -169,6 +169,8 @@ class Agreement(Ebms2Settings):
         self._refuse_other_dialect()
         self._refuse_foreign_settings()
         self._refuse_unasked_acknowledgements()
+        if self.ordered:
+            self.refuse_what_order_forbids()
         if self._has_terms() and (why := self.kept_too_short()):
             raise ValidationError(f"{why}, or shorten {', '.join(_HORIZON)}.", code="horizon")
 

@@ -151,7 +151,7 @@ _SETTINGS: dict[str, Settings] = {
             "check_ref_to",
         ),
         terms=_flight_terms,
-        not_yet={"ordered": False, "sync_reply": "none", "check_ref_to": False},
+        not_yet={"sync_reply": "none", "check_ref_to": False},
         flies=True,
         message_id=_uuid_at_host,
         why_not=_why_not_ebms2,

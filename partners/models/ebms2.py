@@ -113,7 +113,8 @@ class Ebms2Settings(models.Model):
         "MessageOrder",
         default=False,
         db_default=False,
-        help_text="Messages of a conversation are delivered in the order of their submission.",
+        help_text="Messages of a conversation are delivered in the order of their submission. Needs"
+        " AckRequested and DuplicateElimination with OnceAndOnlyOnce, and no SyncReply.",
     )
     sync_reply = models.CharField(
         "SyncReply",
@@ -141,3 +142,30 @@ class Ebms2Settings(models.Model):
 
     class Meta:
         abstract = True
+
+    def refuse_what_order_forbids(self) -> None:
+        """EB-076, EB-125."""
+        wrong = {
+            name: f"{getattr(self, name)} does not go with ordered: {only}."
+            for name, refused, only in _WITH_ORDER
+            if refused(getattr(self, name))
+        }
+        if wrong:
+            raise ValidationError(wrong)
+
+
+def _is_never(presence: str) -> bool:
+    return presence == Presence.NEVER
+
+
+def _is_asked(sync_reply: str) -> bool:
+    return sync_reply != SyncReply.NONE
+
+
+_NOT_NEVER = "always or perMessage is needed"
+_WITH_ORDER = (
+    ("ack", _is_never, _NOT_NEVER),
+    ("eliminates", _is_never, _NOT_NEVER),
+    ("sync_reply", _is_asked, "none is needed"),
+)
+"""Setting, what it may not be in an ordered agreement, and what it may."""

@@ -76,7 +76,6 @@ def test_settings_of_ebms2_are_kept_and_exported_by_their_names() -> None:
         ("ebms2", "lenient", ["EB-028"], "lenient: EB-028 cannot be let pass. Known: EB-022"),
         ("ebms2", "lenient", [22], "lenient: must be a list of texts, not of 22."),
         ("ebms2", "window", 0, "window: Must be 1 or more."),
-        ("ebms2", "ordered", True, "ordered: Not supported yet: only false is accepted."),
         (
             "ebms2",
             "sync_reply",
@@ -94,6 +93,22 @@ def test_what_a_dialect_has_not_is_refused_by_name(
     parties = {"tpa_id": "x", "our_party": "us", "their_party": "them"}
     refused = problems({**parties, "dialect": dialect, setting: value})
     assert [one for one in refused if one.startswith(problem)], refused
+
+
+@pytest.mark.requirement("EB-076", "EB-125")
+@pytest.mark.parametrize(
+    ("setting", "value"), [("ack", "never"), ("eliminates", "never"), ("sync_reply", "signalsOnly")]
+)
+def test_order_needs_acknowledgments_on_their_own_connection(setting: str, value: str) -> None:
+    apply(document({**EBMS2, "ordered": True}))
+    agreement = Agreement.objects.get()
+    assert agreement.ordered
+    setattr(agreement, setting, value)
+    with pytest.raises(ValidationError) as refused:
+        agreement.refuse_what_order_forbids()
+    assert refused.value.message_dict[setting][0].startswith(f"{value} does not go with ordered:")
+    refused_by_setup = problems({**EBMS2, "ordered": True, setting: value})
+    assert [one for one in refused_by_setup if one.startswith(f"{setting}: ")]
 
 
 def test_a_form_cannot_set_what_the_dialect_has_not() -> None:

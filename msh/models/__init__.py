@@ -11,7 +11,15 @@ from .inbound import InboundMessage, InboundState
 from .incident import Direction, Incident, IncidentNote
 from .link import InboundLink, OutboundLink
 from .notice import Channel, OperatorNotice
-from .outbound import SHOWN_STATES, Attempt, OutboundMessage, OutboundState, shown_state
+from .outbound import (
+    FLIGHTS_IN,
+    HELD,
+    SHOWN_STATES,
+    Attempt,
+    OutboundMessage,
+    OutboundState,
+    shown_state,
+)
 from .party_event import PartyEvent
 from .payload import InboundPayload, OutboundPayload
 from .prune_run import PruneRun
@@ -20,6 +28,8 @@ from .signal import Signal, SignalKind
 from .traffic import Traffic
 
 __all__ = [
+    "FLIGHTS_IN",
+    "HELD",
     "PERMISSIONS",
     "SHOWN_STATES",
     "ApiToken",

@@ -6,11 +6,13 @@ from typing import Any
 
 from django.db import connection, transaction
 
+from msh.flows.operations import change_flight
 from msh.flows.sending import flight_round, fly, submit
 from msh.flows.sending.answered import take_answer
 from msh.models import Flight, History, Incident, OutboundLink, OutboundMessage, PartyEvent
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.message import ErrorReport, Payload
+from msh.store.history import Actor
 from msh.transport.job import Job
 from partners.models import Agreement, Partner
 from partners.setup import apply
@@ -117,3 +119,19 @@ def make_sky(probe_interval: int = 0, **settings: Any) -> Sky:
     apply({"partners": [{**partner, "probe_interval": probe_interval}]})
     found = Partner.objects.get(name=name)
     return Sky(found, found.agreements.get())
+
+
+STATES = ["acknowledged", "in_flight", "held", "queued", "failed"]
+
+
+def sky_of_five(**settings: Any) -> Sky:
+    """With a message in each of STATES, in this order."""
+    sky = make_sky(**settings)
+    acknowledged, _, held, _, failed = [sky.submit() for _ in range(5)]
+    change_flight.hold(held, Actor("ann", "wait"))
+    change_flight.hold(failed, Actor("ann", "wait"))
+    sky.poll(Carrying(left=2))
+    sky.answer(acknowledged)
+    OutboundMessage.objects.filter(pk=failed.pk).update(state="failed")
+    Flight.objects.get(message=failed).delete()
+    return sky

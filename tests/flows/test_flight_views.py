@@ -8,13 +8,10 @@ import pytest
 from django.core.management import call_command
 
 from msh.api.documents import LINK, OUTBOUND
-from msh.flows.operations import change_flight
 from msh.flows.operations.inspection.why_not_sent import explanation_of
-from msh.models import OutboundLink, OutboundMessage
-from msh.store.history import Actor
+from msh.models import Flight, OutboundLink, OutboundMessage, shown_state
 
-from .byhand import Carrying
-from .flying import SILENT, Sky, make_sky
+from .flying import SILENT, STATES, Sky, make_sky, sky_of_five
 
 pytestmark = pytest.mark.django_db
 
@@ -28,26 +25,18 @@ def shown(*command: str) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def sky() -> Sky:
-    """Five messages: acknowledged, in flight, held, queued, failed."""
-    sky = make_sky()
-    acknowledged, _, held, _, failed = [sky.submit() for _ in range(5)]
-    change_flight.hold(held, Actor("ann", "wait"))
-    change_flight.hold(failed, Actor("ann", "wait"))
-    sky.poll(Carrying(left=2))
-    sky.answer(acknowledged)
-    OutboundMessage.objects.filter(pk=failed.pk).update(state="failed")
-    failed.flight.delete()
-    return sky
-
-
-STATES = ["acknowledged", "in_flight", "held", "queued", "failed"]
+    return sky_of_five()
 
 
 def test_states_have_the_words_of_scripts(sky: Sky) -> None:
     assert [row["state"] for row in shown("messages")] == STATES
     states = OutboundMessage.objects.order_by("pk").values_list(OUTBOUND["state"])
     assert [state for (state,) in states] == STATES
-    assert OutboundMessage.objects.in_state("held").count() == 1
+    for of_second in ("waiting", "ready"):  # its next copy waits for a worker
+        Flight.objects.filter(attempt=1).update(state=of_second)
+        for state in STATES:
+            found = OutboundMessage.objects.in_state(state).values_list(shown_state())
+            assert list(found) == [(state,)]
 
 
 def test_a_link_counts_its_flights(sky: Sky) -> None:

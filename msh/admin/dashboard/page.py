@@ -15,7 +15,17 @@ from msh.admin.framework import markup
 from msh.admin.links.outbound_actions import RESUME
 from msh.admin.links.outbound_link import URGENCY
 from msh.flows.operations.inspection.causes import CAUSES, Cause
-from msh.models import Delivery, Incident, OutboundLink, OutboundMessage, Traffic
+from msh.models import (
+    FLIGHTS_IN,
+    HELD,
+    Delivery,
+    Flight,
+    Incident,
+    OutboundLink,
+    OutboundMessage,
+    OutboundState,
+    Traffic,
+)
 from msh.protocol.kinds import DeliveryState
 from msh.protocol.lane import OPERATOR, LaneState
 from msh.protocol.vocabulary import DeliverySemantics
@@ -115,8 +125,9 @@ def _incidents() -> Sequence[dict[str, object]]:
 def _figures(now: datetime) -> Sequence[Figure]:
     suspended = OutboundLink.objects.suspended().count()
     incidents = Incident.objects.filter(resolved_at=None).count()
-    in_flight = OutboundLink.objects.exclude(in_flight=None).count()
-    queued, oldest = _queue()
+    flights = _flights()
+    in_flight = OutboundLink.objects.exclude(in_flight=None).count() + flights["in_flight"]
+    queued, oldest = _queue(flights["first"])
     return [
         Figure(
             "Suspended partners", suspended, _list(OutboundLink, LaneState.SUSPENDED), alarm=True
@@ -125,7 +136,8 @@ def _figures(now: datetime) -> Sequence[Figure]:
             "Open incidents", incidents, markup.list_url(Incident, **{"is": "open"}), alarm=True
         ),
         Figure("In flight", in_flight, _list(OutboundMessage, "in_flight")),
-        Figure("Queued", queued, _list(OutboundMessage, "queued"), oldest),
+        Figure("Queued", queued + flights["queued"], _list(OutboundMessage, "queued"), oldest),
+        Figure("Held", flights["held"], _list(OutboundMessage, HELD), "messages", alarm=True),
         *_deliveries(),
     ]
 
@@ -134,15 +146,22 @@ def _list(model: type[Model], state: str) -> str:
     return markup.list_url(model, state__exact=state)
 
 
-def _queue() -> tuple[int, str]:
-    """The number of queued messages, and the age of the oldest. The oldest has the smallest id,
-    which the index of its queue finds."""
+def _flights() -> dict[str, Any]:
+    """How many messages that fly are shown in each state; `first`: the id of the oldest queued."""
+    counts = {state: Count("pk", filter=having) for state, having in FLIGHTS_IN.items()}
+    first = Min("pk", filter=FLIGHTS_IN[OutboundState.QUEUED])
+    return Flight.objects.aggregate(**counts, first=first)
+
+
+def _queue(first_flight: int | None) -> tuple[int, str]:
+    """The number of messages in the queues of lanes, and the age of the oldest of all. The oldest
+    has the smallest id, which the index of its queue finds."""
     queue = OutboundMessage.objects.queued().order_by()
     found = [
         queue.filter(semantics=kind).aggregate(count=Count("pk"), first=Min("pk"))
         for kind in DeliverySemantics
     ]
-    firsts = [one["first"] for one in found if one["first"]]
+    firsts = [key for key in (first_flight, *(one["first"] for one in found)) if key]
     heads = OutboundMessage.objects.filter(pk__in=firsts).values_list("submitted_at", flat=True)
     oldest = min(heads, default=None)
     return sum(one["count"] for one in found), f"oldest {markup.age_of(oldest)}" if oldest else ""
@@ -208,7 +227,7 @@ def _health(link: Any) -> Health:
     return Health(link.partner.name, markup.page_url(link), state, sign, words)
 
 
-_HEALTH: Sequence[tuple[Callable[[Any], bool], str, str, str]] = (
+_HEALTH: Sequence[tuple[Callable[[Any], object], str, str, str]] = (
     (lambda link: link.state == LaneState.SUSPENDED, "suspended", "S", "suspended"),
     (
         lambda link: link.state == LaneState.TRANSIENT,
@@ -216,7 +235,7 @@ _HEALTH: Sequence[tuple[Callable[[Any], bool], str, str, str]] = (
         "W",
         "waiting at the request of the partner",
     ),
-    (lambda link: link.retries_spent > 0, "late", "R", "retrying"),
+    (lambda link: link.retries_spent or link.failures, "late", "R", "retrying"),
     (lambda link: link.trouble, "late", "I", "has an open incident"),
     (lambda link: True, "ok", "", "OK"),
 )

@@ -30,6 +30,7 @@ STATE_VARIANTS = {
     "transient": "warning",
     "waiting": "info",
     "in_flight": "info",
+    "held": "warning",
     "acknowledged": "success",
     "delivered": "success",
     "completed": "success",

@@ -1,5 +1,7 @@
 """Messages to partners: list, and the page of one."""
 
+from typing import Any
+
 from django.contrib import admin
 from django.db.models import QuerySet, Sum
 from django.db.models.functions import Length
@@ -12,7 +14,13 @@ from unfold.decorators import display
 from msh.admin.framework import markup
 from msh.admin.framework.pages import Table
 from msh.flows.operations.inspection.why_not_sent import explanation_of
-from msh.models import OutboundMessage, OutboundPayload, OutboundState
+from msh.models import (
+    SHOWN_STATES,
+    OutboundMessage,
+    OutboundPayload,
+    OutboundState,
+    shown_state,
+)
 from msh.protocol.lane import LaneState
 
 from .message import MessageAdmin
@@ -20,6 +28,7 @@ from .message_actions import CancelQueued, Correct
 
 ATTEMPTS = 100
 """Attempts shown for one message."""
+_SHOWN = dict(SHOWN_STATES)
 
 
 @admin.register(OutboundMessage)
@@ -44,7 +53,8 @@ class OutboundMessageAdmin(MessageAdmin[OutboundMessage]):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[OutboundMessage]:
         messages: QuerySet[OutboundMessage] = super().get_queryset(request)
-        return messages.select_related("link__partner", "agreement").defer("head", "content_digest")
+        joined = messages.select_related("link__partner", "agreement")
+        return joined.annotate(shown=shown_state()).defer("head", "content_digest")
 
     def tables(self, request: HttpRequest, row: OutboundMessage) -> list[Table]:
         seen = self.can_view_payloads(request)
@@ -77,9 +87,9 @@ class OutboundMessageAdmin(MessageAdmin[OutboundMessage]):
         return parts.annotate(size=Length("wire"))
 
     @display(description="State")
-    def status(self, message: OutboundMessage) -> str:
-        state: str = super().status(message)
-        open_still = message.state in (OutboundState.QUEUED, OutboundState.IN_FLIGHT)
+    def status(self, message: Any) -> str:
+        state = markup.badge(_SHOWN[message.shown], markup.STATE_VARIANTS.get(message.shown, ""))
+        open_still = message.shown in (OutboundState.QUEUED, OutboundState.IN_FLIGHT)
         if not open_still or message.link.state != LaneState.SUSPENDED:
             return state
         return format_html("{} {}", state, markup.link_to(message.link, "link suspended"))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from typing import Any
 
 from django import forms
 from django.contrib import messages
@@ -14,6 +15,7 @@ from unfold.contrib.filters.admin import (
 )
 from unfold.widgets import UnfoldAdminTextInputWidget
 
+from msh.models import SHOWN_STATES, InboundMessage, InboundState, OutboundMessage
 from msh.models.inbound import InboundMessageQuerySet
 from msh.models.outbound import OutboundMessageQuerySet
 
@@ -25,7 +27,19 @@ def _no_rows(request: HttpRequest, queryset: Messages, why: str) -> Messages:
     return queryset.none()
 
 
+_STATES = {OutboundMessage: SHOWN_STATES, InboundMessage: InboundState.choices}
+
+
 class StateFilter(ChoicesDropdownFilter):
+    """By the states that are shown."""
+
+    def choices(self, changelist: Any) -> Iterator[dict[str, object]]:
+        name = self.lookup_kwarg
+        choices = [self.all_option, *_STATES[changelist.model]]
+        label = f"By {self.title}"
+        data = {name: self.value()}
+        yield {"form": self.form_class(label=label, name=name, choices=choices, data=data)}
+
     def queryset(self, request: HttpRequest, queryset: Messages) -> Messages:
         state = self.value()
         return queryset.in_state(state) if state else queryset

@@ -14,6 +14,7 @@ from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store.history import Actor
 from msh.store.operations.operator_actions import open_missing_links
 from tests.admin.conftest import client_of, suspended_world, waiting_world
+from tests.flows.flying import sky_of_five
 from tests.flows.world import make_world
 
 pytestmark = pytest.mark.django_db
@@ -93,10 +94,26 @@ def test_figures_count_messages_and_links(onlooker: Client) -> None:
         "Open incidents": 1,
         "In flight": 2,
         "Queued": 2,
+        "Held": 0,
         "In doubt": 0,
         "Parked": 0,
         "Blocked": 0,
     }
+
+
+@pytest.mark.requirement("EB-085")
+def test_messages_that_fly_are_counted_by_their_state(onlooker: Client) -> None:
+    sky = sky_of_five()
+
+    shown = figures(onlooker)
+
+    assert (shown["In flight"], shown["Queued"], shown["Held"]) == (1, 1, 1)
+    assert "oldest" in next(
+        one.note for one in onlooker.get(PAGE).context["figures"] if one.name == "Queued"
+    )
+    OutboundLink.objects.filter(pk=sky.link.pk).update(failures=2)
+    health_of = {one.name: one.words for one in onlooker.get(PAGE).context["health"]}
+    assert health_of[sky.partner.name] == "retrying"
 
 
 def test_partner_health_lists_problems_first(onlooker: Client) -> None:

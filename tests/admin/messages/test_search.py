@@ -43,6 +43,15 @@ _FILL = """
     ORDER BY n
 """
 
+# Of each hundred messages one: a third each waits for a place, for an Acknowledgment, is held.
+_FLY = """
+    INSERT INTO msh_flight (message_id, link_id, state, attempt, under_way, due)
+    SELECT id, link_id, (ARRAY['ready', 'waiting', 'held'])[1 + n % 3], n % 3, n % 3 = 1,
+           CASE WHEN n % 3 < 2 THEN now() END
+    FROM (SELECT id, link_id, sequence_number / 100 AS n FROM msh_outboundmessage
+          WHERE epoch = 2 AND sequence_number % 100 = 7) message
+"""
+
 _OUT = (
     "size, boundary, terms, submitted_at",
     "1, 'b', '{}', %s + n * interval '1 minute'",
@@ -157,6 +166,12 @@ def many(world: World) -> World:
             cursor.execute(statement, [*states, BEGIN, MANY, partner.pk])
             cursor.execute(f"UPDATE msh_{kind}link SET epoch = 2")
             cursor.execute(f"ANALYZE msh_{kind}message")
+        cursor.execute(_FLY)
+        cursor.execute(
+            "UPDATE msh_outboundmessage SET state = 'flying' FROM msh_flight flight"
+            " WHERE id = flight.message_id"
+        )
+        cursor.execute("ANALYZE msh_flight")
     return world
 
 
@@ -188,6 +203,8 @@ def test_search_reads_only_rows_that_it_shows(many: World, model: Any) -> None:
         "an hour": rows.since(middle).until(middle + timedelta(hours=1)),
         "before all": rows.until(BEGIN - timedelta(days=100)),
     }
+    if model is OutboundMessage:
+        searches |= {state: rows.in_state(state) for state in ("queued", "in_flight", "held")}
     read = {name: looked_at(plan_of(found)) for name, found in searches.items()}
     # Which index is the cheaper one depends on how the rows lie on the disk: none reads them all.
     assert {name: count for name, count in read.items() if count > MANY / 4} == {}

@@ -7,12 +7,14 @@ from typing import Any
 from django.db import connection, transaction
 
 from msh.flows.operations import change_flight
-from msh.flows.sending import flight_round, fly, submit
+from msh.flows.sending import flight_round, submit
 from msh.flows.sending.answered import take_answer
+from msh.flows.sending.http_answer import ended_with
 from msh.models import Flight, History, Incident, OutboundLink, OutboundMessage, PartyEvent
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.message import ErrorReport, Payload
 from msh.store.history import Actor
+from msh.transport.carrier import Finished
 from msh.transport.job import Job
 from partners.models import Agreement, Partner
 from partners.setup import apply
@@ -45,9 +47,7 @@ class Sky:
 
     def end(self, job: Job, result: AttemptResult = TRANSMITTED) -> None:
         """The job's attempt ended like this; there is no place for another."""
-        copy = job.key
-        assert isinstance(copy, fly.FlightCopy)
-        ended = [(copy, result)]
+        ended = [ended_with(Finished(job, result))]
         with transaction.atomic():
             flights, _ = flight_round.round_of(Carrying(left=0), ended, (), everything=False)
             flights.write()

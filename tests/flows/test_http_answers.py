@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from msh.flows.sending.http_answer import take_answer_of
+from msh.flows.sending.http_answer import ended_with
 from msh.models import History, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.transport.carrier import Finished
@@ -30,9 +30,9 @@ def answered(sky: Sky, job: Job, answer: tuple[str, bytes], status: int = 200) -
     """The attempt ended with this answer; what of it is recorded."""
     outcome = AttemptOutcome.TRANSMITTED if status < 300 else AttemptOutcome.FAILED
     result = AttemptResult(outcome, status=status, detail=f"{status}", answer=answer)
-    taken = take_answer_of(Finished(job, result)).outcome
+    sky.end(job, result)
+    taken = ended_with(Finished(job, result)).result
     assert taken.answer is None
-    sky.end(job, taken)
     return taken
 
 
@@ -75,12 +75,15 @@ def test_an_error_in_the_answer_fails_it_whatever_the_status(sky: Sky, status: i
         ({"ref_to_message_id": "another"}, "the answer is about message another"),
         ({"cpa_id": "another"}, "the answer names no agreement of ours: another"),
         ({"from_party": "another"}, "the answer is wrong: From is not the party"),
+        ({"cpa_id": "second"}, "the answer is of another agreement than the message"),
     ],
 )
 def test_an_answer_about_something_else_is_noted_and_the_message_waits(
     sky: Sky, fields: dict[str, Any], note: str
 ) -> None:
     sent = sky.submit()
+    parties = {"our_party": "us", "their_party": "them", "their_party_context": "urn:party"}
+    sky.partner.agreements.create(dialect="ebms2", tpa_id="second", **parties)
     (job,) = sky.poll()
     content_type, _ = of(sky, acknowledgment(sent.message_id))
     out = acknowledgment(sent.message_id).but(
@@ -127,3 +130,25 @@ def test_a_business_message_in_the_answer_is_noted(sky: Sky) -> None:
     answered(sky, job, of(sky, message(ref_to_message_id=sent.message_id)))
     assert sky.state(sent) == "waiting"
     assert "is not supported" in notes(sent)[0]
+
+
+@pytest.mark.requirement("EB-069")
+def test_an_answer_is_taken_by_the_round_that_records_its_attempt(sky: Sky) -> None:
+    """If the database fails between, neither is written, and the answer is no late one."""
+    sent = sky.submit()
+    (job,) = sky.poll()
+    answer = of(sky, acknowledgment(sent.message_id))
+    ended_with(Finished(job, AttemptResult(AttemptOutcome.TRANSMITTED, status=200, answer=answer)))
+    assert sky.state(sent) == "waiting"
+    answered(sky, job, answer)
+    assert (sky.state(sent), OutboundMessage.objects.get().duplicate_acks) == ("acknowledged", 0)
+
+
+@pytest.mark.requirement("EB-069")
+def test_an_answer_after_the_acknowledgment_is_late(sky: Sky) -> None:
+    sent = sky.submit()
+    (job,) = sky.poll()
+    sky.answer(sent)
+    answered(sky, job, of(sky, acknowledgment(sent.message_id)))
+    assert (sky.state(sent), OutboundMessage.objects.get().duplicate_acks) == ("acknowledged", 1)
+    assert sent.attempts.get().outcome == "transmitted"

@@ -22,8 +22,7 @@ from msh.protocol.errors import RefusedTooOften
 from msh.store.receiving import ebms2
 from msh.store.receiving.ebms2_answers import Attribution
 from msh.store.receiving.ebms2_fast_path import accept_if_usual, find_usual
-from msh.store.receiving.messages import note_unexpected
-from msh.store.receiving.refusals import count_unanswered, count_unrecorded, may_record
+from msh.store.receiving.refusals import count_unanswered, note
 from msh.wire.dialect import fault
 from msh.wire.ebms2.envelope import parse
 from partners.models import Partner
@@ -111,7 +110,7 @@ def _refuse_unknown(senders: _Senders, header: MessageHeader | PartialHeader) ->
     """Nothing is stored of it, and nothing is sent to anybody (EB-064)."""
     reason = f"no agreement {header.cpa_id!r} between these parties"
     if senders.authenticated:
-        _note(senders.partners[0], "", "MessageOfNoAgreement", reason)
+        note(senders.partners[0].pk, "", "MessageOfNoAgreement", reason)
     else:
         logger.warning("%s with a partner of this network", reason)
     status = _FORBIDDEN if senders.authenticated else _FAULT
@@ -125,7 +124,7 @@ def _refuse_unusable(senders: _Senders, problem: Unusable) -> Answer:
     if found is None:
         return _refuse_unknown(senders, partial)
     if partial.kind.is_signal:
-        _note(found.partner, partial.message_id, f"{partial.kind}Refused", reason)
+        note(found.partner.pk, partial.message_id, f"{partial.kind}Refused", reason)
         return Answer(TAKEN, reason)
     if not partial.message_id:
         return Answer(_FAULT, reason, fault(FaultCode.CLIENT, reason))
@@ -160,12 +159,12 @@ def _take_signal(found: Attribution, received: ReceivedMessage) -> Answer:
     )
     if errors:
         reason = errors[0].description
-        _note(found.partner, header.message_id, f"{kind}Refused", reason)
+        note(found.partner.pk, header.message_id, f"{kind}Refused", reason)
         return Answer(TAKEN, reason)
     if kind in (Kind.ACKNOWLEDGMENT, Kind.MESSAGE_ERROR):
         _take_answer(found, received)
     else:
-        _note(found.partner, header.message_id, f"{kind}Received", "not supported")
+        note(found.partner.pk, header.message_id, f"{kind}Received", "not supported")
     return Answer(TAKEN)
 
 
@@ -182,11 +181,4 @@ def _take_answer(found: Attribution, received: ReceivedMessage) -> None:
     )
     if not taken:
         name = f"{Kind.MESSAGE_ERROR if message.errors else Kind.ACKNOWLEDGMENT}Received"
-        _note(found.partner, about, name, "refers to an unknown message")
-
-
-def _note(partner: Partner, message_id: str, event: str, detail: str) -> None:
-    if may_record(partner.pk):
-        note_unexpected(partner.pk, message_id, event, detail)
-    else:
-        count_unrecorded(partner.pk)
+        note(found.partner.pk, about, name, "refers to an unknown message")

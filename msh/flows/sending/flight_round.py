@@ -4,17 +4,15 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import cast
 
 from django.db import transaction
 
 from msh.faults import CrashPoint, reach
 from msh.flows.send_budget import Carrying, SendBudget
 from msh.flows.sending import fly
-from msh.flows.sending.fly import Ended, FlightCopy
-from msh.flows.sending.http_answer import take_answer_of
+from msh.flows.sending.fly import Ended
+from msh.flows.sending.http_answer import ended_with
 from msh.flows.wake_up import wake_up_for_flights
-from msh.protocol.attempt import AttemptResult
 from msh.store import capacity
 from msh.store.flights import polling
 from msh.store.flights.flights import Flights
@@ -42,8 +40,7 @@ def work(
     """Record how attempts ended, end waits, claim copies and submit them. `named`: partners to whom
     something may be ready; `everything`: whoever has something. Raises what says that the database
     is gone: then nothing is forgotten."""
-    landed = [take_answer_of(one) for one in landed]
-    ended = [_ended(one) for one in landed]
+    ended = [ended_with(one) for one in landed]
     try:
         with short_transaction():
             flights, jobs = round_of(carrier, ended, named, everything=everything)
@@ -73,7 +70,7 @@ def round_of(
     budget = SendBudget(carrier)
     places = Places(AT_ONCE_PER_PARTNER, carrier.free_in_all(), (), budget.for_large)
     flights = polling.lock_flights(
-        [(copy.partner_id, copy.key) for copy, _ in ended],
+        [(one.copy.partner_id, one.copy.key) for one in ended],
         named,
         places,
         longest_attempt=fly.longest_attempt(),
@@ -105,24 +102,22 @@ def _one_by_one(carrier: Carrier, landed: Sequence[Finished]) -> Worked:
 
 
 def _recorded(one: Finished) -> bool:
-    copy, result = _ended(one)
+    ended = ended_with(one)
+    copy = ended.copy
     hold = partial(
         isolate_flight,
         copy.key,
         copy.message_id,
         copy.partner_id,
-        ended=(copy.attempt, result),
+        ended=(copy.attempt, ended.result),
     )
-    return _done(partial(_record_one, copy, result), hold)
+    return _done(partial(_record_one, ended), hold)
 
 
-def _ended(one: Finished) -> Ended:
-    return cast("FlightCopy", one.job.key), one.outcome
-
-
-def _record_one(copy: FlightCopy, result: AttemptResult) -> None:
+def _record_one(ended: Ended) -> None:
+    copy = ended.copy
     flights = polling.lock_flight(copy.partner_id, copy.key, fly.longest_attempt())
-    fly.record(flights, [(copy, result)])
+    fly.record(flights, [ended])
     flights.write()
 
 

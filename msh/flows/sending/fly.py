@@ -13,16 +13,19 @@ from msh.flows.sending.package import packaged
 from msh.flows.sending.transmit import GRACE, StoredBytesDamagedError, grace, why_unsendable
 from msh.protocol.attempt import AttemptOutcome, AttemptResult, is_unreachable
 from msh.protocol.events import (
+    AckReceived,
     AttemptClaimed,
     AttemptFailed,
     AttemptRefused,
     AttemptTransmitted,
+    ErrorReceived,
 )
 from msh.protocol.flight import DeadlinePassed, Expired, FlightState, ProbeClaimed
 from msh.protocol.flight.gate import Leave
 from msh.store.flights.flights import Flights
 from msh.store.flights.polling import load_copies
 from msh.store.flights.rows import FlyingCopy
+from msh.store.receiving.refusals import noted
 from msh.transport.job import Job
 from msh.wire.dialect import dialect_named
 
@@ -37,7 +40,22 @@ class FlightCopy:
     key: int
     message_id: str
     partner_id: int
+    agreement_id: int
     attempt: int
+
+
+AnswerEvent = AckReceived | ErrorReceived
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How the attempt of a copy ended, and what the partner has answered on its connection: events
+    of the flight, or a note why the answer counts for nothing."""
+
+    copy: FlightCopy
+    result: AttemptResult
+    answers: tuple[AnswerEvent, ...] = ()
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +66,6 @@ class Claimed:
     http_deadline: float
 
 
-Ended = tuple[FlightCopy, AttemptResult]
-
-
 def longest_attempt() -> float:
     """Seconds that an attempt may take at most, from its claim."""
     deadline: float = settings.MSH_HTTP_DEADLINE
@@ -58,13 +73,26 @@ def longest_attempt() -> float:
 
 
 def record(flights: Flights, ended: Iterable[Ended]) -> None:
-    """How attempts ended, for their flight, if it has not ended, and for the gate."""
-    for copy, result in ended:
+    """How attempts ended, for their flight, if it has not ended, and for the gate. The answer comes
+    first: it decides over the status."""
+    for one in ended:
+        copy, result = one.copy, one.result
+        _record_answer(flights, one)
         flights.end_attempt(copy.key, copy.attempt, result)
         event = _event(copy, result)
         if copy.key in flights:
             flights.step(copy.key, event)
         flights.step_gate(copy.partner_id, event)
+
+
+def _record_answer(flights: Flights, one: Ended) -> None:
+    copy = one.copy
+    if one.answers and copy.key not in flights:
+        flights.load_ended(copy.partner_id, copy.message_id, copy.agreement_id)
+    for event in one.answers if copy.key in flights else ():
+        flights.step(copy.key, event)
+    if one.note:
+        flights.add(noted(copy.partner_id, copy.message_id, "AnswerReceived", one.note))
 
 
 def _event(
@@ -146,7 +174,7 @@ def _job(flights: Flights, row: FlyingCopy, one: Claimed) -> Job:
     content_type = dialect.content_type(row.boundary, bool(parts))
     body = _body(flights, row, parts)
     return Job(
-        key=FlightCopy(row.id, row.message_id, row.partner_id, one.attempt),
+        key=FlightCopy(row.id, row.message_id, row.partner_id, row.agreement_id, one.attempt),
         partner_id=row.partner_id,
         url=partner.destination,
         content_type=content_type,

@@ -131,7 +131,7 @@ LOAD_COPIES = Statement(
     SELECT message.id, message.message_id, message.semantics, message.conversation_id,
            message.service_interface, message.action, message.ref_to_message_id,
            message.boundary, message.head, message.body_sha256,
-           agreement.dialect, agreement.tpa_id, agreement.our_party,
+           agreement.id AS agreement_id, agreement.dialect, agreement.tpa_id, agreement.our_party,
            agreement.our_party_context, agreement.our_role, agreement.their_party,
            agreement.their_party_context, agreement.their_role, agreement.service_type,
            agreement.ack, agreement.eliminates,

@@ -79,6 +79,13 @@ class Flights:
         )
         return cls.of((), rows, 0), rows[0].id if rows else None
 
+    def load_ended(self, partner_id: int, message_id: str, agreement_id: int) -> None:
+        """Add a message whose flight has ended: what is answered to it now is late."""
+        about = {"partner_id": partner_id, "message_id": message_id, "agreement_id": agreement_id}
+        (rows,) = run(flight_sql.LOAD_ONE(**about))
+        for row in rows:
+            self._flights[row.id] = LockedFlight(row, flight_of(row))
+
     def __contains__(self, key: int) -> bool:
         return key in self._flights
 

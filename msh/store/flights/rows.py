@@ -120,6 +120,7 @@ class FlyingCopy(RouteColumns):
     boundary: str
     head: bytes | None
     body_sha256: bytes | None
+    agreement_id: int
     dialect: str
     tpa_id: str
     our_party: str

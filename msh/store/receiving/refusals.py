@@ -7,7 +7,7 @@ from msh.allowance import refusals
 from msh.protocol.errors import RefusedTooOften
 from msh.protocol.vocabulary import ErrorCode
 from msh.store import history
-from msh.store.engine import Statement, run
+from msh.store.engine import Call, Statement, run
 from msh.store.history import LINK, HistoryRow
 
 
@@ -49,12 +49,27 @@ def may_record(partner_id: int) -> bool:
 
 
 def count_unanswered(partner_id: int) -> None:
-    _count(partner_id, "RefusalsNotAnswered", "too many are refused: 429 instead of an Error")
+    run(_count(partner_id, "RefusalsNotAnswered", "too many are refused: 429 instead of an Error"))
 
 
 def count_unrecorded(partner_id: int) -> None:
-    _count(partner_id, "SignalsNotNoted", "too many that move nothing")
+    run(_unrecorded(partner_id))
 
 
-def _count(partner_id: int, event: str, detail: str) -> None:
-    run(history.insert_or_count(HistoryRow(partner_id, "in", event, detail=detail, subject=LINK)))
+def _unrecorded(partner_id: int) -> Call[None]:
+    return _count(partner_id, "SignalsNotNoted", "too many that move nothing")
+
+
+def noted(partner_id: int, message_id: str, event: str, detail: str) -> Call[None]:
+    """What a partner has sent that moves nothing: a row of its own, or counted."""
+    if not may_record(partner_id):
+        return _unrecorded(partner_id)
+    return history.insert_or_count(HistoryRow(partner_id, "in", event, message_id, detail=detail))
+
+
+def note(partner_id: int, message_id: str, event: str, detail: str) -> None:
+    run(noted(partner_id, message_id, event, detail))
+
+
+def _count(partner_id: int, event: str, detail: str) -> Call[None]:
+    return history.insert_or_count(HistoryRow(partner_id, "in", event, detail=detail, subject=LINK))

@@ -1,6 +1,7 @@
 """ebMS 2.0, what comes nearly always: a new message that is taken, without a lock."""
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from django.db import IntegrityError
 
@@ -105,6 +106,9 @@ def _accept(payloads: str) -> Statement[Accepted]:
     )
 
 
+_LONGEST = timedelta(minutes=1)
+"""Longer than it takes to write a message that was read."""
+
 _ACCEPT = _accept(message_sql.ONE_PAYLOAD)
 _ACCEPT_PAYLOADS = _accept(message_sql.PAYLOADS)
 
@@ -127,9 +131,17 @@ def find_usual(partner: Partner, header: MessageHeader) -> Pair | None:
     return Pair(Attribution(partner, row.id, agreed_of(row), row.horizon), row.link_id, row)
 
 
+def _expires_soon(header: MessageHeader, now: datetime) -> bool:
+    """Of two copies one may be refused for its TimeToLive while the other is being taken: the
+    lock has them take turns."""
+    return header.time_to_live is not None and header.time_to_live - now < _LONGEST
+
+
 def accept_if_usual(pair: Pair, received: ReceivedMessage) -> Accepted | None:
     """Take a new message and queue its Acknowledgment, in one statement. None, with nothing done,
     if there is anything else to it: then `receive_message` takes the lock."""
+    if _expires_soon(received.message.header, pair.row.now):
+        return None
     ruling = decide(received, pair.found.agreed, event_at(pair, received))
     if ruling.effects != (do.Accept(None, None), do.QueueAck()) or ruling.notes:
         return None

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -60,6 +61,14 @@ def test_all_else_is_left_to_the_path_with_a_lock() -> None:
     assert statements(message(cpa_id="cpa-none"), None) == 1
     assert statements(message(timestamp="never"), None) == 0
     assert statements(acknowledgment("m1"), 204) > 1
+
+
+@pytest.mark.requirement("EB-040", "EB-113")
+def test_message_about_to_expire_is_taken_under_the_lock() -> None:
+    """Else one of two copies could be taken while the other is refused for its TimeToLive."""
+    soon, later = (f"{datetime.now(UTC) + timedelta(seconds=s):%FT%TZ}" for s in (50, 90))
+    assert statements(message(time_to_live=soon), None) == 1
+    assert statements(message(time_to_live=later), 204) == 2
 
 
 @pytest.mark.requirement("EB-191")

@@ -8,11 +8,12 @@ with transaction.atomic():
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from msh.protocol.errors import Reject
 
 if TYPE_CHECKING:
+    from msh.flows.sending.submit import Roles
     from msh.models import InboundMessage
     from msh.protocol.message import Payload
     from msh.protocol.vocabulary import DeliverySemantics
@@ -39,12 +40,14 @@ def send(
     conversation_id: str | None = None,
     ref_to_message_id: str = "",
     semantics: "DeliverySemantics | None" = None,
+    **roles: "Unpack[Roles]",
 ) -> str:
     """Queue a message in the caller's transaction, and return its MessageId.
 
     It rolls back with that transaction: then there is no message, no SequenceNumber is consumed,
     nothing is sent. The same `message_id` again with the same content is the same message; with
-    other content it raises MessageIdReused. What cannot be sent raises SubmitRefused.
+    other content it raises MessageIdReused. What cannot be sent raises SubmitRefused. Roles and the
+    type of the Service are the agreement's unless they are given.
     """
     from msh.flows.sending.submit import submit  # noqa: PLC0415  Django's apps are not loaded yet
 
@@ -57,6 +60,7 @@ def send(
         conversation_id=conversation_id,
         ref_to_message_id=ref_to_message_id,
         semantics=semantics,
+        **roles,
     )
     return message.message_id
 

@@ -39,6 +39,9 @@ class MessageDocument(Document):
     ref_to_message_id = serializers.CharField(allow_blank=True)
     sequence_number = serializers.IntegerField(allow_null=True)
     epoch = serializers.IntegerField(allow_null=True)
+    from_role = serializers.CharField(allow_blank=True, help_text="ebMS 2.0")
+    to_role = serializers.CharField(allow_blank=True, help_text="ebMS 2.0")
+    service_type = serializers.CharField(allow_blank=True, help_text="ebMS 2.0")
 
 
 _COMMON: Mapping[str, Any] = {
@@ -54,6 +57,9 @@ _COMMON: Mapping[str, Any] = {
     "ref_to_message_id": F("ref_to_message_id"),
     "sequence_number": F("sequence_number"),
     "epoch": F("epoch"),
+    "from_role": F("from_role"),
+    "to_role": F("to_role"),
+    "service_type": F("service_type"),
 }
 
 

@@ -18,6 +18,8 @@ from partners.models import Agreement
 
 from .problems import NotNow, Refused
 
+_OF_AGREEMENT = "ebMS 2.0 only. Default: that of the agreement."
+
 
 class PayloadSubmission(serializers.Serializer[Any]):
     """Give either `content` or `content_base64`."""
@@ -47,6 +49,9 @@ class Submission(serializers.Serializer[Any]):
         required=False,
         help_text="Default: that of the agreement.",
     )
+    from_role = serializers.CharField(required=False, help_text=_OF_AGREEMENT)
+    to_role = serializers.CharField(required=False, help_text=_OF_AGREEMENT)
+    service_type = serializers.CharField(required=False, help_text=_OF_AGREEMENT)
     payloads = PayloadSubmission(many=True, required=False)
 
 
@@ -146,6 +151,9 @@ def prepared(values: Values, agreements: Agreements) -> NewMessage:
         conversation_id=values.get("conversation_id"),
         ref_to_message_id=values.get("ref_to_message_id", ""),
         semantics=semantics,
+        from_role=values.get("from_role"),
+        to_role=values.get("to_role"),
+        service_type=values.get("service_type"),
     )
 
 

@@ -36,6 +36,10 @@ _FIRST_AFTER = """
 """
 
 
+def _name(verbose_name: str) -> "models.TextField[str, str]":
+    return models.TextField(verbose_name, blank=True, default="", db_default="")
+
+
 class MessageColumns(models.Model):
     """What a message has in both directions."""
 
@@ -52,6 +56,10 @@ class MessageColumns(models.Model):
     action = models.TextField("Action")
     ref_to_message_id = models.TextField("RefToMessageId", blank=True)
     content_digest = models.BinaryField(max_length=32)
+    # ebMS 2.0 has them, blank or not; an agreement of ours gives those of what we send.
+    from_role = _name("Role of From")
+    to_role = _name("Role of To")
+    service_type = _name("type of the Service")
 
     class Meta:
         abstract = True

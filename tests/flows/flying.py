@@ -135,3 +135,19 @@ def sky_of_five(**settings: Any) -> Sky:
     OutboundMessage.objects.filter(pk=failed.pk).update(state="failed")
     Flight.objects.get(message=failed).delete()
     return sky
+
+
+def mirror_of(sky: Sky) -> Partner:
+    """Who the messages come from, as the other MSH knows us."""
+    name = f"{sky.partner.name}-mirror"
+    agreement = {
+        "dialect": "ebms2",
+        "tpa_id": sky.agreement.tpa_id,
+        "our_party": "them",
+        "our_party_type": "urn:party",
+        "their_party": "us",
+        "their_party_type": "urn:party",
+    }
+    partner = {"name": name, "uri": f"http://{name}.example/", "agreements": [agreement]}
+    apply({"partners": [partner]})
+    return Partner.objects.get(name=name)

@@ -8,29 +8,11 @@ from django.utils import timezone
 from msh.flows.operations.prune import prune_all
 from msh.flows.receiving import ebms2
 from msh.models import Attempt, Flight, InboundMessage, OutboundMessage
-from partners.models import Partner
-from partners.setup import apply
 
 from . import byhand
-from .flying import Sky, make_sky
+from .flying import make_sky, mirror_of
 
 pytestmark = pytest.mark.django_db
-
-
-def mirror_of(sky: Sky) -> Partner:
-    """Who the messages come from, as the other MSH knows us."""
-    name = f"{sky.partner.name}-mirror"
-    agreement = {
-        "dialect": "ebms2",
-        "tpa_id": sky.agreement.tpa_id,
-        "our_party": "them",
-        "our_party_type": "urn:party",
-        "their_party": "us",
-        "their_party_type": "urn:party",
-    }
-    partner = {"name": name, "uri": f"http://{name}.example/", "agreements": [agreement]}
-    apply({"partners": [partner]})
-    return Partner.objects.get(name=name)
 
 
 @pytest.mark.requirement("EB-079", "EB-100")

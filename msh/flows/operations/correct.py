@@ -109,6 +109,9 @@ def _submit(
             conversation_id=message.conversation_id,
             ref_to_message_id=message.ref_to_message_id,
             semantics=DeliverySemantics(message.semantics),
+            from_role=message.from_role or None,
+            to_role=message.to_role or None,
+            service_type=message.service_type or None,
         )
     except SubmitRefused as refused:
         raise NotPossible(f"The corrected copy was refused: {refused}.") from None

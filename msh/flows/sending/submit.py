@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import orjson
 from django.conf import settings
@@ -20,6 +20,14 @@ from msh.wire.dialect import dialect_named
 from partners.models import Agreement, Partner
 
 _SEMANTICS: Mapping[str, str] = {one: one.value for one in DeliverySemantics}
+
+
+class Roles(TypedDict, total=False):
+    """Only messages of some dialects have them: those of the agreement, unless they are given."""
+
+    from_role: str | None
+    to_role: str | None
+    service_type: str | None
 
 
 class SubmitRefused(ValueError):
@@ -54,6 +62,7 @@ def submit(
     conversation_id: str | None = None,
     ref_to_message_id: str = "",
     semantics: DeliverySemantics | None = None,
+    **roles: Unpack[Roles],
 ) -> OutboundMessage:
     """Queue a message in the caller's transaction, or in one of its own.
 
@@ -70,6 +79,7 @@ def submit(
         conversation_id=conversation_id,
         ref_to_message_id=ref_to_message_id,
         semantics=semantics,
+        **roles,
     )
     message, _ = keep(prepared)
     return message
@@ -87,6 +97,9 @@ def keep(new: NewMessage) -> tuple[OutboundMessage, bool]:
         ref_to_message_id=new.ref_to_message_id,
         content_digest=new.content_digest,
         boundary=new.boundary,
+        from_role=new.from_role,
+        to_role=new.to_role,
+        service_type=new.service_type,
     )
     reach(CrashPoint.SUBMIT_BEFORE_COMMIT)
     stored = message
@@ -106,6 +119,7 @@ def prepare(
     conversation_id: str | None = None,
     ref_to_message_id: str = "",
     semantics: str | None = None,
+    **roles: Unpack[Roles],
 ) -> NewMessage:
     """What is kept of these. Raises SubmitRefused."""
     if message_id is None:
@@ -130,7 +144,15 @@ def prepare(
     named = _named(payloads, message_id)
     boundary = wire.new_boundary()
     parts = _parts(agreement, named, boundary)  # refuses content types that are no text
-    header = (service_interface, action, conversation_id, ref_to_message_id, semantics)
+    given = _given(agreement, roles)
+    header = (
+        service_interface,
+        action,
+        conversation_id,
+        ref_to_message_id,
+        semantics,
+        *map("=".join, given.items()),
+    )
     return NewMessage(
         agreement=agreement,
         message_id=message_id,
@@ -143,7 +165,24 @@ def prepare(
         boundary=boundary,
         payloads=named,
         parts=parts,
+        from_role=given.get("from_role", agreement.our_role),
+        to_role=given.get("to_role", agreement.their_role),
+        service_type=given.get("service_type", agreement.service_type),
     )
+
+
+def _given(agreement: Agreement, roles: Roles) -> dict[str, str]:
+    """Those that are to be other than the agreement's. Raises SubmitRefused."""
+    given = {name: str(value) for name, value in roles.items() if value is not None}
+    for name, value in given.items():
+        if not agreement.settings.has("service_type"):
+            raise SubmitRefused(
+                f"{name}: messages under agreement {agreement} of dialect {agreement.dialect}"
+                " have none: omit it",
+                name,
+            )
+        _check(value, name, 255)
+    return given
 
 
 def _after_commit(new: NewMessage) -> None:

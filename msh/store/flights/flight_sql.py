@@ -132,8 +132,8 @@ LOAD_COPIES = Statement(
            message.service_interface, message.action, message.ref_to_message_id,
            message.boundary, message.head, message.body_sha256,
            agreement.id AS agreement_id, agreement.dialect, agreement.tpa_id, agreement.our_party,
-           agreement.our_party_context, agreement.our_role, agreement.their_party,
-           agreement.their_party_context, agreement.their_role, agreement.service_type,
+           agreement.our_party_context, agreement.their_party, agreement.their_party_context,
+           message.from_role AS our_role, message.to_role AS their_role, message.service_type,
            agreement.ack, agreement.eliminates,
            part.wires, part.content_ids, part.descriptions, {ROUTE_COLUMNS}
     FROM msh_outboundmessage message

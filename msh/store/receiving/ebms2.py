@@ -160,7 +160,7 @@ def _calls_of(
     match effect:
         case do.Accept():
             payloads = payload_columns(received.payloads)
-            yield message_sql.INSERT(**columns_of(pair, received), **payloads)
+            yield ebms2_sql.INSERT(**columns_of(pair, received), **payloads)
             yield history_call(
                 pair.found.partner.pk,
                 pair.row.now,
@@ -198,8 +198,6 @@ def columns_of(pair: Pair, received: ReceivedMessage) -> dict[str, object]:
         "agreement_id": pair.found.agreement_id,
         "message_id": header.message_id,
         "semantics": semantics,
-        "epoch": None,
-        "sequence_number": None,
         "conversation_id": header.conversation_id,
         "service_interface": header.service.value,
         "action": header.action,
@@ -208,4 +206,7 @@ def columns_of(pair: Pair, received: ReceivedMessage) -> dict[str, object]:
         "received_at": pair.row.now,
         "content_digest": received.content_digest,
         "header": received.envelope,
+        "from_role": header.from_party.role,
+        "to_role": header.to_party.role,
+        "service_type": header.service.type,
     }

@@ -17,7 +17,7 @@ from partners.models import Partner
 from . import message_sql
 from .ebms2 import CODES, agreed_of, columns_of, event_at
 from .ebms2_answers import Attribution, Pair, first_ack
-from .ebms2_sql import AGREEMENT_COLUMNS, KNOWN_COLUMNS, KNOWN_TABLES, KnownRow
+from .ebms2_sql import AGREEMENT_COLUMNS, KNOWN_COLUMNS, KNOWN_TABLES, MESSAGE, KnownRow
 from .message_sql import Accepted
 from .receiver_effects import one_payload, payload_columns
 
@@ -71,15 +71,7 @@ _ARRIVED = insert_one(
 def _accept(payloads: str) -> Statement[Accepted]:
     return Statement(
         f"""
-    WITH message AS (
-        INSERT INTO msh_inboundmessage
-            (link_id, agreement_id, message_id, semantics, state, conversation_id,
-             service_interface, action, ref_to_message_id, sent_at, received_at, content_digest,
-             header)
-        VALUES (%(link_id)s, %(agreement_id)s, %(message_id)s, %(semantics)s, 'accepted',
-                %(conversation_id)s, %(service_interface)s, %(action)s, %(ref_to_message_id)s,
-                %(sent_at)s, %(received_at)s, %(content_digest)s, %(header)s)
-        RETURNING id),
+    WITH message AS ({MESSAGE}),
     parts AS (
         INSERT INTO msh_inboundpayload
             (message_id, position, content_type, content_id, label, description, content)

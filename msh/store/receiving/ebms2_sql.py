@@ -7,6 +7,8 @@ from typing import Protocol
 
 from msh.store.engine import Order, Statement, Write
 
+from .message_sql import PAYLOADS
+
 
 class AgreementColumns(Protocol):
     """A row with AGREEMENT_COLUMNS."""
@@ -128,6 +130,26 @@ LOAD_KNOWN = Statement(
     WHERE link.partner_id = %(partner_id)s
     """,
     KnownRow,
+)
+
+MESSAGE = """
+    INSERT INTO msh_inboundmessage
+        (link_id, agreement_id, message_id, semantics, state, conversation_id, service_interface,
+         action, ref_to_message_id, sent_at, received_at, content_digest, header, from_role,
+         to_role, service_type)
+    VALUES (%(link_id)s, %(agreement_id)s, %(message_id)s, %(semantics)s, 'accepted',
+            %(conversation_id)s, %(service_interface)s, %(action)s, %(ref_to_message_id)s,
+            %(sent_at)s, %(received_at)s, %(content_digest)s, %(header)s, %(from_role)s,
+            %(to_role)s, %(service_type)s)
+    RETURNING id
+"""
+INSERT = Write(
+    f"""
+    WITH message AS ({MESSAGE})
+    INSERT INTO msh_inboundpayload
+        (message_id, position, content_type, content_id, label, description, content)
+    {PAYLOADS}
+    """
 )
 
 # A further copy gets the answer that is kept: its bytes stay the first ones.

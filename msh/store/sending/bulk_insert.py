@@ -47,6 +47,9 @@ _COLUMNS: Mapping[str, Mapping[str, str]] = {
         "content_digest": "bytea",
         "size": "int4",
         "boundary": "text",
+        "from_role": "text",
+        "to_role": "text",
+        "service_type": "text",
     },
     "msh_outboundpayload": {
         "message_id": "int8",
@@ -111,6 +114,9 @@ def _message(
         new.content_digest,
         sum(map(len, new.parts)),
         new.boundary,
+        new.from_role,
+        new.to_role,
+        new.service_type,
     )
 
 

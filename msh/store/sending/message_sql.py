@@ -241,10 +241,11 @@ def inserting(state: str, also: str = "") -> Statement[Inserted]:
         INSERT INTO msh_outboundmessage
             (link_id, agreement_id, message_id, semantics, state, conversation_id,
              service_interface, action, ref_to_message_id, submitted_at, content_digest, size,
-             boundary, forwards_id)
+             boundary, forwards_id, from_role, to_role, service_type)
         SELECT link.id, agreement.id, %(message_id)s, %(semantics)s, {state},
                %(conversation_id)s, %(service_interface)s, %(action)s, %(ref_to_message_id)s,
-               statement_timestamp(), %(content_digest)s, %(size)s, %(boundary)s, given.forwards
+               statement_timestamp(), %(content_digest)s, %(size)s, %(boundary)s, given.forwards,
+               %(from_role)s, %(to_role)s, %(service_type)s
         FROM (SELECT %(forwards_id)s::bigint AS forwards) given, msh_outboundlink link
         JOIN partners_partner partner ON partner.id = link.partner_id
         JOIN partners_agreement agreement ON agreement.id = %(agreement_id)s

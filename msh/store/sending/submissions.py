@@ -30,6 +30,9 @@ class NewMessage(NamedTuple):
     payloads: Sequence[Payload]
     parts: Sequence[bytes]
     """The payloads in wire form."""
+    from_role: str
+    to_role: str
+    service_type: str
 
     @property
     def flies(self) -> bool:
@@ -58,6 +61,9 @@ def insert_message(
         "boundary": message.boundary,
         "partner_id": message.agreement.partner_id,
         "forwards_id": message.forwards_id,
+        "from_role": message.from_role,
+        "to_role": message.to_role,
+        "service_type": message.service_type,
         **_columns(payloads, parts),
     }
     insert = message_sql.INSERT

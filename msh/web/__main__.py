@@ -1,17 +1,22 @@
 """`python -m msh.web`: the web processes, kept running until SIGTERM or SIGINT.
 
-The parent only starts them: it loads nothing of Django.
+The parent loads the applications and forks the processes: they share what is loaded, and one that
+has ended is replaced at once.
 """
 
 import os
 import signal
-import subprocess
 import sys
+import threading
 import time
 from argparse import ArgumentParser, Namespace
 from types import FrameType
+from typing import TYPE_CHECKING
 
-from msh.processes import Restarts, die_with_parent, stop
+from msh.processes import Restarts, die_with_parent
+
+if TYPE_CHECKING:
+    from wsgiref.types import WSGIApplication
 
 WORKERS = 2
 THREADS = 8
@@ -22,7 +27,18 @@ STOP_SECONDS = 10.0  # more than serve.GRACEFUL: requests under way end first
 
 def main() -> int:
     given = _arguments()
-    return _work(given) if given.worker else Parent(given).run()
+    from django.core.exceptions import ImproperlyConfigured  # noqa: PLC0415  not for --help
+
+    try:
+        application = _load()
+    except ImproperlyConfigured as problem:
+        _report(problem)
+        return 1
+    parent = Parent(given.workers)
+    try:
+        return parent.run()
+    except Forked:
+        return _work(application, given)
 
 
 def _arguments() -> Namespace:
@@ -31,36 +47,70 @@ def _arguments() -> Namespace:
     parser.add_argument("--port", type=int, default=8000, help="(8000)")
     parser.add_argument("--workers", type=int, default=WORKERS, help=f"processes ({WORKERS})")
     parser.add_argument("--threads", type=int, default=THREADS, help=f"of each ({THREADS})")
-    parser.add_argument("--worker", type=int, help="be one: the process id of the parent")
     return parser.parse_args()
 
 
+def _report(problem: Exception) -> None:
+    print(f"the web server cannot start: {problem}", file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _load() -> "WSGIApplication":
+    """Raises ImproperlyConfigured, also for threads: a forked process would not have them."""
+    from django.core.exceptions import ImproperlyConfigured  # noqa: PLC0415
+    from django.db import connections  # noqa: PLC0415
+
+    from msh.wsgi import application  # noqa: PLC0415  sets Django up
+
+    from . import serve  # noqa: F401, PLC0415
+
+    connections.close_all()
+    started = [one.name for one in threading.enumerate() if one is not threading.main_thread()]
+    if started:
+        raise ImproperlyConfigured(
+            f"threads were started while the applications were loaded: {', '.join(started)}. The "
+            "web processes would not have them: start them when they are first used."
+        )
+    return application
+
+
+class Forked(BaseException):
+    """Raised in a new web process, to leave what the parent was doing."""
+
+
 class Parent:
-    def __init__(self, given: Namespace) -> None:
-        self._command = [
-            *(sys.executable, "-m", "msh.web", "--host", given.host, "--port", str(given.port)),
-            *("--threads", str(given.threads), "--worker", str(os.getpid())),
-        ]
-        self._count = given.workers
+    def __init__(self, count: int) -> None:
+        self._pid = os.getpid()
+        self._children = [Worker() for _ in range(count)]
         self._ends = False
 
     def run(self) -> int:
-        """The exit status: 1 if they cannot be started."""
+        """The exit status: 1 if they cannot be started. Raises Forked in each of them."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._end)
-        children = [Worker(self._command) for _ in range(self._count)]
         try:
             while not self._ends:
-                for child in children:
+                for child in self._children:
                     if child.watch() == CANNOT_START:
                         return 1
                 time.sleep(0.05)
             return 0
+        except Forked:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, signal.SIG_DFL)
+            if self._ends:  # asked between fork and here
+                os._exit(0)
+            die_with_parent(self._pid)
+            raise
         finally:
-            for child in children:
-                child.ask_to_end()
-            for child in children:
-                child.stop()
+            if os.getpid() == self._pid:
+                self._stop()
+
+    def _stop(self) -> None:
+        for child in self._children:
+            child.ask_to_end()
+        end = time.monotonic() + STOP_SECONDS
+        for child in self._children:
+            child.wait(end)
 
     def _end(self, number: int, frame: FrameType | None) -> None:
         self._ends = True
@@ -69,47 +119,56 @@ class Parent:
 class Worker:
     """One process, started again when it ends."""
 
-    def __init__(self, command: list[str]) -> None:
-        self._command = command
-        self._process: subprocess.Popen[bytes] | None = None
+    def __init__(self) -> None:
+        self._pid = 0
         self._restarts = Restarts()
 
     def watch(self) -> int | None:
         """Start it if it is time to. Its exit status, if it has just ended."""
         now = time.monotonic()
-        status = self._process.poll() if self._process else None
+        status = self._exit_status()
         if status is not None:
             self._restarts.note_end(now)
-            self._process = None
-        if self._process is None and self._restarts.is_due(now) and status != CANNOT_START:
-            self._process = subprocess.Popen(self._command)
+        if not self._pid and self._restarts.is_due(now) and status != CANNOT_START:
+            self._pid = os.fork()
+            if not self._pid:
+                raise Forked
             self._restarts.note_start(now)
         return status
 
     def ask_to_end(self) -> None:
-        if self._process:
-            self._process.terminate()
+        if self._pid:
+            os.kill(self._pid, signal.SIGTERM)
 
-    def stop(self) -> None:
-        if self._process:
-            stop(self._process, seconds=STOP_SECONDS)
+    def wait(self, end: float) -> None:
+        """Until it has ended; killed at `end`, by `time.monotonic`."""
+        while self._pid and self._exit_status() is None:
+            if time.monotonic() > end:
+                os.kill(self._pid, signal.SIGKILL)
+            time.sleep(0.02)
+
+    def _exit_status(self) -> int | None:
+        if not self._pid:
+            return None
+        pid, status = os.waitpid(self._pid, os.WNOHANG)
+        if not pid:
+            return None
+        self._pid = 0
+        return os.waitstatus_to_exitcode(status)
 
 
-def _work(given: Namespace) -> int:
-    die_with_parent(given.worker)
-    from django.core.exceptions import ImproperlyConfigured  # noqa: PLC0415  not in the parent
+def _work(application: "WSGIApplication", given: Namespace) -> int:
+    from django.core.exceptions import ImproperlyConfigured  # noqa: PLC0415  Django is set up
+
+    from msh import checks  # noqa: PLC0415
+
+    from .serve import listen, serve  # noqa: PLC0415
 
     try:
-        from msh.wsgi import application  # noqa: PLC0415, I001  sets Django up
-
-        from msh import checks  # noqa: PLC0415
-
-        from .serve import listen, serve  # noqa: PLC0415  needs Django set up
-
         checks.require()
         listener = listen(given.host, given.port)
     except (ImproperlyConfigured, OSError) as problem:
-        print(f"the web server cannot start: {problem}", file=sys.stderr, flush=True)  # noqa: T201
+        _report(problem)
         return CANNOT_START
     serve(application, listener, given.threads)
     return 0

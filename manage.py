@@ -17,6 +17,7 @@ WITHOUT_CONSOLE = {
 
 
 def main() -> None:
+    gc.set_threshold(50_000)  # modules are no garbage: looking for some takes a tenth of the time
     try:
         datafolder.load_from_arguments(sys.argv[1:])
     except datafolder.NotRunning as error:
@@ -24,20 +25,9 @@ def main() -> None:
     default = os.environ.setdefault("DJANGO_SETTINGS_MODULE", "msh.settings") == "msh.settings"
     if default and WITHOUT_CONSOLE.intersection(sys.argv[1:2]):
         os.environ["DJANGO_SETTINGS_MODULE"] = "msh.management.settings"
-        _load_without_collecting()
     from django.core.management import execute_from_command_line  # noqa: PLC0415
 
     execute_from_command_line(sys.argv)
-
-
-def _load_without_collecting() -> None:
-    """Modules are not garbage: looking for some while they load takes a tenth of the time."""
-    import django  # noqa: PLC0415
-
-    gc.disable()
-    django.setup()
-    gc.freeze()
-    gc.enable()
 
 
 if __name__ == "__main__":

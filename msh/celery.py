@@ -5,13 +5,23 @@ import sys
 from typing import Any
 
 from celery import Celery, Task
-from celery.signals import task_postrun, task_prerun, worker_init, worker_ready
+from celery.signals import (
+    beat_init,
+    import_modules,
+    task_postrun,
+    task_prerun,
+    worker_init,
+    worker_ready,
+)
 from django.db import close_old_connections
 from kombu import Connection
 
 from msh import memory, processes
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "msh.settings")
+# Celery would run Django's checks, which load the console and the API, and drop what they say. The
+# web process runs them, and `require_store` those without which nothing can be sent.
+os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
 
 class WakeUpCelery(Celery):
@@ -24,6 +34,12 @@ class WakeUpCelery(Celery):
         return super().connection_for_write(url, **options)
 
 
+@import_modules.connect  # before the receiver that Celery connects for an app
+def _begin_to_load(**_: object) -> None:
+    memory.pause_collector()
+
+
+@beat_init.connect
 @worker_ready.connect
 def _settle(**_: object) -> None:
     memory.freeze()

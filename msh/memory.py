@@ -7,11 +7,18 @@ BYTES_A_COLLECTION = 16 * 1024 * 1024  # of bodies taken in
 _taken = 0
 
 
+def pause_collector() -> None:
+    """Until `freeze`: modules are no garbage, and looking for some while they load takes a sixth of
+    the time."""
+    gc.disable()
+
+
 def freeze() -> None:
     """What is loaded stays: the collector leaves it out, and runs less often over the rest.
 
     Call it in a process that serves, once all is imported.
     """
+    gc.enable()
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 50)

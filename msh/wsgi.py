@@ -2,11 +2,13 @@
 
 import os
 
-import django
-from django.core.checks import ERROR, run_checks
-from django.core.exceptions import ImproperlyConfigured
-
 from msh import memory
+
+memory.pause_collector()
+
+import django  # noqa: E402
+from django.core.checks import ERROR, run_checks  # noqa: E402
+from django.core.exceptions import ImproperlyConfigured  # noqa: E402
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "msh.settings")
 

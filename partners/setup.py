@@ -53,7 +53,7 @@ AGREEMENT = {
     **dict.fromkeys((*_TIMES, *_LIMITS, "time_to_live", "persist_duration", "window"), int),
     **dict.fromkeys(("semantics", "ack", "eliminates", "sync_reply"), str),
     **dict.fromkeys(("on_failure", "on_unexpected_first"), str),
-    **dict.fromkeys(("ordered", "check_ref_to"), bool),
+    **dict.fromkeys(("ordered", "check_ref_to", "refuses_status"), bool),
     "lenient": list,
 }
 ROUTE = {"to_party": str, "to_party_context": str, "partner": str, "mode": str}

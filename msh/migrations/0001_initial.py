@@ -498,7 +498,7 @@ class Migration(migrations.Migration):
             name='Signal',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('kind', models.CharField(choices=[('Acknowledgement', 'Acknowledgement'), ('Error', 'Error')], max_length=15)),
+                ('kind', models.CharField(choices=[('Acknowledgement', 'Acknowledgement'), ('Error', 'Error'), ('Pong', 'Pong'), ('StatusResponse', 'StatusResponse')], max_length=15)),
                 ('ref_to_message_id', models.CharField(blank=True, max_length=255, verbose_name='RefToMessageId')),
                 ('tpa_id', models.TextField(blank=True, verbose_name='TPAId')),
                 ('conversation_id', models.TextField(blank=True, verbose_name='ConversationId')),

@@ -13,6 +13,12 @@ from .link import InboundLink
 class SignalKind(models.TextChoices):
     ACKNOWLEDGEMENT = "Acknowledgement"
     ERROR = "Error"
+    # About no message of a business, and sent once (EB-147):
+    PONG = "Pong"
+    STATUS_RESPONSE = "StatusResponse", "StatusResponse"
+
+
+ABOUT_MESSAGES = (SignalKind.ACKNOWLEDGEMENT, SignalKind.ERROR)
 
 
 class SignalQuerySet(models.QuerySet["Signal"]):
@@ -27,7 +33,7 @@ class SignalQuerySet(models.QuerySet["Signal"]):
 
     def _with_ref(self, message_id: str) -> "SignalQuerySet":
         codes = ["", *(code.value for code in ErrorCode)]
-        return self.filter(kind__in=SignalKind.values, code__in=codes, ref_to_message_id=message_id)
+        return self.filter(kind__in=ABOUT_MESSAGES, code__in=codes, ref_to_message_id=message_id)
 
 
 class Signal(models.Model):

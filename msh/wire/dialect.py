@@ -81,6 +81,11 @@ def fault(code: FaultCode, reason: str) -> Entity:
     return Entity(*compose_fault(code, reason), _EBMS2_HEADERS)
 
 
+def answer_of(content_type: str, body: bytes) -> Entity:
+    """A message of ebMS 2.0 as the answer to a request (EB-073)."""
+    return Entity(content_type, body, _EBMS2_HEADERS)
+
+
 def _fault(status: int, reason: str) -> Entity | None:
     """EB-153."""
     code = _FAULTS.get(status)

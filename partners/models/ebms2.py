@@ -122,7 +122,14 @@ class Ebms2Settings(models.Model):
         choices=SyncReply,
         default=SyncReply.NONE,
         db_default=SyncReply.NONE.value,
-        help_text="syncReplyMode: what is answered on the connection of the message.",
+        help_text="syncReplyMode: what is answered on the connection of the message. Of ours only"
+        " signals are; business answers of the partner are taken.",
+    )
+    refuses_status = models.BooleanField(
+        "refuse StatusRequest",
+        default=False,
+        db_default=False,
+        help_text="The partner is not told what has become of its messages: UnAuthorized.",
     )
     lenient = ArrayField(
         models.CharField(max_length=6),

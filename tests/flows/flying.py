@@ -9,6 +9,7 @@ from django.db import connection, transaction
 from msh.flows.operations import change_flight
 from msh.flows.sending import flight_round, submit
 from msh.flows.sending.answered import take_answer
+from msh.flows.sending.fly import Ended
 from msh.flows.sending.http_answer import ended_with
 from msh.models import Flight, History, Incident, OutboundLink, OutboundMessage, PartyEvent
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
@@ -47,9 +48,11 @@ class Sky:
 
     def end(self, job: Job, result: AttemptResult = TRANSMITTED) -> None:
         """The job's attempt ended like this; there is no place for another."""
-        ended = [ended_with(Finished(job, result))]
+        self.record(ended_with(Finished(job, result)))
+
+    def record(self, ended: Ended) -> None:
         with transaction.atomic():
-            flights, _ = flight_round.round_of(Carrying(left=0), ended, (), everything=False)
+            flights, _ = flight_round.round_of(Carrying(left=0), [ended], (), everything=False)
             flights.write()
 
     def answer(

@@ -27,6 +27,15 @@ def sky() -> Sky:
     return make_sky()
 
 
+@pytest.mark.requirement("EB-068")
+@pytest.mark.parametrize(("mode", "there"), [("none", False), ("responseOnly", True)])
+def test_sync_reply_is_written_if_agreed(mode: str, there: bool) -> None:
+    sky = make_sky(sync_reply=mode)
+    sky.submit()
+    (job,) = sky.poll()
+    assert envelope.parse(job.content_type, job.body).message.sync_reply is there
+
+
 @pytest.mark.requirement("EB-078")
 def test_a_message_is_stored_then_sent_then_acknowledged(sky: Sky) -> None:
     message = sky.submit(conversation_id="talk")

@@ -3,13 +3,23 @@
 from typing import Any
 
 import pytest
+from django.conf import settings
 
 from msh.flows.sending.http_answer import ended_with
-from msh.models import History, OutboundMessage
+from msh.models import History, InboundMessage, OutboundMessage, Signal
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.transport.carrier import Finished
 from msh.transport.job import Job
-from tests.peer.ebms2 import Outgoing, acknowledgment, message, message_error
+from partners.models import Agreement
+from tests.peer.ebms2 import (
+    SERVICE,
+    SYNC_REPLY,
+    Outgoing,
+    acknowledgment,
+    acknowledgment_block,
+    message,
+    message_error,
+)
 
 from .flying import Sky, make_sky
 
@@ -30,10 +40,10 @@ def answered(sky: Sky, job: Job, answer: tuple[str, bytes], status: int = 200) -
     """The attempt ended with this answer; what of it is recorded."""
     outcome = AttemptOutcome.TRANSMITTED if status < 300 else AttemptOutcome.FAILED
     result = AttemptResult(outcome, status=status, detail=f"{status}", answer=answer)
-    sky.end(job, result)
-    taken = ended_with(Finished(job, result)).result
-    assert taken.answer is None
-    return taken
+    ended = ended_with(Finished(job, result))
+    sky.record(ended)
+    assert ended.result.answer is None
+    return ended.result
 
 
 def of(sky: Sky, out: Outgoing) -> tuple[str, bytes]:
@@ -124,12 +134,29 @@ def test_what_is_no_message_changes_nothing(sky: Sky, answer: tuple[str, bytes])
     assert notes(sent) == []
 
 
-def test_a_business_message_in_the_answer_is_noted(sky: Sky) -> None:
+@pytest.mark.requirement("EB-072")
+@pytest.mark.parametrize(
+    ("extra", "state"), [("", "waiting"), ("Acknowledgment", "acknowledged"), ("Sync", "waiting")]
+)
+def test_a_business_message_in_the_answer_is_taken(sky: Sky, extra: str, state: str) -> None:
+    """With SyncReply or without; its Acknowledgment goes by a POST of its own."""
+    Agreement.objects.update(sync_reply="signalsAndResponse")
     sent = sky.submit()
     (job,) = sky.poll()
-    answered(sky, job, of(sky, message(ref_to_message_id=sent.message_id)))
-    assert sky.state(sent) == "waiting"
-    assert "is not supported" in notes(sent)[0]
+    assert job.answer_limit == settings.MSH_MESSAGE_LIMIT  # EB-157
+    blocks = {"Acknowledgment": acknowledgment_block(sent.message_id), "Sync": SYNC_REPLY}
+    out = message(ref_to_message_id=sent.message_id, extra=blocks.get(extra, ""))
+    answered(sky, job, of(sky, out))
+    assert InboundMessage.objects.get().message_id == out.message_id
+    assert (sky.state(sent), notes(sent)) == (state, [])
+    assert Signal.objects.get().pending == 1
+
+
+def test_a_ping_in_the_answer_is_noted(sky: Sky) -> None:
+    sent = sky.submit()
+    (job,) = sky.poll()
+    answered(sky, job, of(sky, message(service=SERVICE, action="Ping")))
+    assert notes(sent) == ["a Ping in an answer is not supported"]
 
 
 @pytest.mark.requirement("EB-069")

@@ -99,7 +99,7 @@ class AgreementInline(StackedInline):
                     ("time_to_live", "persist_duration"),
                     ("window", "on_failure"),
                     ("sync_reply", "ordered"),
-                    ("lenient", "check_ref_to"),
+                    ("lenient", "check_ref_to", "refuses_status"),
                 ),
             },
         ),

@@ -23,7 +23,7 @@ from msh.store.receiving import ebms2
 from msh.store.receiving.ebms2_answers import Attribution
 from msh.store.receiving.ebms2_fast_path import accept_if_usual, find_usual
 from msh.store.receiving.refusals import count_unanswered, note
-from msh.wire.dialect import fault
+from msh.wire.dialect import answer_of, fault
 from msh.wire.ebms2.envelope import parse
 from partners.models import Partner
 
@@ -31,6 +31,7 @@ from .answer import TAKEN, Answer
 
 logger = logging.getLogger(__name__)
 
+_ANSWERED = 200
 _FAULT = 500
 _FORBIDDEN = 403
 _LATER = 503
@@ -144,11 +145,14 @@ def _take_message(found: Attribution, received: ReceivedMessage) -> Answer:
         _take_answer(found, received)
     if taken.wait is not None:
         return Answer(_LATER, taken.refusal, wait=taken.wait)
-    if taken.accepted:
-        wake_up(WakeUp.TRANSMIT, WakeUp.DELIVER)
-    else:
-        wake_up(WakeUp.TRANSMIT)
-    return Answer(TAKEN, taken.refusal)
+    wake_up(
+        *([WakeUp.TRANSMIT] if taken.answer is None else []),
+        *([WakeUp.DELIVER] if taken.accepted else []),
+    )
+    if taken.answer is None:
+        return Answer(TAKEN, taken.refusal)
+    answer = taken.answer
+    return Answer(_ANSWERED, taken.refusal, answer_of(answer.content_type, bytes(answer.body)))
 
 
 def _take_signal(found: Attribution, received: ReceivedMessage) -> Answer:

@@ -12,6 +12,7 @@ from msh.flows.send_budget import SendBudget
 from msh.flows.sending.package import packaged
 from msh.flows.sending.transmit import GRACE, StoredBytesDamagedError, grace, why_unsendable
 from msh.protocol.attempt import AttemptOutcome, AttemptResult, is_unreachable
+from msh.protocol.ebms.agreement import WITH_RESPONSE
 from msh.protocol.events import (
     AckReceived,
     AttemptClaimed,
@@ -30,7 +31,7 @@ from msh.transport.job import Job
 from msh.wire.dialect import dialect_named
 
 ANSWER_LIMIT = 1024 * 1024
-"""Bytes of an answer that is read: a signal (EB-157)."""
+"""Bytes of an answer that is read, if it is a signal (EB-157)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +185,13 @@ def _job(flights: Flights, row: FlyingCopy, one: Claimed) -> Job:
         not_after=time.monotonic() + grace(one.http_deadline),
         sender=partner.our_uri or identity.uri,
         headers=dialect.headers,
-        answer_limit=ANSWER_LIMIT,
+        answer_limit=_answer_limit(row),
     )
+
+
+def _answer_limit(row: FlyingCopy) -> int:
+    of_message: int = settings.MSH_MESSAGE_LIMIT
+    return of_message if row.sync_reply in WITH_RESPONSE else ANSWER_LIMIT
 
 
 def _body(flights: Flights, row: FlyingCopy, parts: Sequence[bytes]) -> bytes:

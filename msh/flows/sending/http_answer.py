@@ -1,13 +1,14 @@
-"""What a partner answers on the connection of our own POST: a SOAP Fault, an Acknowledgment, Errors
-(EB-067, EB-069 to EB-071)."""
+"""What a partner answers on the connection of our own POST: a SOAP Fault, an Acknowledgment,
+Errors, a message of a business (EB-067, EB-069 to EB-072)."""
 
 import logging
 from dataclasses import replace
 from typing import cast
 
 from msh.flows.sending.fly import AnswerEvent, Ended, FlightCopy
+from msh.flows.wake_up import WakeUp, wake_up
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
-from msh.protocol.ebms.agreement import tolerated, wrong_parties
+from msh.protocol.ebms.agreement import ANY_SYNC, tolerated, wrong_parties
 from msh.protocol.ebms.errors import NotAMessage, Unusable
 from msh.protocol.ebms.message import (
     ReceivedMessage,
@@ -16,9 +17,11 @@ from msh.protocol.ebms.message import (
     reports_of,
 )
 from msh.protocol.ebms.vocabulary import FaultCode, Kind
+from msh.protocol.errors import RefusedTooOften
 from msh.protocol.flight.answers import events_of
 from msh.store import capacity
 from msh.store.receiving import ebms2
+from msh.store.receiving.ebms2_answers import Attribution
 from msh.store.sending.isolation import describe
 from msh.transport.carrier import Finished
 from msh.wire.ebms2.envelope import parse_answer
@@ -35,8 +38,9 @@ class _NotTakenError(Exception):
 
 
 def ended_with(one: Finished) -> Ended:
-    """How the attempt of a copy ended, with what its answer says: nothing is written here. A Fault
-    decides over the status. Raises only what says that the database is gone."""
+    """How the attempt of a copy ended, with what its answer says: of that nothing is written here,
+    except that a message of a business is taken. A Fault decides over the status. Raises only what
+    says that the database is gone."""
     copy, result = cast("FlightCopy", one.job.key), one.outcome
     bare = replace(result, answer=None)
     if result.answer is None:
@@ -73,24 +77,48 @@ def _after_fault(result: AttemptResult, fault: SoapFault) -> AttemptResult:
 
 
 def _events(copy: FlightCopy, received: ReceivedMessage) -> tuple[AnswerEvent, ...]:
-    """It counts if it is about this message and of its agreement (EB-070)."""
+    """A signal counts if it is about this message and of its agreement (EB-070)."""
     message = received.message
+    if message.header.kind is Kind.BUSINESS:
+        return _take_message(copy, received)
     about = message.acknowledged or message.header.ref_to_message_id
     if message.header.kind not in _SIGNALS:
         raise _NotTakenError(f"a {message.header.kind} in an answer is not supported")
     if about != copy.message_id:
         raise _NotTakenError(f"the answer is about message {about}")
-    _check_sender(copy, received)
+    _check_signal(copy, _found(copy, received), received)
     reports = reports_of(message.errors)
     return events_of(about, reports, acknowledged=bool(message.acknowledgments))
 
 
-def _check_sender(copy: FlightCopy, received: ReceivedMessage) -> None:
+def _found(copy: FlightCopy, received: ReceivedMessage) -> Attribution:
     header = received.message.header
     partner = Partner.objects.get(pk=copy.partner_id)
     found = ebms2.attribute([partner], header, authenticated=True)
     if found is None:
         raise _NotTakenError(f"the answer names no agreement of ours: {header.cpa_id}")
+    return found
+
+
+def _take_message(copy: FlightCopy, received: ReceivedMessage) -> tuple[AnswerEvent, ...]:
+    """As one that comes by a POST of its own, and answered by one, with SyncReply or without. An
+    Acknowledgment on it counts, if it is of this message (EB-072)."""
+    found = _found(copy, received)
+    anyhow = replace(found, agreed=replace(found.agreed, sync_reply=ANY_SYNC))
+    try:
+        taken = ebms2.receive_message(anyhow, received)
+    except RefusedTooOften:
+        raise _NotTakenError("the message in the answer is refused, too many are") from None
+    if taken.wait is not None:
+        raise _NotTakenError(f"the message in the answer is not taken now: {taken.refusal}")
+    wake_up(WakeUp.TRANSMIT, *([WakeUp.DELIVER] if taken.accepted else []))
+    is_ack = received.message.acknowledged == copy.message_id
+    counts = is_ack and found.agreement_id == copy.agreement_id
+    return events_of(copy.message_id, (), acknowledged=True) if counts else ()
+
+
+def _check_signal(copy: FlightCopy, found: Attribution, received: ReceivedMessage) -> None:
+    header = received.message.header
     defects = tolerated(received.defects, found.agreed)
     errors = errors_to_report(defects, found.agreed.lenient) or wrong_parties(
         found.agreed, header.from_party, header.to_party

@@ -7,6 +7,11 @@ from .message import Defect, Error, Message, Party, PartyId
 from .vocabulary import ErrorCode, Stage
 
 ALWAYS, NEVER = "always", "never"
+NO_SYNC, ANY_SYNC = "none", ""
+_SYNC_REPLY = {NO_SYNC: NEVER, ANY_SYNC: "perMessage"}
+_SIGNALS_ON_CONNECTION = ("mshSignalsOnly", "signalsOnly", "signalsAndResponse")
+WITH_RESPONSE = ("responseOnly", "signalsAndResponse")
+"""The partner may answer by a message of a business."""
 
 _HEADER = "/SOAP:Envelope/SOAP:Header"
 _MESSAGE_HEADER = f"{_HEADER}/eb:MessageHeader"
@@ -17,7 +22,9 @@ class Agreed:
     """A party without type is the agreement's whatever its type is (EB-030).
 
     `ack` and `eliminates` say whether AckRequested and DuplicateElimination are always there,
-    never, or as each message wants. `lenient` has the rows that are only noted.
+    never, or as each message wants. `lenient` has the rows that are only noted. `sync_reply` is
+    the syncReplyMode, ANY_SYNC where nothing is asked of SyncReply. `refuses_status`: the partner
+    may not ask what has become of its messages.
     """
 
     cpa_id: str
@@ -28,6 +35,8 @@ class Agreed:
     ack: str = "perMessage"
     eliminates: str = "perMessage"
     lenient: frozenset[str] = frozenset()
+    sync_reply: str = NO_SYNC
+    refuses_status: bool = False
 
     @property
     def ours(self) -> Party:
@@ -36,6 +45,11 @@ class Agreed:
     @property
     def theirs(self) -> Party:
         return Party((self.their_party,), self.their_role)
+
+
+def answers_on_connection(agreed: Agreed, message: Message) -> bool:
+    """Whether Acknowledgment or MessageError is the HTTP answer to this message (EB-073)."""
+    return message.sync_reply and agreed.sync_reply in _SIGNALS_ON_CONNECTION
 
 
 def names(party: Party, wanted: PartyId) -> bool:
@@ -98,7 +112,11 @@ def _breaches(message: Message, agreed: Agreed) -> Iterator[Defect]:
     yield from _presence(
         f"{_HEADER}/eb:AckRequested", agreed.ack, there=bool(message.ack_requested)
     )
-    yield from _presence(f"{_HEADER}/eb:SyncReply", NEVER, there=message.sync_reply)
+    yield from _presence(
+        f"{_HEADER}/eb:SyncReply",
+        _SYNC_REPLY.get(agreed.sync_reply, ALWAYS),
+        there=message.sync_reply,
+    )
 
 
 def _role(place: str, party: Party, agreed: str) -> Iterator[Defect]:

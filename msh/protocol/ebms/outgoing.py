@@ -6,6 +6,7 @@ from typing import Protocol
 
 from msh.protocol.vocabulary import DeliverySemantics
 
+from .agreement import NO_SYNC
 from .message import AckRequested, Message, MessageHeader, Party, PartyId, Reference, Service
 
 _OF_SETTING = {"always": True, "never": False}
@@ -51,6 +52,8 @@ class Outgoing(Protocol):
     @property
     def eliminates(self) -> str: ...
     @property
+    def sync_reply(self) -> str: ...
+    @property
     def content_ids(self) -> Sequence[str] | None: ...
     @property
     def descriptions(self) -> Sequence[str] | None: ...
@@ -82,6 +85,7 @@ def message_of(
     return Message(
         header,
         ack_requested=(AckRequested(),) if asks else (),
+        sync_reply=outgoing.sync_reply != NO_SYNC,
         manifest=tuple(references),
     )
 

@@ -132,6 +132,7 @@ class FlyingCopy(RouteColumns):
     service_type: str
     ack: str
     eliminates: str
+    sync_reply: str
     wires: Sequence[bytes] | None
     content_ids: Sequence[str] | None
     descriptions: Sequence[str] | None

@@ -8,7 +8,7 @@ from django.db import transaction
 from msh.faults import CrashPoint, reach
 from msh.protocol import effects as do
 from msh.protocol.admission import Postponed, Usage, admission
-from msh.protocol.ebms.agreement import Agreed, is_between
+from msh.protocol.ebms.agreement import Agreed, answers_on_connection, is_between
 from msh.protocol.ebms.arrival import Ruling, decide, event_of
 from msh.protocol.ebms.message import (
     Error,
@@ -27,7 +27,7 @@ from partners.models import Partner
 
 from . import ebms2_sql, message_sql
 from .ebms2_answers import Attribution, Pair, ack_call, error_calls, history, repeat_call
-from .ebms2_sql import AgreementColumns
+from .ebms2_sql import AgreementColumns, KeptAnswer
 from .pairs import inbound_link
 from .receiver_effects import history_call, payload_columns
 from .refusals import spend_refusal
@@ -38,11 +38,13 @@ CODES = [code.value for code in ErrorCode]
 @dataclass(frozen=True, slots=True)
 class Received:
     """What became of a message. `refusal` says why, if it was not taken; `wait`: not taken now,
-    nothing is stored, and it may be sent again after so many seconds."""
+    nothing is stored, and it may be sent again after so many seconds. `answer`: what goes on its
+    connection; None: what there is to answer is pending."""
 
     accepted: bool
     refusal: str = ""
     wait: int | None = None
+    answer: KeptAnswer | None = None
 
 
 def attribute(
@@ -73,21 +75,24 @@ def agreed_of(row: AgreementColumns) -> Agreed:
         row.ack,
         row.eliminates,
         frozenset(row.lenient),
+        row.sync_reply,
+        row.refuses_status,
     )
 
 
 def receive_message(found: Attribution, received: ReceivedMessage) -> Received:
-    """Store a message of a business, or not; queue its answer; commit.
+    """Store a message of a business, or not; queue its answer, or give it; commit.
 
     Raises RefusedTooOften, with nothing done, for one refusal too many.
     """
     header, partner = received.message.header, found.partner
     with transaction.atomic():
-        pair = _lock(found, header.message_id)
+        on_connection = answers_on_connection(found.agreed, received.message)
+        pair = _lock(found, header.message_id, on_connection=on_connection)
         ruling = decide(received, found.agreed, event_at(pair, received))
         if ruling.errors and ruling.postponed is None:
             spend_refusal(partner.pk, pair.link_id, ruling.errors[0].code, header.message_id)
-        run(*_calls(pair, ruling, received))
+        results = run(*_calls(pair, ruling, received))
         mark_in_use(partner)
         reach(CrashPoint.RECEIVE_BEFORE_COMMIT)
     reach(CrashPoint.RECEIVE_AFTER_COMMIT)
@@ -96,6 +101,7 @@ def receive_message(found: Attribution, received: ReceivedMessage) -> Received:
         any(isinstance(effect, do.Accept) for effect in ruling.effects),
         ruling.errors[0].description if ruling.errors else "",
         postponed.min_retry_secs if postponed else None,
+        next((row for rows in results for row in rows if isinstance(row, KeptAnswer)), None),
     )
 
 
@@ -108,7 +114,7 @@ def refuse(found: Attribution, partial: PartialHeader, errors: tuple[Error, ...]
         run(*error_calls(pair, *about, errors, errors[0].code))
 
 
-def _lock(found: Attribution, message_id: str) -> Pair:
+def _lock(found: Attribution, message_id: str, *, on_connection: bool = False) -> Pair:
     partner = found.partner
     while True:
         load = ebms2_sql.LOAD_KNOWN(
@@ -116,7 +122,7 @@ def _lock(found: Attribution, message_id: str) -> Pair:
         )
         links, rows = run(message_sql.LOCK_LINK(partner_id=partner.pk), load)
         if links and rows:
-            return Pair(found, links[0].id, rows[0])
+            return Pair(found, links[0].id, rows[0], on_connection)
         inbound_link(partner.pk)
 
 

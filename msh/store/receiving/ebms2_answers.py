@@ -34,11 +34,13 @@ class Attribution:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The pair as it was read under its lock, with what it knows of a MessageId."""
+    """The pair as it was read under its lock, with what it knows of a MessageId. `on_connection`:
+    what is answered goes there, and is not pending."""
 
     found: Attribution
     link_id: int
     row: KnownRow
+    on_connection: bool = False
 
     @property
     def expires_at(self) -> datetime:
@@ -63,17 +65,21 @@ def first_ack(pair: Pair, message: Message) -> KeptSignal:
     return _kept(pair, about, SignalKind.ACKNOWLEDGEMENT, ack)
 
 
-def ack_call(pair: Pair, message: Message) -> Call[None]:
+def ack_call(pair: Pair, message: Message) -> Call[object]:
     """The first answer, unless there is one."""
-    return ebms2_sql.QUEUE_KEPT.of(first_ack(pair, message))
+    return _keep(pair, first_ack(pair, message))
 
 
-def repeat_call(pair: Pair, message: Message) -> Call[None]:
+def repeat_call(pair: Pair, message: Message) -> Call[object]:
     if pair.row.known_id is not None:
         return ack_call(pair, message)
-    return ebms2_sql.REPEAT_KEPT(
-        key=pair.row.refused_id, at=pair.row.now, expires_at=pair.expires_at
-    )
+    repeat = ebms2_sql.ANSWER_AGAIN if pair.on_connection else ebms2_sql.REPEAT_KEPT
+    return repeat(key=pair.row.refused_id, at=pair.row.now, expires_at=pair.expires_at)
+
+
+def _keep(pair: Pair, kept: KeptSignal) -> Call[object]:
+    keep = ebms2_sql.ANSWER_KEPT if pair.on_connection else ebms2_sql.QUEUE_KEPT
+    return keep.of(kept)
 
 
 def error_calls(
@@ -83,7 +89,7 @@ def error_calls(
     errors: tuple[Error, ...],
     code: str,
     content_digest: bytes | None = None,
-) -> Iterator[Call[None]]:
+) -> Iterator[Call[object]]:
     """`code` is that of the inner language. With the digest of the message a further copy gets the
     same answer."""
     about, first = _About(message_id, conversation_id), errors[0]
@@ -95,7 +101,7 @@ def error_calls(
         description=first.description,
         content_digest=content_digest,
     )
-    yield ebms2_sql.QUEUE_KEPT.of(kept)
+    yield _keep(pair, kept)
     yield history(pair, message_id, code, first.description)
 
 

@@ -40,6 +40,8 @@ class _Row(KnownRow):
     ack: str
     eliminates: str
     lenient: list[str]
+    sync_reply: str
+    refuses_status: bool
     horizon: int
 
 
@@ -132,12 +134,13 @@ def _expires_soon(header: MessageHeader, now: datetime) -> bool:
 def accept_if_usual(pair: Pair, received: ReceivedMessage) -> Accepted | None:
     """Take a new message and queue its Acknowledgment, in one statement. None, with nothing done,
     if there is anything else to it: then `receive_message` takes the lock."""
-    if _expires_soon(received.message.header, pair.row.now):
+    message = received.message
+    if message.sync_reply or _expires_soon(message.header, pair.row.now):
         return None
     ruling = decide(received, pair.found.agreed, event_at(pair, received))
     if ruling.effects != (do.Accept(None, None), do.QueueAck()) or ruling.notes:
         return None
-    ack = first_ack(pair, received.message)
+    ack = first_ack(pair, message)
     one = len(received.payloads) == 1
     statement, columns = (_ACCEPT, one_payload) if one else (_ACCEPT_PAYLOADS, payload_columns)
     accept = statement(

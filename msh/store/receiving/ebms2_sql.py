@@ -33,6 +33,10 @@ class AgreementColumns(Protocol):
     def eliminates(self) -> str: ...
     @property
     def lenient(self) -> list[str]: ...
+    @property
+    def sync_reply(self) -> str: ...
+    @property
+    def refuses_status(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,8 @@ class AgreementRow:
     ack: str
     eliminates: str
     lenient: list[str]
+    sync_reply: str
+    refuses_status: bool
     horizon: int
 
 
@@ -67,6 +73,14 @@ class KnownRow:
     refused_digest: bytes | None
     rate_reached_at: datetime | None
     now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAnswer:
+    """Content-Type and bytes of an answer."""
+
+    content_type: str
+    body: bytes
 
 
 @dataclass(frozen=True)
@@ -93,7 +107,7 @@ AGREEMENT_COLUMNS = """
     agreement.id, agreement.partner_id, agreement.tpa_id, agreement.our_party,
     agreement.our_party_context, agreement.their_party, agreement.their_party_context,
     agreement.our_role, agreement.their_role, agreement.ack, agreement.eliminates,
-    agreement.lenient,
+    agreement.lenient, agreement.sync_reply, agreement.refuses_status,
     agreement.retry_interval + agreement.retries * agreement.retry_interval AS horizon
 """
 FIND_AGREEMENTS = Statement(
@@ -167,6 +181,34 @@ QUEUE_KEPT = Write(
                    THEN LEAST(msh_signal.due, EXCLUDED.due + interval '1 second')
                    ELSE EXCLUDED.due END
     """,
+    order=Order.SIGNAL,
+)
+
+# On the connection of the message itself: nothing is pending, and the bytes are the first ones.
+ANSWER_KEPT = Statement(
+    """
+    INSERT INTO msh_signal
+        (link_id, kind, ref_to_message_id, tpa_id, conversation_id, code, location, description,
+         first_at, due, expires_at, content_type, body, kept, dialect, content_digest,
+         pending, transmitted)
+    VALUES (%(link_id)s, %(kind)s, %(message_id)s, %(tpa_id)s, %(conversation_id)s, %(code)s,
+            %(location)s, %(description)s, %(at)s, %(at)s, %(expires_at)s, %(content_type)s,
+            %(body)s, true, 'ebms2', %(content_digest)s, 0, 1)
+    ON CONFLICT (link_id, kind, code, ref_to_message_id) DO UPDATE
+    SET transmitted = msh_signal.transmitted + 1, expires_at = EXCLUDED.expires_at
+    RETURNING content_type, body
+    """,
+    KeptAnswer,
+    order=Order.SIGNAL,
+)
+
+ANSWER_AGAIN = Statement(
+    """
+    UPDATE msh_signal SET transmitted = transmitted + 1, expires_at = %(expires_at)s
+    WHERE id = %(key)s
+    RETURNING content_type, body
+    """,
+    KeptAnswer,
     order=Order.SIGNAL,
 )
 

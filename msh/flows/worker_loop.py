@@ -129,20 +129,18 @@ class WorkerLoop(ABC):
                 self._take_events(self.patience())
                 if time.monotonic() - self._polled_at > PAUSE:
                     self._names |= EVERYTHING
-                if self._try_round() or self.is_busy():
+                try:
+                    found_work = self._round()
+                except DatabaseError as error:
+                    logger.warning("a round is waiting for the database: %s", error)
+                    found_work = False
+                if found_work or self.is_busy():
                     busy_at = time.monotonic()
                 elif time.monotonic() - busy_at > QUIET:
                     return
 
     def _is_wound_up(self) -> bool:
         return not self.is_busy() or time.monotonic() - self._stopped_at > WIND_UP
-
-    def _try_round(self) -> bool:
-        try:
-            return self._round()
-        except DatabaseError as error:
-            logger.warning("a round is waiting for the database: %s", error)
-            return False
 
     def _round(self) -> bool:
         names, self._names = self._names, NOTHING

@@ -77,7 +77,12 @@ class Carrier:
         """Take jobs. Those beyond a partner's free places wait for one, in order."""
         batch = tuple(jobs)
         with self._lock:
-            loop = self._running_loop()
+            if self._loop is None or self._pid != os.getpid():
+                self._pid = os.getpid()
+                self._places.clear()
+                self._bytes = 0
+                self._loop = _Loop(self, self._at_once, self._at_once_per_partner)
+            loop = self._loop
             placed = tuple((job, self._places.take(job.partner_id)) for job in batch)
             self._bytes += sum(len(job.body) for job in batch)
         loop.transmit(placed)
@@ -110,31 +115,21 @@ class Carrier:
         if loop and self._pid == os.getpid():
             loop.close(grace)
 
-    def _running_loop(self) -> "_Loop":
-        if self._loop is None or self._pid != os.getpid():
-            self._pid = os.getpid()
-            self._places.clear()
-            self._bytes = 0
-            self._loop = _Loop(self, self._at_once, self._at_once_per_partner)
-        return self._loop
-
     def slow_down(self, place: Place) -> bool:
         """From the loop: this POST takes long. True if others may begin in its place."""
         with self._lock:
             return self._places.slow_down(place)
 
     def finish(self, job: Job, place: Place, result: AttemptResult | None, seconds: float) -> None:
+        standing = None
+        if result is not None:
+            transmitted = result.outcome is AttemptOutcome.TRANSMITTED
+            answered = transmitted or result.status is not None or seconds < SLOW_AFTER
+            standing = Standing.ANSWERS if answered else Standing.SILENT
         with self._lock:
             self._bytes -= len(job.body)
-            self._places.leave(place, _standing(result, seconds))
+            self._places.leave(place, standing)
         self._results.put(Finished(job, result))
-
-
-def _standing(result: AttemptResult | None, seconds: float) -> Standing | None:
-    if result is None:
-        return None
-    answered = result.outcome is AttemptOutcome.TRANSMITTED or result.status is not None
-    return Standing.ANSWERS if answered or seconds < SLOW_AFTER else Standing.SILENT
 
 
 class _Loop:

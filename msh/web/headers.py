@@ -40,21 +40,17 @@ class HeaderCheck:
     def __call__(
         self, environ: "WSGIEnvironment", start_response: "StartResponse"
     ) -> Iterable[bytes]:
-        if reason := _what_is_wrong(environ):
-            start_response("400 Bad Request", [("Content-Length", "0"), ("X-MSH-Error", reason)])
+        wrong = ""
+        for key, name in _HEADERS.items():
+            value = environ.get(key, "")
+            if len(value) > LENGTH_LIMIT:
+                wrong = f"{name} has more than {LENGTH_LIMIT} characters"
+            elif "*" in value and key == "CONTENT_TYPE":
+                try:
+                    parse_header_parameters(value)
+                except ValueError:
+                    wrong = f"{name} has a parameter in an unknown charset"
+        if wrong:
+            start_response("400 Bad Request", [("Content-Length", "0"), ("X-MSH-Error", wrong)])
             return ()
         return self._others(environ, start_response)
-
-
-def _what_is_wrong(environ: "WSGIEnvironment") -> str:
-    """A sentence, empty if the headers can be read."""
-    for key, name in _HEADERS.items():
-        value = environ.get(key, "")
-        if len(value) > LENGTH_LIMIT:
-            return f"{name} has more than {LENGTH_LIMIT} characters"
-        if "*" in value and key == "CONTENT_TYPE":
-            try:
-                parse_header_parameters(value)
-            except ValueError:
-                return f"{name} has a parameter in an unknown charset"
-    return ""

@@ -14,6 +14,7 @@ from msh.models import Signal
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store.receiving.senders import find_sender, remembered_sender
 from msh.store.sending import polling
+from msh.store.sending.links import OutboundLinks
 from msh.transport.job import Job
 from partners.models import Partner
 
@@ -117,6 +118,6 @@ def end(job: Job, result: AttemptResult = TRANSMITTED) -> None:
     """The job's attempt ended like this."""
     with transaction.atomic():
         ended = [(job.key, result)]
-        work = polling.work_of_ended(transmit.partners_of(ended))
-        sending_loop.record(work.links, ended)
-        work.links.write()
+        links = OutboundLinks.lock(transmit.partners_of(ended))
+        sending_loop.record(links, ended)
+        links.write()

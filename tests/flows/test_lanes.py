@@ -13,6 +13,7 @@ from msh.models import OutboundLink, OutboundMessage
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.engine import USE_INDEX_ORDER
 from msh.store.sending import polling
+from msh.store.sending.links import OutboundLinks
 from msh.store.sending.polling import Places
 from partners.models import Partner
 from tests.flows.costs import add_idle_partners, cost_of, statements_of
@@ -150,7 +151,7 @@ def test_outcome_is_written_before_that_of_an_earlier_copy() -> None:
     before = world.link.due
 
     with transaction.atomic():
-        links = polling.work_of_ended([world.there.pk]).links
+        links = OutboundLinks.lock([world.there.pk])
         sending_loop.record(links, [(second.key, LOST), (first.key, LOST)])
         links.write()
 

@@ -28,7 +28,6 @@ from msh.protocol.message import Header, ReceivedMessage
 from msh.protocol.sequence import parse as parse_number
 from msh.protocol.vocabulary import RESYNCHRONISE, ErrorCode, MessageType, Severity
 from msh.store import capacity
-from msh.store.receiving.message_sql import Accepted
 from msh.store.receiving.messages import (
     accept_if_usual,
     note_unexpected,
@@ -70,7 +69,7 @@ def receive_fast_path(partner: Partner, content_type: str, body: bytes) -> Answe
         return None
     match header.message_type:
         case MessageType.NORMAL:
-            if header.reliable and (accepted := _accept_at_once(partner, message)):
+            if header.reliable and (accepted := accept_if_usual(partner, message)):
                 deliver = [WakeUp.DELIVER] if accepted.pushes else []
                 wake_up(*deliver, signals=[accepted.signal_id])
                 return Answer(TAKEN)
@@ -108,15 +107,6 @@ def _receive(partner: Partner, content_type: str, body: bytes) -> Answer:
             return _take_signal(partner, header, _ack_event)
         case MessageType.ERROR:
             return _take_signal(partner, header, _error_event)
-
-
-def _accept_at_once(partner: Partner, message: ReceivedMessage) -> Accepted | None:
-    try:
-        return accept_if_usual(partner, message)
-    except DatabaseError as error:
-        if capacity.is_unwritable(error):
-            return None  # the partner gets an Error
-        raise
 
 
 def _note_signal_of_others(partner: Partner, header: Header) -> None:

@@ -110,7 +110,7 @@ def _best_effort_ended(one: Ended) -> Unit:
 
     def act() -> tuple[OutboundLinks, list[Job]]:
         transmit.record_best_effort([one])
-        return polling.work_of_ended(()).links, []
+        return OutboundLinks.none(), []
 
     ended = BestEffortResult(copy.key, copy.message_id, copy.partner_id, result)
     isolate = partial(isolate_best_effort, ended)
@@ -121,7 +121,7 @@ def _sent(one: Ended) -> Unit:
     copy, _ = one
 
     def act() -> tuple[OutboundLinks, list[Job]]:
-        links = polling.work_of_ended(()).links
+        links = OutboundLinks.none()
         acknowledge.record(links, [one])
         return links, []
 
@@ -188,7 +188,7 @@ def _signal(row: PendingSignal, budget: SendBudget) -> Unit:
 def _lost(one: BestEffortResult) -> Unit:
     def act() -> tuple[OutboundLinks, list[Job]]:
         end_best_effort([one])
-        return polling.work_of_ended(()).links, []
+        return OutboundLinks.none(), []
 
     isolate = partial(isolate_best_effort, one)
     return Unit(f"BestEffort message {one.message_id}", act, isolate)

@@ -123,7 +123,7 @@ class SendingLoop(WorkerLoop):
         have ended, are named or due; if that raises an error, one for each lane and signal. What
         the database refuses now is written in a later round."""
         if names.signals:
-            self._try_to_transmit_claimed(names.signals)
+            self._transmit_claimed(names.signals)
         ended = self._unrecorded
         if not (names.all or names.links) and (not ended or self._may_hold()):
             return bool(ended or names.signals)
@@ -146,23 +146,22 @@ class SendingLoop(WorkerLoop):
         wake_up_for(links)
         return bool(ended or jobs)
 
-    def _try_to_transmit_claimed(self, keys: frozenset[int]) -> None:
-        """What raises an error is left to the sweep, which isolates it."""
+    def _transmit_claimed(self, keys: frozenset[int]) -> None:
+        """Those for which there is no place now are named again for a later round. What raises an
+        error is left to the sweep, which isolates it."""
+        budget = SendBudget(self.carrier)
         try:
-            self._transmit_claimed(keys)
+            work = polling.load_claimed(keys)
+            jobs, left = acknowledge.jobs_of_claimed(work.links, work.signals, budget)
+            if work.links.has_writes:
+                with short_transaction():
+                    work.links.write(last=True)
         except Exception as error:
             if capacity.is_gone(error):
                 raise
             logger.warning("claimed signals are left to the next sweep: %s", describe(error))
-
-    def _transmit_claimed(self, keys: frozenset[int]) -> None:
-        """Those for which there is no place now are named again for a later round."""
-        work = polling.load_claimed(keys)
-        jobs, left = acknowledge.jobs_of_claimed(work.links, work.signals, SendBudget(self.carrier))
+            return
         self._names |= Names(signals=frozenset(left))
-        if work.links.has_writes:
-            with short_transaction():
-                work.links.write(last=True)
         self._short_claims.update(job.key.key for job in jobs if isinstance(job.key, SignalCopy))
         self.carrier.submit(jobs)
 

@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from django.conf import settings
 from django.db import DatabaseError
@@ -31,7 +31,6 @@ from msh.store.sending.links import OutboundLinks
 from msh.store.sending.message_sql import CopyRow
 from msh.store.sending.submissions import load_copies
 from msh.transport.job import Job
-from partners.models import Identity, Partner
 from partners.secrecy import SecretUnreadableError
 
 logger = logging.getLogger(__name__)
@@ -161,7 +160,8 @@ def _load(keys: Iterable[int]) -> list[CopyRow]:
 def _job(links: OutboundLinks, row: CopyRow, deadline: float, claimed: Claimed | None) -> Job:
     partner, identity = row.partner, row.identity
     number = claimed.sequence_number if claimed else None
-    route = _route(partner, identity, number, links.now)
+    ours = partner.our_uri or identity.uri
+    route = Route(ours, partner.uri, identity.error_uri_for(ours), links.now, number)
     content_type = wire.content_type(row.boundary)
     return Job(
         key=Copy(row.id, row.message_id, row.partner_id, claimed.attempt if claimed else None),
@@ -172,7 +172,7 @@ def _job(links: OutboundLinks, row: CopyRow, deadline: float, claimed: Claimed |
         authorization=partner.authorization(),
         deadline=deadline,
         not_after=time.monotonic() + grace(deadline),
-        sender=route.sender_uri,
+        sender=ours,
     )
 
 
@@ -193,11 +193,6 @@ def _head(row: CopyRow, route: Route, *, closing: bool) -> bytes:
     if row.forwarded_header is not None:
         return wire.compose_routed_head(row.forwarded_header, route, row.boundary, closing=closing)
     return wire.compose_head(header_of(row, route), row.boundary, closing=closing)
-
-
-def _route(partner: Partner, identity: Identity, number: int | None, now: datetime) -> Route:
-    ours = partner.our_uri or identity.uri
-    return Route(ours, partner.uri, identity.error_uri_for(ours), now, number)
 
 
 def header_of(row: CopyRow, route: Route) -> Header:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
-from django.db import IntegrityError, transaction
+from django.db import DatabaseError, IntegrityError, transaction
 
 from msh.faults import CrashPoint, reach
 from msh.protocol import effects as do
@@ -68,8 +68,12 @@ def accept_if_usual(partner: Partner, message: ReceivedMessage) -> message_sql.A
     reach(CrashPoint.RECEIVE_BEFORE_COMMIT)
     try:
         (done,) = run(call)
-    except IntegrityError:  # the same MessageId as BestEffort, which leaves the link as it is
-        return None
+    except DatabaseError as error:
+        # The same MessageId came as BestEffort, which leaves the link as it is; or the disk is
+        # full, and the partner gets an Error.
+        if isinstance(error, IntegrityError) or capacity.is_unwritable(error):
+            return None
+        raise
     reach(CrashPoint.RECEIVE_AFTER_COMMIT)
     return done[0] if done else None
 
@@ -143,23 +147,19 @@ def _decide(
 ) -> tuple[ReceivingLink, tuple[do.ReceiverEffect, ...]]:
     if pair.known is Known.WITHHELD and pair.known_id is not None:
         return routing.repeated(pair.receiving, failure_of_forwarded(pair.known_id))
-    outcome = _decide_alone(pair, message.header, postponed)
+    header = message.header
+    number = header.route.sequence_number
+    if header.reliable and number is not None:
+        first = pair.on_unexpected_first
+        event = MessageArrived(header.message_id, number, pair.known, first, postponed)
+        outcome = receiver.step(pair.receiving, event)
+    else:
+        best_effort = receiver.best_effort(header.message_id, pair.known, postponed)
+        outcome = pair.receiving, best_effort
     if pair.route_id is None or pair.agreement_id is None:
         return outcome
     next_hop = read_next_hop(pair.agreement_id, message, pair.now)
-    return routing.router_outcome(pair.receiving, outcome, next_hop, message.header.message_id)
-
-
-def _decide_alone(
-    pair: Pair, header: Header, postponed: Postponed | None
-) -> tuple[ReceivingLink, tuple[do.ReceiverEffect, ...]]:
-    number = header.route.sequence_number
-    if not header.reliable or number is None:
-        return pair.receiving, receiver.best_effort(header.message_id, pair.known, postponed)
-    event = MessageArrived(
-        header.message_id, number, pair.known, pair.on_unexpected_first, postponed
-    )
-    return receiver.step(pair.receiving, event)
+    return routing.router_outcome(pair.receiving, outcome, next_hop, header.message_id)
 
 
 def _write(

@@ -90,7 +90,7 @@ def lock_named(ended: Iterable[int], named: Iterable[int]) -> Work:
     what is next to be sent on these: all in one round trip, because a wake-up has named them."""
     asked, wanted = list(ended), list(named)
     if not wanted:
-        return work_of_ended(asked)
+        return Work(OutboundLinks.lock(asked), set())
     *locked, rows, copies = run(
         *([link_sql.LOCK(partner_ids=asked)] if asked else []),
         link_sql.LOCK_FREE(partner_ids=wanted),
@@ -99,13 +99,9 @@ def lock_named(ended: Iterable[int], named: Iterable[int]) -> Work:
     )
     held = {row.id for found in locked for row in found}
     links = OutboundLinks.of(row for row in rows if row.id in held)
-    return Work(links, _over(links) - set(asked), copies=copies)
-
-
-def _over(links: OutboundLinks) -> set[int]:
-    """The partners whose link's wait is over."""
-    lanes = {one: links.lane(one) for one in links}
-    return {o for o, lane in lanes.items() if lane.state in _TIMED and lane.is_due(links.now)}
+    lanes = {one: links.lane(one) for one in links if one not in asked}
+    due = {one for one, lane in lanes.items() if lane.state in _TIMED and lane.is_due(links.now)}
+    return Work(links, due, copies=copies)
 
 
 def load_claimed(keys: Collection[int]) -> Work:
@@ -166,7 +162,3 @@ def work_of_best_effort(key: int) -> Work:
 def work_of_signal(key: int) -> Work:
     rows, (clock,) = run(signals.LOCK_ONE_PENDING(key=key), CLOCK())
     return Work(OutboundLinks(clock.now), set(), signals=rows)
-
-
-def work_of_ended(ended: Iterable[int]) -> Work:
-    return Work(OutboundLinks.lock(ended), set())

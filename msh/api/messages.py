@@ -180,7 +180,7 @@ class MessageView(ApiView):
     )
     def get(self, request: Request, message_id: str) -> Response:
         """One message that was submitted, and why it is not sent or not acknowledged yet."""
-        message = _find(request, message_id)
+        message = find_message(request, message_id)
         return Response({**_document(message), "explanation": explanation_of(message.pk)})
 
 
@@ -215,7 +215,7 @@ class PayloadView(ApiView):
     )
     def get(self, request: Request, message_id: str, number: int) -> HttpResponse:
         """The bytes of a payload, as they were submitted. `number` from 1."""
-        message = _find(request, message_id)
+        message = find_message(request, message_id)
         part = OutboundPayload.objects.filter(message=message, position=number).first()
         if part is None:
             raise Http404(f"Message {message_id!r} has no payload {number}, or it was removed.")
@@ -232,9 +232,11 @@ def _named(values: Values, key: str | None) -> Values:
     return {**values, "message_id": key}
 
 
-def _find(request: Request, message_id: str) -> OutboundMessage:
+def find_message(request: Request, message_id: str) -> OutboundMessage:
+    """That the address names. Raises Http404, Unreadable."""
     query = validated_query(request, WhichQuery)
-    found = OutboundMessage.objects.all().with_message_id(message_id)
+    found = OutboundMessage.objects.select_related("link__partner", "agreement")
+    found = found.with_message_id(message_id)
     if "partner" in query:
         found = found.filter(link__partner__name=query["partner"])
     match list(found.defer("head")[:2]):

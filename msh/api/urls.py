@@ -1,7 +1,7 @@
 from django.urls import path, re_path, register_converter
 from drf_spectacular.views import SpectacularSwaggerSplitView
 
-from . import deliveries, document, inbound, links, messages, problems
+from . import deliveries, document, inbound, links, message_actions, messages, problems
 from .bulk import BulkView
 
 
@@ -17,7 +17,12 @@ class MessageIdConverter:
         return value
 
 
+class MessageActionConverter(MessageIdConverter):
+    regex = "|".join(message_actions.MESSAGE_ACTIONS)
+
+
 register_converter(MessageIdConverter, "message_id")
+register_converter(MessageActionConverter, "message_action")
 
 app_name = "api"
 urlpatterns = [
@@ -28,6 +33,10 @@ urlpatterns = [
     path("v1/messages/<message_id:message_id>/history", messages.HistoryView.as_view()),
     path(
         "v1/messages/<message_id:message_id>/payloads/<int:number>", messages.PayloadView.as_view()
+    ),
+    path(
+        "v1/messages/<message_id:message_id>/<message_action:action>",
+        message_actions.MessageActionView.as_view(),
     ),
     path("v1/messages/<message_id:message_id>", messages.MessageView.as_view()),
     path("v1/inbound", inbound.FeedView.as_view()),

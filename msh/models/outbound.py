@@ -10,6 +10,7 @@ from django.db.models import F, Q, Value
 from msh.protocol import sequence
 from msh.protocol.attempt import AttemptOutcome
 from msh.protocol.kinds import Verdict
+from msh.protocol.vocabulary import DeliverySemantics
 
 from .message import MessageColumns, MessageQuerySet, conversation_index
 
@@ -157,6 +158,12 @@ class OutboundMessage(MessageColumns):
     duplicate_acks = models.PositiveIntegerField(default=0, db_default=0)
 
     objects = OutboundMessageQuerySet.as_manager()
+
+    @property
+    def flies(self) -> bool:
+        """Whether it has a flight, or had one until it ended."""
+        reliable = self.semantics == DeliverySemantics.ONCE_AND_ONLY_ONCE
+        return reliable and self.agreement.settings.flies
 
     class Meta:
         ordering = ["-id"]

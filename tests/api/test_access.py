@@ -31,6 +31,7 @@ NEEDS = [
     ("POST", "links/1/suspend", "operate"),
     ("POST", "links/1/resume", "operate"),
     ("POST", "links/1/send-now", "operate"),
+    ("POST", "messages/m-1/suspend", "operate"),
     ("GET", "incidents", "operate"),
     ("POST", "incidents/1/resolve", "operate"),
 ]

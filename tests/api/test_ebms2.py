@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from msh.flows.receiving import ebms2
-from tests.api.application import Application, order
+from tests.api.application import Answer, Application, order
+from tests.api.conftest import Tokens
 from tests.api.test_access import assert_problem
 from tests.flows.flying import STATES, Sky, make_sky, mirror_of, sky_of_five
 from tests.flows.world import World
@@ -61,3 +62,65 @@ def test_messages_are_found_by_the_states_that_are_shown(shop: Application) -> N
     for state in STATES:
         (found,) = shop.get("messages", state=state).json["results"]
         assert found["state"] == state
+
+
+VERBS = ("suspend", "resume", "send_now", "reset_retries", "cancel")
+MAY = tuple(f"{verb}_outboundlink" for verb in VERBS)
+
+
+@pytest.mark.requirement("EB-092")
+def test_an_operator_acts_on_one_message(token: Tokens) -> None:
+    sky = make_sky(retries=0, on_failure="hold")
+    message, other = sky.submit(message_id="a/b"), sky.submit()
+    operator = token("operate", may=("view_outboundmessage", *MAY))
+
+    def act(verb: str, **fields: str) -> Answer:
+        return operator.post(f"messages/a/b/{verb}", {"reason": "agreed", **fields})
+
+    about = {"message_id": "a/b", "partner": sky.partner.name}
+    assert act("suspend").json == {
+        **about,
+        "state": "held",
+        "text": "nothing of it is sent until it is resumed",
+    }
+    assert_problem(act("suspend"), 409, "Cannot hold message a/b: it is held")
+    assert_problem(act("resume", verdict="received"), 422, "resume takes none")
+    (job,) = sky.poll()
+    assert job.key.message_id == other.message_id  # type: ignore[attr-defined]
+    assert act("resume").json["state"] == "queued"
+    (job,) = sky.poll()
+    sky.end(job)
+    assert act("send-now").json["state"] == "in_flight"
+    (again,) = sky.poll()
+    assert again.body == job.body
+    assert act("reset-retries").json["text"] == "its retry counter is 0; its deadline stays"
+    assert_problem(act("cancel"), 409, "did the partner receive it?")
+    assert act("cancel", verdict="unknown").json == {
+        **about,
+        "state": "cancelled",
+        "text": "cancelled, unknown; its sender is notified",
+    }
+    assert ("MessageCancelled", "in_flight", "cancelled") in sky.history(message)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("without", ["verb", "view"])
+def test_an_action_needs_the_permissions_of_the_console(
+    token: Tokens, verb: str, without: str
+) -> None:
+    sky = make_sky()
+    sky.submit(message_id="m-1")
+    may = "view_outboundmessage" if without == "verb" else f"{verb}_outboundlink"
+    path = f"messages/m-1/{verb.replace('_', '-')}"
+    answer = token("operate", may=(may,)).post(path, {"reason": "agreed"})
+    assert_problem(answer, 403, "msh.view_outboundmessage" if without == "view" else verb)
+    assert not sky.flight(sky.link.messages.get()).attempt  # type: ignore[union-attr]
+
+
+def test_a_message_of_the_draft_is_cancelled_and_nothing_else(world: World, token: Tokens) -> None:
+    world.submit(message_id="m-1")
+    operator = token("operate", may=("view_outboundmessage", *MAY))
+    answer = operator.post("messages/m-1/suspend", {"reason": "agreed"})
+    assert_problem(answer, 409, "act on the link")
+    assert operator.post("messages/m-1/cancel", {"reason": "x"}).json["state"] == "cancelled"
+    assert_problem(operator.post("messages/m-2/cancel", {"reason": "x"}), 404)

@@ -22,6 +22,7 @@ from tests.api.application import Application, order
 from tests.api.conftest import Tokens
 from tests.api.test_access import NEEDS
 from tests.delivery.desk import Desk, consumer, receive
+from tests.flows.flying import make_sky
 from tests.flows.world import World, make_world
 
 pytestmark = pytest.mark.django_db
@@ -39,7 +40,8 @@ def test_every_address_is_in_the_document() -> None:
         for path, methods in paths.items()
         for method in methods
     }
-    asked = {(m, re.sub(r"(?<=/)(1|m-1)(?=/|$)", "{}", path)) for m, path, _ in NEEDS}
+    any_row = r"(?<=/)(1|m-1)(?=/|$)|(?<=/m-1/)suspend"
+    asked = {(m, re.sub(any_row, "{}", path)) for m, path, _ in NEEDS}
     assert {(m, re.sub(r"{\w+}", "{}", path)) for m, path in documented} == asked
 
 
@@ -64,7 +66,7 @@ def api(world: World, token: Tokens) -> Iterator[Application]:
     holder = token(
         *("send", "read", "read_payload", "consume", "operate"),
         may=(
-            *("view_outboundlink", "view_incident", "resolve_incident"),
+            *("view_outboundlink", "view_outboundmessage", "view_incident", "resolve_incident"),
             *(f"{verb}_outboundlink" for verb in permissions),
         ),
     )
@@ -73,6 +75,7 @@ def api(world: World, token: Tokens) -> Iterator[Application]:
     (taken,) = holder.post("deliveries/take", taking).json["results"]
     suspended, waiting = suspended_world(), waiting_world()
     holder.bulk([order(world, "m-1"), order(world, "m-2")])
+    make_sky().submit(message_id="f-1")
     PARAMETERS.update(
         {
             "get_message": {"message_id": "m-1"},
@@ -80,6 +83,7 @@ def api(world: World, token: Tokens) -> Iterator[Application]:
             "get_payload": {"message_id": "m-1", "number": 1},
             "get_inbound_payload": {"id": received.pk, "number": 1},
             "settle_delivery": {"id": taken["delivery"]},
+            "act_on_message": {"message_id": "f-1", "action": "send-now"},
             "suspend_link": {"id": world.link.pk},
             "resume_link": {"id": suspended.link.pk},
             "send_link_now": {"id": waiting.link.pk},
@@ -133,6 +137,7 @@ def test_each_success_of_the_document_is_met(world: World, api: Application) -> 
             "body": {"attempt": 1, "outcome": "completed"},
             "media_type": "application/json",
         },
+        "act_on_message": reason,
         "suspend_link": reason,
         "resume_link": reason,
         "send_link_now": reason,

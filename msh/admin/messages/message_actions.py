@@ -13,12 +13,14 @@ from unfold.widgets import (
 from msh.admin.framework import markup
 from msh.admin.framework.actions import ActionDialog, ReasonForm
 from msh.flows.operations import actions, correct
+from msh.flows.operations.change_flight import flight_of
 from msh.flows.operations.correct import Correction
 from msh.models import OutboundMessage, OutboundState
 from msh.protocol.kinds import Verdict
 from msh.store.history import Actor
 
 _PAYLOAD = "payload_"
+_UNKNOWN_OF_FLIGHT = "unknown: the partner may have it, or get it yet"
 VERDICTS = [
     ("", "choose a verdict"),
     (Verdict.RECEIVED.value, "the partner has received it"),
@@ -30,30 +32,70 @@ VERDICTS = [
 def verdicts_on(message: OutboundMessage) -> list[tuple[str, str]]:
     """The verdicts that are possible. It cannot be proven that a mail was not received (D18)."""
     by_mail = message.link.partner.is_reached_by_mail
-    return [v for v in VERDICTS if not (by_mail and v[0] == Verdict.NOT_RECEIVED)]
+    possible = [v for v in VERDICTS if not (by_mail and v[0] == Verdict.NOT_RECEIVED)]
+    return [*possible[:-1], (Verdict.UNKNOWN, _UNKNOWN_OF_FLIGHT)] if message.flies else possible
 
 
-class CancelQueued(ActionDialog[OutboundMessage]):
-    """For queued messages. A message in flight is cancelled on the page of its link."""
+def _may_have_been_sent(row: OutboundMessage) -> bool:
+    """Of one that flies: whether a copy was claimed, so that a verdict is needed."""
+    flight = flight_of(row)
+    return flight is not None and row.state == OutboundState.FLYING and flight.attempt > 0
+
+
+class Cancel(ActionDialog[OutboundMessage]):
+    """For queued messages, and those that fly. One in flight on a link in the order of its numbers
+    is cancelled on the page of the link."""
 
     action = actions.CANCEL
     icon = "block"
     dismiss = "Keep message"
 
     def why_not(self, row: OutboundMessage) -> str:
-        if row.state == OutboundState.QUEUED:
+        if row.state in (OutboundState.QUEUED, OutboundState.FLYING):
             return ""
         return f"the message is {row.get_state_display()}, not queued."
 
+    def consequence(self, row: OutboundMessage) -> str:
+        if row.state == OutboundState.QUEUED:
+            return super().consequence(row)
+        if not _may_have_been_sent(row):
+            return f"{_NEVER_SENT}Its sender is notified. The partner does not have to do anything."
+        return (
+            f"No more copies of the message are sent to {row.link.partner}, and its sender is"
+            " notified of your verdict. Not received requires proof that no byte of it was sent."
+            " Ask the partner which verdict is true. Other messages are not affected."
+        )
+
+    def version(self, row: OutboundMessage) -> str:
+        return "sent" if _may_have_been_sent(row) else ""
+
+    def fit(self, form: ReasonForm, row: OutboundMessage) -> ReasonForm:
+        if _may_have_been_sent(row):
+            form.fields["verdict"] = _verdict_field("Verdict", row)
+        return form
+
     def act(self, row: OutboundMessage, actor: Actor, form: ReasonForm) -> str:
-        self.action.flow(row, None, actor)
+        verdict = form.cleaned_data.get("verdict")
+        self.action.flow(row, Verdict(verdict) if verdict else None, actor)
         return f"Message {row} cancelled."
+
+
+def _verdict_field(label: str, row: OutboundMessage) -> forms.ChoiceField:
+    widget = UnfoldAdminSelectWidget()
+    return forms.ChoiceField(label=label, choices=verdicts_on(row), widget=widget)
 
 
 def _check_size(content: "UploadedFile[bytes]") -> None:
     if (content.size or 0) > settings.MSH_MESSAGE_LIMIT:
         limit = filesizeformat(settings.MSH_MESSAGE_LIMIT)
         raise forms.ValidationError(f"The file is larger than the limit of a message, {limit}.")
+
+
+_NEVER_SENT = "The message has never been sent and is not sent. "
+_WITH_VERDICT = (
+    "The message is cancelled with your verdict. If the partner has it, or may have it, agree with"
+    " the partner how to treat the copy. "
+)
 
 
 class CorrectionForm(ReasonForm):
@@ -78,9 +120,9 @@ class Correct(ActionDialog[OutboundMessage]):
 
     def consequence(self, row: OutboundMessage) -> str:
         ends = {
-            OutboundState.QUEUED: "The message has never been sent and is not sent. ",
-            OutboundState.IN_FLIGHT: "The message is cancelled with your verdict. If the partner"
-            " has it, or may have it, agree with the partner how to treat the copy. ",
+            OutboundState.QUEUED: _NEVER_SENT,
+            OutboundState.IN_FLIGHT: _WITH_VERDICT,
+            OutboundState.FLYING: _WITH_VERDICT if _may_have_been_sent(row) else _NEVER_SENT,
         }.get(OutboundState(row.state), "The message is already cancelled. ")
         return (
             f"{ends}A copy with a new MessageId, the same ConversationId and your changes is added"
@@ -89,17 +131,13 @@ class Correct(ActionDialog[OutboundMessage]):
         )
 
     def version(self, row: OutboundMessage) -> str:
-        return str(row.state)
+        return "sent" if _may_have_been_sent(row) else str(row.state)
 
     def fit(self, form: ReasonForm, row: OutboundMessage) -> ReasonForm:
         purpose = {"service_interface": row.service_interface, "action": row.action}
         form.initial = {**purpose, **form.initial}
-        if row.state == OutboundState.IN_FLIGHT:
-            form.fields["verdict"] = forms.ChoiceField(
-                label="Verdict on the message in flight",
-                choices=verdicts_on(row),
-                widget=UnfoldAdminSelectWidget(),
-            )
+        if row.state == OutboundState.IN_FLIGHT or _may_have_been_sent(row):
+            form.fields["verdict"] = _verdict_field("Verdict on the message in flight", row)
         for part in row.payloads.defer("wire"):
             name, content_type = map(markup.escape_invisible, (str(part), part.content_type))
             form.fields[f"{_PAYLOAD}{part.position}"] = forms.FileField(

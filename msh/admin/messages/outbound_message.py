@@ -1,5 +1,6 @@
 """Messages to partners: list, and the page of one."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin
@@ -13,6 +14,7 @@ from unfold.decorators import display
 
 from msh.admin.framework import markup
 from msh.admin.framework.pages import Table
+from msh.flows.operations.change_flight import flight_of
 from msh.flows.operations.inspection.why_not_sent import explanation_of
 from msh.models import (
     SHOWN_STATES,
@@ -21,10 +23,13 @@ from msh.models import (
     OutboundState,
     shown_state,
 )
+from msh.protocol.flight import FlightState
 from msh.protocol.lane import LaneState
 
+from . import flight_actions
+from .flight_actions import progress_of
 from .message import MessageAdmin
-from .message_actions import CancelQueued, Correct
+from .message_actions import Cancel, Correct
 
 ATTEMPTS = 100
 """Attempts shown for one message."""
@@ -49,12 +54,27 @@ class OutboundMessageAdmin(MessageAdmin[OutboundMessage]):
         ("instead_of", "copy"),
     )
 
-    operator_actions = (CancelQueued(), Correct())
+    fields_of_flight = (
+        ("identity", "status"),
+        "explanation",
+        ("partner", "progress"),
+        ("next_copy", "copies_end"),
+        ("agreement", "semantics"),
+        ("purpose", "kind_of_service"),
+        ("roles", "header_document"),
+        *fields[5:],
+    )
+    operator_actions = (*flight_actions.ACTIONS, Cancel(), Correct())
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[OutboundMessage]:
         messages: QuerySet[OutboundMessage] = super().get_queryset(request)
-        joined = messages.select_related("link__partner", "agreement")
+        joined = messages.select_related("link__partner", "agreement", "flight")
         return joined.annotate(shown=shown_state()).defer("head", "content_digest")
+
+    def get_fields(
+        self, request: HttpRequest, obj: OutboundMessage | None = None
+    ) -> Sequence[str | Sequence[str]]:
+        return self.fields_of_flight if obj and obj.flies else self.fields
 
     def tables(self, request: HttpRequest, row: OutboundMessage) -> list[Table]:
         seen = self.can_view_payloads(request)
@@ -97,6 +117,37 @@ class OutboundMessageAdmin(MessageAdmin[OutboundMessage]):
     @display(description="Explanation")
     def explanation(self, message: OutboundMessage) -> str:
         return markup.verbatim(explanation_of(message.pk))
+
+    @display(description="Attempts")
+    def progress(self, message: OutboundMessage) -> str:
+        flight = flight_of(message)
+        return progress_of(flight) if flight and flight.due else markup.DASH
+
+    @display(description="Next copy")
+    def next_copy(self, message: OutboundMessage) -> str:
+        flight = flight_of(message)
+        if flight is None or flight.due is None:
+            return "none"
+        if flight.state is FlightState.WAITING:
+            left = not flight.budget_spent
+            what = "{}, unless it is acknowledged" if left else "none: its last wait ends {}"
+            return format_html(what, markup.time_of(flight.due))
+        return "waits for a worker" if flight.under_way else "waits for a worker or a place"
+
+    @display(description="No copy is sent after")
+    def copies_end(self, message: OutboundMessage) -> str:
+        flight = flight_of(message)
+        ends = (flight.expires_at, flight.persists_until) if flight else ()
+        return markup.time_of(min((end for end in ends if end), default=None))
+
+    @display(description="Roles, from and to")
+    def roles(self, message: OutboundMessage) -> str:
+        both = markup.isolated(message.from_role), markup.isolated(message.to_role)
+        return format_html("{} → {}", *both)
+
+    @display(description="Type of the Service")
+    def kind_of_service(self, message: OutboundMessage) -> str:
+        return markup.isolated(message.service_type)
 
     @display(description="Submitted")
     def submitted(self, message: OutboundMessage) -> str:

@@ -3,7 +3,14 @@ is in `link_actions.py`."""
 
 from functools import partial
 
-from msh.flows.operations import bulk_jobs, cancel, change_delivery, change_incident, correct
+from msh.flows.operations import (
+    bulk_jobs,
+    cancel,
+    change_delivery,
+    change_flight,
+    change_incident,
+    correct,
+)
 from msh.flows.operations.operator_action import VERDICT, OperatorAction, Parameter
 
 # Messages
@@ -27,6 +34,39 @@ CORRECT = OperatorAction(
     flow=correct.correct,
     irreversible=True,
 )
+
+# Messages of partners that take several at once: the actions of a link, on one message
+
+
+def _on_message(name: str, title: str, summary: str) -> OperatorAction:
+    return OperatorAction(
+        name=name,
+        title=title,
+        summary=summary,
+        permissions=("msh.view_outboundmessage", f"msh.{name}_outboundlink"),
+        flow=change_flight.VERBS[name],
+    )
+
+
+SUSPEND_MESSAGE = _on_message(
+    "suspend",
+    "Suspend message",
+    "Send no copy of one message until it is resumed. Other messages are still sent.",
+)
+RESUME_MESSAGE = _on_message(
+    "resume",
+    "Resume message",
+    "Send a held message again, with the same bytes and all its retries.",
+)
+SEND_NOW_MESSAGE = _on_message(
+    "send_now", "Send message now", "Send one more copy of a message now. No retry is used."
+)
+RESET_RETRIES_MESSAGE = _on_message(
+    "reset_retries",
+    "Reset retries of message",
+    "Reset the retry counter of one message. Its deadline stays.",
+)
+ON_MESSAGE = (SUSPEND_MESSAGE, RESUME_MESSAGE, SEND_NOW_MESSAGE, RESET_RETRIES_MESSAGE)
 
 # Deliveries
 

@@ -53,7 +53,7 @@ def cancel(message: OutboundMessage, verdict: Verdict | None, actor: Actor) -> L
     NotPossible, with nothing changed, for what makes no sense or is not proven.
     """
     partner = message.link.partner
-    if message.agreement.settings.flies:
+    if message.flies:
         change_flight.cancel(message, verdict, actor)
         return None
     answer = None

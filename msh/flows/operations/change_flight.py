@@ -1,11 +1,14 @@
 """What operators do to one message that flies: the verbs of a link, for a message."""
 
 from dataclasses import dataclass
+from datetime import datetime
+from typing import cast
 
 from django.db import transaction
 
 from msh.flows.errors import NotPossible
 from msh.flows.wake_up import wake_up_for_flights
+from msh.models import Flight as FlightRow
 from msh.models import OutboundMessage
 from msh.protocol.attempt import Trace, nothing_was_sent
 from msh.protocol.errors import IllegalTransition
@@ -16,7 +19,7 @@ from msh.protocol.events import (
     RetriesReset,
     SendNowRequested,
 )
-from msh.protocol.flight import FlightState
+from msh.protocol.flight import Flight, FlightState, FlightTerms, OnSilence, step
 from msh.protocol.kinds import Verdict
 from msh.store.flights.flights import Flights
 from msh.store.flights.locked_flight import shown_state
@@ -48,10 +51,10 @@ class FlightChange:
             flights, key = _lock(message)
             try:
                 flight = flights.step(key, self.event, actor)
-            except IllegalTransition as refused:
+            except IllegalTransition:
                 raise NotPossible(
                     f"Cannot {self.what} message {message.message_id}:"
-                    f" {_why_not(flights, key, refused)}."
+                    f" {_why_not(flights.flight(key), flights.now)}."
                 ) from None
             flights.write()
             transaction.on_commit(lambda: wake_up_for_flights(flights))
@@ -90,8 +93,8 @@ def cancel(message: OutboundMessage, verdict: Verdict | None, actor: Actor) -> N
             )
         try:
             flights.step(key, MessageCancelled(verdict, nothing_sent=proven), actor)
-        except IllegalTransition as refused:
-            why = _why_not(flights, key, refused)
+        except IllegalTransition:
+            why = _why_not(flights.flight(key), flights.now)
             if verdict is Verdict.NOT_RECEIVED and not proven:
                 why = (
                     "it may have been received, for an attempt began to send it; ask the partner,"
@@ -102,8 +105,47 @@ def cancel(message: OutboundMessage, verdict: Verdict | None, actor: Actor) -> N
         transaction.on_commit(lambda: wake_up_for_flights(flights))
 
 
+def flight_of(message: OutboundMessage) -> Flight | None:
+    """As the rows of the message say, nothing being locked; None for one that has no flight and
+    never had one. Raises UnreadableTermsError."""
+    if not message.flies:
+        return None
+    agreement = message.agreement
+    terms = cast("FlightTerms", agreement.terms())
+    if message.terms is not None:
+        terms = FlightTerms.of_stored(message.terms)
+    row: FlightRow | None = getattr(message, "flight", None)
+    if row is None:
+        return Flight(message.message_id, terms, state=FlightState(message.state))
+    return Flight(
+        message.message_id,
+        terms,
+        on_silence=OnSilence(agreement.on_failure),
+        state=FlightState(row.state),
+        attempt=row.attempt,
+        copies=row.copies,
+        under_way=row.under_way,
+        carried=row.carried,
+        reached=row.reached,
+        unreached=row.unreached,
+        due=row.due,
+        expires_at=row.expires_at,
+        persists_until=row.persists_until,
+        held_for=row.held_for,
+    )
+
+
+def why_not(flight: Flight, event: _Verb | MessageCancelled, now: datetime) -> str:
+    """Why this may not happen to it now, as a clause; empty if it may."""
+    try:
+        step(flight, event, now=now)
+    except IllegalTransition:
+        return _why_not(flight, now)
+    return ""
+
+
 def require_flight(message: OutboundMessage) -> None:
-    if not message.agreement.settings.flies:
+    if not message.flies:
         raise NotPossible(
             f"Messages to partner {message.link.partner} are sent one after the other: act on the"
             f" link, not on message {message.message_id}."
@@ -125,9 +167,8 @@ def _nothing_sent(message: OutboundMessage) -> bool:
     return nothing_was_sent(traces, by_mail=message.link.partner.is_reached_by_mail)
 
 
-def _why_not(flights: Flights, key: int, refused: IllegalTransition) -> str:
-    flight = flights.flight(key)
-    if why := flight.why_not_sent_again(flights.now):
+def _why_not(flight: Flight, now: datetime) -> str:
+    if why := flight.why_not_sent_again(now):
         return f"it is {why}"
     if flight.state in (FlightState.ACKNOWLEDGED, FlightState.FAILED, FlightState.CANCELLED):
         return f"it is {flight.state}: it has already ended"

@@ -33,6 +33,7 @@ def why_not(message: OutboundMessage) -> str:
     if message.state not in (
         OutboundState.QUEUED,
         OutboundState.IN_FLIGHT,
+        OutboundState.FLYING,
         OutboundState.CANCELLED,
     ):
         return f"the message is {message.get_state_display()}."
@@ -55,8 +56,8 @@ def correct(
     if message.state == OutboundState.IN_FLIGHT:
         cancel.cancel(message, verdict, actor)  # may ask the partner: in no transaction
     with transaction.atomic():
-        if message.state == OutboundState.QUEUED:
-            cancel.cancel(message, None, actor)
+        if message.state in (OutboundState.QUEUED, OutboundState.FLYING):
+            cancel.cancel(message, verdict, actor)
         original = OutboundMessage.objects.select_for_update(no_key=True).get(pk=message.pk)
         if why := why_not(original):
             raise NotPossible(f"It cannot be corrected: {why}")

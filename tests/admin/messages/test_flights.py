@@ -1,10 +1,15 @@
 """Messages that fly: the list, the page of one, and what an operator does to it."""
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
-from tests.flows.flying import STATES, sky_of_five
+from msh.models import Flight, OutboundMessage
+from tests.admin.conftest import address, messages_of, submit, url, use
+from tests.flows.byhand import Carrying
+from tests.flows.flying import STATES, Sky, make_sky, sky_of_five
+from tests.flows.world import make_world
 
 pytestmark = pytest.mark.django_db
 
@@ -21,3 +26,143 @@ def test_list_shows_and_finds_them_by_their_state(administrator: Client) -> None
     for state in STATES:
         found = administrator.get(LIST, {"state__exact": state}).context["cl"].result_list
         assert [one.shown for one in found] == [state]
+
+
+def offered(client: Client, message: OutboundMessage) -> list[str]:
+    page = client.get(url(OutboundMessage, "change", message.pk))
+    return [offer.action.name for offer in page.context["offers"]]
+
+
+@pytest.fixture
+def sky() -> Sky:
+    return make_sky(retries=1)
+
+
+@pytest.mark.requirement("EB-092")
+def test_actions_are_those_that_its_state_allows(supervisor: Client, sky: Sky) -> None:
+    message = sky.submit()
+    assert offered(supervisor, message) == ["suspend", "cancel", "correct"]
+    (job,) = sky.poll()
+    sky.end(job)
+    assert offered(supervisor, message) == ["send_now", "suspend", "cancel", "correct"]
+    Flight.objects.update(copies=2)
+    assert "reset_retries" in offered(supervisor, message)
+
+    said = messages_of(use(supervisor, "suspend", message))
+
+    assert said == f"Message {message} is held: nothing of it is sent until it is resumed."
+    assert sky.state(message) == "held"
+    assert offered(supervisor, message) == ["resume", "send_now", "cancel", "correct"]
+    assert "is queued" not in messages_of(use(supervisor, "resume", message))
+    assert sky.state(message) == "ready"
+    assert Flight.objects.get().copies == 0
+    assert ("OperatorResumed", "held", "in_flight") in sky.history(message)
+
+
+@pytest.mark.requirement("EB-092")
+def test_a_dialog_says_what_it_will_do_to_the_message(supervisor: Client, sky: Sky) -> None:
+    message = sky.submit()
+    (job,) = sky.poll()
+    sky.end(job)
+    Flight.objects.update(copies=2)
+
+    def says(action: str) -> str:
+        return str(supervisor.get(address(action, message)).context["consequence"])
+
+    assert f"Other messages to {sky.partner} are still sent" in says("suspend")
+    assert "is reset from 1 to 0 of 1. Nothing is sent now" in says("reset_retries")
+    assert "No retry is used" in says("send_now")
+    assert "Other messages are not affected" in says("cancel")
+    use(supervisor, "suspend", message)
+    assert "retry counter restarts at 0 of 1" in says("resume")
+
+
+def test_a_dialog_that_is_outdated_does_nothing(supervisor: Client, sky: Sky) -> None:
+    message = sky.submit()
+    (job,) = sky.poll()
+    sky.end(job)
+    seen = supervisor.get(address("send_now", message)).context["form"].initial["version"]
+    use(supervisor, "send_now", message)
+    (job,) = sky.poll()
+    sky.end(job)
+    response = submit(supervisor, address("send_now", message), version=seen)
+    assert "Nothing was done: the message has changed" in messages_of(response)
+    assert sky.poll() == []
+
+
+def test_cancelling_one_that_was_sent_needs_a_verdict(supervisor: Client, sky: Sky) -> None:
+    message, other = sky.submit(), sky.submit()
+    assert "verdict" not in supervisor.get(address("cancel", message)).context["form"].fields
+    jobs = sky.poll()
+    sky.end(jobs[0])
+    assert "verdict" in use(supervisor, "cancel", message).context["form"].errors
+    use(supervisor, "cancel", message, verdict="unknown")
+    assert (sky.state(message), sky.state(other)) == ("cancelled", "waiting")
+
+
+def test_one_that_flies_is_corrected(supervisor: Client, sky: Sky) -> None:
+    message = sky.submit(from_role="urn:Buyer")
+    changes = {"service_interface": "urn:orders", "action": "Changed"}
+    new = SimpleUploadedFile("corrected.xml", b"<new/>")
+    submit(supervisor, address("correct", message), **changes, payload_1=new)  # type: ignore[arg-type]
+    copy = OutboundMessage.objects.get(corrects=message)
+    assert (sky.state(message), sky.state(copy)) == ("cancelled", "ready")
+    assert (copy.action, copy.from_role) == ("Changed", "urn:Buyer")
+
+
+def test_a_message_of_the_draft_has_none_of_these_actions(supervisor: Client) -> None:
+    message = make_world().submit()
+    assert offered(supervisor, message) == ["cancel", "correct"]
+    page = supervisor.get(address("suspend", message)).content.decode()
+    assert "it is sent in the order of its link: act on the link." in page
+
+
+def test_a_viewer_is_offered_none(viewer: Client, sky: Sky) -> None:
+    message = sky.submit()
+    assert offered(viewer, message) == []
+    assert viewer.get(address("suspend", message)).status_code == 403
+
+
+def test_page_shows_attempts_next_copy_and_roles(viewer: Client) -> None:
+    sky = make_sky(our_role="urn:Us", their_role="urn:Them", service_type="urn:t", time_to_live=900)
+    first, second, third = [sky.submit() for _ in range(3)]
+    for job in sky.poll(Carrying(left=2)):
+        sky.end(job)
+    Flight.objects.filter(message=second).update(copies=3)
+
+    def fields(message: OutboundMessage) -> dict[str, str]:
+        page = viewer.get(url(OutboundMessage, "change", message.pk))
+        assert page.status_code == 200
+        found = page.context["adminform"]
+        names = [field for line in found.fieldsets[0][1]["fields"] for field in _flat(line)]
+        row = found.model_admin.get_object(page.wsgi_request, str(message.pk))
+        return {name: str(getattr(found.model_admin, name, lambda _: "")(row)) for name in names}
+
+    shown = fields(first)
+    assert shown["progress"] == "1 attempt, 0 of 2 retries used"
+    assert "unless it is acknowledged" in shown["next_copy"]
+    assert "<time" in shown["copies_end"]
+    assert "urn:Us" in shown["roles"]
+    assert "urn:t" in shown["kind_of_service"]
+    assert fields(second)["next_copy"].startswith("none: its last wait ends")
+    assert fields(third)["next_copy"] == "waits for a worker or a place"
+    sky.answer(first)
+    ended = fields(first)
+    assert (ended["progress"], ended["next_copy"]) == ("-", "none")
+    assert "number" in fields(make_world().submit())
+
+
+def _flat(line: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (line,) if isinstance(line, str) else line
+
+
+@pytest.mark.parametrize("text", ["<order/>", ""], ids=["package", "alone"])
+def test_the_envelope_is_shown_as_it_is_stored(viewer: Client, sky: Sky, text: str) -> None:
+    message = sky.submit(text)
+    (job,) = sky.poll()
+    sky.end(job)
+    where = url(OutboundMessage, "header", message.pk)
+    assert "&lt;eb:CPAId&gt;" in viewer.get(where).content.decode()
+    envelope = viewer.get(url(OutboundMessage, "header_bytes", message.pk)).content
+    assert envelope.startswith(b"<?xml")
+    assert envelope in job.body

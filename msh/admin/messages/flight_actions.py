@@ -1,0 +1,129 @@
+"""Actions on a message that flies: suspend it, resume it, send it now, reset its retries."""
+
+from typing import cast
+
+from django.utils import timezone
+
+from msh.admin.framework.actions import ActionDialog, ReasonForm
+from msh.admin.framework.time_format import format_time
+from msh.flows.operations import actions, change_flight
+from msh.flows.operations.change_flight import FlightChange, flight_of
+from msh.flows.operations.operator_action import OperatorAction
+from msh.models import OutboundMessage
+from msh.protocol.flight import Flight, FlightState
+from msh.store.history import Actor
+
+
+class FlightDialog(ActionDialog[OutboundMessage]):
+    """One event of a flight; its table says in which states it is possible."""
+
+    action: OperatorAction
+
+    def why_not(self, row: OutboundMessage) -> str:
+        flight = flight_of(row)
+        if flight is None:
+            return "it is sent in the order of its link: act on the link."
+        change: FlightChange = change_flight.VERBS[self.action.name]
+        why = change_flight.why_not(flight, change.event, timezone.now())
+        return f"{why}." if why else self.why_pointless(flight)
+
+    def why_pointless(self, flight: Flight) -> str:
+        """Why it would change nothing, though it is possible."""
+        return ""
+
+    def version(self, row: OutboundMessage) -> str:
+        flight = flight_of(row)
+        return f"{flight.state}, attempt {flight.attempt}" if flight else ""
+
+    def conflict(self, row: OutboundMessage) -> str:
+        return "the message has changed in the meantime. Check it again."
+
+    def act(self, row: OutboundMessage, actor: Actor, form: ReasonForm) -> str:
+        done = self.action.flow(row, actor)
+        return f"Message {row} is {done.state}: {done.text}."
+
+
+class SuspendMessage(FlightDialog):
+    action = actions.SUSPEND_MESSAGE
+    icon = "pause"
+
+    def version(self, row: OutboundMessage) -> str:
+        """Empty: its attempts go on while the dialog is open."""
+        return ""
+
+    def consequence(self, row: OutboundMessage) -> str:
+        return (
+            "No more copies of the message are sent until somebody resumes it. Other messages to"
+            f" {row.link.partner} are still sent. An Acknowledgment that arrives completes it. The"
+            " partner does not have to do anything."
+        )
+
+
+class ResumeMessage(FlightDialog):
+    action = actions.RESUME_MESSAGE
+    icon = "play_arrow"
+    recommended = True
+
+    def consequence(self, row: OutboundMessage) -> str:
+        flight = _flight(row)
+        when = f"as soon as there is a place in the window of {row.link.partner}"
+        if not flight.attempt:
+            return f"The message is sent {when}. The partner does not have to do anything."
+        return (
+            f"The message is sent again {when}, with the same bytes and MessageId. Its retry"
+            f" counter restarts at 0 of {flight.terms.retries}. If the partner has already stored"
+            " it, the partner discards the duplicate and acknowledges it again. The incident of"
+            " the message is resolved with your reason. The partner must be reachable."
+        )
+
+
+class SendMessageNow(FlightDialog):
+    action = actions.SEND_NOW_MESSAGE
+    icon = "send"
+
+    def why_pointless(self, flight: Flight) -> str:
+        ready = flight.state is FlightState.READY
+        return "its next copy waits for a worker or for a place already." if ready else ""
+
+    def consequence(self, row: OutboundMessage) -> str:
+        return (
+            f"One more copy of the message is sent to {row.link.partner} now, with the same bytes"
+            " and MessageId. No retry is used. If the partner has already stored the message, it"
+            " discards the duplicate and acknowledges it again. The partner does not have to do"
+            " anything else."
+        )
+
+
+class ResetMessageRetries(FlightDialog):
+    action = actions.RESET_RETRIES_MESSAGE
+    icon = "restart_alt"
+
+    def why_pointless(self, flight: Flight) -> str:
+        if flight.state is FlightState.HELD:
+            return "it is held: resume it."
+        return "" if retries_used(flight) else "it has not used any retries."
+
+    def consequence(self, row: OutboundMessage) -> str:
+        flight = _flight(row)
+        return (
+            f"The retry counter of the message is reset from {retries_used(flight)} to 0 of"
+            f" {flight.terms.retries}. Nothing is sent now; the next attempt is still due at"
+            f" {format_time(flight.due, timezone.now())}. The partner does not have to do anything."
+        )
+
+
+def retries_used(flight: Flight) -> int:
+    return max(flight.copies - 1, 0)
+
+
+def progress_of(flight: Flight) -> str:
+    so_far = f"{flight.attempt} attempt{'' if flight.attempt == 1 else 's'}"
+    return f"{so_far}, {retries_used(flight)} of {flight.terms.retries} retries used"
+
+
+def _flight(row: OutboundMessage) -> Flight:
+    """Of one that `why_not` has not refused."""
+    return cast("Flight", flight_of(row))
+
+
+ACTIONS = (ResumeMessage(), SendMessageNow(), ResetMessageRetries(), SuspendMessage())

@@ -1,0 +1,92 @@
+"""`messages/ID/ACTION`: what an operator does to one message."""
+
+from typing import Any
+
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from msh.flows.operations import actions
+from msh.flows.operations.operator_action import VERDICT, OperatorAction
+from msh.models import SHOWN_STATES, OutboundMessage, Scope
+from msh.protocol.kinds import Verdict
+from msh.store.history import Actor
+
+from . import schema
+from .access import require_permissions
+from .links import Reason
+from .messages import WhichQuery, find_message
+from .parsers import JsonParser
+from .problems import Refused
+from .query import Form, validated_body
+from .view import ApiView, actor
+
+MESSAGE_ACTIONS: dict[str, OperatorAction] = {
+    action.hyphenated: action for action in (*actions.ON_MESSAGE, actions.CANCEL)
+}
+"""By the last part of their addresses."""
+
+
+class MessageActionForm(Reason):
+    verdict = serializers.ChoiceField(
+        VERDICT.choices,
+        required=False,
+        help_text="For cancel, of a message of which a copy may have been sent: did the partner"
+        " receive it?",
+    )
+
+
+class MessageStateDocument(Form):
+    message_id = serializers.CharField()
+    partner = serializers.CharField()
+    state = serializers.ChoiceField(SHOWN_STATES)
+    text = serializers.CharField(help_text="What was done and what happens next.")
+
+
+class MessageActionView(ApiView):
+    scopes = {"POST": Scope.OPERATE}
+    parser_classes = [JsonParser]
+
+    @extend_schema(
+        operation_id="act_on_message",
+        description="\n\n".join(
+            f"`{name}`: {action.summary}" for name, action in MESSAGE_ACTIONS.items()
+        ),
+        parameters=[
+            WhichQuery,
+            OpenApiParameter(
+                "action", location=OpenApiParameter.PATH, enum=sorted(MESSAGE_ACTIONS)
+            ),
+        ],
+        request=MessageActionForm,
+        responses={
+            200: MessageStateDocument,
+            **schema.problems(400, 404, 409, 411, 413, 415, 422),
+        },
+    )
+    def post(self, request: Request, message_id: str, action: str) -> Response:
+        chosen = MESSAGE_ACTIONS[action]
+        require_permissions(request, *chosen.permissions)
+        form = validated_body(request, MessageActionForm)
+        if "verdict" in form and chosen is not actions.CANCEL:
+            raise Refused("verdict", f"verdict: {action} takes none; omit it")
+        message = find_message(request, message_id)
+        state, text = _act(chosen, message, actor(request, form["reason"]), form)
+        partner = message.link.partner.name
+        return Response(
+            {"message_id": message_id, "partner": partner, "state": state, "text": text}
+        )
+
+
+def _act(
+    action: OperatorAction, message: OutboundMessage, by: Actor, form: dict[str, Any]
+) -> tuple[str, str]:
+    """The state of the message now, and what happens next. Raises NotPossible."""
+    if action is not actions.CANCEL:
+        done = action.flow(message, by)
+        return done.state, done.text
+    verdict = form.get("verdict")
+    action.flow(message, Verdict(verdict) if verdict else None, by)
+    message.refresh_from_db(fields=["state", "outcome"])
+    return message.state, f"cancelled, {message.outcome}; its sender is notified"

@@ -50,6 +50,9 @@ guesses: Allowance[str] = Allowance(burst=100, refill=2)
 (`remembered_sender`), so who comes from the same address as a guesser is served all the
 same."""
 
+questions: Allowance[int] = Allowance(burst=100, refill=1)
+"""Pings and StatusRequests that are answered, by partner."""
+
 refusals: Allowance[int] = Allowance(burst=100, refill=1 / 60)
 """Messages that are refused and signals that mean nothing, by partner: each with an id of its own
 is a row of the history and a pending signal. A Sender that waits for answers is refused once."""

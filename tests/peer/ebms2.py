@@ -158,6 +158,17 @@ def message_error(of: str, code: str = "Inconsistent", **fields: Any) -> Outgoin
     return _signal("MessageError", of, extra=block, **fields)
 
 
+def ping(**fields: Any) -> Outgoing:
+    return _signal("Ping", "", **fields)
+
+
+def status_request(of: str, **fields: Any) -> Outgoing:
+    block = (
+        f'<eb:StatusRequest eb:version="2.0">{_element("RefToMessageId", of)}</eb:StatusRequest>'
+    )
+    return _signal("StatusRequest", "", body_blocks=block, **fields)
+
+
 class Envelope:
     """An envelope that came, in a request or an answer."""
 

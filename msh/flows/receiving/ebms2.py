@@ -4,6 +4,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from msh.allowance import questions
 from msh.flows.sending.answered import take_answer
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.protocol.ebms.agreement import tolerated, wrong_parties
@@ -17,11 +18,12 @@ from msh.protocol.ebms.message import (
     errors_to_report,
     reports_of,
 )
-from msh.protocol.ebms.vocabulary import FaultCode, Kind
+from msh.protocol.ebms.vocabulary import FaultCode, Kind, Stage
 from msh.protocol.errors import RefusedTooOften
 from msh.store.receiving import ebms2
 from msh.store.receiving.ebms2_answers import Attribution
 from msh.store.receiving.ebms2_fast_path import accept_if_usual, find_usual
+from msh.store.receiving.ebms2_services import answer_question
 from msh.store.receiving.refusals import count_unanswered, note
 from msh.wire.dialect import answer_of, fault
 from msh.wire.ebms2.envelope import parse
@@ -156,19 +158,42 @@ def _take_message(found: Attribution, received: ReceivedMessage) -> Answer:
 
 
 def _take_signal(found: Attribution, received: ReceivedMessage) -> Answer:
-    """It is never answered, whatever is wrong with it (EB-062)."""
+    """It is never answered by an Error, whatever is wrong with it (EB-062)."""
     header, kind = received.message.header, received.message.header.kind
-    errors = _errors(found, received.defects) or wrong_parties(
+    errors = _errors(found, _defects(received)) or wrong_parties(
         found.agreed, header.from_party, header.to_party
     )
     if errors:
         reason = errors[0].description
         note(found.partner.pk, header.message_id, f"{kind}Refused", reason)
         return Answer(TAKEN, reason)
+    if kind.asks:
+        return _answer_question(found, received)
     if kind in (Kind.ACKNOWLEDGMENT, Kind.MESSAGE_ERROR):
         _take_answer(found, received)
     else:
         note(found.partner.pk, header.message_id, f"{kind}Received", "not supported")
+    return Answer(TAKEN)
+
+
+def _defects(received: ReceivedMessage) -> tuple[Defect, ...]:
+    """A question may come with what only a message of a business has (EB-145)."""
+    if not received.message.header.kind.asks:
+        return received.defects
+    return tuple(one for one in received.defects if one.stage is Stage.HEADER)
+
+
+def _answer_question(found: Attribution, received: ReceivedMessage) -> Answer:
+    """Sent once, on the connection or by a POST; one that asks too often is not answered."""
+    partner_id, message = found.partner.pk, received.message
+    if questions.wait(partner_id):
+        note(partner_id, "", f"{message.header.kind}NotAnswered", "too many")
+        return Answer(TAKEN)
+    questions.spend(partner_id)
+    answer = answer_question(found, message)
+    if answer is not None:
+        return Answer(_ANSWERED, entity=answer_of(answer.content_type, answer.body))
+    wake_up(WakeUp.TRANSMIT)
     return Answer(TAKEN)
 
 

@@ -32,6 +32,11 @@ class Kind(StrEnum):
         """A signal is never answered by an error or an Acknowledgment (EB-062)."""
         return self is not Kind.BUSINESS
 
+    @property
+    def asks(self) -> bool:
+        """It is answered by a signal of its own (EB-140, EB-143)."""
+        return self in (Kind.PING, Kind.STATUS_REQUEST)
+
     @classmethod
     def of(cls, service: str, action: str) -> "Kind":
         """A reserved Service with an Action of its own makes no signal (EB-035)."""
@@ -64,6 +69,11 @@ class MessageStatus(StrEnum):
     RECEIVED = "Received"
     PROCESSED = "Processed"
     FORWARDED = "Forwarded"
+
+    @property
+    def is_known(self) -> bool:
+        """Only then there is a time of receipt (EB-144)."""
+        return self not in (MessageStatus.UNAUTHORIZED, MessageStatus.NOT_RECOGNIZED)
 
 
 class OrderStatus(StrEnum):

@@ -61,7 +61,9 @@ def history(pair: Pair, message_id: str, event: str, detail: str) -> Call[None]:
 def first_ack(pair: Pair, message: Message) -> KeptSignal:
     about = _About(message.header.message_id, message.header.conversation_id)
     taken_at = pair.row.known_at or pair.row.now
-    ack = signals.acknowledgment(_signal(pair, about), message.ack_requested, taken_at)
+    ack = signals.acknowledgment(
+        signal_about(pair.found, pair.row.now, *about), message.ack_requested, taken_at
+    )
     return _kept(pair, about, SignalKind.ACKNOWLEDGEMENT, ack)
 
 
@@ -93,7 +95,7 @@ def error_calls(
     """`code` is that of the inner language. With the digest of the message a further copy gets the
     same answer."""
     about, first = _About(message_id, conversation_id), errors[0]
-    error = signals.message_error(_signal(pair, about), errors)
+    error = signals.message_error(signal_about(pair.found, pair.row.now, *about), errors)
     kept = replace(
         _kept(pair, about, SignalKind.ERROR, error),
         code=code,
@@ -112,17 +114,19 @@ class _About(NamedTuple):
     conversation_id: str
 
 
-def _signal(pair: Pair, about: _About) -> signals.Signal:
-    agreed = pair.found.agreed
-    host = host_of(pair.found.partner.our_uri_or_default) or "msh"
+def signal_about(
+    found: Attribution, now: datetime, message_id: str, conversation_id: str
+) -> signals.Signal:
+    agreed = found.agreed
+    host = host_of(found.partner.our_uri_or_default) or "msh"
     return signals.Signal(
         agreed.ours,
         agreed.theirs,
         agreed.cpa_id,
-        about.conversation_id,
+        conversation_id,
         f"{uuid.uuid4()}@{host}",
-        pair.row.now,
-        about.message_id,
+        now,
+        message_id,
     )
 
 

@@ -62,7 +62,8 @@ class MessageActionView(ApiView):
         request=MessageActionForm,
         responses={
             200: MessageStateDocument,
-            **schema.problems(400, 404, 409, 411, 413, 415, 422),
+            # 405: the address with any other action is that of a message whose id has it.
+            **schema.problems(400, 404, 405, 409, 411, 413, 415, 422),
         },
     )
     def post(self, request: Request, message_id: str, action: str) -> Response:

@@ -324,7 +324,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('direction', models.CharField(choices=[('out', 'Out'), ('in', 'In')], max_length=3)),
-                ('kind', models.CharField(choices=[('retries_spent', 'RETRIES_SPENT'), ('refused_by_peer', 'REFUSED_BY_PEER'), ('transient_limit', 'TRANSIENT_LIMIT'), ('resynchronise', 'RESYNCHRONISE'), ('error_received', 'ERROR_RECEIVED'), ('sequence_gap', 'SEQUENCE_GAP'), ('sequence_stale', 'SEQUENCE_STALE'), ('sequence_conflict', 'SEQUENCE_CONFLICT'), ('message_id_reused', 'MESSAGE_ID_REUSED'), ('reset_held', 'RESET_HELD'), ('delivery_failed', 'DELIVERY_FAILED'), ('store_short', 'STORE_SHORT'), ('backlog', 'BACKLOG'), ('stuck', 'STUCK'), ('delivery_rejected', 'DELIVERY_REJECTED'), ('delivery_in_doubt', 'DELIVERY_IN_DOUBT'), ('no_consumer', 'NO_CONSUMER'), ('route_failed', 'ROUTE_FAILED'), ('processing_failed', 'PROCESSING_FAILED'), ('retention_too_short', 'RETENTION_TOO_SHORT'), ('clock_doubtful', 'CLOCK_DOUBTFUL'), ('partner_unreachable', 'PARTNER_UNREACHABLE'), ('message_expired', 'MESSAGE_EXPIRED'), ('predecessor_missing', 'PREDECESSOR_MISSING'), ('order_restarted', 'ORDER_RESTARTED')], max_length=32)),
+                ('kind', models.CharField(choices=[('retries_spent', 'RETRIES_SPENT'), ('refused_by_peer', 'REFUSED_BY_PEER'), ('transient_limit', 'TRANSIENT_LIMIT'), ('resynchronise', 'RESYNCHRONISE'), ('error_received', 'ERROR_RECEIVED'), ('sequence_gap', 'SEQUENCE_GAP'), ('sequence_stale', 'SEQUENCE_STALE'), ('sequence_conflict', 'SEQUENCE_CONFLICT'), ('message_id_reused', 'MESSAGE_ID_REUSED'), ('reset_held', 'RESET_HELD'), ('delivery_failed', 'DELIVERY_FAILED'), ('store_short', 'STORE_SHORT'), ('backlog', 'BACKLOG'), ('stuck', 'STUCK'), ('delivery_rejected', 'DELIVERY_REJECTED'), ('delivery_in_doubt', 'DELIVERY_IN_DOUBT'), ('no_consumer', 'NO_CONSUMER'), ('route_failed', 'ROUTE_FAILED'), ('processing_failed', 'PROCESSING_FAILED'), ('retention_too_short', 'RETENTION_TOO_SHORT'), ('clock_doubtful', 'CLOCK_DOUBTFUL'), ('partner_unreachable', 'PARTNER_UNREACHABLE'), ('message_expired', 'MESSAGE_EXPIRED'), ('predecessor_missing', 'PREDECESSOR_MISSING'), ('order_restarted', 'ORDER_RESTARTED'), ('conversation_stopped', 'CONVERSATION_STOPPED')], max_length=32)),
                 ('message_id', models.CharField(blank=True, max_length=255, verbose_name='MessageId')),
                 ('detail', models.TextField(blank=True)),
                 ('count', models.PositiveIntegerField(db_default=1, default=1)),
@@ -423,6 +423,7 @@ class Migration(migrations.Migration):
                 ('boundary', models.CharField(max_length=70)),
                 ('epoch', models.PositiveIntegerField(blank=True, null=True)),
                 ('sequence_number', models.PositiveIntegerField(blank=True, null=True, verbose_name='SequenceNumber')),
+                ('order_number', models.PositiveIntegerField(blank=True, null=True, verbose_name='MessageOrder')),
                 ('terms', models.JSONField(blank=True, null=True)),
                 ('head', models.BinaryField(null=True)),
                 ('body_sha256', models.BinaryField(max_length=32, null=True)),
@@ -784,6 +785,8 @@ class Migration(migrations.Migration):
                 ('persists_until', models.DateTimeField(blank=True, null=True)),
                 ('ends_at', models.DateTimeField(blank=True, null=True)),
                 ('held_for', models.CharField(blank=True, db_default='', default='', max_length=32)),
+                ('waits_turn', models.BooleanField(db_default=False, default=False)),
+                ('number', models.PositiveIntegerField(blank=True, null=True)),
             ],
         ),
         migrations.AddConstraint(
@@ -797,7 +800,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='flight',
-            index=models.Index(condition=models.Q(('state', 'ready')), fields=['link', '-under_way', 'message'], name='flight_ready'),
+            index=models.Index(condition=models.Q(('state', 'ready'), ('waits_turn', False)), fields=['link', '-under_way', 'message'], name='flight_ready'),
         ),
         migrations.AddIndex(
             model_name='flight',
@@ -822,6 +825,76 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name='flight',
             constraint=models.CheckConstraint(condition=models.Q(models.Q(('state', 'waiting'), _negated=True), models.Q(('attempt__gte', 1), ('under_way', True)), _connector='OR'), name='flight_waits_for_a_copy'),
+        ),
+        migrations.CreateModel(
+            name='OutboundConversation',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('conversation_id', models.CharField(max_length=255, verbose_name='ConversationId')),
+                ('state', models.CharField(choices=[('beginning', 'beginning'), ('confirming', 'confirming'), ('running', 'running'), ('stopped', 'stopped')], db_default='beginning', default='beginning', max_length=10)),
+                ('next_number', models.PositiveIntegerField(db_default=0, default=0)),
+                ('resets', models.BooleanField(db_default=True, default=True)),
+                ('unconfirmed', models.CharField(blank=True, db_default='', default='', max_length=255)),
+                ('stopped_by', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=255), db_default=[], default=list, size=None)),
+                ('broken', models.BooleanField(db_default=False, default=False)),
+                ('head', models.BigIntegerField(blank=True, null=True)),
+                ('used_at', models.DateTimeField()),
+            ],
+            options={
+                'verbose_name': 'conversation to a partner',
+                'verbose_name_plural': 'conversations to partners',
+            },
+        ),
+        migrations.AddField(
+            model_name='outboundconversation',
+            name='agreement',
+            field=models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='partners.agreement'),
+        ),
+        migrations.AddField(
+            model_name='outboundconversation',
+            name='link',
+            field=models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='conversations', to='msh.outboundlink'),
+        ),
+        migrations.AddField(
+            model_name='flight',
+            name='ordered_in',
+            field=models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='flights', to='msh.outboundconversation'),
+        ),
+        migrations.AddIndex(
+            model_name='flight',
+            index=models.Index(condition=models.Q(('ordered_in', None), ('waits_turn', True)), fields=['link', 'message'], name='flight_unsorted'),
+        ),
+        migrations.AddIndex(
+            model_name='flight',
+            index=models.Index(condition=models.Q(('ordered_in__isnull', False)), fields=['ordered_in', 'waits_turn', 'message'], name='flight_in_conversation'),
+        ),
+        migrations.AddConstraint(
+            model_name='flight',
+            constraint=models.CheckConstraint(condition=models.Q(('number', None), models.Q(('ordered_in__isnull', False), ('waits_turn', False)), _connector='OR'), name='flight_number_in_conversation'),
+        ),
+        migrations.AddConstraint(
+            model_name='flight',
+            constraint=models.UniqueConstraint(condition=models.Q(('number__isnull', False)), fields=('ordered_in', 'number'), name='flight_number_once'),
+        ),
+        migrations.AddIndex(
+            model_name='outboundconversation',
+            index=models.Index(condition=models.Q(('head__isnull', False), ('state__in', ['beginning', 'running'])), fields=['link', 'head'], name='out_conversation_starts'),
+        ),
+        migrations.AddIndex(
+            model_name='outboundconversation',
+            index=models.Index(condition=models.Q(('state', 'stopped')), fields=['link'], name='out_conversation_stopped'),
+        ),
+        migrations.AddConstraint(
+            model_name='outboundconversation',
+            constraint=models.UniqueConstraint(fields=('agreement', 'conversation_id'), name='out_conversation_once'),
+        ),
+        migrations.AddConstraint(
+            model_name='outboundconversation',
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state', 'stopped'), models.Q(('broken', True), models.Q(('stopped_by', []), _negated=True), _connector='OR')), models.Q(models.Q(('state', 'stopped'), _negated=True), ('broken', False), ('stopped_by', [])), _connector='OR'), name='out_conversation_stopped_why'),
+        ),
+        migrations.AddConstraint(
+            model_name='outboundconversation',
+            constraint=models.CheckConstraint(condition=models.Q(('next_number__lte', 99999999)), name='out_conversation_number_in_range'),
         ),
         migrations.RunSQL(APPEND_ONLY, REWRITABLE),
         migrations.RunSQL(PARENTS_STAY, PARENTS_GO),

@@ -5,7 +5,7 @@ from .applied_default import AppliedDefault
 from .bulk import BulkAction, BulkItem, BulkJob, BulkState
 from .consumer import Consumer, ConsumerKind
 from .delivery import Delivery
-from .flight import Flight
+from .flight import Flight, OutboundConversation
 from .history import History
 from .inbound import InboundMessage, InboundState
 from .incident import Direction, Incident, IncidentNote
@@ -53,6 +53,7 @@ __all__ = [
     "Incident",
     "IncidentNote",
     "OperatorNotice",
+    "OutboundConversation",
     "OutboundLink",
     "OutboundMessage",
     "OutboundPayload",

@@ -1,8 +1,12 @@
-"""Reliable messages on their way to partners that take many at once: one row each."""
+"""Reliable messages on their way to partners that take many at once, and the conversations among
+them that are sent in order: one row each."""
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 
+from msh.protocol.flight import serial
+from msh.protocol.flight.numbering import NumberingState
 from msh.protocol.flight.value import FlightState
 
 _STATES = (FlightState.READY, FlightState.WAITING, FlightState.HELD)
@@ -50,14 +54,39 @@ class Flight(models.Model):
     ends_at = models.DateTimeField(null=True, blank=True)
     held_for = models.CharField(max_length=32, blank=True, default="", db_default="")
     """An IncidentKind, or "operator"."""
+    waits_turn = models.BooleanField(default=False, db_default=False)
+    """It is sent in order, and has no number yet."""
+    ordered_in = models.ForeignKey(
+        "OutboundConversation",
+        on_delete=models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="flights",
+        db_index=False,
+        db_constraint=False,
+    )
+    """The conversation in whose order it is sent; None for a new one until a worker has found it:
+    who submits locks no conversation."""
+    number = models.PositiveIntegerField(null=True, blank=True)
 
     class Meta:
         indexes = [
             # Of a link: what has a place already goes first, then in the order of submission.
             models.Index(
                 fields=["link", "-under_way", "message"],
-                condition=Q(state="ready"),
+                condition=Q(state="ready", waits_turn=False),
                 name="flight_ready",
+            ),
+            # New ones that no worker has seen.
+            models.Index(
+                fields=["link", "message"],
+                condition=Q(waits_turn=True, ordered_in=None),
+                name="flight_unsorted",
+            ),
+            models.Index(
+                fields=["ordered_in", "waits_turn", "message"],
+                condition=Q(ordered_in__isnull=False),
+                name="flight_in_conversation",
             ),
             models.Index(fields=["link"], condition=Q(under_way=True), name="flight_under_way"),
             models.Index(fields=["due"], condition=Q(state="waiting"), name="flight_due"),
@@ -76,7 +105,82 @@ class Flight(models.Model):
                 condition=~Q(state="waiting") | Q(under_way=True, attempt__gte=1),
                 name="flight_waits_for_a_copy",
             ),
+            models.CheckConstraint(
+                condition=Q(number=None) | Q(waits_turn=False, ordered_in__isnull=False),
+                name="flight_number_in_conversation",
+            ),
+            # Safe since nothing restarts a conversation before all of it is accounted for.
+            models.UniqueConstraint(
+                fields=["ordered_in", "number"],
+                condition=Q(number__isnull=False),
+                name="flight_number_once",
+            ),
         ]
 
     def __str__(self) -> str:
         return f"{self.message}: {self.state}"
+
+
+class OutboundConversation(models.Model):
+    """A conversation that is sent in order: the value `Numbering` in
+    `msh/protocol/flight/numbering.py`. `msh.store.flights` alone writes it.
+
+    `head` is the row id of the oldest message without a number, if that is ready. `used_at`: when
+    a message of it was submitted, given a number, or ended.
+    """
+
+    link = models.ForeignKey(
+        "OutboundLink",
+        on_delete=models.PROTECT,
+        related_name="conversations",
+        db_index=False,
+        db_constraint=False,
+    )
+    agreement = models.ForeignKey(
+        "partners.Agreement", on_delete=models.CASCADE, related_name="+", db_index=False
+    )
+    conversation_id = models.CharField("ConversationId", max_length=255)
+    state = models.CharField(
+        max_length=10,
+        choices=[(state.value, state.value) for state in NumberingState],
+        default=NumberingState.BEGINNING.value,
+        db_default=NumberingState.BEGINNING.value,
+    )
+    next_number = models.PositiveIntegerField(default=serial.FIRST, db_default=serial.FIRST)
+    resets = models.BooleanField(default=True, db_default=True)
+    unconfirmed = models.CharField(max_length=255, blank=True, default="", db_default="")
+    stopped_by = ArrayField(models.CharField(max_length=255), default=list, db_default=[])
+    broken = models.BooleanField(default=False, db_default=False)
+    head = models.BigIntegerField(null=True, blank=True)
+    used_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name = "conversation to a partner"
+        verbose_name_plural = "conversations to partners"
+        indexes = [
+            # Those of which a message may start, whatever waits in the others.
+            models.Index(
+                fields=["link", "head"],
+                condition=Q(state__in=["beginning", "running"], head__isnull=False),
+                name="out_conversation_starts",
+            ),
+            models.Index(
+                fields=["link"], condition=Q(state="stopped"), name="out_conversation_stopped"
+            ),
+        ]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["agreement", "conversation_id"], name="out_conversation_once"
+            ),
+            models.CheckConstraint(
+                condition=Q(state="stopped") & (Q(broken=True) | ~Q(stopped_by=[]))
+                | ~Q(state="stopped") & Q(broken=False, stopped_by=[]),
+                name="out_conversation_stopped_why",
+            ),
+            models.CheckConstraint(
+                condition=Q(next_number__lte=serial.LAST), name="out_conversation_number_in_range"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.conversation_id

@@ -144,6 +144,8 @@ class OutboundMessage(MessageColumns):
 
     epoch = models.PositiveIntegerField(null=True, blank=True)
     sequence_number = models.PositiveIntegerField("SequenceNumber", null=True, blank=True)
+    order_number = models.PositiveIntegerField("MessageOrder", null=True, blank=True)
+    """Its number in its conversation."""
     terms = models.JSONField(null=True, blank=True)
     head = models.BinaryField(null=True)
     body_sha256 = models.BinaryField(null=True, max_length=32)

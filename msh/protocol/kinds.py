@@ -31,6 +31,7 @@ class IncidentKind(StrEnum):
     MESSAGE_EXPIRED = "message_expired"
     PREDECESSOR_MISSING = "predecessor_missing"
     ORDER_RESTARTED = "order_restarted"
+    CONVERSATION_STOPPED = "conversation_stopped"
 
 
 class PartyEventKind(StrEnum):

@@ -35,14 +35,15 @@ class Order(IntEnum):
     """A message has its number before a link points at it."""
     LINK = 1
     FLIGHT = 2
-    MESSAGE_AFTER_LINK = 3
+    CONVERSATION = 3
+    MESSAGE_AFTER_LINK = 4
     """A message loses its number when no link points at it any more."""
-    INBOUND_MESSAGE = 4
-    ATTEMPT = 5
-    EVENT = 6
-    SIGNAL = 7
-    INCIDENT = 8
-    HISTORY = 9
+    INBOUND_MESSAGE = 5
+    ATTEMPT = 6
+    EVENT = 7
+    SIGNAL = 8
+    INCIDENT = 9
+    HISTORY = 10
 
 
 @dataclass(frozen=True, eq=False)

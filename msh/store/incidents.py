@@ -61,6 +61,7 @@ RESOLVE_OUTBOUND = Write(
     UPDATE msh_incident
     SET resolved_at = %(at)s, resolved_by = %(actor)s, resolution = %(resolution)s
     WHERE partner_id = %(partner_id)s AND direction = 'out' AND resolved_at IS NULL
+      AND kind <> 'conversation_stopped'  -- one that stands still stays so
 """,
     order=Order.INCIDENT,
 )

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from msh.protocol.ebms.outgoing import Outgoing
 from msh.protocol.ebms.vocabulary import FaultCode
+from msh.protocol.flight.serial import Order
 from msh.protocol.message import Payload
 
 from .ebms2 import envelope as ebms2
@@ -28,6 +29,9 @@ class Entity(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
 
 
+ComposeHead = Callable[[Outgoing, datetime | None, datetime, Order | None], bytes]
+
+
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """`name` is that of an agreement's dialect.
@@ -35,10 +39,10 @@ class Dialect:
     `knows` says of Content-Type and body of a request whether it is in this dialect.
     `content_type` gives that of a message with this boundary, with payloads or without,
     `compose_parts` the wire form of its payloads. `compose_head` gives what stands before these in
-    a message that has a flight, or all of it, from the end of its TimeToLive and the time; it
-    raises ValueError, naming the place, for what cannot be written. None: messages have no flights.
-    `names_payloads` says whether a header document that was taken names any.
-    `headers` go with each POST. `refusal` is the entity of an answer with this status
+    a message that has a flight, or all of it, from the end of its TimeToLive, the time and its
+    place in its conversation; it raises ValueError, naming the place, for what cannot be written.
+    None: messages have no flights. `names_payloads` says whether a header document that was taken
+    names any. `headers` go with each POST. `refusal` is the entity of an answer with this status
     and reason, None if it has none. `by_network`: a message names its agreement, so that a partner
     without credential may be known by where it comes from (EB-190).
     """
@@ -49,7 +53,7 @@ class Dialect:
     compose_parts: Callable[[Sequence[Payload], str], list[bytes]]
     names_payloads: Callable[[bytes], bool]
     refusal: Callable[[int, str], Entity | None]
-    compose_head: Callable[[Outgoing, datetime | None, datetime], bytes] | None = None
+    compose_head: ComposeHead | None = None
     headers: tuple[tuple[str, str], ...] = ()
     by_network: bool = False
 

@@ -87,6 +87,8 @@ def _one_by_one(carrier: Carrier, landed: Sequence[Finished]) -> Worked:
     budget = SendBudget(carrier)
     try:
         with transaction.atomic():
+            polling.sort_new()
+        with transaction.atomic():
             candidates = polling.find_candidates(carrier.free_in_all())
     except Exception as error:
         if capacity.is_gone(error):

@@ -127,7 +127,8 @@ def end_waits(flights: Flights) -> None:
 
 def claim(flights: Flights, budget: SendBudget) -> dict[int, Claimed]:
     """Claim the copies that may leave: first of messages that have a place, then in the order of
-    submission. Row id of the message → what was claimed."""
+    submission. One that is sent in order gets its number here. Row id of the message → what was
+    claimed."""
     claimed: dict[int, Claimed] = {}
     for key in sorted(flights, key=lambda one: (not flights.flight(one).under_way, one)):
         row = flights.locked(key).row
@@ -141,6 +142,8 @@ def _claim(flights: Flights, key: int, leave: Leave) -> Claimed:
     deadline = flights.flight(key).terms.http_deadline(settings.MSH_HTTP_DEADLINE)
     # The socket write may come as late as the grace allows; only then does the deadline run.
     lease = grace(deadline) + deadline
+    if flights.waits_turn(key):
+        flights.give_number(key)
     if leave is Leave.PROBE:
         flights.step_gate(flights.locked(key).row.partner_id, ProbeClaimed(lease))
         flight = flights.step(key, ProbeClaimed(lease))
@@ -199,7 +202,8 @@ def _body(flights: Flights, row: FlyingCopy, parts: Sequence[bytes]) -> bytes:
         compose_head = dialect_named(row.dialect).compose_head
         if compose_head is None:
             raise ValueError(f"messages of dialect {row.dialect} do not fly")
-        head = compose_head(row, flights.flight(row.id).expires_at, flights.now)
+        expires_at, order = flights.flight(row.id).expires_at, flights.order_of(row.id)
+        head = compose_head(row, expires_at, flights.now, order)
         body = b"".join((head, *parts))
         flights.store_head(row.id, head, hashlib.sha256(body).digest())
         return body

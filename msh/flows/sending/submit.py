@@ -136,8 +136,6 @@ def prepare(
     if semantics is None:
         names = ", ".join(_SEMANTICS)
         raise SubmitRefused(f"semantics {wanted!r}: must be one of {names}", "semantics")
-    if agreement.ordered:
-        raise SubmitRefused("agreements with MessageOrder cannot be sent under yet", "agreement")
     if wrong := agreement.settings.why_not(service_interface, semantics):
         field, why = wrong
         raise SubmitRefused(why, field)

@@ -4,10 +4,21 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
+from msh.protocol.flight.serial import Order
 from msh.protocol.vocabulary import DeliverySemantics
 
 from .agreement import NO_SYNC
-from .message import AckRequested, Message, MessageHeader, Party, PartyId, Reference, Service
+from .message import (
+    AckRequested,
+    Message,
+    MessageHeader,
+    MessageOrder,
+    Party,
+    PartyId,
+    Reference,
+    Service,
+)
+from .vocabulary import OrderStatus
 
 _OF_SETTING = {"always": True, "never": False}
 """Of `ack` and `eliminates`; with any other value the message's semantics decides (EB-078)."""
@@ -65,8 +76,10 @@ def message_of(
     *,
     expires_at: datetime | None,
     now: datetime,
+    order: Order | None = None,
 ) -> Message:
-    """`references` to its payloads; `expires_at` is the end of its TimeToLive."""
+    """`references` to its payloads; `expires_at` is the end of its TimeToLive, `order` its place in
+    its conversation."""
     reliable = outgoing.semantics == DeliverySemantics.ONCE_AND_ONLY_ONCE
     asks = _OF_SETTING.get(outgoing.ack, reliable)
     header = MessageHeader(
@@ -86,8 +99,14 @@ def message_of(
         header,
         ack_requested=(AckRequested(),) if asks else (),
         sync_reply=outgoing.sync_reply != NO_SYNC,
+        order=_message_order(order) if order else None,
         manifest=tuple(references),
     )
+
+
+def _message_order(order: Order) -> MessageOrder:
+    """EB-121."""
+    return MessageOrder(order.number, OrderStatus.RESET if order.resets else OrderStatus.CONTINUE)
 
 
 def _party(value: str, kind: str, role: str) -> Party:

@@ -15,24 +15,33 @@ CLOCK_AND_FLIGHTS = Statement(
     ClockAndFlights,
 )
 
-# The flight is ready at once.
+# The flight is ready at once. One that is sent in order waits for its turn.
 INSERT = inserting(
     "'flying'",
     """
     flight AS (
-        INSERT INTO msh_flight (message_id, link_id, due)
-        SELECT id, link_id, submitted_at FROM message),
+        INSERT INTO msh_flight (message_id, link_id, due, waits_turn)
+        SELECT message.id, link_id, submitted_at, agreement.ordered
+        FROM message JOIN partners_agreement agreement ON agreement.id = %(agreement_id)s),
     """,
 )
 
 _COLUMNS = """
     message.id, link.partner_id, message.message_id, message.size,
     message.state AS message_state, message.head IS NULL AS nothing_composed, message.terms,
+    message.first_sent_at, message.order_number,
     agreement.retries, agreement.retry_interval, agreement.transient_wait_limit,
     agreement.early_warning, agreement.time_to_live, agreement.persist_duration,
     agreement.on_failure,
     flight.state, flight.attempt, flight.copies, flight.under_way, flight.carried, flight.reached,
     flight.unreached, flight.due, flight.expires_at, flight.persists_until, flight.held_for,
+    COALESCE(flight.waits_turn, false) AS waits_turn,
+    COALESCE(flight.ordered_in_id, CASE WHEN message.order_number IS NOT NULL THEN (
+        SELECT id FROM msh_outboundconversation
+        WHERE agreement_id = message.agreement_id AND conversation_id = message.conversation_id)
+        END) AS ordered_in_id,
+    CASE WHEN flight.message_id IS NULL AND message.order_number IS NOT NULL THEN (
+        SELECT max(number) FROM msh_attempt WHERE message_id = message.id) END AS last_attempt,
     clock_timestamp() AS now
 """
 _OF_FLIGHT = """
@@ -77,8 +86,27 @@ LOCK_READY = Statement(
     SELECT {_COLUMNS}
     FROM unnest(%(link_ids)s::bigint[]) AS of (link_id) CROSS JOIN LATERAL (
         SELECT * FROM msh_flight
-        WHERE link_id = of.link_id AND state = 'ready'
+        WHERE link_id = of.link_id AND state = 'ready' AND NOT waits_turn
         ORDER BY under_way DESC, message_id LIMIT %(of_partner)s
+        FOR NO KEY UPDATE SKIP LOCKED) flight {_OF_FLIGHT}
+    """,
+    FlightRow,
+)
+
+# The oldest without a number, of conversations of which one may start: what waits in the others
+# costs nothing. Behind the first of a conversation only one that has begun lets others start.
+LOCK_HEADS = Statement(
+    f"""
+    SELECT {_COLUMNS}
+    FROM unnest(%(link_ids)s::bigint[]) AS of (link_id) CROSS JOIN LATERAL (
+        SELECT id, state FROM msh_outboundconversation
+        WHERE link_id = of.link_id AND state IN ('beginning', 'running') AND head IS NOT NULL
+        ORDER BY head LIMIT %(of_partner)s) conversation
+    CROSS JOIN LATERAL (
+        SELECT * FROM msh_flight
+        WHERE ordered_in_id = conversation.id AND waits_turn AND state = 'ready'
+        ORDER BY message_id
+        LIMIT CASE conversation.state WHEN 'beginning' THEN 1 ELSE %(of_partner)s END
         FOR NO KEY UPDATE SKIP LOCKED) flight {_OF_FLIGHT}
     """,
     FlightRow,
@@ -91,7 +119,10 @@ FIND_CANDIDATES = Statement(
     FROM msh_flight flight
     JOIN msh_outboundmessage message ON message.id = flight.message_id
     JOIN msh_outboundlink link ON link.id = flight.link_id
+    LEFT JOIN msh_outboundconversation conversation
+      ON conversation.id = flight.ordered_in_id AND conversation.head = flight.message_id
     WHERE flight.state = 'ready' AND link.state <> 'suspended'
+          AND (NOT flight.waits_turn OR conversation.state IN ('beginning', 'running'))
        OR flight.state = 'waiting' AND flight.due <= statement_timestamp()
        OR flight.ends_at <= statement_timestamp()
     ORDER BY flight.message_id LIMIT %(limit)s
@@ -158,10 +189,29 @@ WRITE = Write(
     SET state = %(state)s, attempt = %(attempt)s, copies = %(copies)s, under_way = %(under_way)s,
         carried = %(carried)s, reached = %(reached)s, unreached = %(unreached)s, due = %(due)s,
         expires_at = %(expires_at)s, persists_until = %(persists_until)s, ends_at = %(ends_at)s,
-        held_for = %(held_for)s
+        held_for = %(held_for)s, number = %(number)s,
+        waits_turn = waits_turn AND %(number)s::int IS NULL
     WHERE message_id = %(key)s
     """,
     order=Order.FLIGHT,
+)
+
+# Of a message that had failed, and whose conversation stands still until it is taken.
+INSERT_AGAIN = Write(
+    """
+    INSERT INTO msh_flight
+        (message_id, link_id, state, attempt, copies, under_way, carried, reached, unreached, due,
+         expires_at, persists_until, ends_at, held_for, ordered_in_id, number)
+    VALUES (%(key)s, (SELECT link_id FROM msh_outboundmessage WHERE id = %(key)s), %(state)s,
+            %(attempt)s, %(copies)s, %(under_way)s, %(carried)s, %(reached)s, %(unreached)s,
+            %(due)s, %(expires_at)s, %(persists_until)s, %(ends_at)s, %(held_for)s,
+            %(ordered_in_id)s, %(number)s)
+    """,
+    order=Order.FLIGHT,
+)
+REVIVE_MESSAGE = Write(
+    "UPDATE msh_outboundmessage SET state = 'flying', completed_at = NULL WHERE id = %(key)s",
+    order=Order.MESSAGE_AFTER_LINK,
 )
 
 REMOVE = Write("DELETE FROM msh_flight WHERE message_id = %(key)s", order=Order.FLIGHT)
@@ -191,7 +241,7 @@ RESOLVE_OF_MESSAGE = Write(
     UPDATE msh_incident
     SET resolved_at = %(at)s, resolved_by = %(actor)s, resolution = %(resolution)s
     WHERE partner_id = %(partner_id)s AND direction = 'out' AND resolved_at IS NULL
-      AND message_id = %(message_id)s AND count = 1
+      AND message_id = %(message_id)s AND count = 1 AND kind <> 'conversation_stopped'
     """,
     order=Order.INCIDENT,
 )

@@ -2,25 +2,30 @@
 
 The only writer of `msh_flight`, and of what the gate of a partner has in its link. Who claims
 copies or records how they ended holds the link too, so that one process at a time counts the
-window of a partner. An Acknowledgment and an operator need the flight alone.
+window of a partner. An Acknowledgment and an operator need the flight alone, and after it the
+conversation of a message that is sent in order.
 """
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Self
 
 from msh.protocol.attempt import AttemptResult
-from msh.protocol.flight import Flight, FlightEvent, FlightState, gate, step
+from msh.protocol.events import MessageCancelled
+from msh.protocol.flight import Flight, FlightEvent, FlightState, gate, numbering, step
 from msh.protocol.flight.gate import Gate, GateEvent, GateState, Leave
+from msh.protocol.flight.numbering import MessageStarted
+from msh.protocol.flight.serial import Order
 from msh.store import history
 from msh.store.engine import Call, Statement, run, run_all
 from msh.store.history import ITSELF, SYSTEM, Actor, HistoryRow
 from msh.store.sending import message_sql
 from msh.store.sending.links import end_attempt
 
-from . import flight_sql, gate_sql
+from . import conversation_sql, flight_sql, gate_sql
+from .conversations import LockedConversation, lock_conversations
 from .effects import FLIGHT_EFFECTS, GATE_EFFECTS, detail_of
 from .locked_flight import (
     LockedFlight,
@@ -45,6 +50,7 @@ class Flights:
     now: datetime = _BEFORE_ALL
     _gates: dict[int, LockedGate] = field(default_factory=dict)
     _flights: dict[int, LockedFlight] = field(default_factory=dict)
+    _conversations: dict[int, LockedConversation] = field(default_factory=dict)
     _calls: list[Call[object]] = field(default_factory=list)
     transmits: set[int] = field(default_factory=set)
     """Partners to whom something may be sent now."""
@@ -53,9 +59,14 @@ class Flights:
 
     @classmethod
     def of(
-        cls, gates: Iterable[GateRow], flights: Iterable[FlightRow], longest_attempt: float
+        cls,
+        gates: Iterable[GateRow],
+        flights: Iterable[FlightRow],
+        longest_attempt: float,
+        queued: int = 0,
     ) -> Self:
-        """Raises UnreadableTermsError."""
+        """Locks the conversations of these flights, too, and reads so many messages of each that
+        wait for their turn. Raises UnreadableTermsError."""
         locked = cls()
         for row in gates:
             since = (row.suspended_since, row.suspended_detail)
@@ -65,6 +76,8 @@ class Flights:
         for one in flights:
             locked._flights[one.id] = LockedFlight(one, flight_of(one))
             locked.now = max(locked.now, one.now)
+        in_order = [one.row.ordered_in_id for one in locked._flights.values()]
+        locked._conversations = lock_conversations(filter(None, in_order), queued)
         return locked
 
     @classmethod
@@ -107,7 +120,7 @@ class Flights:
         """As what a copy of this flight may be claimed now."""
         one = self._flights[key]
         held = self._gates.get(one.row.partner_id)
-        if held is None:
+        if held is None or not self._is_its_turn(one):
             return None
         return gate.may_leave(
             held.gate,
@@ -117,11 +130,47 @@ class Flights:
             now=self.now,
         )
 
+    def _is_its_turn(self, one: LockedFlight) -> bool:
+        if not self.waits_turn(one.key):
+            return True
+        held = self._conversation(one)
+        return held is not None and held.may_start(one.key)
+
+    def waits_turn(self, key: int) -> bool:
+        """Whether it is sent in order, and has no number yet."""
+        one = self._flights[key]
+        return one.row.waits_turn and one.flight.number is None
+
+    def give_number(self, key: int) -> None:
+        """Once, to the message whose turn it is. Raises IllegalTransition with nothing changed."""
+        one = self._flights[key]
+        held = self._conversations[one.row.ordered_in_id or 0]
+        number = held.numbering.order.number
+        event = MessageStarted(one.flight.message_id)
+        after = numbering.step(held.numbering, event)
+        for call in held.step(event, after, "", ITSELF, self.now):
+            self.add(call)
+        held.queue.remove(key)
+        one.flight = replace(one.flight, number=number)
+        self.add(conversation_sql.GIVE_NUMBER(key=key, number=number))
+
+    def order_of(self, key: int) -> Order | None:
+        """What its MessageOrder says; None: it has none."""
+        one = self._flights[key]
+        held, number = self._conversation(one), one.flight.number
+        if held is None or number is None:
+            return None
+        return Order(number, resets=held.numbering.unconfirmed == one.flight.message_id)
+
+    def _conversation(self, one: LockedFlight) -> LockedConversation | None:
+        return self._conversations.get(one.row.ordered_in_id or 0)
+
     def step(self, key: int, event: FlightEvent, actor: Actor = ITSELF) -> Flight:
         """Let `event` happen. Raises IllegalTransition with nothing changed."""
         one = self._flights[key]
         before = one.flight
         after, effects = step(before, event, now=self.now)
+        self._step_conversation(one, after, event, detail_of(effects), actor)
         one.flight = after
         one.changed = one.changed or after != before
         if held := self._gates.get(one.row.partner_id):
@@ -133,6 +182,24 @@ class Flights:
         for effect in effects:
             FLIGHT_EFFECTS[type(effect)](self, one, effect, name, actor)
         return after
+
+    def _step_conversation(
+        self, one: LockedFlight, after: Flight, event: FlightEvent, detail: str, actor: Actor
+    ) -> None:
+        held = self._conversation(one)
+        if held is None or one.flight.state is after.state:
+            return
+        held.changed = True  # another may be its head
+        verdict = event.verdict if isinstance(event, MessageCancelled) else None
+        told = numbering.event_of(one.flight, after, verdict)
+        if told is None:
+            self.transmits.add(one.row.partner_id)
+            return
+        why = f"message {after.message_id}, number {after.number}, is {shown_state(after)}"
+        why = f"{why}: {detail}" if detail else why
+        numbered = numbering.step(held.numbering, told)
+        for call in held.step(told, numbered, why, actor, self.now):
+            self.add(call)
 
     def step_gate(self, partner_id: int, event: GateEvent) -> None:
         """Raises IllegalTransition with nothing changed."""
@@ -219,15 +286,20 @@ class Flights:
             for held in self._gates.values()
             if held.changed
         ]
-        flights = [_written(self._flights[key]) for key in self if self._flights[key].changed]
-        calls = [*self._calls, *gates, *flights]
+        changed = [self._flights[key] for key in self if self._flights[key].changed]
+        flights = [call for one in changed for call in _written(one)]
+        conversations = [one.written() for one in self._conversations.values() if one.changed]
+        calls = [*self._calls, *gates, *flights, *conversations]
         places: dict[Statement[object], int] = {}
         for call in calls:  # those of one statement stand together
             places.setdefault(call.statement, len(places))
         return sorted(calls, key=lambda call: (call.statement.order, places[call.statement]))
 
 
-def _written(one: LockedFlight) -> Call[object]:
-    if one.flight.state in _ON_ITS_WAY:
-        return flight_sql.WRITE.of(flight_state(one.key, one.flight))
-    return flight_sql.REMOVE(key=one.key)
+def _written(one: LockedFlight) -> Sequence[Call[object]]:
+    if one.flight.state not in _ON_ITS_WAY:
+        return (flight_sql.REMOVE(key=one.key),)
+    state = flight_state(one)
+    if one.row.state is not None:
+        return (flight_sql.WRITE.of(state),)
+    return flight_sql.INSERT_AGAIN.of(state), flight_sql.REVIVE_MESSAGE(key=one.key)

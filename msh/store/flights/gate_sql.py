@@ -19,19 +19,42 @@ LOCK_FREE_GATES = Statement(
     HeldGate,
 )
 
-# Links with ready flights are read by leaps from one to the next, so that a long queue of one of
-# them costs nothing; those whose gate is shut are left out, unless their probe is due. `full` are
+# Links with ready flights, with new ones that are sent in order, and with conversations of which a
+# message may start are read by leaps from one to the next, so that a long queue of one of them
+# costs nothing; those whose gate is shut are left out, unless their probe is due. `full` are
 # partners whose places are all taken.
 LOCK_BUSY_GATES = Statement(
     """
     WITH RECURSIVE ready (link_id) AS (
-        (SELECT link_id FROM msh_flight WHERE state = 'ready' ORDER BY link_id LIMIT 1)
+        (SELECT link_id FROM msh_flight WHERE state = 'ready' AND NOT waits_turn
+         ORDER BY link_id LIMIT 1)
         UNION ALL
         SELECT next.link_id FROM ready CROSS JOIN LATERAL (
             SELECT link_id FROM msh_flight
-            WHERE state = 'ready' AND link_id > ready.link_id ORDER BY link_id LIMIT 1) next),
+            WHERE state = 'ready' AND NOT waits_turn AND link_id > ready.link_id
+            ORDER BY link_id LIMIT 1) next),
+    unsorted (link_id) AS (
+        (SELECT link_id FROM msh_flight WHERE waits_turn AND ordered_in_id IS NULL
+         ORDER BY link_id LIMIT 1)
+        UNION ALL
+        SELECT next.link_id FROM unsorted CROSS JOIN LATERAL (
+            SELECT link_id FROM msh_flight
+            WHERE waits_turn AND ordered_in_id IS NULL AND link_id > unsorted.link_id
+            ORDER BY link_id LIMIT 1) next),
+    starting (link_id) AS (
+        (SELECT link_id FROM msh_outboundconversation
+         WHERE state IN ('beginning', 'running') AND head IS NOT NULL ORDER BY link_id LIMIT 1)
+        UNION ALL
+        SELECT next.link_id FROM starting CROSS JOIN LATERAL (
+            SELECT link_id FROM msh_outboundconversation
+            WHERE state IN ('beginning', 'running') AND head IS NOT NULL
+              AND link_id > starting.link_id
+            ORDER BY link_id LIMIT 1) next),
     open AS (
-        SELECT link.id FROM ready JOIN msh_outboundlink link ON link.id = ready.link_id
+        SELECT link.id
+        FROM (SELECT link_id FROM ready UNION SELECT link_id FROM unsorted
+              UNION SELECT link_id FROM starting) busy
+        JOIN msh_outboundlink link ON link.id = busy.link_id
         WHERE (link.state <> 'suspended' OR link.probe_due <= statement_timestamp())
           AND link.partner_id <> ALL(%(full)s)),
     timed AS (
@@ -47,6 +70,16 @@ LOCK_BUSY_GATES = Statement(
     HeldGate,
 )
 
+LOCK_GATES_WITH_NEW = Statement(
+    """
+    SELECT id, partner_id FROM msh_outboundlink link
+    WHERE EXISTS (SELECT FROM msh_flight
+                  WHERE link_id = link.id AND waits_turn AND ordered_in_id IS NULL)
+    ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
+    """,
+    HeldGate,
+)
+
 # A statement of its own, after the lock: it must see what the lock's holder committed.
 LOAD_GATES = Statement(
     """
@@ -56,6 +89,11 @@ LOAD_GATES = Statement(
            (SELECT count(*) FROM msh_flight WHERE link_id = link.id AND under_way) AS under_way,
            (SELECT COALESCE(min("window"), 0) FROM partners_agreement
             WHERE partner_id = link.partner_id) AS "window",
+           EXISTS (SELECT FROM msh_flight
+                   WHERE link_id = link.id AND waits_turn AND ordered_in_id IS NULL)
+           OR EXISTS (SELECT FROM msh_outboundconversation
+                      WHERE link_id = link.id AND state IN ('beginning', 'running')
+                        AND head IS NOT NULL) AS in_order,
            clock_timestamp() AS now
     FROM msh_outboundlink link JOIN partners_partner partner ON partner.id = link.partner_id
     WHERE link.id = ANY(%(link_ids)s) ORDER BY link.id

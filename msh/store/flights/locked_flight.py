@@ -1,7 +1,7 @@
 """Flights and gates while a transaction holds them: made of their rows, and what is written."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -35,8 +35,9 @@ class LockedGate:
 
 def flight_of(row: FlightRow) -> Flight:
     """Raises UnreadableTermsError."""
-    if row.state is None:  # it has ended
-        return Flight(row.message_id, _terms(row), state=FlightState(row.message_state))
+    if row.state is None:
+        ended = Flight(row.message_id, _terms(row), state=FlightState(row.message_state))
+        return ended if row.order_number is None else _in_its_conversation(ended, row)
     return Flight(
         message_id=row.message_id,
         terms=_terms(row),
@@ -51,7 +52,21 @@ def flight_of(row: FlightRow) -> Flight:
         due=row.due,
         expires_at=row.expires_at,
         persists_until=row.persists_until,
+        number=row.order_number,
         held_for=row.held_for or "",
+    )
+
+
+def _in_its_conversation(ended: Flight, row: FlightRow) -> Flight:
+    """If it failed it may be sent again: until when is as it was."""
+    sent = row.first_sent_at
+    return replace(
+        ended,
+        on_silence=OnSilence(row.on_failure),
+        attempt=row.last_attempt or 0,
+        expires_at=ended.terms.expiry(sent) if sent else None,
+        persists_until=ended.terms.end_of_copies(sent) if sent else None,
+        number=row.order_number,
     )
 
 
@@ -74,9 +89,10 @@ def _decoded(terms: Any) -> dict[str, int]:
     return decoded  # Django has psycopg leave jsonb as text
 
 
-def flight_state(key: int, flight: Flight) -> rows.FlightState:
+def flight_state(locked: LockedFlight) -> rows.FlightState:
+    flight = locked.flight
     return rows.FlightState(
-        key=key,
+        key=locked.key,
         state=flight.state,
         attempt=flight.attempt,
         copies=flight.copies,
@@ -89,6 +105,8 @@ def flight_state(key: int, flight: Flight) -> rows.FlightState:
         persists_until=flight.persists_until,
         ends_at=flight.ends_at,
         held_for=flight.held_for,
+        number=flight.number,
+        ordered_in_id=locked.row.ordered_in_id,
     )
 
 

@@ -5,12 +5,15 @@ from collections.abc import Collection, Iterable
 from msh.store.engine import USE_INDEX_ORDER, Call, run
 from msh.store.sending.polling import Places
 
-from . import flight_sql, gate_sql
+from . import conversation_sql, flight_sql, gate_sql
+from .conversations import sort
 from .flights import Flights
-from .rows import Candidate, FlyingCopy, HeldGate
+from .rows import Candidate, FlightRow, FlyingCopy, HeldGate
 
 TIMED_AT_ONCE = 100
 """Flights whose wait or life is over that one round takes."""
+SORTED_AT_ONCE = 500
+"""New messages of a partner that one round puts into the queues of their conversations."""
 
 
 def lock_flights(
@@ -34,7 +37,23 @@ def lock_flights(
         flight_sql.LOCK_TIMED(link_ids=held, limit=TIMED_AT_ONCE),
         flight_sql.LOCK_READY(link_ids=held, of_partner=places.of_partner),
     )
-    return Flights.of(gates, (*landed, *timed, *ready), longest_attempt)
+    heads = _lock_heads([one.link_id for one in gates if one.in_order], places.of_partner)
+    return Flights.of(gates, (*landed, *timed, *ready, *heads), longest_attempt, places.of_partner)
+
+
+def _lock_heads(link_ids: Collection[int], of_partner: int) -> list[FlightRow]:
+    """The messages of conversations that may start; new ones are put into their queues before."""
+    if not link_ids:
+        return []
+    find_heads = flight_sql.LOCK_HEADS(link_ids=link_ids, of_partner=of_partner)
+    new, heads = run(
+        conversation_sql.LOCK_UNSORTED(link_ids=link_ids, limit=SORTED_AT_ONCE), find_heads
+    )
+    if not new:
+        return heads
+    sort(new)
+    (heads,) = run(find_heads)
+    return heads
 
 
 def _lock_gates(
@@ -64,7 +83,16 @@ def lock_flight(partner_id: int, key: int, longest_attempt: float) -> Flights:
         gate_sql.LOAD_GATES(link_ids=[row.id for row in held]),
         flight_sql.LOCK_ENDED(keys=[key]),
     )
-    return Flights.of(gates, rows, longest_attempt)
+    return Flights.of(gates, rows, longest_attempt, queued=1)
+
+
+def sort_new() -> None:
+    """As each round does; nothing that is stored is decoded."""
+    (held,) = run(gate_sql.LOCK_GATES_WITH_NEW())
+    link_ids = [row.id for row in held]
+    (new,) = run(conversation_sql.LOCK_UNSORTED(link_ids=link_ids, limit=SORTED_AT_ONCE))
+    if new:
+        sort(new)
 
 
 def find_candidates(limit: int) -> list[Candidate]:

@@ -18,7 +18,8 @@ class HeldGate:
 
 @dataclass(frozen=True, slots=True)
 class GateRow:
-    """`under_way`: how many flights have a place. `window`: of its agreements the smallest."""
+    """`under_way`: how many flights have a place. `window`: of its agreements the smallest.
+    `in_order`: messages wait for their turn in a conversation, and one may start."""
 
     link_id: int
     partner_id: int
@@ -31,13 +32,15 @@ class GateRow:
     probe_interval: int
     under_way: int
     window: int
+    in_order: bool
     now: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class FlightRow:
     """`terms` are those of the message once it is composed, else None: then those of its agreement
-    hold, the columns after it. A message without a flight has its own `state`."""
+    hold, the columns after it. A message without a flight has its own `state`. `ordered_in_id` is
+    its conversation if it is sent in order, None for a new one that no worker has seen."""
 
     id: int
     partner_id: int
@@ -46,6 +49,8 @@ class FlightRow:
     message_state: str
     nothing_composed: bool
     terms: Any
+    first_sent_at: datetime | None
+    order_number: int | None
     retries: int
     retry_interval: int
     transient_wait_limit: int
@@ -64,6 +69,9 @@ class FlightRow:
     expires_at: datetime | None
     persists_until: datetime | None
     held_for: str | None
+    waits_turn: bool
+    ordered_in_id: int | None
+    last_attempt: int | None
     now: datetime
 
 
@@ -91,6 +99,8 @@ class FlightState:
     persists_until: datetime | None
     ends_at: datetime | None
     held_for: str
+    number: int | None
+    ordered_in_id: int | None
 
 
 @dataclass(frozen=True, kw_only=True)

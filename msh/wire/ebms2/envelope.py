@@ -9,6 +9,7 @@ from msh.protocol.ebms.message import Message, ReceivedMessage, Reference, SoapF
 from msh.protocol.ebms.outgoing import Outgoing, message_of
 from msh.protocol.ebms.vocabulary import ErrorCode, Stage
 from msh.protocol.errors import Unreadable
+from msh.protocol.flight.serial import Order
 from msh.protocol.message import Payload
 from msh.wire import mime, package
 from msh.wire.package import HEADER_LIMIT, check_size, content_digest, header_document
@@ -74,12 +75,14 @@ def compose_head(message: Message, boundary: str) -> bytes:
     )
 
 
-def compose_outgoing(outgoing: Outgoing, expires_at: datetime | None, now: datetime) -> bytes:
+def compose_outgoing(
+    outgoing: Outgoing, expires_at: datetime | None, now: datetime, order: Order | None = None
+) -> bytes:
     """The envelope of a message of a business: its first part, or the whole of it if there are no
     payloads. Raises as `compose_head`."""
     described = zip(outgoing.content_ids or (), outgoing.descriptions or (), strict=True)
     references = [Reference(cid(one), one, description) for one, description in described]
-    message = message_of(outgoing, references, expires_at=expires_at, now=now)
+    message = message_of(outgoing, references, expires_at=expires_at, now=now, order=order)
     return compose_head(message, outgoing.boundary) if references else _envelope(message)
 
 

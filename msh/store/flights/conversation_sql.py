@@ -1,0 +1,194 @@
+"""Conversations that are sent in order: found, locked after their flights, and written."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from msh.store.engine import Order, Statement, Write
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationRow:
+    """The value `Numbering`, and whose it is."""
+
+    id: int
+    partner_id: int
+    tpa_id: str
+    conversation_id: str
+    next_number: int
+    resets: bool
+    unconfirmed: str
+    stopped_by: Sequence[str]
+    broken: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Unsorted:
+    """A new message that is sent in order, and that no worker has seen."""
+
+    key: int
+    link_id: int
+    agreement_id: int
+    conversation_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """Row ids of the oldest messages of a conversation that have no number."""
+
+    id: int
+    keys: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Outstanding:
+    messages: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConversationState:
+    """What `WRITE` stores."""
+
+    id: int
+    state: str
+    next_number: int
+    resets: bool
+    unconfirmed: str
+    stopped_by: list[str]
+    broken: bool
+
+
+# Waited for: what an operator holds at this moment would be overtaken by what was submitted later.
+LOCK_UNSORTED = Statement(
+    """
+    SELECT flight.message_id AS key, flight.link_id, message.agreement_id, message.conversation_id
+    FROM unnest(%(link_ids)s::bigint[]) AS of (link_id) CROSS JOIN LATERAL (
+        SELECT * FROM msh_flight
+        WHERE link_id = of.link_id AND waits_turn AND ordered_in_id IS NULL
+        ORDER BY message_id LIMIT %(limit)s FOR NO KEY UPDATE) flight
+    JOIN msh_outboundmessage message ON message.id = flight.message_id
+    """,
+    Unsorted,
+)
+
+# A row that is there is locked, so that retention does not remove it meanwhile.
+OPEN = Write(
+    """
+    INSERT INTO msh_outboundconversation (link_id, agreement_id, conversation_id, used_at)
+    SELECT DISTINCT of.*, statement_timestamp()
+    FROM unnest(%(link_ids)s::bigint[], %(agreement_ids)s::bigint[], %(conversation_ids)s::text[])
+         AS of (link_id, agreement_id, conversation_id)
+    ORDER BY agreement_id, conversation_id
+    ON CONFLICT (agreement_id, conversation_id) DO UPDATE SET used_at = EXCLUDED.used_at
+    """,
+    order=Order.CONVERSATION,
+)
+SORT = Write(
+    """
+    UPDATE msh_flight flight SET ordered_in_id = conversation.id
+    FROM msh_outboundmessage message
+    JOIN msh_outboundconversation conversation USING (agreement_id, conversation_id)
+    WHERE flight.message_id = ANY(%(keys)s) AND message.id = flight.message_id
+    """,
+    order=Order.FLIGHT,
+)
+
+# One that is held keeps back those behind it: then there is no head.
+_HEAD = """(
+    SELECT CASE WHEN state = 'ready' THEN message_id END FROM msh_flight
+    WHERE ordered_in_id = conversation.id AND waits_turn ORDER BY message_id LIMIT 1)
+"""
+FIND_HEADS = Write(
+    f"""
+    UPDATE msh_outboundconversation conversation SET head = {_HEAD}
+    WHERE id IN (SELECT ordered_in_id FROM msh_flight WHERE message_id = ANY(%(keys)s))
+    """,
+    order=Order.CONVERSATION,
+)
+
+_LOCK = """
+    SELECT conversation.id, agreement.partner_id, agreement.tpa_id, conversation.conversation_id,
+           conversation.next_number, conversation.resets, conversation.unconfirmed,
+           conversation.stopped_by, conversation.broken
+    FROM msh_outboundconversation conversation
+    JOIN partners_agreement agreement ON agreement.id = conversation.agreement_id
+"""
+LOCK = Statement(
+    f"""
+    {_LOCK} WHERE conversation.id = ANY(%(ids)s)
+    ORDER BY conversation.id FOR NO KEY UPDATE OF conversation
+    """,
+    ConversationRow,
+)
+LOCK_NAMED = Statement(
+    f"""
+    {_LOCK} WHERE conversation.agreement_id = %(agreement_id)s
+      AND conversation.conversation_id = %(conversation_id)s
+    FOR NO KEY UPDATE OF conversation
+    """,
+    ConversationRow,
+)
+
+# A statement of its own, after the lock: it must see what the lock's holder committed.
+LOAD_QUEUES = Statement(
+    """
+    SELECT of.id, ARRAY(
+        SELECT message_id FROM msh_flight WHERE ordered_in_id = of.id AND waits_turn
+        ORDER BY message_id LIMIT %(limit)s) AS keys
+    FROM unnest(%(ids)s::bigint[]) AS of (id)
+    """,
+    Queue,
+)
+
+# Those that failed have no flight any more; they are among what has stopped it.
+COUNT_OUTSTANDING = Statement(
+    """
+    SELECT (SELECT count(*) FROM msh_flight
+            WHERE ordered_in_id = conversation.id AND NOT waits_turn)
+         + (SELECT count(*) FROM msh_outboundmessage
+            WHERE link_id = conversation.link_id AND message_id = ANY(conversation.stopped_by)
+              AND state = 'failed') AS messages
+    FROM msh_outboundconversation conversation WHERE id = %(id)s
+    """,
+    Outstanding,
+)
+
+WRITE = Write(
+    f"""
+    UPDATE msh_outboundconversation conversation
+    SET state = %(state)s, next_number = %(next_number)s, resets = %(resets)s,
+        unconfirmed = %(unconfirmed)s, stopped_by = %(stopped_by)s, broken = %(broken)s,
+        used_at = statement_timestamp(), head = {_HEAD}
+    WHERE id = %(id)s
+    """,
+    order=Order.CONVERSATION,
+)
+
+GIVE_NUMBER = Write(
+    "UPDATE msh_outboundmessage SET order_number = %(number)s WHERE id = %(key)s",
+    order=Order.MESSAGE_AFTER_LINK,
+)
+
+# One incident stands for all of a partner: whoever finds the last of them running resolves it. The
+# lock is a statement of its own, so that two who end at once see each other.
+LOCK_INCIDENT = Write(
+    """
+    SELECT id FROM msh_incident
+    WHERE partner_id = %(partner_id)s AND direction = 'out' AND kind = 'conversation_stopped'
+      AND resolved_at IS NULL
+    FOR NO KEY UPDATE
+    """,
+    order=Order.INCIDENT,
+)
+RESOLVE = Write(
+    """
+    UPDATE msh_incident
+    SET resolved_at = %(at)s, resolved_by = %(actor)s, resolution = %(resolution)s
+    WHERE partner_id = %(partner_id)s AND direction = 'out' AND kind = 'conversation_stopped'
+      AND resolved_at IS NULL
+      AND NOT EXISTS (
+        SELECT FROM msh_outboundconversation conversation
+        JOIN msh_outboundlink link ON link.id = conversation.link_id
+        WHERE link.partner_id = %(partner_id)s AND conversation.state = 'stopped')
+    """,
+    order=Order.INCIDENT,
+)

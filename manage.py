@@ -12,7 +12,7 @@ from msh.standalone import datafolder
 WITHOUT_CONSOLE = {
     *("links", "messages", "trace", "deliveries", "link-status", "resynchronise"),
     *("suspend", "resume", "reset-retries", "send-now", "reset-sequence", "cancel", "send"),
-    *("allow-reset", "expect", "set-last-number"),
+    *("allow-reset", "expect", "set-last-number", "start-order", "restart-conversation"),
 }
 
 

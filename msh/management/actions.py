@@ -10,20 +10,58 @@ from django.core.management.base import CommandError
 from msh.flows.errors import NotPossible
 from msh.flows.operations import cancel, change_flight, change_link
 from msh.flows.operations.operator_action import OperatorAction, Parameter, PlainLinkAction
-from msh.management.cli import NameCommand, reason
+from msh.management.cli import MshCommand, NameCommand, reason
 from msh.store.history import Actor
-from partners.models import Partner
+from partners.models import Agreement, Partner
 
 
 def actor_of(options: dict[str, Any]) -> Actor:
-    """The user of this process, and the --reason."""
-    return Actor(getpass.getuser(), options["reason"])
+    """The user of this process, and the --reason, if there is one."""
+    return Actor(getpass.getuser(), options["reason"] or "")
 
 
-def add_reason(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--reason", type=reason, required=True, help="reason, recorded in the history"
-    )
+def add_reason(parser: ArgumentParser, *, required: bool = True) -> None:
+    text = "reason, recorded in the history"
+    parser.add_argument("--reason", type=reason, required=required, help=text)
+
+
+class ConversationCommand(MshCommand):
+    """An action on one conversation: TPA_ID CONVERSATION, and the parameters of the action."""
+
+    action: ClassVar[OperatorAction]
+    has_to_say_why = True
+
+    @property
+    def help(self) -> str:  # type: ignore[override]
+        return self.action.summary
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("tpa_id", help="the agreement; ebMS 2.0: its CPAId")
+        parser.add_argument("conversation", help="the ConversationId")
+        parser.add_argument("--partner", help="its partner, if several have this TPAId")
+        for parameter in self.action.parameters:
+            add_parameter(parser, parameter)
+        add_reason(parser, required=self.has_to_say_why)
+
+    def handle(
+        self, *args: object, tpa_id: str, conversation: str, partner: str | None, **options: Any
+    ) -> None:
+        try:
+            whose = self.partner(partner) if partner else None
+            agreement = change_flight.find_agreement(tpa_id, whose)
+            answer, text = self.act(agreement, conversation, actor_of(options), options)
+        except NotPossible as refused:
+            raise CommandError(str(refused)) from None
+        about = {"tpa_id": tpa_id, "partner": agreement.partner.name, "conversation": conversation}
+        text = f"conversation {conversation}: {text}"
+        self.answer({**about, **answer}, text, as_json=options["json"])
+
+    def act(
+        self, agreement: Agreement, conversation: str, actor: Actor, options: dict[str, Any]
+    ) -> tuple[dict[str, object], str]:
+        """Do it; the answer in JSON, and for a person. Raises NotPossible."""
+        raise NotImplementedError
 
 
 def add_parameter(parser: ArgumentParser, parameter: Parameter, *, required: bool = True) -> None:

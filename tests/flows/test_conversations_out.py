@@ -1,21 +1,29 @@
 """Messages that fly in the order of their conversation: numbers, who may start, what stops it."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Sequence
+from datetime import timedelta
+from io import StringIO
 
 import pytest
-from django.db import connection
+from django.core.management import CommandError, call_command
 
-from msh.flows.operations import change_flight
-from msh.models import Flight, Incident, OutboundConversation, OutboundMessage
+from msh.flows.errors import NotPossible
+from msh.flows.operations import change_flight, change_link
+from msh.flows.operations.cancel import cancel
+from msh.flows.operations.inspection.why_not_sent import explanation_of
+from msh.models import Flight, History, Incident, OutboundConversation, OutboundMessage
 from msh.protocol.ebms.message import MessageOrder
 from msh.protocol.ebms.vocabulary import OrderStatus
+from msh.protocol.kinds import Verdict
 from msh.protocol.message import ErrorReport
 from msh.protocol.vocabulary import ErrorCode, Severity
 from msh.store.history import Actor
 from msh.transport.job import Job
 from msh.wire.ebms2 import envelope
 
-from .flying import Sky, make_sky
+from .byhand import Carrying
+from .flying import REFUSED, Sky, make_sky
 
 pytestmark = pytest.mark.django_db
 
@@ -33,38 +41,264 @@ def submit(sky: Sky, conversation: str, count: int = 1) -> list[OutboundMessage]
     return [sky.submit(conversation_id=conversation) for _ in range(count)]
 
 
-def started(sky: Sky, conversation: str) -> OutboundMessage:
-    """A conversation whose first message is acknowledged."""
+def begun(sky: Sky, conversation: str) -> None:
+    """Its first message is acknowledged."""
     (first,) = submit(sky, conversation)
     sky.poll()
     sky.answer(first)
-    return first
 
 
-def order_of(job: Job) -> MessageOrder | None:
-    return envelope.parse(job.content_type, job.body).message.order
+def orders(jobs: Sequence[Job]) -> list[MessageOrder | None]:
+    return [envelope.parse(job.content_type, job.body).message.order for job in jobs]
 
 
-def ids(jobs: list[Job]) -> list[str]:
+def ids(jobs: Sequence[Job]) -> list[str]:
     return [job.key.message_id for job in jobs]  # type: ignore[attr-defined]
 
 
-def conversation_of(message: OutboundMessage) -> OutboundConversation:
-    return OutboundConversation.objects.get(conversation_id=message.conversation_id)
+def of(messages: Sequence[OutboundMessage]) -> list[str]:
+    return [one.message_id for one in messages]
+
+
+def state_of(conversation: str) -> str:
+    return OutboundConversation.objects.get(conversation_id=conversation).state
 
 
 @pytest.mark.requirement("EB-120", "EB-121", "EB-123")
-def test_the_first_is_reset_and_acknowledged_before_others_leave(sky: Sky) -> None:
+def test_the_first_has_reset_and_is_acknowledged_before_others_leave(sky: Sky) -> None:
     first, *others = submit(sky, "talk", 3)
     (job,) = sky.poll()
-    assert (ids([job]), order_of(job)) == ([first.message_id], MessageOrder(0, RESET))
+    assert (ids([job]), orders([job])) == ([first.message_id], [MessageOrder(0, RESET)])
+    assert "The first message of its conversation" in explanation_of(others[0].pk)
     sky.end(job)
     assert sky.poll() == []
 
     sky.answer(first)
 
     jobs = sky.poll()
-    assert ids(jobs) == [one.message_id for one in others]
-    assert [order_of(job) for job in jobs] == [MessageOrder(1, CONTINUE), MessageOrder(2, CONTINUE)]
+    assert ids(jobs) == of(others)
+    assert orders(jobs) == [MessageOrder(1, CONTINUE), MessageOrder(2, CONTINUE)]
     numbers = OutboundMessage.objects.order_by("pk").values_list("order_number", flat=True)
     assert list(numbers) == [0, 1, 2]
+
+
+@pytest.mark.requirement("EB-121")
+def test_after_the_last_number_comes_0_with_continue(sky: Sky) -> None:
+    change_flight.start_order(sky.agreement, "talk", 99_999_998, ANN)
+    submit(sky, "talk", 2)
+    assert orders(sky.poll()) == [MessageOrder(99_999_999, CONTINUE), MessageOrder(0, CONTINUE)]
+
+
+@pytest.mark.requirement("EB-122")
+def test_a_retry_keeps_its_number_and_one_that_was_never_sent_leaves_no_hole(sky: Sky) -> None:
+    begun(sky, "talk")
+    sent, never, last = submit(sky, "talk", 3)
+    sky.poll(Carrying(left=0))
+    change_flight.hold(never, ANN)
+    (job,) = sky.poll()
+    assert ids([job]) == [sent.message_id]  # the one that is held keeps back those behind it
+    sky.end(job)
+    assert OutboundConversation.objects.get().head is None  # a poll does not look for it
+    assert "submitted before" in explanation_of(last.pk)
+    cancel(never, None, ANN)
+    sky.let_pass(61)
+    again, next_one = sky.poll()
+    assert again.body == job.body
+    assert (ids([next_one]), orders([next_one])) == ([last.message_id], [MessageOrder(2, CONTINUE)])
+
+
+@pytest.mark.requirement("EB-085", "EB-134")
+def test_conversations_share_the_window_and_do_not_wait_for_each_other() -> None:
+    sky = make_sky(ordered=True, window=3)
+    begun(sky, "a")
+    a, b = submit(sky, "a", 3), submit(sky, "b", 2)
+    assert ids(sky.poll()) == of(a)
+    assert sky.poll() == []
+    heads = OutboundConversation.objects.order_by("pk").values_list("head", flat=True)
+    assert list(heads) == [None, b[0].pk]
+    sky.answer(a[1])
+    (job,) = sky.poll()
+    assert (ids([job]), orders([job])) == (of(b[:1]), [MessageOrder(0, RESET)])
+
+
+@pytest.mark.requirement("EB-124", "EB-134")
+def test_a_message_that_fails_stops_its_conversation_and_only_it(sky: Sky) -> None:
+    begun(sky, "talk")
+    bad, behind = submit(sky, "talk", 2)
+    (job,) = sky.poll(Carrying(left=1))
+    sky.end(job)
+    sky.answer(bad, WRONG, acknowledged=False)
+    assert (sky.state(bad), state_of("talk")) == ("failed", "stopped")
+    (other,) = submit(sky, "other")
+    assert ids(sky.poll()) == [other.message_id]
+    incident = Incident.objects.get(kind="conversation_stopped")
+    assert incident.detail.startswith(
+        f"conversation talk of {sky.agreement}: message {bad.message_id}, number 1, is failed: "
+    )
+    assert explanation_of(behind.pk).startswith(
+        f"Its conversation stands still: message {bad.message_id}. A message of it failed"
+    )
+
+    assert change_flight.resume(bad, ANN).state == "in_flight"
+
+    again, next_one = sky.poll()
+    assert (again.body, ids([next_one])) == (job.body, [behind.message_id])
+    assert orders([next_one]) == [MessageOrder(2, CONTINUE)]
+    assert sky.incidents() == []
+    sky.end(again)
+    sky.answer(bad)
+    assert sky.state(bad) == "acknowledged"
+    told = [kind for kind, _ in sky.events(bad)]
+    assert told == ["failed", "acknowledged"]
+    happened = History.objects.filter(subject="link", event__startswith="Message")
+    assert list(happened.order_by("pk").values_list("event", "from_state", "to_state")) == [
+        ("MessageStopped", "running", "stopped"),
+        ("MessageResumed", "stopped", "running"),
+    ]
+
+
+@pytest.mark.requirement("EB-124")
+def test_an_acknowledgment_after_the_failure_lets_it_go_on(sky: Sky) -> None:
+    first, second = submit(sky, "talk", 2)
+    (job,) = sky.poll()
+    sky.end(job, REFUSED)
+    assert sky.poll() == []
+    assert sky.incidents() == ["conversation_stopped", "refused_by_peer"]
+
+    sky.answer(first)
+
+    assert sky.incidents() == []
+    assert ids(sky.poll()) == [second.message_id]
+
+
+@pytest.mark.requirement("EB-124")
+def test_a_number_that_is_given_up_needs_a_restart_when_all_is_accounted_for(sky: Sky) -> None:
+    begun(sky, "talk")
+    lost, under_way, waits = submit(sky, "talk", 3)
+    jobs = sky.poll(Carrying(left=2))
+    for job in jobs:
+        sky.end(job)
+    cancel(lost, Verdict.UNKNOWN, ANN)
+    assert sky.incidents() == ["conversation_stopped"]
+    assert sky.poll() == []
+    change_link.suspend(sky.partner, ANN)
+    change_link.resume(sky.partner, ANN)
+    assert sky.incidents() == ["conversation_stopped"]
+    with pytest.raises(NotPossible, match="talk: 1 messages of the conversation are outstanding"):
+        change_flight.restart_conversation(sky.agreement, "talk", ANN)
+    sky.answer(under_way)
+
+    change_flight.restart_conversation(sky.agreement, "talk", ANN)
+
+    (job,) = sky.poll()
+    assert (ids([job]), orders([job])) == ([waits.message_id], [MessageOrder(0, RESET)])
+    assert sky.incidents() == []
+    event = History.objects.get(event="ConversationRestarted")
+    assert (event.actor, event.from_state, event.to_state) == ("ann", "stopped", "beginning")
+    assert event.detail == (
+        f"conversation talk of {sky.agreement}: the next number is 0; she says so"
+    )
+
+
+@pytest.mark.requirement("EB-124")
+def test_a_failed_message_is_outstanding_until_it_is_cancelled(sky: Sky) -> None:
+    first, second = submit(sky, "talk", 2)
+    (job,) = sky.poll()
+    sky.end(job, REFUSED)
+    with pytest.raises(NotPossible, match="1 messages"):
+        change_flight.restart_conversation(sky.agreement, "talk", ANN)
+    cancel(first, Verdict.UNKNOWN, ANN)
+    assert sky.state(first) == "cancelled"
+    with pytest.raises(NotPossible, match="has already ended"):
+        change_flight.resume(first, ANN)
+    change_flight.restart_conversation(sky.agreement, "talk", ANN)
+    assert (sky.incidents(), ids(sky.poll())) == ([], [second.message_id])
+    with pytest.raises(NotPossible, match="its message with Reset is not acknowledged yet"):
+        change_flight.restart_conversation(sky.agreement, "talk", ANN)
+
+
+@pytest.mark.requirement("EB-124")
+def test_received_after_all_leaves_no_hole(sky: Sky) -> None:
+    first, second = submit(sky, "talk", 2)
+    sky.poll()
+    cancel(first, Verdict.RECEIVED, ANN)
+    assert (ids(sky.poll()), sky.incidents()) == ([second.message_id], [])
+
+
+def test_one_incident_stands_for_all_conversations_of_a_partner(sky: Sky) -> None:
+    for name in ("a", "b"):
+        submit(sky, name)
+    for job in sky.poll():
+        sky.end(job, REFUSED)
+    first, second = OutboundMessage.objects.order_by("pk")
+    assert Incident.objects.get(kind="conversation_stopped").count == 2
+    sky.answer(first)
+    assert "conversation_stopped" in sky.incidents()
+    sky.answer(second)
+    assert "conversation_stopped" not in sky.incidents()
+
+
+def test_what_cannot_be_composed_keeps_its_number_and_reset(sky: Sky) -> None:
+    (bad,) = submit(sky, "talk")
+    OutboundMessage.objects.filter(pk=bad.pk).update(action="x\x01")
+    assert sky.poll() == []
+    assert (sky.state(bad), state_of("talk")) == ("failed", "stopped")
+    OutboundMessage.objects.filter(pk=bad.pk).update(action="x")
+    change_flight.resume(bad, ANN)
+    assert orders(sky.poll()) == [MessageOrder(0, RESET)]
+
+
+def test_an_agreement_without_order_gives_no_numbers() -> None:
+    sky = make_sky()
+    submit(sky, "talk", 2)
+    assert orders(sky.poll()) == [None, None]
+    assert not OutboundConversation.objects.exists()
+    with pytest.raises(NotPossible, match="is not ordered"):
+        change_flight.start_order(sky.agreement, "talk", 5, ANN)
+    with pytest.raises(NotPossible, match="No message of a conversation talk was sent in order"):
+        change_flight.restart_conversation(sky.agreement, "talk", ANN)
+
+
+@pytest.mark.requirement("EB-084")
+def test_past_its_persist_duration_a_failed_message_is_not_sent_again() -> None:
+    sky = make_sky(ordered=True, persist_duration=100)
+    (first,) = submit(sky, "talk")
+    (job,) = sky.poll()
+    sky.end(job, REFUSED)
+    long_ago = first.submitted_at - timedelta(seconds=101)
+    OutboundMessage.objects.update(first_sent_at=long_ago)
+    with pytest.raises(NotPossible, match="it is past its PersistDuration"):
+        change_flight.resume(first, ANN)
+    assert not Flight.objects.exists()
+
+
+def said_by(*command: str) -> dict[str, object]:
+    out = StringIO()
+    call_command(*command, "--json", stdout=out)
+    answer: dict[str, object] = json.loads(out.getvalue())
+    return answer
+
+
+@pytest.mark.requirement("EB-124")
+def test_the_commands_name_agreement_and_conversation(sky: Sky) -> None:
+    about = (sky.agreement.tpa_id, "talk")
+    assert said_by("start-order", *about, "--direction", "out", "--last", "41") == {
+        "tpa_id": sky.agreement.tpa_id,
+        "partner": sky.partner.name,
+        "conversation": "talk",
+        "direction": "out",
+        "last": 41,
+    }
+    (message,) = submit(sky, "talk")
+    assert orders(sky.poll()) == [MessageOrder(42, CONTINUE)]
+    for command in (("restart-conversation",), ("start-order", "--direction=out", "--last=9")):
+        with pytest.raises(CommandError, match="1 messages of the conversation are outstanding"):
+            call_command(command[0], *about, *command[1:], "--reason", "why")
+    sky.answer(message)
+    said = said_by("restart-conversation", *about, "--reason", "they lost it")
+    assert said["conversation"] == "talk"
+    assert History.objects.get(event="ConversationRestarted").detail.endswith("they lost it")
+    with pytest.raises(CommandError, match="No agreement x"):
+        call_command("restart-conversation", "x", "talk", "--reason", "why")
+    with pytest.raises(CommandError, match="The last number is 0 to 99999999"):
+        call_command("start-order", *about, "--direction=out", "--last=100000000")

@@ -5,23 +5,30 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
+from msh.flows.operations import change_flight
 from msh.flows.sending import flight_round
+from msh.models import OutboundMessage
 from msh.store.engine import Call
-from msh.store.flights import flight_sql, gate_sql
+from msh.store.flights import conversation_sql, flight_sql, gate_sql
+from msh.store.history import Actor
 from msh.store.sending import polling
 
-from .byhand import PLENTY
-from .costs import cost_of, statements_of
+from .byhand import PLENTY, Carrying
+from .costs import cost_of, multiply, statements_of
 from .flying import Sky, make_sky
 
 pytestmark = pytest.mark.django_db
 
-SEARCHES = (
+SEARCHES = {
     gate_sql.LOCK_BUSY_GATES,
     gate_sql.LOAD_GATES,
     flight_sql.LOCK_TIMED,
     flight_sql.LOCK_READY,
-)
+    flight_sql.LOCK_HEADS,
+    conversation_sql.LOCK_UNSORTED,
+    conversation_sql.LOAD_QUEUES,
+}
+OF_CONVERSATIONS = 3
 GROWTH = 200
 """Indexes get a level more; reading the queue would cost thousands."""
 
@@ -65,11 +72,46 @@ def test_a_long_queue_of_one_partner_does_not_slow_a_round() -> None:
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
     before = cost_of_a_round()
-    assert len(searches_of_a_round()) == len(SEARCHES)
+    assert len(searches_of_a_round()) == len(SEARCHES) - OF_CONVERSATIONS
 
     grow(skies[0], 5_000)
 
     assert cost_of_a_round() < before + GROWTH
+
+
+def test_a_long_queue_of_a_conversation_that_stands_still_does_not_slow_a_round() -> None:
+    """Nor do many conversations that stand still."""
+    sky = make_sky(ordered=True)
+    stopped, waits = sky.submit(conversation_id="stopped"), sky.submit(conversation_id="goes on")
+    behind = sky.submit(conversation_id="stopped")
+    sky.poll()
+    change_flight.hold(stopped, Actor("ann", "wait"))
+    sky.answer(waits)
+    sky.submit(conversation_id="goes on")
+    sky.poll(Carrying(left=0))
+    before = cost_of_a_round()
+    assert {call.statement for call in searches_of_a_round()} == SEARCHES
+
+    multiply_queue(behind, 5_000)
+
+    assert cost_of_a_round() < before + GROWTH
+    assert len(sky.poll()) == 1
+
+
+def multiply_queue(behind: OutboundMessage, count: int) -> None:
+    """In its conversation; and as many others that stand still."""
+    conversation = behind.flight.ordered_in
+    assert conversation is not None
+    multiply(behind, count, message_id="message_id || n")
+    multiply(conversation, count, conversation_id="conversation_id || n")
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO msh_flight (message_id, link_id, due, waits_turn, ordered_in_id)"
+            " SELECT id, link_id, submitted_at, true, %s FROM msh_outboundmessage"
+            " WHERE conversation_id = 'stopped' AND id > %s",
+            [conversation.pk, behind.pk],
+        )
+        cursor.execute("ANALYZE msh_outboundmessage; ANALYZE msh_flight")
 
 
 def test_where_there_are_no_flights_a_poll_of_links_is_all() -> None:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import F
 from django.utils import timezone
 
@@ -23,7 +23,10 @@ from msh.flows.delivery.feed import page
 from msh.flows.errors import NotPossible
 from msh.flows.operations.cancel import cancel
 from msh.flows.operations.change_delivery import decide
+from msh.flows.operations.change_flight import restart_conversation
 from msh.flows.operations.prune import prune_all
+from msh.flows.sending import flight_round
+from msh.flows.sending.http_answer import ended_with
 from msh.models import (
     Consumer,
     ConsumerKind,
@@ -36,10 +39,13 @@ from msh.models import (
 from msh.protocol.delivery.events import AttemptFailed
 from msh.protocol.kinds import Verdict
 from msh.store.delivery.deliveries import Consumers
+from msh.store.flights.isolation import isolate_flight
 from msh.store.history import Actor
+from msh.transport.carrier import Finished
 from msh.transport.job import Job
 from tests.delivery import application
 from tests.delivery.desk import Desk, consumer, receive, state_of
+from tests.flows.byhand import PLENTY, Carrying
 from tests.flows.flying import SILENT, Sky, make_sky
 from tests.flows.world import make_world
 from tests.sql import Calls, Execute, wrap_execute
@@ -274,3 +280,50 @@ def test_an_acknowledgment_crosses_an_operator_who_cancels() -> None:
 def _cancel_if_possible(message: OutboundMessage) -> None:
     with suppress(NotPossible):  # the Acknowledgment was first
         cancel(message, Verdict.UNKNOWN, ANN)
+
+
+def _in_order() -> tuple[Sky, OutboundMessage, Job]:
+    sky = make_sky(ordered=True, retries=0)
+    first = sky.submit(conversation_id="talk")
+    sky.poll()
+    sky.answer(first)
+    sent = sky.submit(conversation_id="talk")
+    sky.submit(conversation_id="talk")
+    (job,) = sky.poll(Carrying(left=1))
+    return sky, sent, job
+
+
+def test_conversations_cross_rounds_operators_and_isolation() -> None:
+    """A conversation stands behind its flights for everybody."""
+
+    def prepare(turn: int) -> tuple[Act, Act]:
+        sky, sent, job = _in_order()
+        acknowledged = partial(sky.answer, sent)
+        held = partial(isolate_flight, sent.pk, sent.message_id, sky.partner.pk, "an error")
+        restart = partial(_restart_if_possible, sky)
+        return (
+            (partial(_round, sky, job), acknowledged),
+            (partial(_round, sky, job), restart),
+            (acknowledged, restart),
+            (partial(_round, sky, job), partial(_at_once, held)),
+        )[turn]
+
+    for turn in range(4):
+        assert cross_everywhere(partial(prepare, turn)) > 1
+
+
+def _round(sky: Sky, job: Job) -> None:
+    ended = [ended_with(Finished(job, SILENT))]
+    with transaction.atomic():
+        flights, _ = flight_round.round_of(PLENTY, ended, (), everything=True)
+        flights.write()
+
+
+def _at_once(act: Act) -> None:
+    with transaction.atomic():
+        act()
+
+
+def _restart_if_possible(sky: Sky) -> None:
+    with suppress(NotPossible):
+        restart_conversation(sky.agreement, "talk", ANN)

@@ -57,14 +57,24 @@ class ConversationState:
     broken: bool
 
 
+# Rows are compared where an equality would do, and ordered by all columns of the index: no other
+# index gives that order, which one of the message ids alone would, by reading every flight.
+
 # Waited for: what an operator holds at this moment would be overtaken by what was submitted later.
 LOCK_UNSORTED = Statement(
     """
+    WITH unsorted AS (
+        SELECT next.message_id
+        FROM unnest(%(link_ids)s::bigint[]) AS of (link_id) CROSS JOIN LATERAL (
+            SELECT link_id, message_id FROM msh_flight
+            WHERE waits_turn AND ordered_in_id IS NULL
+              AND (link_id, message_id) > (of.link_id, 0)
+            ORDER BY link_id, message_id LIMIT %(limit)s) next
+        WHERE next.link_id = of.link_id)
     SELECT flight.message_id AS key, flight.link_id, message.agreement_id, message.conversation_id
-    FROM unnest(%(link_ids)s::bigint[]) AS of (link_id) CROSS JOIN LATERAL (
-        SELECT * FROM msh_flight
-        WHERE link_id = of.link_id AND waits_turn AND ordered_in_id IS NULL
-        ORDER BY message_id LIMIT %(limit)s FOR NO KEY UPDATE) flight
+    FROM (SELECT * FROM msh_flight
+          WHERE message_id = ANY(ARRAY(SELECT message_id FROM unsorted)) AND waits_turn
+          ORDER BY message_id FOR NO KEY UPDATE) flight
     JOIN msh_outboundmessage message ON message.id = flight.message_id
     """,
     Unsorted,
@@ -94,8 +104,12 @@ SORT = Write(
 
 # One that is held keeps back those behind it: then there is no head.
 _HEAD = """(
-    SELECT CASE WHEN state = 'ready' THEN message_id END FROM msh_flight
-    WHERE ordered_in_id = conversation.id AND waits_turn ORDER BY message_id LIMIT 1)
+    SELECT CASE WHEN oldest.state = 'ready' THEN oldest.message_id END
+    FROM (SELECT state, message_id, ordered_in_id FROM msh_flight
+          WHERE ordered_in_id IS NOT NULL
+            AND (ordered_in_id, waits_turn, message_id) >= (conversation.id, true, 0)
+          ORDER BY ordered_in_id, waits_turn, message_id LIMIT 1) oldest
+    WHERE oldest.ordered_in_id = conversation.id)
 """
 FIND_HEADS = Write(
     f"""
@@ -132,8 +146,12 @@ LOCK_NAMED = Statement(
 LOAD_QUEUES = Statement(
     """
     SELECT of.id, ARRAY(
-        SELECT message_id FROM msh_flight WHERE ordered_in_id = of.id AND waits_turn
-        ORDER BY message_id LIMIT %(limit)s) AS keys
+        SELECT next.message_id
+        FROM (SELECT ordered_in_id, message_id FROM msh_flight
+              WHERE ordered_in_id IS NOT NULL
+                AND (ordered_in_id, waits_turn, message_id) >= (of.id, true, 0)
+              ORDER BY ordered_in_id, waits_turn, message_id LIMIT %(limit)s) next
+        WHERE next.ordered_in_id = of.id ORDER BY next.message_id) AS keys
     FROM unnest(%(ids)s::bigint[]) AS of (id)
     """,
     Queue,

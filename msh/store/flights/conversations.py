@@ -18,7 +18,7 @@ from msh.protocol.flight.numbering import (
 from msh.protocol.kinds import IncidentKind
 from msh.store import history, incidents
 from msh.store.clock import CLOCK
-from msh.store.engine import Call, run, run_all
+from msh.store.engine import USE_INDEX_ORDER, Call, run, run_all
 from msh.store.history import SYSTEM, Actor
 from partners.models import Agreement
 
@@ -124,7 +124,8 @@ def lock_conversations(ids: Iterable[int], queued: int = 0) -> dict[int, LockedC
     wanted = sorted(set(ids))
     if not wanted:
         return {}
-    rows, queues = run(
+    _, rows, queues = run(
+        USE_INDEX_ORDER(),
         conversation_sql.LOCK(ids=wanted),
         conversation_sql.LOAD_QUEUES(ids=wanted, limit=queued),
     )
@@ -153,7 +154,8 @@ def change_conversation(
     event = event_of(counted.messages)
     after = numbering.step(held.numbering, event)
     why = f"the next number is {after.next_number}"
-    run_all([held.written(), *held.step(event, after, why, actor, clock.now)])
+    calls = held.step(event, after, why, actor, clock.now)
+    run_all([held.written(), *calls])
     return True
 
 

@@ -97,17 +97,26 @@ LOCK_READY = Statement(
 # costs nothing. Behind the first of a conversation only one that has begun lets others start.
 LOCK_HEADS = Statement(
     f"""
+    WITH starting AS (
+        SELECT conversation.id, conversation.state
+        FROM unnest(%(link_ids)s::bigint[]) AS of (link_id) CROSS JOIN LATERAL (
+            SELECT id, state FROM msh_outboundconversation
+            WHERE link_id = of.link_id AND state IN ('beginning', 'running') AND head IS NOT NULL
+            ORDER BY head LIMIT %(of_partner)s) conversation),
+    first AS (
+        SELECT next.message_id
+        FROM starting CROSS JOIN LATERAL (
+            SELECT ordered_in_id, message_id FROM msh_flight
+            WHERE ordered_in_id IS NOT NULL
+              AND (ordered_in_id, waits_turn, message_id) >= (starting.id, true, 0)
+            ORDER BY ordered_in_id, waits_turn, message_id
+            LIMIT CASE starting.state WHEN 'beginning' THEN 1 ELSE %(of_partner)s END) next
+        WHERE next.ordered_in_id = starting.id)
     SELECT {_COLUMNS}
-    FROM unnest(%(link_ids)s::bigint[]) AS of (link_id) CROSS JOIN LATERAL (
-        SELECT id, state FROM msh_outboundconversation
-        WHERE link_id = of.link_id AND state IN ('beginning', 'running') AND head IS NOT NULL
-        ORDER BY head LIMIT %(of_partner)s) conversation
-    CROSS JOIN LATERAL (
-        SELECT * FROM msh_flight
-        WHERE ordered_in_id = conversation.id AND waits_turn AND state = 'ready'
-        ORDER BY message_id
-        LIMIT CASE conversation.state WHEN 'beginning' THEN 1 ELSE %(of_partner)s END
-        FOR NO KEY UPDATE SKIP LOCKED) flight {_OF_FLIGHT}
+    FROM (SELECT * FROM msh_flight
+          WHERE message_id = ANY(ARRAY(SELECT message_id FROM first))
+            AND waits_turn AND state = 'ready'
+          ORDER BY message_id FOR NO KEY UPDATE SKIP LOCKED) flight {_OF_FLIGHT}
     """,
     FlightRow,
 )

@@ -113,6 +113,14 @@ _KINDS = {
         held_by="msh_delivery",
     ),
     "outbound messages": _OUTBOUND_MESSAGES,
+    # A message that is submitted meanwhile locks its conversation, and makes it young again.
+    "conversations to partners": Removal(
+        "msh_outboundconversation",
+        "conversation.id",
+        "msh_outboundconversation conversation WHERE state <> 'stopped'"
+        " AND used_at < statement_timestamp() - %(age)s::interval"
+        " AND NOT EXISTS (SELECT FROM msh_flight WHERE ordered_in_id = conversation.id)",
+    ),
     "signals": Removal(
         "msh_signal",
         "signal.id",

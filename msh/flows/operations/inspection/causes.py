@@ -142,6 +142,13 @@ CAUSES: dict[str, Cause] = {
         " the partner for the number that the detail names. If it will never arrive, skip it, or"
         " drop the messages that wait.",
     ),
+    IncidentKind.CONVERSATION_STOPPED: Cause(
+        "A conversation that is sent in order stands still",
+        "A message of it failed, is held, or was cancelled; later ones wait, other conversations do"
+        " not. Resume the message, which sends it again with its bytes and its number; or cancel"
+        " it, and restart the conversation when all that was sent of it is acknowledged or"
+        " cancelled.",
+    ),
     IncidentKind.ORDER_RESTARTED: Cause(
         "The partner restarted the numbers of a conversation",
         "Nothing was waiting, so the message was delivered. Ask the partner why, if you do not"

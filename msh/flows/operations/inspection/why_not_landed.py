@@ -2,8 +2,10 @@
 
 from datetime import datetime
 
-from msh.models import Attempt, Flight, OutboundMessage
+from msh.models import Attempt, Flight, OutboundConversation, OutboundMessage
+from msh.protocol.flight.numbering import NumberingState
 from msh.protocol.flight.value import FlightState
+from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import OPERATOR, LaneState
 
 from .causes import CAUSES, Cause
@@ -26,10 +28,27 @@ def explanation_of_flight(message: OutboundMessage) -> str:
         )
     if flight.under_way:
         return f"The next copy waits for a worker.{_last(message)}"
+    if flight.ordered_in is not None and (why := _turn(flight, flight.ordered_in)):
+        return why
     return (
         "It waits for a worker, or for a place: as many messages to the partner may be under way as"
         " the window of its agreements allows."
     )
+
+
+def _turn(flight: Flight, conversation: OutboundConversation) -> str:
+    """Why it may not start yet; empty if it may, or has a number already."""
+    if conversation.state == NumberingState.STOPPED:
+        stopped_by = ", ".join(conversation.stopped_by)
+        what = f": message {stopped_by}" if stopped_by else ""
+        advice = _cause(IncidentKind.CONVERSATION_STOPPED).advice
+        return f"Its conversation stands still{what}. {advice}"
+    if flight.waits_turn and conversation.state == NumberingState.CONFIRMING:
+        first = conversation.unconfirmed
+        return f"The first message of its conversation, {first}, is not acknowledged yet."
+    if flight.waits_turn and conversation.head != flight.pk:
+        return "Messages of its conversation that were submitted before are sent first."
+    return ""
 
 
 def _held(flight: Flight) -> str:

@@ -1,0 +1,28 @@
+"""`manage.py start-order TPA_ID CONVERSATION --direction in|out --last N`: taking over from another
+MSH, for one conversation."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from msh.flows.operations import actions
+from msh.management.actions import ConversationCommand
+from msh.store.history import Actor
+from partners.models import Agreement
+
+ACTIONS = {"out": actions.START_ORDER_OUT}
+
+
+class Command(ConversationCommand):
+    action = actions.START_ORDER_OUT
+    has_to_say_why = False
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("--direction", required=True, choices=list(ACTIONS))
+
+    def act(
+        self, agreement: Agreement, conversation: str, actor: Actor, options: dict[str, Any]
+    ) -> tuple[dict[str, object], str]:
+        direction, last = options["direction"], options["last"]
+        ACTIONS[direction].flow(agreement, conversation, last=last, actor=actor)
+        return {"direction": direction, "last": last}, f"the last number {direction} was {last}."

@@ -1,0 +1,163 @@
+"""Conversations that are sent in order, when several do something at once, or one raises an error,
+or has a long queue."""
+
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from django.utils import timezone
+
+from msh.flows.errors import NotPossible
+from msh.flows.names import EVERYTHING
+from msh.flows.operations import change_flight
+from msh.flows.operations.prune import prune_all
+from msh.flows.sending.sending_loop import SendingLoop
+from msh.models import Flight, OutboundConversation, OutboundMessage
+from msh.store.history import Actor
+from tests.sessions import in_another_session, meet
+
+from .byhand import Carrying, KeepingCarrier
+from .flying import Sky, make_sky
+from .test_conversations_out import WRONG, begun, ids, of, orders, state_of, submit
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ANN = Actor("ann", "she says so")
+
+
+@pytest.fixture
+def sky() -> Sky:
+    return make_sky(ordered=True)
+
+
+@pytest.fixture
+def loop() -> SendingLoop:
+    loop = SendingLoop()
+    loop.carrier = KeepingCarrier()  # type: ignore[assignment]
+    return loop
+
+
+def taken(loop: SendingLoop) -> list[str]:
+    carrier: Any = loop.carrier
+    return ids(carrier.take())
+
+
+@pytest.mark.requirement("EB-123")
+def test_an_acknowledgment_and_a_poll_at_once(sky: Sky) -> None:
+    first, second = submit(sky, "talk", 2)
+    sky.poll()
+    jobs = meet(lambda: sky.answer(first), sky.poll)
+    assert ids([*jobs, *sky.poll()]) == [second.message_id]
+
+
+@pytest.mark.requirement("EB-120")
+def test_two_workers_give_each_number_once(sky: Sky, loop: SendingLoop) -> None:
+    begun(sky, "talk")
+    submit(sky, "talk", 6)
+    with transaction.atomic():
+        ours = sky.poll()
+        in_another_session(lambda: loop.round(EVERYTHING))
+    loop.round(EVERYTHING)
+    sent = OutboundMessage.objects.exclude(order_number=None).order_by("pk")
+    assert list(sent.values_list("order_number", flat=True)) == list(range(len(ours) + 3))
+    assert taken(loop) == of(list(OutboundMessage.objects.order_by("pk")[5:]))
+
+
+@pytest.mark.requirement("EB-120")
+def test_what_an_operator_holds_at_this_moment_is_not_overtaken(sky: Sky) -> None:
+    older, later = submit(sky, "talk", 2)
+    jobs = meet(lambda: change_flight.hold(older, ANN), sky.poll)
+    assert jobs == []
+    change_flight.resume(older, ANN)
+    assert ids(sky.poll()) == [older.message_id]
+    assert sky.state(later) == "ready"
+
+
+@pytest.mark.requirement("EB-124")
+def test_a_failure_and_a_claim_at_once(sky: Sky) -> None:
+    """The failure is not committed when the poll begins: the poll waits for the conversation."""
+    begun(sky, "talk")
+    bad, behind = submit(sky, "talk", 2)
+    sky.poll(Carrying(left=1))
+    assert meet(lambda: sky.answer(bad, WRONG, acknowledged=False), sky.poll) == []
+    assert (state_of("talk"), sky.state(behind)) == ("stopped", "ready")
+
+
+@pytest.mark.requirement("EB-124")
+def test_a_restart_and_a_claim_at_once(sky: Sky) -> None:
+    """The claim is counted among what is outstanding, or has Reset."""
+    begun(sky, "talk")
+    submit(sky, "talk")
+    jobs = meet(partial(change_flight.restart_conversation, sky.agreement, "talk", ANN), sky.poll)
+    (order,) = orders([*jobs, *sky.poll()])
+    assert order is not None
+    assert order.status == "Reset"
+
+
+@pytest.mark.requirement("EB-124")
+def test_a_claim_and_a_restart_at_once(sky: Sky) -> None:
+    begun(sky, "talk")
+    submit(sky, "talk")
+    restart = partial(change_flight.restart_conversation, sky.agreement, "talk", ANN)
+    with pytest.raises(NotPossible, match="1 messages of the conversation are outstanding"):
+        meet(sky.poll, restart)
+    assert state_of("talk") == "running"
+
+
+@pytest.mark.requirement("EB-124", "EB-134")
+@pytest.mark.parametrize("numbered", [True, False])
+def test_an_error_in_one_message_stops_only_its_conversation(
+    numbered: bool, sky: Sky, loop: SendingLoop
+) -> None:
+    begun(sky, "talk")
+    bad, behind = submit(sky, "talk", 2)
+    if numbered:
+        change_flight.hold(behind, ANN)
+        sky.poll()
+        sky.let_pass(200)
+        change_flight.resume(behind, ANN)
+    (good,) = submit(sky, "good")
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE msh_outboundmessage SET terms = '{\"timeout\": true}' WHERE id = %s", [bad.pk]
+        )
+    for _ in range(2):
+        loop.round(EVERYTHING)
+
+    assert taken(loop) == [good.message_id]
+    assert (sky.state(bad), sky.state(behind)) == ("held", "ready")
+    assert ("conversation_stopped" in sky.incidents()) is numbered
+    OutboundMessage.objects.filter(pk=bad.pk).update(terms=None)
+    change_flight.resume(bad, ANN)
+    loop.round(EVERYTHING)
+    assert taken(loop) == of([bad, behind])
+    assert sky.incidents() == []
+
+
+def age(days: int) -> None:
+    OutboundConversation.objects.update(used_at=timezone.now() - timedelta(days=days))
+
+
+def test_retention_forgets_what_is_idle_and_nothing_else(sky: Sky) -> None:
+    for name in ("idle", "busy", "stopped"):
+        begun(sky, name)
+    submit(sky, "busy")
+    sky.poll()
+    (failed,) = submit(sky, "stopped")
+    sky.poll()
+    change_flight.hold(failed, ANN)
+    age(800)
+    prune_all()
+    names = OutboundConversation.objects.order_by("conversation_id")
+    assert list(names.values_list("conversation_id", flat=True)) == ["busy", "stopped"]
+
+
+def test_a_message_that_is_sorted_keeps_its_conversation_from_retention(sky: Sky) -> None:
+    begun(sky, "talk")
+    age(800)
+    submit(sky, "talk")
+    meet(sky.poll, prune_all)
+    assert OutboundConversation.objects.get().state == "running"
+    assert not Flight.objects.filter(ordered_in=None).exists()

@@ -114,8 +114,8 @@ LOCK_HEADS = Statement(
         WHERE next.ordered_in_id = starting.id)
     SELECT {_COLUMNS}
     FROM (SELECT * FROM msh_flight
-          WHERE message_id = ANY(ARRAY(SELECT message_id FROM first))
-            AND waits_turn AND state = 'ready'
+          WHERE waits_turn AND state = 'ready'
+            AND message_id = ANY(ARRAY(SELECT message_id FROM first))
           ORDER BY message_id FOR NO KEY UPDATE SKIP LOCKED) flight {_OF_FLIGHT}
     """,
     FlightRow,

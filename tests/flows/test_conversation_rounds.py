@@ -19,7 +19,7 @@ from msh.store.history import Actor
 from tests.sessions import in_another_session, meet
 
 from .byhand import Carrying, KeepingCarrier
-from .flying import Sky, make_sky
+from .flying import REFUSED, Sky, make_sky
 from .test_conversations_out import WRONG, begun, ids, of, orders, state_of, submit
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -128,6 +128,8 @@ def test_an_error_in_one_message_stops_only_its_conversation(
 
     assert taken(loop) == [good.message_id]
     assert (sky.state(bad), sky.state(behind)) == ("held", "ready")
+    head = OutboundConversation.objects.get(conversation_id="talk").head
+    assert head == (behind.pk if numbered else None)
     assert ("conversation_stopped" in sky.incidents()) is numbered
     OutboundMessage.objects.filter(pk=bad.pk).update(terms=None)
     change_flight.resume(bad, ANN)
@@ -145,9 +147,9 @@ def test_retention_forgets_what_is_idle_and_nothing_else(sky: Sky) -> None:
         begun(sky, name)
     submit(sky, "busy")
     sky.poll()
-    (failed,) = submit(sky, "stopped")
-    sky.poll()
-    change_flight.hold(failed, ANN)
+    submit(sky, "stopped")
+    (job,) = sky.poll()
+    sky.end(job, REFUSED)
     age(800)
     prune_all()
     names = OutboundConversation.objects.order_by("conversation_id")

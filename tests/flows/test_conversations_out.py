@@ -7,6 +7,7 @@ from io import StringIO
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.utils import timezone
 
 from msh.flows.errors import NotPossible
 from msh.flows.operations import change_flight, change_link
@@ -15,6 +16,7 @@ from msh.flows.operations.inspection.why_not_sent import explanation_of
 from msh.models import Flight, History, Incident, OutboundConversation, OutboundMessage
 from msh.protocol.ebms.message import MessageOrder
 from msh.protocol.ebms.vocabulary import OrderStatus
+from msh.protocol.events import OperatorResumed
 from msh.protocol.kinds import Verdict
 from msh.protocol.message import ErrorReport
 from msh.protocol.vocabulary import ErrorCode, Severity
@@ -207,8 +209,12 @@ def test_a_failed_message_is_outstanding_until_it_is_cancelled(sky: Sky) -> None
     sky.end(job, REFUSED)
     with pytest.raises(NotPossible, match="1 messages"):
         change_flight.restart_conversation(sky.agreement, "talk", ANN)
+    Incident.objects.update(resolved_at=timezone.now())
+    shown = change_flight.flight_of(OutboundMessage.objects.get(pk=first.pk))
+    assert shown is not None
+    assert change_flight.why_not(shown, OperatorResumed(), timezone.now()) == ""
     cancel(first, Verdict.UNKNOWN, ANN)
-    assert sky.state(first) == "cancelled"
+    assert (sky.state(first), sky.incidents()) == ("cancelled", ["conversation_stopped"])
     with pytest.raises(NotPossible, match="has already ended"):
         change_flight.resume(first, ANN)
     change_flight.restart_conversation(sky.agreement, "talk", ANN)

@@ -127,7 +127,8 @@ def flight_of(message: OutboundMessage) -> Flight | None:
         terms = FlightTerms.of_stored(message.terms)
     row: FlightRow | None = getattr(message, "flight", None)
     if row is None:
-        return Flight(message.message_id, terms, state=FlightState(message.state))
+        state, number = FlightState(message.state), message.order_number
+        return Flight(message.message_id, terms, state=state, number=number)
     return Flight(
         message.message_id,
         terms,
@@ -142,6 +143,7 @@ def flight_of(message: OutboundMessage) -> Flight | None:
         due=row.due,
         expires_at=row.expires_at,
         persists_until=row.persists_until,
+        number=row.number,
         held_for=row.held_for,
     )
 

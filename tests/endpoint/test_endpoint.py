@@ -32,7 +32,7 @@ def assert_refused(response: Response, status: int, reason: str) -> None:
     assert not InboundMessage.objects.exists()
 
 
-@pytest.mark.requirement("000-057", "000-058")
+@pytest.mark.requirement("000-057", "000-058", "EB-154")
 def test_a_message_is_taken_with_204_and_an_empty_body(peer: Peer) -> None:
     response = peer.send(normal())
     assert (response.status, response.body, response.error) == (204, b"", "")

@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -190,6 +190,11 @@ class Machine:
     def journal(self, message_id: str) -> list[str]:
         """What the applications were given of a message: "delivered" or the kind of an event."""
         return [entry["kind"] for entry in self._entries() if entry["message_id"] == message_id]
+
+    def delivered(self, message_ids: Collection[str]) -> list[str]:
+        """Those of these messages that a consumer was called with, in the order of the calls."""
+        ids = [one["message_id"] for one in self._entries() if one["kind"] == "delivered"]
+        return [one for one in ids if one in message_ids]
 
     def calls(self, prefixes: tuple[str, ...]) -> int:
         """How often consumers were called with messages whose ids begin so."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from msh.flows.sending.submit import submit
-from msh.models import InboundMessage, OutboundMessage, PartyEvent
+from msh.models import History, InboundMessage, OutboundMessage, PartyEvent
 from msh.protocol.message import Payload
 from partners.models import Agreement, Credential, Partner
 from tests.exchange.machine import Machine
@@ -23,6 +23,11 @@ from tests.peer.ebms2 import (
 )
 from tests.peer.sending import Request
 from tests.waiting import wait_until
+
+ERROR_LIST = (
+    '<eb:ErrorList eb:version="2.0" SOAP:mustUnderstand="1" eb:highestSeverity="Error">{}'
+    "</eb:ErrorList>"
+)
 
 
 class Ebms2Partner:
@@ -117,6 +122,17 @@ def test_refused_message_gets_the_first_error_to_the_address_of_the_agreement(
     assert partner.msh.journal(out.message_id) == []
 
 
+@pytest.mark.requirement("EB-106")
+def test_messages_are_delivered_once_in_the_order_of_their_arrival(partner: Ebms2Partner) -> None:
+    sent = [partner.message() for _ in range(4)]
+
+    for out in (*sent, sent[0]):
+        partner.send(out)
+
+    ids = [out.message_id for out in sent]
+    wait_until(lambda: partner.msh.delivered(ids) == ids, seconds=WAITS)
+
+
 def first_copy(partner: Ebms2Partner, **options: Any) -> tuple[OutboundMessage, Envelope]:
     """A message of ours that has reached the partner, and which it has not answered yet."""
     sent = submit(partner.agreement, "urn:example:orders", "Order", [Payload(b"<a/>")], **options)
@@ -153,6 +169,30 @@ def test_error_of_the_partner_ends_the_message(partner: Ebms2Partner) -> None:
     assert state_of(sent) == "failed"
     kinds = PartyEvent.objects.filter(message=sent).values_list("kind", flat=True)
     assert list(kinds) == ["failed"]
+
+
+@pytest.mark.requirement("EB-061")
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"extra": ERROR_LIST.format("")},
+        {"extra": ERROR_LIST.format('<eb:Error eb:errorCode="Inconsistent"/>')},
+        {"ref_to_message_id": ""},
+    ],
+    ids=["no Error", "no severity", "no RefToMessageId"],
+)
+def test_error_that_cannot_be_read_fails_nothing(
+    partner: Ebms2Partner, broken: dict[str, str]
+) -> None:
+    sent, _ = first_copy(partner)
+    error = message_error(sent.message_id, cpa_id=partner.agreement.tpa_id)
+
+    partner.send(error.but(**broken))
+
+    assert state_of(sent) == "flying"
+    history = History.objects.filter(partner_id=partner.agreement.partner_id)
+    noted = history.filter(event__startswith="MessageError")
+    assert noted.get().detail
 
 
 @pytest.mark.requirement("EB-060")

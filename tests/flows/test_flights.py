@@ -65,6 +65,14 @@ def test_a_message_is_stored_then_sent_then_acknowledged(sky: Sky) -> None:
     assert sky.incidents() == []
 
 
+@pytest.mark.requirement("EB-038")
+@pytest.mark.parametrize("ref", ["", "quote-1@them.example"])
+def test_ref_to_message_id_is_what_the_application_gives(sky: Sky, ref: str) -> None:
+    sky.submit(ref_to_message_id=ref)
+    (job,) = sky.poll()
+    assert envelope.parse(job.content_type, job.body).message.header.ref_to_message_id == ref
+
+
 @pytest.mark.requirement("EB-001")
 def test_a_message_without_payload_is_one_entity(sky: Sky) -> None:
     sky.submit("")

@@ -3,16 +3,20 @@
 from datetime import timedelta
 
 import pytest
+from django.test import override_settings
 from django.utils import timezone
 
 from msh.flows.operations.prune import prune_all
 from msh.flows.receiving import ebms2
 from msh.models import Attempt, Flight, InboundMessage, OutboundMessage
+from partners.models import Agreement
 
 from . import byhand
 from .flying import make_sky, mirror_of
 
 pytestmark = pytest.mark.django_db
+
+DAY = 86400
 
 
 @pytest.mark.requirement("EB-079", "EB-100")
@@ -35,6 +39,30 @@ def test_a_message_is_taken_once_and_acknowledged() -> None:
     taken = InboundMessage.objects.filter(link__partner=mirror).order_by("pk")
     assert list(taken.values_list("message_id", flat=True)) == [one.message_id for one in sent]
     assert not Flight.objects.exists()
+
+
+@pytest.mark.requirement("EB-102")
+@pytest.mark.parametrize(
+    ("settings", "days"),
+    [({"persist_duration": 30 * DAY}, 30), ({"retries": 4, "retry_interval": DAY // 2}, 20)],
+    ids=["PersistDuration", "ten times the retries"],
+)
+def test_the_id_of_a_message_stays_as_long_as_a_copy_may_come(
+    settings: dict[str, int], days: int
+) -> None:
+    sky = make_sky()
+    mirror = mirror_of(sky)
+    brief = {"timeout": 1, "retries": 0, "transient_time_limit": 1}
+    Agreement.objects.filter(partner=mirror).update(**brief | settings)
+    sky.submit()
+    (job,) = sky.poll()
+    ebms2.receive(mirror, job.content_type, job.body)
+    with override_settings(MSH_KEEP_MESSAGES=1):
+        for age, left in ((days - 1, 1), (days + 1, 0)):
+            delivered_at = timezone.now() - timedelta(days=age)
+            InboundMessage.objects.update(state="delivered", delivered_at=delivered_at)
+            prune_all()
+            assert InboundMessage.objects.count() == left
 
 
 def test_what_has_flown_is_removed_by_retention() -> None:

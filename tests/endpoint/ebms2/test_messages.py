@@ -20,7 +20,7 @@ from tests.peer.ebms2 import (
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.mark.requirement("EB-075", "EB-093", "EB-094", "EB-095", "EB-152", "EB-155")
+@pytest.mark.requirement("EB-038", "EB-075", "EB-093", "EB-094", "EB-095", "EB-152", "EB-155")
 def test_message_is_stored_with_the_acknowledgment_that_is_pending(send: Send) -> None:
     out = message(payloads=(("a@b", 'text/xml; x="a;b"', b"<a/>"), ("c@d", "image/png", b"\x89")))
 

@@ -205,7 +205,7 @@ FROM msh_outboundmessage message LEFT JOIN msh_flight flight ON flight.message_i
 WHERE message.state = 'flying'
 UNION ALL
 SELECT message_id, state FROM msh_inboundmessage
-WHERE state IN ('accepted', 'routed', 'withheld', 'parked')
+WHERE state IN ('accepted', 'held', 'routed', 'withheld', 'parked')
 """
 
 _LANES = """

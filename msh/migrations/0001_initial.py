@@ -5,6 +5,7 @@ import django.contrib.postgres.indexes
 import django.core.serializers.json
 import django.core.validators
 import django.db.models.deletion
+import django.db.models.functions.comparison
 import django.db.models.functions.datetime
 import django.db.models.functions.text
 import msh.models.consumer
@@ -254,7 +255,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('message_id', models.CharField(max_length=255, verbose_name='MessageId')),
                 ('semantics', models.CharField(choices=[('OnceAndOnlyOnce', 'OnceAndOnlyOnce'), ('BestEffort', 'BestEffort')], max_length=16)),
-                ('state', models.CharField(choices=[('accepted', 'Accepted'), ('delivered', 'Delivered'), ('rejected', 'Rejected'), ('parked', 'Parked'), ('routed', 'routed: forwarded when it is acknowledged'), ('withheld', 'withheld: to be forwarded, not acknowledged'), ('forwarding', 'forwarding: not yet acknowledged by the next hop'), ('forwarded', 'forwarded: acknowledged by the next hop')], default='accepted', max_length=12)),
+                ('state', models.CharField(choices=[('accepted', 'Accepted'), ('held', 'held: a message before it in its conversation has not arrived'), ('delivered', 'Delivered'), ('rejected', 'Rejected'), ('parked', 'Parked'), ('routed', 'routed: forwarded when it is acknowledged'), ('withheld', 'withheld: to be forwarded, not acknowledged'), ('forwarding', 'forwarding: not yet acknowledged by the next hop'), ('forwarded', 'forwarded: acknowledged by the next hop')], default='accepted', max_length=12)),
                 ('epoch', models.PositiveIntegerField(blank=True, null=True)),
                 ('sequence_number', models.PositiveIntegerField(blank=True, null=True, verbose_name='SequenceNumber')),
                 ('conversation_id', models.TextField(verbose_name='ConversationId')),
@@ -270,6 +271,8 @@ class Migration(migrations.Migration):
                 ('header', models.BinaryField()),
                 ('duplicates', models.PositiveIntegerField(db_default=0, default=0)),
                 ('delivered_at', models.DateTimeField(blank=True, null=True)),
+                ('order_number', models.PositiveIntegerField(blank=True, null=True, verbose_name='MessageOrder')),
+                ('turn', models.BigIntegerField(blank=True, null=True)),
                 ('feed_position', models.BigIntegerField(blank=True, null=True)),
                 ('forward_due', models.DateTimeField(blank=True, null=True)),
                 ('forward_failures', models.PositiveIntegerField(db_default=0, default=0)),
@@ -595,15 +598,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='inboundmessage',
-            index=models.Index(condition=models.Q(('state', 'accepted')), fields=['link', 'id'], name='inbound_undelivered'),
-        ),
-        migrations.AddIndex(
-            model_name='inboundmessage',
             index=models.Index(condition=models.Q(('state__in', ['routed', 'withheld'])), fields=['link', 'id'], name='inbound_to_send_on'),
         ),
         migrations.AddIndex(
             model_name='inboundmessage',
-            index=models.Index(condition=models.Q(('feed_position', None)), fields=['id'], name='inbound_not_in_feed'),
+            index=models.Index(django.db.models.functions.comparison.Coalesce('turn', 'id'), condition=models.Q(('feed_position', None), models.Q(('state', 'held'), _negated=True)), name='inbound_not_in_feed'),
         ),
         migrations.AddConstraint(
             model_name='inboundmessage',
@@ -895,6 +894,73 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name='outboundconversation',
             constraint=models.CheckConstraint(condition=models.Q(('next_number__lte', 99999999)), name='out_conversation_number_in_range'),
+        ),
+        migrations.CreateModel(
+            name='InboundConversation',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('conversation_id', models.TextField(verbose_name='ConversationId')),
+                ('next_number', models.PositiveIntegerField(blank=True, null=True)),
+                ('due', models.DateTimeField(blank=True, null=True)),
+                ('called', models.BooleanField(db_default=False, default=False)),
+                ('released_at', models.DateTimeField(blank=True, null=True)),
+                ('last_at', models.DateTimeField()),
+            ],
+            options={
+                'verbose_name': 'conversation from a partner',
+                'verbose_name_plural': 'conversations from partners',
+            },
+        ),
+        migrations.AddField(
+            model_name='inboundconversation',
+            name='agreement',
+            field=models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='partners.agreement'),
+        ),
+        migrations.AddField(
+            model_name='inboundconversation',
+            name='link',
+            field=models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='conversations', to='msh.inboundlink'),
+        ),
+        migrations.AddField(
+            model_name='inboundmessage',
+            name='ordered_in',
+            field=models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='messages', to='msh.inboundconversation'),
+        ),
+        migrations.AddIndex(
+            model_name='inboundmessage',
+            index=models.Index(condition=models.Q(('ordered_in', None), ('state', 'accepted')), fields=['link', 'id'], name='inbound_undelivered'),
+        ),
+        migrations.AddIndex(
+            model_name='inboundmessage',
+            index=models.Index(models.F('state'), models.F('link'), models.F('ordered_in'), django.db.models.functions.comparison.Coalesce('turn', 'id'), condition=models.Q(('ordered_in__isnull', False), ('state__in', ['accepted', 'held'])), name='inbound_undelivered_in_order'),
+        ),
+        migrations.AddConstraint(
+            model_name='inboundmessage',
+            constraint=models.UniqueConstraint(condition=models.Q(('state', 'held')), fields=('ordered_in', 'order_number'), name='inbound_held_once'),
+        ),
+        migrations.AddConstraint(
+            model_name='inboundmessage',
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state', 'held'), _negated=True), models.Q(('order_number__isnull', False), ('ordered_in__isnull', False), ('turn', None)), _connector='OR'), name='inbound_held_in_order'),
+        ),
+        migrations.AddIndex(
+            model_name='inboundconversation',
+            index=models.Index(condition=models.Q(('due__isnull', False)), fields=['due'], name='in_conversation_due'),
+        ),
+        migrations.AddIndex(
+            model_name='inboundconversation',
+            index=models.Index(condition=models.Q(('called', True)), fields=['link'], name='in_conversation_called'),
+        ),
+        migrations.AddConstraint(
+            model_name='inboundconversation',
+            constraint=models.UniqueConstraint(models.F('agreement'), django.db.models.functions.text.MD5('conversation_id'), name='in_conversation_once'),
+        ),
+        migrations.AddConstraint(
+            model_name='inboundconversation',
+            constraint=models.CheckConstraint(condition=models.Q(('next_number', None), ('next_number__lte', 99999999), _connector='OR'), name='in_conversation_number_in_range'),
+        ),
+        migrations.AddConstraint(
+            model_name='inboundconversation',
+            constraint=models.CheckConstraint(condition=models.Q(('called', False), ('due', None), _connector='OR'), name='in_conversation_called_once'),
         ),
         migrations.RunSQL(APPEND_ONLY, REWRITABLE),
         migrations.RunSQL(PARENTS_STAY, PARENTS_GO),

@@ -4,6 +4,7 @@ from .api_token import PERMISSIONS, ApiToken, Scope, missing_permissions
 from .applied_default import AppliedDefault
 from .bulk import BulkAction, BulkItem, BulkJob, BulkState
 from .consumer import Consumer, ConsumerKind
+from .conversation import InboundConversation
 from .delivery import Delivery
 from .flight import Flight, OutboundConversation
 from .history import History
@@ -46,6 +47,7 @@ __all__ = [
     "Direction",
     "Flight",
     "History",
+    "InboundConversation",
     "InboundLink",
     "InboundMessage",
     "InboundPayload",

@@ -1,16 +1,21 @@
 """Messages we accepted."""
 
+from typing import Self
+
 from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
+from django.db.models.functions import Coalesce
 
 from .message import MessageColumns, MessageQuerySet, conversation_index
 
 
 class InboundState(models.TextChoices):
-    """ACCEPTED messages make up the order of their pair; PARKED ones are out of it, undecided."""
+    """ACCEPTED messages make up the order of their pair, or of their conversation; PARKED ones are
+    out of it, undecided; HELD ones are acknowledged, and not in it yet."""
 
     ACCEPTED = "accepted"
+    HELD = "held", "held: a message before it in its conversation has not arrived"
     DELIVERED = "delivered"
     REJECTED = "rejected"
     PARKED = "parked"
@@ -27,6 +32,12 @@ UNACKNOWLEDGED = (InboundState.WITHHELD, InboundState.FORWARDING)
 
 class InboundMessageQuerySet(MessageQuerySet["InboundMessage"]):
     time = "received_at"
+
+    def undelivered(self) -> Self:
+        """What waits for its consumer, or for a message before it: one index for each case."""
+        states = [InboundState.ACCEPTED, InboundState.HELD]
+        in_order = Q(ordered_in__isnull=False, state__in=states)
+        return self.filter(Q(ordered_in=None, state=InboundState.ACCEPTED) | in_order)
 
 
 class InboundMessage(MessageColumns):
@@ -49,6 +60,22 @@ class InboundMessage(MessageColumns):
     duplicates = models.PositiveIntegerField(default=0, db_default=0)
     delivered_at = models.DateTimeField(null=True, blank=True)
     """When it left the order of its pair for good: delivered, rejected or forwarded."""
+
+    # Not checked: the conversation is written by the statement that stores its message, under the
+    # lock of the link, and stays as long as its messages.
+    ordered_in = models.ForeignKey(
+        "InboundConversation",
+        on_delete=models.DO_NOTHING,
+        null=True,
+        blank=True,
+        related_name="messages",
+        db_index=False,
+        db_constraint=False,
+    )
+    """The conversation in whose order it is delivered. None: in the order of its pair."""
+    order_number = models.PositiveIntegerField("MessageOrder", null=True, blank=True)
+    turn = models.BigIntegerField(null=True, blank=True)
+    """Its place in the order of delivery if that is not its id: given when it is released."""
 
     feed_position = models.BigIntegerField(null=True, blank=True)
     """Its place in the feed, None until the feed is read: see `flows.feed`."""
@@ -79,7 +106,18 @@ class InboundMessage(MessageColumns):
             ),
             BrinIndex(fields=["received_at"], autosummarize=True, name="inbound_received_at"),
             models.Index(
-                fields=["link", "id"], condition=Q(state="accepted"), name="inbound_undelivered"
+                fields=["link", "id"],
+                condition=Q(state="accepted", ordered_in=None),
+                name="inbound_undelivered",
+            ),
+            # The heads of conversations, and what the limits of a partner count.
+            models.Index(
+                F("state"),
+                F("link"),
+                F("ordered_in"),
+                Coalesce("turn", "id"),
+                condition=Q(state__in=["accepted", "held"], ordered_in__isnull=False),
+                name="inbound_undelivered_in_order",
             ),
             models.Index(
                 fields=["link", "id"],
@@ -87,7 +125,9 @@ class InboundMessage(MessageColumns):
                 name="inbound_to_send_on",
             ),
             models.Index(
-                fields=["id"], condition=Q(feed_position=None), name="inbound_not_in_feed"
+                Coalesce("turn", "id"),
+                condition=Q(feed_position=None) & ~Q(state="held"),
+                name="inbound_not_in_feed",
             ),
         ]
         constraints = [
@@ -98,6 +138,11 @@ class InboundMessage(MessageColumns):
                 name="inbound_number_once",
             ),
             models.UniqueConstraint(
+                fields=["ordered_in", "order_number"],
+                condition=Q(state="held"),
+                name="inbound_held_once",
+            ),
+            models.UniqueConstraint(
                 fields=["feed_position"],
                 condition=Q(feed_position__isnull=False),
                 name="inbound_feed_position_once",
@@ -105,5 +150,10 @@ class InboundMessage(MessageColumns):
             models.CheckConstraint(
                 condition=Q(sequence_number=None) | Q(semantics="OnceAndOnlyOnce"),
                 name="inbound_number_only_if_reliable",
+            ),
+            models.CheckConstraint(
+                condition=~Q(state="held")
+                | Q(ordered_in__isnull=False, order_number__isnull=False, turn=None),
+                name="inbound_held_in_order",
             ),
         ]

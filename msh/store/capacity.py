@@ -55,8 +55,14 @@ _USAGE = Statement(
     FROM (
         SELECT count(*) AS messages, COALESCE(sum(part.bytes), 0)::bigint AS bytes
         FROM (
-            SELECT id FROM msh_inboundmessage
-            WHERE link_id = %(link_id)s AND state = 'accepted' ORDER BY id LIMIT %(most)s) message
+            (SELECT id FROM msh_inboundmessage
+             WHERE link_id = %(link_id)s AND state = 'accepted' AND ordered_in_id IS NULL
+             ORDER BY id LIMIT %(most)s)
+            UNION ALL
+            (SELECT id FROM msh_inboundmessage
+             WHERE link_id = %(link_id)s AND state IN ('accepted', 'held')
+               AND ordered_in_id IS NOT NULL
+             LIMIT %(most)s)) message
         LEFT JOIN LATERAL (
             SELECT sum(octet_length(content)) AS bytes FROM msh_inboundpayload
             WHERE message_id = message.id) part ON true) waiting

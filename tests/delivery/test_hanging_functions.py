@@ -77,7 +77,7 @@ def test_a_run_of_a_pair_ends_where_another_consumer_takes_the_next() -> None:
     messages = receive(world, 2)
     submit(world.agreement, "Orders", "Later", [Payload(b"<order/>")])
     messages += receive(world)[:1]
-    head = delivery_work.find_new_of_link(messages[0].link_id)
+    head = delivery_work.find_next(messages[0].link_id)
 
     assert deliver_pair(head, first) == 2
     assert [state_of(message)[0] for message in messages] == ["delivered", "delivered", "accepted"]

@@ -127,7 +127,7 @@ def test_a_head_is_new_for_one_kind_of_work(kind: ConsumerKind, how: str, about:
 
     here = message.pk
     assert found == {one: [here] if one == how and not about else [] for one in ("call", "post")}
-    of_link = work.find_new_of_link(message.link_id)
+    of_link = work.find_next(message.link_id)
     if about in ("held", "off", "begun"):
         assert of_link is None
     else:
@@ -155,7 +155,7 @@ def test_the_head_of_a_pair_is_its_oldest_message_that_was_not_delivered() -> No
 
     assert new()["call"] == heads
     for _, second, _ in messages:
-        of_link = work.find_new_of_link(second.link_id)
+        of_link = work.find_next(second.link_id)
         assert of_link is not None
         assert of_link.message_key == second.pk
 

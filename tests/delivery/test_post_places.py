@@ -141,6 +141,6 @@ def test_functions_that_wait_for_a_thread_hide_no_post() -> None:
         for n, world in enumerate(worlds)
     )
     desk = Desk()
-    desk._calls = {delivery_loop.Call(0, link=-n) for n in range(delivery_loop.THREADS)}
+    desk._calls = {delivery_loop.Call(0, order=-n) for n in range(delivery_loop.THREADS)}
 
     assert posted(desk) == [http.pk]

@@ -26,6 +26,11 @@ def ack_requested(actor: str = TO_PARTY_MSH) -> str:
     return f'<eb:AckRequested {_BLOCK} SOAP:actor="{actor}" eb:signed="false"/>'
 
 
+def message_order(number: int, status: str = "Continue") -> str:
+    inner = f'<eb:SequenceNumber eb:status="{status}">{number}</eb:SequenceNumber>'
+    return f"<eb:MessageOrder {_BLOCK}>{inner}</eb:MessageOrder>"
+
+
 def _new_id() -> str:
     return f"{uuid.uuid4()}@peer.example"
 

@@ -50,7 +50,7 @@ class InboundLinkAdmin(ReadOnlyAdmin[InboundLink]):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[InboundLink]:
         links: QuerySet[InboundLink] = super().get_queryset(request)
-        waiting = InboundMessage.objects.filter(link=OuterRef("pk"), state=InboundState.ACCEPTED)
+        waiting = InboundMessage.objects.filter(link=OuterRef("pk")).undelivered()
         counted = waiting.order_by().values("link").annotate(count=Count("pk")).values("count")
         return links.annotate(waiting=Coalesce(Subquery(counted), 0))
 
@@ -120,9 +120,10 @@ class InboundLinkAdmin(ReadOnlyAdmin[InboundLink]):
 
 
 def _blocking(link: InboundLink) -> InboundMessage | None:
-    """The oldest undelivered message."""
-    waiting = InboundMessage.objects.filter(link=link, state=InboundState.ACCEPTED)
-    return waiting.order_by("pk").defer("header").first()
+    """The oldest undelivered message, or that of a conversation."""
+    waiting = InboundMessage.objects.filter(link=link, state=InboundState.ACCEPTED).defer("header")
+    in_order = waiting.filter(ordered_in__isnull=False).order_by("ordered_in", "pk")
+    return waiting.filter(ordered_in=None).order_by("pk").first() or in_order.first()
 
 
 def _offers(request: HttpRequest, delivery: Delivery) -> list[Offer]:

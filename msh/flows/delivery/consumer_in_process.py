@@ -54,14 +54,14 @@ class Claimed:
 
 
 def deliver_pair(head: NewHead | None, consumer: Consumer) -> int:
-    """Deliver to an in-process consumer, from this new head on, until the pair has no more for
-    it; how many were delivered."""
+    """Deliver to an in-process consumer, from this new head on, until its pair or conversation has
+    no more for it; how many were delivered."""
     delivered = 0
     while head is not None and head.consumer_id == consumer.pk and delivered < RUN_OF_PAIR:
         if not _deliver_new(head, consumer):
             break
         delivered += 1
-        head = delivery_work.find_new_of_link(head.link_id)
+        head = delivery_work.find_next(head.order_key)
     return delivered
 
 

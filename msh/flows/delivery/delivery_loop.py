@@ -1,5 +1,5 @@
 """MSH → application: the loop that gives accepted messages to their consumers, each pair in its
-order. How: `consumer_in_process`, `consumer_http`.
+order, and each conversation that has one. How: `consumer_in_process`, `consumer_http`.
 """
 
 import logging
@@ -44,10 +44,11 @@ ToPost = TypeVar("ToPost", DueDeliveryToPost, NewHeadToPost)
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What one of our threads is busy with: messages of a link, or a delivery. 0 is none."""
+    """What one of our threads is busy with: messages of an order (see `NewHead`), or a delivery.
+    0 is none."""
 
     consumer: int
-    link: int = 0
+    order: int = 0
     delivery: int = 0
 
 
@@ -68,7 +69,7 @@ class DeliveryLoop(ApplicationLoop):
         self._consumers = Consumers()
         budget = SendBudget(self.carrier)
         worked = self._poll_due(budget)
-        resting = [call.link for call in self.resting]
+        resting = [call.order for call in self.resting]
         new = delivery_work.find_new_to_post(resting, self._places(budget))
         worked = self._post_new(new, budget) or worked
         return self._run_new() or worked
@@ -99,7 +100,7 @@ class DeliveryLoop(ApplicationLoop):
     def _may_run(self, row: DueDelivery) -> bool:
         """Is there a thread for a delivery that is due? One that has ended runs none of its
         consumer's functions."""
-        if self.free_threads <= 0 or row.link_id in {call.link for call in self.calls}:
+        if self.free_threads <= 0 or row.order_key in {call.order for call in self.calls}:
             return False
         return row.state in ("completed", "rejected") or row.consumer_id not in self._full()
 
@@ -110,12 +111,12 @@ class DeliveryLoop(ApplicationLoop):
     def _run_new(self) -> bool:
         if self.free_threads <= 0:
             return False
-        busy = [call.link for call in self.calls | self.resting]
+        busy = [call.order for call in self.calls | self.resting]
         worked = False
         for head in delivery_work.find_new_to_call(busy, self._full(), self.free_threads):
             if head.consumer_id not in self._full():
                 consumer = self._consumers[head.consumer_id]
-                self.call(Call(consumer.pk, link=head.link_id), deliver_pair, head, consumer)
+                self.call(Call(consumer.pk, order=head.order_key), deliver_pair, head, consumer)
                 worked = True
         return worked
 
@@ -167,7 +168,7 @@ class DeliveryLoop(ApplicationLoop):
 
     def _isolate(self, row: DueDeliveryToPost | NewHeadToPost, why: str) -> None:
         delivery = row.id if isinstance(row, DueDeliveryToPost) else 0
-        self.rest(Call(row.consumer_id, row.link_id, delivery), FAILED_REST)
+        self.rest(Call(row.consumer_id, row.order_key, delivery), FAILED_REST)
         deliveries.report_failure(row.partner_id, f"a delivery cannot begin: {why}")
 
     def _post(self, claimed: list[HeldDelivery]) -> bool:

@@ -24,7 +24,8 @@ class Agreed:
     `ack` and `eliminates` say whether AckRequested and DuplicateElimination are always there,
     never, or as each message wants. `lenient` has the rows that are only noted. `sync_reply` is
     the syncReplyMode, ANY_SYNC where nothing is asked of SyncReply. `refuses_status`: the partner
-    may not ask what has become of its messages.
+    may not ask what has become of its messages. `ordered`: they have MessageOrder. `horizon`:
+    seconds for which copies of one may come.
     """
 
     cpa_id: str
@@ -37,6 +38,8 @@ class Agreed:
     lenient: frozenset[str] = frozenset()
     sync_reply: str = NO_SYNC
     refuses_status: bool = False
+    ordered: bool = False
+    horizon: int = 0
 
     @property
     def ours(self) -> Party:

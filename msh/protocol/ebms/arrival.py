@@ -4,19 +4,22 @@ MIME, header and parties, then whether the message is known, then the agreement'
 TimeToLive, then Manifest and order, then our own limits. The first check that fails decides.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from msh.protocol import effects as do
 from msh.protocol.admission import Postponed
-from msh.protocol.flight import arrival
+from msh.protocol.flight import arrival, conversation
 from msh.protocol.flight.arrival import Effects, MessageArrived, Terms
+from msh.protocol.flight.conversation import Conversation
+from msh.protocol.flight.serial import Order
+from msh.protocol.message import Field
 from msh.protocol.receiver import Known
 from msh.protocol.vocabulary import ErrorCode as InnerCode
 
 from .agreement import Agreed, breaches, tolerated, wrong_parties
 from .message import Defect, Error, ReceivedMessage, errors_to_report
-from .vocabulary import ErrorCode, Stage
+from .vocabulary import ErrorCode, OrderStatus, Stage
 
 _MESSAGE_DATA = "/SOAP:Envelope/SOAP:Header/eb:MessageHeader/eb:MessageData"
 _ORDER = "/SOAP:Envelope/SOAP:Header/eb:MessageOrder"
@@ -81,8 +84,50 @@ def event_of(
     )
 
 
+def order_of(received: ReceivedMessage, agreed: Agreed) -> Order | None:
+    """Its place in its conversation; None if it is taken without order, or not taken for lack of
+    one."""
+    order = received.message.order
+    if order is None or not agreed.ordered:
+        return None
+    return Order(order.sequence_number, order.status is OrderStatus.RESET)
+
+
 def decide(received: ReceivedMessage, agreed: Agreed, event: MessageArrived) -> Ruling:
-    """What is stored of a message and how it is answered. `event.postponed` is looked at last."""
+    """What is stored of a message without order, and how it is answered. `event.postponed` is
+    looked at last."""
+    checked = _checked(received, agreed, event)
+    if isinstance(checked, Ruling):
+        return checked
+    return _ruling(arrival.unordered(event, _terms(agreed)), checked)
+
+
+def decide_in_order(
+    received: ReceivedMessage,
+    agreed: Agreed,
+    event: MessageArrived,
+    before: Conversation,
+    order: Order,
+    *,
+    now: datetime,
+) -> tuple[Conversation, Ruling]:
+    """The same for a message in the order of its conversation, and the conversation after it."""
+    checked = _checked(received, agreed, event)
+    if isinstance(checked, Ruling):
+        return before, checked
+    event = replace(event, order=order)
+    after, effects = conversation.step(before, event, order, _terms(agreed), now=now)
+    return after, _ruling(effects, checked)
+
+
+def _terms(agreed: Agreed) -> Terms:
+    return Terms(agreed.ordered, "EB-133" in agreed.lenient, agreed.horizon)
+
+
+def _checked(
+    received: ReceivedMessage, agreed: Agreed, event: MessageArrived
+) -> Ruling | tuple[str, ...]:
+    """The ruling, if one can be made without order and limits; else the notes."""
     header = received.message.header
     defects = tolerated(received.defects, agreed)
     early = tuple(one for one in defects if one.stage <= Stage.HEADER)
@@ -97,8 +142,7 @@ def decide(received: ReceivedMessage, agreed: Agreed, event: MessageArrived) -> 
     late = tuple(one for one in defects if one.stage > Stage.HEADER)
     if errors := _errors_of_new(received, agreed, event, terms, late):
         return _refused(errors)
-    notes = (*received.notes, *_passed((*early, *terms, *late)))
-    return _ruling(arrival.unordered(event, Terms()), notes)
+    return (*received.notes, *_passed((*early, *terms, *late)))
 
 
 def _errors_of_new(
@@ -114,7 +158,7 @@ def _errors_of_new(
         return errors
     if errors := errors_to_report(late, agreed.lenient):
         return errors
-    if received.message.order is None or "EB-133" in agreed.lenient:
+    if received.message.order is None or agreed.ordered or "EB-133" in agreed.lenient:
         return ()
     text = "the agreement is not ordered"
     return (Error(ErrorCode.NOT_SUPPORTED, location=_ORDER, description=text),)
@@ -132,9 +176,15 @@ def _ruling(effects: Effects, notes: tuple[str, ...] = ()) -> Ruling:
 def _error(effect: do.QueueError) -> Error:
     return Error(
         _WIRE_CODES.get(effect.code, effect.code),
-        location=_LOCATIONS.get(effect.code, "/SOAP:Envelope"),
+        location=_location(effect),
         description=effect.description,
     )
+
+
+def _location(effect: do.QueueError) -> str:
+    if effect.field is Field.SEQUENCE_NUMBER:
+        return f"{_ORDER}/eb:SequenceNumber"
+    return _LOCATIONS.get(effect.code, "/SOAP:Envelope")
 
 
 def _passed(defects: tuple[Defect, ...]) -> tuple[str, ...]:

@@ -7,11 +7,17 @@ LOCK_SPACE = 0x66656564  # "feed"
 _LOCK = Write("SELECT pg_advisory_xact_lock(%(space)s, 0)")
 # The place is the clock's microsecond, or what follows the last one: after a restore from a
 # backup no place is given a second time, whatever had been read.
+# What is held is not in the feed before it is released. Locked by id, as elsewhere.
 _LIST = Write("""
-    WITH unlisted AS (
-        SELECT id, row_number() OVER (ORDER BY id) AS nth FROM (
-            SELECT id FROM msh_inboundmessage WHERE feed_position IS NULL
-            ORDER BY id LIMIT %(limit)s FOR NO KEY UPDATE) first),
+    WITH first AS (
+        SELECT id, COALESCE(turn, id) AS place FROM msh_inboundmessage
+        WHERE feed_position IS NULL AND state <> 'held'
+        ORDER BY COALESCE(turn, id) LIMIT %(limit)s),
+    locked AS (
+        SELECT id FROM msh_inboundmessage WHERE id IN (SELECT id FROM first)
+        ORDER BY id FOR NO KEY UPDATE),
+    unlisted AS (
+        SELECT id, row_number() OVER (ORDER BY place) AS nth FROM first JOIN locked USING (id)),
     start AS (
         SELECT GREATEST(
             (SELECT max(feed_position) FROM msh_inboundmessage WHERE feed_position IS NOT NULL),

@@ -13,18 +13,17 @@ from .polling_sql import DueDelivery, DueDeliveryToPost, NewHead, NewHeadToPost
 Row = TypeVar("Row")
 
 
-def find_new_to_post(busy_links: Collection[int], places: Places) -> list[NewHeadToPost]:
-    call = _to_post(polling_sql.FIND_NEW_TO_POST, places, busy_links=list(busy_links))
+def find_new_to_post(busy: Collection[int], places: Places) -> list[NewHeadToPost]:
+    """`busy`: keys of orders, see `NewHead`."""
+    call = _to_post(polling_sql.FIND_NEW_TO_POST, places, busy=list(busy))
     return run(call)[0]
 
 
 def find_new_to_call(
-    busy_links: Collection[int], threadless: Collection[int], limit: int
+    busy: Collection[int], threadless: Collection[int], limit: int
 ) -> list[NewHead]:
     return run(
-        polling_sql.FIND_NEW_TO_CALL(
-            busy_links=list(busy_links), threadless=list(threadless), limit=limit
-        )
+        polling_sql.FIND_NEW_TO_CALL(busy=list(busy), threadless=list(threadless), limit=limit)
     )[0]
 
 
@@ -39,8 +38,11 @@ def _to_post(statement: Statement[Row], places: Places, **values: object) -> Cal
     )
 
 
-def find_new_of_link(link_id: int) -> NewHead | None:
-    (rows,) = run(polling_sql.FIND_NEW_OF_LINK(link_id=link_id))
+def find_next(order_key: int) -> NewHead | None:
+    """The head of this order, if it is new and a consumer takes it."""
+    of_link = order_key > 0
+    find = polling_sql.FIND_NEW_OF_LINK if of_link else polling_sql.FIND_NEW_OF_CONVERSATION
+    (rows,) = run(find(key=abs(order_key)))
     return rows[0] if rows else None
 
 

@@ -8,10 +8,11 @@ from msh.store.engine import Key, Statement
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewHead:
-    """The first undelivered message of a pair, which has no delivery yet."""
+    """The first undelivered message of an order, which has no delivery yet. `order_key`: the id of
+    its link, or minus that of the conversation in whose order it is delivered."""
 
     message_key: int
-    link_id: int
+    order_key: int
     partner_id: int
     consumer_id: int
 
@@ -31,7 +32,7 @@ class DueDelivery:
     id: int
     state: str
     consumer_id: int
-    link_id: int
+    order_key: int
     partner_id: int
 
 
@@ -82,23 +83,62 @@ _IN_PLACES = """
 
 # The head of each pair's undelivered messages, read by leaps: one index probe for each pair that
 # has some, none for a pair that has none. A head stays head, whatever became of its delivery.
+# Apart from them the links that have messages in the order of a conversation.
 LEAP_TO_HEADS = """
     WITH RECURSIVE head AS (
-        (SELECT link_id, id, service_interface, action FROM msh_inboundmessage
-         WHERE state = 'accepted' ORDER BY link_id, id LIMIT 1)
+        (SELECT link_id, id, link_id AS order_key, service_interface, action
+         FROM msh_inboundmessage
+         WHERE state = 'accepted' AND ordered_in_id IS NULL ORDER BY link_id, id LIMIT 1)
         UNION ALL
         SELECT next.* FROM head CROSS JOIN LATERAL (
-            SELECT link_id, id, service_interface, action FROM msh_inboundmessage
-            WHERE state = 'accepted' AND link_id > head.link_id
-            ORDER BY link_id, id LIMIT 1) next)
+            SELECT link_id, id, link_id AS order_key, service_interface, action
+            FROM msh_inboundmessage
+            WHERE state = 'accepted' AND ordered_in_id IS NULL AND link_id > head.link_id
+            ORDER BY link_id, id LIMIT 1) next),
+    in_order AS (
+        (SELECT link_id FROM msh_inboundmessage
+         WHERE state = 'accepted' AND ordered_in_id IS NOT NULL ORDER BY link_id LIMIT 1)
+        UNION ALL
+        SELECT next.* FROM in_order CROSS JOIN LATERAL (
+            SELECT link_id FROM msh_inboundmessage
+            WHERE state = 'accepted' AND ordered_in_id IS NOT NULL AND link_id > in_order.link_id
+            ORDER BY link_id LIMIT 1) next)
 """
 HEAD_OF_LINK = """(
-    SELECT link_id, id, service_interface, action FROM msh_inboundmessage
-    WHERE link_id = {0} AND state = 'accepted' ORDER BY id LIMIT 1) head
+    SELECT link_id, id, link_id AS order_key, service_interface, action FROM msh_inboundmessage
+    WHERE link_id = {0} AND state = 'accepted' AND ordered_in_id IS NULL ORDER BY id LIMIT 1) head
+"""
+_IN_CONVERSATION = """
+    SELECT link_id, id, -ordered_in_id AS order_key, service_interface, action, ordered_in_id
+    FROM msh_inboundmessage
+    WHERE state = 'accepted' AND ordered_in_id IS NOT NULL AND {0}
+    ORDER BY ordered_in_id, COALESCE(turn, id) LIMIT 1
+"""
+_HEAD_OF_CONVERSATION = f"({_IN_CONVERSATION.format('{0}')}) head"
+# The heads of the conversations of one link.
+LEAP_TO_CONVERSATIONS = f"""
+    WITH RECURSIVE head AS (
+        ({_IN_CONVERSATION.format("link_id = {0}")})
+        UNION ALL
+        SELECT next.* FROM head CROSS JOIN LATERAL (
+            {_IN_CONVERSATION.format("link_id = {0} AND ordered_in_id > head.ordered_in_id")}
+        ) next)
+"""
+AT_ONCE = 100
+"""Conversations of one link that a poll finds: the others have their turn when these have left."""
+_FIRST_OF_LINK = f"""(
+    {LEAP_TO_CONVERSATIONS} SELECT link_id, id, order_key, service_interface, action
+    FROM head LIMIT {AT_ONCE})
+"""
+FIRST_OF_LINK = f"{_FIRST_OF_LINK} head"
+# Of all links, for what is looked for among the heads that have not left.
+FIRST_IN_ORDER = f"""(
+    SELECT first.* FROM in_order
+    CROSS JOIN LATERAL {_FIRST_OF_LINK.format("in_order.link_id")} first) head
 """
 # The LIMIT has each head look up its own link: joined, all links might be read.
 CONSUMERS_OF = f"""
-    SELECT head.id AS message_key, head.link_id, link.partner_id, consumer.id AS consumer_id
+    SELECT head.id AS message_key, head.order_key, link.partner_id, consumer.id AS consumer_id
     FROM {{0}} CROSS JOIN LATERAL (
         SELECT partner.id AS partner_id
         FROM msh_inboundlink JOIN partners_partner partner ON partner.id = partner_id
@@ -109,36 +149,54 @@ HEADS = CONSUMERS_OF.format("head")
 # A head with a delivery is not new, and what waits behind it has to wait (001-23).
 _IS_NEW = "NOT EXISTS (SELECT FROM msh_delivery WHERE message_id = head.id)"
 
+
+def _heads(condition: str) -> str:
+    """Those of pairs, and of each link some of its conversations: a conversation that waits, for
+    whatever reason, takes no place from another."""
+    return f"""
+    {HEADS} {condition}
+    UNION ALL
+    SELECT waiting.* FROM in_order CROSS JOIN LATERAL (
+        {LEAP_TO_CONVERSATIONS.format("in_order.link_id")} {HEADS} {condition}
+        LIMIT {AT_ONCE}) waiting
+"""
+
+
+_TO_POST = f"""
+            WHERE head.order_key <> ALL(%(busy)s) AND consumer.enabled
+              AND consumer.kind = 'http' AND consumer.id <> ALL(%(full)s) AND {_IS_NEW}
+"""
+_TO_CALL = f"""
+    WHERE head.order_key <> ALL(%(busy)s) AND consumer.enabled
+      AND consumer.kind = 'in_process' AND consumer.id <> ALL(%(threadless)s) AND {_IS_NEW}
+"""
+_OF_CONSUMER = f"""
+    WHERE consumer.id = %(consumer_id)s AND consumer.enabled AND {_IS_NEW}
+"""
 FIND_NEW_TO_POST = Statement(
     f"""
     {LEAP_TO_HEADS}, fitting AS (
-        SELECT waiting.*, message_key AS waits_since FROM ({HEADS}
-            WHERE head.link_id <> ALL(%(busy_links)s) AND consumer.enabled
-              AND consumer.kind = 'http' AND consumer.id <> ALL(%(full)s) AND {_IS_NEW}) waiting),
+        SELECT waiting.*, message_key AS waits_since FROM ({_heads(_TO_POST)}) waiting),
     {_IN_PLACES}
 """,
     NewHeadToPost,
 )
 FIND_NEW_TO_CALL = Statement(
     f"""
-    {LEAP_TO_HEADS} {HEADS}
-    WHERE head.link_id <> ALL(%(busy_links)s) AND consumer.enabled
-      AND consumer.kind = 'in_process' AND consumer.id <> ALL(%(threadless)s) AND {_IS_NEW}
-    ORDER BY head.id LIMIT %(limit)s
+    {LEAP_TO_HEADS} {_heads(_TO_CALL)}
+    ORDER BY message_key LIMIT %(limit)s
 """,
     NewHead,
 )
-FIND_NEW_OF_LINK = Statement(
-    f"""
-    {CONSUMERS_OF.format(HEAD_OF_LINK.format("%(link_id)s"))} WHERE consumer.enabled AND {_IS_NEW}
-""",
-    NewHead,
+_NEXT = f"{CONSUMERS_OF} WHERE consumer.enabled AND {_IS_NEW}"
+FIND_NEW_OF_LINK = Statement(_NEXT.format(HEAD_OF_LINK.format("%(key)s")), NewHead)
+FIND_NEW_OF_CONVERSATION = Statement(
+    _NEXT.format(_HEAD_OF_CONVERSATION.format("ordered_in_id = %(key)s")), NewHead
 )
 FIND_NEW_OF_CONSUMER = Statement(
     f"""
-    {LEAP_TO_HEADS} {HEADS}
-    WHERE consumer.id = %(consumer_id)s AND consumer.enabled AND {_IS_NEW}
-    ORDER BY head.id LIMIT %(limit)s
+    {LEAP_TO_HEADS} {_heads(_OF_CONSUMER)}
+    ORDER BY message_key LIMIT %(limit)s
 """,
     NewHead,
 )
@@ -148,7 +206,8 @@ _OF_DUE = """
     CROSS JOIN LATERAL (
         SELECT id, kind, enabled FROM msh_consumer WHERE id = delivery.consumer_id LIMIT 1) consumer
     CROSS JOIN LATERAL (
-        SELECT id, link_id FROM msh_inboundmessage WHERE id = delivery.message_id LIMIT 1) message
+        SELECT id, link_id, COALESCE(-ordered_in_id, link_id) AS order_key
+        FROM msh_inboundmessage WHERE id = delivery.message_id LIMIT 1) message
     CROSS JOIN LATERAL (
         SELECT partner_id FROM msh_inboundlink WHERE id = message.link_id LIMIT 1) link
     CROSS JOIN LATERAL (
@@ -157,7 +216,7 @@ _OF_DUE = """
 # Those that need a thread and those that need a POST apart: either may have to wait.
 FIND_DUE_TO_CALL = Statement(
     f"""
-    SELECT delivery.id, delivery.state, delivery.consumer_id, message.link_id, link.partner_id
+    SELECT delivery.id, delivery.state, delivery.consumer_id, message.order_key, link.partner_id
     {_OF_DUE}
     WHERE delivery.due <= statement_timestamp() AND delivery.id <> ALL(%(busy)s)
       AND (delivery.state <> 'failed'
@@ -170,8 +229,8 @@ FIND_DUE_TO_CALL = Statement(
 FIND_DUE_TO_POST = Statement(
     f"""
     WITH fitting AS (
-        SELECT delivery.id, delivery.state, delivery.consumer_id, message.link_id, link.partner_id,
-               message.id AS message_key, delivery.due AS waits_since
+        SELECT delivery.id, delivery.state, delivery.consumer_id, message.order_key,
+               link.partner_id, message.id AS message_key, delivery.due AS waits_since
         {_OF_DUE}
         WHERE delivery.due <= statement_timestamp() AND delivery.id <> ALL(%(busy)s)
           AND delivery.state = 'failed' AND consumer.enabled AND consumer.kind = 'http'

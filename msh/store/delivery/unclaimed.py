@@ -8,15 +8,22 @@ from msh.store.clock import read_clock
 from msh.store.engine import Statement, Write, run, run_all
 from msh.store.incidents import NewIncident, open_incident
 
-from .polling_sql import CONSUMERS_OF, HEAD_OF_LINK, HEADS, LEAP_TO_HEADS
+from .polling_sql import (
+    CONSUMERS_OF,
+    FIRST_IN_ORDER,
+    FIRST_OF_LINK,
+    HEAD_OF_LINK,
+    HEADS,
+    LEAP_TO_HEADS,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Unclaimed:
-    """The first undelivered message of a pair, which no consumer takes."""
+    """The first undelivered message of an order (see `NewHead`), which no consumer takes."""
 
     message_key: int
-    link_id: int
+    order_key: int
     partner_id: int
     consumer_id: None
 
@@ -25,14 +32,18 @@ _NO_CONSUMER = f"""
     direction = 'in' AND kind = '{IncidentKind.NO_CONSUMER}' AND resolved_at IS NULL
 """
 
-_FIND = Statement(
-    f"""
-    {LEAP_TO_HEADS} {HEADS}
+_IS_UNCLAIMED = f"""
     WHERE consumer.id IS NULL AND NOT EXISTS (
         SELECT FROM msh_incident WHERE partner_id = link.partner_id AND {_NO_CONSUMER})
+"""
+_FIND = Statement(
+    f"""
+    {LEAP_TO_HEADS} {HEADS} {_IS_UNCLAIMED}
+    UNION ALL {CONSUMERS_OF.format(FIRST_IN_ORDER)} {_IS_UNCLAIMED}
 """,
     _Unclaimed,
 )
+_OF_INCIDENT = "(SELECT id FROM msh_inboundlink WHERE partner_id = incident.partner_id)"
 # By open incident. OFFSET keeps the searches of each from being joined with those of all.
 _RESOLVE = Write(
     f"""
@@ -42,13 +53,10 @@ _RESOLVE = Write(
           AND EXISTS (
             SELECT FROM partners_partner WHERE id = incident.partner_id AND delivers OFFSET 0)
           AND NOT EXISTS (
-            {
-        CONSUMERS_OF.format(
-            HEAD_OF_LINK.format(
-                "(SELECT id FROM msh_inboundlink WHERE partner_id = incident.partner_id)"
-            )
-        )
-    }
+            {CONSUMERS_OF.format(HEAD_OF_LINK.format(_OF_INCIDENT))}
+            WHERE consumer.id IS NULL OFFSET 0)
+          AND NOT EXISTS (
+            {CONSUMERS_OF.format(FIRST_OF_LINK.format(_OF_INCIDENT))}
             WHERE consumer.id IS NULL OFFSET 0)
         ORDER BY partner_id FOR NO KEY UPDATE SKIP LOCKED)
     UPDATE msh_incident incident
@@ -60,12 +68,13 @@ _RESOLVE = Write(
 
 
 def alarm_unclaimed() -> int:
-    """Open an incident for each pair whose head no consumer takes; how many were opened. Those of
-    pairs whose head one takes now are resolved."""
+    """Open an incident for each pair with a head that no consumer takes; how many were opened.
+    Those of pairs whose heads are taken now are resolved."""
     rows, _ = run(_FIND(), _RESOLVE(actor=SYSTEM, resolution="a consumer takes it now"))
     text = "no consumer takes this partner, ServiceInterface and Action: add one"
-    if rows:
+    partners = sorted({row.partner_id for row in rows})
+    if partners:
         now = read_clock()
         what = ("in", IncidentKind.NO_CONSUMER, "", text, now)
-        run_all([open_incident(NewIncident(row.partner_id, *what)) for row in rows])
-    return len(rows)
+        run_all([open_incident(NewIncident(partner_id, *what)) for partner_id in partners])
+    return len(partners)

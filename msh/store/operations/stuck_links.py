@@ -10,7 +10,7 @@ from msh.protocol.effects import SILENCE
 from msh.protocol.kinds import DeliveryState
 from msh.protocol.lane import OPERATOR
 from msh.protocol.stuck import StuckSignal, Undelivered
-from msh.store.delivery.polling_sql import CONSUMER_OF_HEAD, LEAP_TO_HEADS
+from msh.store.delivery.polling_sql import CONSUMER_OF_HEAD, FIRST_IN_ORDER, LEAP_TO_HEADS
 from msh.store.engine import Statement, run
 from msh.store.sending.link_sql import Found
 
@@ -106,19 +106,24 @@ _UNMOVED = Statement(
 )
 
 # What has moved last of what consumers have not got: the first was received or tried, the one
-# before it left, or something happened to the link. An attempt under way moves until its
-# lease is over. What waits for an operator, or for a consumer to be made, has its incident open as
-# long.
+# before it left, it was released, or something happened to the link. An attempt under way moves
+# until its lease is over. What waits for an operator, or for a consumer to be made, has its
+# incident open as long.
 _UNDELIVERED = Statement(
     f"""
     {LEAP_TO_HEADS}
     SELECT link.partner_id, moved.at, NOT partner.delivers AS held,
            COALESCE(consumer.name, '') AS consumer, COALESCE(consumer.enabled, true) AS enabled,
            COALESCE(delivery.state, '{DeliveryState.NEW}') AS delivery
-    FROM head
+    FROM (
+        SELECT * FROM head
+        UNION ALL SELECT * FROM {FIRST_IN_ORDER}) head
     CROSS JOIN LATERAL (
-        SELECT epoch, sequence_number, received_at FROM msh_inboundmessage
+        SELECT epoch, sequence_number, received_at, ordered_in_id FROM msh_inboundmessage
         WHERE id = head.id LIMIT 1) message
+    LEFT JOIN LATERAL (
+        SELECT released_at FROM msh_inboundconversation
+        WHERE id = message.ordered_in_id LIMIT 1) conversation ON true
     CROSS JOIN LATERAL (
         SELECT partner_id FROM msh_inboundlink WHERE id = head.link_id LIMIT 1) link
     CROSS JOIN LATERAL (
@@ -136,8 +141,8 @@ _UNDELIVERED = Statement(
         WHERE id = COALESCE(delivery.consumer_id, fits.id) LIMIT 1) consumer ON true
     {_EVENT.format(Direction.IN)}
     CROSS JOIN LATERAL (
-        SELECT GREATEST(message.received_at, before.delivered_at, delivery.started_at,
-                        event.at) AS at) moved
+        SELECT GREATEST(message.received_at, before.delivered_at, conversation.released_at,
+                        delivery.started_at, event.at) AS at) moved
     WHERE moved.at < statement_timestamp() - %(seconds)s * interval '1 second'
       AND (consumer.id IS NOT NULL OR NOT partner.delivers)
       AND NOT COALESCE(delivery.state = 'processing' AND delivery.due > statement_timestamp(),
@@ -184,7 +189,7 @@ def find_undelivered(age: timedelta, limit: int) -> Mapping[int, Undelivered]:
         row.partner_id: Undelivered(
             row.at, row.held, row.consumer, row.enabled, _state_of(row.delivery)
         )
-        for row in rows
+        for row in reversed(rows)  # of each partner what waits longest
     }
 
 

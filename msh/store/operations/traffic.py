@@ -18,7 +18,7 @@ _COUNT = Write("""
         SELECT date_trunc('minute', at) AS minute,
                count(*) FILTER (WHERE direction = 'out' AND to_state = 'acknowledged') AS sent,
                count(*) FILTER (WHERE direction = 'in' AND event = 'MessageArrived'
-                                  AND to_state = 'accepted') AS received,
+                                  AND to_state IN ('accepted', 'held')) AS received,
                0 AS retries,
                coalesce(sum(times) FILTER (WHERE event = 'DuplicateArrived'), 0) AS duplicates
         FROM msh_history

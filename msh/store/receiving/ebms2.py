@@ -18,6 +18,7 @@ from msh.protocol.ebms.message import (
     ReceivedMessage,
 )
 from msh.protocol.flight.arrival import MessageArrived
+from msh.protocol.kinds import IncidentKind
 from msh.protocol.receiver import Known, ReceivingLink
 from msh.protocol.vocabulary import DeliverySemantics, ErrorCode
 from msh.store import capacity, incidents
@@ -25,8 +26,9 @@ from msh.store.engine import Call, run
 from msh.store.sending.submissions import mark_in_use
 from partners.models import Partner
 
-from . import ebms2_sql, message_sql
+from . import ebms2_order, ebms2_sql, message_sql
 from .ebms2_answers import Attribution, Pair, ack_call, error_calls, history, repeat_call
+from .ebms2_order import find_place
 from .ebms2_sql import AgreementColumns, KeptAnswer
 from .pairs import inbound_link
 from .receiver_effects import history_call, payload_columns
@@ -77,6 +79,8 @@ def agreed_of(row: AgreementColumns) -> Agreed:
         frozenset(row.lenient),
         row.sync_reply,
         row.refuses_status,
+        row.ordered,
+        row.horizon,
     )
 
 
@@ -89,10 +93,10 @@ def receive_message(found: Attribution, received: ReceivedMessage) -> Received:
     with transaction.atomic():
         on_connection = answers_on_connection(found.agreed, received.message)
         pair = _lock(found, header.message_id, on_connection=on_connection)
-        ruling = decide(received, found.agreed, event_at(pair, received))
+        ruling, taking = _decide(pair, received)
         if ruling.errors and ruling.postponed is None:
             spend_refusal(partner.pk, pair.link_id, ruling.errors[0].code, header.message_id)
-        results = run(*_calls(pair, ruling, received))
+        results = run(*taking, *_calls(pair, ruling, received))
         mark_in_use(partner)
         reach(CrashPoint.RECEIVE_BEFORE_COMMIT)
     reach(CrashPoint.RECEIVE_AFTER_COMMIT)
@@ -112,6 +116,33 @@ def refuse(found: Attribution, partial: PartialHeader, errors: tuple[Error, ...]
         spend_refusal(found.partner.pk, pair.link_id, errors[0].code, partial.message_id)
         about = (partial.message_id, partial.conversation_id or partial.message_id)
         run(*error_calls(pair, *about, errors, errors[0].code))
+
+
+def _decide(pair: Pair, received: ReceivedMessage) -> tuple[Ruling, list[Call[object]]]:
+    """The ruling, and what stores the message and changes its conversation."""
+    event = event_at(pair, received)
+    place = find_place(pair, received)
+    if place is None:
+        ruling = decide(received, pair.found.agreed, event)
+        taken = any(isinstance(effect, do.Accept) for effect in ruling.effects)
+        return ruling, list(_accept_calls(pair, received)) if taken else []
+    after, ruling = ebms2_order.decide(place, pair, received, event)
+    if not any(isinstance(effect, do.Accept | do.Hold) for effect in ruling.effects):
+        return ruling, []
+    what = (columns_of(pair, received), after, ruling.effects)
+    return ruling, list(ebms2_order.taking_calls(place, pair, received, *what))
+
+
+def _accept_calls(pair: Pair, received: ReceivedMessage) -> Iterator[Call[object]]:
+    payloads = payload_columns(received.payloads)
+    yield ebms2_sql.INSERT(**columns_of(pair, received), **payloads)
+    yield history_call(
+        pair.found.partner.pk,
+        pair.row.now,
+        received.message.header.message_id,
+        "MessageArrived",
+        to_state="accepted",
+    )
 
 
 def _lock(found: Attribution, message_id: str, *, on_connection: bool = False) -> Pair:
@@ -164,16 +195,6 @@ def _calls_of(
 ) -> Iterator[Call[object]]:
     header = received.message.header
     match effect:
-        case do.Accept():
-            payloads = payload_columns(received.payloads)
-            yield ebms2_sql.INSERT(**columns_of(pair, received), **payloads)
-            yield history_call(
-                pair.found.partner.pk,
-                pair.row.now,
-                header.message_id,
-                "MessageArrived",
-                to_state="accepted",
-            )
         case do.QueueAck():
             yield ack_call(pair, received.message)
         case do.RepeatAnswer():
@@ -182,7 +203,7 @@ def _calls_of(
             if pair.row.known_id is not None:
                 yield message_sql.COUNT_DUPLICATE(key=pair.row.known_id)
             yield history(pair, header.message_id, "DuplicateArrived", "discarded")
-        case do.OpenIncident():
+        case do.OpenIncident(IncidentKind.MESSAGE_ID_REUSED):  # others are the conversation's
             yield incidents.open_incident(
                 incidents.NewIncident(
                     pair.found.partner.pk,

@@ -42,6 +42,7 @@ class _Row(KnownRow):
     lenient: list[str]
     sync_reply: str
     refuses_status: bool
+    ordered: bool
     horizon: int
 
 
@@ -136,6 +137,8 @@ def accept_if_usual(pair: Pair, received: ReceivedMessage) -> Accepted | None:
     if there is anything else to it: then `receive_message` takes the lock."""
     message = received.message
     if message.sync_reply or _expires_soon(message.header, pair.row.now):
+        return None
+    if pair.found.agreed.ordered:
         return None
     ruling = decide(received, pair.found.agreed, event_at(pair, received))
     if ruling.effects != (do.Accept(None, None), do.QueueAck()) or ruling.notes:

@@ -37,6 +37,10 @@ class AgreementColumns(Protocol):
     def sync_reply(self) -> str: ...
     @property
     def refuses_status(self) -> bool: ...
+    @property
+    def ordered(self) -> bool: ...
+    @property
+    def horizon(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,7 @@ class AgreementRow:
     lenient: list[str]
     sync_reply: str
     refuses_status: bool
+    ordered: bool
     horizon: int
 
 
@@ -107,7 +112,7 @@ AGREEMENT_COLUMNS = """
     agreement.id, agreement.partner_id, agreement.tpa_id, agreement.our_party,
     agreement.our_party_context, agreement.their_party, agreement.their_party_context,
     agreement.our_role, agreement.their_role, agreement.ack, agreement.eliminates,
-    agreement.lenient, agreement.sync_reply, agreement.refuses_status,
+    agreement.lenient, agreement.sync_reply, agreement.refuses_status, agreement.ordered,
     agreement.retry_interval + agreement.retries * agreement.retry_interval AS horizon
 """
 FIND_AGREEMENTS = Statement(

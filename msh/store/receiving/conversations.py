@@ -1,0 +1,148 @@
+"""A conversation whose messages we deliver in order: read, stepped by its callers, written."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from msh.protocol import effects as do
+from msh.protocol.flight.conversation import Conversation
+from msh.store import history, incidents
+from msh.store.engine import Call, Write, run
+from msh.store.history import ITSELF, Actor
+from partners.models import Agreement
+
+from . import conversation_sql, message_sql
+from .conversation_sql import ConversationRow, ConversationState
+
+SHOWN = 100
+"""Characters of a ConversationId in a text for operators."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldConversation:
+    """One that this transaction holds, for it holds the link. `key` is its row id, 0 while it has
+    no row. `undelivered`: messages of it wait for their consumer."""
+
+    key: int
+    link_id: int
+    partner_id: int
+    agreement_id: int
+    conversation_id: str
+    value: Conversation
+    undelivered: bool
+    horizon: int
+    now: datetime
+
+    @property
+    def name(self) -> str:
+        return f"conversation {self.conversation_id[:SHOWN]}"
+
+    def stored(self) -> "HeldConversation":
+        """With its row."""
+        if self.key:
+            return self
+        (rows,) = run(
+            conversation_sql.INSERT(
+                link_id=self.link_id,
+                agreement_id=self.agreement_id,
+                conversation_id=self.conversation_id,
+                **vars(self._state(self.value, released=False)),
+            )
+        )
+        return replace(self, key=rows[0].id)
+
+    def calls(
+        self,
+        after: Conversation,
+        effects: Iterable[do.ConversationEffect],
+        actor: Actor = ITSELF,
+    ) -> Iterator[Call[object]]:
+        """What is written of the step to `after`, but for the message that has arrived and its
+        answer. Needs its row, and that message stored before."""
+        asked = list(effects)
+        released = any(isinstance(effect, do.Release) for effect in asked)
+        state = self._state(after, released=released)
+        yield conversation_sql.UPDATE(key=self.key, **vars(state))
+        for effect in asked:
+            yield from self._calls_of(effect, actor)
+
+    def _state(self, value: Conversation, *, released: bool) -> ConversationState:
+        return ConversationState(
+            next_number=value.next_number,
+            due=value.due,
+            called=value.called,
+            released=released,
+            at=self.now,
+        )
+
+    def _calls_of(self, effect: do.ConversationEffect, actor: Actor) -> Iterator[Call[object]]:
+        match effect:
+            case do.Release():
+                for number in effect.numbers:
+                    yield self._left(conversation_sql.RELEASE, "MessageReleased", number, actor)
+            case do.Drop():
+                for number in effect.numbers:
+                    yield self._left(conversation_sql.DROP, "MessageDropped", number, actor)
+            case do.OpenIncident():
+                what = (effect.kind, effect.message_id, f"{self.name}: {effect.detail}", self.now)
+                new = incidents.NewIncident(self.partner_id, "in", *what)
+                yield incidents.open_incident(new)
+            case do.ResolveIncident():
+                yield conversation_sql.RESOLVE_IF_LAST(
+                    key=self.key,
+                    link_id=self.link_id,
+                    partner_id=self.partner_id,
+                    kind=effect.kind,
+                    at=self.now,
+                    actor=actor.name,
+                    resolution=actor.reason or "no conversation lacks a number any more",
+                )
+
+    def _left(self, statement: Write, event: str, number: int, actor: Actor) -> Call[None]:
+        return statement(
+            key=self.key,
+            number=number,
+            partner_id=self.partner_id,
+            event=event,
+            detail=history.with_reason(f"number {number}", actor),
+            actor=actor.name,
+            at=self.now,
+        )
+
+
+def load_conversation(agreement_id: int, conversation_id: str) -> HeldConversation | None:
+    """None if nothing of it is known. Needs the lock of its link."""
+    (rows,) = run(conversation_sql.LOAD(agreement_id=agreement_id, conversation_id=conversation_id))
+    return _held(rows[0]) if rows else None
+
+
+def load_due(link_id: int) -> list[HeldConversation]:
+    """Those with a hole that an operator is to be called for. Needs the lock of the link."""
+    (rows,) = run(conversation_sql.LOAD_DUE(link_id=link_id))
+    return [_held(row) for row in rows]
+
+
+def lock_due_link(after: int) -> int | None:
+    """Lock the first link after this id that has one, and that nobody holds."""
+    (rows,) = run(conversation_sql.LOCK_DUE_LINK(after=after))
+    return rows[0].id if rows else None
+
+
+def lock_conversation(agreement: Agreement, conversation_id: str) -> HeldConversation | None:
+    """Lock its link. None if nothing of it is known."""
+    run(message_sql.LOCK_LINK(partner_id=agreement.partner_id))
+    return load_conversation(agreement.pk, conversation_id)
+
+
+def _held(row: ConversationRow) -> HeldConversation:
+    return HeldConversation(
+        row.id,
+        row.link_id,
+        row.partner_id,
+        row.agreement_id,
+        row.conversation_id,
+        Conversation(row.next_number, frozenset(row.held), row.due, row.called),
+        row.undelivered,
+        row.horizon,
+        row.now,
+    )

@@ -1,0 +1,96 @@
+"""A message that we receive in the order of its conversation: its place, and what is written."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from msh.models import InboundState
+from msh.protocol import effects as do
+from msh.protocol.ebms.arrival import Ruling, decide_in_order, order_of
+from msh.protocol.ebms.message import ReceivedMessage
+from msh.protocol.flight.arrival import MessageArrived
+from msh.protocol.flight.conversation import Conversation
+from msh.protocol.flight.serial import Order
+from msh.store.engine import Call
+
+from . import conversation_sql
+from .conversations import HeldConversation, load_conversation
+from .ebms2_answers import Pair
+from .receiver_effects import history_call, payload_columns
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where MessageOrder puts a message in its conversation."""
+
+    conversation: HeldConversation
+    order: Order
+
+
+def find_place(pair: Pair, received: ReceivedMessage) -> Place | None:
+    """None for a message without order. Needs the lock of the link."""
+    order = order_of(received, pair.found.agreed)
+    if order is None:
+        return None
+    key, conversation_id = pair.found.agreement_id, received.message.header.conversation_id
+    known = load_conversation(key, conversation_id)
+    return Place(known or _unknown(pair, conversation_id), order)
+
+
+def _unknown(pair: Pair, conversation_id: str) -> HeldConversation:
+    found = pair.found
+    return HeldConversation(
+        key=0,
+        link_id=pair.link_id,
+        partner_id=found.partner.pk,
+        agreement_id=found.agreement_id,
+        conversation_id=conversation_id,
+        value=Conversation(),
+        undelivered=False,
+        horizon=found.horizon,
+        now=pair.row.now,
+    )
+
+
+def decide(
+    place: Place, pair: Pair, received: ReceivedMessage, event: MessageArrived
+) -> tuple[Conversation, Ruling]:
+    conversation = place.conversation
+    event = replace(event, undelivered=conversation.undelivered)
+    return decide_in_order(
+        received,
+        pair.found.agreed,
+        event,
+        conversation.value,
+        place.order,
+        now=conversation.now,
+    )
+
+
+def taking_calls(
+    place: Place,
+    pair: Pair,
+    received: ReceivedMessage,
+    columns: Mapping[str, object],
+    after: Conversation,
+    effects: tuple[do.ConversationEffect, ...],
+) -> Iterator[Call[object]]:
+    """The message, delivered or held, and then what it changes in its conversation."""
+    held = any(isinstance(effect, do.Hold) for effect in effects)
+    state = InboundState.HELD if held else InboundState.ACCEPTED
+    conversation, number = place.conversation.stored(), place.order.number
+    yield conversation_sql.INSERT_MESSAGE(
+        **columns,
+        **payload_columns(received.payloads),
+        state=state.value,
+        ordered_in_id=conversation.key,
+        order_number=number,
+    )
+    yield history_call(
+        conversation.partner_id,
+        pair.row.now,
+        received.message.header.message_id,
+        "MessageArrived",
+        f"number {number}",
+        to_state=state.value,
+    )
+    yield from conversation.calls(after, effects)

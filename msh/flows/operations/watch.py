@@ -14,9 +14,11 @@ from msh.flows.wake_up import WakeUp, wake_up
 from msh.models import Direction
 from msh.protocol.errors import IllegalTransition
 from msh.protocol.events import ProbeDue
+from msh.protocol.flight.conversation import hole_is_due
 from msh.protocol.stuck import why_stuck
 from msh.store import capacity
 from msh.store.clock import read_clock
+from msh.store.engine import run
 from msh.store.incidents import note_stuck, resolve_passed
 from msh.store.operations.clock_repair import make_far_work_due
 from msh.store.operations.stuck_links import (
@@ -25,6 +27,7 @@ from msh.store.operations.stuck_links import (
     find_unmoved,
     lock_probes,
 )
+from msh.store.receiving.conversations import load_due, lock_due_link
 from msh.store.sending.links import OutboundLinks
 
 logger = logging.getLogger(__name__)
@@ -43,6 +46,7 @@ def watch() -> None:
     if probe():
         wake_up(WakeUp.TRANSMIT)
     find_stuck()
+    call_for_holes()
     _apart(resolve_passed, QUIET)
     _apart(make_far_work_due)
 
@@ -61,6 +65,22 @@ def _probe(partner_id: int) -> int:
         return 0  # another worker was faster, or an operator
     links.write()
     return 1
+
+
+def call_for_holes() -> None:
+    """Call an operator for each conversation that lacks a number for too long (EB-130, EB-132)."""
+    link: int | None = 0
+    while link is not None:
+        link = _apart(_call_for_holes_after, link)
+
+
+def _call_for_holes_after(link: int) -> int | None:
+    """Those of the first link after this one that has any; its id, None if there is none."""
+    found = lock_due_link(link)
+    if found is not None:
+        for held in load_due(found):
+            run(*held.calls(*hole_is_due(held.value, held.horizon, now=held.now)))
+    return found
 
 
 def find_stuck() -> int:

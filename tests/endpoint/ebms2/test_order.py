@@ -1,6 +1,8 @@
 """Messages in the order of their conversation: what is held, what is delivered when."""
 
+import random
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -157,7 +159,7 @@ def test_what_is_beyond_a_hundred_held_is_not_delivered(send: Send) -> None:
 @pytest.mark.requirement("EB-134")
 def test_conversations_do_not_wait_for_each_other(send: Send) -> None:
     def failing(arrived: InboundMessage) -> None:
-        if arrived.conversation_id == "conversation-1":
+        if arrived.message_id.startswith("m0@"):
             raise ValueError("not now")
 
     application.act = failing
@@ -189,3 +191,20 @@ def test_order_needs_both_elements_and_no_sync_reply(send: Send, ebms2: Partner)
     assert refusal(send, numbered(3, extra=SYNC_REPLY))[0] == "Inconsistent"
     assert refusal(send, message(message_id="without@peer.example")) == AT_NUMBER
     assert states() == {"m0": "accepted"}
+
+
+@pytest.mark.requirement("EB-127", "EB-113", "EB-128")
+def test_messages_and_copies_that_come_at_once_are_in_order(send: Send) -> None:
+    numbers = list(range(12))
+    messages = [numbered(n) for n in numbers] * 2
+    rivals = [numbered(n).but(message_id=f"rival-{n}") for n in numbers[1:]]
+    random.Random(1).shuffle(messages)
+
+    with ThreadPoolExecutor(4) as pool:
+        statuses = list(pool.map(lambda out: send(out).status, [*messages, *rivals]))
+
+    assert set(statuses) == {204}
+    stored = InboundMessage.objects.order_by("order_number")
+    assert list(stored.values_list("order_number", flat=True)) == numbers
+    assert delivered() == [one.message_id.partition("@")[0] for one in stored]
+    assert all(len(answers(out)) == 1 for out in messages)

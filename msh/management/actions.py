@@ -104,6 +104,17 @@ class ActionCommand(NameCommand):
         raise NotImplementedError
 
 
+class ReceivingCommand(ConversationCommand):
+    """An action on one conversation that we receive in order."""
+
+    def act(
+        self, agreement: Agreement, conversation: str, actor: Actor, options: dict[str, Any]
+    ) -> tuple[dict[str, object], str]:
+        done = self.action.flow(agreement, conversation, actor=actor)
+        answer = {"direction": "in", "next_number": done.next_number, "held": done.held}
+        return answer, f"{self.action.done}. {done.text}."
+
+
 def _moment(text: str) -> datetime:
     """A time as `links --json` gives it; without a zone it is UTC. Raises ValueError."""
     moment = datetime.fromisoformat(text)

@@ -42,6 +42,21 @@ _MESSAGE_MAY_GO = """
         WHERE later.link_id = message.link_id
           AND (later.epoch, later.sequence_number) > (message.epoch, message.sequence_number)))
 """
+# After that a further message of the conversation is held, and an operator called, as if nothing
+# had come before. So it goes only where both sides have agreed on how long a message may live, and
+# long after; or if nothing of it was ever delivered. Who takes a message of it has its row locked.
+_CONVERSATION_MAY_GO = """
+    msh_inboundconversation conversation
+    JOIN partners_agreement agreement ON agreement.id = conversation.agreement_id
+    WHERE conversation.due IS NULL AND NOT conversation.called
+      AND (conversation.next_number IS NULL OR agreement.persist_duration > 0)
+      AND conversation.last_at < statement_timestamp()
+          - GREATEST(%(age)s::interval, interval '1 second' * agreement.persist_duration)
+      AND NOT EXISTS (
+        SELECT FROM msh_inboundmessage message
+        WHERE md5(message.conversation_id) = md5(conversation.conversation_id)
+          AND message.ordered_in_id = conversation.id)
+"""
 _NOTIFIED = """
     AND NOT EXISTS (
         SELECT FROM msh_partyevent WHERE message_id = message.id AND delivered_at IS NULL)
@@ -111,6 +126,9 @@ _KINDS = {
         f"{_MESSAGE.format('inbound')} {_INBOUND_ENDED} {_ID_MAY_GO}",
         (("msh_inboundpayload", "message_id"), ("msh_delivery", "message_id")),
         held_by="msh_delivery",
+    ),
+    "conversations from partners": Removal(
+        "msh_inboundconversation", "conversation.id", _CONVERSATION_MAY_GO
     ),
     "outbound messages": _OUTBOUND_MESSAGES,
     # A message that is submitted meanwhile locks its conversation, and makes it young again.

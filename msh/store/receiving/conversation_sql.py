@@ -1,5 +1,5 @@
-"""Conversations whose messages we deliver in order, and their messages. Under the lock of the link:
-who reads one of them has locked it."""
+"""Conversations whose messages we deliver in order, and their messages. Who reads one to change it
+has locked its link, so that nobody else changes it; the lock of its row keeps it from retention."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -59,6 +59,7 @@ LOAD = Statement(
     {_LOAD}
     WHERE conversation.agreement_id = %(agreement_id)s
       AND md5(conversation.conversation_id) = md5(%(conversation_id)s)
+    FOR NO KEY UPDATE OF conversation
     """,
     ConversationRow,
 )
@@ -71,7 +72,10 @@ _IS_DUE = """
                                       + agreement.retries * agreement.retry_interval))
 """
 LOAD_DUE = Statement(
-    f"{_LOAD} WHERE conversation.link_id = %(link_id)s AND {_IS_DUE} ORDER BY conversation.id",
+    f"""
+    {_LOAD} WHERE conversation.link_id = %(link_id)s AND {_IS_DUE}
+    ORDER BY conversation.id FOR NO KEY UPDATE OF conversation
+    """,
     ConversationRow,
 )
 # The link of a conversation whose hole has been there for too long; one at a time.

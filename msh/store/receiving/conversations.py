@@ -7,6 +7,7 @@ from datetime import datetime
 from msh.protocol import effects as do
 from msh.protocol.flight.conversation import Conversation
 from msh.store import history, incidents
+from msh.store.clock import read_clock
 from msh.store.engine import Call, Write, run
 from msh.store.history import ITSELF, Actor
 from partners.models import Agreement
@@ -128,10 +129,40 @@ def lock_due_link(after: int) -> int | None:
     return rows[0].id if rows else None
 
 
-def lock_conversation(agreement: Agreement, conversation_id: str) -> HeldConversation | None:
-    """Lock its link. None if nothing of it is known."""
-    run(message_sql.LOCK_LINK(partner_id=agreement.partner_id))
-    return load_conversation(agreement.pk, conversation_id)
+def lock_conversation(agreement: Agreement, conversation_id: str) -> HeldConversation:
+    """Lock its link, which there has to be."""
+    ((link,),) = run(message_sql.LOCK_LINK(partner_id=agreement.partner_id))
+    return load_conversation(agreement.pk, conversation_id) or HeldConversation(
+        key=0,
+        link_id=link.id,
+        partner_id=agreement.partner_id,
+        agreement_id=agreement.pk,
+        conversation_id=conversation_id,
+        value=Conversation(),
+        undelivered=False,
+        horizon=agreement.retry_interval * (agreement.retries + 1),
+        now=read_clock(),
+    )
+
+
+def change_conversation(
+    held: HeldConversation,
+    after: Conversation,
+    effects: Iterable[do.ConversationEffect],
+    event: str,
+    actor: Actor,
+) -> None:
+    """Write what an operator has done to it, with its history."""
+    stored = held.stored()
+    row = history.link_row(
+        held.partner_id,
+        "in",
+        event,
+        actor,
+        detail=f"{held.name}: next number {held.value.lacks} → {after.lacks},"
+        f" held {len(held.value.held)} → {len(after.held)}",
+    )
+    run(*stored.calls(after, effects, actor), history.insert(row))
 
 
 def _held(row: ConversationRow) -> HeldConversation:

@@ -1,0 +1,312 @@
+"""Conversations that we receive in order: holes that stay, what operators do, what is kept."""
+
+import json
+from datetime import timedelta
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.utils import timezone
+
+from msh.flows.delivery import feed
+from msh.flows.operations.prune import prune_all
+from msh.flows.operations.watch import watch
+from msh.flows.receiving.ebms2 import receive
+from msh.models import (
+    ConsumerKind,
+    History,
+    InboundConversation,
+    InboundMessage,
+    Incident,
+)
+from msh.store.delivery import polling
+from msh.store.delivery.polling_sql import AT_ONCE
+from msh.store.operations.stuck_links import find_undelivered
+from partners.models import Agreement, Partner
+from tests.delivery import application
+from tests.delivery.desk import Desk, consumer
+from tests.endpoint.ebms2 import agree
+from tests.peer.ebms2 import message, message_order
+
+pytestmark = pytest.mark.django_db
+
+HORIZON = 3 * 60  # seconds: RetryInterval and two Retries
+
+
+@pytest.fixture
+def agreement() -> Agreement:
+    partner = Partner.objects.create(name="hospital", uri="http://peer.example/ebms/")
+    consumer(ConsumerKind.IN_PROCESS)
+    application.reset()
+    return agree(partner, ordered=True, retries=2, retry_interval=60)
+
+
+def take(agreement: Agreement, *numbers: int, conversation: str = "talk") -> None:
+    """Each message has the name of its conversation and its number."""
+    for number in numbers:
+        out = message(
+            message_id=f"{conversation}-{number}",
+            conversation_id=conversation,
+            cpa_id=agreement.tpa_id,
+            extra=message_order(number, "Continue" if number else "Reset"),
+        )
+        answer = receive(agreement.partner, out.content_type, out.body)
+        assert (answer.status, answer.reason) == (204, "")
+
+
+def delivered() -> list[str]:
+    Desk().settle()
+    return application.taken
+
+
+def of(conversation: str = "talk") -> InboundConversation:
+    return InboundConversation.objects.get(conversation_id=conversation)
+
+
+def run(command: str, *options: str, conversation: str = "talk") -> dict[str, object]:
+    out = StringIO()
+    call_command(command, "cpa-1", conversation, *options, "--json", stdout=out)
+    answer: dict[str, object] = json.loads(out.getvalue())
+    return answer
+
+
+def make_due(**conversation: str) -> None:
+    InboundConversation.objects.filter(**conversation).update(due="2026-01-01T00:00Z")
+
+
+def open_incidents() -> list[tuple[str, str]]:
+    return list(Incident.objects.filter(resolved_at=None).values_list("kind", "detail"))
+
+
+WHY = ("--reason", "the partner says so")
+
+
+@pytest.mark.requirement("EB-130", "EB-132")
+def test_operator_is_called_for_a_hole_after_the_horizon(agreement: Agreement) -> None:
+    take(agreement, 0, 2)
+    take(agreement, 7, conversation="late")
+    due = of().due
+    assert due is not None
+    assert due - of().last_at == timedelta(seconds=HORIZON)
+    watch()
+    assert open_incidents() == []
+
+    make_due(conversation_id="talk")
+    watch()
+    watch()
+
+    detail = "conversation talk: number 1 lacks, 1 messages wait for it"
+    assert open_incidents() == [("predecessor_missing", detail)]
+    make_due(conversation_id="late")
+    watch()
+    assert Incident.objects.get().count == 2
+    take(agreement, 1)
+    assert len(open_incidents()) == 1  # of the other conversation
+    take(agreement, *range(7), conversation="late")
+    assert open_incidents() == []
+    assert delivered()[-1] == "late-7"
+
+
+@pytest.mark.requirement("EB-132")
+def test_hole_behind_a_clock_that_was_set_back_is_due(agreement: Agreement) -> None:
+    take(agreement, 0, 2)
+    InboundConversation.objects.update(due=timezone.now() + timedelta(seconds=3 * HORIZON))
+
+    watch()
+
+    assert len(open_incidents()) == 1
+
+
+@pytest.mark.requirement("EB-132")
+def test_operator_delivers_past_the_hole(agreement: Agreement) -> None:
+    take(agreement, 0, 2, 3, 6)
+    make_due()
+    watch()
+
+    answer = run("skip-missing", *WHY)
+
+    assert answer == {
+        "tpa_id": "cpa-1",
+        "partner": "hospital",
+        "conversation": "talk",
+        "direction": "in",
+        "next_number": 4,
+        "held": 1,
+    }
+    assert delivered() == ["talk-0", "talk-2", "talk-3"]
+    assert open_incidents() == []
+    assert of().due is not None  # for the next hole
+    entry = History.objects.get(event="MissingSkipped")
+    assert (entry.subject, entry.direction) == ("link", "in")
+    assert entry.detail.startswith("conversation talk: next number 1 → 4, held 3 → 1; the partner")
+    released = History.objects.filter(event="MessageReleased").order_by("pk")
+    assert [one.message_id for one in released] == ["talk-2", "talk-3"]
+    assert {one.actor for one in (*released, entry)} == {entry.actor} != {"msh"}
+
+
+@pytest.mark.requirement("EB-132")
+def test_operator_drops_what_is_held(agreement: Agreement) -> None:
+    take(agreement, 0, 2)
+    make_due()
+    watch()
+
+    assert run("drop-held", *WHY)["held"] == 0
+
+    assert InboundMessage.objects.get(message_id="talk-2").state == "rejected"
+    assert open_incidents() == []
+    take(agreement, 1)
+    assert delivered() == ["talk-0", "talk-1"]
+    for command in ("drop-held", "skip-missing", "wait-on"):
+        with pytest.raises(CommandError, match="nothing is held"):
+            run(command, *WHY)
+
+
+@pytest.mark.requirement("EB-132")
+def test_operator_waits_on(agreement: Agreement) -> None:
+    take(agreement, 0, 2)
+    make_due()
+    watch()
+
+    assert run("wait-on", *WHY)["held"] == 1
+
+    assert open_incidents() == []
+    assert of().due is not None
+    make_due()
+    watch()
+    assert len(open_incidents()) == 1
+
+
+@pytest.mark.requirement("EB-130")
+def test_operator_lets_a_conversation_begin_with_any_number(agreement: Agreement) -> None:
+    take(agreement, 5, 6)
+
+    answer = run("start-order", "--direction", "in", "--last", "4")
+
+    assert (answer["direction"], answer["last"]) == ("in", 4)
+    assert delivered() == ["talk-5", "talk-6"]
+    run("start-order", "--direction", "in", "--last", "41", conversation="new")
+    take(agreement, 42, conversation="new")
+    assert delivered()[2:] == ["new-42"]
+    for last in ("41", "42", "-1", "100000000"):
+        with pytest.raises(CommandError):
+            run("start-order", "--direction", "in", "--last", last, conversation="new")
+    Agreement.objects.update(ordered=False)
+    with pytest.raises(CommandError, match="not ordered"):
+        run("start-order", "--direction", "in", "--last", "50", conversation="new")
+
+
+@pytest.mark.requirement("EB-130")
+def test_agreement_of_a_conversation_is_named(agreement: Agreement) -> None:
+    with pytest.raises(CommandError, match="No agreement cpa-2"):
+        call_command("wait-on", "cpa-2", "talk", *WHY)
+    other = Partner.objects.create(name="clinic", uri="http://clinic.example/ebms/")
+    agree(other, their_party="333333333")
+    take(agreement, 0, 2)
+    with pytest.raises(CommandError, match="--partner"):
+        run("skip-missing", *WHY)
+
+    run("skip-missing", "--partner", "hospital", *WHY)
+
+    assert delivered() == ["talk-0", "talk-2"]
+
+
+@pytest.mark.requirement("EB-127")
+def test_the_feed_has_what_is_held_when_it_is_released(agreement: Agreement) -> None:
+    take(agreement, 0, 2, 3)
+    assert [one.message_id for one in feed.page(0, 10)] == ["talk-0"]
+
+    take(agreement, 1)
+
+    assert [one.message_id for one in feed.page(0, 10)] == [f"talk-{n}" for n in range(4)]
+
+
+@pytest.mark.requirement("EB-131")
+def test_what_is_held_counts_for_the_limits_of_the_partner(agreement: Agreement) -> None:
+    Partner.objects.update(undelivered_limit=2)
+    agreement.partner.refresh_from_db()
+    take(agreement, 0, 2)
+    out = message(message_id="beyond", extra=message_order(3), conversation_id="talk")
+
+    assert receive(agreement.partner, out.content_type, out.body).status == 503
+
+
+@pytest.mark.requirement("EB-134")
+def test_conversations_that_wait_for_a_consumer_do_not_hide_others(agreement: Agreement) -> None:
+    consumer(ConsumerKind.PULL, name="asks", service_interface="urn:example:asked")
+    take(agreement, 0)
+    multiply_conversations(AT_ONCE + 1, "urn:example:asked")
+    take(agreement, 0, conversation="last")
+
+    heads = polling.find_new_to_call((), (), 10)
+
+    assert len({head.order_key for head in heads}) == 2
+    assert delivered() == ["talk-0", "last-0"]
+
+
+def multiply_conversations(count: int, service: str) -> None:
+    """As many copies of the first, each with one message that waits for its consumer."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            WITH copies AS (
+                INSERT INTO msh_inboundconversation
+                    (link_id, agreement_id, conversation_id, next_number, last_at)
+                SELECT link_id, agreement_id, 'copy-' || n, 1, last_at
+                FROM msh_inboundconversation, generate_series(1, %s) n
+                RETURNING id, conversation_id)
+            INSERT INTO msh_inboundmessage
+                (link_id, agreement_id, message_id, semantics, state, conversation_id, action,
+                 service_interface, ref_to_message_id, sent_at, received_at, content_digest, header,
+                 ordered_in_id, order_number)
+            SELECT link_id, agreement_id, copies.conversation_id, semantics, 'accepted',
+                   copies.conversation_id, action, %s, '', sent_at, received_at, content_digest,
+                   header, copies.id, 0
+            FROM msh_inboundmessage, copies
+            """,
+            [count, service],
+        )
+
+
+def test_released_message_is_not_stuck_at_once(agreement: Agreement) -> None:
+    take(agreement, 0)
+    delivered()
+    take(agreement, 2)
+    InboundMessage.objects.filter(state="held").update(received_at="2026-01-01T00:00Z")
+
+    run("skip-missing", *WHY)
+    History.objects.all().delete()  # an operator's act moves the link too
+
+    assert find_undelivered(timedelta(minutes=1), 10) == {}
+    InboundConversation.objects.update(released_at="2026-01-01T00:00Z")
+    assert set(find_undelivered(timedelta(minutes=1), 10)) == {agreement.partner_id}
+
+
+@pytest.mark.requirement("EB-102")
+def test_conversation_that_counts_is_kept(agreement: Agreement) -> None:
+    take(agreement, 0, 1)
+    take(agreement, 0, 2, conversation="hole")
+    take(agreement, 5, conversation="never begun")
+    run("drop-held", *WHY, conversation="never begun")
+    delivered()
+    long_ago = "2020-01-01T00:00Z"
+    InboundMessage.objects.exclude(state="held").update(delivered_at=long_ago)
+    InboundConversation.objects.update(last_at=long_ago)
+
+    removed = prune_all(clock_is_right=True)
+
+    assert removed["conversations from partners"] == 1
+    kept = InboundConversation.objects.order_by("pk").values_list("conversation_id", flat=True)
+    assert list(kept) == ["talk", "hole"]
+    take(agreement, 2)
+    assert delivered()[-1] == "talk-2"
+    InboundMessage.objects.exclude(state="held").update(delivered_at=long_ago)
+    InboundConversation.objects.update(last_at=long_ago)
+
+    Agreement.objects.update(persist_duration=3600)
+    prune_all(clock_is_right=True)  # messages first
+    assert prune_all(clock_is_right=True)["conversations from partners"] == 0
+
+    assert [one.conversation_id for one in InboundConversation.objects.all()] == ["hole"]
+    take(agreement, 3)  # it is held, and an operator called: nothing is delivered out of order
+    assert of().next_number is None

@@ -1,5 +1,5 @@
-"""What operators can do to messages, conversations, deliveries, incidents and bulk jobs. What they
-can do to links is in `link_actions.py`."""
+"""What operators can do to messages, deliveries, incidents and bulk jobs. What they can do to links
+is in `link_actions.py`, to conversations in `conversation_actions.py`."""
 
 from functools import partial
 
@@ -12,7 +12,6 @@ from msh.flows.operations import (
     correct,
 )
 from msh.flows.operations.operator_action import VERDICT, OperatorAction, Parameter
-from msh.protocol.flight import serial
 
 # Messages
 
@@ -68,33 +67,6 @@ RESET_RETRIES_MESSAGE = _on_message(
     "Reset the retry counter of one message. Its deadline stays.",
 )
 ON_MESSAGE = (SUSPEND_MESSAGE, RESUME_MESSAGE, SEND_NOW_MESSAGE, RESET_RETRIES_MESSAGE)
-
-# Conversations that are sent in order
-
-_NUMBERS_OUT = ("msh.view_outboundlink", "msh.reset_sequence_outboundlink")
-
-RESTART_CONVERSATION = OperatorAction(
-    name="restart_conversation",
-    title="Restart conversation",
-    summary="Start the numbers of a conversation to a partner again at 0, with Reset. Only when all"
-    " that was sent in it is acknowledged or cancelled.",
-    effect="The next message of the conversation gets number 0 with Reset, and the messages behind"
-    " it go on. {partner} must not hold any message of the conversation.",
-    done="the next message has number 0 with Reset",
-    permissions=_NUMBERS_OUT,
-    flow=change_flight.restart_conversation,
-    irreversible=True,
-)
-START_ORDER_OUT = OperatorAction(
-    name="start_order",
-    title="Set last number",
-    summary="Set the last number of a conversation; the next message gets the following one.",
-    effect="For a conversation that you take over from another MSH. Our next message of it to"
-    " {partner} gets the number after the one that you enter.",
-    permissions=_NUMBERS_OUT,
-    flow=change_flight.start_order,
-    parameters=(Parameter("last", f"{serial.FIRST} to {serial.LAST}", serial.FIRST, serial.LAST),),
-)
 
 # Deliveries
 

@@ -1,10 +1,42 @@
-"""What operators can do to a conversation that we receive in order."""
+"""What operators can do to a conversation that has an order. Commands offer it, the console does
+not yet."""
 
-from msh.flows.operations import change_conversation
+from msh.flows.operations import change_conversation, change_flight
 from msh.flows.operations.operator_action import OperatorAction, Parameter
 from msh.protocol.flight import serial
 
-_PERMISSIONS = ("msh.view_inboundlink", "msh.expect_inboundlink")
+_LAST = Parameter("last", f"{serial.FIRST} to {serial.LAST}", serial.FIRST, serial.LAST)
+
+# Conversations that are sent in order
+
+_NUMBERS_OUT = ("msh.view_outboundlink", "msh.reset_sequence_outboundlink")
+
+RESTART_CONVERSATION = OperatorAction(
+    name="restart_conversation",
+    title="Restart conversation",
+    summary="Start the numbers of a conversation to a partner again at 0, with Reset. Only when all"
+    " that was sent in it is acknowledged or cancelled.",
+    effect="The next message of the conversation gets number 0 with Reset, and the messages behind"
+    " it go on. {partner} must not hold any message of the conversation.",
+    done="the next message has number 0 with Reset",
+    permissions=_NUMBERS_OUT,
+    flow=change_flight.restart_conversation,
+    irreversible=True,
+)
+START_ORDER_OUT = OperatorAction(
+    name="start_order",
+    title="Set last number",
+    summary="Set the last number of a conversation; the next message gets the following one.",
+    effect="For a conversation that you take over from another MSH. Our next message of it to"
+    " {partner} gets the number after the one that you enter.",
+    permissions=_NUMBERS_OUT,
+    flow=change_flight.start_order,
+    parameters=(_LAST,),
+)
+
+# Conversations that are received in order
+
+_NUMBERS_IN = ("msh.view_inboundlink", "msh.expect_inboundlink")
 
 START_ORDER_IN = OperatorAction(
     name="start_order",
@@ -13,9 +45,9 @@ START_ORDER_IN = OperatorAction(
     effect="The next message of the conversation from {partner} has the number after the one that"
     " you enter. What is held below it, and what follows it, is delivered.",
     done="started",
-    permissions=_PERMISSIONS,
+    permissions=_NUMBERS_IN,
     flow=change_conversation.start_order,
-    parameters=(Parameter("last", f"{serial.FIRST} to {serial.LAST}", serial.FIRST, serial.LAST),),
+    parameters=(_LAST,),
     irreversible=True,
 )
 SKIP_MISSING = OperatorAction(
@@ -25,7 +57,7 @@ SKIP_MISSING = OperatorAction(
     effect="The messages that are held are delivered up to the next missing one. A missing message"
     " that arrives later is refused. {partner} does not have to do anything.",
     done="skipped",
-    permissions=_PERMISSIONS,
+    permissions=_NUMBERS_IN,
     flow=change_conversation.skip_missing,
     irreversible=True,
 )
@@ -36,7 +68,7 @@ DROP_HELD = OperatorAction(
     effect="The messages that are held are not delivered, though they were acknowledged. {partner}"
     " must send their content again, as new messages.",
     done="dropped",
-    permissions=_PERMISSIONS,
+    permissions=_NUMBERS_IN,
     flow=change_conversation.drop_held,
     irreversible=True,
 )
@@ -46,6 +78,6 @@ WAIT_ON = OperatorAction(
     summary="Wait for the missing message of a conversation as long as before.",
     effect="Nothing is delivered. If the message has not arrived by then, you are called again.",
     done="waiting on",
-    permissions=_PERMISSIONS,
+    permissions=_NUMBERS_IN,
     flow=change_conversation.wait_on,
 )

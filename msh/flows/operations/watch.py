@@ -18,7 +18,6 @@ from msh.protocol.flight.conversation import hole_is_due
 from msh.protocol.stuck import why_stuck
 from msh.store import capacity
 from msh.store.clock import read_clock
-from msh.store.engine import run
 from msh.store.incidents import note_stuck, resolve_passed
 from msh.store.operations.clock_repair import make_far_work_due
 from msh.store.operations.stuck_links import (
@@ -27,7 +26,7 @@ from msh.store.operations.stuck_links import (
     find_unmoved,
     lock_probes,
 )
-from msh.store.receiving.conversations import load_due, lock_due_link
+from msh.store.receiving.conversations import load_due, lock_due_link, step_conversation
 from msh.store.sending.links import OutboundLinks
 
 logger = logging.getLogger(__name__)
@@ -79,7 +78,7 @@ def _call_for_holes_after(link: int) -> int | None:
     found = lock_due_link(link)
     if found is not None:
         for held in load_due(found):
-            run(*held.calls(*hole_is_due(held.value, held.horizon, now=held.now)))
+            step_conversation(held, *hole_is_due(held.value, held.horizon, now=held.now))
     return found
 
 

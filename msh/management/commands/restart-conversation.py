@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from msh.flows.operations import actions
+from msh.flows.operations import conversation_actions
 from msh.management.actions import ConversationCommand
 from msh.store.history import Actor
 from partners.models import Agreement
 
 
 class Command(ConversationCommand):
-    action = actions.RESTART_CONVERSATION
+    action = conversation_actions.RESTART_CONVERSATION
 
     def act(
         self, agreement: Agreement, conversation: str, actor: Actor, options: dict[str, Any]

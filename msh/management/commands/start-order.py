@@ -4,16 +4,19 @@ MSH, for one conversation, or letting one begin with another number than 0."""
 from argparse import ArgumentParser
 from typing import Any
 
-from msh.flows.operations import actions, conversation_actions
+from msh.flows.operations import conversation_actions
 from msh.management.actions import ConversationCommand
 from msh.store.history import Actor
 from partners.models import Agreement
 
-ACTIONS = {"in": conversation_actions.START_ORDER_IN, "out": actions.START_ORDER_OUT}
+ACTIONS = {
+    "in": conversation_actions.START_ORDER_IN,
+    "out": conversation_actions.START_ORDER_OUT,
+}
 
 
 class Command(ConversationCommand):
-    action = actions.START_ORDER_OUT  # its texts and parameters are those of both
+    action = conversation_actions.START_ORDER_OUT  # its texts and parameters are those of both
     has_to_say_why = False
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -145,6 +145,13 @@ def lock_conversation(agreement: Agreement, conversation_id: str) -> HeldConvers
     )
 
 
+def step_conversation(
+    held: HeldConversation, after: Conversation, effects: Iterable[do.ConversationEffect]
+) -> None:
+    """Write one that has a row."""
+    run(*held.calls(after, effects))
+
+
 def change_conversation(
     held: HeldConversation,
     after: Conversation,

@@ -17,6 +17,11 @@ def why_no_numbers(partner: Partner) -> str:
     return ""
 
 
+def has_numbers(partner: Partner) -> bool:
+    """From agreements that were read with the partner, if they were."""
+    return not any(agreement.settings.flies for agreement in partner.agreements.all())
+
+
 def require_numbers(partner: Partner) -> None:
     """Raises NotPossible."""
     if why := why_no_numbers(partner):

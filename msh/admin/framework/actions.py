@@ -23,6 +23,7 @@ from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminTextareaWidget
 
 from msh.flows.errors import NotPossible
+from msh.flows.numbers import has_numbers
 from msh.flows.operations.operator_action import OperatorAction
 from msh.store.history import Actor
 
@@ -91,6 +92,13 @@ class ActionDialog(Generic[Row_contra]):
         """Why it is not possible now, as a clause with a full stop; empty if it is possible."""
         return ""
 
+    def refusal(self, row: Row_contra) -> str:
+        """`why_not`, also for an action of numbers on a link whose messages have none."""
+        partner = getattr(row, "partner", None) if self.action.of_numbers else None
+        if partner is not None and not has_numbers(partner):
+            return f"messages to and from {partner} have no sequence numbers."
+        return self.why_not(row)
+
     def consequence(self, row: Row_contra) -> str:
         """What it does to this row, and what the partner must do."""
         return self.action.effect.format(partner=getattr(row, "partner", ""))
@@ -152,7 +160,7 @@ class ActionsAdmin(ModelAdmin, Generic[Row]):
         return [
             Offer(action, reverse(f"admin:{self._url_name(action)}", args=[row.pk]))
             for action in (self.operator_actions if actions is None else actions)
-            if action.is_permitted(request) and not action.why_not(row)
+            if action.is_permitted(request) and not action.refusal(row)
         ]
 
     def _url_name(self, action: ActionDialog[Row]) -> str:
@@ -186,7 +194,7 @@ class ActionsAdmin(ModelAdmin, Generic[Row]):
         reason: str = "",
     ) -> TemplateResponse:
         """The dialog for the row as it is now. `reason`: what was typed into an outdated one."""
-        why_not = action.why_not(row)
+        why_not = action.refusal(row)
         details = Details() if why_not else action.context(row, request.GET)
         reason = reason or request.GET.get("reason", "")[:REASON_LIMIT]
         initial = {"version": action.version(row), "reason": reason, **details.initial}

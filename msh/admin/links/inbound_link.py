@@ -52,6 +52,7 @@ class InboundLinkAdmin(ReadOnlyAdmin[InboundLink]):
         links: QuerySet[InboundLink] = super().get_queryset(request)
         waiting = InboundMessage.objects.filter(link=OuterRef("pk")).undelivered()
         counted = waiting.order_by().values("link").annotate(count=Count("pk")).values("count")
+        links = links.prefetch_related("partner__agreements")
         return links.annotate(waiting=Coalesce(Subquery(counted), 0))
 
     @display(description="Last MessageId")

@@ -9,11 +9,10 @@ from msh.flows.operations.operator_action import LinkAction
 from msh.models import Attempt, OutboundLink
 from msh.protocol import sender
 from msh.protocol.errors import IllegalTransition
-from msh.protocol.kinds import IncidentKind
-from msh.protocol.lane import OPERATOR, LaneState
+from msh.protocol.lane import OPERATOR
 from msh.store.history import Actor
 
-from .status_text import status_text
+from .link_view import sentence_of, view_of
 
 
 class LinkDialog(ActionDialog[OutboundLink]):
@@ -49,7 +48,7 @@ class LinkDialog(ActionDialog[OutboundLink]):
         return f"Partner {row.partner}: {self.action.done}. The link is now {state or row.state}."
 
     def conflict(self, row: OutboundLink) -> str:
-        return f"the link has changed in the meantime. {status_text(row.lane, timezone.now())}"
+        return f"the link has changed in the meantime. {sentence_of(row)}"
 
 
 class Suspend(LinkDialog):
@@ -64,13 +63,7 @@ class Suspend(LinkDialog):
         return change_link.ANYTHING
 
     def consequence(self, row: OutboundLink) -> str:
-        flying = row.lane.in_flight
-        waits = (
-            f"Message {flying.sequence_number} stays in flight and is not sent again; a late"
-            " Acknowledgement is accepted."
-            if flying
-            else "No message is in flight."
-        )
+        waits = view_of(row).suspended(row)
         return (
             f"No more messages are sent to {row.partner}. {waits} New messages are queued. Pending"
             " Acknowledgements and Errors are still sent. The suspension survives restarts and"
@@ -85,34 +78,8 @@ class Resume(LinkDialog):
 
     def consequence(self, row: OutboundLink) -> str:
         if row.suspended_for == OPERATOR:
-            return f"Suspended by {row.suspended_detail}. {self._next_message(row)}"
-        return self._next_message(row)
-
-    def _next_message(self, row: OutboundLink) -> str:
-        flying = row.lane.in_flight
-        if flying is None:
-            late = "The message in flight was acknowledged late and is complete. "
-            return (late if row.late_ack else "") + (
-                f"No message is in flight to {row.partner}, so none can be duplicated. The queue is"
-                f" sent in order, starting with number {row.next_number}. The partner does not have"
-                " to do anything."
-            )
-        if row.state == LaneState.TRANSIENT:
-            return (
-                f"The wait that {row.partner} asked for ends: message {flying.sequence_number} is"
-                " sent again now, with the same bytes. No retry is used. The partner must be ready"
-                " for it."
-            )
-        out_of_sync = row.suspended_for == IncidentKind.RESYNCHRONISE
-        return (
-            f"Message {flying.sequence_number} is sent to {row.partner} again now, with the same"
-            " bytes, number and MessageId. Its retry counter restarts at 0 of"
-            f" {flying.terms.retries}. After its Acknowledgement, the queue follows in order. If"
-            " the partner has already stored the message, it discards the duplicate and"
-            " acknowledges it again. The incidents of this link are resolved with your reason. The"
-            " partner must be reachable."
-            + (" Sequence numbers are out of sync: resynchronise instead." if out_of_sync else "")
-        )
+            return f"Suspended by {row.suspended_detail}. {view_of(row).resumed(row)}"
+        return view_of(row).resumed(row)
 
 
 class ResetRetries(LinkDialog):

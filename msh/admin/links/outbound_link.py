@@ -4,13 +4,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Case, Count, F, IntegerField, OuterRef, QuerySet, Subquery, When
+from django.db.models import Case, Count, F, IntegerField, OuterRef, Q, QuerySet, Subquery, When
 from django.db.models.expressions import OrderBy
 from django.db.models.functions import Coalesce, JSONObject, Least
 from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.html import format_html
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
 from unfold.decorators import display
@@ -21,16 +20,24 @@ from msh.admin.framework.time_format import format_seconds
 from msh.admin.messages.history import history_of_link
 from msh.admin.setup.connection import TEST_PERMISSIONS
 from msh.flows.operations.inspection.causes import CAUSES
-from msh.models import Attempt, Direction, OutboundLink, OutboundMessage
+from msh.models import (
+    FLIGHTS_IN,
+    HELD,
+    Attempt,
+    Direction,
+    Flight,
+    OutboundLink,
+    OutboundMessage,
+    OutboundState,
+)
 from msh.protocol.lane import LaneState
 from msh.protocol.vocabulary import DeliverySemantics
 from partners.models import Agreement
 
 from . import cancel_and_reset, outbound_actions, partner_switches, resynchronise, start_link
-from .counters import counters, growth
-from .status_text import status_text
+from .counters import growth
+from .link_view import sentence_of, view_of
 
-FIRST_ROWS = 10
 Column = Callable[[OutboundLink], str]
 URGENCY = Case(
     When(state=LaneState.SUSPENDED, then=0),
@@ -57,7 +64,9 @@ class OutboundLinkAdmin(ReadOnlyAdmin[OutboundLink]):
     )
     change_form_outer_before_template = "admin/msh/links/outbound_headline.html"
     change_form_outer_after_template = None
-    fields = ("terms_in_force", "where", "when_silent", "applications", "partner_page")
+
+    def get_fields(self, request: HttpRequest, obj: OutboundLink | None = None) -> Sequence[str]:
+        return view_of(obj).fields if obj else ()
 
     def get_ordering(self, request: HttpRequest) -> Sequence[Case | OrderBy | str]:
         return [URGENCY, F("suspended_since").asc(nulls_last=True), "partner__name"]
@@ -65,10 +74,15 @@ class OutboundLinkAdmin(ReadOnlyAdmin[OutboundLink]):
     def get_queryset(self, request: HttpRequest) -> QuerySet[OutboundLink]:
         links: QuerySet[OutboundLink] = super().get_queryset(request)
         reliable = DeliverySemantics.ONCE_AND_ONLY_ONCE
-        return links.select_related("partner", "in_flight__agreement").annotate(
-            queued=_depth(reliable) + _depth(DeliverySemantics.BEST_EFFORT),
-            oldest=Least(_oldest(reliable), _oldest(DeliverySemantics.BEST_EFFORT)),
+        joined = links.select_related("partner", "in_flight__agreement")
+        return joined.prefetch_related("partner__agreements").annotate(
+            queued=_depth(reliable) + _depth(DeliverySemantics.BEST_EFFORT) + _count(_READY),
+            oldest=Least(
+                _oldest(reliable), _oldest(DeliverySemantics.BEST_EFFORT), _oldest_flight()
+            ),
             last_answer=Subquery(_last_answer()),
+            under_way=_count(Q(under_way=True)),
+            held=_count(FLIGHTS_IN[HELD]),
         )
 
     def get_list_display(self, request: HttpRequest) -> Sequence[str | Column]:
@@ -87,27 +101,9 @@ class OutboundLinkAdmin(ReadOnlyAdmin[OutboundLink]):
     def doing(self, link: OutboundLink) -> str:
         return render_to_string("admin/msh/links/outbound_status.html", _situation(link))
 
-    @display(description="Message in flight")
+    @display(description="In flight")
     def blocking(self, link: OutboundLink) -> str:
-        message = link.in_flight
-        if message is None:
-            return markup.DASH
-        return format_html(
-            '<div>number {}<div class="msh-id msh-short" title="{}">{}</div>{}</div>',
-            message.sequence_number,
-            message,
-            markup.link_to(message),
-            self.tries(link),
-        )
-
-    @display(description="Attempts")
-    def tries(self, link: OutboundLink) -> str:
-        flying = link.lane.in_flight
-        if flying is None:
-            return markup.DASH
-        spent, retries = flying.retries_spent, flying.terms.retries
-        so_far = f"{flying.attempt} attempt{'' if flying.attempt == 1 else 's'}"
-        return f"{so_far}, {spent} of {retries} retries used"
+        return view_of(link).in_flight(link)
 
     @display(description="Queue")
     def queue(self, link: Any) -> str:
@@ -157,23 +153,20 @@ class OutboundLinkAdmin(ReadOnlyAdmin[OutboundLink]):
 
     def page_context(self, request: HttpRequest, row: OutboundLink) -> dict[str, object]:
         link = row
-        return _situation(link) | {
-            "message": link.in_flight,
-            "kind": markup.service_and_action(link.in_flight) if link.in_flight else "",
-            "tries": self.tries(link),
+        view = view_of(link)
+        shown = {
+            "facts": view.facts,
             "queue": self.queue(link),
             "last_error": self.last_error(link),
             "growth": growth(link.partner_id),
-            "counters": counters(link.partner_id),
         }
+        return _situation(link) | shown | view.context(link)
 
     def tables(self, request: HttpRequest, link: OutboundLink) -> list[Table]:
-        return [
-            _attempts(link),
-            _first_of_queue(link),
-            _agreements(link, may_test=request.user.has_perms(TEST_PERMISSIONS)),
-            history_of_link(link.partner_id, Direction.OUT),
-        ]
+        may_test = request.user.has_perms(TEST_PERMISSIONS)
+        connection = _connection if may_test else _no_connection
+        tables = view_of(link).tables(link, connection=connection)
+        return [*tables, history_of_link(link.partner_id, Direction.OUT)]
 
 
 def _situation(link: Any) -> dict[str, object]:
@@ -187,7 +180,7 @@ def _situation(link: Any) -> dict[str, object]:
         "detail": markup.verbatim(detail) if detail else "",
         "since": markup.time_of(link.suspended_since),
         "age": markup.age_of(link.suspended_since),
-        "sentence": status_text(link.lane, timezone.now(), link.oldest),
+        "sentence": sentence_of(link),
     }
 
 
@@ -206,60 +199,34 @@ def _oldest(semantics: DeliverySemantics) -> Subquery:
     return Subquery(_queue(semantics).order_by("pk").values("submitted_at")[:1])
 
 
+_READY = FLIGHTS_IN[OutboundState.QUEUED]
+
+
+def _flights(which: Q) -> QuerySet[Flight]:
+    """Of a link, by the condition of one of the partial indexes."""
+    return Flight.objects.filter(which, link=OuterRef("pk")).order_by()
+
+
+def _count(which: Q) -> Coalesce:
+    counted = _flights(which).values("link").annotate(count=Count("pk")).values("count")
+    return Coalesce(Subquery(counted), 0)
+
+
+def _oldest_flight() -> Subquery:
+    first = _flights(_READY).order_by("message").values("message__submitted_at")
+    return Subquery(first[:1])
+
+
 def _last_answer() -> QuerySet[Attempt, Any]:
     ended = Attempt.objects.filter(message=OuterRef("in_flight"), ended_at__isnull=False)
     answer = JSONObject(outcome="outcome", detail="detail")
     return ended.order_by("-number").values(answer=answer)[:1]
 
 
-def _attempts(link: OutboundLink) -> Table:
-    attempts = Attempt.objects.filter(message=link.in_flight_id).order_by("-number")
-    return Table(
-        "Attempts of the message in flight, newest first",
-        markup.ATTEMPT_HEADERS,
-        [markup.attempt_cells(attempt) for attempt in attempts[:FIRST_ROWS]],
-        "Not sent yet." if link.in_flight_id else "No message in flight.",
-        markup.page_url(link.in_flight) if link.in_flight else "",
-    )
-
-
-def _agreements(link: OutboundLink, *, may_test: bool) -> Table:
-    """The terms of future messages, by agreement."""
-    rows = [
-        (
-            markup.link_to(one, one.tpa_id),
-            one.semantics,
-            format_seconds(one.timeout),
-            one.retries,
-            format_seconds(one.retry_interval),
-            format_seconds(one.terms().retry_horizon),
-            _connection(one) if may_test else markup.DASH,
-        )
-        for one in link.partner.agreements.order_by("tpa_id")
-    ]
-    headers = ("TPAId", "Semantics", "Timeout", "Retries", "RetryInterval", "Suspends after")
-    return Table("Agreements", (*headers, "Connection"), rows, "No agreements.")
+def _no_connection(agreement: Agreement) -> str:
+    return markup.DASH
 
 
 def _connection(agreement: Agreement) -> str:
     url = reverse("admin:partners_agreement_connection", args=[agreement.pk])
     return format_html('<a href="{}" class="text-link">test connection</a>', url)
-
-
-def _first_of_queue(link: OutboundLink) -> Table:
-    queue = OutboundMessage.objects.queued().filter(link=link).order_by("pk").defer("head")
-    rows = [
-        (
-            markup.link_to(message),
-            message.semantics,
-            markup.service_and_action(message),
-            markup.time_of(message.submitted_at),
-            markup.age_of(message.submitted_at),
-        )
-        for message in queue[:FIRST_ROWS]
-    ]
-    headers = ("MessageId", "Semantics", "ServiceInterface / Action", "Submitted", "Age")
-    more = markup.list_url(
-        OutboundMessage, link__partner__id__exact=link.partner_id, state__exact="queued"
-    )
-    return Table("Queue, in sending order", headers, rows, "The queue is empty.", more)

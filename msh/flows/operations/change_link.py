@@ -6,7 +6,7 @@ from datetime import datetime
 from django.db import transaction
 
 from msh.flows.errors import NotPossible
-from msh.flows.numbers import require_numbers
+from msh.flows.numbers import has_numbers, require_numbers
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.models import InboundLink, OutboundLink
 from msh.protocol import sequence
@@ -94,9 +94,12 @@ class LinkChange:
             after = links.lane(partner.pk)
             links.write()
         wake_up(WakeUp.TRANSMIT)
+        if isinstance(self.event, OperatorResumed) and not has_numbers(partner):
+            return Done(after.state, _WITHIN_WINDOW)
         return Done(after.state, _done_text(self.event, before, after))
 
 
+_WITHIN_WINDOW = "messages are sent again, as many at once as the window allows"
 _NOTHING_WAITS = "no message is waiting for an Acknowledgement"
 
 suspend = LinkChange(OperatorSuspended(), "suspend partner", "it is already suspended")

@@ -86,6 +86,7 @@ RESET_SEQUENCE = _plain(
     " doubt.",
     done="the next message gets number 1",
     irreversible=True,
+    of_numbers=True,
 )
 CANCEL_IN_FLIGHT = _on_link(
     "cancel",
@@ -95,6 +96,7 @@ CANCEL_IN_FLIGHT = _on_link(
     done="message cancelled",
     parameters=(VERDICT,),
     irreversible=True,
+    of_numbers=True,
 )
 RESYNCHRONISE = _on_link(
     "resynchronise",
@@ -105,6 +107,7 @@ RESYNCHRONISE = _on_link(
     " sending resumes. Messages that are sent again have the same bytes. The partner must have"
     " finished its own repairs, and must not reset anything in the meantime.",
     done="sequence numbers in sync",
+    of_numbers=True,
 )
 REWIND = _on_link(
     "rewind",
@@ -116,6 +119,7 @@ REWIND = _on_link(
     " partner must tell you the last message that it still has.",
     done="lost messages are sent again",
     irreversible=True,
+    of_numbers=True,
 )
 
 # Links from partners
@@ -128,6 +132,7 @@ ALLOW_RESET = OperatorAction(
     " numbers, once, whatever the agreement says. The partner must send it (again).",
     permissions=("msh.view_inboundlink", "msh.allow_reset_inboundlink"),
     flow=change_inbound_link.allow_reset,
+    of_numbers=True,
 )
 HOLD_RESETS = OperatorAction(
     name="hold_resets",
@@ -137,6 +142,7 @@ HOLD_RESETS = OperatorAction(
     " the partner, until somebody changes them. The partner does not have to do anything.",
     permissions=("msh.view_inboundlink", "msh.hold_resets_inboundlink"),
     flow=change_inbound_link.hold_resets,
+    of_numbers=True,
 )
 EXPECT = OperatorAction(
     name="expect",
@@ -146,6 +152,7 @@ EXPECT = OperatorAction(
     flow=change_inbound_link.expect,
     parameters=(NUMBER,),
     irreversible=True,
+    of_numbers=True,
 )
 
 
@@ -161,6 +168,7 @@ def _start(direction: Direction, link: str, permission: str, effect: str) -> Ope
         permissions=(f"msh.view_{link}", f"msh.{permission}_{link}"),
         flow=partial(change_link.start_link, direction=direction),
         parameters=(LAST,),
+        of_numbers=True,
     )
 
 

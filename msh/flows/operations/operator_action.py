@@ -49,6 +49,8 @@ class OperatorAction:
     flow: Callable[..., Any]
     parameters: tuple[Parameter, ...] = ()
     irreversible: bool = False
+    of_numbers: bool = False
+    """Only links whose messages have sequence numbers have it."""
 
     @property
     def hyphenated(self) -> str:

@@ -1,0 +1,196 @@
+"""The link to a partner whose messages fly: its window and its gate, and what is under way."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from django.utils.html import format_html
+
+from msh.admin.framework import markup
+from msh.admin.framework.pages import Table
+from msh.admin.framework.time_format import format_duration, format_seconds, format_time
+from msh.admin.messages.flight_actions import progress_of
+from msh.flows.operations.change_flight import flight_of
+from msh.flows.operations.inspection.causes import CAUSES
+from msh.flows.operations.inspection.why_not_sent import OVERDUE
+from msh.models import FLIGHTS_IN, HELD, Attempt, OutboundLink, OutboundMessage, OutboundState
+from msh.protocol.flight.gate import BREAKER
+from msh.protocol.lane import LaneState
+from partners.models import Agreement
+
+from .lane_view import FIRST_ROWS, Row, agreements_of, messages_url, queue_table
+
+
+def window_of(link: OutboundLink) -> int:
+    """Of its agreements the smallest (EB-085)."""
+    return min((one.window for one in link.partner.agreements.all()), default=0)
+
+
+def sentence(link: Any, now: datetime) -> str:
+    window = window_of(link)
+    places = f"{link.under_way} of {window} places of the window taken"
+    held = f", {link.held} held for an operator" if link.held else ""
+    if link.state == LaneState.SUSPENDED:
+        probe = (
+            f"The next probe is due at {format_time(link.probe_due, now)}"
+            if link.probe_due
+            else "Nothing is probed"
+        )
+        return f"{probe}. {places}{held}; the messages keep their retries."
+    oldest: datetime = getattr(link, "oldest", None) or now
+    if now - oldest > OVERDUE and link.under_way < window and not _is_ordered(link):
+        return (
+            f"{places}{held}. Nothing polls this link: the first message of its queue has waited"
+            f" for {format_duration(oldest, now)}. Check that worker and beat are running"
+            " (dashboard) and that the schedule entry 'sweep' is enabled."
+        )
+    return f"{places}{held}."
+
+
+def _is_ordered(link: OutboundLink) -> bool:
+    """Then a message may wait for another one of its conversation."""
+    return any(one.ordered for one in link.partner.agreements.all())
+
+
+def in_flight(link: Any) -> str:
+    """The numbers, each with the list of its messages."""
+    shown = [
+        format_html('<a href="{}" class="text-link">{}</a>', messages_url(link, state), text)
+        for state, text in (
+            (OutboundState.IN_FLIGHT, f"{link.under_way} under way"),
+            (HELD, f"{link.held} held" if link.held else ""),
+        )
+        if text
+    ]
+    return format_html("<div>{}</div>" * len(shown), *shown)
+
+
+def context(link: Any) -> dict[str, object]:
+    probe = link.partner.probe_interval
+    return {
+        "window": f"{link.under_way} of {window_of(link)} places taken",
+        "under_way": in_flight(link),
+        "failures": f"{link.failures} in a row; after {BREAKER} the partner is suspended",
+        "probe": markup.time_of(link.probe_due)
+        if link.probe_due
+        else f"none is due; every {format_seconds(probe)} while the partner cannot be reached"
+        if probe
+        else "none: only an operator can resume",
+        "last_error": _last_answer(link),
+    }
+
+
+def _last_answer(link: OutboundLink) -> str:
+    """The latest response to a message that is under way."""
+    ended = Attempt.objects.filter(message__flight__link=link, message__flight__under_way=True)
+    answers = ended.filter(ended_at__isnull=False).order_by("-ended_at")
+    last = answers.first()
+    if last is None:
+        return markup.DASH
+    return markup.last_answer({"outcome": last.outcome, "detail": last.detail})
+
+
+def tables(link: OutboundLink, *, connection: Any) -> Sequence[Table]:
+    return [
+        _under_way(link),
+        _held(link),
+        queue_table(link, _first_of_queue(link)),
+        _agreements(link, connection),
+    ]
+
+
+def _messages(link: OutboundLink) -> Any:
+    messages = OutboundMessage.objects.select_related("agreement", "flight").defer("head")
+    return messages.filter(flight__link=link)
+
+
+def _under_way(link: OutboundLink) -> Table:
+    messages = _messages(link).filter(flight__under_way=True).order_by("flight__due")
+    rows = [(*_named(one), *_copies(one)) for one in messages[:FIRST_ROWS]]
+    headers = ("MessageId", "ServiceInterface / Action", "Attempts", "Next step", "Submitted")
+    more = messages_url(link, OutboundState.IN_FLIGHT)
+    return Table("Under way, next step first", headers, rows, "No message is under way.", more)
+
+
+def _copies(message: Any) -> Row:
+    flight = flight_of(message)
+    step = markup.time_of(message.flight.due)
+    return progress_of(flight) if flight else "", step, markup.time_of(message.submitted_at)
+
+
+def _held(link: OutboundLink) -> Table:
+    messages = _messages(link).filter(flight__state=HELD).order_by("pk")
+    rows = [(*_named(one), *_why_held(one)) for one in messages[:FIRST_ROWS]]
+    headers = ("MessageId", "ServiceInterface / Action", "Cause", "Attempts", "Submitted")
+    return Table(
+        "Held for an operator", headers, rows, "No message is held.", messages_url(link, HELD)
+    )
+
+
+def _why_held(message: Any) -> Row:
+    cause = CAUSES.get(message.flight.held_for)
+    flight = flight_of(message)
+    return (
+        cause.what if cause else message.flight.held_for,
+        progress_of(flight) if flight else "",
+        markup.time_of(message.submitted_at),
+    )
+
+
+def _named(message: OutboundMessage) -> Row:
+    return markup.link_to(message), markup.service_and_action(message)
+
+
+def _first_of_queue(link: OutboundLink) -> Iterable[OutboundMessage]:
+    """Messages that fly, then those of one attempt, which wait for no place."""
+    queue = OutboundMessage.objects.queued().filter(link=link).order_by("pk").defer("head")
+    ready = FLIGHTS_IN[OutboundState.QUEUED]
+    flights = link.flights.filter(ready).order_by("message").values("message")
+    flying = _messages(link).filter(pk__in=flights[:FIRST_ROWS]).order_by("pk")
+    return [*flying, *queue[:FIRST_ROWS]][:FIRST_ROWS]
+
+
+def _agreements(link: OutboundLink, connection: Any) -> Table:
+    headers = (
+        *(
+            "TPAId",
+            "Semantics",
+            "Retries",
+            "RetryInterval",
+            "TimeToLive",
+            "Window",
+            "Retries spent",
+        ),
+        "Connection",
+    )
+    rows = [(*_terms(one), connection(one)) for one in agreements_of(link)]
+    return Table("Agreements", headers, rows, "No agreements.")
+
+
+def _terms(agreement: Agreement) -> Row:
+    return (
+        markup.link_to(agreement, agreement.tpa_id),
+        agreement.semantics,
+        agreement.retries,
+        format_seconds(agreement.retry_interval),
+        format_seconds(agreement.time_to_live) if agreement.time_to_live else "none",
+        agreement.window,
+        "message is held" if agreement.on_failure == "hold" else "message has failed",
+    )
+
+
+def suspended(link: Any) -> str:
+    return (
+        "Messages that are under way are not sent again, and keep their retries; an"
+        " Acknowledgment that arrives completes its message."
+    )
+
+
+def resumed(link: Any) -> str:
+    return (
+        f"Messages to {link.partner} are sent again, at most {window_of(link)} at once: first those"
+        " that are under way, when their next copy is due, with the same bytes, MessageIds and"
+        " retries left. If the partner has already stored one, it discards the duplicate and"
+        " acknowledges it again. Held messages stay held. The incidents of this link are resolved"
+        " with your reason. The partner must be reachable."
+    )

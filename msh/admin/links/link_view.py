@@ -1,0 +1,63 @@
+"""What the page of a link to a partner shows where dialects differ: messages that have numbers go
+one after the other, messages that fly go many at once. The registry of dialects says which."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils import timezone
+
+from msh.admin.framework.pages import Table
+from msh.flows.numbers import has_numbers
+from msh.models import OutboundLink
+
+from . import flight_view, lane_view
+
+Shown = Callable[[Any], str]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkView:
+    """`sentence`: the status. `in_flight`: the cell of the list. `facts`: the template in the head
+    of the page, with `context`. `fields` and `tables` of the page. `suspended` and `resumed`: what
+    becomes of messages when an operator does that."""
+
+    sentence: Callable[..., str]
+    in_flight: Shown
+    facts: str
+    context: Callable[[Any], dict[str, object]]
+    fields: Sequence[str]
+    tables: Callable[..., Sequence[Table]]
+    suspended: Shown
+    resumed: Shown
+
+
+_COMMON = ("where", "when_silent", "applications", "partner_page")
+_LANE = LinkView(
+    lane_view.sentence,
+    lane_view.in_flight,
+    "admin/msh/links/lane_facts.html",
+    lane_view.context,
+    ("terms_in_force", *_COMMON),
+    lane_view.tables,
+    lane_view.suspended,
+    lane_view.resumed,
+)
+_FLIGHTS = LinkView(
+    flight_view.sentence,
+    flight_view.in_flight,
+    "admin/msh/links/flight_facts.html",
+    flight_view.context,
+    _COMMON,
+    flight_view.tables,
+    flight_view.suspended,
+    flight_view.resumed,
+)
+
+
+def view_of(link: OutboundLink) -> LinkView:
+    return _LANE if has_numbers(link.partner) else _FLIGHTS
+
+
+def sentence_of(link: OutboundLink) -> str:
+    return view_of(link).sentence(link, timezone.now())

@@ -1,0 +1,149 @@
+"""The link to a partner whose messages fly: window, gate, what is under way, held and queued."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from msh.admin.framework.pages import Table
+from msh.flows.operations import change_link
+from msh.models import InboundLink, OutboundLink, OutboundMessage
+from msh.store.history import Actor
+from partners.models import Agreement
+from tests.admin.conftest import address, messages_of, suspended_world, url, use
+from tests.flows.flying import BUSY, SILENT, Sky, make_sky, sky_of_five
+
+pytestmark = pytest.mark.django_db
+
+LIST = reverse("admin:msh_outboundlink_changelist")
+NUMBERS = {"cancel", "reset_sequence", "resynchronise", "rewind", "set_last_number"}
+
+
+@pytest.fixture
+def sky() -> Sky:
+    """With a message acknowledged, in flight, held, queued and failed."""
+    return sky_of_five(retries=3, window=7)
+
+
+def page_of(client: Client, sky: Sky) -> str:
+    return client.get(url(OutboundLink, "change", sky.link.pk)).content.decode()
+
+
+def table_of(client: Client, sky: Sky, title: str) -> Table:
+    tables: list[Table] = client.get(url(OutboundLink, "change", sky.link.pk)).context["tables"]
+    (table,) = [one for one in tables if title in one.title]
+    return table
+
+
+def offered(client: Client, row: OutboundLink | InboundLink) -> set[str]:
+    page = client.get(url(type(row), "change", row.pk))
+    return {offer.action.name for offer in page.context["offers"]}
+
+
+@pytest.mark.requirement("EB-085")
+def test_page_shows_the_window_and_what_is_in_it(viewer: Client, sky: Sky) -> None:
+    _, in_flight, held, queued, _ = OutboundMessage.objects.order_by("pk")
+    Agreement.objects.create(
+        partner=sky.partner,
+        dialect="ebms2",
+        tpa_id="wide",
+        our_party="a",
+        their_party="b",
+        window=9,
+    )
+    page = page_of(viewer, sky)
+    assert "1 of 7 places of the window taken, 1 held for an operator." in page
+    assert "1 of 7 places taken" in page
+    for title, message, said in (
+        ("Under way", in_flight, "1 attempt, 0 of 3 retries used"),
+        ("Held", held, "Suspended by an operator"),
+        ("Queue", queued, "urn:orders"),
+    ):
+        (row,) = table_of(viewer, sky, title).rows
+        cells = " ".join(map(str, row))
+        assert url(OutboundMessage, "change", message.pk) in cells
+        assert said in cells
+    terms = table_of(viewer, sky, "Agreements").rows[0]
+    assert terms[1:7] == ("OnceAndOnlyOnce", 3, "60 s", "none", 7, "message has failed")
+
+
+def test_page_shows_nothing_of_numbers(supervisor: Client, sky: Sky) -> None:
+    page = page_of(supervisor, sky)
+    assert "number 1" not in page
+    assert "Counters" not in page
+    assert offered(supervisor, sky.link) == {"suspend", "refuse_submissions"}
+    change_link.open_links(sky.partner)
+    into = InboundLink.objects.get(partner=sky.partner)
+    assert offered(supervisor, into) == {"hold_deliveries"}
+    for action in ("reset_sequence", "rewind", "set_last_number"):
+        dialog = supervisor.get(address(action, sky.link)).content.decode()
+        assert "have no sequence numbers" in dialog
+    assert NUMBERS & offered(supervisor, suspended_world().link)
+
+
+@pytest.mark.requirement("EB-091")
+def test_page_shows_the_gate(supervisor: Client) -> None:
+    sky = make_sky(probe_interval=30)
+    for _ in range(9):
+        sky.submit()
+    jobs = sky.poll()
+    sky.end(jobs[0], BUSY)
+    for job in jobs[1:3]:
+        sky.end(job, SILENT)
+    page = page_of(supervisor, sky)
+    assert "2 in a row; after 8 the partner is suspended" in page
+    assert "none is due; every 30 s while the partner cannot be reached" in page
+    assert "ConnectionRefusedError" in page
+    while sky.link.state != "suspended":
+        for job in sky.poll():
+            sky.end(job, SILENT)
+    page = page_of(supervisor, sky)
+    assert "The next probe is due at" in page
+    assert "The partner cannot be reached" in page
+    says = str(supervisor.get(address("resume", sky.link)).context["consequence"])
+    assert "at most 16 at once" in says
+    done = messages_of(use(supervisor, "resume", sky.link))
+    assert "messages are sent again, as many at once as the window allows" in done
+
+
+@pytest.mark.requirement("EB-092")
+def test_dialog_of_suspend_is_about_many_messages(supervisor: Client, sky: Sky) -> None:
+    says = str(supervisor.get(address("suspend", sky.link)).context["consequence"])
+    assert "Messages that are under way are not sent again, and keep their retries" in says
+    use(supervisor, "suspend", sky.link)
+    assert "Nothing is probed. 1 of 7 places" in page_of(supervisor, sky)
+
+
+def test_queue_that_nothing_polls_names_worker_and_beat(viewer: Client) -> None:
+    sky = make_sky()
+    message = sky.submit()
+    assert "Nothing polls this link" not in page_of(viewer, sky)
+    hour_ago = message.submitted_at - timedelta(hours=1)
+    OutboundMessage.objects.update(submitted_at=hour_ago)
+    assert "Nothing polls this link" in page_of(viewer, sky)
+    sky.agreement.window = 1
+    sky.agreement.save(update_fields=["window"])
+    sky.submit()
+    sky.poll()
+    assert "Nothing polls this link" not in page_of(viewer, sky), "the window is full"
+
+
+def test_list_needs_as_many_queries_for_three_links_as_for_one(viewer: Client, sky: Sky) -> None:
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            listed = viewer.get(LIST)
+        (link,) = [one for one in listed.context["cl"].result_list if one.pk == sky.link.pk]
+        assert (link.queued, link.under_way, link.held) == (1, 1, 1)
+        assert "1 under way" in listed.content.decode()
+        return len(captured)
+
+    viewer.get(LIST)  # fills Django's own caches
+    of_one = queries()
+    make_sky().submit()
+    suspended_world()
+    change_link.suspend(sky.partner, Actor("ann", "they move"))
+
+    assert queries() == of_one

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from msh.faults import CrashPoint
-from msh.flows.operations import change_link
+from msh.flows.operations import change_flight, change_link
 from msh.flows.sending.submit import submit
 from msh.models import Incident, OutboundMessage, PartyEvent
 from msh.protocol.message import Payload
@@ -20,10 +20,12 @@ from partners.setup import apply
 from tests.exchange.machine import Machine
 from tests.exchange.pair import OUR_PARTY, THEIR_PARTY, WAITS
 from tests.peer import Answer, Peer, Received, status
-from tests.peer.ebms2 import Envelope, Outgoing, acknowledgment
+from tests.peer.ebms2 import EB, Envelope, Outgoing, acknowledgment, message_error
 from tests.peer.sending import Request
 from tests.waiting import wait_until
 
+ORDERS = [("0", "Reset"), ("1", "Continue"), ("2", "Continue")]
+"""SequenceNumber and its status, of the first messages of a conversation."""
 SENDING = sorted(
     {
         CrashPoint.POLL_BEFORE_COMMIT,
@@ -47,6 +49,8 @@ class Airport:
     token: str
     lands: Callable[[str, int], bool] = lambda message_id, copy: True
     came: list[tuple[str, bytes]] = field(default_factory=list)
+    envelopes: dict[str, Envelope] = field(default_factory=dict)
+    """Of the first copy of each message."""
     _acks: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(4))
 
     def submit(self, **options: Any) -> OutboundMessage:
@@ -55,6 +59,7 @@ class Airport:
     def take(self, received: Received) -> Answer:
         message_id = Envelope(_root(received)).text("eb:MessageData/eb:MessageId")
         self.came.append((message_id, received.body))
+        self.envelopes.setdefault(message_id, Envelope(_root(received)))
         if self.lands(message_id, len(self.copies(message_id))):
             self._acks.submit(self.acknowledge, message_id)
         return status(204)
@@ -64,18 +69,35 @@ class Airport:
         return status(200, body=out.body, headers={"Content-Type": out.content_type})
 
     def acknowledgment(self, message_id: str) -> Outgoing:
+        return acknowledgment(message_id, **self._header())
+
+    def message_error(self, message_id: str) -> Outgoing:
+        return message_error(message_id, **self._header())
+
+    def _header(self) -> dict[str, str]:
         parties = {"from_party": THEIR_PARTY, "to_party": OUR_PARTY}
-        return acknowledgment(message_id, cpa_id=self.agreement.tpa_id, **parties)
+        return {"cpa_id": self.agreement.tpa_id, **parties}
 
     def acknowledge(self, message_id: str) -> None:
+        self.signal(self.acknowledgment(message_id))
+
+    def signal(self, out: Outgoing) -> None:
         """As long as it is not taken: processes of the MSH die meanwhile."""
-        out = self.acknowledgment(message_id)
         headers = {"Content-Type": out.content_type, "Authorization": f"Bearer {self.token}"}
         request = Request(self.msh.url, headers=headers, body=out.body)
         wait_until(lambda: request.send().status == 204, seconds=WAITS)
 
     def copies(self, message_id: str) -> list[bytes]:
         return [body for one, body in self.came if one == message_id]
+
+    def orders(self, conversation: str) -> list[tuple[str, tuple[str, str]]]:
+        """Each message of it with its MessageOrder, in the order of its numbers."""
+        found = []
+        for message_id, envelope in self.envelopes.items():
+            if envelope.text("eb:ConversationId") == conversation:
+                (number,) = envelope.all("eb:MessageOrder/eb:SequenceNumber")
+                found.append((message_id, (number.text or "", number.get(f"{{{EB}}}status", ""))))
+        return sorted(found, key=lambda one: int(one[1][0]))
 
     def wait_for_state(self, message: OutboundMessage, state: str = "acknowledged") -> None:
         rows = OutboundMessage.objects.filter(pk=message.pk)
@@ -87,7 +109,7 @@ class Airport:
 
     def incidents(self) -> list[str]:
         found = Incident.objects.filter(partner=self.partner, resolved_at=None)
-        return list(found.values_list("kind", flat=True))
+        return sorted(found.values_list("kind", flat=True))
 
 
 def _root(received: Received) -> bytes:
@@ -157,6 +179,58 @@ def test_process_dies_at(
     for message in sent:
         assert len(set(here.copies(message.message_id))) == 1
         assert here.events(message) == ["acknowledged"]
+    assert here.incidents() == []
+
+
+@pytest.mark.requirement("EB-120", "EB-122", "EB-123")
+@pytest.mark.parametrize("point", [CrashPoint.POLL_BEFORE_COMMIT, CrashPoint.OUTCOME_BEFORE_COMMIT])
+def test_process_dies_with_conversations_at(
+    point: CrashPoint, airport: Callable[..., Airport], crash_file: Machine
+) -> None:
+    here = airport(ordered=True)
+    crash_file.crash_file.write_text(point)
+    sent = [here.submit(conversation_id=talk) for _ in range(3) for talk in ("a", "b")]
+    for message in sent:
+        here.wait_for_state(message)
+    wait_until(
+        lambda: not crash_file.crash_file.exists(), seconds=WAITS, what=f"a death at {point}"
+    )
+    for message in sent:
+        assert len(set(here.copies(message.message_id))) == 1
+    for talk in ("a", "b"):
+        names = [one.message_id for one in sent if one.conversation_id == talk]
+        assert here.orders(talk) == list(zip(names, ORDERS, strict=True))
+    assert here.incidents() == []
+
+
+@pytest.mark.requirement("EB-120", "EB-121", "EB-122", "EB-123", "EB-124", "EB-134")
+def test_conversations_as_a_peer_sees_them(airport: Callable[..., Airport]) -> None:
+    here = airport(ordered=True)
+    here.lands = lambda message_id, copy: message_id != "first" or copy > 1
+    names = ("first", "second", "third")
+    sent = [here.submit(conversation_id="talk", message_id=name) for name in names]
+    for message in sent:
+        here.wait_for_state(message)
+    came = [message_id for message_id, _ in here.came]
+    assert came[:2] == ["first", "first"]  # only its second copy was acknowledged
+    assert here.orders("talk") == list(zip(names, ORDERS, strict=True))
+
+    here.lands = lambda message_id, copy: message_id != "bad"
+    bad = here.submit(conversation_id="talk", message_id="bad")
+    wait_until(lambda: here.copies("bad"), seconds=WAITS)
+    here.signal(here.message_error("bad"))
+    here.wait_for_state(bad, "failed")
+    behind = here.submit(conversation_id="talk", message_id="behind")
+    here.wait_for_state(here.submit(conversation_id="other"))
+    assert here.copies("behind") == []
+    assert here.incidents() == ["conversation_stopped", "error_received"]
+    here.lands = lambda message_id, copy: True
+    change_flight.resume(bad, Actor("tester", "they have mended it"))
+    here.wait_for_state(bad)
+    here.wait_for_state(behind)
+    assert len(here.copies("bad")) > 1
+    assert len(set(here.copies("bad"))) == 1
+    assert here.orders("talk")[3:] == [("bad", ("3", "Continue")), ("behind", ("4", "Continue"))]
     assert here.incidents() == []
 
 

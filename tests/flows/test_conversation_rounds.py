@@ -96,6 +96,16 @@ def test_a_restart_and_a_claim_at_once(sky: Sky) -> None:
     assert order.status == "Reset"
 
 
+def test_the_last_two_that_stood_still_go_on_at_once(sky: Sky) -> None:
+    """Each is the last one for itself: one of them sees the other, and resolves the incident."""
+    first, second = *submit(sky, "a"), *submit(sky, "b")
+    for job in sky.poll():
+        sky.end(job, REFUSED)
+    assert "conversation_stopped" in sky.incidents()
+    meet(lambda: sky.answer(first), lambda: sky.answer(second))
+    assert "conversation_stopped" not in sky.incidents()
+
+
 @pytest.mark.requirement("EB-124")
 def test_a_claim_and_a_restart_at_once(sky: Sky) -> None:
     begun(sky, "talk")

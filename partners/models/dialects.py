@@ -28,7 +28,8 @@ class Settings:
     Agreement. `not_yet`: settings that have no effect yet, with the one value that says so.
     `flies`: each reliable message has a flight of its own, none has a number. `message_id` makes a
     MessageId. `why_not` says why a message with this Service and these semantics cannot be
-    submitted: the name of what is wrong and a sentence, or None."""
+    submitted: the name of what is wrong and a sentence, or None. `has_ping`: the partner's MSH can
+    be asked whether it is there, and for the status of a message."""
 
     names: Mapping[str, str]
     terms: Callable[["Agreement"], Terms]
@@ -36,6 +37,8 @@ class Settings:
     flies: bool
     message_id: Callable[["Agreement"], str]
     why_not: Callable[[str, str], tuple[str, str] | None]
+
+    has_ping: bool = False
 
     def has(self, field: str) -> bool:
         return field in self.names.values()
@@ -156,5 +159,6 @@ _SETTINGS: dict[str, Settings] = {
         flies=True,
         message_id=_uuid_at_host,
         why_not=_why_not_ebms2,
+        has_ping=True,
     ),
 }

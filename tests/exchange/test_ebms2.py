@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 
+from msh.flows.receiving import questions
 from msh.flows.sending.submit import submit
-from msh.models import History, InboundMessage, OutboundMessage, PartyEvent
+from msh.models import History, InboundMessage, OutboundMessage, PartyEvent, Signal
 from msh.protocol.message import Payload
+from msh.store.history import Actor
 from partners.models import Agreement, Credential, Partner
 from tests.exchange.machine import Machine
 from tests.exchange.pair import OUR_PARTY, THEIR_PARTY, WAITS
 from tests.peer import Peer, Received, status
+from tests.peer.answers import Answer
 from tests.peer.ebms2 import (
     Envelope,
     Outgoing,
@@ -20,6 +23,9 @@ from tests.peer.ebms2 import (
     acknowledgment_block,
     message,
     message_error,
+    ping,
+    pong,
+    status_response,
 )
 from tests.peer.sending import Request
 from tests.waiting import wait_until
@@ -131,6 +137,42 @@ def test_messages_are_delivered_once_in_the_order_of_their_arrival(partner: Ebms
 
     ids = [out.message_id for out in sent]
     wait_until(lambda: partner.msh.delivered(ids) == ids, seconds=WAITS)
+
+
+@pytest.mark.requirement("EB-140", "EB-147")
+def test_ping_of_the_partner_is_answered_by_one_post(partner: Ebms2Partner) -> None:
+    out = ping(cpa_id=partner.agreement.tpa_id)
+    partner.peer.script(status(503))
+
+    partner.send(out)
+
+    (answer,) = partner.answers(1)
+    pong_sent = Envelope(answer.body)
+    assert (pong_sent.action, pong_sent.ref_to_message_id) == ("Pong", out.message_id)
+    ended = Signal.objects.filter(ref_to_message_id=out.message_id, pending=0, last_status=503)
+    wait_until(ended.exists, seconds=WAITS)  # and not tried again
+
+
+@pytest.mark.requirement("EB-142", "EB-143", "EB-146")
+def test_answers_to_our_questions_may_come_by_a_post(partner: Ebms2Partner) -> None:
+    sent, _ = first_copy(partner)
+    cpa_id = partner.agreement.tpa_id
+
+    def answer(request: Received) -> Answer:
+        asked = Envelope(request.body)
+        of = asked.text("eb:MessageData/eb:MessageId")
+        if asked.action == "Ping":
+            partner.send(pong(of, cpa_id=cpa_id))
+        else:
+            partner.send(status_response(of, sent.message_id, "Processed", cpa_id=cpa_id))
+        return status(204)
+
+    partner.peer.always(answer)
+
+    assert questions.ping(partner.agreement.partner).answer == "Pong"
+    said = questions.ask_status(OutboundMessage.objects.get(pk=sent.pk), Actor("ann"))
+    assert said.answer == "Processed"
+    assert state_of(sent) == "flying"
 
 
 def first_copy(partner: Ebms2Partner, **options: Any) -> tuple[OutboundMessage, Envelope]:

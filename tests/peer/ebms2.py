@@ -174,6 +174,17 @@ def status_request(of: str, **fields: Any) -> Outgoing:
     return _signal("StatusRequest", "", body_blocks=block, **fields)
 
 
+def pong(of: str, **fields: Any) -> Outgoing:
+    return _signal("Pong", of, **fields)
+
+
+def status_response(of: str, about: str, code: str, at: str = "", **fields: Any) -> Outgoing:
+    inner = _element("RefToMessageId", about) + _element("Timestamp", at)
+    head = f'eb:version="2.0" eb:messageStatus="{code}"'
+    block = f"<eb:StatusResponse {head}>{inner}</eb:StatusResponse>"
+    return _signal("StatusResponse", of, body_blocks=block, **fields)
+
+
 class Envelope:
     """An envelope that came, in a request or an answer."""
 

@@ -1,4 +1,4 @@
-"""The page that tests the connection to a partner: TCP, TLS and link status, no message."""
+"""The page that tests the connection to a partner: TCP, TLS, and its MSH; no message."""
 
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
@@ -8,7 +8,7 @@ from unfold.admin import ModelAdmin
 
 from msh.admin.framework import markup
 from msh.admin.framework.pages import Table
-from msh.flows.operations.connection import check
+from msh.flows.operations.connection import check, last_step
 from msh.transport.way import Step
 from partners.models import Agreement
 
@@ -47,6 +47,7 @@ class ConnectionPage(ModelAdmin):
             "title": f"Test connection to {agreement.partner}",
             "opts": self.opts,
             "agreement": agreement,
+            "last_step": last_step(agreement.partner),
             "back": markup.page_url(agreement),
             "tables": [_results(check(agreement.partner))] if tried else [],
         }

@@ -5,24 +5,46 @@ Over the network: call it outside of any transaction.
 
 from django.conf import settings
 
+from msh.flows.receiving import questions
 from msh.flows.receiving.link_status import NoStatus, enquire
 from msh.models import OutboundLink
 from msh.protocol import sequence
 from msh.protocol.uri import mail_address
 from msh.transport.way import Step, walk, walk_to
 from partners.models import Partner
+from partners.models.dialects import Settings, settings_of
 
 DEADLINE = 5.0  # seconds of each step
+PONG_DEADLINE = 15.0  # seconds: a person waits, in a thread of the web
 
 
 def check(partner: Partner) -> list[Step]:
-    """TCP, TLS and link status of its address, as far as they come; by mail, our mail host's."""
+    """TCP, TLS and what its MSH answers at its address, as far as they come; by mail, our mail
+    host's."""
     if mail_address(partner.destination):
         tls = settings.EMAIL_USE_SSL
         ours = Step("way", None, f"mail is sent to our mail server {settings.EMAIL_HOST}")
         return [ours, *walk(settings.EMAIL_HOST, settings.EMAIL_PORT, DEADLINE, tls=tls)]
     steps = walk_to(partner.destination, DEADLINE)
-    return [*steps, _status(partner)] if all(step.went for step in steps) else steps
+    if not all(step.went for step in steps):
+        return steps
+    return [*steps, _ping(partner) if _settings(partner).has_ping else _status(partner)]
+
+
+def last_step(partner: Partner) -> str:
+    """What is asked of its MSH, with an article."""
+    return "a Ping" if _settings(partner).has_ping else "a link status request"
+
+
+def _settings(partner: Partner) -> Settings:
+    dialects = partner.agreements.order_by("pk").values_list("dialect", flat=True)
+    return settings_of(dialects.first() or "")
+
+
+def _ping(partner: Partner) -> Step:
+    said = questions.ping(partner, PONG_DEADLINE)
+    took = f"{said.answer} after {round(said.seconds * 1000)} ms" if said.is_answer else said.detail
+    return Step("Ping", said.is_answer, took)
 
 
 def _status(partner: Partner) -> Step:

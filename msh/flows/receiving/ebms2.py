@@ -12,12 +12,14 @@ from msh.protocol.ebms.errors import NotAMessage, Unusable
 from msh.protocol.ebms.message import (
     Defect,
     Error,
+    Message,
     MessageHeader,
     PartialHeader,
     ReceivedMessage,
     errors_to_report,
     reports_of,
 )
+from msh.protocol.ebms.services import about_and_said
 from msh.protocol.ebms.vocabulary import FaultCode, Kind, Stage
 from msh.protocol.errors import RefusedTooOften
 from msh.store.receiving import ebms2
@@ -172,8 +174,17 @@ def _take_signal(found: Attribution, received: ReceivedMessage) -> Answer:
     if kind in (Kind.ACKNOWLEDGMENT, Kind.MESSAGE_ERROR):
         _take_answer(found, received)
     else:
-        note(found.partner.pk, header.message_id, f"{kind}Received", "not supported")
+        _note_reply(found, received.message)
     return Answer(TAKEN)
+
+
+def _note_reply(found: Attribution, message: Message) -> None:
+    """A Pong or StatusResponse, for the one that has asked (`questions.py`)."""
+    header = message.header
+    about, said = about_and_said(message)
+    detail = f"{said}; asked by {header.ref_to_message_id}"
+    direction = "in" if message.status_response is None else "out"
+    note(found.partner.pk, about, f"{header.kind}Received", detail, direction)
 
 
 def _defects(received: ReceivedMessage) -> tuple[Defect, ...]:

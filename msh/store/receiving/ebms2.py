@@ -24,7 +24,7 @@ from msh.protocol.vocabulary import DeliverySemantics, ErrorCode
 from msh.store import capacity, incidents
 from msh.store.engine import Call, run
 from msh.store.sending.submissions import mark_in_use
-from partners.models import Partner
+from partners.models import Agreement, Partner
 
 from . import ebms2_order, ebms2_sql, message_sql
 from .ebms2_answers import Attribution, Pair, ack_call, error_calls, history, repeat_call
@@ -65,6 +65,14 @@ def attribute(
             partner = next(one for one in partners if one.pk == row.partner_id)
             return Attribution(partner, row.id, agreed, row.horizon)
     return None
+
+
+def attribution_under(agreement: Agreement) -> Attribution:
+    """Of what we ask under this agreement, and of its answers."""
+    partner = agreement.partner
+    (rows,) = run(ebms2_sql.FIND_AGREEMENTS(partners=[partner.pk], cpa_id=agreement.tpa_id))
+    row = next(one for one in rows if one.id == agreement.pk)
+    return Attribution(partner, row.id, agreed_of(row), row.horizon)
 
 
 def agreed_of(row: AgreementColumns) -> Agreed:

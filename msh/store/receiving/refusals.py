@@ -60,15 +60,19 @@ def _unrecorded(partner_id: int) -> Call[None]:
     return _count(partner_id, "SignalsNotNoted", "too many that move nothing")
 
 
-def noted(partner_id: int, message_id: str, event: str, detail: str) -> Call[None]:
+def noted(
+    partner_id: int, message_id: str, event: str, detail: str, direction: str = "in"
+) -> Call[None]:
     """What a partner has sent that moves nothing: a row of its own, or counted."""
     if not may_record(partner_id):
         return _unrecorded(partner_id)
-    return history.insert_or_count(HistoryRow(partner_id, "in", event, message_id, detail=detail))
+    return history.insert_or_count(
+        HistoryRow(partner_id, direction, event, message_id, detail=detail)
+    )
 
 
-def note(partner_id: int, message_id: str, event: str, detail: str) -> None:
-    run(noted(partner_id, message_id, event, detail))
+def note(partner_id: int, message_id: str, event: str, detail: str, direction: str = "in") -> None:
+    run(noted(partner_id, message_id, event, detail, direction))
 
 
 def _count(partner_id: int, event: str, detail: str) -> Call[None]:

@@ -14,9 +14,13 @@ from msh.models import Attempt, History
 from partners.models import Agreement, Partner
 from tests.admin.conftest import client_of
 from tests.certificates import write_certificate
+from tests.flows.flying import make_sky
 from tests.flows.world import make_world
 from tests.peer import Peer, status
+from tests.peer.answers import Answer
+from tests.peer.ebms2 import Envelope, pong
 from tests.peer.mailbox import Mailbox
+from tests.peer.recording import Received
 
 pytestmark = pytest.mark.django_db
 
@@ -61,6 +65,28 @@ def test_refused_connection_is_reported() -> None:
 
     assert (step.name, step.went) == ("TCP", False)
     assert "ConnectionRefusedError" in step.detail
+
+
+@pytest.mark.requirement("EB-142")
+def test_ping_is_asked_of_a_partner_whose_dialect_has_it(operator: Client) -> None:
+    def answer(request: Received) -> Answer:
+        asked = Envelope(request.body).text("eb:MessageData/eb:MessageId")
+        parties = {"from_party": "them", "to_party": "us", "party_type": "urn:party"}
+        out = pong(asked, cpa_id=sky.agreement.tpa_id, **parties)
+        return status(200, body=out.body, headers={"Content-Type": out.content_type})
+
+    sky = make_sky(sync_reply="signalsOnly")
+    with Peer() as peer:
+        sky.partner.address = peer.address
+        sky.partner.save()
+        peer.always(answer)
+        page = connection_page(sky.agreement)
+        assert "then a Ping." in operator.get(page).content.decode()
+
+        shown = operator.post(page).content.decode()
+
+    assert "Pong after" in shown
+    assert "link status" not in shown
 
 
 def test_no_tls_where_tls_is_agreed() -> None:

@@ -1,0 +1,27 @@
+"""`manage.py ping NAME`: does the partner's MSH answer?"""
+
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from msh.flows.errors import NotPossible
+from msh.flows.receiving import questions
+from msh.management.cli import NameCommand
+
+
+class Command(NameCommand):
+    help = "Send a Ping to a partner's MSH and wait for its Pong, 60 s at most."
+
+    def handle(self, *args: object, name: str, **options: Any) -> None:
+        try:
+            said = questions.ping(self.partner(name))
+        except NotPossible as refused:
+            raise CommandError(str(refused)) from None
+        seconds = round(said.seconds, 3)
+        answer = {"partner": name, "answer": said.answer, "seconds": seconds, "detail": said.detail}
+        text = f"{name}: {said.answer} after {seconds} s"
+        self.answer(
+            answer, f"{text}: {said.detail}" if said.detail else text, as_json=options["json"]
+        )
+        if not said.is_answer:
+            raise CommandError(f"{name} has not answered the Ping.")

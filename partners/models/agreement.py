@@ -1,6 +1,5 @@
 """What we agreed on with a partner: a TPA."""
 
-import json
 from datetime import timedelta
 from typing import Any
 
@@ -198,8 +197,6 @@ class Agreement(Ebms2Settings):
                 continue
             if name not in names and not self._follows(name):
                 wrong[name] = f"An agreement of dialect {self.dialect} has no {name}."
-            elif value != (only := self.settings.not_yet.get(name, value)):
-                wrong[name] = f"Not supported yet: only {json.dumps(only)} is accepted."
         if wrong:
             raise ValidationError(wrong)
 

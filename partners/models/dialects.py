@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.db import models
 
@@ -25,15 +25,13 @@ class Dialect(models.TextChoices):
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What agreements of one dialect have. `names`: what documents call a setting → the field of
-    Agreement. `not_yet`: settings that have no effect yet, with the one value that says so.
-    `flies`: each reliable message has a flight of its own, none has a number. `message_id` makes a
-    MessageId. `why_not` says why a message with this Service and these semantics cannot be
-    submitted: the name of what is wrong and a sentence, or None. `has_ping`: the partner's MSH can
-    be asked whether it is there, and for the status of a message."""
+    Agreement. `flies`: each reliable message has a flight of its own, none has a number.
+    `message_id` makes a MessageId. `why_not` says why a message with this Service and these
+    semantics cannot be submitted: the name of what is wrong and a sentence, or None. `has_ping`:
+    the partner's MSH can be asked whether it is there, and for the status of a message."""
 
     names: Mapping[str, str]
     terms: Callable[["Agreement"], Terms]
-    not_yet: Mapping[str, Any]
     flies: bool
     message_id: Callable[["Agreement"], str]
     why_not: Callable[[str, str], tuple[str, str] | None]
@@ -130,7 +128,6 @@ _SETTINGS: dict[str, Settings] = {
             "on_unexpected_first",
         ),
         terms=_terms,
-        not_yet={},
         flies=False,
         message_id=_uuid,
         why_not=_anything,
@@ -155,7 +152,6 @@ _SETTINGS: dict[str, Settings] = {
             "check_ref_to",
         ),
         terms=_flight_terms,
-        not_yet={"check_ref_to": False},
         flies=True,
         message_id=_uuid_at_host,
         why_not=_why_not_ebms2,

@@ -25,7 +25,8 @@ class Agreed:
     never, or as each message wants. `lenient` has the rows that are only noted. `sync_reply` is
     the syncReplyMode, ANY_SYNC where nothing is asked of SyncReply. `refuses_status`: the partner
     may not ask what has become of its messages. `ordered`: they have MessageOrder. `horizon`:
-    seconds for which copies of one may come.
+    seconds for which copies of one may come. `checks_ref_to`: a message may refer only to one that
+    we know (EB-039).
     """
 
     cpa_id: str
@@ -40,6 +41,7 @@ class Agreed:
     refuses_status: bool = False
     ordered: bool = False
     horizon: int = 0
+    checks_ref_to: bool = False
 
     @property
     def ours(self) -> Party:

@@ -69,6 +69,7 @@ def event_of(
     answered_by_error: bool,
     postponed: Postponed | None,
     now: datetime,
+    refers_to_unknown: bool = False,
 ) -> MessageArrived:
     message = received.message
     end = message.header.time_to_live
@@ -81,6 +82,7 @@ def event_of(
         answered_by_error=answered_by_error,
         expired=end is not None and end <= now,
         postponed=postponed,
+        refers_to_unknown=refers_to_unknown,
     )
 
 
@@ -138,11 +140,20 @@ def _checked(
         return _refused(errors)
     if event.known is not Known.NO:
         return _ruling(arrival.of_known(event))
-    terms = breaches(received.message, agreed)
+    terms = (*breaches(received.message, agreed), *_unknown_reference(event))
     late = tuple(one for one in defects if one.stage > Stage.HEADER)
     if errors := _errors_of_new(received, agreed, event, terms, late):
         return _refused(errors)
     return (*received.notes, *_passed((*early, *terms, *late)))
+
+
+def _unknown_reference(event: MessageArrived) -> tuple[Defect, ...]:
+    if not event.refers_to_unknown:
+        return ()
+    text = "RefToMessageId is that of no message that we know"
+    place = f"{_MESSAGE_DATA}/eb:RefToMessageId"
+    error = Error(ErrorCode.VALUE_NOT_RECOGNIZED, location=place, description=text)
+    return (Defect("EB-039", Stage.HEADER, error),)
 
 
 def _errors_of_new(

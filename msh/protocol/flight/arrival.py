@@ -40,7 +40,8 @@ class MessageArrived:
     answer of the known message was an Error. `expired`: its TimeToLive is over. `postponed`: why
     nothing new is taken now. `asks_ack`, `eliminates`, `asks_sync`: AckRequested,
     DuplicateElimination and SyncReply stand in its header. `undelivered`: messages of its
-    conversation still wait for their consumer.
+    conversation still wait for their consumer. `refers_to_unknown`: its RefToMessageId is that of
+    no message that we know, and the agreement minds.
     """
 
     message_id: str
@@ -53,6 +54,7 @@ class MessageArrived:
     expired: bool = False
     postponed: Postponed | None = None
     undelivered: bool = False
+    refers_to_unknown: bool = False
 
     @property
     def acknowledgement(self) -> tuple[do.QueueAck, ...]:

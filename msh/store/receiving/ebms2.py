@@ -89,6 +89,7 @@ def agreed_of(row: AgreementColumns) -> Agreed:
         row.refuses_status,
         row.ordered,
         row.horizon,
+        row.check_ref_to,
     )
 
 
@@ -173,7 +174,18 @@ def event_at(pair: Pair, received: ReceivedMessage) -> MessageArrived:
         answered_by_error=pair.row.known_id is None,
         postponed=_postponed(pair) if known is Known.NO else None,
         now=pair.row.now,
+        refers_to_unknown=known is Known.NO and _refers_to_unknown(pair, received),
     )
+
+
+def _refers_to_unknown(pair: Pair, received: ReceivedMessage) -> bool:
+    """EB-039. Nothing is asked where the agreement does not want to know."""
+    found, ref = pair.found, received.message.header.ref_to_message_id
+    if not (found.agreed.checks_ref_to and ref):
+        return False
+    about = {"partner_id": found.partner.pk, "link_id": pair.link_id, "message_id": ref}
+    (rows,) = run(ebms2_sql.FIND_MESSAGE(**about))
+    return not rows
 
 
 def _postponed(pair: Pair) -> Postponed | None:

@@ -42,6 +42,7 @@ class _Row(KnownRow):
     lenient: list[str]
     sync_reply: str
     refuses_status: bool
+    check_ref_to: bool
     ordered: bool
     horizon: int
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from msh.store.engine import Order, Statement, Write
+from msh.store.engine import Key, Order, Statement, Write
 
 from .message_sql import PAYLOADS
 
@@ -38,6 +38,8 @@ class AgreementColumns(Protocol):
     @property
     def refuses_status(self) -> bool: ...
     @property
+    def check_ref_to(self) -> bool: ...
+    @property
     def ordered(self) -> bool: ...
     @property
     def horizon(self) -> int: ...
@@ -62,6 +64,7 @@ class AgreementRow:
     lenient: list[str]
     sync_reply: str
     refuses_status: bool
+    check_ref_to: bool
     ordered: bool
     horizon: int
 
@@ -113,6 +116,7 @@ AGREEMENT_COLUMNS = """
     agreement.our_party_context, agreement.their_party, agreement.their_party_context,
     agreement.our_role, agreement.their_role, agreement.ack, agreement.eliminates,
     agreement.lenient, agreement.sync_reply, agreement.refuses_status, agreement.ordered,
+    agreement.check_ref_to,
     agreement.retry_interval + agreement.retries * agreement.retry_interval AS horizon
 """
 FIND_AGREEMENTS = Statement(
@@ -150,6 +154,20 @@ LOAD_KNOWN = Statement(
     """,
     KnownRow,
 )
+
+FIND_MESSAGE = Statement(
+    """
+    SELECT id FROM msh_inboundmessage
+    WHERE link_id = %(link_id)s AND message_id = %(message_id)s
+    UNION ALL
+    SELECT message.id FROM msh_outboundlink link
+    JOIN msh_outboundmessage message ON message.link_id = link.id
+    WHERE link.partner_id = %(partner_id)s AND message.message_id = %(message_id)s
+    LIMIT 1
+    """,
+    Key,
+)
+"""A message of the partner, or to it."""
 
 MESSAGE = """
     INSERT INTO msh_inboundmessage

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from partners.models import Partner
+from msh.flows.sending.submit import submit
+from msh.protocol.message import Payload
+from partners.models import Agreement, Partner
 from tests.endpoint.ebms2 import Send, answers, assert_refused
 from tests.peer.ebms2 import (
     SYNC_REPLY,
@@ -110,3 +112,22 @@ def test_first_check_that_fails_decides(
 
     error = answers(out)[0].errors[0]
     assert (error[0], error[1].rpartition("/")[2]) == (code, place)
+
+
+@pytest.mark.requirement("EB-039")
+def test_reference_to_an_unknown_message_is_taken_unless_the_agreement_minds(
+    send: Send, ebms2: Partner
+) -> None:
+    known = message()
+    for out in (known, known.but(message_id="m2@peer", ref_to_message_id="gone@peer")):
+        assert send(out).error == ""
+    Agreement.objects.filter(partner=ebms2).update(check_ref_to=True)
+
+    ours = submit(Agreement.objects.get(), "urn:example:orders", "Quote", [Payload(b"<a/>")])
+    for one in (known, ours):
+        assert send(message(ref_to_message_id=one.message_id)).error == ""
+    refused = message(ref_to_message_id="gone@peer")
+    assert "RefToMessageId" in send(refused).error
+    (answer,) = answers(refused)
+    assert answer.errors[0][0] == "ValueNotRecognized"
+    assert answer.errors[0][1].endswith("eb:RefToMessageId")

@@ -20,16 +20,22 @@ from .ebms2.soap import compose_fault
 from .package import compose_parts
 from .trp import envelope as trp
 
+Headers = tuple[tuple[str, str], ...]
+
 
 class Entity(NamedTuple):
     """What an HTTP message carries."""
 
     content_type: str
     body: bytes
-    headers: tuple[tuple[str, str], ...] = ()
+    headers: Headers = ()
 
 
 ComposeHead = Callable[[Outgoing, datetime | None, datetime, Order | None], bytes]
+
+
+def _no_headers(outgoing: Outgoing) -> Headers:
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +48,10 @@ class Dialect:
     a message that has a flight, or all of it, from the end of its TimeToLive, the time and its
     place in its conversation; it raises ValueError, naming the place, for what cannot be written.
     None: messages have no flights. `names_payloads` says whether a header document that was taken
-    names any. `headers` go with each POST. `refusal` is the entity of an answer with this status
-    and reason, None if it has none. `by_network`: a message names its agreement, so that a partner
-    without credential may be known by where it comes from (EB-190).
+    names any. `headers` go with each POST of a signal, `headers_of` gives those of a message; it
+    raises ValueError for what no header can be. `refusal` is the entity of an answer with this
+    status and reason, None if it has none. `by_network`: a message names its agreement, so that a
+    partner without credential may be known by where it comes from (EB-190).
     """
 
     name: str
@@ -54,7 +61,8 @@ class Dialect:
     names_payloads: Callable[[bytes], bool]
     refusal: Callable[[int, str], Entity | None]
     compose_head: ComposeHead | None = None
-    headers: tuple[tuple[str, str], ...] = ()
+    headers: Headers = ()
+    headers_of: Callable[[Outgoing], Headers] = _no_headers
     by_network: bool = False
 
 
@@ -96,6 +104,15 @@ def _fault(status: int, reason: str) -> Entity | None:
     return None if code is None else fault(code, reason)
 
 
+def _soap_action(outgoing: Outgoing) -> Headers:
+    """EB-151."""
+    text = outgoing.soap_action.replace("{service}", outgoing.service_interface)
+    text = text.replace("{action}", outgoing.action)
+    if not text.isascii() or not text.isprintable() or '"' in text:
+        raise ValueError(f"the SOAPAction {text!r} is not printable ASCII without quotes")
+    return (("SOAPAction", f'"{text}"'),)
+
+
 _EBMS2_HEADERS = (("SOAPAction", SOAP_ACTION),)
 _FAULTS = {
     400: FaultCode.CLIENT,
@@ -113,6 +130,7 @@ EBMS2 = Dialect(
     _fault,
     ebms2.compose_outgoing,
     _EBMS2_HEADERS,
+    _soap_action,
     by_network=True,
 )
 TRP = Dialect("trp", _knows_any, _trp_content_type, compose_parts, _trp_names_payloads, _no_entity)

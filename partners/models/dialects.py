@@ -144,6 +144,7 @@ _SETTINGS: dict[str, Settings] = {
             "ordered",
             "window",
             "sync_reply",
+            "soap_action",
             "refuses_status",
             "ack",
             "eliminates",

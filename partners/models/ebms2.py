@@ -49,6 +49,11 @@ def check_lenient(rules: Sequence[str]) -> None:
         )
 
 
+def check_soap_action(text: str) -> None:
+    if not text.isascii() or not text.isprintable() or '"' in text:
+        raise ValidationError("Only printable ASCII characters, and no quotes.", code="soap_action")
+
+
 def _role(verbose_name: str, help_text: str) -> "models.CharField[str, str]":
     return models.CharField(
         verbose_name, max_length=255, blank=True, default="", db_default="", help_text=help_text
@@ -124,6 +129,16 @@ class Ebms2Settings(models.Model):
         db_default=SyncReply.NONE.value,
         help_text="syncReplyMode: what is answered on the connection of the message. Of ours only"
         " signals are; business answers of the partner are taken.",
+    )
+    soap_action = models.CharField(
+        "SOAPAction",
+        max_length=255,
+        blank=True,
+        default="ebXML",
+        db_default="ebXML",
+        validators=[check_soap_action],
+        help_text="Of the messages that we send, without its quotes. {service} and {action} stand"
+        " for those of the message, as in urn:example:services/{service}/{action}.",
     )
     refuses_status = models.BooleanField(
         "refuse StatusRequest",

@@ -35,9 +35,11 @@ class Sky:
     partner: Partner
     agreement: Agreement
 
-    def submit(self, text: str = "<order/>", **options: Any) -> OutboundMessage:
+    def submit(
+        self, text: str = "<order/>", action: str = "New", **options: Any
+    ) -> OutboundMessage:
         payloads = [Payload(text.encode(), content_type="application/xml")] if text else []
-        return submit.submit(self.agreement, "urn:orders", "New", payloads, **options)
+        return submit.submit(self.agreement, "urn:orders", action, payloads, **options)
 
     def poll(self, carrying: Carrying = PLENTY) -> list[Job]:
         """What the sending loop does with flights in one poll, without the carrier."""

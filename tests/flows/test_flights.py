@@ -65,6 +65,24 @@ def test_a_message_is_stored_then_sent_then_acknowledged(sky: Sky) -> None:
     assert sky.incidents() == []
 
 
+@pytest.mark.requirement("EB-151")
+def test_soap_action_is_that_of_the_agreement() -> None:
+    sky = make_sky(soap_action="urn:example/{service}/{action}")
+    sky.submit()
+    (job,) = sky.poll()
+    assert job.headers == (("SOAPAction", '"urn:example/urn:orders/New"'),)
+
+
+@pytest.mark.requirement("EB-151")
+def test_message_whose_soap_action_no_header_can_be_has_failed() -> None:
+    sky = make_sky(soap_action="{action}")
+    bad, good = sky.submit(action="Bestätigung"), sky.submit()
+    (job,) = sky.poll()
+    assert sky.state(bad) == "failed"
+    assert "SOAPAction" in last_detail(bad)
+    assert job.key.message_id == good.message_id  # type: ignore[attr-defined]
+
+
 @pytest.mark.requirement("EB-038")
 @pytest.mark.parametrize("ref", ["", "quote-1@them.example"])
 def test_ref_to_message_id_is_what_the_application_gives(sky: Sky, ref: str) -> None:

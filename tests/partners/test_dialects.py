@@ -77,6 +77,7 @@ def test_settings_of_ebms2_are_kept_and_exported_by_their_names() -> None:
         ("ebms2", "lenient", [22], "lenient: must be a list of texts, not of 22."),
         ("ebms2", "sync_reply", "signals", "sync_reply: Value 'signals' is not a valid choice."),
         ("ebms2", "window", 0, "window: Must be 1 or more."),
+        ("ebms2", "soap_action", 'a"b', "soap_action: Only printable ASCII characters"),
         ("ebms2", "ack", "never", "ack: never needs semantics BestEffort."),
         ("ebms2", "on_failure", "wait", "on_failure: Value 'wait' is not a valid choice."),
         ("ebms3", "retries", 1, "dialect: Value 'ebms3' is not a valid choice."),

@@ -187,7 +187,7 @@ def _job(flights: Flights, row: FlyingCopy, one: Claimed) -> Job:
         deadline=one.http_deadline,
         not_after=time.monotonic() + grace(one.http_deadline),
         sender=partner.our_uri or identity.uri,
-        headers=dialect.headers,
+        headers=dialect.headers_of(row),
         answer_limit=_answer_limit(row),
     )
 

@@ -143,6 +143,7 @@ class FlyingCopy(RouteColumns):
     ack: str
     eliminates: str
     sync_reply: str
+    soap_action: str
     wires: Sequence[bytes] | None
     content_ids: Sequence[str] | None
     descriptions: Sequence[str] | None

@@ -44,6 +44,7 @@ AGREEMENT = {
     "window": 16,
     "on_failure": "fail",
     "sync_reply": "none",
+    "soap_action": "ebXML",
 }
 
 

@@ -28,8 +28,8 @@ class Violations:
     unexpected: int
     """Delivered, but no submit of it ever returned."""
     out_of_order: int
-    """Delivered after a message of its pair that was submitted later; where the agreements have an
-    order."""
+    """Delivered after a message of its pair, or of its conversation, that was submitted later;
+    where the agreements have an order."""
     premature_ack: int
     """Acknowledged while the receiver's database had no row of it."""
     overlap: int
@@ -114,18 +114,20 @@ def duplicated(deliveries: Iterable[Delivery]) -> int:
 
 
 def out_of_order(submissions: Iterable[Submission], deliveries: Iterable[Delivery]) -> int:
-    """First deliveries that came after one which their producer had submitted later."""
-    order = {submission.message_id: submission.order for submission in submissions}
-    highest: dict[str, int] = {}
+    """First deliveries that came after one of their conversation, or of their pair, which their
+    producer had submitted later."""
+    submitted = {submission.message_id: submission for submission in submissions}
+    highest: dict[tuple[str, str], int] = {}
     seen: set[str] = set()
     late = 0
     for delivery in deliveries:
-        if delivery.message_id in seen or delivery.message_id not in order:
+        submission = submitted.get(delivery.message_id)
+        if delivery.message_id in seen or submission is None:
             continue
         seen.add(delivery.message_id)
-        place = order[delivery.message_id]
-        late += place < highest.get(delivery.pair, -1)
-        highest[delivery.pair] = max(place, highest.get(delivery.pair, -1))
+        line = delivery.pair, submission.conversation
+        late += submission.order < highest.get(line, -1)
+        highest[line] = max(submission.order, highest.get(line, -1))
     return late
 
 

@@ -20,6 +20,8 @@ class Submission:
     order: int
     sha256: str
     """Of the file's bytes, read again after the run."""
+    conversation: str = ""
+    """In whose order it is to be delivered; empty: in that of its pair."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,7 @@ def read_submissions(record: Path) -> Iterator[Submission]:
             message_id=line["message_id"],
             order=line["order"],
             sha256=sha256(Path(line["file"]).read_bytes()).hexdigest(),
+            conversation=line.get("conversation", ""),
         )
 
 

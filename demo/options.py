@@ -81,6 +81,7 @@ class Options:
     documents: Path | None
     folder: Path
     dialect: Dialect = Dialect.TRP
+    by_conversation: bool = False
 
     def __post_init__(self) -> None:
         if self.messages < 1 or self.pairs < 1:
@@ -95,12 +96,12 @@ class Options:
 
     @property
     def ordered(self) -> bool:
-        return self.dialect is Dialect.TRP
+        return self.dialect is Dialect.TRP or self.by_conversation
 
     @property
     def window(self) -> int:
         """Messages of a pair that may be under way at once."""
-        return 1 if self.ordered else WINDOW
+        return 1 if self.dialect is Dialect.TRP else WINDOW
 
     @property
     def timing(self) -> Timing:
@@ -138,11 +139,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=Dialect,
         choices=list(Dialect),
         default=Dialect.TRP,
-        help="of the agreements: the draft's, or OASIS ebMS 2.0 without order (trp)",
+        help="of the agreements: the draft's, or OASIS ebMS 2.0 (trp)",
     )
-    parser.add_argument(
-        "--ordered", action="store_true", help="ebMS 2.0 in order by conversation: not yet"
-    )
+    parser.add_argument("--ordered", action="store_true", help="ebMS 2.0 in order by conversation")
     parser.add_argument("--kill", action="store_true", help="kill -9 processes during the run")
     parser.add_argument("--once", action="store_true", help="end after the verdict")
     rates = Rates()
@@ -158,8 +157,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def options_of(values: Mapping[str, Any]) -> Options:
     """Raises ValueError with a sentence for what makes no sense."""
-    if values["ordered"] and values["dialect"] == Dialect.EBMS2:
-        raise ValueError("Ordered conversations of ebMS 2.0 are not supported yet.")
     return Options(
         messages=values["messages"],
         pairs=values["pairs"],
@@ -173,4 +170,5 @@ def options_of(values: Mapping[str, Any]) -> Options:
         documents=values["documents"],
         folder=FOLDER.resolve(),
         dialect=Dialect(values["dialect"]),
+        by_conversation=values["ordered"] and values["dialect"] == Dialect.EBMS2,
     )

@@ -20,6 +20,10 @@ PAIRS_PER_SECOND = 16
 WINDOW = 4
 """Messages of an ebMS 2.0 pair that may be under way at once: few enough to be reached."""
 
+CONVERSATIONS = 3
+"""Of a pair whose messages are in the order of their conversation: each has many messages, and all
+of them together do not fill the window by their first ones."""
+
 Tokens = Mapping[tuple[str, str], str]
 """What each MSH shows its neighbours, by pair and MSH."""
 
@@ -65,6 +69,8 @@ class Pair:
     transport: Transport = Transport.HTTP
     timing: Timing = Timing()
     dialect: Dialect = Dialect.TRP
+    conversations: int = 0
+    """In the order of which messages are exchanged; 0: of the pair, or without order."""
 
     @property
     def sender(self) -> str:
@@ -98,6 +104,7 @@ class Pair:
             "retries": self.timing.retries,
             "retry_interval": self.timing.timeout,
             "window": WINDOW,
+            "ordered": bool(self.conversations),
             "on_failure": "hold",  # the demo's operator resumes what is held
         }
 

@@ -35,6 +35,8 @@ class Plan:
     seed: int
     longest_pause: float
     """Seconds between two submits, at most."""
+    conversations: int = 0
+    """Among which messages are dealt out; 0: each has its own."""
 
 
 def main(plans_file: str) -> None:
@@ -70,9 +72,11 @@ def submissions(plan: Plan) -> Iterator[float]:
     for order, file in enumerate(plan.files):
         content = Path(file).read_bytes()
         payload = Payload(content, content_type=media_type(file), label=Path(file).name)
-        message = submit(agreement, "Purchasing", "NewDocument", [payload])
+        talk = _conversation(plan, dice)
+        message = submit(agreement, "Purchasing", "NewDocument", [payload], conversation_id=talk)
         line = {
             "pair": plan.pair,
+            "conversation": talk or "",
             "message_id": message.message_id,
             "order": order,
             "file": file,
@@ -81,6 +85,12 @@ def submissions(plan: Plan) -> Iterator[float]:
         with Path(plan.record).open("a") as record:
             record.write(json.dumps(line) + "\n")
         yield dice.uniform(0, plan.longest_pause)
+
+
+def _conversation(plan: Plan, dice: Random) -> str | None:
+    if not plan.conversations:
+        return None
+    return f"{plan.pair}-{dice.randrange(plan.conversations)}"
 
 
 def media_type(file: str) -> str:

@@ -21,7 +21,7 @@ from .faults import Schedule
 from .machines import DemoFailed, Machine
 from .options import Options, Patience
 from .orders import write_orders
-from .pairs import Transport, chain_of, make_pairs
+from .pairs import CONVERSATIONS, Transport, chain_of, make_pairs
 from .progress import Meter
 from .proxy import Proxy
 from .stage import Stage, end_on_signals
@@ -57,6 +57,8 @@ class Demo:
         self.pairs = make_pairs(
             options.pairs, options.routers, options.transport, options.timing, options.dialect
         )
+        if options.by_conversation:
+            self.pairs = [replace(pair, conversations=CONVERSATIONS) for pair in self.pairs]
         schedule = Schedule(options.seed, options.rates)
         if options.transport is Transport.SMTP:
             schedule = replace(schedule, longest_delay=LONGEST_MAIL_DELAY)

@@ -47,6 +47,7 @@ class Submitting:
                 files=files[pair.name],
                 seed=self.seed,
                 longest_pause=self.longest_pause,
+                conversations=pair.conversations,
             )
             for pair in pairs
         ]

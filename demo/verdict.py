@@ -27,10 +27,11 @@ MEANING = {
 }
 
 
-_WITHOUT_ORDER = {
-    "out_of_order": "not judged: the agreements have no order",
+_EBMS2 = {
+    "out_of_order": "delivered after a later one of its conversation",
     "overlap": "sent when the window of its pair was full",
 }
+_WITHOUT_ORDER = {"out_of_order": "not judged: the agreements have no order"}
 
 
 class ExitStatus(IntEnum):
@@ -145,7 +146,8 @@ def _violations(verdict: Verdict) -> Table:
     table.add_column("what must not be")
     table.add_column("found", justify="right")
     table.add_column("that is", style="dim")
-    meaning = MEANING if verdict.ordered else MEANING | _WITHOUT_ORDER
+    meaning = MEANING | (_EBMS2 if verdict.dialect == "ebms2" else {})
+    meaning |= {} if verdict.ordered else _WITHOUT_ORDER
     for name, count in asdict(verdict.violations).items():
         style = "bold red" if count else "green"
         table.add_row(Text(name.replace("_", " ")), Text(str(count), style), meaning[name])

@@ -15,8 +15,8 @@ from demo.crew import REASON, Operator
 from demo.evidence import Open, Suspension, read_database, read_open
 from demo.faults import Decision, Fault
 from demo.machines import DemoFailed, Machine
-from demo.options import add_arguments, options_of
-from demo.pairs import WINDOW, Dialect, make_pairs, make_tokens, setup_of
+from demo.options import Options, add_arguments, options_of
+from demo.pairs import CONVERSATIONS, WINDOW, Dialect, make_pairs, make_tokens, setup_of
 from demo.sighting import ACKNOWLEDGEMENT, ERROR, NORMAL, UNREADABLE, sight
 from demo.watch import glance
 from msh.models import Flight, History, Incident, OutboundLink, OutboundMessage
@@ -95,29 +95,55 @@ def test_order_is_not_judged_without_order() -> None:
     assert found(replace(swapped, ordered=False)) == {}
 
 
+def test_order_is_that_of_each_conversation() -> None:
+    """The first two were delivered in another order, and are of two conversations."""
+    talks = dict(zip(("m1", "m2", "m3"), ("a", "b", "b"), strict=True))
+    dealt = [replace(one, conversation=talks[one.message_id]) for one in CLEAN.submissions]
+    swapped = (delivery(2), delivery(1), delivery(3))
+    assert found(replace(CLEAN, submissions=tuple(dealt), deliveries=swapped)) == {}
+    behind = (delivery(1), delivery(3), delivery(2))
+    wrong = replace(CLEAN, submissions=tuple(dealt), deliveries=behind)
+    assert found(wrong) == {"out_of_order": 1}
+
+
 @pytest.mark.django_db
 def test_setup_of_the_demo_is_taken() -> None:
     pairs = make_pairs(2, dialect=Dialect.EBMS2)
+    pairs[1] = replace(pairs[1], conversations=CONVERSATIONS)
     apply(setup_of("a", pairs, {"b": 9001}, make_tokens(pairs)))
     for link_ in OutboundLink.objects.all():
         (terms,) = link_.partner.agreements.all()
         assert (terms.dialect, terms.window, terms.on_failure) == ("ebms2", WINDOW, "hold")
+        assert terms.ordered is (link_.partner.name == "pair-2")
     assert list(pairs[0].lanes) == [LANE]
 
 
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ("--ordered", "not supported yet"),
         ("--routers 1", "over HTTP and without routers only"),
         ("--transport smtp", "over HTTP and without routers only"),
     ],
 )
 def test_what_the_dialect_has_not_yet_is_refused(words: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        options("--dialect", "ebms2", *words.split())
+
+
+def options(*words: str) -> Options:
     parser = argparse.ArgumentParser()
     add_arguments(parser)
-    with pytest.raises(ValueError, match=why):
-        options_of(vars(parser.parse_args(["--dialect", "ebms2", *words.split()])))
+    return options_of(vars(parser.parse_args(words)))
+
+
+def test_order_and_window_are_those_of_the_dialect() -> None:
+    for words, expected in (
+        (("--ordered",), (True, 1)),
+        (("--dialect", "ebms2"), (False, WINDOW)),
+        (("--dialect", "ebms2", "--ordered"), (True, WINDOW)),
+    ):
+        chosen = options(*words)
+        assert (chosen.ordered, chosen.window) == expected
 
 
 @runs

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,16 @@ def test_each_pair_is_submitted_in_its_order_and_recorded(tmp_path: Path) -> Non
         assert recorded(plan, "order") == [0, 1, 2]
         rows = OutboundMessage.objects.filter(agreement__tpa_id=plan.tpa_id).order_by("id")
         assert [row.message_id for row in rows] == recorded(plan, "message_id")
+
+
+def test_messages_are_dealt_out_among_conversations(tmp_path: Path) -> None:
+    file = tmp_path / "order.xml"
+    file.write_text("<Order/>")
+    plan = replace(plans(tmp_path, [str(file)] * 8)[0], conversations=2)
+    produce([plan], threading.Event())
+    rows = OutboundMessage.objects.filter(agreement__tpa_id=plan.tpa_id).order_by("id")
+    assert [row.conversation_id for row in rows] == recorded(plan, "conversation")
+    assert set(recorded(plan, "conversation")) == {"pair-1-0", "pair-1-1"}
 
 
 def test_a_producer_that_is_to_end_has_recorded_all_that_it_submitted(tmp_path: Path) -> None:

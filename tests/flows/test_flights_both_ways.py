@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from django.db.models.functions import Coalesce
 from django.test import override_settings
 from django.utils import timezone
 
@@ -39,6 +40,30 @@ def test_a_message_is_taken_once_and_acknowledged() -> None:
     taken = InboundMessage.objects.filter(link__partner=mirror).order_by("pk")
     assert list(taken.values_list("message_id", flat=True)) == [one.message_id for one in sent]
     assert not Flight.objects.exists()
+
+
+@pytest.mark.requirement("EB-120", "EB-127", "EB-134")
+def test_conversations_arrive_in_order_whatever_the_wire_does() -> None:
+    sky = make_sky(ordered=True)
+    mirror = mirror_of(sky)
+    Agreement.objects.filter(partner=mirror).update(ordered=True)
+    sent = [sky.submit(conversation_id=name) for name in ("a", "b", "a", "a", "b", "a")]
+    while jobs := sky.poll():
+        for job in reversed(jobs):
+            assert ebms2.receive(mirror, job.content_type, job.body).status == 204
+            sky.end(job)
+        for answer in byhand.poll():
+            assert ebms2.receive(sky.partner, answer.content_type, answer.body).status == 204
+
+    assert [sky.state(message) for message in sent] == ["acknowledged"] * 6
+    taken = InboundMessage.objects.filter(link__partner=mirror).order_by(Coalesce("turn", "id"))
+    for name in ("a", "b"):
+        in_order = [one.message_id for one in sent if one.conversation_id == name]
+        rows = taken.filter(conversation_id=name)
+        assert list(rows.values_list("message_id", "state")) == [
+            (one, "accepted") for one in in_order
+        ]
+    assert sky.incidents() == []
 
 
 @pytest.mark.requirement("EB-102")

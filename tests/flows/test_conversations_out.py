@@ -141,6 +141,9 @@ def test_a_message_that_fails_stops_its_conversation_and_only_it(sky: Sky) -> No
         f"Its conversation stands still: message {bad.message_id}. A message of it failed"
     )
 
+    assert explanation_of(bad.pk).startswith("Failed at 20")
+    assert "Resume the message, which sends it again with its bytes" in explanation_of(bad.pk)
+
     assert change_flight.resume(bad, ANN).state == "in_flight"
 
     again, next_one = sky.poll()

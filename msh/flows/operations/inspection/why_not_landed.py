@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from msh.models import Attempt, Flight, OutboundConversation, OutboundMessage
+from msh.models import Attempt, Flight, OutboundConversation, OutboundMessage, OutboundState
 from msh.protocol.flight.numbering import NumberingState
 from msh.protocol.flight.value import FlightState
 from msh.protocol.kinds import IncidentKind
@@ -12,8 +12,14 @@ from .causes import CAUSES, Cause
 
 
 def explanation_of_flight(message: OutboundMessage) -> str:
-    """One to three sentences. `message` with its link and its flight."""
-    flight: Flight = message.flight
+    """One to three sentences. `message` with its link, and its flight if it has one."""
+    if message.state == OutboundState.FAILED:
+        advice = _cause(IncidentKind.CONVERSATION_STOPPED).advice
+        return f"Failed at {_time(message.completed_at)}; its conversation stands still. {advice}"
+    return _under_way(message, message.flight)
+
+
+def _under_way(message: OutboundMessage, flight: Flight) -> str:
     link = message.link
     if flight.state == FlightState.HELD:
         return _held(flight)
@@ -34,6 +40,15 @@ def explanation_of_flight(message: OutboundMessage) -> str:
         "It waits for a worker, or for a place: as many messages to the partner may be under way as"
         " the window of its agreements allows."
     )
+
+
+def stops_its_conversation(message: OutboundMessage) -> bool:
+    """Whether it failed, and an operator may send it again."""
+    if message.state != OutboundState.FAILED or message.order_number is None:
+        return False
+    named = {"agreement": message.agreement_id, "conversation_id": message.conversation_id}
+    stopped = OutboundConversation.objects.filter(**named)
+    return stopped.filter(stopped_by__contains=[message.message_id]).exists()
 
 
 def _turn(flight: Flight, conversation: OutboundConversation) -> str:

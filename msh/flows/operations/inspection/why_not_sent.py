@@ -14,7 +14,7 @@ from msh.store.operations import queue_place
 from msh.store.operations.queue_place import MOST, Place
 
 from .causes import CAUSES, Cause
-from .why_not_landed import explanation_of_flight
+from .why_not_landed import explanation_of_flight, stops_its_conversation
 
 OVERDUE = timedelta(seconds=15)
 """The sweep polls every second: work that is overdue for longer is not being done."""
@@ -72,7 +72,7 @@ def explanation_of(key: int) -> str:
     """Of the outbound message with this id."""
     messages = OutboundMessage.objects.select_related("link__in_flight")
     message = messages.defer("head", "link__in_flight__head").get(pk=key)
-    if message.state == OutboundState.FLYING:
+    if message.state == OutboundState.FLYING or stops_its_conversation(message):
         return explanation_of_flight(message)
     situation = _situation_of(message)
     try:

@@ -19,7 +19,7 @@ from msh.flows.operations import (
 )
 from msh.flows.operations.change_flight import FlightChange
 from msh.flows.receiving import link_status
-from msh.models import Flight, OutboundMessage
+from msh.models import Flight, Incident, OutboundMessage
 from msh.protocol.kinds import Verdict
 from msh.store.history import Actor
 from partners.models import Partner
@@ -50,6 +50,25 @@ def test_a_message_is_held_and_resumed(sky: Sky) -> None:
     assert job.key.message_id == held.message_id  # type: ignore[attr-defined]
     assert ("OperatorSuspended", "queued", "held") in sky.history(held)
     assert ("OperatorResumed", "held", "queued") in sky.history(held)
+
+
+@pytest.mark.parametrize("on_failure", ["hold", "fail"])
+def test_an_incident_of_several_messages_ends_with_the_last_that_is_held(on_failure: str) -> None:
+    """Unless it may count one that has failed: nobody resumes that."""
+    sky = make_sky(on_failure="hold", retries=0)
+    messages = [sky.submit(), sky.submit()]
+    for job in sky.poll():
+        sky.end(job)
+    sky.let_pass(61)
+    sky.poll()
+    assert (Incident.objects.get().count, sky.incidents()) == (2, ["retries_spent"])
+    sky.partner.agreements.update(on_failure=on_failure)
+
+    change_flight.resume(messages[0], ANN)
+    assert sky.incidents() == ["retries_spent"]
+    change_flight.resume(messages[1], ANN)
+
+    assert sky.incidents() == ([] if on_failure == "hold" else ["retries_spent"])
 
 
 def test_send_now_spends_no_retry(sky: Sky) -> None:

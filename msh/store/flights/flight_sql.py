@@ -244,13 +244,24 @@ END_MESSAGE = Write(
     order=Order.MESSAGE_AFTER_LINK,
 )
 
-# One incident counts those of several messages: it stays open while others are among them.
+# One incident counts those of several messages: it stays open while others are among them, failed
+# or still held. The flight was written before.
 RESOLVE_OF_MESSAGE = Write(
     """
     UPDATE msh_incident
     SET resolved_at = %(at)s, resolved_by = %(actor)s, resolution = %(resolution)s
     WHERE partner_id = %(partner_id)s AND direction = 'out' AND resolved_at IS NULL
-      AND message_id = %(message_id)s AND count = 1 AND kind <> 'conversation_stopped'
+      AND kind <> 'conversation_stopped'
+      AND (message_id = %(message_id)s AND count = 1
+           OR kind IN ('retries_spent', 'processing_failed')
+              AND NOT EXISTS (
+                  SELECT FROM msh_outboundlink link
+                  JOIN msh_flight flight ON flight.link_id = link.id AND flight.state = 'held'
+                  WHERE link.partner_id = %(partner_id)s AND flight.held_for = msh_incident.kind)
+              AND NOT EXISTS (
+                  SELECT FROM partners_agreement agreement
+                  WHERE agreement.partner_id = %(partner_id)s AND agreement.on_failure = 'fail'
+                    AND msh_incident.kind = 'retries_spent'))
     """,
     order=Order.INCIDENT,
 )

@@ -32,6 +32,7 @@ class IncidentKind(StrEnum):
     PREDECESSOR_MISSING = "predecessor_missing"
     ORDER_RESTARTED = "order_restarted"
     CONVERSATION_STOPPED = "conversation_stopped"
+    ANSWER_REFUSED = "answer_refused"
 
 
 class PartyEventKind(StrEnum):

@@ -8,7 +8,14 @@ import pytest
 
 from msh.flows.receiving import questions
 from msh.flows.sending.submit import submit
-from msh.models import History, InboundMessage, OutboundMessage, PartyEvent, Signal
+from msh.models import (
+    History,
+    InboundMessage,
+    Incident,
+    OutboundMessage,
+    PartyEvent,
+    Signal,
+)
 from msh.protocol.message import Payload
 from msh.store.history import Actor
 from partners.models import Agreement, Credential, Partner
@@ -200,6 +207,22 @@ def test_acknowledgment_of_the_partner_completes_the_message(
     assert state_of(sent) == "acknowledged"
     partner.send(ack.but(message_id="another@peer"))  # counted, and dropped
     assert state_of(sent) == "acknowledged"
+
+
+@pytest.mark.requirement("EB-062")
+def test_acknowledgment_that_is_refused_calls_an_operator(partner: Ebms2Partner) -> None:
+    sent, _ = first_copy(partner)
+    ack = acknowledgment(sent.message_id, cpa_id=partner.agreement.tpa_id)
+
+    partner.send(ack.but(to_party="999999999"))
+
+    assert state_of(sent) == "flying"
+    incident = Incident.objects.get(partner=partner.agreement.partner)
+    assert (incident.kind, incident.message_id) == ("answer_refused", sent.message_id)
+    partner.send(ack)
+    partner.send(ack.but(to_party="999999999"))  # it has ended: noted
+    incident.refresh_from_db()
+    assert (state_of(sent), incident.count) == ("acknowledged", 1)
 
 
 @pytest.mark.requirement("EB-058")

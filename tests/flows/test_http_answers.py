@@ -54,7 +54,7 @@ def of(sky: Sky, out: Outgoing) -> tuple[str, bytes]:
 
 
 def notes(sent: OutboundMessage) -> list[str]:
-    rows = History.objects.filter(message_id=sent.message_id, event="AnswerReceived")
+    rows = History.objects.filter(message_id=sent.message_id, event__startswith="Answer")
     return list(rows.values_list("detail", flat=True))
 
 
@@ -108,6 +108,7 @@ def test_an_answer_about_something_else_is_noted_and_the_message_waits(
     answered(sky, job, (content_type, out.body))
     assert sky.state(sent) == "waiting"
     assert notes(sent)[0].startswith(note)
+    assert sky.incidents() == (["answer_refused"] if "wrong" in note else [])
 
 
 @pytest.mark.requirement("EB-067")

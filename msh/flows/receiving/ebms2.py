@@ -26,7 +26,7 @@ from msh.store.receiving import ebms2
 from msh.store.receiving.ebms2_answers import Attribution
 from msh.store.receiving.ebms2_fast_path import accept_if_usual, find_usual
 from msh.store.receiving.ebms2_services import answer_question
-from msh.store.receiving.refusals import count_unanswered, note
+from msh.store.receiving.refusals import count_unanswered, note, refuse_answer
 from msh.wire.dialect import answer_of, fault
 from msh.wire.ebms2.envelope import parse
 from partners.models import Partner
@@ -166,16 +166,23 @@ def _take_signal(found: Attribution, received: ReceivedMessage) -> Answer:
         found.agreed, header.from_party, header.to_party
     )
     if errors:
-        reason = errors[0].description
-        note(found.partner.pk, header.message_id, f"{kind}Refused", reason)
-        return Answer(TAKEN, reason)
+        return _refuse_signal(found, received.message, errors[0].description)
     if kind.asks:
         return _answer_question(found, received)
-    if kind in (Kind.ACKNOWLEDGMENT, Kind.MESSAGE_ERROR):
+    if kind.answers:
         _take_answer(found, received)
     else:
         _note_reply(found, received.message)
     return Answer(TAKEN)
+
+
+def _refuse_signal(found: Attribution, message: Message, reason: str) -> Answer:
+    header, partner_id = message.header, found.partner.pk
+    event = f"{header.kind}Refused"
+    about = message.acknowledged or header.ref_to_message_id
+    if not (header.kind.answers and refuse_answer(partner_id, about, event, reason)):
+        note(partner_id, header.message_id, event, reason)
+    return Answer(TAKEN, reason)
 
 
 def _note_reply(found: Attribution, message: Message) -> None:

@@ -26,7 +26,7 @@ from msh.protocol.flight.gate import Leave
 from msh.store.flights.flights import Flights
 from msh.store.flights.polling import load_copies
 from msh.store.flights.rows import FlyingCopy
-from msh.store.receiving.refusals import noted
+from msh.store.receiving.refusals import answer_refused, noted
 from msh.transport.job import Job
 from msh.wire.dialect import dialect_named
 
@@ -51,12 +51,14 @@ AnswerEvent = AckReceived | ErrorReceived
 @dataclass(frozen=True, slots=True)
 class Ended:
     """How the attempt of a copy ended, and what the partner has answered on its connection: events
-    of the flight, or a note why the answer counts for nothing."""
+    of the flight, or a note why the answer counts for nothing. `refused`: it is about this message,
+    and wrong."""
 
     copy: FlightCopy
     result: AttemptResult
     answers: tuple[AnswerEvent, ...] = ()
     note: str = ""
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,12 @@ def _record_answer(flights: Flights, one: Ended) -> None:
         flights.load_ended(copy.partner_id, copy.message_id, copy.agreement_id)
     for event in one.answers if copy.key in flights else ():
         flights.step(copy.key, event)
-    if one.note:
+    if one.refused:
+        for call in answer_refused(
+            copy.partner_id, copy.message_id, "AnswerRefused", one.note, flights.now
+        ):
+            flights.add(call)
+    elif one.note:
         flights.add(noted(copy.partner_id, copy.message_id, "AnswerReceived", one.note))
 
 

@@ -30,11 +30,13 @@ from partners.models import Partner
 
 logger = logging.getLogger(__name__)
 
-_SIGNALS = (Kind.ACKNOWLEDGMENT, Kind.MESSAGE_ERROR)
-
 
 class _NotTakenError(Exception):
     """Why an answer counts for nothing: an operator may want to know it."""
+
+
+class _RefusedError(_NotTakenError):
+    """It is about this message: an operator has to know it."""
 
 
 def ended_with(one: Finished) -> Ended:
@@ -48,7 +50,7 @@ def ended_with(one: Finished) -> Ended:
     try:
         return _read(copy, bare, *result.answer)
     except _NotTakenError as why:
-        return Ended(copy, bare, note=str(why))
+        return Ended(copy, bare, note=str(why), refused=isinstance(why, _RefusedError))
     except Exception as error:
         if capacity.is_gone(error):
             raise
@@ -82,7 +84,7 @@ def _events(copy: FlightCopy, received: ReceivedMessage) -> tuple[AnswerEvent, .
     if message.header.kind is Kind.BUSINESS:
         return _take_message(copy, received)
     about = message.acknowledged or message.header.ref_to_message_id
-    if message.header.kind not in _SIGNALS:
+    if not message.header.kind.answers:
         raise _NotTakenError(f"a {message.header.kind} in an answer is not supported")
     if about != copy.message_id:
         raise _NotTakenError(f"the answer is about message {about}")
@@ -124,6 +126,6 @@ def _check_signal(copy: FlightCopy, found: Attribution, received: ReceivedMessag
         found.agreed, header.from_party, header.to_party
     )
     if errors:
-        raise _NotTakenError(f"the answer is wrong: {errors[0].description}")
+        raise _RefusedError(f"the answer is wrong: {errors[0].description}")
     if found.agreement_id != copy.agreement_id:
         raise _NotTakenError("the answer is of another agreement than the message")

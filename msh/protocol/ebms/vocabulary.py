@@ -37,6 +37,11 @@ class Kind(StrEnum):
         """It is answered by a signal of its own (EB-140, EB-143)."""
         return self in (Kind.PING, Kind.STATUS_REQUEST)
 
+    @property
+    def answers(self) -> bool:
+        """It is about a message of a business, and may end it."""
+        return self in (Kind.ACKNOWLEDGMENT, Kind.MESSAGE_ERROR)
+
     @classmethod
     def of(cls, service: str, action: str) -> "Kind":
         """A reserved Service with an Action of its own makes no signal (EB-035)."""

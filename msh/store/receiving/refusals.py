@@ -2,13 +2,17 @@
 as it likes. Beyond what is allowed they are counted in one row of the history a minute."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from msh.allowance import refusals
 from msh.protocol.errors import RefusedTooOften
+from msh.protocol.kinds import IncidentKind
 from msh.protocol.vocabulary import ErrorCode
-from msh.store import history
+from msh.store import history, incidents
+from msh.store.clock import read_clock
 from msh.store.engine import Call, Statement, run
 from msh.store.history import LINK, HistoryRow
+from msh.store.sending.message_sql import FIND_SENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,28 @@ def noted(
 
 def note(partner_id: int, message_id: str, event: str, detail: str, direction: str = "in") -> None:
     run(noted(partner_id, message_id, event, detail, direction))
+
+
+def refuse_answer(partner_id: int, about: str, event: str, reason: str) -> bool:
+    """An answer to a message of ours that flies, and that it therefore does not end: an operator
+    has to know it, who would send the message again in vain. False if there is no such message."""
+    (rows,) = run(FIND_SENT(partner_id=partner_id, message_id=about))
+    if not any(row.state == "flying" for row in rows):
+        return False
+    run(*answer_refused(partner_id, about, event, reason, read_clock()))
+    return True
+
+
+def answer_refused(
+    partner_id: int, about: str, event: str, reason: str, now: datetime
+) -> list[Call[None]]:
+    if not may_record(partner_id):
+        return [_unrecorded(partner_id)]
+    kind = IncidentKind.ANSWER_REFUSED
+    # "in": resuming the link repairs nothing of it.
+    new = incidents.NewIncident(partner_id, "in", kind, about, reason, now)
+    row = HistoryRow(partner_id, "out", event, about, detail=reason, at=now)
+    return [incidents.open_incident(new), history.insert_or_count(row)]
 
 
 def _count(partner_id: int, event: str, detail: str) -> Call[None]:

@@ -149,6 +149,12 @@ CAUSES: dict[str, Cause] = {
         " it, and restart the conversation when all that was sent of it is acknowledged or"
         " cancelled.",
     ),
+    IncidentKind.ANSWER_REFUSED: Cause(
+        "An answer of the partner to our message is refused",
+        "It is wrong or breaks the agreement, so it does not acknowledge the message. Sending the"
+        " message again brings the same answer. Correct the agreement or let it be lenient, or have"
+        " the partner correct its answers. Then resume the message, or cancel it with a verdict.",
+    ),
     IncidentKind.ORDER_RESTARTED: Cause(
         "The partner restarted the numbers of a conversation",
         "Nothing was waiting, so the message was delivered. Ask the partner why, if you do not"

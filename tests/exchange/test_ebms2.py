@@ -34,7 +34,7 @@ from tests.peer.ebms2 import (
     pong,
     status_response,
 )
-from tests.peer.sending import Request
+from tests.peer.sending import Request, Response
 from tests.waiting import wait_until
 
 ERROR_LIST = (
@@ -67,9 +67,12 @@ class Ebms2Partner:
         return message(cpa_id=self.agreement.tpa_id, **fields)
 
     def send(self, out: Outgoing) -> None:
-        headers = {"Content-Type": out.content_type, "Authorization": f"Bearer {self.token}"}
-        response = Request(self.msh.url, headers=headers, body=out.body).send()
+        response = self.post(out)
         assert (response.status, response.body) == (204, b"")
+
+    def post(self, out: Outgoing) -> Response:
+        headers = {"Content-Type": out.content_type, "Authorization": f"Bearer {self.token}"}
+        return Request(self.msh.url, headers=headers, body=out.body).send()
 
     def parts_of(self, number: int) -> bytes:
         """The envelope of a package that came."""

@@ -14,15 +14,19 @@ from msh.flows.operations.prune import prune_all
 from msh.flows.operations.watch import watch
 from msh.flows.receiving.ebms2 import receive
 from msh.models import (
+    Consumer,
     ConsumerKind,
     History,
     InboundConversation,
     InboundMessage,
     Incident,
+    Traffic,
 )
 from msh.store.delivery import polling
 from msh.store.delivery.polling_sql import AT_ONCE
+from msh.store.delivery.unclaimed import alarm_unclaimed
 from msh.store.operations.stuck_links import find_undelivered
+from msh.store.operations.traffic import count_traffic
 from partners.models import Agreement, Partner
 from tests.delivery import application
 from tests.delivery.desk import Desk, consumer
@@ -42,11 +46,11 @@ def agreement() -> Agreement:
     return agree(partner, ordered=True, retries=2, retry_interval=60)
 
 
-def take(agreement: Agreement, *numbers: int, conversation: str = "talk") -> None:
-    """Each message has the name of its conversation and its number."""
+def take(agreement: Agreement, *numbers: int, conversation: str = "talk", name: str = "") -> None:
+    """Each message has the name of its conversation, or `name`, and its number."""
     for number in numbers:
         out = message(
-            message_id=f"{conversation}-{number}",
+            message_id=f"{name or conversation}-{number}",
             conversation_id=conversation,
             cpa_id=agreement.tpa_id,
             extra=message_order(number, "Continue" if number else "Reset"),
@@ -108,6 +112,15 @@ def test_operator_is_called_for_a_hole_after_the_horizon(agreement: Agreement) -
     assert delivered()[-1] == "late-7"
 
 
+def test_hole_that_is_not_due_is_left_alone(agreement: Agreement) -> None:
+    take(agreement, 0, 2)
+    before = of().last_at
+
+    watch()
+
+    assert of().last_at == before
+
+
 @pytest.mark.requirement("EB-132")
 def test_hole_behind_a_clock_that_was_set_back_is_due(agreement: Agreement) -> None:
     take(agreement, 0, 2)
@@ -148,7 +161,8 @@ def test_operator_delivers_past_the_hole(agreement: Agreement) -> None:
 @pytest.mark.requirement("EB-132")
 def test_operator_drops_what_is_held(agreement: Agreement) -> None:
     take(agreement, 0, 2)
-    make_due()
+    take(agreement, 0, 2, conversation="other")
+    make_due(conversation_id="talk")
     watch()
 
     assert run("drop-held", *WHY)["held"] == 0
@@ -156,7 +170,8 @@ def test_operator_drops_what_is_held(agreement: Agreement) -> None:
     assert InboundMessage.objects.get(message_id="talk-2").state == "rejected"
     assert open_incidents() == []
     take(agreement, 1)
-    assert delivered() == ["talk-0", "talk-1"]
+    take(agreement, 1, conversation="other")
+    assert sorted(delivered()) == ["other-0", "other-1", "other-2", "talk-0", "talk-1"]
     for command in ("drop-held", "skip-missing", "wait-on"):
         with pytest.raises(CommandError, match="nothing is held"):
             run(command, *WHY)
@@ -211,6 +226,16 @@ def test_agreement_of_a_conversation_is_named(agreement: Agreement) -> None:
     assert delivered() == ["talk-0", "talk-2"]
 
 
+@pytest.mark.requirement("EB-126", "EB-134")
+def test_conversations_of_two_agreements_are_two(agreement: Agreement) -> None:
+    second = agree(agreement.partner, tpa_id="cpa-2", ordered=True)
+    take(agreement, 0, 2)
+
+    take(second, 0, 1, name="second")
+
+    assert delivered() == ["talk-0", "second-0", "second-1"]
+
+
 @pytest.mark.requirement("EB-127")
 def test_the_feed_has_what_is_held_when_it_is_released(agreement: Agreement) -> None:
     take(agreement, 0, 2, 3)
@@ -219,6 +244,32 @@ def test_the_feed_has_what_is_held_when_it_is_released(agreement: Agreement) -> 
     take(agreement, 1)
 
     assert [one.message_id for one in feed.page(0, 10)] == [f"talk-{n}" for n in range(4)]
+
+
+@pytest.mark.requirement("EB-127")
+def test_what_is_held_is_counted_once_as_received(agreement: Agreement) -> None:
+    take(agreement, 0, 2, 1)
+
+    count_traffic(timezone.now())
+
+    assert sum(Traffic.objects.values_list("received", flat=True)) == 3
+
+
+def test_operator_is_called_for_a_conversation_that_no_consumer_takes(agreement: Agreement) -> None:
+    Consumer.objects.all().delete()
+    consumer(ConsumerKind.IN_PROCESS, name="others", service_interface="urn:example:others")
+    take(agreement, 0)
+    take(agreement, 0, conversation="other")
+
+    assert alarm_unclaimed() == 1
+
+    (incident,) = Incident.objects.filter(resolved_at=None)
+    assert (incident.kind, incident.count) == ("no_consumer", 1)
+    alarm_unclaimed()
+    assert len(open_incidents()) == 1
+    consumer(ConsumerKind.IN_PROCESS)
+    alarm_unclaimed()
+    assert open_incidents() == []
 
 
 @pytest.mark.requirement("EB-131")
@@ -303,9 +354,12 @@ def test_conversation_that_counts_is_kept(agreement: Agreement) -> None:
     InboundMessage.objects.exclude(state="held").update(delivered_at=long_ago)
     InboundConversation.objects.update(last_at=long_ago)
 
+    Agreement.objects.update(persist_duration=700 * 86_400)
+    InboundConversation.objects.update(last_at=timezone.now() - timedelta(days=600))
+    removed = prune_all(clock_is_right=True)
+    assert (removed["inbound messages"], removed["conversations from partners"]) == (1, 0)
     Agreement.objects.update(persist_duration=3600)
-    prune_all(clock_is_right=True)  # messages first
-    assert prune_all(clock_is_right=True)["conversations from partners"] == 0
+    assert prune_all(clock_is_right=True)["conversations from partners"] == 1
 
     assert [one.conversation_id for one in InboundConversation.objects.all()] == ["hole"]
     take(agreement, 3)  # it is held, and an operator called: nothing is delivered out of order

@@ -48,8 +48,7 @@ _MESSAGE_MAY_GO = """
 _CONVERSATION_MAY_GO = """
     msh_inboundconversation conversation
     JOIN partners_agreement agreement ON agreement.id = conversation.agreement_id
-    WHERE conversation.due IS NULL AND NOT conversation.called
-      AND (conversation.next_number IS NULL OR agreement.persist_duration > 0)
+    WHERE (conversation.next_number IS NULL OR agreement.persist_duration > 0)
       AND conversation.last_at < statement_timestamp()
           - GREATEST(%(age)s::interval, interval '1 second' * agreement.persist_duration)
       AND NOT EXISTS (

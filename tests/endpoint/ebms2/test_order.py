@@ -109,9 +109,13 @@ def test_reset_starts_anew_when_nothing_waits(send: Send) -> None:
     assert (later.status, later.headers["Retry-After"]) == (503, "30")
     assert delivered() == ["m0", "m1", "m2", "m3"]
 
-    take(send, again, numbered(1).but(message_id="again-1"))
+    for number in (0, 2):  # of another conversation: one not delivered yet, one held
+        other = numbered(number, conversation_id="conversation-2")
+        take(send, other.but(message_id=f"other-{number}"))
 
-    assert delivered()[4:] == ["again-0", "again-1"]
+    take(send, again, *(numbered(n).but(message_id=f"again-{n}") for n in (2, 1)))
+
+    assert sorted(delivered()[4:]) == ["again-0", "again-1", "again-2", "other-0"]
     incident = Incident.objects.get(kind="order_restarted")
     assert (incident.message_id, incident.count) == ("again-0", 1)
     assert "conversation-1" in incident.detail
@@ -191,6 +195,19 @@ def test_order_needs_both_elements_and_no_sync_reply(send: Send, ebms2: Partner)
     assert refusal(send, numbered(3, extra=SYNC_REPLY))[0] == "Inconsistent"
     assert refusal(send, message(message_id="without@peer.example")) == AT_NUMBER
     assert states() == {"m0": "accepted"}
+
+
+@pytest.mark.requirement("EB-133")
+def test_lenient_agreement_takes_numbers_in_order_and_messages_without(
+    send: Send, ebms2: Partner
+) -> None:
+    ebms2.agreements.update(lenient=["EB-133"])
+    take(send, *(message(message_id=f"without-{n}") for n in range(3)))
+
+    take(send, numbered(0), numbered(2))
+
+    assert delivered() == ["without-0", "without-1", "without-2", "m0"]
+    assert states()["m2"] == "held"
 
 
 @pytest.mark.requirement("EB-127", "EB-113", "EB-128")

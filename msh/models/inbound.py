@@ -34,10 +34,13 @@ class InboundMessageQuerySet(MessageQuerySet["InboundMessage"]):
     time = "received_at"
 
     def undelivered(self) -> Self:
-        """What waits for its consumer, or for a message before it: one index for each case."""
+        """In the order of its pair. Apart from `undelivered_in_order`: each has its index."""
+        return self.filter(ordered_in=None, state=InboundState.ACCEPTED)
+
+    def undelivered_in_order(self) -> Self:
+        """In the order of a conversation; what is held there too."""
         states = [InboundState.ACCEPTED, InboundState.HELD]
-        in_order = Q(ordered_in__isnull=False, state__in=states)
-        return self.filter(Q(ordered_in=None, state=InboundState.ACCEPTED) | in_order)
+        return self.filter(ordered_in__isnull=False, state__in=states)
 
 
 class InboundMessage(MessageColumns):

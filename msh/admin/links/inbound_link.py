@@ -50,10 +50,11 @@ class InboundLinkAdmin(ReadOnlyAdmin[InboundLink]):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[InboundLink]:
         links: QuerySet[InboundLink] = super().get_queryset(request)
-        waiting = InboundMessage.objects.filter(link=OuterRef("pk")).undelivered()
-        counted = waiting.order_by().values("link").annotate(count=Count("pk")).values("count")
+        messages = InboundMessage.objects.filter(link=OuterRef("pk"))
         links = links.prefetch_related("partner__agreements")
-        return links.annotate(waiting=Coalesce(Subquery(counted), 0))
+        return links.annotate(
+            waiting=_count(messages.undelivered()) + _count(messages.undelivered_in_order())
+        )
 
     @display(description="Last MessageId")
     def last_message(self, link: InboundLink) -> str:
@@ -120,11 +121,16 @@ class InboundLinkAdmin(ReadOnlyAdmin[InboundLink]):
         ]
 
 
+def _count(messages: QuerySet[InboundMessage]) -> Coalesce:
+    counted = messages.order_by().values("link").annotate(count=Count("pk")).values("count")
+    return Coalesce(Subquery(counted), 0)
+
+
 def _blocking(link: InboundLink) -> InboundMessage | None:
     """The oldest undelivered message, or that of a conversation."""
-    waiting = InboundMessage.objects.filter(link=link, state=InboundState.ACCEPTED).defer("header")
-    in_order = waiting.filter(ordered_in__isnull=False).order_by("ordered_in", "pk")
-    return waiting.filter(ordered_in=None).order_by("pk").first() or in_order.first()
+    messages = InboundMessage.objects.filter(link=link, state=InboundState.ACCEPTED).defer("header")
+    in_order = messages.filter(ordered_in__isnull=False).order_by("ordered_in", "pk")
+    return messages.undelivered().order_by("pk").first() or in_order.first()
 
 
 def _offers(request: HttpRequest, delivery: Delivery) -> list[Offer]:

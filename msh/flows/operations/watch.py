@@ -26,7 +26,7 @@ from msh.store.operations.stuck_links import (
     find_unmoved,
     lock_probes,
 )
-from msh.store.receiving.conversations import load_due, lock_due_link, step_conversation
+from msh.store.receiving.conversations import find_due_links, lock_due, step_conversation
 from msh.store.sending.links import OutboundLinks
 
 logger = logging.getLogger(__name__)
@@ -68,18 +68,13 @@ def _probe(partner_id: int) -> int:
 
 def call_for_holes() -> None:
     """Call an operator for each conversation that lacks a number for too long (EB-130, EB-132)."""
-    link: int | None = 0
-    while link is not None:
-        link = _apart(_call_for_holes_after, link)
+    for link_id in _apart(find_due_links) or ():
+        _apart(_call_for_holes_of, link_id)
 
 
-def _call_for_holes_after(link: int) -> int | None:
-    """Those of the first link after this one that has any; its id, None if there is none."""
-    found = lock_due_link(link)
-    if found is not None:
-        for held in load_due(found):
-            step_conversation(held, *hole_is_due(held.value, held.horizon, now=held.now))
-    return found
+def _call_for_holes_of(link_id: int) -> None:
+    for held in lock_due(link_id):
+        step_conversation(held, *hole_is_due(held.value, held.horizon, now=held.now))
 
 
 def find_stuck() -> int:

@@ -150,15 +150,19 @@ HEADS = CONSUMERS_OF.format("head")
 _IS_NEW = "NOT EXISTS (SELECT FROM msh_delivery WHERE message_id = head.id)"
 
 
-def _heads(condition: str) -> str:
+def _heads(condition: str, taker: str) -> str:
     """Those of pairs, and of each link some of its conversations: a conversation that waits, for
-    whatever reason, takes no place from another."""
+    whatever reason, takes no place from another. They may be many, so that none is looked at of a
+    link from which no consumer with `taker` takes anything."""
     return f"""
     {HEADS} {condition}
     UNION ALL
     SELECT waiting.* FROM in_order CROSS JOIN LATERAL (
         {LEAP_TO_CONVERSATIONS.format("in_order.link_id")} {HEADS} {condition}
         LIMIT {AT_ONCE}) waiting
+    WHERE EXISTS (
+        SELECT FROM msh_consumer WHERE enabled AND {taker} AND (partner_id IS NULL OR partner_id = (
+            SELECT partner_id FROM msh_inboundlink WHERE id = in_order.link_id)))
 """
 
 
@@ -176,14 +180,15 @@ _OF_CONSUMER = f"""
 FIND_NEW_TO_POST = Statement(
     f"""
     {LEAP_TO_HEADS}, fitting AS (
-        SELECT waiting.*, message_key AS waits_since FROM ({_heads(_TO_POST)}) waiting),
+        SELECT waiting.*, message_key AS waits_since
+        FROM ({_heads(_TO_POST, "kind = 'http'")}) waiting),
     {_IN_PLACES}
 """,
     NewHeadToPost,
 )
 FIND_NEW_TO_CALL = Statement(
     f"""
-    {LEAP_TO_HEADS} {_heads(_TO_CALL)}
+    {LEAP_TO_HEADS} {_heads(_TO_CALL, "kind = 'in_process'")}
     ORDER BY message_key LIMIT %(limit)s
 """,
     NewHead,
@@ -195,7 +200,7 @@ FIND_NEW_OF_CONVERSATION = Statement(
 )
 FIND_NEW_OF_CONSUMER = Statement(
     f"""
-    {LEAP_TO_HEADS} {_heads(_OF_CONSUMER)}
+    {LEAP_TO_HEADS} {_heads(_OF_CONSUMER, "id = %(consumer_id)s")}
     ORDER BY message_key LIMIT %(limit)s
 """,
     NewHead,

@@ -78,18 +78,18 @@ LOAD_DUE = Statement(
     """,
     ConversationRow,
 )
-# The link of a conversation whose hole has been there for too long; one at a time.
-LOCK_DUE_LINK = Statement(
+FIND_DUE_LINKS = Statement(
     f"""
-    SELECT link.id FROM msh_inboundlink link
-    WHERE link.id > %(after)s AND link.id IN (
-        SELECT conversation.link_id FROM msh_inboundconversation conversation
-        JOIN partners_agreement agreement ON agreement.id = conversation.agreement_id
-        WHERE {_IS_DUE})
-    ORDER BY link.id LIMIT 1
-    FOR NO KEY UPDATE OF link SKIP LOCKED
+    SELECT DISTINCT conversation.link_id AS id
+    FROM msh_inboundconversation conversation
+    JOIN partners_agreement agreement ON agreement.id = conversation.agreement_id
+    WHERE {_IS_DUE}
+    ORDER BY id
     """,
     Key,
+)
+LOCK_FREE_LINK = Statement(
+    "SELECT id FROM msh_inboundlink WHERE id = %(link_id)s FOR NO KEY UPDATE SKIP LOCKED", Key
 )
 
 INSERT = Statement(

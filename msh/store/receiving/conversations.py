@@ -117,16 +117,19 @@ def load_conversation(agreement_id: int, conversation_id: str) -> HeldConversati
     return _held(rows[0]) if rows else None
 
 
-def load_due(link_id: int) -> list[HeldConversation]:
-    """Those with a hole that an operator is to be called for. Needs the lock of the link."""
+def find_due_links() -> list[int]:
+    """Those with a conversation whose hole an operator is to be called for."""
+    (rows,) = run(conversation_sql.FIND_DUE_LINKS())
+    return [row.id for row in rows]
+
+
+def lock_due(link_id: int) -> list[HeldConversation]:
+    """Those conversations, with their link locked; none while another holds it."""
+    (locked,) = run(conversation_sql.LOCK_FREE_LINK(link_id=link_id))
+    if not locked:
+        return []
     (rows,) = run(conversation_sql.LOAD_DUE(link_id=link_id))
     return [_held(row) for row in rows]
-
-
-def lock_due_link(after: int) -> int | None:
-    """Lock the first link after this id that has one, and that nobody holds."""
-    (rows,) = run(conversation_sql.LOCK_DUE_LINK(after=after))
-    return rows[0].id if rows else None
 
 
 def lock_conversation(agreement: Agreement, conversation_id: str) -> HeldConversation:

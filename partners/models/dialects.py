@@ -34,7 +34,7 @@ class Settings:
     terms: Callable[["Agreement"], Terms]
     flies: bool
     message_id: Callable[["Agreement"], str]
-    why_not: Callable[[str, str], tuple[str, str] | None]
+    why_not: Callable[["Agreement", str, str], tuple[str, str] | None]
 
     has_ping: bool = False
 
@@ -87,18 +87,27 @@ def _uuid_at_host(agreement: "Agreement") -> str:
     return f"{uuid.uuid4()}@{host}"
 
 
-def _anything(service: str, semantics: str) -> tuple[str, str] | None:
+def _anything(agreement: "Agreement", service: str, semantics: str) -> tuple[str, str] | None:
     return None
 
 
-def _why_not_ebms2(service: str, semantics: str) -> tuple[str, str] | None:
+def _why_not_ebms2(agreement: "Agreement", service: str, semantics: str) -> tuple[str, str] | None:
     if service == SERVICE:  # EB-035
         return "service_interface", f"service_interface {service!r} is reserved for the MSHs"
     if any(character.isspace() for character in service):  # EB-034
         return "service_interface", f"service_interface {service!r} has white space"
-    if semantics != DeliverySemantics.ONCE_AND_ONLY_ONCE:
-        return "semantics", f"semantics {semantics} cannot be sent in dialect ebms2 yet"
+    wanted = _WITH_ACK.get(agreement.ack, semantics)
+    if semantics != wanted:  # EB-081
+        why = f"agreement {agreement} has ack {agreement.ack}, which needs {wanted}"
+        return "semantics", f"semantics {semantics}: {why}"
     return None
+
+
+_WITH_ACK = {
+    "always": DeliverySemantics.ONCE_AND_ONLY_ONCE,
+    "never": DeliverySemantics.BEST_EFFORT,
+}
+"""The semantics of messages that ask for an Acknowledgment, and of those that do not."""
 
 
 def _same(*names: str) -> dict[str, str]:

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from msh.flows.receiving import ebms2
-from tests.api.application import Answer, Application, order
+from msh.models import Flight
+from tests.api.application import Answer, Application, order, results
 from tests.api.conftest import Tokens
 from tests.api.test_access import assert_problem
 from tests.flows.flying import STATES, Sky, make_sky, mirror_of, sky_of_five
@@ -66,6 +67,29 @@ def test_messages_are_found_by_the_states_that_are_shown(shop: Application) -> N
 
 VERBS = ("suspend", "resume", "send_now", "reset_retries", "cancel")
 MAY = tuple(f"{verb}_outboundlink" for verb in VERBS)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_messages_in_bulk_are_kept_as_one_alone_is(shop: Application, ordered: bool) -> None:
+    """Column by column, but for ids, times and the boundary."""
+    alone, among = make_sky(ordered=ordered), make_sky(ordered=ordered)
+    kinds = {"m-1": ROLES, "m-2": {"semantics": "BestEffort"}, "m-3": {}}
+    for message_id, fields in kinds.items():
+        assert shop.post("messages", note(alone, message_id, **fields)).status == 201
+    lines = [note(among, message_id, **fields) for message_id, fields in kinds.items()]
+    assert results(shop.bulk(lines)) == ["accepted"] * 3
+    assert results(shop.bulk(lines)) == ["known"] * 3
+
+    def rows(sky: Sky) -> list[dict[str, Any]]:
+        messages = list(sky.link.messages.order_by("pk").values())
+        flights = list(Flight.objects.filter(link=sky.link).values())
+        own = {"id", "message_id", "link_id", "agreement_id", "boundary", "content_digest", "due"}
+        own |= {"submitted_at", "size"}
+        return [{k: v for k, v in row.items() if k not in own} for row in (*messages, *flights)]
+
+    assert rows(among) == rows(alone)
+    assert [row["state"] for row in rows(among)] == ["flying", "queued", "flying", "ready", "ready"]
+    assert [job.key.message_id for job in among.poll()] == ["m-1", "m-3"] * 2  # type: ignore[attr-defined]
 
 
 @pytest.mark.requirement("EB-092")

@@ -8,7 +8,6 @@ from django.db import IntegrityError, transaction
 
 from msh.flows.sending.submit import SubmitRefused, submit
 from msh.protocol.flight.value import FlightTerms
-from msh.protocol.vocabulary import DeliverySemantics
 from partners.export import exported
 from partners.models import Agreement, Partner
 from partners.models.dialects import Dialect, settings_of
@@ -148,19 +147,16 @@ def test_the_timeout_of_an_agreement_without_one_is_its_retry_interval() -> None
 
 
 @pytest.mark.parametrize(
-    ("service", "options", "problem"),
+    ("service", "problem"),
     [
-        ("urn:oasis:names:tc:ebxml-msg:service", {}, "is reserved for the MSHs"),  # EB-035
-        ("urn:orders new", {}, "has white space"),  # EB-034
-        ("urn:orders", {"semantics": DeliverySemantics.BEST_EFFORT}, "cannot be sent in dialect"),
+        ("urn:oasis:names:tc:ebxml-msg:service", "is reserved for the MSHs"),  # EB-035
+        ("urn:orders new", "has white space"),  # EB-034
     ],
 )
-def test_what_cannot_be_sent_in_ebms2_is_refused_at_submission(
-    service: str, options: dict[str, Any], problem: str
-) -> None:
+def test_what_cannot_be_sent_in_ebms2_is_refused_at_submission(service: str, problem: str) -> None:
     apply(document(EBMS2))
     with pytest.raises(SubmitRefused, match=problem):
-        submit(Agreement.objects.get(), service, "New", [], **options)
+        submit(Agreement.objects.get(), service, "New", [])
 
 
 def test_a_message_id_of_ours_names_our_host() -> None:

@@ -136,7 +136,7 @@ def prepare(
     if semantics is None:
         names = ", ".join(_SEMANTICS)
         raise SubmitRefused(f"semantics {wanted!r}: must be one of {names}", "semantics")
-    if wrong := agreement.settings.why_not(service_interface, semantics):
+    if wrong := agreement.settings.why_not(agreement, service_interface, semantics):
         field, why = wrong
         raise SubmitRefused(why, field)
     named = _named(payloads, message_id)

@@ -41,8 +41,6 @@ _REUSED = (
     "message_id: it was submitted before with other content; use a new one for the changed message"
 )
 
-_ONE_BY_ONE = "tpa_id: messages in the dialect of this agreement are submitted one by one"
-
 Entry = NewMessage | Answer
 """A message, or the answer to one that was refused before it got here."""
 
@@ -91,9 +89,6 @@ class _Transaction:
         for entry in block:
             if isinstance(entry, Answer):
                 answers.append(entry)
-                continue
-            if entry.flies:
-                answers.append(Answer(entry.message_id, Result.REFUSED, _ONE_BY_ONE))
                 continue
             parents = self._parents[entry.agreement.pk]
             key = (parents.link_id, entry.message_id)

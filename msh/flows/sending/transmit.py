@@ -25,12 +25,13 @@ from msh.protocol.message import DocumentReference, Header, Party, Route
 from msh.protocol.vocabulary import DeliverySemantics, MessageType
 from msh.store.incidents import processing_failed
 from msh.store.sending.best_effort import BestEffortResult, end_best_effort, end_calls
-from msh.store.sending.best_effort_sql import WaitingMessage
+from msh.store.sending.best_effort_sql import BestEffortRow, WaitingMessage
 from msh.store.sending.isolation import describe, one_line
 from msh.store.sending.links import OutboundLinks
 from msh.store.sending.message_sql import CopyRow
-from msh.store.sending.submissions import load_copies
+from msh.store.sending.submissions import load_best_effort, load_copies
 from msh.transport.job import Job
+from msh.wire.dialect import dialect_named
 from partners.secrecy import SecretUnreadableError
 
 logger = logging.getLogger(__name__)
@@ -135,10 +136,10 @@ def best_effort_jobs(
     keys = [row.id for row in waiting if budget.reserve(row.partner_id, row.size)]
     deadline = settings.MSH_HTTP_DEADLINE
     jobs = []
-    for row in _load(keys):
+    for row in load_best_effort(keys) if keys else ():
         links.claim_best_effort(row.id, links.now + timedelta(seconds=deadline + 2 * GRACE))
         try:
-            jobs.append(_job(links, row, deadline, None))
+            jobs.append(_best_effort_job(links, row, deadline))
         except (DatabaseError, MemoryError):
             raise
         except Exception as problem:  # noqa: BLE001  one message stops no other
@@ -173,6 +174,29 @@ def _job(links: OutboundLinks, row: CopyRow, deadline: float, claimed: Claimed |
         deadline=deadline,
         not_after=time.monotonic() + grace(deadline),
         sender=ours,
+    )
+
+
+def _best_effort_job(links: OutboundLinks, row: BestEffortRow, deadline: float) -> Job:
+    """One that flies in no dialect is composed as those are that fly in its own (EB-081)."""
+    dialect = dialect_named(row.dialect)
+    if dialect.compose_head is None:
+        return _job(links, row, deadline, None)
+    head = dialect.compose_head(row, None, links.now, None)
+    partner, parts = row.partner, row.wires or []
+    content_type, body = dialect.content_type(row.boundary, bool(parts)), b"".join((head, *parts))
+    links.store_head(row.id, head, hashlib.sha256(body).digest())
+    return Job(
+        key=Copy(row.id, row.message_id, row.partner_id, None),
+        partner_id=row.partner_id,
+        url=partner.destination,
+        content_type=content_type,
+        body=packaged(partner.destination, content_type, body),
+        authorization=partner.authorization(),
+        deadline=deadline,
+        not_after=time.monotonic() + grace(deadline),
+        sender=partner.our_uri or row.identity.uri,
+        headers=dialect.headers_of(row),
     )
 
 

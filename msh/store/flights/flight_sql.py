@@ -160,7 +160,7 @@ LOAD_ONE = Statement(
     LEFT JOIN msh_flight flight ON flight.message_id = message.id
     WHERE link.partner_id = %(partner_id)s
       AND (%(agreement_id)s::bigint IS NULL OR message.agreement_id = %(agreement_id)s)
-      AND agreement.dialect <> 'trp'
+      AND agreement.dialect <> 'trp' AND message.semantics <> 'BestEffort'
     FOR NO KEY UPDATE OF message
     """,
     FlightRow,

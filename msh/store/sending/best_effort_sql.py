@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from msh.store.engine import Key, Statement, Write
 
+from .message_sql import COPIES, CopyRow
+
 
 @dataclass(frozen=True, slots=True)
 class WaitingMessage:
@@ -23,6 +25,35 @@ class LostMessage:
     message_id: str
     partner_id: int
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BestEffortRow(CopyRow):
+    """With what only some dialects write. No answer on the connection is asked for: it would not be
+    read."""
+
+    dialect: str
+    our_role: str
+    their_role: str
+    service_type: str
+    ack: str
+    eliminates: str
+    sync_reply: str
+    soap_action: str
+
+
+LOAD_BEST_EFFORT = Statement(
+    COPIES.format(
+        "msh_outboundmessage message",
+        "message.id = ANY(%(ids)s)",
+        """
+           agreement.dialect, message.from_role AS our_role, message.to_role AS their_role,
+           message.service_type, agreement.ack, agreement.eliminates, 'none' AS sync_reply,
+           agreement.soap_action,
+        """,
+    ),
+    BestEffortRow,
+    binary=True,
+)
 
 LEASE = Write("""
     UPDATE msh_outboundmessage SET state = 'in_flight', due = %(until)s WHERE id = %(key)s

@@ -51,6 +51,12 @@ _COLUMNS: Mapping[str, Mapping[str, str]] = {
         "to_role": "text",
         "service_type": "text",
     },
+    "msh_flight": {
+        "message_id": "int8",
+        "link_id": "int8",
+        "due": "int8",
+        "waits_turn": "bool",
+    },
     "msh_outboundpayload": {
         "message_id": "int8",
         "position": "int2",
@@ -72,6 +78,8 @@ def insert_messages(new: Sequence[NewMessage], parents: Mapping[int, Parents]) -
     """
     ((row,),) = run(_NEW_KEYS(count=len(new)))
     _copy("msh_outboundmessage", map(_message, row.keys, new, repeat(parents), repeat(row.now)))
+    if any(one.flies for one in new):
+        _copy("msh_flight", _flights(row.keys, new, parents, row.now))
     _copy("msh_outboundpayload", _payloads(row.keys, new))
     _copy("msh_history", _history(new, row.now))
 
@@ -105,7 +113,7 @@ def _message(
         agreement,
         new.message_id,
         new.semantics,
-        "queued",
+        "flying" if new.flies else "queued",
         new.conversation_id,
         new.service_interface,
         new.action,
@@ -118,6 +126,16 @@ def _message(
         new.to_role,
         new.service_type,
     )
+
+
+def _flights(
+    keys: Sequence[int], new: Sequence[NewMessage], parents: Mapping[int, Parents], now: int
+) -> Iterator[Sequence[object]]:
+    """Ready at once; those that are sent in order wait for their turn."""
+    for key, one in zip(keys, new, strict=True):
+        if one.flies:
+            link_id = parents[one.agreement.pk].link_id
+            yield key, link_id, now, one.agreement.ordered
 
 
 def _payloads(keys: Sequence[int], new: Sequence[NewMessage]) -> Iterator[Sequence[object]]:

@@ -73,14 +73,14 @@ class Parents:
     accepts: bool
 
 
-_COPIES = f"""
+COPIES = f"""
     SELECT message.id, message.message_id, message.semantics, message.conversation_id,
            message.service_interface, message.action, message.ref_to_message_id,
            message.submitted_at, message.boundary, message.head, message.body_sha256,
            agreement.tpa_id, agreement.our_party, agreement.our_party_context,
            agreement.their_party, agreement.their_party_context,
            part.wires, part.content_ids, part.labels, part.descriptions,
-           forwarded.header AS forwarded_header, {ROUTE_COLUMNS}
+           forwarded.header AS forwarded_header, {{2}} {ROUTE_COLUMNS}
     FROM {{0}}
     JOIN partners_agreement agreement ON agreement.id = message.agreement_id
     JOIN partners_partner partner ON partner.id = agreement.partner_id
@@ -97,7 +97,7 @@ _COPIES = f"""
     ORDER BY message.id
 """
 LOAD_COPIES = Statement(
-    _COPIES.format("msh_outboundmessage message", "message.id = ANY(%(ids)s)"),
+    COPIES.format("msh_outboundmessage message", "message.id = ANY(%(ids)s)", ""),
     CopyRow,
     binary=True,
 )
@@ -105,7 +105,7 @@ LOAD_COPIES = Statement(
 # What these links are likely to send now, read with them: the message in flight that was not sent,
 # or the head of the queue. Large messages are read when they have a place.
 LOAD_NEXT_COPIES = Statement(
-    _COPIES.format(
+    COPIES.format(
         f"""
         msh_outboundlink link
         LEFT JOIN LATERAL ({HEAD.format("id")}) head ON link.state = 'idle'
@@ -113,6 +113,7 @@ LOAD_NEXT_COPIES = Statement(
           ON message.id = CASE WHEN link.unsent THEN link.in_flight_id ELSE head.id END
         """,
         "link.partner_id = ANY(%(partner_ids)s) AND message.size < %(large)s",
+        "",
     ),
     CopyRow,
     binary=True,

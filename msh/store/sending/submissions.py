@@ -5,13 +5,15 @@ from typing import NamedTuple
 
 from msh.models import OutboundLink, OutboundMessage, OutboundState
 from msh.protocol.message import Payload
+from msh.protocol.vocabulary import DeliverySemantics
 from msh.store import history
 from msh.store.engine import run
 from msh.store.flights import flight_sql
 from msh.store.history import Actor, HistoryRow
 from partners.models import Agreement, Partner
 
-from . import message_sql
+from . import best_effort_sql, message_sql
+from .best_effort_sql import BestEffortRow
 from .message_sql import CopyRow, Parents
 
 
@@ -36,7 +38,8 @@ class NewMessage(NamedTuple):
 
     @property
     def flies(self) -> bool:
-        return self.agreement.settings.flies
+        reliable = self.semantics == DeliverySemantics.ONCE_AND_ONLY_ONCE
+        return reliable and self.agreement.settings.flies
 
 
 def insert_message(
@@ -67,7 +70,7 @@ def insert_message(
         **_columns(payloads, parts),
     }
     insert = message_sql.INSERT
-    if message.agreement.settings.flies:
+    if message.flies:
         message.state, insert = OutboundState.FLYING, flight_sql.INSERT
     (rows,) = run(insert(**values))
     for row in rows:
@@ -88,6 +91,11 @@ def _columns(payloads: Sequence[Payload], parts: Sequence[bytes]) -> Mapping[str
 
 def load_copies(keys: Sequence[int]) -> list[CopyRow]:
     (rows,) = run(message_sql.LOAD_COPIES(ids=list(keys)))
+    return rows
+
+
+def load_best_effort(keys: Sequence[int]) -> list[BestEffortRow]:
+    (rows,) = run(best_effort_sql.LOAD_BEST_EFFORT(ids=list(keys)))
     return rows
 
 

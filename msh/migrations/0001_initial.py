@@ -852,7 +852,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='outboundconversation',
             name='link',
-            field=models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='conversations', to='msh.outboundlink'),
+            field=models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='conversations', to='msh.outboundlink'),
         ),
         migrations.AddField(
             model_name='flight',

@@ -131,7 +131,7 @@ class OutboundConversation(models.Model):
 
     link = models.ForeignKey(
         "OutboundLink",
-        on_delete=models.PROTECT,
+        on_delete=models.CASCADE,
         related_name="conversations",
         db_index=False,
         db_constraint=False,

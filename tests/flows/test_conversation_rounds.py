@@ -13,12 +13,14 @@ from msh.flows.errors import NotPossible
 from msh.flows.names import EVERYTHING
 from msh.flows.operations import change_flight
 from msh.flows.operations.prune import prune_all
+from msh.flows.sending import flight_round
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.models import Flight, OutboundConversation, OutboundMessage
+from msh.store.flights import polling
 from msh.store.history import Actor
 from tests.sessions import in_another_session, meet
 
-from .byhand import Carrying, KeepingCarrier
+from .byhand import PLENTY, Carrying, KeepingCarrier
 from .flying import REFUSED, Sky, make_sky
 from .test_conversations_out import WRONG, begun, ids, of, orders, state_of, submit
 
@@ -73,6 +75,18 @@ def test_what_an_operator_holds_at_this_moment_is_not_overtaken(sky: Sky) -> Non
     change_flight.resume(older, ANN)
     assert ids(sky.poll()) == [older.message_id]
     assert sky.state(later) == "ready"
+
+
+def test_new_messages_that_a_round_leaves_are_a_reason_for_another(
+    sky: Sky, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(polling, "SORTED_AT_ONCE", 1)
+    submit(sky, "a", 2)
+    for left in (1, 1, 0):  # the second round cannot know that there is no third message
+        with transaction.atomic():
+            flights, _ = flight_round.round_of(PLENTY, (), [sky.partner.pk], everything=False)
+            flights.write()
+        assert flights.transmits == ({sky.partner.pk} if left else set())
 
 
 @pytest.mark.requirement("EB-124")

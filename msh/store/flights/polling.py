@@ -1,5 +1,6 @@
 """Which flights a round works on: found and locked, passing over what others hold."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 
 from msh.store.engine import USE_INDEX_ORDER, Call, run
@@ -37,23 +38,29 @@ def lock_flights(
         flight_sql.LOCK_TIMED(link_ids=held, limit=TIMED_AT_ONCE),
         flight_sql.LOCK_READY(link_ids=held, of_partner=places.of_partner),
     )
-    heads = _lock_heads([one.link_id for one in gates if one.in_order], places.of_partner)
-    return Flights.of(gates, (*landed, *timed, *ready, *heads), longest_attempt, places.of_partner)
+    in_order = {one.link_id: one.partner_id for one in gates if one.in_order}
+    heads, more = _lock_heads(list(in_order), places.of_partner)
+    rows = (*landed, *timed, *ready, *heads)
+    flights = Flights.of(gates, rows, longest_attempt, places.of_partner)
+    flights.transmits.update(in_order[link_id] for link_id in more)
+    return flights
 
 
-def _lock_heads(link_ids: Collection[int], of_partner: int) -> list[FlightRow]:
-    """The messages of conversations that may start; new ones are put into their queues before."""
+def _lock_heads(link_ids: Collection[int], of_partner: int) -> tuple[list[FlightRow], set[int]]:
+    """The messages of conversations that may start; new ones are put into their queues before, of
+    some links perhaps not all."""
     if not link_ids:
-        return []
+        return [], set()
     find_heads = flight_sql.LOCK_HEADS(link_ids=link_ids, of_partner=of_partner)
     new, heads = run(
         conversation_sql.LOCK_UNSORTED(link_ids=link_ids, limit=SORTED_AT_ONCE), find_heads
     )
     if not new:
-        return heads
+        return heads, set()
     sort(new)
     (heads,) = run(find_heads)
-    return heads
+    counts = Counter(one.link_id for one in new)
+    return heads, {link_id for link_id in counts if counts[link_id] >= SORTED_AT_ONCE}
 
 
 def _lock_gates(

@@ -10,6 +10,7 @@ from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
 from django.db.models import Model, QuerySet
+from django.forms.models import BaseInlineFormSet
 from django.http import HttpRequest
 from django.utils.html import format_html
 from unfold.admin import StackedInline, TabularInline
@@ -52,10 +53,24 @@ class PartnerForm(AuditedForm):
             self.add_error("secret", problem)
 
 
+class AgreementFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
+    def clean(self) -> None:
+        """Each agreement is compared with those that are stored; these are new together."""
+        super().clean()
+        kept = [one.cleaned_data for one in self.forms if not one.cleaned_data.get("DELETE")]
+        dialects = {one["dialect"] for one in kept if one.get("dialect")}
+        if len(dialects) > 1:
+            raise ValidationError(
+                f"All agreements with a partner have the same dialect, not {sorted(dialects)}:"
+                " add another partner for the other."
+            )
+
+
 class AgreementInline(StackedInline):
     """The console's script updates `horizon` while its fields are edited."""
 
     model = Agreement
+    formset = AgreementFormSet
     extra = 0
     readonly_fields = ("horizon",)
     fieldsets = (

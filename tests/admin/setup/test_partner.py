@@ -104,6 +104,20 @@ def test_a_partner_is_added_and_its_token_shown_once(admin_client: Client) -> No
         assert shown[1] not in admin_client.get(again).content.decode()
 
 
+def test_agreements_of_one_form_have_one_dialect(admin_client: Client) -> None:
+    other = {**AGREEMENT, "dialect": "ebms2", "tpa_id": "cpa-1"}
+
+    response = admin_client.post(ADD, form(agreements=[AGREEMENT, other]))
+
+    assert "have the same dialect" in errors_of(response)
+    assert not Partner.objects.exists()
+    for rows in ([other], [AGREEMENT, {"dialect": "no such"}]):
+        response = admin_client.post(ADD, form(agreements=rows))
+        if response.context:
+            assert "have the same dialect" not in errors_of(response)
+    assert Partner.objects.get().agreements.get().dialect == "ebms2"
+
+
 def test_a_new_partner_is_suspended_before_its_first_message(admin_client: Client) -> None:
     admin_client.post(ADD, form())
     link = OutboundLink.objects.get(partner__name="acme")

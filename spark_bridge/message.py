@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
 
 REQUIRED = ("tpa_id", "service_interface", "action")
-TEXTS = (*REQUIRED, "partner", "conversation_id", "ref_to_message_id", "semantics")
+ROLES = ("from_role", "to_role", "service_type")
+TEXTS = (*REQUIRED, "partner", "conversation_id", "ref_to_message_id", "semantics", *ROLES)
 ABOUT_PAYLOAD = ("content_type", "label", "description")
 LINE_BYTES = 31 * 1024 * 1024
 """The longest line that is sent: a request is at most 32 MiB."""

@@ -40,6 +40,10 @@ _HEADER = (
     StructField("ref_to_message_id", StringType()),
     StructField("sequence_number", LongType()),
     StructField("epoch", IntegerType()),
+    StructField("order_number", LongType()),
+    StructField("from_role", StringType()),
+    StructField("to_role", StringType()),
+    StructField("service_type", StringType()),
     StructField("size", LongType()),
 )
 _PAYLOAD = StructType(

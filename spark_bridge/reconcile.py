@@ -37,7 +37,7 @@ COUNTS = (
 )
 """missing: in the source, not in the sending MSH. lost: acknowledged, not in the receiving MSH.
 duplicated: copies in the receiving MSH beyond the first, rows of the source that have an id which
-another has. out_of_order: received after one of its pair that comes later. unexpected: received,
+another has. out_of_order: received after one of its thread that comes later. unexpected: received,
 of these agreements, and never sent. not_yet: neither acknowledged nor received. failed, and
 not_received although sent: BestEffort, which promises nothing. elsewhere: acknowledged under an
 agreement of which the receiving MSH has no message: taken for another partner's, unless the
@@ -85,7 +85,7 @@ def findings(
 ) -> DataFrame:
     """A row for each message, with a number for each of COUNTS.
 
-    `expected`: KEY (perhaps without partner), rows, place. `sent`: KEY, state, day, id.
+    `expected`: KEY (perhaps without partner), rows, place. `sent`: KEY, state, day, id, thread.
     `received`: tpa_id, message_id, position, day; a row for each copy. `named`: all of `sent` is
     for the receiving MSH. Unless `all_times` are in `sent`, nothing received is unexpected.
     """
@@ -140,10 +140,12 @@ def _judged(known: DataFrame) -> DataFrame:
     acknowledged, arrived = f.col("state") == "acknowledged", f.col("copies") > 0
     in_msh, in_source = f.col("state").isNotNull(), f.col("rows").isNotNull()
     before = (
-        Window.partitionBy("partner").orderBy("position").rowsBetween(Window.unboundedPreceding, -1)
+        Window.partitionBy("partner", "thread")
+        .orderBy("position")
+        .rowsBetween(Window.unboundedPreceding, -1)
     )
     late = arrived & (f.max(f.when(arrived, f.col("place"))).over(before) > f.col("place"))
-    open_yet = f.col("state").isin("queued", "in_flight", "rewound")
+    open_yet = f.col("state").isin("queued", "in_flight", "held", "rewound")
     flags = {
         "messages": in_msh | in_source,
         "acknowledged": acknowledged,
@@ -207,7 +209,17 @@ def _sent(spark: SparkSession, arguments: Namespace) -> DataFrame:
     }
     options = server_options(arguments) | {name: text for name, text in wanted.items() if text}
     statuses = spark.read.format("ebxml").options(**options, feed="outbound").load()
-    return statuses.select(*KEY, "state", f.to_date("submitted_at").alias("day"), "id").cache()
+    day = f.to_date("submitted_at").alias("day")
+    return statuses.select(*KEY, "state", day, "id", _thread().alias("thread")).cache()
+
+
+def _thread() -> Column:
+    """What a message keeps its order in: its pair, which is "", its conversation, or nothing, which
+    is a thread of its own."""
+    of_nothing = f.col("sequence_number").isNull() & (f.col("semantics") == "OnceAndOnlyOnce")
+    in_conversation = f.col("order_number").isNotNull()
+    named = f.when(in_conversation, f.concat_ws(" ", "tpa_id", "conversation_id"))
+    return named.when(of_nothing, f.col("message_id")).otherwise("")
 
 
 def _received(spark: SparkSession, arguments: Namespace) -> DataFrame | None:

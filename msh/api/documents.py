@@ -42,6 +42,9 @@ class MessageDocument(Document):
     from_role = serializers.CharField(allow_blank=True, help_text="ebMS 2.0")
     to_role = serializers.CharField(allow_blank=True, help_text="ebMS 2.0")
     service_type = serializers.CharField(allow_blank=True, help_text="ebMS 2.0")
+    order_number = serializers.IntegerField(
+        allow_null=True, help_text="ebMS 2.0: MessageOrder, its number in its conversation"
+    )
 
 
 _COMMON: Mapping[str, Any] = {
@@ -60,6 +63,7 @@ _COMMON: Mapping[str, Any] = {
     "from_role": F("from_role"),
     "to_role": F("to_role"),
     "service_type": F("service_type"),
+    "order_number": F("order_number"),
 }
 
 

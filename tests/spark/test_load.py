@@ -10,9 +10,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit, nullif
 
-from msh.models import OutboundPayload
+from msh.flows.operations import change_link
+from msh.models import OutboundMessage, OutboundPayload
+from msh.store.history import Actor
 from spark_bridge import ordered_by_pair
 from tests.exchange.pair import Pair
+from tests.flows.flying import make_sky
 from tests.spark.disturbed import Dying, Losing
 from tests.spark.office import Office, load, orders, submitted
 
@@ -51,11 +54,15 @@ def test_rows_become_messages(spark: SparkSession, office: Office, tmp_path: Pat
 
 
 def test_every_field_has_its_column(spark: SparkSession, office: Office) -> None:
-    pair = office.silent_pair()
+    """Of ebMS 2.0, which has the most."""
+    sky = make_sky()
+    change_link.suspend(sky.partner, Actor("ann", "nothing is sent"))
+    roles = {"from_role": "urn:Buyer", "to_role": "urn:Seller", "service_type": "urn:kind"}
     row = {
         "id": "order-4711",
-        "tpa_id": pair.agreement.tpa_id,
-        "partner": pair.partner.name,
+        "tpa_id": sky.agreement.tpa_id,
+        "partner": sky.partner.name,
+        **roles,
         "service_interface": "Orders",
         "action": "New",
         "conversation_id": "c-1",
@@ -69,10 +76,19 @@ def test_every_field_has_its_column(spark: SparkSession, office: Office) -> None
     schema = (
         "id string, tpa_id string, partner string, service_interface string, action string,"
         " conversation_id string, ref_to_message_id string, semantics string,"
+        " from_role string, to_role string, service_type string,"
         " payloads array<struct<content: binary, content_type: string, label: string>>"
     )
     load(spark.createDataFrame([row], schema), office, idColumn="id", compression="gzip")
-    message = submitted(pair).get()
+    message = OutboundMessage.objects.get(link__partner=sky.partner)
+    (read,) = (
+        spark.read.format("ebxml")
+        .options(**office.options, feed="outbound", partner=sky.partner.name)
+        .load()
+        .select(*roles, "order_number")
+        .collect()
+    )
+    assert read.asDict() == {**roles, "order_number": None}
     assert (message.message_id, message.service_interface, message.action) == (
         "order-4711",
         "Orders",

@@ -10,13 +10,19 @@ from spark_bridge import reconcile
 from spark_bridge.job import JobFailed
 
 DAY = date(2026, 11, 21)
-SENT = "partner string, tpa_id string, message_id string, state string, day date, id long"
+SENT = (
+    "partner string, tpa_id string, message_id string, state string, day date, id long,"
+    " thread string"
+)
 RECEIVED = "tpa_id string, message_id string, position long, day date"
 
 
-def sent(spark: SparkSession, *rows: tuple[str, str, str, str]) -> DataFrame:
-    """Of (partner, agreement, MessageId, state), in the order of submission."""
-    return spark.createDataFrame([(*row, DAY, n) for n, row in enumerate(rows, start=1)], SENT)
+def sent(spark: SparkSession, *rows: tuple[str, str, str, str], thread: str = "") -> DataFrame:
+    """Of (partner, agreement, MessageId, state), in the order of submission. `thread`: the first
+    letter of each MessageId names it."""
+    numbered = enumerate(rows, start=1)
+    made = [(*row, DAY, n, thread and f"{thread} {row[2][0]}") for n, row in numbered]
+    return spark.createDataFrame(made, SENT)
 
 
 def received(spark: SparkSession, *rows: tuple[str, str]) -> DataFrame:
@@ -38,7 +44,8 @@ NOTHING: dict[str, Any] = {name: [] for name in reconcile.VIOLATIONS}
 
 def test_each_violation(spark: SparkSession) -> None:
     acknowledged = [("acme", "t", f"m{n}", "acknowledged") for n in range(1, 7)]
-    states = [("acme", "t", f"m-{state}", state) for state in ("queued", "cancelled", "failed")]
+    ended = ("queued", "held", "cancelled", "failed")
+    states = [("acme", "t", f"m-{state}", state) for state in ended]
     ours = sent(spark, *acknowledged, *states, ("acme", "t", "m-sent", "sent"))
     arrived = ["m1", "m3", "m2", "m4", "m4", "m5", "stray"]
     theirs = received(spark, *(("t", key) for key in arrived), ("other", "foreign"))
@@ -49,7 +56,7 @@ def test_each_violation(spark: SparkSession) -> None:
         "duplicated": ["acme m4"],
         "out_of_order": ["acme m2"],
         "unexpected": ["acme stray"],
-        "not_yet": ["acme m-queued"],
+        "not_yet": ["acme m-held", "acme m-queued"],
         "cancelled": ["acme m-cancelled"],
         "failed": ["acme m-failed"],
         "not_received": ["acme m-sent"],
@@ -64,6 +71,30 @@ def test_each_violation(spark: SparkSession) -> None:
     of_source = found(judged)
     assert of_source["out_of_order"] == []  # m3 before m2 is the order of the column
     assert of_source["missing"] == ["acme m7"]
+
+
+@pytest.mark.requirement("EB-134")
+def test_order_is_that_of_the_conversation(spark: SparkSession) -> None:
+    """A conversation that is late disturbs no other, and a thread of one message is never late."""
+    ours = sent(
+        spark,
+        *(("edi", "t", key, "acknowledged") for key in ("a1", "b1", "a2", "b2", "c1")),
+        thread="t",
+    )
+    theirs = received(spark, *(("t", key) for key in ("c1", "b2", "a1", "b1", "a2")))
+    assert found(reconcile.findings(None, ours, theirs)) == NOTHING | {"out_of_order": ["edi b1"]}
+    statuses = [
+        ("t", "c", "m1", 7, None, "OnceAndOnlyOnce"),
+        ("t", "c", "m2", None, 3, "OnceAndOnlyOnce"),
+        ("t", "c", "m3", None, None, "OnceAndOnlyOnce"),
+        ("t", "c", "m4", None, None, "BestEffort"),
+    ]
+    columns = (
+        "tpa_id string, conversation_id string, message_id string, sequence_number long,"
+        " order_number long, semantics string"
+    )
+    threads = spark.createDataFrame(statuses, columns).select(reconcile._thread()).collect()
+    assert [thread for (thread,) in threads] == ["", "t c", "m3", ""]
 
 
 def test_receiver_that_is_one_of_the_partners(spark: SparkSession) -> None:

@@ -159,7 +159,7 @@ def _agreements(link: OutboundLink, connection: Any) -> Table:
             "RetryInterval",
             "TimeToLive",
             "Window",
-            "Retries spent",
+            "When retries are spent",
         ),
         "Connection",
     )

@@ -132,6 +132,8 @@ class OutboundMessageAdmin(MessageAdmin[OutboundMessage]):
             left = not flight.budget_spent
             what = "{}, unless it is acknowledged" if left else "none: its last wait ends {}"
             return format_html(what, markup.time_of(flight.due))
+        if message.link.state == LaneState.SUSPENDED:
+            return "waits until sending to the partner is resumed"
         return "waits for a worker" if flight.under_way else "waits for a worker or a place"
 
     @display(description="No copy is sent after")

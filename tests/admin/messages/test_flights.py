@@ -5,7 +5,9 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
+from msh.flows.operations import change_link
 from msh.models import Flight, OutboundMessage
+from msh.store.history import Actor
 from tests.admin.conftest import address, messages_of, submit, url, use
 from tests.flows.byhand import Carrying
 from tests.flows.flying import STATES, Sky, make_sky, sky_of_five
@@ -146,6 +148,8 @@ def test_page_shows_attempts_next_copy_and_roles(viewer: Client) -> None:
     assert "urn:t" in shown["kind_of_service"]
     assert fields(second)["next_copy"].startswith("none: its last wait ends")
     assert fields(third)["next_copy"] == "waits for a worker or a place"
+    change_link.suspend(sky.partner, Actor("ann", "they move"))
+    assert fields(third)["next_copy"] == "waits until sending to the partner is resumed"
     sky.answer(first)
     ended = fields(first)
     assert (ended["progress"], ended["next_copy"]) == ("-", "none")

@@ -20,8 +20,9 @@ from partners.models import (
     Route,
     digest_of,
 )
-from partners.models.dialects import dialect_with, settings_of
+from partners.models.dialects import Dialect, dialect_with, settings_of
 from partners.models.partner import OutgoingKind
+from partners.presets import PRESETS
 from partners.secrecy import SecretUnreadableError
 
 # What a document may say of each, and as what.
@@ -142,7 +143,8 @@ class _Setup:
             self._take_agreement(f"{path}.agreements[{number}]", partner, agreement)
 
     def _take_agreement(self, path: str, partner: Partner, document: object) -> None:
-        read = self._read(path, document, AGREEMENT)
+        read = self._read(path, document, {**AGREEMENT, "preset": str})
+        read = {**self._preset(path, read.pop("preset", "")), **read}
         tpa_id = self._required(path, read, "tpa_id")
         found = partner.agreements.filter(tpa_id=tpa_id).first()
         agreement = found or Agreement(partner=partner)
@@ -156,6 +158,13 @@ class _Setup:
         values = {names[key]: value for key, value in read.items()}
         keys = {field: key for key, field in names.items()}
         self._keep(path, f"agreement {tpa_id} with {partner}", agreement, values, keys)
+
+    def _preset(self, path: str, name: str) -> dict[str, Any]:
+        """The settings that it gives, for those that the document does not name."""
+        if name and name not in PRESETS:
+            self._problem(f"{path}.preset", f"there is none {name!r}. {_suggestion(name, PRESETS)}")
+        given = PRESETS.get(name)
+        return {"dialect": Dialect.EBMS2.value, **given} if given else {}
 
     def _take_route(self, path: str, document: object) -> None:
         read = self._read(path, document, ROUTE)

@@ -11,6 +11,7 @@ from msh.protocol.flight.value import FlightTerms
 from partners.export import exported
 from partners.models import Agreement, Partner
 from partners.models.dialects import Dialect, settings_of
+from partners.presets import PRESETS
 from partners.setup import SetupRefused, apply
 
 pytestmark = pytest.mark.django_db
@@ -63,6 +64,23 @@ def test_settings_of_ebms2_are_kept_and_exported_by_their_names() -> None:
     assert {name: shown[name] for name in EBMS2} == EBMS2
     assert not {"timeout", "our_party_context", "on_unexpected_first"} & set(shown)
     assert {change.what for change in apply(exported()).changes} == {"unchanged"}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_gives_the_settings_that_are_not_named(preset: str) -> None:
+    named = {"tpa_id": "cpa-1", "our_party": "us", "their_party": "them", "retries": 1}
+    for _ in range(2):
+        report = apply(document({**named, "preset": preset}))
+    assert {change.what for change in report.changes} == {"unchanged"}
+    (partner,) = exported()["partners"]
+    (shown,) = partner["agreements"]
+    assert {**PRESETS[preset], **named, "dialect": "ebms2"}.items() <= shown.items()
+
+
+def test_an_unknown_preset_is_refused() -> None:
+    named = {"tpa_id": "cpa-1", "our_party": "us", "their_party": "them"}
+    (problem,) = problems({**named, "preset": "hermes"})
+    assert problem == "preset: there is none 'hermes'. Did you mean hermes-2?"
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,23 @@ def _usual(folder: Path, sizes: Sizes, chosen: Collection[str]) -> Generator[Sce
         )
 
 
+def _ebms2(folder: Path, _sizes: Sizes, _chosen: Collection[str]) -> Generator[Scene]:
+    """What ebMS 2.0 takes, against the draft: one pair of which 16 messages are under way at once,
+    and the receipt of the same payload."""
+    with Stage(folder / "ebms2", dialect="ebms2") as here, Stage(folder / "trp") as elsewhere:
+        quiet = (here.only, elsewhere.only)
+        exchange = Exchange(here, pairs=1, messages=600, prototype_messages=0)
+        by_turns = Exchange(elsewhere, pairs=1, messages=150, prototype_messages=0)
+        receive = [Receive(one, connections=16, seconds=3) for one in (here, elsewhere)]
+        yield Scene(
+            here.sender,
+            [
+                Against("ebms2_exchange_1", exchange, by_turns, quiet=quiet, minimum=3),
+                Against("ebms2_receive_16", *receive, quiet=quiet, minimum=0.85),
+            ],
+        )
+
+
 def _200_pairs(folder: Path, _sizes: Sizes, _chosen: Collection[str]) -> Generator[Scene]:
     with Stage(folder, pairs=200) as stage:
         yield Scene(stage.sender, [Exchange(stage, pairs=200, messages=6, prototype_messages=12)])
@@ -187,6 +204,7 @@ SHORT = (
         ),
         _usual,
     ),
+    Act(("ebms2_exchange_1", "ebms2_receive_16"), _ebms2),
     Act(("exchange_200",), _200_pairs),
     Act(("exchange_16_1mb",), _payloads),
 )

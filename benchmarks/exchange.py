@@ -14,6 +14,7 @@ SETTLED = """
 SELECT NOT EXISTS (SELECT FROM msh_outboundlink WHERE state <> 'idle')
    AND NOT EXISTS (SELECT FROM msh_outboundmessage
                    WHERE state = 'queued' AND semantics = 'OnceAndOnlyOnce')
+   AND NOT EXISTS (SELECT FROM msh_flight)
 """
 LANES = "SELECT json_object_agg(state, lanes) FROM (\
 SELECT state, count(*) AS lanes FROM msh_outboundlink GROUP BY state)"

@@ -14,7 +14,7 @@ from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 
 from .bare_http import NO_CONTENT, Stream, split
-from .wire import Pair
+from .wire import ACKNOWLEDGEMENTS, Pair
 
 _SPAWN = multiprocessing.get_context("spawn")
 
@@ -181,7 +181,8 @@ def _take_signal(stream: Stream, acks: "Synchronized[int]", others: "Synchronize
         return False
     stream.buffer += received
     while message := split(stream.buffer):
-        counter = acks if b'MessageType="Acknowledgement"' in message[1] else others
+        is_ack = any(mark in message[1] for mark in ACKNOWLEDGEMENTS)
+        counter = acks if is_ack else others
         counter.value += 1
         stream.send(NO_CONTENT)
     return bool(received)

@@ -25,6 +25,8 @@ TARGETS: dict[str, tuple[str, float, float]] = {
     "exchange_16": ("exchange, 16 pairs : bare prototype, threads", 0.35, 0.60),
     "exchange_16_to_commits": ("the same : rate of pgbench with 16 clients / 4", 0.15, 0.30),
     "exchange_16_to_pyas2": ("the same : django-pyas2 with receipts, 8 clients", 2, 5),
+    "ebms2_exchange_1": ("ebMS 2.0, exchange, 1 pair, window 16 : the draft's, 1 pair", 3, 0),
+    "ebms2_receive_16": ("ebMS 2.0, receiving, 16 connections : the draft's", 0.85, 0),
     "exchange_200": ("exchange, 200 pairs : bare prototype", 0, 0),
     "exchange_16_1mb": ("exchange, 16 pairs, payloads of 1 MB : bare prototype", 0, 0),
     "receive_16_tls": ("receiving over TLS, HAProxy in front : without TLS", 0, 0),

@@ -16,15 +16,23 @@ RECEIVING_PAIRS = 64
 EXCHANGING_PAIRS = 16
 LOADED_PAIRS = 8
 # Long enough that no copy is ever sent again, also on a machine that is busy otherwise.
-_TERMS = {"timeout": 60, "retries": 3, "retry_interval": 60}
+_RETRIES: dict[str, Any] = {"retries": 3, "retry_interval": 60}
+_TERMS: dict[str, Any] = {"timeout": 60, **_RETRIES}
+_TERMS_OF = {"trp": _TERMS, "ebms2": {"dialect": "ebms2", "service_type": "name", **_RETRIES}}
 
 
 class Stage:
     """Runs the MSHs and the sink for the time of a `with`. `loaded`: the third one too."""
 
     def __init__(
-        self, folder: Path, *, pairs: int = EXCHANGING_PAIRS, loaded: bool = False
+        self,
+        folder: Path,
+        *,
+        pairs: int = EXCHANGING_PAIRS,
+        loaded: bool = False,
+        dialect: str = "trp",
     ) -> None:
+        self._dialect = dialect
         self.sender = Msh(folder / "sender")
         self.receiver = Msh(folder / "receiver")
         self.loaded = Msh(folder / "loaded")
@@ -90,7 +98,7 @@ class Stage:
                     "tpa_id": name,
                     "our_party": our_party,
                     "their_party": their_party,
-                    **_TERMS,
+                    **_TERMS_OF[self._dialect],
                 }
             ],
         }
@@ -105,6 +113,7 @@ class Stage:
             to_party="299999",
             tpa_id=name,
             token=_token(name, to=self.receiver),
+            dialect=self._dialect,
         )
 
     def _loading(self, pair: Pair) -> dict[str, Any]:
@@ -120,7 +129,7 @@ class Stage:
                     "tpa_id": pair.tpa_id,
                     "our_party": pair.to_party,
                     "their_party": pair.from_party,
-                    **_TERMS,
+                    **_TERMS_OF[self._dialect],
                 }
             ],
         }

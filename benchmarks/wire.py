@@ -111,6 +111,57 @@ MessageType="Acknowledgement">
 """
 
 
+_EBMS2_HEADERS = (
+    f'Content-Type: multipart/related; type="text/xml"; boundary="{_BOUNDARY}"\r\n'
+    'SOAPAction: "ebXML"'
+)
+_EBMS2_BODY = f"""\
+--{_BOUNDARY}\r
+Content-ID: <header-%(message_id)s>\r
+Content-Type: text/xml; charset="UTF-8"\r
+\r
+<?xml version="1.0" encoding="UTF-8"?>
+<SOAP:Envelope xmlns:SOAP="http://schemas.xmlsoap.org/soap/envelope/" \
+xmlns:eb="http://www.oasis-open.org/committees/ebxml-msg/schema/msg-header-2_0.xsd" \
+xmlns:xlink="http://www.w3.org/1999/xlink">
+  <SOAP:Header>
+    <eb:MessageHeader SOAP:mustUnderstand="1" eb:version="2.0">
+      <eb:From><eb:PartyId eb:type="urn:oasis:duns">%(from_party)s</eb:PartyId></eb:From>
+      <eb:To><eb:PartyId eb:type="urn:oasis:duns">%(to_party)s</eb:PartyId></eb:To>
+      <eb:CPAId>%(tpa_id)s</eb:CPAId>
+      <eb:ConversationId>%(message_id)s</eb:ConversationId>
+      <eb:Service>urn:example:QuoteToCollect</eb:Service>
+      <eb:Action>NewPurchaseOrder</eb:Action>
+      <eb:MessageData>
+        <eb:MessageId>%(message_id)s</eb:MessageId>
+        <eb:Timestamp>2026-11-23T11:00:00Z</eb:Timestamp>
+      </eb:MessageData>
+      <eb:DuplicateElimination/>
+    </eb:MessageHeader>
+    <eb:AckRequested SOAP:mustUnderstand="1" eb:version="2.0" eb:signed="false" \
+SOAP:actor="urn:oasis:names:tc:ebxml-msg:actor:toPartyMSH"/>
+  </SOAP:Header>
+  <SOAP:Body>
+    <eb:Manifest eb:version="2.0">
+      <eb:Reference xlink:type="simple" xlink:href="cid:payload-%(message_id)s">
+        <eb:Description xml:lang="en">PurchaseOrder</eb:Description>
+      </eb:Reference>
+    </eb:Manifest>
+  </SOAP:Body>
+</SOAP:Envelope>
+\r
+--{_BOUNDARY}\r
+Content-ID: <payload-%(message_id)s>\r
+Content-Type: application/xml\r
+\r
+{ORDER}\r
+--{_BOUNDARY}--\r
+"""
+_DIALECTS = {"trp": (HEADERS, _BODY), "ebms2": (_EBMS2_HEADERS, _EBMS2_BODY)}
+ACKNOWLEDGEMENTS = (b'MessageType="Acknowledgement"', b":Action>Acknowledgment<")
+"""What one of them has in each dialect."""
+
+
 @dataclass(slots=True)
 class Pair:
     """One partner as it sends to the MSH under test. `number` is the last one used."""
@@ -122,12 +173,14 @@ class Pair:
     to_party: str
     tpa_id: str
     token: str
+    dialect: str = "trp"
     number: int = 0
 
     def next_request(self) -> bytes:
         """The POST of the pair's next message, whole."""
         authorization = f"Authorization: Bearer {self.token}"
-        return post("/ebxml/", self.next_body().encode(), HEADERS, authorization)
+        headers, _ = _DIALECTS[self.dialect]
+        return post("/ebxml/", self.next_body().encode(), headers, authorization)
 
     def next_body(self) -> str:
         """The package of the pair's next message."""
@@ -141,7 +194,8 @@ class Pair:
             "receiver_uri": self.receiver_uri,
             "number": self.number,
         }
-        return _BODY % values
+        _, body = _DIALECTS[self.dialect]
+        return body % values
 
 
 def acknowledgement(ref: str, *, tpa_id: str, sender_uri: str, receiver_uri: str) -> bytes:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from django.db import models
 
 from msh.protocol.agreement import Terms
+from msh.protocol.ebms.message import is_uri
 from msh.protocol.ebms.vocabulary import SERVICE
 from msh.protocol.flight.value import FlightTerms
 from msh.protocol.uri import host_of
@@ -26,15 +27,16 @@ class Dialect(models.TextChoices):
 class Settings:
     """What agreements of one dialect have. `names`: what documents call a setting → the field of
     Agreement. `flies`: each reliable message has a flight of its own, none has a number.
-    `message_id` makes a MessageId. `why_not` says why a message with this Service and these
-    semantics cannot be submitted: the name of what is wrong and a sentence, or None. `has_ping`:
-    the partner's MSH can be asked whether it is there, and for the status of a message."""
+    `message_id` makes a MessageId. `why_not` says why a message with this Service, its type and
+    these semantics cannot be submitted: the name of what is wrong and a sentence, or None.
+    `has_ping`: the partner's MSH can be asked whether it is there, and for the status of a
+    message."""
 
     names: Mapping[str, str]
     terms: Callable[["Agreement"], Terms]
     flies: bool
     message_id: Callable[["Agreement"], str]
-    why_not: Callable[["Agreement", str, str], tuple[str, str] | None]
+    why_not: Callable[["Agreement", tuple[str, str], str], tuple[str, str] | None]
 
     has_ping: bool = False
 
@@ -87,15 +89,23 @@ def _uuid_at_host(agreement: "Agreement") -> str:
     return f"{uuid.uuid4()}@{host}"
 
 
-def _anything(agreement: "Agreement", service: str, semantics: str) -> tuple[str, str] | None:
+def _anything(
+    agreement: "Agreement", typed_service: tuple[str, str], semantics: str
+) -> tuple[str, str] | None:
     return None
 
 
-def _why_not_ebms2(agreement: "Agreement", service: str, semantics: str) -> tuple[str, str] | None:
+def _why_not_ebms2(
+    agreement: "Agreement", typed_service: tuple[str, str], semantics: str
+) -> tuple[str, str] | None:
+    service, service_type = typed_service
     if service == SERVICE:  # EB-035
         return "service_interface", f"service_interface {service!r} is reserved for the MSHs"
     if any(character.isspace() for character in service):  # EB-034
         return "service_interface", f"service_interface {service!r} has white space"
+    if not (service_type or is_uri(service)):  # EB-034
+        why = f"agreement {agreement} has no service_type, so it must be a URI"
+        return "service_interface", f"service_interface {service!r}: {why}"
     wanted = _WITH_ACK.get(agreement.ack, semantics)
     if semantics != wanted:  # EB-081
         why = f"agreement {agreement} has ack {agreement.ack}, which needs {wanted}"

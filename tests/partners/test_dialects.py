@@ -169,12 +169,19 @@ def test_the_timeout_of_an_agreement_without_one_is_its_retry_interval() -> None
     [
         ("urn:oasis:names:tc:ebxml-msg:service", "is reserved for the MSHs"),  # EB-035
         ("urn:orders new", "has white space"),  # EB-034
+        ("Orders", "has no service_type, so it must be a URI"),  # EB-034
     ],
 )
 def test_what_cannot_be_sent_in_ebms2_is_refused_at_submission(service: str, problem: str) -> None:
     apply(document(EBMS2))
     with pytest.raises(SubmitRefused, match=problem):
         submit(Agreement.objects.get(), service, "New", [])
+
+
+def test_a_service_with_a_type_need_not_be_a_uri() -> None:
+    apply(document(EBMS2))
+    message = submit(Agreement.objects.get(), "Orders", "New", [], service_type="name")
+    assert message.service_interface == "Orders"
 
 
 def test_a_message_id_of_ours_names_our_host() -> None:

@@ -136,13 +136,15 @@ def prepare(
     if semantics is None:
         names = ", ".join(_SEMANTICS)
         raise SubmitRefused(f"semantics {wanted!r}: must be one of {names}", "semantics")
-    if wrong := agreement.settings.why_not(agreement, service_interface, semantics):
+    given = _given(agreement, roles)
+    service_type = given.get("service_type", agreement.service_type)
+    service = (service_interface, service_type)
+    if wrong := agreement.settings.why_not(agreement, service, semantics):
         field, why = wrong
         raise SubmitRefused(why, field)
     named = _named(payloads, message_id)
     boundary = wire.new_boundary()
     parts = _parts(agreement, named, boundary)  # refuses content types that are no text
-    given = _given(agreement, roles)
     header = (
         service_interface,
         action,
@@ -165,7 +167,7 @@ def prepare(
         parts=parts,
         from_role=given.get("from_role", agreement.our_role),
         to_role=given.get("to_role", agreement.their_role),
-        service_type=given.get("service_type", agreement.service_type),
+        service_type=service_type,
     )
 
 

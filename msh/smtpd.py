@@ -22,7 +22,8 @@ from django.db import Error as DatabaseError
 from django.db import close_old_connections
 
 from msh import wire
-from msh.flows.receiving.receive import receive
+from msh.flows.receiving.answer import Answer
+from msh.flows.receiving.dialects import receiver_of
 from msh.protocol.errors import RefusedTooOften, Unreadable
 from msh.protocol.uri import mail_address, normalised
 from msh.store import plans
@@ -136,12 +137,12 @@ class Handler:
     ) -> str:
         partner, mail = envelope.partner, envelope.content
         try:
-            reason = await self._in_thread(_take, partner, mail)
+            answer = await self._in_thread(_take, partner, mail)
         except Unreadable as refusal:
             return f"{_REPLIES[refusal.status]} {_line(str(refusal))}"
         except RefusedTooOften as refusal:
             return f"451 4.7.1 {_line(str(refusal))}"
-        return f"{TAKEN}: {_line(reason)}" if reason else TAKEN
+        return _reply(answer)
 
     async def handle_exception(self, error: Exception) -> str:
         """Nothing was taken; the sender tries again."""
@@ -195,12 +196,21 @@ def _recipient(candidates: list[Partner], address: str) -> Partner | None:
     return None
 
 
-def _take(partner: Partner, mail: bytes) -> str:
-    """Its answers are committed on return. The reason, if it was refused by an Error."""
+def _take(partner: Partner, mail: bytes) -> Answer:
+    """What is to be sent about it is committed on return."""
     content_type, body = wire.package_of(mail)
     if len(body) > settings.MSH_MESSAGE_LIMIT * 3 // 2:
         raise Unreadable(f"more than {settings.MSH_MESSAGE_LIMIT} bytes", status=413)
-    return receive(partner, content_type, body).reason
+    return receiver_of(content_type, body).receive_by_mail(partner, content_type, body)
+
+
+def _reply(answer: Answer) -> str:
+    """A message that is refused by an Error was taken."""
+    if answer.status < 300:
+        return f"{TAKEN}: {_line(answer.reason)}" if answer.reason else TAKEN
+    if answer.wait is not None:
+        return f"451 4.3.1 {_line(answer.reason)}"
+    return f"{_REPLIES.get(answer.status, _REPLIES[400])} {_line(answer.reason)}"
 
 
 def _line(reason: str) -> str:

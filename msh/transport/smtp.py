@@ -168,6 +168,10 @@ class _Transaction:
         """Date and Message-ID are the mail's own: mail hosts drop a second one of the same name."""
         domain = self._sender.rpartition("@")[2] or "localhost"
         sender = f"From: <{self._sender}>\r\n" if self._sender else ""
+        # A single entity is in base64 as a whole, a package by its parts.
+        is_package = self._job.content_type.startswith("multipart/")
+        encoding = "" if is_package else "Content-Transfer-Encoding: base64\r\n"
+        own = "".join(f"{name}: {value}\r\n" for name, value in self._job.headers)
         head = (
             f"{sender}"
             f"To: <{mail_address(self._job.url)}>\r\n"
@@ -175,7 +179,8 @@ class _Transaction:
             f"Date: {formatdate(usegmt=True)}\r\n"
             f"Message-ID: {make_msgid(domain=domain)}\r\n"
             "MIME-Version: 1.0\r\n"
-            f"Content-Type: {self._job.content_type}\r\n\r\n"
+            f"Content-Type: {self._job.content_type}\r\n"
+            f"{encoding}{own}\r\n"
         )
         return head.encode("ascii") + self._job.body
 

@@ -16,11 +16,18 @@ _FOLD = re.compile(r"\r?\n(?=[ \t])")
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 
 
+def is_package(content_type: str) -> bool:
+    return mime.media_type(content_type).name.startswith("multipart/")
+
+
 def in_lines(content_type: str, body: bytes) -> bytes:
-    """A package that we composed, with its parts in base64: what mail carries unchanged.
+    """A package that we composed, with its parts in base64: what mail carries unchanged. What is no
+    package is in base64 as a whole, and the mail has to say so.
 
     The same bytes give the same lines, so every copy is the same. Content-Type stays.
     """
+    if not is_package(content_type):
+        return _in_base64(body)
     boundary = mime.media_type(content_type).parameters["boundary"]
     lines: list[bytes] = []
     for part in mime.parse(content_type, body, alone=frozenset()):

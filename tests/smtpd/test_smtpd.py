@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from msh.allowance import refusals
-from msh.flows.receiving import receive
+from msh.flows.receiving.dialects import Receiver
 from msh.models import InboundMessage, Signal
 from msh.smtpd import COMMAND_LIMITS, Listening, mail_limit
 from partners.models import Agreement, Credential, CredentialKind, Partner, digest_of
@@ -278,11 +278,11 @@ def test_a_line_that_no_mail_has_is_refused(client: Client) -> None:
 def test_database_down_is_a_temporary_reply(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def down(*_: object) -> receive.Answer:
+    def down(*_: object) -> Receiver:
         raise psycopg.OperationalError("gone")
 
     with monkeypatch.context() as broken:
-        broken.setattr("msh.smtpd.receive", down)
+        broken.setattr("msh.smtpd.receiver_of", down)
         code, text = client.send(message())
 
     assert (code, "nothing was stored" in text) == (451, True)

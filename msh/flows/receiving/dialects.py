@@ -17,18 +17,25 @@ class Receiver:
 
     `receive_fast_path` takes what comes nearly always, from a partner that may only be remembered.
     None, with nothing done, for all else: then find the partner anew, and `receive`.
-    `receive_from_network` takes it from one of some partners, none of which has shown a credential;
-    None if the dialect cannot tell them apart.
+    `receive_by_mail` takes what came by mail, to which nothing can be answered but whether it was
+    taken. `receive_from_network` takes it from one of some partners, none of which has shown a
+    credential; None if the dialect cannot tell them apart.
     """
 
     receive_fast_path: Callable[[Partner, str, bytes], Answer | None]
     receive: Callable[[Partner, str, bytes], Answer]
+    receive_by_mail: Callable[[Partner, str, bytes], Answer]
     receive_from_network: Callable[[Sequence[Partner], str, bytes], Answer] | None = None
 
 
 _RECEIVERS = {
-    TRP.name: Receiver(receive_fast_path, receive),
-    EBMS2.name: Receiver(ebms2.receive_fast_path, ebms2.receive, ebms2.receive_from_network),
+    TRP.name: Receiver(receive_fast_path, receive, receive),
+    EBMS2.name: Receiver(
+        ebms2.receive_fast_path,
+        ebms2.receive,
+        ebms2.receive_by_mail,
+        ebms2.receive_from_network,
+    ),
 }
 
 

@@ -2,12 +2,12 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from msh.allowance import questions
 from msh.flows.sending.answered import take_answer
 from msh.flows.wake_up import WakeUp, wake_up
-from msh.protocol.ebms.agreement import tolerated, wrong_parties
+from msh.protocol.ebms.agreement import NO_SYNC, tolerated, wrong_parties
 from msh.protocol.ebms.errors import NotAMessage, Unusable
 from msh.protocol.ebms.message import (
     Defect,
@@ -44,13 +44,17 @@ _LATER = 503
 @dataclass(frozen=True, slots=True)
 class _Senders:
     """Who may have sent a request: one partner by its credential, or some by where it comes
-    from (EB-190)."""
+    from (EB-190). `by_mail`: there is no connection to answer on (EB-162)."""
 
     partners: Sequence[Partner]
     authenticated: bool
+    by_mail: bool = False
 
     def attribute(self, header: MessageHeader | PartialHeader) -> Attribution | None:
-        return ebms2.attribute(self.partners, header, authenticated=self.authenticated)
+        found = ebms2.attribute(self.partners, header, authenticated=self.authenticated)
+        if found is None or not self.by_mail:
+            return found
+        return replace(found, agreed=replace(found.agreed, sync_reply=NO_SYNC))
 
 
 def receive_fast_path(partner: Partner, content_type: str, body: bytes) -> Answer | None:
@@ -76,10 +80,19 @@ def receive_fast_path(partner: Partner, content_type: str, body: bytes) -> Answe
 def receive(partner: Partner, content_type: str, body: bytes) -> Answer:
     """Take a message or signal from `partner`; its answer is committed on return.
     Raises RefusedTooOften: nothing is stored then."""
+    return _receive_of(_Senders((partner,), authenticated=True), content_type, body)
+
+
+def receive_by_mail(partner: Partner, content_type: str, body: bytes) -> Answer:
+    """As `receive`."""
+    return _receive_of(_Senders((partner,), authenticated=True, by_mail=True), content_type, body)
+
+
+def _receive_of(senders: _Senders, content_type: str, body: bytes) -> Answer:
     try:
-        return _receive(_Senders((partner,), authenticated=True), content_type, body)
+        return _receive(senders, content_type, body)
     except RefusedTooOften:
-        count_unanswered(partner.pk)
+        count_unanswered(senders.partners[0].pk)
         raise
 
 
@@ -100,6 +113,8 @@ def _receive(senders: _Senders, content_type: str, body: bytes) -> Answer:
     if found is None:
         return _refuse_unknown(senders, header)
     if header.kind.is_signal:
+        if senders.by_mail:
+            received = replace(received, message=replace(received.message, sync_reply=False))
         return _take_signal(found, received)
     return _take_message(found, received)
 

@@ -138,6 +138,18 @@ def test_refused_message_gets_the_first_error_to_the_address_of_the_agreement(
     assert partner.msh.journal(out.message_id) == []
 
 
+@pytest.mark.requirement("EB-075", "EB-100")
+def test_redis_is_wiped_when_a_message_was_taken(partner: Ebms2Partner) -> None:
+    out = partner.message()
+    partner.send(out)
+
+    partner.msh.wipe_redis()
+
+    (answer,) = partner.answers(1)
+    assert Envelope(answer.body).action == "Acknowledgment"
+    wait_until(lambda: partner.msh.journal(out.message_id) == ["delivered"], seconds=WAITS)
+
+
 @pytest.mark.requirement("EB-106")
 def test_messages_are_delivered_once_in_the_order_of_their_arrival(partner: Ebms2Partner) -> None:
     sent = [partner.message() for _ in range(4)]

@@ -203,6 +203,26 @@ def test_process_dies_with_conversations_at(
     assert here.incidents() == []
 
 
+@pytest.mark.requirement("EB-079")
+@pytest.mark.parametrize("ordered", [False, True], ids=["unordered", "ordered"])
+def test_redis_is_wiped_while_messages_fly(
+    ordered: bool, airport: Callable[..., Airport], msh: Machine
+) -> None:
+    """Nothing is lost, and nothing is held: the sweep finds it all."""
+    here = airport(ordered=ordered)
+    here.lands = lambda message_id, copy: copy > 1
+    sent = []
+    for _ in range(3):
+        sent.append(here.submit(conversation_id="talk"))
+        msh.wipe_redis()
+    for message in sent:
+        here.wait_for_state(message)
+        msh.wipe_redis()
+        assert len(set(here.copies(message.message_id))) == 1
+        assert here.events(message) == ["acknowledged"]
+    assert here.incidents() == []
+
+
 @pytest.mark.requirement("EB-120", "EB-121", "EB-122", "EB-123", "EB-124", "EB-134")
 def test_conversations_as_a_peer_sees_them(airport: Callable[..., Airport]) -> None:
     here = airport(ordered=True)

@@ -154,7 +154,6 @@ def test_what_is_beyond_a_hundred_held_is_not_delivered(send: Send) -> None:
     beyond = numbered(102)
 
     assert refusal(send, beyond) == ("DeliveryFailure", "eb:SequenceNumber")
-    assert answers(beyond)[0].all("eb:Error")[0].attrib
     assert "Error" in answers(beyond)[0].all("eb:Error")[0].attrib.values()
     take(send, numbered(1), beyond)  # judged anew: there is room
     assert delivered() == ["m0", "m1", *(f"held-{n}" for n in range(2, 101)), "m101", "m102"]

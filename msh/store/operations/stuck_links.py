@@ -185,12 +185,12 @@ def find_unmoved(age: timedelta, limit: int) -> list[Unmoved]:
 
 def find_undelivered(age: timedelta, limit: int) -> Mapping[int, Undelivered]:
     (rows,) = run(_UNDELIVERED(seconds=age.total_seconds(), limit=limit))
-    return {
-        row.partner_id: Undelivered(
-            row.at, row.held, row.consumer, row.enabled, _state_of(row.delivery)
-        )
-        for row in reversed(rows)  # of each partner what waits longest
-    }
+    found: dict[int, Undelivered] = {}
+    for row in rows:  # of each partner what waits longest
+        state = _state_of(row.delivery)
+        one = Undelivered(row.at, row.held, row.consumer, row.enabled, state)
+        found.setdefault(row.partner_id, one)
+    return found
 
 
 def _state_of(stored: str) -> DeliveryState:

@@ -28,6 +28,9 @@ FAULT = (
 )
 
 
+HOSTILE = b'<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]>' + FAULT.encode()
+
+
 class Asked:
     """A partner that answers what it is asked on the connection: `answer` by an Outgoing that is
     made of the MessageId of the question."""
@@ -126,6 +129,8 @@ def test_another_answer_is_none(asked: Asked, make: Any, fields: dict[str, str],
     [
         (status(204), "no answer within 0.2 s"),
         (status(200, body=b"<html>OK</html>"), "no answer within 0.2 s"),
+        (status(200, body=HOSTILE, headers={"Content-Type": "text/xml"}), "no answer within 0.2 s"),
+        (status(200, body=b"<" * 2**21, headers={"Content-Type": "text/xml"}), "no answer within"),
         (status(503), "Service Unavailable"),
         (
             status(500, body=FAULT.encode(), headers={"Content-Type": "text/xml"}),

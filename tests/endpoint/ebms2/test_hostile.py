@@ -5,9 +5,10 @@ import gzip
 import pytest
 
 from msh.models import InboundMessage, Signal
+from partners.models import Partner
 from tests.endpoint.conftest import MESSAGE_LIMIT
 from tests.endpoint.ebms2 import Send, answers, assert_fault
-from tests.peer.ebms2 import Outgoing, message
+from tests.peer.ebms2 import SYNC_REPLY, Envelope, Outgoing, message, ping, status_request
 from tests.peer.sending import Request, Response
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -122,3 +123,47 @@ def test_chunked_is_taken(send: Send, web: str) -> None:
 
     assert response.status == 204
     assert InboundMessage.objects.get().message_id == out.message_id
+
+
+STATUS = (
+    '<eb:StatusRequest eb:version="2.0"><eb:RefToMessageId>m</eb:RefToMessageId></eb:StatusRequest>'
+)
+
+
+@pytest.mark.requirement("EB-024", "EB-025", "EB-062")
+@pytest.mark.parametrize(
+    ("out", "status"),
+    [
+        (status_request("m" * 300, extra=SYNC_REPLY), 204),
+        (status_request("m", extra=SYNC_REPLY).but(body_blocks=STATUS * 2), 204),
+        (status_request("m", extra=SYNC_REPLY + STATUS), 204),
+        (ping(message_id="m" * 300, extra=SYNC_REPLY), 204),
+        (ping(extra=SYNC_REPLY * 2), 204),
+        (ping(extra=SYNC_REPLY, body_blocks="<x>" * 300 + "</x>" * 300), 500),
+        (ping(extra=f"{SYNC_REPLY}<x:y xmlns:x='u:x' SOAP:mustUnderstand='1'/>"), 500),
+    ],
+)
+def test_question_that_is_hostile_is_not_answered(send: Send, out: Outgoing, status: int) -> None:
+    response = send(out)
+
+    assert response.status == status
+    assert b"Pong" not in response.body
+    assert b"StatusResponse" not in response.body
+    assert response.error
+    assert not Signal.objects.exists()
+    assert_alive(send)
+
+
+@pytest.mark.requirement("EB-024", "EB-073")
+def test_wrapped_message_with_sync_reply_is_refused_on_its_connection(
+    send: Send, ebms2: Partner
+) -> None:
+    ebms2.agreements.update(sync_reply="signalsOnly")
+    whole = message(payloads=(), extra=SYNC_REPLY)
+    begin, end = whole.envelope.index("<eb:MessageHeader"), whole.envelope.index("<eb:AckRequested")
+
+    response = send(whole.but(body_blocks=whole.envelope[begin:end]))
+
+    assert response.status == 200
+    assert Envelope(response.body).errors[0][0] == "Inconsistent"
+    assert not InboundMessage.objects.exists()

@@ -1,4 +1,5 @@
-"""Actions on a message that flies: suspend it, resume it, send it now, reset its retries."""
+"""Actions on a message that flies: suspend it, resume it, send it now, reset its retries; ask the
+partner about it."""
 
 from typing import cast
 
@@ -9,7 +10,8 @@ from msh.admin.framework.time_format import format_time
 from msh.flows.operations import actions, change_flight
 from msh.flows.operations.change_flight import FlightChange, flight_of
 from msh.flows.operations.operator_action import OperatorAction
-from msh.models import OutboundMessage
+from msh.flows.receiving import questions
+from msh.models import OutboundMessage, OutboundState
 from msh.protocol.flight import Flight, FlightState
 from msh.store.history import Actor
 
@@ -112,6 +114,31 @@ class ResetMessageRetries(FlightDialog):
         )
 
 
+class AskStatus(ActionDialog[OutboundMessage]):
+    action = actions.ASK_STATUS
+    icon = "contact_support"
+
+    def why_not(self, row: OutboundMessage) -> str:
+        if why := questions.why_not_asked(row.agreement):
+            return why
+        if row.first_sent_at is None:
+            return "it was not sent yet."
+        return "it is acknowledged." if row.state == OutboundState.ACKNOWLEDGED else ""
+
+    def consequence(self, row: OutboundMessage) -> str:
+        return (
+            f"A StatusRequest is sent to {row.link.partner}, and its answer is waited for, 15 s at"
+            " most. What the partner says stays in the history of the message, and changes nothing:"
+            " if the partner has the message and does not acknowledge it, cancel it with that"
+            " verdict."
+        )
+
+    def act(self, row: OutboundMessage, actor: Actor, form: ReasonForm) -> str:
+        said = self.action.flow(row, actor)
+        detail = f", {said.detail}" if said.detail else ""
+        return f"{row.link.partner} says of message {row}: {said.answer}{detail}."
+
+
 def retries_used(flight: Flight) -> int:
     return max(flight.copies - 1, 0)
 
@@ -126,4 +153,10 @@ def _flight(row: OutboundMessage) -> Flight:
     return cast("Flight", flight_of(row))
 
 
-ACTIONS = (ResumeMessage(), SendMessageNow(), ResetMessageRetries(), SuspendMessage())
+ACTIONS = (
+    ResumeMessage(),
+    SendMessageNow(),
+    ResetMessageRetries(),
+    SuspendMessage(),
+    AskStatus(),
+)

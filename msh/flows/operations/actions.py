@@ -12,6 +12,7 @@ from msh.flows.operations import (
     correct,
 )
 from msh.flows.operations.operator_action import VERDICT, OperatorAction, Parameter
+from msh.flows.receiving import questions
 
 # Messages
 
@@ -65,6 +66,13 @@ RESET_RETRIES_MESSAGE = _on_message(
     "reset_retries",
     "Reset retries of message",
     "Reset the retry counter of one message. Its deadline stays.",
+)
+ASK_STATUS = OperatorAction(
+    name="ask_status",
+    title="Ask for status",
+    summary="Ask the partner's MSH what has become of a message.",
+    permissions=("msh.view_outboundmessage", "msh.send_now_outboundlink"),
+    flow=partial(questions.ask_status, patience=questions.PATIENCE_OF_A_PAGE),
 )
 ON_MESSAGE = (SUSPEND_MESSAGE, RESUME_MESSAGE, SEND_NOW_MESSAGE, RESET_RETRIES_MESSAGE)
 

@@ -15,7 +15,6 @@ from partners.models import Partner
 from partners.models.dialects import Settings, settings_of
 
 DEADLINE = 5.0  # seconds of each step
-PONG_DEADLINE = 15.0  # seconds: a person waits, in a thread of the web
 
 
 def check(partner: Partner) -> list[Step]:
@@ -42,7 +41,7 @@ def _settings(partner: Partner) -> Settings:
 
 
 def _ping(partner: Partner) -> Step:
-    said = questions.ping(partner, PONG_DEADLINE)
+    said = questions.ping(partner, questions.PATIENCE_OF_A_PAGE)
     took = f"{said.answer} after {round(said.seconds * 1000)} ms" if said.is_answer else said.detail
     return Step("Ping", said.is_answer, took)
 

@@ -36,6 +36,8 @@ from partners.secrecy import SecretUnreadableError
 
 PATIENCE = 60.0
 """Seconds in which an answer counts (EB-147)."""
+PATIENCE_OF_A_PAGE = 15.0
+"""Seconds that a person waits, in a thread of the web."""
 NO_ANSWER = "no answer"
 _LOOK_EVERY = 0.1  # seconds between two looks for an answer by a POST
 _ANSWER_LIMIT = 1024 * 1024  # bytes
@@ -72,20 +74,24 @@ def ask_status(message: OutboundMessage, actor: Actor, patience: float = PATIENC
     """What the partner says of a message of ours. It stays in the history of the message, and
     completes nothing (EB-146). Raises NotPossible."""
     question = _Question(message.agreement, patience, message.message_id)
-    if message.head is None:
+    if message.first_sent_at is None:
         raise NotPossible(f"Message {message.message_id} was not sent yet.")
     question.record("StatusRequested", "", actor)
     return question.ask()
 
 
+def why_not_asked(agreement: Agreement) -> str:
+    """Empty if the MSH of its partner can be asked."""
+    if settings_of(agreement.dialect).has_ping:
+        return ""
+    return f"dialect {agreement.dialect} has no Ping and no StatusRequest."
+
+
 class _Question:
     def __init__(self, agreement: Agreement, patience: float, about: str = "") -> None:
         partner = agreement.partner
-        if not settings_of(agreement.dialect).has_ping:
-            raise NotPossible(
-                f"Partner {partner.name} cannot be asked: dialect {agreement.dialect} has no Ping"
-                " and no StatusRequest."
-            )
+        if why := why_not_asked(agreement):
+            raise NotPossible(f"Partner {partner.name} cannot be asked: {why}")
         self._agreement, self._patience, self._about = agreement, patience, about
         self._found = attribution_under(agreement)
         self._signal = signal_about(self._found, timezone.now(), "", str(uuid.uuid4()))

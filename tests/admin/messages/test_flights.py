@@ -6,12 +6,16 @@ from django.test import Client
 from django.urls import reverse
 
 from msh.flows.operations import change_link
-from msh.models import Flight, OutboundMessage
+from msh.models import Flight, History, OutboundMessage
 from msh.store.history import Actor
 from tests.admin.conftest import address, messages_of, submit, url, use
 from tests.flows.byhand import Carrying
 from tests.flows.flying import STATES, Sky, make_sky, sky_of_five
 from tests.flows.world import make_world
+from tests.peer import Peer, status
+from tests.peer.answers import Answer
+from tests.peer.ebms2 import Envelope, status_response
+from tests.peer.recording import Received
 
 pytestmark = pytest.mark.django_db
 
@@ -46,7 +50,9 @@ def test_actions_are_those_that_its_state_allows(supervisor: Client, sky: Sky) -
     assert offered(supervisor, message) == ["suspend", "cancel", "correct"]
     (job,) = sky.poll()
     sky.end(job)
-    assert offered(supervisor, message) == ["send_now", "suspend", "cancel", "correct"]
+    assert offered(supervisor, message) == [
+        *("send_now", "suspend", "ask_status", "cancel", "correct")
+    ]
     Flight.objects.update(copies=2)
     assert "reset_retries" in offered(supervisor, message)
 
@@ -54,7 +60,7 @@ def test_actions_are_those_that_its_state_allows(supervisor: Client, sky: Sky) -
 
     assert said == f"Message {message} is held: nothing of it is sent until it is resumed."
     assert sky.state(message) == "held"
-    assert offered(supervisor, message) == ["resume", "send_now", "cancel", "correct"]
+    assert offered(supervisor, message) == ["resume", "send_now", "ask_status", "cancel", "correct"]
     assert "is queued" not in messages_of(use(supervisor, "resume", message))
     assert sky.state(message) == "ready"
     assert Flight.objects.get().copies == 0
@@ -77,6 +83,37 @@ def test_a_dialog_says_what_it_will_do_to_the_message(supervisor: Client, sky: S
     assert "Other messages are not affected" in says("cancel")
     use(supervisor, "suspend", message)
     assert "retry counter restarts at 0 of 1" in says("resume")
+
+
+@pytest.mark.requirement("EB-146")
+def test_the_partner_is_asked_for_the_status(supervisor: Client) -> None:
+    def answer(request: Received) -> Answer:
+        asked = Envelope(request.body).text("eb:MessageData/eb:MessageId")
+        parties = {"from_party": "them", "to_party": "us", "party_type": "urn:party"}
+        about = {"cpa_id": sky.agreement.tpa_id, **parties}
+        out = status_response(asked, message.message_id, "Processed", **about)
+        return status(200, body=out.body, headers={"Content-Type": out.content_type})
+
+    sky = make_sky(sync_reply="signalsOnly")
+    message = sky.submit()
+    (job,) = sky.poll()
+    sky.end(job)
+    with Peer() as peer:
+        sky.partner.address = peer.address
+        sky.partner.save()
+        peer.always(answer)
+
+        said = messages_of(use(supervisor, "ask_status", message))
+
+    assert said == f"{sky.partner} says of message {message}: Processed."
+    assert sky.state(message) == "waiting"
+    told, asked = History.objects.filter(message_id=message.message_id).order_by("-pk")[:2]
+    assert (asked.event, told.event) == ("StatusRequested", "StatusResponseReceived")
+    assert told.detail.startswith("Processed; asked by")
+    page = supervisor.get(url(OutboundMessage, "change", message.pk)).content.decode()
+    assert "Processed; asked by" in page
+    sky.answer(message)
+    assert "ask_status" not in offered(supervisor, message)
 
 
 def test_a_dialog_that_is_outdated_does_nothing(supervisor: Client, sky: Sky) -> None:

@@ -9,8 +9,9 @@ from django.contrib.auth.models import Group, Permission
 from msh.models import AppliedDefault
 
 _TRAFFIC = (
-    *("bulkjob", "consumer", "delivery", "history", "inboundlink", "inboundmessage", "incident"),
-    *("operatornotice", "outboundlink", "outboundmessage", "signal"),
+    *("bulkjob", "consumer", "delivery", "history", "inboundconversation", "inboundlink"),
+    *("inboundmessage", "incident", "operatornotice", "outboundconversation", "outboundlink"),
+    *("outboundmessage", "signal"),
 )
 _CONFIGURATION = ("agreement", "credential", "ownidentity", "partner", "route")
 _SCHEDULE = ("crontabschedule", "intervalschedule", "periodictask")

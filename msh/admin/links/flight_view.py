@@ -18,6 +18,7 @@ from msh.protocol.flight.gate import BREAKER
 from msh.protocol.lane import LaneState
 from partners.models import Agreement
 
+from .conversation import stopped_conversations
 from .lane_view import FIRST_ROWS, Row, agreements_of, messages_url, queue_table
 
 
@@ -92,6 +93,7 @@ def _last_answer(link: OutboundLink) -> str:
 
 def tables(link: OutboundLink, *, connection: Any) -> Sequence[Table]:
     return [
+        *stopped_conversations(link),
         _under_way(link),
         _held(link),
         queue_table(link, _first_of_queue(link)),

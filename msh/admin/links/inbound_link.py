@@ -12,6 +12,7 @@ from msh.admin.framework import markup
 from msh.admin.framework.actions import Offer
 from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.admin.messages.history import history_of_link
+from msh.flows.numbers import has_numbers
 from msh.flows.operations.inspection.causes import CAUSES
 from msh.models import (
     Delivery,
@@ -25,6 +26,7 @@ from msh.models import (
 from msh.protocol import sequence
 
 from . import inbound_actions, partner_switches, start_link
+from .conversation import incomplete_conversations
 from .counters import arrivals, counters, receiving
 
 FIRST_ROWS = 10
@@ -72,15 +74,13 @@ class InboundLinkAdmin(ReadOnlyAdmin[InboundLink]):
 
     @display(description="Settings in force")
     def settings_in_force(self, link: InboundLink) -> str:
+        if not has_numbers(link.partner):
+            return _limits(link)
         unexpected = {
             f"{one.tpa_id}: {one.on_unexpected_first}" for one in link.partner.agreements.all()
         }
-        limits = link.partner.limits
-        return (
-            f"Unexpected number 1, by agreement: {', '.join(sorted(unexpected)) or 'none yet'}."
-            f" Messages per minute: at most {limits.rate or 'unlimited'}. Undelivered messages: at"
-            f" most {limits.undelivered_messages or 'unlimited'}."
-        )
+        named = ", ".join(sorted(unexpected)) or "none yet"
+        return f"Unexpected number 1, by agreement: {named}. {_limits(link)}"
 
     @display(description="Consumers")
     def consumers(self, link: InboundLink) -> str:
@@ -92,13 +92,14 @@ class InboundLinkAdmin(ReadOnlyAdmin[InboundLink]):
 
     def page_context(self, request: HttpRequest, row: InboundLink) -> dict[str, object]:
         link = row
-        blocking = _blocking(link)
+        blocking, numbered = _blocking(link), has_numbers(link.partner)
         delivery = (
             blocking.deliveries.select_related("consumer", "message").first() if blocking else None
         )
         return {
             "link": link,
-            "sentence": receiving(link),
+            "sentence": receiving(link) if numbered else "messages have no sequence numbers",
+            "numbered": numbered,
             "last_message": self.last_message(link),
             "incidents": _incidents(link),
             "undelivered": self.undelivered(link),
@@ -115,6 +116,7 @@ class InboundLinkAdmin(ReadOnlyAdmin[InboundLink]):
 
     def tables(self, request: HttpRequest, row: InboundLink) -> list[Table]:
         return [
+            *incomplete_conversations(row),
             _last_messages(row),
             _pending_signals(row),
             history_of_link(row.partner_id, Direction.IN),
@@ -124,6 +126,14 @@ class InboundLinkAdmin(ReadOnlyAdmin[InboundLink]):
 def _count(messages: QuerySet[InboundMessage]) -> Coalesce:
     counted = messages.order_by().values("link").annotate(count=Count("pk")).values("count")
     return Coalesce(Subquery(counted), 0)
+
+
+def _limits(link: InboundLink) -> str:
+    limits = link.partner.limits
+    return (
+        f"Messages per minute: at most {limits.rate or 'unlimited'}. Undelivered messages: at most"
+        f" {limits.undelivered_messages or 'unlimited'}."
+    )
 
 
 def _blocking(link: InboundLink) -> InboundMessage | None:

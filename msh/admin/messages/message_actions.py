@@ -37,7 +37,10 @@ def verdicts_on(message: OutboundMessage) -> list[tuple[str, str]]:
 
 
 def _may_have_been_sent(row: OutboundMessage) -> bool:
-    """Of one that flies: whether a copy was claimed, so that a verdict is needed."""
+    """Of one that flies: whether a copy was claimed, so that a verdict is needed. One that failed
+    may be cancelled if it stops its conversation."""
+    if row.state == OutboundState.FAILED:
+        return row.order_number is not None
     flight = flight_of(row)
     return flight is not None and row.state == OutboundState.FLYING and flight.attempt > 0
 
@@ -51,7 +54,7 @@ class Cancel(ActionDialog[OutboundMessage]):
     dismiss = "Keep message"
 
     def why_not(self, row: OutboundMessage) -> str:
-        if row.state in (OutboundState.QUEUED, OutboundState.FLYING):
+        if row.state in (OutboundState.QUEUED, OutboundState.FLYING) or _may_have_been_sent(row):
             return ""
         return f"the message is {row.get_state_display()}, not queued."
 

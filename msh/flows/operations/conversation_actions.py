@@ -1,5 +1,4 @@
-"""What operators can do to a conversation that has an order. Commands offer it, the console does
-not yet."""
+"""What operators can do to a conversation that has an order."""
 
 from msh.flows.operations import change_conversation, change_flight
 from msh.flows.operations.operator_action import OperatorAction, Parameter
@@ -25,7 +24,7 @@ RESTART_CONVERSATION = OperatorAction(
 )
 START_ORDER_OUT = OperatorAction(
     name="start_order",
-    title="Set last number",
+    title="Start order",
     summary="Set the last number of a conversation; the next message gets the following one.",
     effect="For a conversation that you take over from another MSH. Our next message of it to"
     " {partner} gets the number after the one that you enter.",

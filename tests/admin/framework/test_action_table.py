@@ -7,12 +7,13 @@ from django.contrib.auth.models import Permission
 from msh import roles
 from msh.admin.framework.actions import ActionsAdmin
 from msh.api.links import LINK_ACTIONS
-from msh.flows.operations import actions, link_actions
+from msh.flows.operations import actions, conversation_actions, link_actions
 from msh.flows.operations.operator_action import OperatorAction
 
 SINGLE = [
     (constant, value)
-    for constant, value in (*vars(actions).items(), *vars(link_actions).items())
+    for module in (actions, conversation_actions, link_actions)
+    for constant, value in vars(module).items()
     if isinstance(value, OperatorAction)
 ]
 DECLARED = {id(action): action for action in (*dict(SINGLE).values(), *actions.DECISIONS)}

@@ -15,7 +15,7 @@ from django.utils import timezone
 from msh.admin.framework.actions import ActionDialog, ActionsAdmin
 from msh.flows.operations import bulk_jobs, change_link, resynchronise
 from msh.flows.receiving.link_status import NoStatus
-from msh.models import ConsumerKind, Delivery
+from msh.models import ConsumerKind, Delivery, InboundConversation, OutboundConversation
 from msh.store.history import Actor
 from tests.admin.conftest import client_of, suspended_world
 from tests.delivery.desk import consumer, receive
@@ -35,7 +35,7 @@ FILLED_IN = {"reason": "agreed by telephone", "verdict": "unknown", "number": "7
 
 @pytest.fixture(autouse=True)
 def a_row_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A suspended link with a queue, an incident, a parked delivery, a job."""
+    """A suspended link with a queue, an incident, a parked delivery, conversations, a job."""
 
     def silent(*_: object) -> None:
         raise NoStatus("It does not say how its link is.")
@@ -49,6 +49,13 @@ def a_row_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
         consumer=consumer(ConsumerKind.PULL), message=message, state="parked", attempt=1,
         started_at=now, ended_at=now,
     )  # fmt: skip
+    talk = {"conversation_id": "talk"}
+    OutboundConversation.objects.create(
+        link=world.link, agreement=world.agreement, used_at=now, **talk
+    )
+    InboundConversation.objects.create(
+        link=message.link, agreement=message.agreement, last_at=now, **talk
+    )
     since = timezone.now() - timedelta(hours=1)
     bulk_jobs.start("resume", since, bulk_jobs.seen("resume", since), Actor("ann", "they are back"))
 
@@ -74,6 +81,7 @@ def test_there_are_actions_on_every_kind_of_row() -> None:
     names = {model.__name__ for model, _ in ACTIONS}
     assert names == {
         "OutboundLink", "InboundLink", "OutboundMessage", "Delivery", "Incident", "BulkJob",
+        "OutboundConversation", "InboundConversation",
     }  # fmt: skip
     assert len(ACTIONS) > 25
 

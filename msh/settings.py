@@ -107,6 +107,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 INSTALLED_APPS = [
     "msh",
+    "msh.management.inspection",  # commands that only look
     "msh.standalone",  # commands that set up and run an MSH
     "partners",
     "unfold",  # before django.contrib.admin, whose templates it replaces

@@ -6,4 +6,10 @@ commands, which scripts call by the hundred.
 
 from msh.settings import *  # noqa: F403
 
-INSTALLED_APPS = ["msh", "partners", "django.contrib.auth", "django.contrib.contenttypes"]
+INSTALLED_APPS = [
+    "msh",
+    "msh.management.inspection",
+    "partners",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+]

@@ -7,11 +7,10 @@ from .consumer import Consumer, ConsumerKind
 from .conversation import InboundConversation
 from .delivery import Delivery
 from .flight import Flight, OutboundConversation
-from .history import History
+from .history import History, Traffic
 from .inbound import InboundMessage, InboundState
-from .incident import Direction, Incident, IncidentNote
+from .incident import Channel, Direction, Incident, IncidentNote, OperatorNotice
 from .link import InboundLink, OutboundLink
-from .notice import Channel, OperatorNotice
 from .outbound import (
     FLIGHTS_IN,
     HELD,
@@ -26,7 +25,6 @@ from .payload import InboundPayload, OutboundPayload
 from .prune_run import PruneRun
 from .setting_change import SettingChange
 from .signal import Signal, SignalKind
-from .traffic import Traffic
 
 __all__ = [
     "FLIGHTS_IN",

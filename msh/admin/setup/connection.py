@@ -8,7 +8,7 @@ from unfold.admin import ModelAdmin
 
 from msh.admin.framework import markup
 from msh.admin.framework.pages import Table
-from msh.flows.operations.connection import check, last_step
+from msh.flows.operations.inspection.connection import check, last_step
 from msh.transport.way import Step
 from partners.models import Agreement
 

@@ -131,17 +131,9 @@ def prepare(
     _check(conversation_id, "conversation_id", 255)
     if ref_to_message_id:
         _check(ref_to_message_id, "ref_to_message_id", 255)
-    wanted = semantics or agreement.semantics
-    semantics = _SEMANTICS.get(wanted)
-    if semantics is None:
-        names = ", ".join(_SEMANTICS)
-        raise SubmitRefused(f"semantics {wanted!r}: must be one of {names}", "semantics")
     given = _given(agreement, roles)
     service_type = given.get("service_type", agreement.service_type)
-    service = (service_interface, service_type)
-    if wrong := agreement.settings.why_not(agreement, service, semantics):
-        field, why = wrong
-        raise SubmitRefused(why, field)
+    semantics = _semantics(agreement, semantics, (service_interface, service_type))
     named = _named(payloads, message_id)
     boundary = wire.new_boundary()
     parts = _parts(agreement, named, boundary)  # refuses content types that are no text
@@ -169,6 +161,19 @@ def prepare(
         to_role=given.get("to_role", agreement.their_role),
         service_type=service_type,
     )
+
+
+def _semantics(agreement: Agreement, wanted: str | None, service: tuple[str, str]) -> str:
+    """Those of the agreement unless others are wanted. `service`: ServiceInterface and its type."""
+    name = wanted or agreement.semantics
+    semantics = _SEMANTICS.get(name)
+    if semantics is None:
+        names = ", ".join(_SEMANTICS)
+        raise SubmitRefused(f"semantics {name!r}: must be one of {names}", "semantics")
+    if wrong := agreement.settings.why_not(agreement, service, semantics):
+        field, why = wrong
+        raise SubmitRefused(why, field)
+    return semantics
 
 
 def _given(agreement: Agreement, roles: Roles) -> dict[str, str]:

@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import Settings
 
-from msh.flows.operations.connection import check
+from msh.flows.operations.inspection.connection import check
 from msh.models import Attempt, History
 from partners.models import Agreement, Partner
 from tests.admin.conftest import client_of

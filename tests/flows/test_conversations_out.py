@@ -1,12 +1,9 @@
 """Messages that fly in the order of their conversation: numbers, who may start, what stops it."""
 
-import json
 from collections.abc import Sequence
 from datetime import timedelta
-from io import StringIO
 
 import pytest
-from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from msh.flows.errors import NotPossible
@@ -279,35 +276,3 @@ def test_past_its_persist_duration_a_failed_message_is_not_sent_again() -> None:
     with pytest.raises(NotPossible, match="it is past its PersistDuration"):
         change_flight.resume(first, ANN)
     assert not Flight.objects.exists()
-
-
-def said_by(*command: str) -> dict[str, object]:
-    out = StringIO()
-    call_command(*command, "--json", stdout=out)
-    answer: dict[str, object] = json.loads(out.getvalue())
-    return answer
-
-
-@pytest.mark.requirement("EB-124")
-def test_the_commands_name_agreement_and_conversation(sky: Sky) -> None:
-    about = (sky.agreement.tpa_id, "talk")
-    assert said_by("start-order", *about, "--direction", "out", "--last", "41") == {
-        "tpa_id": sky.agreement.tpa_id,
-        "partner": sky.partner.name,
-        "conversation": "talk",
-        "direction": "out",
-        "last": 41,
-    }
-    (message,) = submit(sky, "talk")
-    assert orders(sky.poll()) == [MessageOrder(42, CONTINUE)]
-    for command in (("restart-conversation",), ("start-order", "--direction=out", "--last=9")):
-        with pytest.raises(CommandError, match="1 messages of the conversation are outstanding"):
-            call_command(command[0], *about, *command[1:], "--reason", "why")
-    sky.answer(message)
-    said = said_by("restart-conversation", *about, "--reason", "they lost it")
-    assert said["conversation"] == "talk"
-    assert History.objects.get(event="ConversationRestarted").detail.endswith("they lost it")
-    with pytest.raises(CommandError, match="No agreement x"):
-        call_command("restart-conversation", "x", "talk", "--reason", "why")
-    with pytest.raises(CommandError, match="The last number is 0 to 99999999"):
-        call_command("start-order", *about, "--direction=out", "--last=100000000")

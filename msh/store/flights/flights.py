@@ -14,7 +14,7 @@ from typing import Self
 
 from msh.protocol.attempt import AttemptResult
 from msh.protocol.events import MessageCancelled
-from msh.protocol.flight import Flight, FlightEvent, FlightState, gate, numbering, step
+from msh.protocol.flight import Flight, FlightEvent, gate, numbering, step
 from msh.protocol.flight.gate import Gate, GateEvent, GateState, Leave
 from msh.protocol.flight.numbering import MessageStarted
 from msh.protocol.flight.serial import Order
@@ -31,15 +31,14 @@ from .locked_flight import (
     LockedFlight,
     LockedGate,
     flight_of,
-    flight_state,
     gate_of,
     gate_state,
     shown_state,
+    written,
 )
 from .rows import FlightRow, GateRow
 
 _BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
-_ON_ITS_WAY = (FlightState.READY, FlightState.WAITING, FlightState.HELD)
 
 
 @dataclass(slots=True)
@@ -287,19 +286,10 @@ class Flights:
             if held.changed
         ]
         changed = [self._flights[key] for key in self if self._flights[key].changed]
-        flights = [call for one in changed for call in _written(one)]
+        flights = [call for one in changed for call in written(one)]
         conversations = [one.written() for one in self._conversations.values() if one.changed]
         calls = [*self._calls, *gates, *flights, *conversations]
         places: dict[Statement[object], int] = {}
         for call in calls:  # those of one statement stand together
             places.setdefault(call.statement, len(places))
         return sorted(calls, key=lambda call: (call.statement.order, places[call.statement]))
-
-
-def _written(one: LockedFlight) -> Sequence[Call[object]]:
-    if one.flight.state not in _ON_ITS_WAY:
-        return (flight_sql.REMOVE(key=one.key),)
-    state = flight_state(one)
-    if one.row.state is not None:
-        return (flight_sql.WRITE.of(state),)
-    return flight_sql.INSERT_AGAIN.of(state), flight_sql.REVIVE_MESSAGE(key=one.key)

@@ -1,15 +1,19 @@
 """Flights and gates while a transaction holds them: made of their rows, and what is written."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from msh.protocol.flight import Flight, FlightState, FlightTerms, OnSilence
 from msh.protocol.flight.gate import Gate, GateState
+from msh.store.engine import Call
 
-from . import rows
+from . import flight_sql, rows
 from .rows import FlightRow, GateRow
+
+_ON_ITS_WAY = (FlightState.READY, FlightState.WAITING, FlightState.HELD)
 
 
 @dataclass(slots=True)
@@ -89,7 +93,7 @@ def _decoded(terms: Any) -> dict[str, int]:
     return decoded  # Django has psycopg leave jsonb as text
 
 
-def flight_state(locked: LockedFlight) -> rows.FlightState:
+def _flight_state(locked: LockedFlight) -> rows.FlightState:
     flight = locked.flight
     return rows.FlightState(
         key=locked.key,
@@ -108,6 +112,16 @@ def flight_state(locked: LockedFlight) -> rows.FlightState:
         number=flight.number,
         ordered_in_id=locked.row.ordered_in_id,
     )
+
+
+def written(locked: LockedFlight) -> Sequence[Call[object]]:
+    """Its row as it is now, gone, or there again."""
+    if locked.flight.state not in _ON_ITS_WAY:
+        return (flight_sql.REMOVE(key=locked.key),)
+    state = _flight_state(locked)
+    if locked.row.state is not None:
+        return (flight_sql.WRITE.of(state),)
+    return flight_sql.INSERT_AGAIN.of(state), flight_sql.REVIVE_MESSAGE(key=locked.key)
 
 
 def gate_of(row: GateRow, longest_attempt: float) -> Gate:

@@ -60,7 +60,11 @@ _USAGE = Statement(
              ORDER BY id LIMIT %(most)s)
             UNION ALL
             (SELECT id FROM msh_inboundmessage
-             WHERE link_id = %(link_id)s AND state IN ('accepted', 'held')
+             WHERE link_id = %(link_id)s AND state = 'accepted' AND ordered_in_id IS NOT NULL
+             LIMIT %(most)s)
+            UNION ALL
+            (SELECT id FROM msh_inboundmessage
+             WHERE %(held)s AND link_id = %(link_id)s AND state = 'held'
                AND ordered_in_id IS NOT NULL
              LIMIT %(most)s)) message
         LEFT JOIN LATERAL (
@@ -75,11 +79,13 @@ _measured_at = 0.0
 _size = 0
 
 
-def usage_of(link_id: int, link: ReceivingLink, limits: Limits) -> Usage:
-    """What waits for its consumer, and when the message was accepted that is `rate` back."""
+def usage_of(link_id: int, link: ReceivingLink, limits: Limits, *, held: bool = False) -> Usage:
+    """What waits for its consumer, and when the message was accepted that is `rate` back. `held`:
+    what waits for a message before it counts too."""
     back = (link.last_number or 0) - limits.rate + 1
     most = limits.undelivered_messages or (MOST if limits.undelivered_bytes else 0)
-    ((row,),) = run(_USAGE(link_id=link_id, epoch=link.epoch, number=back, most=most))
+    values = {"epoch": link.epoch, "number": back, "most": most, "held": held}
+    ((row,),) = run(_USAGE(link_id=link_id, **values))
     return Usage(row.messages, row.bytes, row.rate_reached_at if limits.rate else None)
 
 

@@ -129,8 +129,9 @@ def refuse(found: Attribution, partial: PartialHeader, errors: tuple[Error, ...]
 
 def _decide(pair: Pair, received: ReceivedMessage) -> tuple[Ruling, list[Call[object]]]:
     """The ruling, and what stores the message and changes its conversation."""
-    event = event_at(pair, received)
     place = find_place(pair, received)
+    # What is held counts when more would be: else no room were left for the number that lacks.
+    event = event_at(pair, received, would_be_held=place is not None and place.is_ahead)
     if place is None:
         ruling = decide(received, pair.found.agreed, event)
         taken = any(isinstance(effect, do.Accept) for effect in ruling.effects)
@@ -166,13 +167,15 @@ def _lock(found: Attribution, message_id: str, *, on_connection: bool = False) -
         inbound_link(partner.pk)
 
 
-def event_at(pair: Pair, received: ReceivedMessage) -> MessageArrived:
+def event_at(
+    pair: Pair, received: ReceivedMessage, *, would_be_held: bool = False
+) -> MessageArrived:
     known = pair.known(received.content_digest)
     return event_of(
         received,
         known=known,
         answered_by_error=pair.row.known_id is None,
-        postponed=_postponed(pair) if known is Known.NO else None,
+        postponed=_postponed(pair, would_be_held) if known is Known.NO else None,
         now=pair.row.now,
         refers_to_unknown=known is Known.NO and _refers_to_unknown(pair, received),
     )
@@ -188,11 +191,11 @@ def _refers_to_unknown(pair: Pair, received: ReceivedMessage) -> bool:
     return not rows
 
 
-def _postponed(pair: Pair) -> Postponed | None:
+def _postponed(pair: Pair, would_be_held: bool) -> Postponed | None:
     limits = pair.found.partner.limits
     if (short := capacity.shortage()) or not limits.any:
         return short
-    usage = capacity.usage_of(pair.link_id, ReceivingLink(), limits)
+    usage = capacity.usage_of(pair.link_id, ReceivingLink(), limits, held=would_be_held)
     usage = Usage(usage.undelivered_messages, usage.undelivered_bytes, pair.row.rate_reached_at)
     return admission(limits, usage, pair.row.now)
 

@@ -8,7 +8,7 @@ from msh.protocol import effects as do
 from msh.protocol.ebms.arrival import Ruling, decide_in_order, order_of
 from msh.protocol.ebms.message import ReceivedMessage
 from msh.protocol.flight.arrival import MessageArrived
-from msh.protocol.flight.conversation import Conversation
+from msh.protocol.flight.conversation import Conversation, Position, position
 from msh.protocol.flight.serial import Order
 from msh.store.engine import Call
 
@@ -24,6 +24,10 @@ class Place:
 
     conversation: HeldConversation
     order: Order
+
+    @property
+    def is_ahead(self) -> bool:
+        return position(self.conversation.value, self.order) is Position.AHEAD
 
 
 def find_place(pair: Pair, received: ReceivedMessage) -> Place | None:

@@ -180,3 +180,18 @@ def test_an_answer_after_the_acknowledgment_is_late(sky: Sky) -> None:
     answered(sky, job, of(sky, acknowledgment(sent.message_id)))
     assert (sky.state(sent), OutboundMessage.objects.get().duplicate_acks) == ("acknowledged", 1)
     assert sent.attempts.get().outcome == "transmitted"
+
+
+@pytest.mark.requirement("EB-069", "EB-123")
+def test_an_answer_starts_the_next_message_of_its_conversation() -> None:
+    sky = make_sky(ordered=True)
+    first, second = (sky.submit(conversation_id="talk") for _ in range(2))
+    (job,) = sky.poll()
+    answered(sky, job, of(sky, acknowledgment(first.message_id)))
+    assert sky.state(first) == "acknowledged"
+    (job,) = sky.poll()
+    sky.answer(second)
+    answered(sky, job, of(sky, acknowledgment(second.message_id)))  # late
+    third = sky.submit(conversation_id="talk")
+    sky.poll()
+    assert (sky.state(second), sky.state(third)) == ("acknowledged", "waiting")

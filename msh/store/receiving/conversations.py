@@ -38,8 +38,8 @@ class HeldConversation:
     def name(self) -> str:
         return f"conversation {self.conversation_id[:SHOWN]}"
 
-    def stored(self) -> "HeldConversation":
-        """With its row."""
+    def insert_if_new(self) -> "HeldConversation":
+        """The same, with its row."""
         if self.key:
             return self
         (rows,) = run(
@@ -163,7 +163,7 @@ def change_conversation(
     actor: Actor,
 ) -> None:
     """Write what an operator has done to it, with its history."""
-    stored = held.stored()
+    stored = held.insert_if_new()
     row = history.link_row(
         held.partner_id,
         "in",

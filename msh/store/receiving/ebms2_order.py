@@ -81,7 +81,7 @@ def taking_calls(
     """The message, delivered or held, and then what it changes in its conversation."""
     held = any(isinstance(effect, do.Hold) for effect in effects)
     state = InboundState.HELD if held else InboundState.ACCEPTED
-    conversation, number = place.conversation.stored(), place.order.number
+    conversation, number = place.conversation.insert_if_new(), place.order.number
     yield conversation_sql.INSERT_MESSAGE(
         **columns,
         **payload_columns(received.payloads),

@@ -948,7 +948,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='inboundconversation',
-            index=models.Index(condition=models.Q(('called', True)), fields=['link'], name='in_conversation_called'),
+            index=models.Index(condition=models.Q(('called', True), ('due__isnull', False), _connector='OR'), fields=['link', '-called', 'due'], name='in_conversation_waiting'),
         ),
         migrations.AddConstraint(
             model_name='inboundconversation',

@@ -1,8 +1,27 @@
 """Conversations whose messages we deliver in the order of MessageOrder: one row each."""
 
+from typing import Self
+
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import MD5
+
+from partners.models import Agreement
+
+WAITING = Q(called=True) | Q(due__isnull=False)
+"""Messages of it are held: there is no hold without a time, or a call."""
+
+
+class InboundConversationQuerySet(models.QuerySet["InboundConversation"]):
+    def waiting(self) -> Self:
+        """By the condition of their index, and in its order: called ones first."""
+        return self.filter(WAITING).order_by("-called", "due")
+
+    def named(self, conversation_id: str) -> Self:
+        """By the unique index, which begins with the agreement."""
+        digest = MD5(models.Value(conversation_id))
+        known = self.alias(digest=MD5("conversation_id")).filter(digest=digest)
+        return known.filter(agreement__in=Agreement.objects.order_by().values("pk"))
 
 
 class InboundConversation(models.Model):
@@ -25,6 +44,8 @@ class InboundConversation(models.Model):
     released_at = models.DateTimeField(null=True, blank=True)
     last_at = models.DateTimeField()
 
+    objects = InboundConversationQuerySet.as_manager()
+
     class Meta:
         verbose_name = "conversation from a partner"
         verbose_name_plural = "conversations from partners"
@@ -32,7 +53,10 @@ class InboundConversation(models.Model):
             models.Index(
                 fields=["due"], condition=Q(due__isnull=False), name="in_conversation_due"
             ),
-            models.Index(fields=["link"], condition=Q(called=True), name="in_conversation_called"),
+            # Those of a link that lack a number, as its page lists them.
+            models.Index(
+                fields=["link", "-called", "due"], condition=WAITING, name="in_conversation_waiting"
+            ),
         ]
         constraints = [
             # By the digest: a partner may send a ConversationId of any length.

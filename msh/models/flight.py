@@ -1,13 +1,16 @@
 """Reliable messages on their way to partners that take many at once, and the conversations among
 them that are sent in order: one row each."""
 
+from typing import Self
+
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 
 from msh.protocol.flight import serial
-from msh.protocol.flight.numbering import NumberingState
+from msh.protocol.flight.numbering import Numbering, NumberingState
 from msh.protocol.flight.value import FlightState
+from partners.models import Agreement
 
 _STATES = (FlightState.READY, FlightState.WAITING, FlightState.HELD)
 
@@ -121,6 +124,17 @@ class Flight(models.Model):
         return f"{self.message}: {self.state}"
 
 
+class OutboundConversationQuerySet(models.QuerySet["OutboundConversation"]):
+    def waiting(self) -> Self:
+        """Those that stand still until an operator, or an Acknowledgment, lets them go on."""
+        return self.filter(state=NumberingState.STOPPED).order_by("pk")
+
+    def named(self, conversation_id: str) -> Self:
+        """By the unique index, which begins with the agreement."""
+        known = self.filter(conversation_id=conversation_id)
+        return known.filter(agreement__in=Agreement.objects.order_by().values("pk"))
+
+
 class OutboundConversation(models.Model):
     """A conversation that is sent in order: the value `Numbering` in
     `msh/protocol/flight/numbering.py`. `msh.store.flights` alone writes it.
@@ -154,6 +168,8 @@ class OutboundConversation(models.Model):
     head = models.BigIntegerField(null=True, blank=True)
     used_at = models.DateTimeField()
 
+    objects = OutboundConversationQuerySet.as_manager()
+
     class Meta:
         verbose_name = "conversation to a partner"
         verbose_name_plural = "conversations to partners"
@@ -184,3 +200,8 @@ class OutboundConversation(models.Model):
 
     def __str__(self) -> str:
         return self.conversation_id
+
+    @property
+    def numbering(self) -> Numbering:
+        stopped_by = frozenset(self.stopped_by)
+        return Numbering(self.next_number, self.resets, self.unconfirmed, stopped_by, self.broken)

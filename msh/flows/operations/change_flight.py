@@ -12,7 +12,7 @@ from msh.flows.errors import NotPossible
 from msh.flows.operations.change_link import open_links
 from msh.flows.wake_up import wake_up, wake_up_for_flights
 from msh.models import Flight as FlightRow
-from msh.models import OutboundMessage
+from msh.models import OutboundConversation, OutboundMessage
 from msh.protocol.attempt import Trace, nothing_was_sent
 from msh.protocol.errors import IllegalTransition
 from msh.protocol.events import (
@@ -22,7 +22,15 @@ from msh.protocol.events import (
     RetriesReset,
     SendNowRequested,
 )
-from msh.protocol.flight import Flight, FlightState, FlightTerms, OnSilence, serial, step
+from msh.protocol.flight import (
+    Flight,
+    FlightState,
+    FlightTerms,
+    OnSilence,
+    numbering,
+    serial,
+    step,
+)
 from msh.protocol.flight.numbering import (
     ConversationRestarted,
     LastNumberSet,
@@ -224,6 +232,15 @@ def start_order(agreement: Agreement, conversation_id: str, last: int, actor: Ac
         link_id = agreement.partner.outbound_link.pk
         open_conversation(link_id, agreement.pk, conversation_id)
         _change(agreement, conversation_id, event_of, "set the numbers of", actor)
+
+
+def why_not_numbered(row: OutboundConversation, event: NumberingEvent) -> str:
+    """Why an operator's `event` may not happen to it now, as a clause; empty if it may."""
+    try:
+        numbering.step(row.numbering, event)
+    except IllegalTransition as refused:
+        return _WHY_NOT.get(refused.state, refused.state)
+    return ""
 
 
 _WHY_NOT: dict[str, str] = {

@@ -159,6 +159,12 @@ def change_conversation(
     return True
 
 
+def count_outstanding(key: int) -> int:
+    """Messages of it that were sent and are neither acknowledged nor cancelled."""
+    ((counted,),) = run(conversation_sql.COUNT_OUTSTANDING(id=key))
+    return counted.messages
+
+
 def open_conversation(link_id: int, agreement_id: int, conversation_id: str) -> None:
     """Of which nothing was submitted yet; one that is there stays as it is."""
     run(

@@ -2,7 +2,7 @@
 
 from .deliveries import delivery
 from .incidents import bulk_job, incident, operator_notice
-from .links import conversation, inbound_link, outbound_link
+from .links import inbound_conversation, inbound_link, outbound_conversation, outbound_link
 from .messages import history, inbound_message, outbound_message, signal
 from .setup import agreement, api_token, consumer, partner, schedules, setting_change, users
 
@@ -11,13 +11,14 @@ __all__ = [
     "api_token",
     "bulk_job",
     "consumer",
-    "conversation",
     "delivery",
     "history",
+    "inbound_conversation",
     "inbound_link",
     "inbound_message",
     "incident",
     "operator_notice",
+    "outbound_conversation",
     "outbound_link",
     "outbound_message",
     "partner",

@@ -15,7 +15,7 @@ WAITING = Q(called=True) | Q(due__isnull=False)
 class InboundConversationQuerySet(models.QuerySet["InboundConversation"]):
     def waiting(self) -> Self:
         """By the condition of their index, and in its order: called ones first."""
-        return self.filter(WAITING).order_by("-called", "due")
+        return self.filter(WAITING).order_by("-called", "due", "pk")
 
     def named(self, conversation_id: str) -> Self:
         """By the unique index, which begins with the agreement."""

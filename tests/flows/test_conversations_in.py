@@ -75,7 +75,7 @@ def run(command: str, *options: str, conversation: str = "talk") -> dict[str, ob
     return answer
 
 
-def make_due(**conversation: str) -> None:
+def make_due(**conversation: str | bool) -> None:
     InboundConversation.objects.filter(**conversation).update(due="2026-01-01T00:00Z")
 
 

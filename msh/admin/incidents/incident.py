@@ -19,6 +19,7 @@ from msh.admin.framework import markup
 from msh.admin.framework.actions import ActionDialog, Offer
 from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.admin.links import resynchronise
+from msh.admin.links.conversation import CONVERSATIONS, links_to_waiting
 from msh.admin.links.outbound_actions import RESUME
 from msh.flows.operations import change_incident
 from msh.flows.operations.inspection.causes import CAUSES
@@ -112,6 +113,8 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
         return [_notes(row), notices_about(row)]
 
     def get_fields(self, request: HttpRequest, obj: Incident | None = None) -> Sequence[object]:
+        if obj and obj.kind in CONVERSATIONS:
+            return (*self.fields, "conversations")
         return (*self.fields, "deliveries") if obj and obj.kind in _DELIVERIES else self.fields
 
     def get_ordering(self, request: HttpRequest) -> Sequence[OrderBy | str]:
@@ -151,6 +154,10 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
         lists = [(_deliveries_url(incident, state), state.replace("_", " ")) for state in states]
         link = '<a href="{}" class="text-link">{} deliveries of this partner</a>'
         return format_html_join(", ", link, lists)
+
+    @display(description="Conversations that wait")
+    def conversations(self, incident: Incident) -> str:
+        return links_to_waiting(CONVERSATIONS[incident.kind], incident.partner_id)
 
     @display(description="Last detail")
     def detail_text(self, incident: Incident) -> str:

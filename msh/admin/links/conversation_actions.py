@@ -1,57 +1,69 @@
 """Actions on conversations in order: start, restart, deliver past what lacks, or give up."""
 
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
+from django.utils import timezone
 from unfold.widgets import UnfoldAdminIntegerFieldWidget
 
+from msh.admin.framework import markup
 from msh.admin.framework.actions import ActionDialog, ReasonForm
 from msh.flows.operations import conversation_actions
+from msh.flows.operations.change_flight import why_not_numbered
 from msh.flows.operations.operator_action import OperatorAction
-from msh.models import InboundConversation, InboundState, OutboundConversation
-from msh.protocol.flight.numbering import NumberingState
+from msh.models import InboundConversation, OutboundConversation
+from msh.protocol import effects as do
+from msh.protocol.errors import IllegalTransition
+from msh.protocol.flight import conversation, serial
+from msh.protocol.flight.conversation import Conversation, Outcome
+from msh.protocol.flight.numbering import ConversationRestarted, LastNumberSet, NumberingEvent
+from msh.store.flights.conversations import count_outstanding
 from msh.store.history import Actor
 
 from .inbound_actions import number_field
 
-Conversation = TypeVar("Conversation", InboundConversation, OutboundConversation)
+AnyConversation = TypeVar("AnyConversation", InboundConversation, OutboundConversation)
 
 
-class ConversationDialog(ActionDialog[Conversation]):
+class ConversationDialog(ActionDialog[AnyConversation]):
     def __init__(self, action: OperatorAction, icon: str) -> None:
         self.action, self.icon = action, icon
 
-    def consequence(self, row: Conversation) -> str:
+    def consequence(self, row: AnyConversation) -> str:
         return self.action.effect.format(partner=row.link.partner)
 
-    def version(self, row: Conversation) -> str:
+    def version(self, row: AnyConversation) -> str:
         return f"next number {row.next_number}"
 
-    def conflict(self, row: Conversation) -> str:
+    def conflict(self, row: AnyConversation) -> str:
         return "the conversation has changed in the meantime. Check it again."
 
-    def act(self, row: Conversation, actor: Actor, form: ReasonForm) -> str:
-        entered = form.action_fields.values()
-        self.action.flow(row.agreement, row.conversation_id, *entered, actor)
-        return f"Conversation {row}: {self.action.done}."
+    def act(self, row: AnyConversation, actor: Actor, form: ReasonForm) -> str:
+        fields = form.action_fields
+        done = self.action.flow(row.agreement, row.conversation_id, actor=actor, **fields)
+        then = f" {done.text}." if done else ""
+        name = markup.escape_invisible(str(row))
+        return f"Conversation {name}: {self.action.done}.{then}"
 
 
-class OnHeld(ConversationDialog[InboundConversation]):
-    """It is about the messages that are held."""
-
-    def why_not(self, row: InboundConversation) -> str:
-        held = row.messages.filter(state=InboundState.HELD)
-        return "" if held.exists() else "no message of the conversation is held."
+# --- sent in order --------------------------------------------------------------------------------
 
 
-class Restart(ConversationDialog[OutboundConversation]):
+class NumberingDialog(ConversationDialog[OutboundConversation]):
+    """One event of the numbering; its table says in which states it is possible."""
+
+    def __init__(
+        self, action: OperatorAction, icon: str, event: Callable[[int], NumberingEvent]
+    ) -> None:
+        super().__init__(action, icon)
+        self.event = event
+
     def why_not(self, row: OutboundConversation) -> str:
-        """Whether all is accounted for, the flow knows."""
-        match row.state:
-            case NumberingState.BEGINNING:
-                return "its next message has Reset already."
-            case NumberingState.CONFIRMING:
-                return "its message with Reset is not acknowledged yet."
-        return ""
+        why = why_not_numbered(row, self.event(count_outstanding(row.pk)))
+        return f"{why}." if why else ""
+
+    def version(self, row: OutboundConversation) -> str:
+        return f"{row.state}, next number {row.next_number}"
 
 
 class LastOfOrderForm(ReasonForm):
@@ -62,17 +74,100 @@ class LastOfOrderForm(ReasonForm):
     )
 
 
-class StartOrder(ConversationDialog[Conversation]):
+class StartOrderOut(NumberingDialog):
     form = LastOfOrderForm
+
+    def why_not(self, row: OutboundConversation) -> str:
+        return _unless_ordered(row) or super().why_not(row)
+
+
+# --- received in order ----------------------------------------------------------------------------
+
+
+class HoleDialog(ConversationDialog[InboundConversation]):
+    """What is done about a missing number; the pure step says whether it is possible. Rows are
+    annotated with what is held."""
+
+    def __init__(
+        self, action: OperatorAction, icon: str, step: Callable[[Conversation], Outcome]
+    ) -> None:
+        super().__init__(action, icon)
+        self.step = step
+
+    def why_not(self, row: InboundConversation) -> str:
+        try:
+            self.step(value_of(row))
+        except IllegalTransition as refused:
+            return f"{refused.state}."
+        return ""
+
+    def consequence(self, row: InboundConversation) -> str:
+        before = value_of(row)
+        after, effects = self.step(before)
+        return " ".join([super().consequence(row), *_changes(before, after, effects)])
+
+    def version(self, row: InboundConversation) -> str:
+        value = value_of(row)
+        return f"next number {row.next_number}, {len(value.held)} held, first {value.in_order[:1]}"
+
+
+class StartOrderIn(ConversationDialog[InboundConversation]):
+    form = LastOfOrderForm
+
+    def why_not(self, row: InboundConversation) -> str:
+        return _unless_ordered(row)
+
+
+def value_of(row: Any) -> Conversation:
+    return Conversation(row.next_number, frozenset(row.held_numbers), row.due, row.called)
+
+
+def count_of(messages: int) -> str:
+    return f"{messages} message{'' if messages == 1 else 's'}"
+
+
+def _changes(
+    before: Conversation, after: Conversation, effects: tuple[do.ConversationEffect, ...]
+) -> list[str]:
+    """What becomes of the numbers, in sentences."""
+    said = []
+    for effect in effects:
+        if isinstance(effect, do.Release):
+            lost = serial.distance(effect.numbers[0], before.lacks)
+            given_up = f"from number {before.lacks} on, {count_of(lost)}"
+            said.append(f"Given up: {given_up}. Delivered now: {count_of(len(effect.numbers))}.")
+        if isinstance(effect, do.Drop):
+            said.append(f"Given up: {count_of(len(effect.numbers))}.")
+    if said:
+        said.append(f"Then number {after.lacks} comes next, and {len(after.held)} are held.")
+    return said
+
+
+def _unless_ordered(row: OutboundConversation | InboundConversation) -> str:
+    return "" if row.agreement.ordered else f"agreement {row.agreement} is not ordered."
 
 
 OUT = (
-    Restart(conversation_actions.RESTART_CONVERSATION, "restart_alt"),
-    StartOrder[OutboundConversation](conversation_actions.START_ORDER_OUT, "start"),
+    NumberingDialog(
+        conversation_actions.RESTART_CONVERSATION, "restart_alt", ConversationRestarted
+    ),
+    StartOrderOut(
+        conversation_actions.START_ORDER_OUT,
+        "start",
+        lambda outstanding: LastNumberSet(serial.FIRST, outstanding),
+    ),
 )
 IN = (
-    OnHeld(conversation_actions.WAIT_ON, "schedule"),
-    OnHeld(conversation_actions.SKIP_MISSING, "skip_next"),
-    OnHeld(conversation_actions.DROP_HELD, "delete"),
-    StartOrder[InboundConversation](conversation_actions.START_ORDER_IN, "start"),
+    HoleDialog(
+        conversation_actions.WAIT_ON,
+        "schedule",
+        lambda value: conversation.wait_on(value, 0, now=timezone.now()),
+    ),
+    HoleDialog(
+        conversation_actions.SKIP_MISSING,
+        "skip_next",
+        lambda value: conversation.skip(value, 0, now=timezone.now()),
+    ),
+    HoleDialog(conversation_actions.DROP_HELD, "delete", conversation.drop),
+    StartOrderIn(conversation_actions.START_ORDER_IN, "start"),
 )

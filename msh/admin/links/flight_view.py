@@ -18,8 +18,9 @@ from msh.protocol.flight.gate import BREAKER
 from msh.protocol.lane import LaneState
 from partners.models import Agreement
 
-from .conversation import stopped_conversations
+from .conversation import is_ordered
 from .lane_view import FIRST_ROWS, Row, agreements_of, messages_url, queue_table
+from .outbound_conversation import stopped_conversations
 
 
 def window_of(link: OutboundLink) -> int:
@@ -39,18 +40,14 @@ def sentence(link: Any, now: datetime) -> str:
         )
         return f"{probe}. {places}{held}; the messages keep their retries."
     oldest: datetime = getattr(link, "oldest", None) or now
-    if now - oldest > OVERDUE and link.under_way < window and not _is_ordered(link):
+    # In order, a message may wait for another one of its conversation.
+    if now - oldest > OVERDUE and link.under_way < window and not is_ordered(link.partner):
         return (
             f"{places}{held}. Nothing polls this link: the first message of its queue has waited"
             f" for {format_duration(oldest, now)}. Check that worker and beat are running"
             " (dashboard) and that the schedule entry 'sweep' is enabled."
         )
     return f"{places}{held}."
-
-
-def _is_ordered(link: OutboundLink) -> bool:
-    """Then a message may wait for another one of its conversation."""
-    return any(one.ordered for one in link.partner.agreements.all())
 
 
 def in_flight(link: Any) -> str:

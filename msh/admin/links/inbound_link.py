@@ -26,8 +26,8 @@ from msh.models import (
 from msh.protocol import sequence
 
 from . import inbound_actions, partner_switches, start_link
-from .conversation import incomplete_conversations
 from .counters import arrivals, counters, receiving
+from .inbound_conversation import incomplete_conversations
 
 FIRST_ROWS = 10
 

@@ -28,6 +28,7 @@ START_ORDER_OUT = OperatorAction(
     summary="Set the last number of a conversation; the next message gets the following one.",
     effect="For a conversation that you take over from another MSH. Our next message of it to"
     " {partner} gets the number after the one that you enter.",
+    done="started",
     permissions=_NUMBERS_OUT,
     flow=change_flight.start_order,
     parameters=(_LAST,),

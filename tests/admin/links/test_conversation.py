@@ -2,114 +2,261 @@
 
 import pytest
 from django.db import connection
+from django.db.models import Model
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from msh.admin.framework.pages import Table
+from msh.flows.operations.watch import watch
 from msh.models import (
+    History,
     InboundConversation,
     InboundLink,
     InboundMessage,
+    Incident,
     OutboundConversation,
-    OutboundLink,
     OutboundMessage,
 )
-from partners.models import Partner
-from tests.admin.conftest import address, messages_of, url, use
+from partners.models import Agreement, Partner
+from tests.admin.conftest import address, messages_of, submit, url, use
 from tests.endpoint.ebms2 import agree
-from tests.flows.flying import REFUSED, make_sky
-from tests.flows.test_conversations_in import take
+from tests.flows.flying import REFUSED, Sky, make_sky
+from tests.flows.test_conversations_in import make_due, take
 
 pytestmark = pytest.mark.django_db
 
+STILL, MISSING = "Conversations that stand still", "Conversations with a missing message"
 
-def page_of(client: Client, row: object, model: type) -> str:
-    page = client.get(url(model, "change", row.pk))  # type: ignore[attr-defined]
+
+@pytest.fixture
+def agreement() -> Agreement:
+    partner = Partner.objects.create(name="hospital", uri="http://peer.example/ebms/")
+    return agree(partner, ordered=True)
+
+
+def page_of(client: Client, row: Model) -> str:
+    page = client.get(url(type(row), "change", row.pk))
     assert page.status_code == 200
     return page.content.decode()
 
 
-def offered(client: Client, row: InboundConversation | OutboundConversation) -> list[str]:
+def tables_of(client: Client, row: Model) -> dict[str, Table]:
+    page = client.get(url(type(row), "change", row.pk))
+    return {table.title: table for table in page.context["tables"]}
+
+
+def offered(client: Client, row: Model) -> list[str]:
     page = client.get(url(type(row), "change", row.pk))
     return [offer.action.name for offer in page.context["offers"]]
+
+
+def stop(sky: Sky, conversation: str, *, behind: int = 0) -> OutboundMessage:
+    """Its first message is refused."""
+    first, *_ = [sky.submit(conversation_id=conversation) for _ in range(1 + behind)]
+    for job in sky.poll():
+        sky.end(job, REFUSED)
+    return first
 
 
 @pytest.mark.requirement("EB-124")
 def test_a_conversation_that_stands_still_is_restarted(supervisor: Client, viewer: Client) -> None:
     sky = make_sky(ordered=True)
-    message = sky.submit(conversation_id="talk")
-    assert "stand still" not in page_of(viewer, sky.link, OutboundLink)
-    (job,) = sky.poll()
-    sky.end(job, REFUSED)
-    conversation = OutboundConversation.objects.get()
-    link = page_of(viewer, sky.link, OutboundLink)
-    assert "Conversations that stand still" in link
-    assert url(OutboundConversation, "change", conversation.pk) in link
-    page = page_of(viewer, conversation, OutboundConversation)
-    assert url(OutboundMessage, "change", message.pk) in page
-    assert offered(viewer, conversation) == []
-    assert offered(supervisor, conversation) == ["restart_conversation", "start_order"]
+    other = sky.submit(conversation_id="other")
+    sky.poll()
+    sky.answer(other)
+    assert tables_of(viewer, sky.link)[STILL].rows == []
+    message = stop(sky, "talk", behind=2)
+    conversation = OutboundConversation.objects.get(conversation_id="talk")
+
+    (row,) = tables_of(viewer, sky.link)[STILL].rows
+    assert url(OutboundConversation, "change", conversation.pk) in str(row[0])
+    assert message.message_id in str(row[2])
+    assert row[3:] == (1, 2)
+    incident = Incident.objects.get(kind="conversation_stopped")
+    assert url(OutboundConversation, "change", conversation.pk) in page_of(viewer, incident)
+    page = page_of(viewer, conversation)
+    assert "Stopped by a message that failed or is held" in page
+    assert url(Incident, "change", incident.pk) in page
+    tables = tables_of(viewer, conversation)
+    (stopping,) = tables["Messages that stop it"].rows
+    assert url(OutboundMessage, "change", message.pk) in str(stopping[0])
+    assert stopping[1] == 0
+    assert len(tables["Waiting for their turn"].rows) == 2
+    assert offered(viewer, conversation) == offered(supervisor, conversation) == []
+    dialog = supervisor.get(address("restart_conversation", conversation)).content.decode()
+    assert "1 messages of the conversation are outstanding." in dialog
     refused = messages_of(use(supervisor, "restart_conversation", conversation))
     assert "Cannot restart conversation talk" in refused
-    shown = supervisor.get(url(OutboundMessage, "change", message.pk)).context["offers"]
-    names = {offer.action.name for offer in shown}
+    names = set(offered(supervisor, message))
     assert {"resume", "cancel"} <= names
     assert not {"suspend", "send_now", "reset_retries"} & names
 
     use(supervisor, "cancel", message, verdict="unknown")
 
-    said = messages_of(use(supervisor, "restart_conversation", conversation))
+    assert "a message that has a number was cancelled" in page_of(viewer, conversation)
+    assert offered(viewer, conversation) == []
+    assert offered(supervisor, conversation) == ["restart_conversation", "start_order"]
+    assert viewer.get(address("restart_conversation", conversation)).status_code == 403
+    said = messages_of(use(supervisor, "restart_conversation", conversation, "they emptied it"))
     assert said == "Conversation talk: the next message has number 0 with Reset."
-    assert "Nothing stops it." in page_of(viewer, conversation, OutboundConversation)
+    entry = History.objects.get(event="ConversationRestarted")
+    assert (entry.actor, "they emptied it" in entry.detail) == ("sue", True)
+    assert "Its next message gets number 0 with Reset." in page_of(viewer, conversation)
+    said = messages_of(use(supervisor, "start_order", conversation, last="41"))
+    assert said == "Conversation talk: started."
+    conversation.refresh_from_db()
+    assert conversation.next_number == 42
 
 
 @pytest.mark.requirement("EB-130", "EB-132")
-def test_a_hole_is_shown_and_skipped(supervisor: Client, viewer: Client) -> None:
-    partner = Partner.objects.create(name="hospital", uri="http://peer.example/ebms/")
-    agreement = agree(partner, ordered=True)
+def test_a_hole_is_shown_and_skipped(
+    supervisor: Client, viewer: Client, agreement: Agreement
+) -> None:
     take(agreement, 0)
     into, conversation = InboundLink.objects.get(), InboundConversation.objects.get()
-    assert "missing message" not in page_of(viewer, into, InboundLink)
+    assert tables_of(viewer, into)[MISSING].rows == []
     assert offered(supervisor, conversation) == ["start_order"]
-    take(agreement, 2, 4)
-    link = page_of(viewer, into, InboundLink)
-    assert "Conversations with a missing message" in link
-    assert url(InboundConversation, "change", conversation.pk) in link
+    assert "Number 1 comes next." in page_of(viewer, conversation)
+    take(agreement, 3, 2, 7)
+    take(agreement, 5, conversation="late")
+    make_due(conversation_id="talk")
+    watch()
+
+    called, other = tables_of(viewer, into)[MISSING].rows
+    assert url(InboundConversation, "change", conversation.pk) in str(called[0])
+    assert (called[2:4], "called" in str(called[5])) == ((1, 3), True)
+    assert (other[2:4], "called" in str(other[5])) == ((0, 1), False)
+    link = page_of(viewer, into)
     assert "messages have no sequence numbers" in link.lower()
     assert "Resets" not in link
-    page = page_of(viewer, conversation, InboundConversation)
-    for message in InboundMessage.objects.filter(state="held"):
-        assert url(InboundMessage, "change", message.pk) in page
+    incident = Incident.objects.get(kind="predecessor_missing")
+    assert url(InboundConversation, "change", conversation.pk) in page_of(viewer, incident)
+    page = page_of(viewer, conversation)
+    assert "Number 1 is missing: 3 messages wait for it. An operator was called." in page
+    assert url(Incident, "change", incident.pk) in page
+    held = tables_of(viewer, conversation)["Held, lowest number first"].rows
+    assert [row[1] for row in held] == [2, 3, 7]
+    first = InboundMessage.objects.get(order_number=2)
+    assert url(InboundMessage, "change", first.pk) in str(held[0][0])
+    assert offered(viewer, conversation) == []
     assert offered(supervisor, conversation) == [
         *("wait_on", "skip_missing", "drop_held", "start_order")
     ]
     says = str(supervisor.get(address("skip_missing", conversation)).context["consequence"])
-    assert "hospital does not have to do anything" in says
+    assert says.endswith(
+        " hospital does not have to do anything. Given up: from number 1 on, 1 message. Delivered"
+        " now: 2 messages. Then number 4 comes next, and 1 are held."
+    )
 
-    said = messages_of(use(supervisor, "skip_missing", conversation))
+    said = messages_of(use(supervisor, "skip_missing", conversation, "they lost it"))
 
-    assert said == "Conversation talk: skipped."
-    assert InboundMessage.objects.filter(state="held").count() == 1
-    use(supervisor, "start_order", conversation, last="3")
+    assert said == "Conversation talk: skipped. Number 4 comes next; 1 messages are held."
+    assert InboundMessage.objects.get(message_id="talk-7").state == "held"
+    entry = History.objects.get(event="MissingSkipped")
+    assert (entry.actor, "they lost it" in entry.detail) == ("sue", True)
+    use(supervisor, "start_order", conversation, last="6")
+    assert InboundMessage.objects.get(message_id="talk-7").state == "accepted"
+    for name in ("wait_on", "skip_missing", "drop_held"):
+        assert "nothing is held." in supervisor.get(address(name, conversation)).content.decode()
+
+
+@pytest.mark.requirement("EB-132")
+def test_what_is_held_waits_on_or_is_dropped(supervisor: Client, agreement: Agreement) -> None:
+    take(agreement, 0, 2, 3)
+    make_due()
+    watch()
+    conversation = InboundConversation.objects.get()
+
+    said = messages_of(use(supervisor, "wait_on", conversation))
+
+    assert said == "Conversation talk: waiting on. Number 1 comes next; 2 messages are held."
+    assert "An operator is called at " in page_of(supervisor, conversation)
+    says = str(supervisor.get(address("drop_held", conversation)).context["consequence"])
+    assert "Given up: 2 messages. Then number 1 comes next, and 0 are held." in says
+    use(supervisor, "drop_held", conversation)
+    assert InboundMessage.objects.filter(state="rejected").count() == 2
+
+
+@pytest.mark.requirement("EB-132")
+def test_dialog_about_a_hole_that_has_changed_does_nothing(
+    supervisor: Client, agreement: Agreement
+) -> None:
+    take(agreement, 0, 2)
+    where = address("drop_held", InboundConversation.objects.get())
+    hidden = supervisor.get(where).context["form"].initial["version"]
+    take(agreement, 3)
+
+    answer = supervisor.post(where, {"reason": "they begin again", "version": hidden})
+
+    assert "the conversation has changed in the meantime" in messages_of(answer)
+    assert InboundMessage.objects.filter(state="held").count() == 2
+    submit(supervisor, where)
     assert not InboundMessage.objects.filter(state="held").exists()
 
 
-def test_lists_find_them_by_their_whole_id(viewer: Client) -> None:
+def test_link_without_order_has_no_table_of_conversations(
+    viewer: Client, administrator: Client
+) -> None:
+    sky = make_sky()
+    sky.submit(conversation_id="talk")
+    assert STILL not in tables_of(viewer, sky.link)
+    ordered = make_sky(ordered=True)
+    stop(ordered, "talk")
+    Agreement.objects.update(ordered=False)
+    assert len(tables_of(viewer, ordered.link)[STILL].rows) == 1
+    conversation = OutboundConversation.objects.get()
+    dialog = administrator.get(address("start_order", conversation))
+    assert "is not ordered." in dialog.context["why_not"]
+
+
+def test_list_has_those_that_wait_and_the_search_finds_all(
+    viewer: Client, agreement: Agreement
+) -> None:
     sky = make_sky(ordered=True)
-    for conversation in ("one", "two"):
-        sky.submit(conversation_id=conversation)
+    stop(sky, "still")
+    sky.submit(conversation_id="runs")
     sky.poll()
-    where = url(OutboundConversation, "changelist")
-    found = viewer.get(where, {"q": "two"}).context["cl"].result_list
-    assert [one.conversation_id for one in found] == ["two"]
-    assert viewer.get(url(InboundConversation, "changelist")).status_code == 200
+    take(agreement, 0)
+    take(agreement, 0, 2, conversation="hole")
 
-    def queries() -> int:
-        with CaptureQueriesContext(connection) as captured:
-            viewer.get(where)
-        return len(captured)
+    for model, waits, runs in (
+        (OutboundConversation, "still", "runs"),
+        (InboundConversation, "hole", "talk"),
+    ):
+        where = url(model, "changelist")
+        for query, found in ({}, waits), ({"q": runs}, runs), ({"q": waits}, waits):
+            rows = viewer.get(where, query).context["cl"].result_list
+            assert [one.conversation_id for one in rows] == [found]
 
-    of_two = queries()
-    other = make_sky(ordered=True)
-    other.submit(conversation_id="three")
-    other.poll()
-    assert queries() == of_two
+
+def test_pages_need_as_many_queries_for_three_conversations_as_for_one(
+    viewer: Client, agreement: Agreement
+) -> None:
+    sky = make_sky(ordered=True)
+
+    def queries() -> list[int]:
+        counts = []
+        into = InboundLink.objects.get()
+        pages = [url(type(link), "change", link.pk) for link in (sky.link, into)]
+        lists = [url(model, "changelist") for model in (OutboundConversation, InboundConversation)]
+        incidents = [url(Incident, "change", one.pk) for one in Incident.objects.order_by("pk")]
+        for page in (*pages, *lists, *incidents):
+            with CaptureQueriesContext(connection) as captured:
+                assert viewer.get(page).status_code == 200
+            counts.append(len(captured))
+        return counts
+
+    stop(sky, "one", behind=1)
+    take(agreement, 0, 2)
+    make_due()
+    watch()
+    queries()  # fills Django's own caches
+    of_one = queries()
+    for name in ("two", "three"):
+        stop(sky, name, behind=2)
+        take(agreement, 0, 2, 3, conversation=name)
+    make_due(called=False)
+    watch()
+
+    assert len(of_one) >= 6
+    assert queries() == of_one

@@ -1,0 +1,132 @@
+"""Conversations that are sent in order, and what stops them."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import OuterRef
+from django.http import HttpRequest
+from django.utils.html import format_html_join
+from unfold.decorators import display
+
+from msh.admin.framework import markup
+from msh.admin.framework.pages import Table
+from msh.admin.messages.history import history_of_link
+from msh.models import (
+    Direction,
+    Flight,
+    OutboundConversation,
+    OutboundLink,
+    OutboundMessage,
+    shown_state,
+)
+from msh.protocol.flight.numbering import NumberingState
+from msh.protocol.kinds import IncidentKind
+
+from . import conversation_actions
+from .conversation import FIRST_ROWS, ConversationAdmin, is_ordered
+
+COUNTED = 100
+"""Messages behind a stopped one that are counted."""
+_STATES = {
+    NumberingState.BEGINNING: "Its next message gets number 0 with Reset.",
+    NumberingState.CONFIRMING: "Its message with Reset is not acknowledged yet; the others wait.",
+    NumberingState.RUNNING: "Its messages are sent in order. Number {number} comes next.",
+    NumberingState.STOPPED: "Stopped by a message that failed or is held; those behind it wait."
+    " Resume that message, or cancel it and restart the conversation.",
+}
+_HEADERS = ("MessageId", "Number", "State", "ServiceInterface / Action", "Submitted")
+
+
+@admin.register(OutboundConversation)
+class OutboundConversationAdmin(ConversationAdmin[OutboundConversation]):
+    list_display = ("identity", "partner", "under", "status", "stopping")
+    fields = (("identity", "partner"), ("under", "next_message"), "used_at")
+    operator_actions = conversation_actions.OUT
+    incident = IncidentKind.CONVERSATION_STOPPED
+
+    def waits(self, row: OutboundConversation) -> bool:
+        return row.state == NumberingState.STOPPED
+
+    def sentence(self, row: OutboundConversation) -> str:
+        if row.broken:
+            return (
+                "Stopped: a message that has a number was cancelled, and the partner may wait for"
+                " it. Restart the conversation when all that was sent of it is acknowledged or"
+                " cancelled."
+            )
+        return _STATES[NumberingState(row.state)].format(number=row.next_number)
+
+    def tables(self, request: HttpRequest, row: OutboundConversation) -> list[Table]:
+        stopping = Table("Messages that stop it", _HEADERS, _rows(_stopping(row)), "None.")
+        of_it = _messages(row).filter(flight__ordered_in=row)
+        under_way = of_it.filter(flight__waits_turn=False).order_by("flight__number")
+        behind = of_it.filter(flight__waits_turn=True).order_by("pk")
+        more = markup.list_url(OutboundMessage, q=row.conversation_id)
+        return [
+            stopping,
+            Table("With a number, not acknowledged", _HEADERS, _rows(under_way), "None.", more),
+            Table("Waiting for their turn", _HEADERS, _rows(behind), "None.", more),
+            history_of_link(row.link.partner_id, Direction.OUT),
+        ]
+
+    @display(description="Stopped by")
+    def stopping(self, row: OutboundConversation) -> str:
+        return stopped_by(row)
+
+    @display(description="Next number")
+    def next_message(self, row: OutboundConversation) -> str:
+        return f"{row.next_number} with Reset" if row.resets else str(row.next_number)
+
+
+def stopped_by(row: OutboundConversation) -> str:
+    if not row.stopped_by:
+        return "a number that was given up" if row.broken else markup.DASH
+    first = [(markup.message_link(one, Direction.OUT),) for one in row.stopped_by[:FIRST_ROWS]]
+    return format_html_join(" ", "{}", first)
+
+
+def stopped_conversations(link: OutboundLink) -> list[Table]:
+    """None if there is none and no agreement is ordered."""
+    behind = Flight.objects.filter(ordered_in=OuterRef("pk"), waits_turn=True).order_by("message")
+    stopped: Any = OutboundConversation.objects.waiting().filter(link=link)
+    stopped = stopped.select_related("agreement").annotate(
+        behind=ArraySubquery(behind.values("pk")[: COUNTED + 1])
+    )
+    rows = [
+        (
+            markup.link_to(one),
+            markup.link_to(one.agreement, one.agreement.tpa_id),
+            stopped_by(one),
+            one.next_number,
+            len(one.behind) if len(one.behind) <= COUNTED else f"more than {COUNTED}",
+        )
+        for one in stopped[:FIRST_ROWS]
+    ]
+    if not rows and not is_ordered(link.partner):
+        return []
+    headers = ("ConversationId", "TPAId", "Stopped by", "Next number", "Messages behind it")
+    more = markup.list_url(OutboundConversation, link__partner__id__exact=link.partner_id)
+    return [Table("Conversations that stand still", headers, rows, "None.", more)]
+
+
+def _messages(row: OutboundConversation) -> Any:
+    messages = OutboundMessage.objects.filter(link=row.link_id).select_related("flight")
+    return messages.annotate(shown=shown_state()).defer("head")
+
+
+def _stopping(row: OutboundConversation) -> Any:
+    return _messages(row).filter(message_id__in=row.stopped_by[:FIRST_ROWS]).order_by("pk")
+
+
+def _rows(messages: Any) -> list[tuple[object, ...]]:
+    return [
+        (
+            markup.link_to(one),
+            markup.DASH if one.order_number is None else one.order_number,
+            markup.badge(one.shown, markup.STATE_VARIANTS.get(one.shown, "")),
+            markup.service_and_action(one),
+            markup.time_of(one.submitted_at),
+        )
+        for one in messages[:FIRST_ROWS]
+    ]

@@ -90,9 +90,8 @@ class Options:
             raise ValueError("An MSH of the demo has one mail host: no routers over mail.")
         if not 0 <= self.routers <= len(ROUTERS):
             raise ValueError(f"Between 0 and {len(ROUTERS)} routers, not {self.routers}.")
-
-        if self.dialect is Dialect.EBMS2 and (self.routers or self.transport is Transport.SMTP):
-            raise ValueError("The demo exchanges ebMS 2.0 over HTTP and without routers only.")
+        if self.dialect is Dialect.EBMS2 and self.routers:
+            raise ValueError("No routers for ebMS 2.0: its messages name no MSHs.")
 
     @property
     def ordered(self) -> bool:

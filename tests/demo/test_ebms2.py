@@ -118,16 +118,9 @@ def test_setup_of_the_demo_is_taken() -> None:
     assert list(pairs[0].lanes) == [LANE]
 
 
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        ("--routers 1", "over HTTP and without routers only"),
-        ("--transport smtp", "over HTTP and without routers only"),
-    ],
-)
-def test_what_the_dialect_has_not_yet_is_refused(words: str, why: str) -> None:
-    with pytest.raises(ValueError, match=why):
-        options("--dialect", "ebms2", *words.split())
+def test_routers_are_refused() -> None:
+    with pytest.raises(ValueError, match="No routers for ebMS"):
+        options("--dialect", "ebms2", "--routers", "1")
 
 
 def options(*words: str) -> Options:

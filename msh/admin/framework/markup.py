@@ -69,6 +69,12 @@ def service_and_action(message: OutboundMessage | InboundMessage) -> SafeString:
     return format_html("{} / {}", *names)
 
 
+def number_of(message: OutboundMessage | InboundMessage) -> int | str:
+    """Of its pair, or of its conversation (MessageOrder)."""
+    numbers = (message.sequence_number, message.order_number)
+    return next((number for number in numbers if number is not None), DASH)
+
+
 def badge(text: str, variant: str = "") -> SafeString:
     return render_to_string("unfold/helpers/label.html", {"text": text, "variant": variant})
 

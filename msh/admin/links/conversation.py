@@ -31,6 +31,7 @@ class ConversationAdmin(LargeTableAdmin[AnyConversation]):
     search_help_text = "Complete ConversationId, also of one that does not wait"
     list_filter = (("link__partner", RelatedDropdownFilter),)
     change_form_outer_before_template = "admin/msh/links/conversation_headline.html"
+    change_form_outer_after_template = None  # the tables follow the headline
     incident: IncidentKind
 
     def waiting(self, rows: Any) -> QuerySet[AnyConversation]:

@@ -139,7 +139,8 @@ def _changes(
         if isinstance(effect, do.Drop):
             said.append(f"Given up: {count_of(len(effect.numbers))}.")
     if said:
-        said.append(f"Then number {after.lacks} comes next, and {len(after.held)} are held.")
+        held = count_of(len(after.held))
+        said.append(f"Then number {after.lacks} comes next; still held: {held}.")
     return said
 
 

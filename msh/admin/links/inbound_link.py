@@ -189,7 +189,7 @@ def _last_messages(link: InboundLink) -> Table:
     rows = [
         (
             markup.link_to(message),
-            message.sequence_number or markup.DASH,
+            markup.number_of(message),
             markup.state_badge(message),
             markup.service_and_action(message),
             markup.time_of(message.received_at),

@@ -123,7 +123,7 @@ def _rows(messages: Any) -> list[tuple[object, ...]]:
     return [
         (
             markup.link_to(one),
-            markup.DASH if one.order_number is None else one.order_number,
+            markup.number_of(one),
             markup.badge(one.shown, markup.STATE_VARIANTS.get(one.shown, "")),
             markup.service_and_action(one),
             markup.time_of(one.submitted_at),

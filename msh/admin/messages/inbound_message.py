@@ -8,7 +8,7 @@ from unfold.decorators import display
 
 from msh.admin.framework import markup
 from msh.admin.framework.pages import Table
-from msh.models import InboundMessage, InboundPayload
+from msh.models import InboundConversation, InboundMessage, InboundPayload
 
 from .message import MessageAdmin
 
@@ -44,6 +44,9 @@ class InboundMessageAdmin(MessageAdmin[InboundMessage]):
     def payloads(self, message: InboundMessage) -> QuerySet[InboundPayload]:
         parts = InboundPayload.objects.filter(message=message).defer("content")
         return parts.annotate(size=Length("content"))
+
+    def order_of(self, message: InboundMessage) -> InboundConversation | None:
+        return message.ordered_in
 
     def tables(self, request: HttpRequest, row: InboundMessage) -> list[Table]:
         return [_deliveries(row), *super().tables(request, row)]

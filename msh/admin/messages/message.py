@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, TypeVar, cast
 
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
 from django.utils.html import format_html
@@ -70,8 +70,13 @@ class MessageAdmin(ContentPages, LargeTableAdmin[AnyMessage]):
         return markup.isolated(message.message_id)
 
     @display(description="ConversationId")
-    def conversation(self, message: Message) -> str:
-        return markup.isolated(message.conversation_id)
+    def conversation(self, message: AnyMessage) -> str:
+        """With a link to the order that it has a place in."""
+        order = self.order_of(message)
+        return markup.link_to(order) if order else markup.isolated(message.conversation_id)
+
+    def order_of(self, message: AnyMessage) -> Model | None:
+        raise NotImplementedError
 
     @display(description="RefToMessageId")
     def refers_to(self, message: Message) -> str:
@@ -86,9 +91,9 @@ class MessageAdmin(ContentPages, LargeTableAdmin[AnyMessage]):
     def partner(self, message: Message) -> str:
         return markup.link_to(message.link, message.link.partner)
 
-    @display(description="Number", empty_value=markup.DASH)
-    def number(self, message: Message) -> int | None:
-        return message.sequence_number
+    @display(description="Number")
+    def number(self, message: Message) -> int | str:
+        return markup.number_of(message)
 
     @display(description="State")
     def status(self, message: Message) -> str:

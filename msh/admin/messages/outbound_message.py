@@ -18,6 +18,7 @@ from msh.flows.operations.change_flight import flight_of
 from msh.flows.operations.inspection.why_not_sent import explanation_of
 from msh.models import (
     SHOWN_STATES,
+    OutboundConversation,
     OutboundMessage,
     OutboundPayload,
     OutboundState,
@@ -75,6 +76,11 @@ class OutboundMessageAdmin(MessageAdmin[OutboundMessage]):
         self, request: HttpRequest, obj: OutboundMessage | None = None
     ) -> Sequence[str | Sequence[str]]:
         return self.fields_of_flight if obj and obj.flies else self.fields
+
+    def order_of(self, message: OutboundMessage) -> OutboundConversation | None:
+        """Until it ends."""
+        flight = getattr(message, "flight", None)
+        return flight.ordered_in if flight else None
 
     def tables(self, request: HttpRequest, row: OutboundMessage) -> list[Table]:
         seen = self.can_view_payloads(request)

@@ -7,6 +7,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from msh.admin.framework.pages import Table
+from msh.flows.operations import change_conversation
 from msh.flows.operations.watch import watch
 from msh.models import (
     History,
@@ -17,6 +18,8 @@ from msh.models import (
     OutboundConversation,
     OutboundMessage,
 )
+from msh.protocol.flight import serial
+from msh.store.history import Actor
 from partners.models import Agreement, Partner
 from tests.admin.conftest import address, messages_of, submit, url, use
 from tests.endpoint.ebms2 import agree
@@ -77,11 +80,14 @@ def test_a_conversation_that_stands_still_is_restarted(supervisor: Client, viewe
     page = page_of(viewer, conversation)
     assert "Stopped by a message that failed or is held" in page
     assert url(Incident, "change", incident.pk) in page
+    assert page.count("Messages that stop it") == 1
     tables = tables_of(viewer, conversation)
     (stopping,) = tables["Messages that stop it"].rows
     assert url(OutboundMessage, "change", message.pk) in str(stopping[0])
     assert stopping[1] == 0
     assert len(tables["Waiting for their turn"].rows) == 2
+    waits = OutboundMessage.objects.latest("pk")
+    assert url(OutboundConversation, "change", conversation.pk) in page_of(viewer, waits)
     assert offered(viewer, conversation) == offered(supervisor, conversation) == []
     dialog = supervisor.get(address("restart_conversation", conversation)).content.decode()
     assert "1 messages of the conversation are outstanding." in dialog
@@ -134,10 +140,13 @@ def test_a_hole_is_shown_and_skipped(
     page = page_of(viewer, conversation)
     assert "Number 1 is missing: 3 messages wait for it. An operator was called." in page
     assert url(Incident, "change", incident.pk) in page
+    listed = tables_of(viewer, into)["Messages, newest first"].rows
+    assert {row[1] for row in listed} == {0, 2, 3, 5, 7}
     held = tables_of(viewer, conversation)["Held, lowest number first"].rows
     assert [row[1] for row in held] == [2, 3, 7]
     first = InboundMessage.objects.get(order_number=2)
     assert url(InboundMessage, "change", first.pk) in str(held[0][0])
+    assert url(InboundConversation, "change", conversation.pk) in page_of(viewer, first)
     assert offered(viewer, conversation) == []
     assert offered(supervisor, conversation) == [
         *("wait_on", "skip_missing", "drop_held", "start_order")
@@ -145,7 +154,7 @@ def test_a_hole_is_shown_and_skipped(
     says = str(supervisor.get(address("skip_missing", conversation)).context["consequence"])
     assert says.endswith(
         " hospital does not have to do anything. Given up: from number 1 on, 1 message. Delivered"
-        " now: 2 messages. Then number 4 comes next, and 1 are held."
+        " now: 2 messages. Then number 4 comes next; still held: 1 message."
     )
 
     said = messages_of(use(supervisor, "skip_missing", conversation, "they lost it"))
@@ -172,9 +181,20 @@ def test_what_is_held_waits_on_or_is_dropped(supervisor: Client, agreement: Agre
     assert said == "Conversation talk: waiting on. Number 1 comes next; 2 messages are held."
     assert "An operator is called at " in page_of(supervisor, conversation)
     says = str(supervisor.get(address("drop_held", conversation)).context["consequence"])
-    assert "Given up: 2 messages. Then number 1 comes next, and 0 are held." in says
+    assert "Given up: 2 messages. Then number 1 comes next; still held: 0 messages." in says
     use(supervisor, "drop_held", conversation)
     assert InboundMessage.objects.filter(state="rejected").count() == 2
+
+
+@pytest.mark.requirement("EB-121")
+def test_held_messages_are_listed_in_their_order(viewer: Client, agreement: Agreement) -> None:
+    change_conversation.start_order(agreement, "talk", serial.LAST - 2, Actor("ann", "moved"))
+    take(agreement, 1, serial.LAST)
+
+    tables = tables_of(viewer, InboundConversation.objects.get())
+
+    held = tables["Held, lowest number first"].rows
+    assert [row[1] for row in held] == [serial.LAST, 1]
 
 
 @pytest.mark.requirement("EB-132")

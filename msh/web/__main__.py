@@ -55,16 +55,18 @@ def _report(problem: Exception) -> None:
 
 
 def _load() -> "WSGIApplication":
-    """Raises ImproperlyConfigured, also for threads: a forked process would not have them."""
+    """Raises ImproperlyConfigured, also for threads that loading starts: a forked process would not
+    have them. Who has started some before, as monitoring agents do, knows of forks."""
     from django.core.exceptions import ImproperlyConfigured  # noqa: PLC0415
     from django.db import connections  # noqa: PLC0415
 
+    before = set(threading.enumerate())
     from msh.wsgi import application  # noqa: PLC0415  sets Django up
 
     from . import serve  # noqa: F401, PLC0415
 
     connections.close_all()
-    started = [one.name for one in threading.enumerate() if one is not threading.main_thread()]
+    started = [one.name for one in threading.enumerate() if one not in before]
     if started:
         raise ImproperlyConfigured(
             f"threads were started while the applications were loaded: {', '.join(started)}. The "

@@ -1,6 +1,8 @@
 """The parent of the web processes, `python -m msh.web`."""
 
+import sys
 import threading
+from types import ModuleType
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
@@ -8,13 +10,22 @@ from django.core.exceptions import ImproperlyConfigured
 from msh.web import __main__ as main
 
 
-def test_an_application_that_starts_a_thread_while_it_is_loaded_is_refused() -> None:
+class Starting(ModuleType):
+    """Loading it starts a thread."""
+
     ended = threading.Event()
-    thread = threading.Thread(target=ended.wait, name="metrics")
-    thread.start()
-    try:
-        with pytest.raises(ImproperlyConfigured, match="metrics"):
-            main._load()
-    finally:
-        ended.set()
-        thread.join()
+
+    @property
+    def application(self) -> object:
+        threading.Thread(target=self.ended.wait, name="metrics", daemon=True).start()
+        return object()
+
+
+def test_an_application_that_starts_a_thread_while_it_is_loaded_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    main._load()  # threads of others are theirs
+    monkeypatch.setitem(sys.modules, "msh.wsgi", Starting("msh.wsgi"))
+    with pytest.raises(ImproperlyConfigured, match=r"were loaded: metrics\. The web processes"):
+        main._load()
+    Starting.ended.set()

@@ -107,3 +107,12 @@ def test_a_thousand_hops_are_refused_at_once() -> None:
 
     with pytest.raises(Unreadable, match="1 to 100 RoutingHeader elements"):
         wire.parse(content_type, many)
+
+
+@pytest.mark.requirement("EB-160")
+def test_what_is_no_package_is_in_base64_as_a_whole() -> None:
+    envelope = "<a>é</a>".encode()
+    lines = wire.in_lines("text/xml", envelope)
+    assert lines.isascii()
+    came = wire.package_of(mail("text/xml", lines, "Content-Transfer-Encoding: base64"))
+    assert came == ("text/xml", envelope)

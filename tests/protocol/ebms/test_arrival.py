@@ -8,8 +8,14 @@ import pytest
 
 from msh.protocol import effects as do
 from msh.protocol.admission import Postponed, Shortage
-from msh.protocol.ebms.agreement import Agreed, is_between, tolerated, wrong_parties
-from msh.protocol.ebms.arrival import Ruling, decide, event_of
+from msh.protocol.ebms.agreement import (
+    Agreed,
+    answers_on_connection,
+    is_between,
+    tolerated,
+    wrong_parties,
+)
+from msh.protocol.ebms.arrival import Ruling, decide, decide_in_order, event_of, order_of
 from msh.protocol.ebms.message import (
     AckRequested,
     Defect,
@@ -22,7 +28,9 @@ from msh.protocol.ebms.message import (
     ReceivedMessage,
     Service,
 )
-from msh.protocol.ebms.vocabulary import ErrorCode, Stage
+from msh.protocol.ebms.vocabulary import ErrorCode, OrderStatus, Stage
+from msh.protocol.flight.conversation import Conversation
+from msh.protocol.flight.serial import Order
 from msh.protocol.kinds import IncidentKind
 from msh.protocol.receiver import Known
 
@@ -210,3 +218,75 @@ def test_type_is_not_asked_for_where_the_agreement_has_none() -> None:
     assert tolerated(all_of_them, AGREED) == all_of_them
     untyped = replace(AGREED, their_party=PartyId("them"))
     assert tolerated(all_of_them, untyped) == (ours,)
+
+
+@pytest.mark.requirement("EB-039")
+def test_reference_to_an_unknown_message_is_refused_at_its_place() -> None:
+    event = event_of(
+        ReceivedMessage(MESSAGE, (), b"digest", b"<envelope/>", (), ()),
+        known=Known.NO,
+        answered_by_error=False,
+        postponed=None,
+        now=NOW,
+        refers_to_unknown=True,
+    )
+    refused = decide(ReceivedMessage(MESSAGE, (), b"digest", b"", (), ()), AGREED, event)
+    assert codes(refused) == [ErrorCode.VALUE_NOT_RECOGNIZED]
+    assert places(refused) == ["eb:RefToMessageId"]
+
+
+ORDERED = replace(AGREED, ordered=True, horizon=60)
+
+
+def in_order(
+    before: Conversation, number: int, **message: Any
+) -> tuple[Conversation, Ruling, Order | None]:
+    status = OrderStatus.RESET if number == 0 else OrderStatus.CONTINUE
+    whole = replace(MESSAGE, order=MessageOrder(number, status), **message)
+    received = ReceivedMessage(whole, (), b"digest", b"<envelope/>", (), ())
+    event = event_of(received, known=Known.NO, answered_by_error=False, postponed=None, now=NOW)
+    order = order_of(received, ORDERED)
+    assert order is not None
+    return *decide_in_order(received, ORDERED, event, before, order, now=NOW), order
+
+
+@pytest.mark.requirement("EB-127", "EB-128")
+def test_message_is_taken_held_or_refused_by_its_number() -> None:
+    begun, taken, order = in_order(Conversation(), 0)
+    assert order == Order(0, resets=True)
+    assert [type(effect) for effect in taken.effects] == [do.Accept, do.QueueAck]
+    _, held, _ = in_order(begun, 2)
+    assert [type(effect) for effect in held.effects] == [do.Hold, do.QueueAck]
+    second, _, _ = in_order(begun, 1)
+    after, late, _ = in_order(second, 1, header=replace(HEADER, message_id="m9"))
+    assert (codes(late), places(late)) == ([ErrorCode.INCONSISTENT], ["eb:SequenceNumber"])
+    assert after == second
+
+
+def test_refused_message_leaves_the_conversation_as_it_was() -> None:
+    elsewhere = replace(HEADER, to_party=Party((PartyId("others", "DUNS"),)))
+    after, refused, _ = in_order(Conversation(), 0, header=elsewhere)
+    assert after == Conversation()
+    assert codes(refused) == [ErrorCode.VALUE_NOT_RECOGNIZED]
+
+
+@pytest.mark.requirement("EB-133")
+def test_order_is_none_where_it_was_not_agreed_or_is_missing() -> None:
+    received = ReceivedMessage(replace(MESSAGE, order=MessageOrder(1)), (), b"", b"", (), ())
+    assert order_of(received, AGREED) is None
+    assert order_of(ReceivedMessage(MESSAGE, (), b"", b"", (), ()), ORDERED) is None
+
+
+@pytest.mark.requirement("EB-073", "EB-074")
+@pytest.mark.parametrize(
+    ("mode", "answers"),
+    [("none", False), ("mshSignalsOnly", True), ("signalsOnly", True), ("responseOnly", False)],
+)
+def test_signals_go_on_the_connection_if_both_say_so(mode: str, answers: bool) -> None:
+    agreed = replace(AGREED, sync_reply=mode)
+    assert answers_on_connection(agreed, replace(MESSAGE, sync_reply=True)) is answers
+    assert not answers_on_connection(agreed, MESSAGE)
+
+
+def test_the_parties_of_an_agreement() -> None:
+    assert (AGREED.theirs, AGREED.ours) == (HEADER.from_party, HEADER.to_party)

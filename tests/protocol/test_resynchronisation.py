@@ -198,6 +198,14 @@ def test_in_doubt_a_person_is_asked_and_nothing_changes() -> None:
     assert made.verdict == "not known yet"
 
 
+def test_before_numbers_are_adopted_the_message_in_flight_is_asked_for() -> None:
+    """The partner is behind, and nothing between is ours to send again."""
+    made = plan(replace(FLYING, anchor=Numbered(30, 1)), LinkStatus(30, "m30"))
+    assert (made.repair, made.changes) == (Repair.ASK, False)
+    assert "The partner accepted number 30" in made.text
+    assert "--has or --lacks m42" in made.text
+
+
 small = st.integers(1, 4)
 runs = st.lists(st.builds(Run, small, small, small, small), max_size=2).map(tuple)
 words = st.dictionaries(st.just("flying"), st.booleans())

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -10,6 +11,8 @@ from django.core.management import CommandError, call_command, find_commands
 from django.db import connection
 
 from manage import WITHOUT_CONSOLE
+from msh.models import OutboundMessage
+from partners.models import Agreement, Partner
 from tests.exchange.machine import ROOT
 
 
@@ -95,3 +98,20 @@ def test_a_database_of_another_version_is_refused() -> None:
         )
     with pytest.raises(CommandError, match=r"another version of MSH: it has msh\.0099_later"):
         call_command("prepare")
+
+
+@pytest.mark.django_db
+def test_send_asks_for_the_partner_if_several_have_the_agreement(tmp_path: Path) -> None:
+    order = tmp_path / "order.xml"
+    order.write_text("<order/>")
+    for name in ("acme", "other"):
+        partner = Partner.objects.create(name=name, uri=f"http://{name}.example/ebxml/")
+        Agreement.objects.create(partner=partner, tpa_id="t", our_party="1", their_party="2")
+    words = ("send", "--service", "Orders", "--action", "New", "--tpa")
+
+    with pytest.raises(CommandError, match=r"one of acme, other: add --partner NAME"):
+        call_command(*words, "t", str(order))
+    with pytest.raises(CommandError, match="No agreement x"):
+        call_command(*words, "x", str(order))
+    call_command(*words, "t", "--partner", "other", str(order))
+    assert OutboundMessage.objects.get().agreement.partner.name == "other"

@@ -202,11 +202,12 @@ def find_agreement(tpa_id: str, partner: Partner | None = None) -> Agreement:
     found = Agreement.objects.filter(tpa_id=tpa_id).select_related("partner")
     if partner is not None:
         found = found.filter(partner=partner)
-    agreements = list(found[:2])
+    agreements = list(found)
     if not agreements:
         raise NotPossible(f"No agreement {tpa_id}.")
     if len(agreements) > 1:
-        raise NotPossible(f"Several partners have an agreement {tpa_id}: specify --partner.")
+        names = ", ".join(agreement.partner.name for agreement in agreements)
+        raise NotPossible(f"Agreement {tpa_id} is one of {names}: add --partner NAME.")
     return agreements[0]
 
 

@@ -7,11 +7,12 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from msh.flows.errors import NotPossible
+from msh.flows.operations.change_flight import find_agreement
 from msh.flows.sending.submit import SubmitRefused, submit
 from msh.management.cli import MshCommand
 from msh.protocol.message import Payload
 from msh.protocol.vocabulary import DeliverySemantics
-from partners.models import Agreement
 
 
 class Command(MshCommand):
@@ -35,9 +36,10 @@ class Command(MshCommand):
 
     def handle(self, *args: object, **options: Any) -> None:
         semantics = DeliverySemantics.BEST_EFFORT if options["best_effort"] else None
+        partner = self.partner(options["partner"]) if options["partner"] else None
         try:
             message = submit(
-                self._agreement(options["tpa"], options["partner"]),
+                find_agreement(options["tpa"], partner),
                 options["service"],
                 options["action"],
                 [_payload(path) for path in options["files"]],
@@ -45,22 +47,10 @@ class Command(MshCommand):
                 conversation_id=options["conversation_id"],
                 semantics=semantics,
             )
-        except SubmitRefused as refused:
+        except (NotPossible, SubmitRefused) as refused:
             raise CommandError(str(refused)) from None
         answer = {"message_id": message.message_id}
         self.answer(answer, message.message_id, as_json=options["json"])
-
-    def _agreement(self, tpa_id: str, partner: str | None) -> Agreement:
-        found = Agreement.objects.filter(tpa_id=tpa_id).select_related("partner")
-        if partner:
-            found = found.filter(partner=self.partner(partner))
-        agreements = list(found)
-        if not agreements:
-            raise CommandError(f"No agreement with TPAId {tpa_id!r}.")
-        if len(agreements) > 1:
-            names = ", ".join(agreement.partner.name for agreement in agreements)
-            raise CommandError(f"TPAId {tpa_id!r} is used by {names}: add --partner NAME.")
-        return agreements[0]
 
 
 def _payload(path: Path) -> Payload:

@@ -14,6 +14,7 @@ from psycopg.rows import class_row, tuple_row
 from msh import wire
 from msh.flows import worker_loop
 from msh.flows.errors import NotPossible
+from msh.flows.names import Names
 from msh.flows.operations import cancel, change_link
 from msh.flows.receiving import receive
 from msh.flows.sending import recover
@@ -262,6 +263,21 @@ def test_the_carrier_is_given_only_what_is_claimed_and_committed(
 
     carrier: Any = driven.carrier
     assert carrier.claimed == [1]
+
+
+def test_the_carrier_is_given_nothing_for_a_named_signal_that_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As when another worker has sent it. A wake-up may name anything: the rows decide."""
+    monkeypatch.setattr(worker_loop, "Carrier", Watching)
+    monkeypatch.setattr(SendingLoop, "missed_names", lambda _: Names(signals=frozenset([10**9])))
+    make_world()
+    driven = SendingLoop()
+
+    driven.run()
+
+    carrier: Any = driven.carrier
+    assert carrier.claimed == []
 
 
 def test_a_copy_waits_until_the_message_before_it_is_stored(

@@ -98,7 +98,7 @@ def _one_by_one(carrier: Carrier, landed: Sequence[Finished]) -> Worked:
     for one in candidates:
         jobs: list[Job] = []
         hold = partial(isolate_flight, one.key, one.message_id, one.partner_id)
-        if _done(partial(_claim_one, one.partner_id, one.key, budget, jobs), hold):
+        if _done(partial(_claim_one, one.partner_id, one.key, budget, jobs), hold) and jobs:
             carrier.submit(jobs)
     return Worked(True, left)
 

@@ -163,7 +163,8 @@ class SendingLoop(WorkerLoop):
             return
         self._names |= Names(signals=frozenset(left))
         self._short_claims.update(job.key.key for job in jobs if isinstance(job.key, SignalCopy))
-        self.carrier.submit(jobs)
+        if jobs:
+            self.carrier.submit(jobs)
 
     def _round_one_by_one(self, names: Names) -> bool:
         """As `round`. An outcome is forgotten only when it is written, or is no one's any more."""

@@ -135,7 +135,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "msh.admin.framework.error_pages.QueryTimeout",
+    "msh.admin.framework.error_pages.ErrorPages",
     "axes.middleware.AxesMiddleware",
 ]
 
@@ -231,6 +231,8 @@ AUTH_PASSWORD_VALIDATORS = [
 AXES_FAILURE_LIMIT = 5  # failed logins
 AXES_COOLOFF_TIME = 0.25  # hours
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_LOCKOUT_CALLABLE = "msh.admin.framework.error_pages.locked_out"
+CSRF_FAILURE_VIEW = "msh.admin.framework.error_pages.csrf_failure"
 # Browsers share cookies between the ports of a host: two MSHs there must not share a log-in.
 SESSION_COOKIE_NAME = f"msh_session_{crc32(MSH_URI.encode()):08x}"
 CSRF_COOKIE_NAME = f"msh_csrf_{crc32(MSH_URI.encode()):08x}"

@@ -10,8 +10,10 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("api/", include("msh.api.urls")),
     path("health/live", health.live),
-    path("health/ready", health.ready),
+    path("health/ready", health.ready, name="ready"),
 ]
 
+handler400 = "msh.admin.framework.error_pages.bad_request"
 handler403 = "msh.admin.framework.error_pages.forbidden"
 handler404 = "msh.admin.framework.error_pages.not_found"
+handler500 = "msh.admin.framework.error_pages.server_error"

@@ -50,6 +50,16 @@ class AuditedAdmin(ModelAdmin):
         )
         return [*fieldsets, _REASON] if changes else fieldsets
 
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: object, **kwargs: object
+    ) -> HttpResponse:
+        """With the reason that was typed before a log-in (`error_pages.ErrorPages`)."""
+        reason = request.GET.get("reason", "")[:REASON_LIMIT]
+        if reason and request.method == "GET":
+            context["adminform"].form.initial["reason"] = reason
+        response: HttpResponse = super().render_change_form(request, context, *args, **kwargs)
+        return response
+
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         actions: dict[str, object] = super().get_actions(request)
         actions.pop("delete_selected", None)

@@ -1,22 +1,86 @@
-"""Error pages of the console."""
+"""Error pages of the console: what has happened, and what to do."""
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from http import HTTPStatus
+from math import ceil
 
 import psycopg
+from axes.helpers import get_cool_off
 from django.conf import settings
-from django.contrib import admin
-from django.http import HttpRequest, HttpResponse
+from django.contrib import admin, messages
+from django.core.exceptions import DisallowedHost
+from django.db import InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.middleware import csrf
+from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils.http import urlencode
+from django.views import csrf as csrf_views
 from django.views import defaults
 
+from .actions import REASON_LIMIT
 
-def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """404, in the layout of the console for its users."""
-    if not _in_console(request):
-        return defaults.page_not_found(request, exception)
-    text = "The row may have been deleted after its retention period, or the address is wrong."
-    return _page(request, 404, "Page not found", text)
+AGAIN = 10
+"""Seconds after which a page without its database is requested again."""
+_DASHBOARD = ("Go to the dashboard", "admin:index")
+_NO_COOKIES = (
+    "The log-in needs cookies, and your browser sent none.",
+    "Allow cookies for this address, open the page again, and log in.",
+)
+_OTHER_ORIGIN = (
+    "The form was sent from an address that is not the console's. Nothing was done.",
+    (
+        "If you opened the console by its usual address, an administrator sets MSH_CONSOLE_URL to"
+        " that address (or adds it to CSRF_TRUSTED_ORIGINS), and has the proxy send"
+        " X-Forwarded-Proto."
+    ),
+)
+_NO_DATABASE = (
+    (
+        "The console cannot show anything until PostgreSQL is back. Nothing that you sent with this"
+        " page was done, unless the connection was lost at its very end: check the row afterwards."
+    ),
+    (
+        "No message is lost: what was accepted is in the database, and what was not acknowledged is"
+        " sent again. Partners and applications are told to try again later."
+    ),
+    (
+        "What to do: see whether PostgreSQL runs, accepts connections and has free disk space."
+        " Whoever runs this MSH finds the error in the log of the web server."
+    ),
+)
+_DEFECT = (
+    (
+        "The page could not be shown because of a defect. The exchange of messages does not depend"
+        " on the console and continues."
+    ),
+    (
+        "What to do: try again. If you pressed a button, first check on the page of the row whether"
+        " it was done. Report the error with the time below: the log of the web server has the"
+        " details."
+    ),
+)
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """400. The host name may be what is wrong, so nothing here asks for it."""
+    if not _is_console(request):
+        return defaults.bad_request(request, exception)
+    host = request.headers.get("Host", "")
+    lines = ["The request was refused before it reached a page. Nothing was done."]
+    if isinstance(exception, DisallowedHost):
+        lines.append(
+            f"The console does not answer under the host name {host}. An administrator sets"
+            " MSH_CONSOLE_URL to the address that you use, or adds the name to ALLOWED_HOSTS."
+        )
+    else:
+        lines.append(
+            "A form may be too large, or its address is damaged. Go back and try again with less."
+        )
+    return _plain(HTTPStatus.BAD_REQUEST, "Request refused", lines, _DASHBOARD)
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -27,14 +91,87 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     return _page(request, 403, "Permission denied", text)
 
 
-class QueryTimeout:
-    """Middleware: 503 if a statement took longer than MSH_READ_TIMEOUT."""
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """404, in the layout of the console for its users."""
+    if not _in_console(request):
+        return defaults.page_not_found(request, exception)
+    text = "The row may have been deleted after its retention period, or the address is wrong."
+    return _page(request, 404, "Page not found", text)
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """500; 503 if the database is what is missing."""
+    if not _is_console(request):
+        return defaults.server_error(request)
+    if not isinstance(sys.exc_info()[1], OperationalError | InterfaceError):
+        status = HTTPStatus.INTERNAL_SERVER_ERROR
+        return _plain(status, "The console has an error", _DEFECT, _DASHBOARD)
+    return _plain(
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "The database does not answer",
+        _NO_DATABASE,
+        _DASHBOARD,
+        ("Health of this MSH", "ready"),
+        again=AGAIN if request.method == "GET" else 0,
+    )
+
+
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """A form with an old token, as of a tab that was open before another log-in, is shown again
+    with its reason. It is not submitted again: nobody has read it under the new log-in."""
+    if not _is_console(request):
+        return csrf_views.csrf_failure(request, reason)
+    status = HTTPStatus.FORBIDDEN
+    if reason == csrf.REASON_NO_CSRF_COOKIE:
+        return _plain(status, "No cookies", _NO_COOKIES, ("Log in", "admin:login"))
+    if not reason.startswith(("CSRF token", csrf.REASON_CSRF_TOKEN_MISSING)):
+        return _plain(status, "Form refused", _OTHER_ORIGIN, _DASHBOARD)
+    again = "You have logged in again since this page was opened. Check it, then submit it again."
+    messages.error(request, f"Nothing was done. {again}")
+    return HttpResponseRedirect(_with_reason(request))
+
+
+def locked_out(
+    request: HttpRequest, answer: HttpResponse | None = None, credentials: object = None
+) -> HttpResponse:
+    """For axes, after AXES_FAILURE_LIMIT wrong passwords."""
+    wait = get_cool_off(request)
+    until = datetime.now(UTC) + wait
+    minutes = ceil(wait.total_seconds() / 60)
+    lines = (
+        (
+            f"Too many log-ins with this name from your address have failed. Wait {minutes}"
+            f" minutes, until {until:%H:%M} UTC, without another attempt: each one starts the wait"
+            " again."
+        ),
+        (
+            "If you have forgotten the password, another administrator sets a new one. Somebody"
+            " with access to the server ends the wait at once: manage.py axes_reset_username NAME."
+        ),
+    )
+    status = HTTPStatus.TOO_MANY_REQUESTS
+    page = _plain(status, "Log-in locked", lines, ("Log in", "admin:login"))
+    page.headers["Retry-After"] = str(ceil(wait.total_seconds()))
+    return page
+
+
+class ErrorPages:
+    """Middleware: a page for a statement that took longer than MSH_READ_TIMEOUT, and for a method
+    that a page does not have. Who must log in to send a form finds the typed reason again."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        return self._get_response(request)
+        response = self._get_response(request)
+        if not _is_console(request):
+            return response
+        if response.status_code == HTTPStatus.METHOD_NOT_ALLOWED and not response.content:
+            return _not_allowed(response.headers.get("Allow", ""))
+        if request.method == "POST" and request.POST.get("reason") and _is_to_login(response):
+            query = urlencode({"next": _with_reason(request)})
+            response.headers["Location"] = f"{reverse('admin:login')}?{query}"
+        return response
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         ended = isinstance(exception.__cause__, psycopg.errors.QueryCanceled)
@@ -48,12 +185,58 @@ class QueryTimeout:
         return _page(request, 503, "Query timeout", text)
 
 
+def _not_allowed(allowed: str) -> HttpResponse:
+    lines = ("The address belongs to a button of the console. Nothing was done.",)
+    title = "This page cannot be opened like this"
+    page = _plain(HTTPStatus.METHOD_NOT_ALLOWED, title, lines, _DASHBOARD)
+    page.headers["Allow"] = allowed
+    return page
+
+
+def _is_to_login(response: HttpResponse) -> bool:
+    there = response.headers.get("Location", "")
+    return response.status_code == HTTPStatus.FOUND and there.startswith(reverse("admin:login"))
+
+
+def _with_reason(request: HttpRequest) -> str:
+    """The address of the page that the form is on. Its dialog fills `reason` in."""
+    reason = request.POST.get("reason", "")[:REASON_LIMIT]
+    query = request.GET.copy()
+    if reason:
+        query["reason"] = reason
+    return f"{request.path}?{query.urlencode()}" if query else request.path
+
+
+def _is_console(request: HttpRequest) -> bool:
+    return request.path.startswith(reverse("admin:index"))
+
+
 def _in_console(request: HttpRequest) -> bool:
-    inside = request.path.startswith(reverse("admin:index"))
-    return inside and admin.site.has_permission(request)
+    return _is_console(request) and admin.site.has_permission(request)
 
 
 def _page(request: HttpRequest, status: int, title: str, text: str) -> HttpResponse:
     context = {**admin.site.each_context(request), "title": title, "text": text}
     page = TemplateResponse(request, "admin/msh/framework/error.html", context, status=status)
     return page.render()
+
+
+def _plain(
+    status: HTTPStatus,
+    title: str,
+    lines: Sequence[str],
+    *links: tuple[str, str],
+    again: int = 0,
+) -> HttpResponse:
+    """A page without the database. `again`: seconds until the browser tries again."""
+    context = {
+        "title": title,
+        "status": status.value,
+        "lines": lines,
+        "links": [(text, reverse(name)) for text, name in links],
+        "again": again,
+        "now": f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC",
+    }
+    return HttpResponse(
+        render_to_string("admin/msh/framework/plain_error.html", context), status=status
+    )

@@ -4,10 +4,9 @@ The hot path does not use the ORM: it needs several statements in one round trip
 over what others hold, and no objects that it throws away. The constraints are the same.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from itertools import groupby
 from typing import Any, Generic, TypeVar, overload
 
 import psycopg
@@ -15,16 +14,12 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from psycopg.rows import class_row, tuple_row
 
 from . import transactions
-from .prepared import run_prepared
-from .transactions import round_trip
+from .prepared import Asked, run_directly
 
 Row_co = TypeVar("Row_co", covariant=True)
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
-
-FEW = 6
-"""Calls that are cheaper one by one in a pipeline than gathered by statement."""
 
 
 class Order(IntEnum):
@@ -97,45 +92,33 @@ def run(*calls: Call[object]) -> tuple[list[Any], ...]:
     return _execute(calls)
 
 
-def _execute(calls: Sequence[Call[object]], *, last: bool = False) -> tuple[list[Any], ...]:
-    database = _database()
-    with database.wrap_database_errors:
-        is_alone = len(calls) == 1 and not (transactions.has_to_begin() or last)
-        if is_alone and not calls[0].statement.binary:
-            call = calls[0]
-            rows = run_prepared(
-                database.connection, call.statement.sql, call.values, call.statement.row
-            )
-            if rows is not None:
-                return (rows,)
-        cursors = [_cursor(database, call.statement) for call in calls]
-        if is_alone:
-            _ask(cursors[0], calls[0])
-        elif calls or last:
-            with round_trip(database, ends=last):
-                for cursor, call in zip(cursors, calls, strict=True):
-                    _ask(cursor, call)
-        return tuple(
-            cursor.fetchall() if call.statement.row else []
-            for cursor, call in zip(cursors, calls, strict=True)
-        )
-
-
 def run_all(calls: Sequence[Call[object]], *, last: bool = False) -> None:
-    """Run many writes in one round trip. Those of one statement stand together. `last`: COMMIT goes
-    with them, in a `short_transaction`."""
-    if len(calls) <= FEW:
-        _execute(calls, last=last)
-        return
+    """Run writes in one round trip. `last`: COMMIT goes with them, in a `short_transaction`."""
+    _execute(calls, last=last)
+
+
+def _execute(calls: Sequence[Call[object]], *, last: bool = False) -> tuple[list[Any], ...]:
+    begins, ends = transactions.has_to_begin(), last and transactions.is_short()
+    if not calls and (begins or not ends):
+        return ()
     database = _database()
-    with database.wrap_database_errors, round_trip(database, ends=last):
-        cursor = psycopg.Cursor(database.connection)
-        for statement, group in groupby(calls, key=lambda call: call.statement):
-            cursor.executemany(statement.sql, [call.values for call in group])
+    asked = [Asked(c.statement.sql, c.values, c.statement.row, c.statement.binary) for c in calls]
+    with database.wrap_database_errors:
+        rows = run_directly(database.connection, asked, begins=begins, ends=ends)
+        if rows is None:
+            rows = _execute_by_psycopg(database, asked, ends=ends)
+        transactions.note_begin()
+    return tuple(rows)
 
 
-def _ask(cursor: "psycopg.Cursor[Any]", call: Call[object]) -> None:
-    cursor.execute(call.statement.sql, call.values, binary=call.statement.binary)
+def _execute_by_psycopg(database: Any, asked: Sequence[Asked], *, ends: bool) -> list[list[Any]]:
+    cursors = [_cursor(database, one.row) for one in asked]
+    with transactions.round_trip(database, ends=ends):
+        for cursor, one in zip(cursors, asked, strict=True):
+            cursor.execute(one.sql, one.values, binary=one.binary)
+    return [
+        cursor.fetchall() if one.row else [] for cursor, one in zip(cursors, asked, strict=True)
+    ]
 
 
 def _database() -> Any:
@@ -150,8 +133,8 @@ def _database() -> Any:
     return database
 
 
-def _cursor(database: Any, statement: Statement[object]) -> "psycopg.Cursor[Any]":
-    make_rows: Callable[..., Any] = class_row(statement.row) if statement.row else tuple_row
+def _cursor(database: Any, row: type[Any] | None) -> "psycopg.Cursor[Any]":
+    make_rows: Any = class_row(row) if row else tuple_row
     return psycopg.Cursor(database.connection, row_factory=make_rows)
 
 

@@ -65,18 +65,28 @@ def _is_open(database: Any) -> bool:
 
 
 @contextmanager
-def round_trip(database: Any, *, ends: bool = False) -> Iterator[None]:
-    """What is executed in it is sent at once. An error in one statement keeps all after it from
-    being executed, COMMIT too, and is raised when the answers have come."""
+def round_trip(database: Any, *, ends: bool) -> Iterator[None]:
+    """What psycopg executes in it is sent at once, with BEGIN before it if that is due and COMMIT
+    after it if it `ends`. An error in one statement keeps all after it from being executed, COMMIT
+    too, and is raised when the answers have come."""
     with database.connection.pipeline():
         if _thread.begins:
             psycopg.Cursor(database.connection).execute("BEGIN", prepare=False)
         yield
-        if ends and _thread.is_short:
+        if ends:
             psycopg.Cursor(database.connection).execute("COMMIT", prepare=False)
-    _thread.begins = False
 
 
 def has_to_begin() -> bool:
     """Whether BEGIN goes with the next round trip of this thread."""
     return _thread.begins
+
+
+def is_short() -> bool:
+    """Whether COMMIT may go with a round trip of this thread."""
+    return _thread.is_short
+
+
+def note_begin() -> None:
+    """BEGIN has been executed, where it was due."""
+    _thread.begins = False

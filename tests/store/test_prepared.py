@@ -1,4 +1,4 @@
-"""A statement that psycopg has prepared is run without psycopg's cursor, and nobody can tell."""
+"""Statements are run without psycopg's cursors, and nobody can tell."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,8 @@ import psycopg
 import pytest
 from django.db import IntegrityError, OperationalError, connection, transaction
 
-from msh.store.engine import Statement, Write, run
+from msh.store.engine import Key, Statement, Write, run, run_all
+from msh.store.transactions import short_transaction
 from tests.sql import execute
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -102,13 +103,69 @@ def test_session_that_was_ended(cursors: list[object]) -> None:
     assert run(ECHO.of(VALUES)) == ([VALUES],)
 
 
-def test_in_a_transaction_psycopg_begins_it(cursors: list[object]) -> None:
+def test_a_transaction_begins_with_its_first_statement(cursors: list[object]) -> None:
     run_often(lambda: run(ECHO.of(VALUES)))
     cursors.clear()
     with transaction.atomic():
         run(ECHO.of(VALUES))
-        assert len(cursors) == 1
         status = connection.connection.info.transaction_status
         assert status is psycopg.pq.TransactionStatus.INTRANS
         run(ECHO.of(VALUES))
-        assert len(cursors) == 1
+    assert cursors == []
+
+
+OTHER = Statement("SELECT %(number)s::bigint AS id", Key)
+ANSWERED = ([VALUES], [Key(1)], [VALUES])
+
+
+def run_three() -> tuple[list[Any], ...]:
+    return run(ECHO.of(VALUES), OTHER(number=1), ECHO.of(VALUES))
+
+
+def test_several_are_run_together_before_and_after_they_are_prepared(
+    cursors: list[object],
+) -> None:
+    assert [run_three() for _ in range(PREPARED_AFTER)] == [ANSWERED] * PREPARED_AFTER
+    cursors.clear()
+    assert run_three() == ANSWERED
+    assert cursors == []
+
+
+def test_nothing_is_executed_after_an_error() -> None:
+    execute("CREATE TEMPORARY TABLE twice (number int UNIQUE)")
+    write = Write("INSERT INTO twice VALUES (%(number)s)")
+    for number in range(PREPARED_AFTER):
+        run_all([write(number=2 * number), write(number=2 * number + 1)])
+
+    with pytest.raises(IntegrityError, match=r"number.=.1."), short_transaction():
+        run_all([write(number=100), write(number=1), write(number=101)], last=True)
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT max(number) FROM twice")
+        assert cursor.fetchone() == (2 * PREPARED_AFTER - 1,)
+
+
+def test_a_short_transaction_with_nothing_to_do_asks_nothing(cursors: list[object]) -> None:
+    with short_transaction():
+        run_all([], last=True)
+    assert cursors == []
+
+
+def test_more_is_sent_and_answered_than_sockets_hold() -> None:
+    large = Row(7, "", bytes(256 * 1024), VALUES.at, [])
+
+    answers = run(*[ECHO.of(large)] * 40)
+
+    assert answers == ([large],) * 40
+
+
+def test_session_that_ends_in_a_pipeline() -> None:
+    run_often(run_three)
+    end = Statement("SELECT pg_terminate_backend(pg_backend_pid())::int AS id", Key)
+
+    with pytest.raises(OperationalError):
+        run(ECHO.of(VALUES), end(), ECHO.of(VALUES))
+
+    assert not connection.is_usable()
+    connection.close()
+    assert run_three() == ANSWERED

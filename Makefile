@@ -15,7 +15,7 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
 
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo siege audit up test check coverage coverage-all conformance migrations mutants bench bench-long bench-work bench-report bench-console bench-spark slow-clients browser hosts haproxy lock clean
+.PHONY: help demo siege audit up test check coverage coverage-all conformance migrations mutants bench bench-long bench-work bench-report bench-console bench-spark slow-clients browser hosts haproxy dist check-dist lock clean
 
 help:
 	@echo 'make demo         two MSHs, a bad link between them, documents, a verdict, two consoles'
@@ -36,6 +36,8 @@ help:
 	@echo 'make bench-spark  the load job next to the bulk endpoint, its memory, var/bench-spark.json'
 	@echo 'make bench-report  the tables and pictures of docs/performance.md, from var/bench.json'
 	@echo 'make slow-clients  1,000 clients that never finish: everybody else is answered within 1 s'
+	@echo 'make dist         source archive, wheel, SBOM, licences, checksums of the last commit in dist/'
+	@echo 'make check-dist   the same, and one MSH from the installed wheel'
 	@echo 'make lock         update constraints.txt within the limits of pyproject.toml'
 	@echo 'make clean        remove .venv, var and caches'
 	@echo
@@ -110,6 +112,19 @@ check: $(VENV)/ready-to-test
 	run $(PY) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run --skip-checks; \
 	exit $$status
 
+# Reproducible: the tools have an environment of their own, with fixed versions.
+dist: var/dist-tools/ready
+	var/dist-tools/bin/python tools/dist.py
+
+check-dist: dist
+	$(PYTHON) tools/try_wheel.py
+
+var/dist-tools/ready: pyproject.toml constraints.txt | $(PY)
+	rm -rf var/dist-tools && $(PYTHON) -m venv var/dist-tools
+	var/dist-tools/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+		$$($(PY) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["dist"])')
+	@touch $@
+
 # What tests/browser and tests/hosts need of Debian's packages: chromium, and what Playwright's own
 # node needs (most machines have it); network namespaces, a C compiler for the clocks of servers, and
 # PgBouncer. Where they cannot be installed, those tests fail and say what is missing.
@@ -133,12 +148,12 @@ browser:
 
 lock:
 	rm -rf var/lock && $(PYTHON) -m venv var/lock
-	var/lock/bin/pip install --quiet --disable-pip-version-check -e '.[embedded,spark,test,dev,bench]'
+	var/lock/bin/pip install --quiet --disable-pip-version-check -e '.[embedded,spark,test,dev,bench,dist]'
 	var/lock/bin/pip freeze --exclude-editable | grep -E '^[A-Za-z0-9._-]+==[^ ]+$$' > constraints.txt
 	rm -rf var/lock
 
 clean:
-	rm -rf $(VENV) var build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	rm -rf $(VENV) var build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis \
 		.import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

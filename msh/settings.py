@@ -1,9 +1,8 @@
-"""Settings, all from the environment (12-factor). The names are listed in README.md.
+"""Settings, all from the environment (12-factor). The names are listed in docs/settings.md.
 
 `manage.py up --data FOLDER` writes them for one MSH into FOLDER; see `msh.standalone.datafolder`.
 """
 
-from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 from zlib import crc32
 
@@ -12,7 +11,6 @@ import environ
 from msh.connections import broker_settings, database_settings
 from msh.logs import logging_config
 
-BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
 
 # --- this MSH -----------------------------------------------------------------------------------
@@ -106,7 +104,7 @@ DATA_UPLOAD_MAX_NUMBER_FIELDS = 11_000
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 INSTALLED_APPS = [
-    "msh",
+    "msh",  # before unfold, some of whose templates it replaces
     "msh.management.inspection",  # commands that only look
     "msh.standalone",  # commands that set up and run an MSH
     "partners",
@@ -142,7 +140,6 @@ MIDDLEWARE = [
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [

@@ -10,7 +10,7 @@ from tests.conformance.page import EBMS2_PAGE, PAGE, ebms2_page, page, read_requ
 
 ROOT = Path(__file__).resolve().parent.parent
 SPEC = ROOT / "docs/spec"
-FOLDERS = ("msh", "partners", "spark_bridge", "demo", "benchmarks", "tests", "templates", "docs")
+FOLDERS = ("msh", "partners", "spark_bridge", "demo", "benchmarks", "tests", "docs")
 SUFFIXES = {".py", ".md", ".html", ".dtd", ".css", ".js", ".toml"}
 
 DECISION = re.compile(r"\bD\d{1,3}\b")

@@ -10,8 +10,8 @@ import pytest
 from django.core.management import CommandError, call_command, find_commands
 from django.db import connection
 
-from manage import WITHOUT_CONSOLE
 from msh.models import OutboundMessage
+from msh.standalone.__main__ import WITHOUT_CONSOLE
 from partners.models import Agreement, Partner
 from tests.exchange.machine import ROOT
 

@@ -62,6 +62,16 @@ def test_up_does_not_take_the_servers_of_its_last_run_for_given_ones(folder: Pat
     assert loaded("up", "--data", str(folder)) == ("http://kept.example/", None)
 
 
+def test_up_keeps_everything_in_one_folder_if_none_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    (folder / datafolder.OF_UP).mkdir()
+    (folder / datafolder.SETTINGS).rename(folder / datafolder.OF_UP / datafolder.SETTINGS)
+    assert loaded("up")[0] == "http://kept.example/"
+    assert os.environ["MSH_DATA"] == str(folder / datafolder.OF_UP)
+
+
 def test_command_without_a_running_msh_is_refused(folder: Path) -> None:
     (folder / datafolder.SERVERS).unlink()
     with pytest.raises(datafolder.NotRunning, match="No MSH runs in"):

@@ -4,7 +4,7 @@
     servers.json   DATABASE_URL and REDIS_URL while it runs   run/NAME.pid    its processes
     postgresql/    its database, if embedded                  log/NAME.log    what they say
 
-Standard library only: `manage.py` loads the settings from here before Django reads them.
+Standard library only: the command line loads the settings from here before Django reads them.
 """
 
 import json
@@ -14,6 +14,8 @@ from pathlib import Path
 
 SETTINGS = "settings.json"
 SERVERS = "servers.json"
+OF_UP = "msh-data"
+"""Where `up` keeps everything if nothing names a folder, in the current one."""
 
 
 class NotRunning(Exception):
@@ -27,13 +29,13 @@ def load_from_arguments(arguments: Sequence[str]) -> None:
     lasts, for it starts the servers, and uses those that the environment names. Raises NotRunning.
     """
     chosen = _named_folder(arguments)
-    named = chosen or os.environ.get("MSH_DATA", "")
+    starts = "up" in arguments[:1]
+    named = chosen or os.environ.get("MSH_DATA", "") or (OF_UP if starts else "")
     if not named:
         return
     folder = Path(named).resolve()
     os.environ["MSH_DATA"] = str(folder)
     settings = read(folder, SETTINGS)
-    starts = "up" in arguments[:1]
     if not starts:
         settings |= read(folder, SERVERS)
         if "DATABASE_URL" not in os.environ | settings:

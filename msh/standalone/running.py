@@ -28,7 +28,11 @@ READY_SECONDS = 120  # the first start makes the tables
 WEB_WORKERS = 2
 WEB_THREADS = 8
 WORKER_THREADS = 8
+_MSH = (sys.executable, "-m", "msh.standalone")
 _PROJECT = Path(__file__).resolve().parents[2]
+_CWD = _PROJECT if (_PROJECT / "manage.py").exists() else None
+"""A checkout is imported from its folder. Where the wheel is installed, the modules of consumers may
+be in the folder in which `up` was started."""
 
 
 class StandaloneError(Exception):
@@ -76,7 +80,7 @@ def run(
         datafolder.write(folder, datafolder.SERVERS, servers.settings)
         waiting.goes_on_with("the database is being prepared")
         _prepare(folder, env | {"DJANGO_SUPERUSER_PASSWORD": password})
-        with Supervisor(_children(folder, port, smtp_port), cwd=_PROJECT, env=env) as supervisor:
+        with Supervisor(_children(folder, port, smtp_port), cwd=_CWD, env=env) as supervisor:
             waiting.goes_on_with("the web process starts")
             _await_ready(supervisor, servers, folder, port)
             waiting.over()
@@ -113,7 +117,7 @@ def _children(folder: Path, port: int, smtp_port: int | None) -> list[Child]:
         "beat": [*celery, "beat", "--pidfile=", "--loglevel", "WARNING"],
     }
     if smtp_port:
-        commands["smtpd"] = [sys.executable, "manage.py", "smtpd", "--port", str(smtp_port)]
+        commands["smtpd"] = [*_MSH, "smtpd", "--port", str(smtp_port)]
     children = {
         name: Child(name, command, folder / "run" / f"{name}.pid", folder / "log" / f"{name}.log")
         for name, command in commands.items()
@@ -157,7 +161,7 @@ def _password(folder: Path) -> str:
 
 def _prepare(folder: Path, env: Mapping[str, str]) -> None:
     log = folder / "log" / "prepare.log"
-    process = spawn([sys.executable, "manage.py", "prepare"], log=log, cwd=_PROJECT, env=env)
+    process = spawn([*_MSH, "prepare"], log=log, cwd=_CWD, env=env)
     try:
         if process.wait() != 0:
             raise StandaloneError(f"the database could not be prepared; {log} says why")

@@ -44,7 +44,9 @@ class Supervisor:
     Leaving the context ends the children.
     """
 
-    def __init__(self, children: Sequence[Child], *, cwd: Path, env: Mapping[str, str]) -> None:
+    def __init__(
+        self, children: Sequence[Child], *, cwd: Path | None, env: Mapping[str, str]
+    ) -> None:
         self._children = children
         self._cwd = cwd
         self._env = env

@@ -1,11 +1,13 @@
 """Run one MSH on this machine until Ctrl-C."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 from django.core.management import BaseCommand, CommandError, CommandParser
 
+from msh.standalone import datafolder
 from msh.standalone.embedded import ServerUnavailable
 from msh.standalone.running import Running, StandaloneError, run
 
@@ -15,7 +17,12 @@ class Command(BaseCommand):
     requires_system_checks = []  # the settings are complete only when the servers run
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--data", metavar="FOLDER", required=True, help="its data folder")
+        parser.add_argument(
+            "--data",
+            metavar="FOLDER",
+            default=os.environ.get("MSH_DATA", datafolder.OF_UP),
+            help=f"its data folder (MSH_DATA, or {datafolder.OF_UP})",
+        )
         parser.add_argument("--port", type=int, default=8000, help="port on 127.0.0.1 (8000)")
         parser.add_argument(
             "--smtp-port", type=int, help="receive mail too, on this port of 127.0.0.1"

@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
 INSTALLED = ROOT / "var" / "dist-installed"
-"""A virtual environment with the wheel and nothing but what it needs; `tools/try_wheel.py` uses it."""
+"""A virtual environment with the wheel and what it needs; `tools/try_wheel.py` uses it too."""
 TOOLS = Path(sys.executable).parent
 NOT_LISTED = ("msh", "pip")
 
@@ -106,7 +106,7 @@ def describe(python: Path) -> None:
     subprocess.run(
         [
             *(TOOLS / "pip-licenses", f"--python={python}", "--from=mixed", "--with-urls"),
-            *("--format=markdown", "--order=name", "--ignore-packages", *NOT_LISTED),
+            *("--format=markdown", "--order=name", "--fail-on=UNKNOWN", "--ignore-packages", *NOT_LISTED),
             f"--output-file={DIST / 'LICENCES.md'}",
         ],
         stdout=subprocess.DEVNULL,

@@ -22,7 +22,7 @@ PAGES = {
     "/health/ready": '"ready": true',
     "/admin/login/": "msh/console.css",  # a template of ours, with the address of a file of ours
     "/static/msh/console.css": "{",
-    "/api/v1/schema": "openapi",
+    "/api/schema": "openapi",
 }
 
 

@@ -31,8 +31,8 @@ WORKER_THREADS = 8
 _MSH = (sys.executable, "-m", "msh.standalone")
 _PROJECT = Path(__file__).resolve().parents[2]
 _CWD = _PROJECT if (_PROJECT / "manage.py").exists() else None
-"""A checkout is imported from its folder. Where the wheel is installed, the modules of consumers may
-be in the folder in which `up` was started."""
+"""A checkout is imported from its folder. Where the wheel is installed, the modules of consumers
+may be in the folder in which `up` was started."""
 
 
 class StandaloneError(Exception):

@@ -91,6 +91,8 @@ def test_help_names_every_command(checkout: Path) -> None:
         "bench-spark",
         "bench-report",
         "slow-clients",
+        "dist",
+        "check-dist",
         "lock",
         "clean",
     )

@@ -106,7 +106,13 @@ def describe(python: Path) -> None:
     subprocess.run(
         [
             *(TOOLS / "pip-licenses", f"--python={python}", "--from=mixed", "--with-urls"),
-            *("--format=markdown", "--order=name", "--fail-on=UNKNOWN", "--ignore-packages", *NOT_LISTED),
+            *(
+                "--format=markdown",
+                "--order=name",
+                "--fail-on=UNKNOWN",
+                "--ignore-packages",
+                *NOT_LISTED,
+            ),
             f"--output-file={DIST / 'LICENCES.md'}",
         ],
         stdout=subprocess.DEVNULL,

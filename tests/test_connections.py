@@ -3,6 +3,7 @@
 import runpy
 import socket
 import ssl
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 from kombu import Connection
 
+import msh
 from msh.connections import base, broker_settings, database_settings, redis_client
 from msh.connections.base import DatabaseWrapper, in_turn
 
@@ -276,7 +278,7 @@ def test_broker_url_that_cannot_be_followed_is_refused(url: str, said: str) -> N
 def test_settings_are_made_from_the_urls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABASE_URL", "postgres://db.example/msh?sslmode=verify-full")
     monkeypatch.setenv("REDIS_URL", f"{TLS}?client_name=msh")
-    made = runpy.run_path(str(settings.BASE_DIR / "msh" / "settings.py"))
+    made = runpy.run_path(str(Path(msh.__file__).with_name("settings.py")))
     assert made["DATABASES"]["default"]["OPTIONS"]["sslmode"] == "verify-full"
     assert made["CELERY_BROKER_URL"] == TLS
     assert made["CELERY_BROKER_TRANSPORT_OPTIONS"]["client_name"] == "msh"

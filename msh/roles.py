@@ -4,6 +4,8 @@ Every row is granted once: what administrators take away or add stays as they le
 permission that a later version brings is granted when that version is installed.
 """
 
+from collections.abc import Iterable
+
 from django.contrib.auth.models import Group, Permission
 
 from msh.models import AppliedDefault
@@ -72,6 +74,12 @@ ROLES = {
     "Supervisor": SUPERVISOR,
     "Administrator": ADMINISTRATOR,
 }
+
+
+def role_with(permissions: Iterable[str]) -> str:
+    """The first role, from the least to the most powerful, that has them all; empty if none has."""
+    wanted = set(permissions)
+    return next((role for role, granted in ROLES.items() if wanted <= granted), "")
 
 
 def apply_roles() -> None:

@@ -2,11 +2,13 @@ from django.contrib import admin
 from django.urls import include, path
 
 from msh import health
+from msh.admin.framework.runbooks import runbook
 
 admin.autodiscover()
 
 # /ebxml/ is not here: msh.endpoint.EndpointApplication takes it before Django does.
 urlpatterns = [
+    path("admin/runbooks/<slug:name>/", admin.site.admin_view(runbook), name="runbook"),
     path("admin/", admin.site.urls),
     path("api/", include("msh.api.urls")),
     path("health/live", health.live),

@@ -170,13 +170,13 @@ def _failed(detail: str, body: _Body) -> AttemptResult:
 def _result(response: aiohttp.ClientResponse, words: str) -> AttemptResult:
     detail = f"{response.status} {response.reason or ''}".strip()
     reason = response.headers.get("X-MSH-Error") or words
+    wait = retry_after(response.headers.get("Retry-After", ""), response.headers.get("Date", ""))
+    detail += "" if wait is None else f" (Retry-After: {wait:.0f} s)"
     return AttemptResult(
         outcome_of(response.status),
         status=response.status,
         detail=one_line(f"{detail}: {reason}" if reason else detail, DETAIL_LIMIT),
-        retry_after=retry_after(
-            response.headers.get("Retry-After", ""), response.headers.get("Date", "")
-        ),
+        retry_after=wait,
         external_id=header_text(response.headers.get(EXTERNAL_ID, ""), EXTERNAL_ID_LIMIT),
     )
 

@@ -29,6 +29,9 @@ def use(page: Page, action: str, said: str, **fields: str) -> None:
     page.get_by_role("link", name=action, exact=True).first.click()
     dialog = page.get_by_role("dialog")
     for label, value in {"Reason": "agreed by telephone", **fields}.items():
+        if label == "Verdict":
+            dialog.locator(f"input[name=verdict][value={value}]").check()
+            continue
         field = dialog.get_by_label(label)
         if field.evaluate("element => element.tagName") == "SELECT":
             field.select_option(value)

@@ -58,6 +58,5 @@ def test_while_the_partner_cannot_be_reached_that_is_the_explanation() -> None:
     while sky.link.state != "suspended":
         for job in sky.poll():
             sky.end(job, SILENT)
-    assert explanation_of(messages[-1].pk).startswith(
-        "The partner cannot be reached. The next probe is due at"
-    )
+    explained = explanation_of(messages[-1].pk)
+    assert explained.startswith("No connection to the partner. The next probe is due at")

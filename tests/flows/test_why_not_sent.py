@@ -5,12 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from msh.flows.operations.inspection.why_not_sent import (
-    LastAttempt,
-    Situation,
-    explanation,
-    overdue_since,
-)
+from msh.flows.operations.inspection.situation import LastAttempt, Situation
+from msh.flows.operations.inspection.why_not_sent import explanation, overdue_since
 from msh.protocol.agreement import Terms
 from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import InFlight, Lane, LaneState
@@ -68,6 +64,21 @@ ANSWERED = LastAttempt(EARLIER, EARLIER, "failed", "503\nbusy")
                 " 7): No Acknowledgement after all retries (no answer). Check that the partner's"
                 " MSH is running, then resume. If the partner has already stored the message,"
                 " it discards the duplicate and acknowledges it again."
+            ),
+        ),
+        (
+            replace(
+                QUEUED,
+                lane=SUSPENDED,
+                suspended_detail="no Acknowledgement after 4 transmissions",
+                attempt=LastAttempt(NOW, NOW, "doubted", "401 Unauthorized", 401),
+            ),
+            (
+                "The link is suspended since an unknown time, at message m-7 (number 7): The"
+                " partner refuses our credentials (no Acknowledgement after 4 transmissions). Last"
+                " answer: doubted, 401 Unauthorized. Its MSH is running. Replace our credentials on"
+                " the partner's page, test the connection, then resume. Resuming alone does not"
+                " help."
             ),
         ),
         (

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from msh.flows.operations.inspection.answers import Answer as Said
+from msh.flows.operations.inspection.answers import answer_of
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.transport.carrier import Finished
 from msh.transport.http import ANSWER_LIMIT, WORDS_LIMIT, HttpTransport, one_line, retry_after
@@ -180,12 +182,14 @@ def test_a_refused_connection_sent_nothing(transmit: Transmit, peer: Peer) -> No
     assert result.status is None
     assert result.body_sent is False
     assert "ClientConnectorError" in result.detail
+    assert answer_of(result.detail) is Said.CONNECTION
 
 
 def test_an_unknown_host_sent_nothing(transmit: Transmit) -> None:
     result = result_of(transmit(url="http://no-such-host.invalid/ebxml/"))
     assert result.outcome is AttemptOutcome.FAILED
     assert result.body_sent is False
+    assert answer_of(result.detail) is Said.NAME
 
 
 def test_a_connection_that_is_never_made_ends_at_the_deadline(transmit: Transmit) -> None:
@@ -292,6 +296,7 @@ def test_a_connection_is_waited_for_only_while_the_job_may_be_written(transmit: 
         result = result_of(transmit(url=nowhere, not_after=time.monotonic() + 0.3, deadline=300.0))
     assert result.outcome is AttemptOutcome.FAILED
     assert result.detail == "no connection within 0.3 s"
+    assert answer_of(result.detail) is Said.TIMEOUT
     assert result.body_sent is False
 
 
@@ -333,6 +338,7 @@ def test_untrusted_certificate_is_refused(transmit: Transmit, tmp_path: Path) ->
     assert result.outcome is AttemptOutcome.FAILED
     assert result.body_sent is False
     assert "CERTIFICATE_VERIFY_FAILED" in result.detail
+    assert answer_of(result.detail) is Said.TLS
 
 
 @pytest.mark.parametrize(
@@ -360,7 +366,9 @@ def test_retry_after_is_seconds_or_a_date_on_the_peer_s_clock(
 
 def test_retry_after_comes_with_the_result(transmit: Transmit, peer: Peer) -> None:
     peer.script(status(503, retry_after=7))
-    assert result_of(transmit()).retry_after == 7.0
+    result = result_of(transmit())
+    assert result.retry_after == 7.0
+    assert answer_of(result.detail, result.status) is Said.WAIT
 
 
 def test_one_line_is_printable_ascii_within_the_limit() -> None:

@@ -14,7 +14,8 @@ from msh import health
 from msh.admin.framework import markup
 from msh.admin.links.outbound_actions import RESUME
 from msh.admin.links.outbound_link import URGENCY
-from msh.flows.operations.inspection.causes import CAUSES, Cause
+from msh.flows.operations.inspection.answers import Cause
+from msh.flows.operations.inspection.causes import CAUSES
 from msh.models import (
     FLIGHTS_IN,
     HELD,

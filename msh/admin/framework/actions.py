@@ -45,7 +45,7 @@ class ReasonForm(forms.Form):
     )
     version = forms.CharField(required=False, widget=forms.HiddenInput)
 
-    field_order = ("reason",)
+    field_order: Sequence[str] = ("reason",)
 
     @property
     def action_fields(self) -> dict[str, object]:
@@ -124,6 +124,10 @@ class ActionDialog(Generic[Row_contra]):
         self.action.flow(row, actor, **form.action_fields)
         return self.action.done
 
+    def is_recommended(self, row: Row_contra) -> bool:
+        """Whether it is what helps this row: its button is filled."""
+        return self.recommended
+
     def is_permitted(self, request: HttpRequest) -> bool:
         """Whether this user may use it on any row."""
         return request.user.has_perms(self.permissions)
@@ -135,6 +139,7 @@ class Offer:
 
     action: ActionDialog[Any]
     url: str
+    recommended: bool = False
 
 
 class ActionsAdmin(ModelAdmin, Generic[Row]):
@@ -158,7 +163,11 @@ class ActionsAdmin(ModelAdmin, Generic[Row]):
     ) -> list[Offer]:
         """Those of `actions`, by default of all, that are possible and permitted."""
         return [
-            Offer(action, reverse(f"admin:{self._url_name(action)}", args=[row.pk]))
+            Offer(
+                action,
+                reverse(f"admin:{self._url_name(action)}", args=[row.pk]),
+                action.is_recommended(row),
+            )
             for action in (self.operator_actions if actions is None else actions)
             if action.is_permitted(request) and not action.refusal(row)
         ]

@@ -7,7 +7,7 @@ from django.contrib import admin
 from django.db.models import F, QuerySet
 from django.db.models.expressions import OrderBy
 from django.http import HttpRequest
-from django.utils.html import format_html_join
+from django.utils.html import format_html, format_html_join
 from unfold.contrib.filters.admin import (
     ChoicesDropdownFilter,
     DropdownFilter,
@@ -18,10 +18,13 @@ from unfold.decorators import display
 from msh.admin.framework import markup
 from msh.admin.framework.actions import ActionDialog, Offer
 from msh.admin.framework.pages import ReadOnlyAdmin, Table
+from msh.admin.framework.runbooks import runbook_url
 from msh.admin.links import resynchronise
+from msh.admin.links.advice import cause_of_link
 from msh.admin.links.conversation import CONVERSATIONS, links_to_waiting
 from msh.admin.links.outbound_actions import RESUME
 from msh.flows.operations import change_incident
+from msh.flows.operations.inspection.answers import Cause
 from msh.flows.operations.inspection.causes import CAUSES
 from msh.models import Delivery, Direction, Incident, OutboundLink
 from msh.protocol.kinds import DeliveryState, IncidentKind
@@ -126,7 +129,9 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
 
     @display(description="Recommended action")
     def advice(self, incident: Incident) -> str:
-        return CAUSES[incident.kind].advice
+        cause = _cause(incident)
+        shown = '{} <a href="{}" class="text-link">Runbook</a>'
+        return format_html(shown, cause.advice, runbook_url(cause))
 
     @display(description="State")
     def status(self, incident: Incident) -> str:
@@ -170,6 +175,13 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
     @display(description="Resolved")
     def resolved(self, incident: Incident) -> str:
         return markup.time_of(incident.resolved_at)
+
+
+def _cause(incident: Incident) -> Cause:
+    """If the link is suspended for it, what its last answer says."""
+    suspends = change_incident.suspends(incident)
+    found = cause_of_link(incident.partner.outbound_link) if suspends else None
+    return found or CAUSES[incident.kind]
 
 
 def _deliveries_url(incident: Incident, state: DeliveryState) -> str:

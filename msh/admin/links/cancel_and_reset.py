@@ -1,7 +1,7 @@
 """The irreversible actions on a link to a partner: cancel with a verdict, reset (D17, D18)."""
 
 from django import forms
-from unfold.widgets import UnfoldAdminSelectWidget
+from unfold.widgets import UnfoldAdminRadioSelectWidget
 
 from msh.admin.framework.actions import ReasonForm
 from msh.admin.messages.message_actions import VERDICTS, verdicts_on
@@ -15,7 +15,9 @@ from .outbound_actions import LinkDialog
 
 
 class VerdictForm(ReasonForm):
-    verdict = forms.ChoiceField(choices=VERDICTS, widget=UnfoldAdminSelectWidget())
+    field_order = ("verdict", "reason")
+
+    verdict = forms.ChoiceField(choices=VERDICTS, widget=UnfoldAdminRadioSelectWidget())
 
 
 class Cancel(LinkDialog):
@@ -32,12 +34,8 @@ class Cancel(LinkDialog):
     def consequence(self, row: OutboundLink) -> str:
         flying = row.lane.flying
         return (
-            f"Message {flying.sequence_number} to {row.partner} is cancelled, and its sender is"
-            " notified of your verdict. Received: the next message gets the next number. Not"
-            " received: the next message gets the same number. This requires proof that no byte was"
-            " sent, or the partner's MSH must confirm it; it is asked. Unknown: the next message"
-            " gets number 1; the cancelled one may still arrive. Ask the partner which verdict is"
-            " true. If it is unknown, the partner must accept number 1 as a reset."
+            f"Message {flying.sequence_number} to {row.partner} is not sent again, and its sender"
+            " is notified of your verdict. Ask the partner which verdict is true."
         )
 
     def act(self, row: OutboundLink, actor: Actor, form: ReasonForm) -> str:

@@ -48,11 +48,15 @@ def growth(partner_id: int) -> str:
     )
     counted = events.aggregate(
         added=Count("pk", filter=Q(to_state="queued")),
-        removed=Count("pk", filter=Q(from_state="queued") | Q(to_state__in=["sent", "failed"])),
+        started=Count("pk", filter=Q(from_state="queued") | Q(to_state__in=["sent", "failed"])),
+        acknowledged=Count("pk", filter=Q(to_state="acknowledged")),
     )
     minutes = int(RECENT.total_seconds() // 60)
-    change = counted["added"] - counted["removed"]
-    return f"{change:+d} in {minutes} min: {counted['added']} added, {counted['removed']} removed"
+    change = counted["added"] - counted["started"]
+    return (
+        f"{change:+d} in {minutes} min: {counted['added']} added, {counted['started']} sent for the"
+        f" first time or cancelled, {counted['acknowledged']} acknowledged"
+    )
 
 
 def arrivals(link_id: int) -> str:

@@ -5,6 +5,7 @@ from django.utils import timezone
 from msh.admin.framework.actions import ActionDialog, ReasonForm
 from msh.admin.framework.time_format import format_time
 from msh.flows.operations import change_link, link_actions
+from msh.flows.operations.inspection.answers import Help
 from msh.flows.operations.operator_action import LinkAction
 from msh.models import Attempt, OutboundLink
 from msh.protocol import sender
@@ -12,6 +13,7 @@ from msh.protocol.errors import IllegalTransition
 from msh.protocol.lane import OPERATOR
 from msh.store.history import Actor
 
+from .advice import helps_first
 from .link_view import sentence_of, view_of
 
 
@@ -74,7 +76,9 @@ class Suspend(LinkDialog):
 class Resume(LinkDialog):
     action = link_actions.RESUME
     icon = "play_arrow"
-    recommended = True
+
+    def is_recommended(self, row: OutboundLink) -> bool:
+        return helps_first(row, Help.RESUME)
 
     def consequence(self, row: OutboundLink) -> str:
         if row.suspended_for == OPERATOR:

@@ -19,7 +19,6 @@ from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.admin.framework.time_format import format_seconds
 from msh.admin.messages.history import history_of_link
 from msh.admin.setup.connection import TEST_PERMISSIONS
-from msh.flows.operations.inspection.causes import CAUSES
 from msh.models import (
     FLIGHTS_IN,
     HELD,
@@ -35,6 +34,7 @@ from msh.protocol.vocabulary import DeliverySemantics
 from partners.models import Agreement
 
 from . import cancel_and_reset, outbound_actions, partner_switches, resynchronise, start_link
+from .advice import advice_on, cause_of_link
 from .counters import growth
 from .link_view import sentence_of, view_of
 
@@ -156,6 +156,7 @@ class OutboundLinkAdmin(ReadOnlyAdmin[OutboundLink]):
         view = view_of(link)
         shown = {
             "facts": view.facts,
+            "advice": advice_on(link, request),
             "queue": self.queue(link),
             "last_error": self.last_error(link),
             "growth": growth(link.partner_id),
@@ -176,7 +177,7 @@ def _situation(link: Any) -> dict[str, object]:
     return {
         "link": link,
         "variant": markup.STATE_VARIANTS.get(link.state, ""),
-        "cause": CAUSES.get(link.suspended_for),
+        "cause": cause_of_link(link),
         "detail": markup.verbatim(detail) if detail else "",
         "since": markup.time_of(link.suspended_since),
         "age": markup.age_of(link.suspended_since),
@@ -219,7 +220,7 @@ def _oldest_flight() -> Subquery:
 
 def _last_answer() -> QuerySet[Attempt, Any]:
     ended = Attempt.objects.filter(message=OuterRef("in_flight"), ended_at__isnull=False)
-    answer = JSONObject(outcome="outcome", detail="detail")
+    answer = JSONObject(outcome="outcome", detail="detail", status="status")
     return ended.order_by("-number").values(answer=answer)[:1]
 
 

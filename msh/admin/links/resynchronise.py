@@ -14,6 +14,7 @@ from msh.admin.framework import markup
 from msh.admin.framework.actions import Details, ReasonForm
 from msh.flows.errors import NotPossible
 from msh.flows.operations import link_actions, resynchronise
+from msh.flows.operations.inspection.answers import Help
 from msh.models import OutboundLink
 from msh.protocol import sequence
 from msh.protocol.link_status import LinkStatus
@@ -21,6 +22,7 @@ from msh.protocol.resynchronisation import Plan, Repair
 from msh.store.history import Actor
 from partners.models import Partner
 
+from .advice import helps_first
 from .outbound_actions import LinkDialog
 
 HAS, LACKS = "has", "lacks"
@@ -89,6 +91,9 @@ class Resynchronise(LinkDialog):
     form = ResynchroniseForm
     template = "admin/msh/links/resynchronise.html"
 
+    def is_recommended(self, row: OutboundLink) -> bool:
+        return helps_first(row, Help.RESYNCHRONISE)
+
     def applies(self, plan: Plan) -> bool:
         """Whether the action would do what the plan says."""
         return plan.repair is not Repair.ASK
@@ -118,6 +123,9 @@ class Resynchronise(LinkDialog):
 class Rewind(Resynchronise):
     action = link_actions.REWIND
     icon = "fast_rewind"
+
+    def is_recommended(self, row: OutboundLink) -> bool:
+        return False
 
     def applies(self, plan: Plan) -> bool:
         return plan.repair is Repair.REWIND

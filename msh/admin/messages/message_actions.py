@@ -4,9 +4,10 @@ from django import forms
 from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
 from django.template.defaultfilters import filesizeformat
+from django.utils.html import format_html
 from unfold.widgets import (
     UnfoldAdminFileFieldWidget,  # a plain one has unfold's script write into other fields
-    UnfoldAdminSelectWidget,
+    UnfoldAdminRadioSelectWidget,
     UnfoldAdminTextInputWidget,
 )
 
@@ -16,24 +17,51 @@ from msh.flows.operations import actions, correct
 from msh.flows.operations.change_flight import flight_of
 from msh.flows.operations.correct import Correction
 from msh.models import OutboundMessage, OutboundState
+from msh.protocol import sequence
 from msh.protocol.kinds import Verdict
 from msh.store.history import Actor
 
 _PAYLOAD = "payload_"
-_UNKNOWN_OF_FLIGHT = "unknown: the partner may have it, or get it yet"
-VERDICTS = [
-    ("", "choose a verdict"),
-    (Verdict.RECEIVED.value, "the partner has received it"),
-    (Verdict.NOT_RECEIVED.value, "the partner has not received it (proof required)"),
-    (Verdict.UNKNOWN.value, "unknown: the numbers restart at 1"),
-]
+_NAMES = {
+    Verdict.RECEIVED: "Received",
+    Verdict.NOT_RECEIVED: "Not received",
+    Verdict.UNKNOWN: "Unknown",
+}
+_PROOF = (
+    "This needs proof that no byte of it was sent, or the confirmation of the partner's MSH, which"
+    " is asked"
+)
+VERDICTS = [(verdict.value, name) for verdict, name in _NAMES.items()]
 
 
 def verdicts_on(message: OutboundMessage) -> list[tuple[str, str]]:
-    """The verdicts that are possible. It cannot be proven that a mail was not received (D18)."""
-    by_mail = message.link.partner.is_reached_by_mail
-    possible = [v for v in VERDICTS if not (by_mail and v[0] == Verdict.NOT_RECEIVED)]
-    return [*possible[:-1], (Verdict.UNKNOWN, _UNKNOWN_OF_FLIGHT)] if message.flies else possible
+    """The verdicts that are possible, with their consequence. It cannot be proven that a mail was
+    not received (D18)."""
+    effects = _effects_on_flight() if message.flies else _effects_on(message)
+    if message.link.partner.is_reached_by_mail:
+        del effects[Verdict.NOT_RECEIVED]
+    shown = "<strong>{}:</strong> {}."
+    return [(one.value, format_html(shown, _NAMES[one], text)) for one, text in effects.items()]
+
+
+def _effects_on(message: OutboundMessage) -> dict[Verdict, str]:
+    number = message.sequence_number or sequence.FIRST
+    return {
+        Verdict.RECEIVED: "the partner has it. The next message gets number"
+        f" {sequence.following(number)}",
+        Verdict.NOT_RECEIVED: "the partner does not have it. The next message gets number"
+        f" {number} again. {_PROOF}",
+        Verdict.UNKNOWN: "nobody knows. The next message gets number 1, and the cancelled one may"
+        " still arrive. The partner must agree to start again at 1",
+    }
+
+
+def _effects_on_flight() -> dict[Verdict, str]:
+    return {
+        Verdict.RECEIVED: "the partner has it",
+        Verdict.NOT_RECEIVED: f"the partner does not have it. {_PROOF}",
+        Verdict.UNKNOWN: "the partner may have it, or may get it later",
+    }
 
 
 def _may_have_been_sent(row: OutboundMessage) -> bool:
@@ -65,8 +93,8 @@ class Cancel(ActionDialog[OutboundMessage]):
             return f"{_NEVER_SENT}Its sender is notified. The partner does not have to do anything."
         return (
             f"No more copies of the message are sent to {row.link.partner}, and its sender is"
-            " notified of your verdict. Not received requires proof that no byte of it was sent."
-            " Ask the partner which verdict is true. Other messages are not affected."
+            " notified of your verdict. Ask the partner which verdict is true. Other messages are"
+            " not affected."
         )
 
     def version(self, row: OutboundMessage) -> str:
@@ -84,7 +112,7 @@ class Cancel(ActionDialog[OutboundMessage]):
 
 
 def _verdict_field(label: str, row: OutboundMessage) -> forms.ChoiceField:
-    widget = UnfoldAdminSelectWidget()
+    widget = UnfoldAdminRadioSelectWidget()
     return forms.ChoiceField(label=label, choices=verdicts_on(row), widget=widget)
 
 

@@ -40,12 +40,12 @@ def test_a_verdict_is_required_and_one_that_is_not_proven_refused(supervisor: Cl
 
 def test_no_verdict_is_chosen_before_the_operator_does(supervisor: Client) -> None:
     form = supervisor.get(address("cancel", waiting_world().link)).context["form"]
-    assert [value for value, _ in form.fields["verdict"].choices] == [
-        "",
-        "received",
-        "not_received",
-        "unknown",
-    ]
+    choices = dict(form.fields["verdict"].choices)
+    assert list(choices) == ["received", "not_received", "unknown"]
+    assert "The next message gets number 2" in choices["received"]
+    assert "The next message gets number 1 again" in choices["not_received"]
+    assert "must agree to start again at 1" in choices["unknown"]
+    assert form["verdict"].value() is None
 
 
 def test_not_received_is_no_verdict_on_a_mail(supervisor: Client) -> None:

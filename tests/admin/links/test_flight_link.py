@@ -106,7 +106,7 @@ def test_page_shows_the_gate(supervisor: Client) -> None:
             sky.end(job, SILENT)
     page = page_of(supervisor, sky)
     assert "The next probe is due at" in page
-    assert "The partner cannot be reached" in page
+    assert "No connection to the partner" in page
     says = str(supervisor.get(address("resume", sky.link)).context["consequence"])
     assert "at most 16 at once" in says
     done = messages_of(use(supervisor, "resume", sky.link))

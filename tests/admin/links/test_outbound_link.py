@@ -138,7 +138,7 @@ def test_page_shows_growth_and_both_counters(viewer: Client) -> None:
 
     page = page_of(viewer, world)
 
-    assert "+2 in 10 min: 3 added, 1 removed" in page
+    assert "+2 in 10 min: 3 added, 1 sent for the first time or cancelled, 0 acknowledged" in page
     assert "out: number 1 in flight, then 2" in page
     assert "in: last accepted 41, expecting 42" in page
 

@@ -1,75 +1,102 @@
-"""What each kind of incident means, and what an operator should do."""
+"""What each kind of incident means, and what an operator should do.
 
-from dataclasses import dataclass
+`cause_of` decides by the kind and by the class of the partner's last answer. The console, the API
+(`explanation`) and `manage.py trace` say what it says; it is a pure function.
+"""
 
 from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import OPERATOR
 
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    what: str
-    advice: str
+from .answers import ANSWERS, TEST_FIRST, Answer, Cause, Help
 
 
+def cause_of(kind: str, answer: Answer = Answer.NONE) -> Cause:
+    """`kind`: an IncidentKind, or OPERATOR."""
+    known = CAUSES.get(kind) or Cause(kind, "Resume the link.")
+    return ANSWERS.get(answer, known) if kind in _OF_THE_ANSWER else known
+
+
+_OF_THE_ANSWER = {
+    IncidentKind.RETRIES_SPENT,
+    IncidentKind.REFUSED_BY_PEER,
+    IncidentKind.PARTNER_UNREACHABLE,
+}
+"""Kinds whose cause is what the last answer says."""
 CAUSES: dict[str, Cause] = {
     OPERATOR: Cause(
         "Suspended by an operator",
         "Resume when the recorded reason no longer applies.",
+        "suspended-by-operator",
     ),
     IncidentKind.RETRIES_SPENT: Cause(
         "No Acknowledgement after all retries",
         "Check that the partner's MSH is running, then resume. If the partner has already stored"
         " the message, it discards the duplicate and acknowledges it again.",
+        "no-acknowledgement",
+        TEST_FIRST,
     ),
     IncidentKind.REFUSED_BY_PEER: Cause(
         "The partner refused the message permanently",
         "The partner will refuse the same bytes again. Fix the problem that the last error names,"
         " here or at the partner, then resume.",
+        "refused",
+        (Help.MESSAGE, Help.RESUME),
     ),
     IncidentKind.TRANSIENT_LIMIT: Cause(
         "The partner asked to wait too often or for too long",
         "Ask the partner when it will accept messages again, then resume.",
+        "busy",
     ),
     IncidentKind.RESYNCHRONISE: Cause(
         "Sequence numbers out of sync with the partner",
         "Sending again does not help. Compare our next number with the last number and MessageId"
         " that the partner accepted.",
+        "restored",
+        (Help.RESYNCHRONISE,),
     ),
     IncidentKind.ERROR_RECEIVED: Cause(
         "The partner answered with an Error",
         "Ask the partner what is wrong with the message. Resuming sends the same bytes again.",
+        "refused",
+        (Help.MESSAGE, Help.RESUME),
     ),
     IncidentKind.SEQUENCE_GAP: Cause(
         "A message arrived before its predecessors",
         "It was not stored. The partner was told which numbers are missing and must send them.",
+        "gap",
     ),
     IncidentKind.SEQUENCE_STALE: Cause(
         "An unknown message arrived with an old number",
         "It was not stored. Compare our last number and MessageId with the partner's counter.",
+        "conflict",
     ),
     IncidentKind.SEQUENCE_CONFLICT: Cause(
         "A different message arrived with the last accepted number",
         "It was not stored. The partner may have been restored from a backup: compare its counter"
         " with our last number and MessageId.",
+        "conflict",
     ),
     IncidentKind.MESSAGE_ID_REUSED: Cause(
         "A known MessageId arrived with different content",
         "It was not stored. The partner must send the changed message with a new MessageId.",
+        "conflict",
     ),
     IncidentKind.RESET_HELD: Cause(
         "The partner restarted at number 1; the reset is held",
         "Ask the partner whether it reset its counter. If it did, allow the reset.",
+        "reset",
     ),
     IncidentKind.STORE_SHORT: Cause(
         "No space for new messages",
         "Partners are told to wait. Free disk space or raise the limit. The incident is resolved"
         " automatically when messages are accepted again.",
+        "disk-full",
     ),
     IncidentKind.BACKLOG: Cause(
         "The application does not keep up with this partner",
         "The partner is told to wait. Check the consumer. The incident is resolved automatically"
         " when messages are accepted again.",
+        "backlog",
     ),
     IncidentKind.STUCK: Cause(
         "No progress on this link although there is work",
@@ -77,39 +104,47 @@ CAUSES: dict[str, Cause] = {
         " start the consumer. If there is none, check that worker and beat are running. The"
         " incident is resolved automatically when something moves. If you resolve it before that,"
         " it is opened again.",
+        "stuck",
     ),
     IncidentKind.DELIVERY_FAILED: Cause(
         "The application does not accept a message",
         "All delivery attempts failed. Fix the last error of the delivery in the application. Then"
         " run the delivery again, or decide otherwise.",
+        "blocked",
     ),
     IncidentKind.DELIVERY_REJECTED: Cause(
         "The application rejected a message",
         "This is a business error. The message is stored and not delivered again. Agree with the"
         " partner what to do. Then resolve the incident, or run the delivery again.",
+        "blocked",
     ),
     IncidentKind.DELIVERY_IN_DOUBT: Cause(
         "Unknown whether the application has a message",
         "A worker died while the application was processing the message. Search the application"
         " for the MessageId, which was sent as Idempotency-Key. Then mark the delivery completed,"
         " or run it again.",
+        "in-doubt",
     ),
     IncidentKind.NO_CONSUMER: Cause(
         "No consumer for a message",
         "The message and those behind it wait. Add a consumer for its partner, ServiceInterface"
         " and Action. The incident is then resolved automatically.",
+        "no-consumer",
     ),
     IncidentKind.ROUTE_FAILED: Cause(
         "A message cannot be forwarded to the next MSH",
         "Check the route of its To party, and the agreement with the partner of the route. Stored"
         " messages are forwarded automatically later. If a message was refused, its sender must"
         " resume.",
+        "route",
     ),
     IncidentKind.PROCESSING_FAILED: Cause(
         "A message or a signal could not be processed",
         "The detail names the error: a row that cannot be read, or a defect of this MSH (see the"
         " traceback in its log). Nothing else is blocked. When the error is fixed, resume the link"
         " or cancel the message.",
+        "processing-failed",
+        (Help.MESSAGE, Help.RESUME),
     ),
     IncidentKind.CLOCK_DOUBTFUL: Cause(
         "Nothing is deleted because the clock may be wrong",
@@ -117,6 +152,7 @@ CAUSES: dict[str, Cause] = {
         " host with a trusted clock. If it is wrong, set it. If it is right, because the MSH was"
         " stopped for a long time, run manage.py prune --the-clock-is-right once. The next run"
         " resolves the incident.",
+        "clock",
     ),
     IncidentKind.RETENTION_TOO_SHORT: Cause(
         "MessageIds of a partner are kept longer than configured",
@@ -124,23 +160,28 @@ CAUSES: dict[str, Cause] = {
         " MessageIds are therefore kept longer; everything else is deleted on time. Increase"
         " MSH_KEEP_MESSAGES, or reduce the retries of the agreement. The incident is then resolved"
         " automatically in the next night.",
+        "clock",
     ),
     IncidentKind.PARTNER_UNREACHABLE: Cause(
         "The partner cannot be reached",
         "No attempt of a row of attempts was answered. Messages wait, and keep their retries. Check"
         " the partner's address, its MSH and the network. If the partner is probed, sending resumes"
         " automatically when a probe is answered. Otherwise resume.",
+        "connection",
+        TEST_FIRST,
     ),
     IncidentKind.MESSAGE_EXPIRED: Cause(
         "A message was not acknowledged within its TimeToLive",
         "It is not sent again. Ask the partner whether it has the message. If it does not, the"
         " application must submit it again.",
+        "expired",
     ),
     IncidentKind.PREDECESSOR_MISSING: Cause(
         "Messages of a conversation wait for one that has not arrived",
         "They are stored and acknowledged, and are delivered when the missing message arrives. Ask"
         " the partner for the number that the detail names. If it will never arrive, skip it, or"
         " drop the messages that wait.",
+        "conversation",
     ),
     IncidentKind.CONVERSATION_STOPPED: Cause(
         "A conversation that is sent in order stands still",
@@ -148,16 +189,19 @@ CAUSES: dict[str, Cause] = {
         " not. Resume the message, which sends it again with its bytes and its number; or cancel"
         " it, and restart the conversation when all that was sent of it is acknowledged or"
         " cancelled.",
+        "conversation",
     ),
     IncidentKind.ANSWER_REFUSED: Cause(
         "An answer of the partner to our message is refused",
         "It is wrong or breaks the agreement, so it does not acknowledge the message. Sending the"
         " message again brings the same answer. Correct the agreement or let it be lenient, or have"
         " the partner correct its answers. Then resume the message, or cancel it with a verdict.",
+        "answer-refused",
     ),
     IncidentKind.ORDER_RESTARTED: Cause(
         "The partner restarted the numbers of a conversation",
         "Nothing was waiting, so the message was delivered. Ask the partner why, if you do not"
         " expect it.",
+        "conversation",
     ),
 }

@@ -8,13 +8,14 @@ from msh.protocol.flight.value import FlightState
 from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import OPERATOR, LaneState
 
-from .causes import CAUSES, Cause
+from .answers import answer_of
+from .causes import cause_of
 
 
 def explanation_of_flight(message: OutboundMessage) -> str:
     """One to three sentences. `message` with its link, and its flight if it has one."""
     if message.state == OutboundState.FAILED:
-        advice = _cause(IncidentKind.CONVERSATION_STOPPED).advice
+        advice = cause_of(IncidentKind.CONVERSATION_STOPPED).advice
         return f"Failed at {_time(message.completed_at)}; its conversation stands still. {advice}"
     return _under_way(message, message.flight)
 
@@ -24,7 +25,7 @@ def _under_way(message: OutboundMessage, flight: Flight) -> str:
     if flight.state == FlightState.HELD:
         return _held(flight)
     if link.state == LaneState.SUSPENDED:
-        cause = _cause(link.suspended_for)
+        cause = cause_of(link.suspended_for, answer_of(link.suspended_detail))
         probe = f" The next probe is due at {_time(link.probe_due)}." if link.probe_due else ""
         return f"{cause.what}.{probe} {cause.advice}"
     if flight.state == FlightState.WAITING:
@@ -56,7 +57,7 @@ def _turn(flight: Flight, conversation: OutboundConversation) -> str:
     if conversation.state == NumberingState.STOPPED:
         stopped_by = ", ".join(conversation.stopped_by)
         what = f": message {stopped_by}" if stopped_by else ""
-        advice = _cause(IncidentKind.CONVERSATION_STOPPED).advice
+        advice = cause_of(IncidentKind.CONVERSATION_STOPPED).advice
         return f"Its conversation stands still{what}. {advice}"
     if flight.waits_turn and conversation.state == NumberingState.CONFIRMING:
         first = conversation.unconfirmed
@@ -69,11 +70,7 @@ def _turn(flight: Flight, conversation: OutboundConversation) -> str:
 def _held(flight: Flight) -> str:
     if flight.held_for == OPERATOR:
         return "An operator holds it. Resume it, or cancel it with a verdict."
-    return f"{_cause(flight.held_for).what}. Resume it, send it now, or cancel it with a verdict."
-
-
-def _cause(kind: str) -> Cause:
-    return CAUSES.get(kind) or Cause(kind, "Resume the link.")
+    return f"{cause_of(flight.held_for).what}. Resume it, send it now, or cancel it with a verdict."
 
 
 def _last(message: OutboundMessage) -> str:

@@ -3,17 +3,17 @@
 `explanation` decides by values alone, `explanation_of` reads them.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
-from msh.models import Attempt, OutboundMessage, OutboundState
+from msh.models import OutboundMessage, OutboundState
 from msh.protocol.errors import UnreadableTermsError
 from msh.protocol.lane import InFlight, Lane, LaneState
-from msh.protocol.vocabulary import DeliverySemantics
-from msh.store.operations import queue_place
-from msh.store.operations.queue_place import MOST, Place
+from msh.store.operations.queue_place import MOST
 
-from .causes import CAUSES, Cause
+from .answers import answer_of
+from .causes import cause_of
+from .situation import ENDED, LastAttempt, Situation, situation_of
 from .why_not_landed import explanation_of_flight, stops_its_conversation
 
 OVERDUE = timedelta(seconds=15)
@@ -21,51 +21,11 @@ OVERDUE = timedelta(seconds=15)
 LONGEST = 300
 """Characters of a partner's answer that are shown: a sentence is to stay one."""
 
-_ENDED = {
-    OutboundState.ACKNOWLEDGED,
-    OutboundState.CANCELLED,
-    OutboundState.SENT,
-    OutboundState.FAILED,
-}
 _VERDICTS = {
     "received": "the partner has it",
     "not_received": "the partner does not have it",
     "unknown": "unknown whether the partner has it",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class LastAttempt:
-    """`ended_at` None while it is under way, or if its worker was lost."""
-
-    claimed_at: datetime
-    ended_at: datetime | None
-    outcome: str
-    detail: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
-    """A message and its link, as their rows say.
-
-    `attempt`: the last one of the message in flight; of an ended or BestEffort message, its own.
-    `due`: the end of the lease of a BestEffort message. `stopped`: which processes show no sign of
-    life, in words; empty unless the work is overdue.
-    """
-
-    message_id: str
-    state: str
-    best_effort: bool
-    submitted_at: datetime
-    completed_at: datetime | None
-    due: datetime | None
-    verdict: str
-    lane: Lane
-    suspended_since: datetime | None
-    suspended_detail: str
-    attempt: LastAttempt | None
-    place: Place
-    stopped: str = ""
 
 
 def explanation_of(key: int) -> str:
@@ -74,7 +34,7 @@ def explanation_of(key: int) -> str:
     message = messages.defer("head", "link__in_flight__head").get(pk=key)
     if message.state == OutboundState.FLYING or stops_its_conversation(message):
         return explanation_of_flight(message)
-    situation = _situation_of(message)
+    situation = situation_of(message)
     try:
         if overdue_since(situation):
             situation = replace(situation, stopped=_stopped())
@@ -86,7 +46,7 @@ def explanation_of(key: int) -> str:
 def overdue_since(situation: Situation) -> datetime | None:
     """When the next step should have happened, if it has not; None if there is no such step."""
     lane = situation.lane
-    if situation.state in _ENDED:
+    if situation.state in ENDED:
         return None
     if situation.best_effort and situation.state == OutboundState.IN_FLIGHT:
         due = situation.due
@@ -100,7 +60,7 @@ def overdue_since(situation: Situation) -> datetime | None:
 def explanation(situation: Situation) -> str:
     """Why it is not sent or not acknowledged yet, or how it ended; with the cure, if there is one.
     One to four sentences."""
-    if situation.state in _ENDED:
+    if situation.state in ENDED:
         return _end(situation)
     under_way = situation.best_effort and situation.state == OutboundState.IN_FLIGHT
     if situation.lane.state is LaneState.SUSPENDED and not under_way:
@@ -145,15 +105,25 @@ def _end(situation: Situation) -> str:
 
 def _suspension(situation: Situation) -> str:
     lane = situation.lane
-    cause = CAUSES.get(lane.suspended_for) or Cause(lane.suspended_for, "Resume the link.")
+    attempt = situation.attempt
+    said = attempt.answer if attempt else answer_of(situation.suspended_detail)
+    cause = cause_of(lane.suspended_for, said)
     detail = _one_line(situation.suspended_detail)
     flying = lane.in_flight
     where = f", at message {flying.message_id} (number {flying.sequence_number})" if flying else ""
     advice = "The Acknowledgement came late: resume the link." if lane.late_ack else cause.advice
     return (
         f"The link is suspended since {_time(situation.suspended_since)}{where}: {cause.what}"
-        f"{f' ({detail})' if detail else ''}. {advice}"
+        f"{f' ({detail})' if detail else ''}.{_last_words(situation)} {advice}"
     )
+
+
+def _last_words(situation: Situation) -> str:
+    """Of the partner, if the cause does not repeat them already."""
+    attempt = situation.attempt
+    if attempt is None or attempt.detail == situation.suspended_detail or not _answer(attempt):
+        return ""
+    return f" Last answer: {_answer(attempt)}."
 
 
 def _flight(situation: Situation, flying: InFlight) -> str:
@@ -252,42 +222,6 @@ def _one_line(text: str) -> str:
 
 def _time(at: datetime | None) -> str:
     return f"{at:%Y-%m-%d %H:%M:%S} UTC" if at else "an unknown time"
-
-
-def _situation_of(message: OutboundMessage) -> Situation:
-    link = message.link
-    best_effort = message.semantics == DeliverySemantics.BEST_EFFORT
-    of_itself = best_effort or message.state in _ENDED or link.in_flight_id is None
-    return Situation(
-        message_id=message.message_id,
-        state=message.state,
-        best_effort=best_effort,
-        submitted_at=message.submitted_at,
-        completed_at=message.completed_at,
-        due=message.due,
-        verdict=message.outcome,
-        lane=link.lane,
-        suspended_since=link.suspended_since,
-        suspended_detail=link.suspended_detail,
-        attempt=_last_attempt(message.pk if of_itself else link.in_flight_id),
-        place=_place_of(message, best_effort=best_effort),
-    )
-
-
-def _last_attempt(key: int | None) -> LastAttempt | None:
-    attempt = Attempt.objects.filter(message=key).order_by("-number").first()
-    if attempt is None:
-        return None
-    return LastAttempt(attempt.claimed_at, attempt.ended_at, attempt.outcome, attempt.detail)
-
-
-def _place_of(message: OutboundMessage, *, best_effort: bool) -> Place:
-    if best_effort:
-        return queue_place.place_of_best_effort(message.link_id, message.pk)
-    if message.state == OutboundState.REWOUND:
-        number = message.sequence_number or 0
-        return queue_place.place_of_rewound(message.link_id, message.epoch or 0, number)
-    return queue_place.place_in_queue(message.link_id, message.pk)
 
 
 def _stopped() -> str:

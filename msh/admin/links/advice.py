@@ -1,0 +1,110 @@
+"""What to do about a suspended link, for the user who looks: what helps first is the filled
+button, and who may not do it learns who may."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest
+from django.urls import reverse
+
+from msh.admin.framework import markup
+from msh.admin.framework.runbooks import runbook_url
+from msh.admin.setup.connection import TEST_PERMISSIONS
+from msh.flows.operations import link_actions
+from msh.flows.operations.inspection.answers import Cause, Help, answer_of
+from msh.flows.operations.inspection.causes import cause_of
+from msh.models import Attempt, OutboundLink
+from msh.protocol.lane import LaneState
+from msh.roles import role_with
+
+_NEEDS = {
+    Help.RESUME: (link_actions.RESUME.permissions, "resume"),
+    Help.RESYNCHRONISE: (link_actions.RESYNCHRONISE.permissions, "resynchronise"),
+    Help.PARTNER: (("partners.change_partner",), "change the partner's settings"),
+    Help.CONNECTION: (TEST_PERMISSIONS, "test the connection"),
+    Help.MESSAGE: (("msh.view_outboundmessage",), "view the message"),
+}
+"""The permissions of each, and what it is to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """A page that helps, as a button."""
+
+    title: str
+    icon: str
+    url: str
+    recommended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """`ask`: whom, if this user may not do what helps first."""
+
+    text: str
+    runbook: str
+    jumps: Sequence[Jump]
+    ask: str
+
+
+def cause_of_link(link: Any) -> Cause | None:
+    """Of its suspension. `link`: best with `last_answer`, as the list of links has it."""
+    if link.state != LaneState.SUSPENDED:
+        return None
+    last = link.last_answer if hasattr(link, "last_answer") else _last_answer(link)
+    if last:
+        return cause_of(link.suspended_for, answer_of(last["detail"], last["status"]))
+    return cause_of(link.suspended_for, answer_of(link.suspended_detail))
+
+
+def helps_first(link: OutboundLink, what: Help) -> bool:
+    if link.late_ack:
+        return what is Help.RESUME
+    cause = cause_of_link(link)
+    return cause is not None and cause.helps[0] is what
+
+
+def advice_on(link: OutboundLink, request: HttpRequest) -> Advice | None:
+    cause = cause_of_link(link)
+    if cause is None or link.late_ack:
+        return None
+    return Advice(
+        cause.advice, runbook_url(cause), list(_jumps(link, cause, request)), _ask(cause, request)
+    )
+
+
+def _jumps(link: OutboundLink, cause: Cause, request: HttpRequest) -> Iterator[Jump]:
+    recommended = True
+    for way in cause.helps:
+        found = _page(link, way)
+        if found and request.user.has_perms(_NEEDS[way][0]):
+            yield Jump(*found, recommended)
+            recommended = False
+
+
+def _page(link: OutboundLink, way: Help) -> tuple[str, str, str] | None:
+    """Title, icon and URL; None of an action, or if there is nothing to go to."""
+    match way:
+        case Help.PARTNER:
+            return "Partner settings", "handshake", markup.page_url(link.partner)
+        case Help.CONNECTION:
+            for agreement in link.partner.agreements.all():
+                where = reverse("admin:partners_agreement_connection", args=[agreement.pk])
+                return "Test connection", "cable", where
+        case Help.MESSAGE if link.in_flight:
+            return "Message in flight", "mail", markup.page_url(link.in_flight)
+    return None
+
+
+def _ask(cause: Cause, request: HttpRequest) -> str:
+    permissions, what = _NEEDS[cause.helps[0]]
+    if request.user.has_perms(permissions):
+        return ""
+    role = role_with(permissions)
+    return f"You have no permission to {what}: ask a user with the role {role}."
+
+
+def _last_answer(link: OutboundLink) -> Any:
+    ended = Attempt.objects.filter(message=link.in_flight_id, ended_at__isnull=False)
+    return ended.order_by("-number").values("outcome", "status", "detail").first()

@@ -1,0 +1,193 @@
+"""What the last answer of a partner says about the cause, as a class, and what to do about it.
+Pure: of the HTTP status and the text of an attempt (`msh/transport/`)."""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Answer(StrEnum):
+    """The class of an answer, or of how an attempt ended without one."""
+
+    CREDENTIALS = "credentials"
+    ADDRESS = "address"
+    MESSAGE = "message"
+    WAIT = "wait"
+    SERVER_ERROR = "server_error"
+    GATEWAY = "gateway"
+    NAME = "name"
+    TLS = "tls"
+    CONNECTION = "connection"
+    TIMEOUT = "timeout"
+    CUT = "cut"
+    MAIL = "mail"
+    NO_ACKNOWLEDGEMENT = "no_acknowledgement"
+    OTHER = "other"
+    NONE = "none"
+
+
+ASKED_TO_WAIT = "(Retry-After: "
+"""In the text of an answer with this header."""
+_STATUS = re.compile(r"(?:^|the last: )(\d{3})\b")
+_MAIL = re.compile(r"(?:^|the last: )(?:connect|EHLO|STARTTLS|AUTH|MAIL|RCPT|DATA)\b[\w ]*:")
+_BY_STATUS = {
+    **dict.fromkeys((401, 403, 407), Answer.CREDENTIALS),
+    **dict.fromkeys((404, 405, 410, 421), Answer.ADDRESS),
+    **dict.fromkeys((400, 413, 415, 422), Answer.MESSAGE),
+    **dict.fromkeys((502, 504), Answer.GATEWAY),
+    **dict.fromkeys((408, 425, 429), Answer.SERVER_ERROR),
+}
+_BY_TEXT = (
+    (
+        re.compile("DNSError|Name or service not known|name resolution|No address assoc"),
+        Answer.NAME,
+    ),
+    (re.compile("Certificate|CERTIFICATE|SSLError|ssl\\.c|TLSV1"), Answer.TLS),
+    (
+        re.compile("^no connection within|the last: no connection|timed out|TimeoutError"),
+        Answer.TIMEOUT,
+    ),
+    (re.compile("no answer within"), Answer.TIMEOUT),
+    (
+        re.compile("Connector|Connection ?Refused|Connect call failed|unreachable"),
+        Answer.CONNECTION,
+    ),
+    (re.compile("Disconnected|[Rr]eset|Broken pipe|ClientOSError|closed"), Answer.CUT),
+)
+"""The first that is found in the text of an attempt that was not answered."""
+
+
+def answer_of(detail: str, status: int | None = None) -> Answer:
+    """`status` is read from the text if it is None: a link that is suspended keeps only that."""
+    if not detail and status is None:
+        return Answer.NONE
+    if _MAIL.search(detail):
+        return Answer.MAIL
+    if status is None and (found := _STATUS.search(detail)):
+        status = int(found[1])
+    if status is not None:
+        return _of_status(status, detail)
+    return next((answer for words, answer in _BY_TEXT if words.search(detail)), Answer.OTHER)
+
+
+def _of_status(status: int, detail: str) -> Answer:
+    if status in (429, 503) and ASKED_TO_WAIT in detail:
+        return Answer.WAIT
+    if status in _BY_STATUS:
+        return _BY_STATUS[status]
+    if 200 <= status < 300:
+        return Answer.NO_ACKNOWLEDGEMENT
+    if 300 <= status < 400:
+        return Answer.ADDRESS
+    return Answer.SERVER_ERROR if status >= 500 else Answer.OTHER
+
+
+class Help(StrEnum):
+    """What helps, beside a telephone: actions of a link (by their names), and pages to go to."""
+
+    RESUME = "resume"
+    RESYNCHRONISE = "resynchronise"
+    PARTNER = "partner"
+    CONNECTION = "connection"
+    MESSAGE = "message"
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """`runbook` names a page in msh/runbooks/. `helps`: first what helps first; *resume* is
+    recommended only where it is the first."""
+
+    what: str
+    advice: str
+    runbook: str = ""
+    helps: tuple[Help, ...] = (Help.RESUME,)
+
+
+TEST_FIRST = (Help.CONNECTION, Help.RESUME)
+_SETTINGS_FIRST = (Help.PARTNER, Help.CONNECTION, Help.RESUME)
+
+ANSWERS: dict[Answer, Cause] = {
+    Answer.CREDENTIALS: Cause(
+        "The partner refuses our credentials",
+        "Its MSH is running. Replace our credentials on the partner's page, test the connection,"
+        " then resume. Resuming alone does not help.",
+        "credentials",
+        _SETTINGS_FIRST,
+    ),
+    Answer.ADDRESS: Cause(
+        "No MSH answers at the partner's address",
+        "A server answers, but not an MSH. Ask the partner's operator for the exact URL, correct"
+        " the address on the partner's page, test the connection, then resume.",
+        "address",
+        _SETTINGS_FIRST,
+    ),
+    Answer.NAME: Cause(
+        "The name of the partner's address does not resolve",
+        "Check the address on the partner's page. If other names do not resolve either, repair the"
+        " DNS of this host. Test the connection, then resume.",
+        "name",
+        _SETTINGS_FIRST,
+    ),
+    Answer.CONNECTION: Cause(
+        "No connection to the partner",
+        "Nothing accepts connections at its address: its MSH is down, or a firewall rejects us."
+        " Test the connection. If it fails, call the partner's operator. Resume when it works.",
+        "connection",
+        TEST_FIRST,
+    ),
+    Answer.TIMEOUT: Cause(
+        "The partner did not answer in time",
+        "Its MSH is down or too slow, or a firewall drops our packets. Test the connection. If it"
+        " fails, call the partner's operator. Resume when it works.",
+        "timeout",
+        TEST_FIRST,
+    ),
+    Answer.CUT: Cause(
+        "The connection to the partner broke",
+        "It was closed before the answer: by its MSH, or by a proxy or firewall between. Test the"
+        " connection. If it works, resume; otherwise call the partner's operator.",
+        "timeout",
+        TEST_FIRST,
+    ),
+    Answer.TLS: Cause(
+        "The TLS connection to the partner fails",
+        "The last answer says why: a certificate has expired, is not trusted here, or has another"
+        " name. The partner renews it, or this host must trust its CA. Test the connection, then"
+        " resume. Resuming alone does not help.",
+        "tls",
+        TEST_FIRST,
+    ),
+    Answer.WAIT: Cause(
+        "The partner asks us to wait",
+        "It is running, and its answer says for how long. Resume after that time. If it asks again,"
+        " call the partner's operator.",
+        "busy",
+    ),
+    Answer.SERVER_ERROR: Cause(
+        "The partner's MSH fails",
+        "It answers, but cannot process the message. Call the partner's operator with the answer"
+        " that is shown. Resume when the error is fixed.",
+        "server-error",
+    ),
+    Answer.GATEWAY: Cause(
+        "A gateway answers, the partner's MSH behind it does not",
+        "The way to the partner is open. Call the partner's operator: its MSH is down. Resume when"
+        " it is up.",
+        "server-error",
+    ),
+    Answer.MESSAGE: Cause(
+        "The partner refused the message permanently",
+        "The partner will refuse the same bytes again. Read its answer. If the partner corrects its"
+        " side, resume. Otherwise cancel the message, and submit a corrected copy.",
+        "refused",
+        (Help.MESSAGE, Help.RESUME),
+    ),
+    Answer.NO_ACKNOWLEDGEMENT: Cause(
+        "The partner took the message, but no Acknowledgement came",
+        "Its Acknowledgement does not reach us. Ask the partner's operator what happens to it: our"
+        " address, its credentials here, or an error of its MSH. Then resume: the partner discards"
+        " the duplicate and acknowledges it again.",
+        "no-acknowledgement",
+    ),
+}
+"""Classes that are not here say nothing about the cause."""

@@ -115,6 +115,9 @@ def test_history_lets_nothing_be_changed_but_its_count(change: str) -> None:
 
 
 # --- pages ---------------------------------------------------------------------------------------
+DUPLICATE = "Received again; the duplicate was discarded"
+
+
 def message_with_much_history() -> InboundMessage:
     world, copy = sent_once()
     arrive(world, copy, 1)
@@ -136,7 +139,7 @@ def test_page_of_a_message_shows_the_newest_rows_and_counts_the_others() -> None
     page = client.get(reverse("admin:msh_inboundmessage_change", args=[message.pk]))
     (timeline,) = (one for one in page.context["tables"] if one.title == "Timeline")
     assert len(timeline.rows) < 300
-    shown = [row for row in timeline.rows if row[1] == "DuplicateArrived"]
+    shown = [row for row in timeline.rows if row[1] == DUPLICATE]
     (summary,) = (row[-1] for row in shown if "times since" in row[-1])
     assert f"{MANY // 2 - len(shown) + 1} times since" in summary
 

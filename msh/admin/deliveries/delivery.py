@@ -11,15 +11,17 @@ from django.template.response import TemplateResponse
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, RelatedDropdownFilter
 from unfold.decorators import display
 
-from msh.admin.framework import markup
+from msh.admin.framework import headline, markup
 from msh.admin.framework.actions import REASON_LIMIT
-from msh.admin.framework.pages import LargeTableAdmin
+from msh.admin.framework.pages import LargeTableAdmin, Table
+from msh.admin.framework.timeline import timeline_of
 from msh.flows.operations.change_delivery import decide
 from msh.models import Delivery
 from msh.models.delivery import DeliveryQuerySet
 from msh.store.history import Actor
 
 from .delivery_actions import ACKNOWLEDGED, DECISIONS, consequence_of_many
+from .delivery_head import headline_of
 
 BULK_LIMIT = 10_000
 """Deliveries in one decision, at most."""
@@ -64,14 +66,9 @@ class DeliveryAdmin(LargeTableAdmin[Delivery]):
     search_fields = ("message__message_id", "external_id")
     search_help_text = "Complete MessageId or external id"
     list_select_related = ("message__link__partner", "consumer")
-    fields = (
-        ("message_id", "status"),
-        ("consumer", "external_id"),
-        ("attempt", "failures"),
-        ("started_at", "ended_at"),
-        "due",
-        "error",
-    )
+    fields = ()
+    change_form_outer_before_template = headline.TEMPLATE
+    change_form_outer_after_template = None
     actions = ("decide_in_bulk",)
     operator_actions = tuple(DECISIONS.values())
 
@@ -111,6 +108,12 @@ class DeliveryAdmin(LargeTableAdmin[Delivery]):
         }
         return TemplateResponse(request, "admin/msh/deliveries/decide.html", context)
 
+    def page_context(self, request: HttpRequest, row: Delivery) -> dict[str, object]:
+        return {"headline": headline_of(row)}
+
+    def tables(self, request: HttpRequest, row: Delivery) -> list[Table]:
+        return [timeline_of(row.message)]
+
     def has_decide_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return request.user.has_perms(("msh.view_delivery", "msh.decide_delivery"))
 
@@ -121,10 +124,6 @@ class DeliveryAdmin(LargeTableAdmin[Delivery]):
     def identity(self, delivery: Delivery) -> str:
         """In the list, where the cell links to the delivery: links cannot be nested."""
         return markup.isolated(delivery.message.message_id)
-
-    @display(description="MessageId")
-    def message_id(self, delivery: Delivery) -> str:
-        return markup.link_to(delivery.message)
 
     @display(description="State")
     def status(self, delivery: Delivery) -> str:

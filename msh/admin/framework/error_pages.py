@@ -124,7 +124,7 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     status = HTTPStatus.FORBIDDEN
     if reason == csrf.REASON_NO_CSRF_COOKIE:
         return _plain(status, "No cookies", _NO_COOKIES, ("Log in", "admin:login"))
-    if not reason.startswith(("CSRF token", csrf.REASON_CSRF_TOKEN_MISSING)):
+    if not reason.startswith("CSRF token from"):
         return _plain(status, "Form refused", _OTHER_ORIGIN, _DASHBOARD)
     again = "You have logged in again since this page was opened. Check it, then submit it again."
     messages.error(request, f"Nothing was done. {again}")

@@ -1,8 +1,9 @@
 """HTML for values in lists and tables. What came from a partner is escaped here."""
 
 import re
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from django.db.models import Model
 from django.template.loader import render_to_string
@@ -156,7 +157,7 @@ def verbatim(text: str) -> SafeString | str:
     )
 
 
-def last_answer(attempt: dict[str, str] | None) -> SafeString | str:
+def last_answer(attempt: Mapping[str, Any] | None) -> SafeString | str:
     """How the last attempt (its `outcome` and `detail`) ended."""
     if attempt is None:
         return DASH

@@ -18,7 +18,7 @@ class Table:
     """A table below the fields of a page, shown by `framework/tables.html`.
 
     `rows` have a cell for each of `headers`; `empty` is shown instead if there are none. `more` is
-    the URL of the complete list.
+    the URL of the complete list. With `folded` its rows are shown when it is opened.
     """
 
     title: str
@@ -26,6 +26,7 @@ class Table:
     rows: Sequence[Sequence[object]]
     empty: str
     more: str = ""
+    folded: bool = False
 
 
 class ReadOnlyAdmin(ActionsAdmin[Row]):

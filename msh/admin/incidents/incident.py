@@ -15,8 +15,9 @@ from unfold.contrib.filters.admin import (
 )
 from unfold.decorators import display
 
-from msh.admin.framework import markup
+from msh.admin.framework import headline, markup
 from msh.admin.framework.actions import ActionDialog, Offer
+from msh.admin.framework.headline import ALARM, Headline
 from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.admin.framework.runbooks import runbook_url
 from msh.admin.links import resynchronise
@@ -26,7 +27,7 @@ from msh.admin.links.outbound_actions import RESUME
 from msh.flows.operations import change_incident
 from msh.flows.operations.inspection.answers import Cause
 from msh.flows.operations.inspection.causes import CAUSES
-from msh.models import Delivery, Direction, Incident, OutboundLink
+from msh.models import Attempt, Delivery, Direction, Incident, OutboundLink
 from msh.protocol.kinds import DeliveryState, IncidentKind
 
 from . import incident_actions
@@ -85,16 +86,9 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
     search_help_text = "MessageId"
     list_select_related = ("partner__outbound_link", "partner__inbound_link")
     sortable_by = ()
-    fields = (
-        ("what", "status"),
-        "whose",
-        "advice",
-        ("link", "message"),
-        "detail_text",
-        ("opened_at", "last_at", "count"),
-        ("resolved_at", "resolved_by"),
-        "resolution",
-    )
+    fields = ()
+    change_form_outer_before_template = headline.TEMPLATE
+    change_form_outer_after_template = None
     operator_actions = incident_actions.ACTIONS
 
     def offers(
@@ -115,10 +109,39 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
     def tables(self, request: HttpRequest, row: Incident) -> list[Table]:
         return [_notes(row), notices_about(row)]
 
-    def get_fields(self, request: HttpRequest, obj: Incident | None = None) -> Sequence[object]:
-        if obj and obj.kind in CONVERSATIONS:
-            return (*self.fields, "conversations")
-        return (*self.fields, "deliveries") if obj and obj.kind in _DELIVERIES else self.fields
+    def page_context(self, request: HttpRequest, row: Incident) -> dict[str, object]:
+        return {"headline": self.head(row)}
+
+    def head(self, incident: Incident) -> Headline:
+        opened = incident.resolved_at is None
+        since = markup.time_and_age(incident.opened_at)
+        return Headline(
+            badge=format_html('{} <span class="msh-note">{}</span>', self.status(incident), since),
+            sentence=self.what(incident),
+            advice=self.advice(incident) if opened else "",
+            tone=ALARM if opened else "",
+            facts=[
+                ("Link", self.link(incident)),
+                ("Last MessageId", self.message(incident)),
+                ("Last response", _last_response(incident)),
+                ("Last detail", self.detail_text(incident)),
+                *self._places(incident),
+                ("Last seen", markup.time_of(incident.last_at)),
+                ("Occurrences", incident.count),
+                ("Assigned to", self.whose(incident)),
+                ("Resolved", markup.time_of(incident.resolved_at)),
+                ("Resolved by", incident.resolved_by),
+                ("Resolution", markup.verbatim(incident.resolution)),
+            ],
+        )
+
+    def _places(self, incident: Incident) -> list[tuple[str, object]]:
+        """Where the operator decides, for what the link does not decide."""
+        if incident.kind in CONVERSATIONS:
+            return [("Conversations that wait", self.conversations(incident))]
+        if incident.kind in _DELIVERIES:
+            return [("Deliveries", self.deliveries(incident))]
+        return []
 
     def get_ordering(self, request: HttpRequest) -> Sequence[OrderBy | str]:
         return [F("resolved_at").desc(nulls_first=True), "-opened_at"]
@@ -182,6 +205,16 @@ def _cause(incident: Incident) -> Cause:
     suspends = change_incident.suspends(incident)
     found = cause_of_link(incident.partner.outbound_link) if suspends else None
     return found or CAUSES[incident.kind]
+
+
+def _last_response(incident: Incident) -> str:
+    """What the partner answered to the last copy of its message, or why there is no answer."""
+    if incident.direction != Direction.OUT or not incident.message_id:
+        return ""
+    of_message = {"message__message_id": incident.message_id}
+    sent = Attempt.objects.filter(message__link__partner=incident.partner_id, **of_message)
+    last = sent.order_by("-claimed_at").values("outcome", "detail").first()
+    return markup.last_answer(last) if last else ""
 
 
 def _deliveries_url(incident: Incident, state: DeliveryState) -> str:

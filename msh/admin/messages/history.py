@@ -12,6 +12,7 @@ from unfold.contrib.filters.admin import (
 from unfold.decorators import display
 
 from msh.admin.framework import markup
+from msh.admin.framework.event_text import event_text, state_text
 from msh.admin.framework.pages import LargeTableAdmin, Table
 from msh.models import Direction, History
 from msh.models.history import HistoryQuerySet
@@ -44,7 +45,7 @@ class ActorFilter(TextFilter):
 def history_of_link(partner_id: int, direction: Direction) -> Table:
     of_link = {"partner": partner_id, "direction": direction, "subject": History.Subject.LINK}
     rows = History.objects.filter(**of_link).order_by("-pk")[:FIRST_ROWS]
-    headers = ("Time", "Event", "State", "By", "Reason or detail")
+    headers = ("Time", "What happened", "State", "By", "Reason or detail")
     return Table(
         "Link history, newest first",
         headers,
@@ -61,7 +62,8 @@ def history_of_link(partner_id: int, direction: Direction) -> Table:
 
 def _cells(row: History) -> tuple[str, ...]:
     detail = markup.verbatim(_detail(row))
-    return markup.time_of(row.at), row.event, _transition(row), row.actor, detail
+    event = event_text(row.event, row.direction)
+    return markup.time_of(row.at), event, _transition(row), row.actor, detail
 
 
 def _detail(row: History) -> str:
@@ -73,8 +75,8 @@ def _detail(row: History) -> str:
 
 def _transition(row: History) -> str:
     if not row.to_state or row.from_state == row.to_state:
-        return row.to_state or markup.DASH
-    return f"{row.from_state or 'new'} → {row.to_state}"
+        return state_text(row.to_state) or markup.DASH
+    return f"{state_text(row.from_state) or 'new'} → {state_text(row.to_state)}"
 
 
 @admin.register(History)
@@ -83,7 +85,7 @@ class HistoryAdmin(LargeTableAdmin[History]):
         "time",
         "partner",
         "direction",
-        "event",
+        "what",
         "transition",
         "message",
         "actor",
@@ -105,9 +107,8 @@ class HistoryAdmin(LargeTableAdmin[History]):
         "direction",
         "subject",
         "message",
-        "event",
-        "from_state",
-        "to_state",
+        ("what", "event"),
+        "transition",
         "detail",
         "times",
         "last_at",
@@ -117,6 +118,10 @@ class HistoryAdmin(LargeTableAdmin[History]):
     @display(description="Time")
     def time(self, row: History) -> str:
         return markup.time_of(row.at)
+
+    @display(description="What happened")
+    def what(self, row: History) -> str:
+        return event_text(row.event, row.direction)
 
     @display(description="State")
     def transition(self, row: History) -> str:

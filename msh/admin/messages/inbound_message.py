@@ -4,13 +4,27 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.db.models.functions import Length
 from django.http import HttpRequest
+from django.utils.html import format_html
 from unfold.decorators import display
 
 from msh.admin.framework import markup
+from msh.admin.framework.headline import ALARM, Headline
 from msh.admin.framework.pages import Table
-from msh.models import InboundConversation, InboundMessage, InboundPayload
+from msh.models import InboundConversation, InboundMessage, InboundPayload, InboundState
 
 from .message import MessageAdmin
+
+_SENTENCES = {
+    InboundState.ACCEPTED: "Stored and acknowledged. It is not delivered yet.",
+    InboundState.HELD: "Stored and acknowledged. Its conversation lacks a message before it.",
+    InboundState.DELIVERED: "Delivered to the application.",
+    InboundState.REJECTED: "The application rejected it. It is not delivered again.",
+    InboundState.PARKED: "Stored and acknowledged. Messages behind it are delivered without it.",
+    InboundState.ROUTED: "Stored. It is forwarded when it is acknowledged.",
+    InboundState.WITHHELD: "Stored. It is to be forwarded, and is acknowledged after that.",
+    InboundState.FORWARDING: "Forwarded. The next MSH has not acknowledged it yet.",
+    InboundState.FORWARDED: "Forwarded, and acknowledged by the next MSH.",
+}
 
 
 @admin.register(InboundMessage)
@@ -26,15 +40,29 @@ class InboundMessageAdmin(MessageAdmin[InboundMessage]):
         "duplicates",
     )
     payload_permissions = ("msh.view_inboundmessage", "msh.view_payload_inboundmessage")
-    fields = (
-        ("identity", "status"),
-        ("partner", "number"),
-        ("agreement", "semantics"),
-        ("purpose", "header_document"),
-        ("conversation", "refers_to"),
-        ("sent_at", "received_at"),
-        ("delivered_at", "duplicates"),
+    in_head = (
+        "partner",
+        "number",
+        "purpose",
+        "conversation",
+        "received",
+        "delivered",
+        "duplicates",
     )
+    fields = ("identity", "agreement", "semantics", "header_document", "refers_to", "sent_at")
+
+    def head(self, request: HttpRequest, message: InboundMessage) -> Headline:
+        sentence = _SENTENCES[InboundState(message.state)]
+        waiting = message.deliveries.select_related("consumer").waiting_for_operator().first()
+        if waiting:
+            page = markup.link_to(waiting, f"the delivery to {waiting.consumer}")
+            sentence = format_html("{} An operator decides on {}.", sentence, page)
+        return Headline(
+            badge=self.status(message),
+            sentence=sentence,
+            tone=ALARM if waiting else "",
+            facts=self.facts(message, self.in_head),
+        )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[InboundMessage]:
         messages: QuerySet[InboundMessage] = super().get_queryset(request)

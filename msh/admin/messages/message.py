@@ -1,8 +1,9 @@
 """Base class of the pages of outbound and inbound messages."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar, cast
 
+from django.contrib.admin.utils import display_for_field, flatten, label_for_field
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
@@ -10,9 +11,10 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
-from msh.admin.framework import markup
+from msh.admin.framework import headline, markup
+from msh.admin.framework.headline import Headline
 from msh.admin.framework.pages import LargeTableAdmin, Table
-from msh.flows.operations.inspection.trace import Moment, folded, trace_of_row
+from msh.admin.framework.timeline import timeline_of
 from msh.models import InboundMessage, OutboundMessage
 from msh.models.message import MessageQuerySet
 
@@ -20,7 +22,6 @@ from .content import ContentPages, Message
 from .search import SEARCH_FILTERS
 
 AnyMessage = TypeVar("AnyMessage", OutboundMessage, InboundMessage)
-TIMELINE_HEADERS = ("Time", "Event", "State", "By", "Detail")
 
 
 class MessageAdmin(ContentPages, LargeTableAdmin[AnyMessage]):
@@ -34,12 +35,46 @@ class MessageAdmin(ContentPages, LargeTableAdmin[AnyMessage]):
     def search(self, rows: QuerySet[AnyMessage], term: str) -> QuerySet[AnyMessage]:
         return cast("MessageQuerySet[AnyMessage]", rows).with_id(term)
 
+    change_form_outer_before_template = headline.TEMPLATE
+    change_form_outer_after_template = None
+
+    def head(self, request: HttpRequest, message: AnyMessage) -> Headline:
+        raise NotImplementedError
+
+    def page_context(self, request: HttpRequest, row: AnyMessage) -> dict[str, object]:
+        return {"headline": self.head(request, row)}
+
+    def facts(self, message: AnyMessage, names: Sequence[str]) -> list[tuple[str, object]]:
+        labels = (str(label_for_field(name, type(message), self)) for name in names)
+        return [
+            (f"{label[:1].upper()}{label[1:]}", self.fact(message, name))
+            for label, name in zip(labels, names, strict=True)
+        ]
+
+    def fact(self, message: AnyMessage, name: str) -> object:
+        """What the page shows of a method of this class or of a field."""
+        if method := getattr(self, name, None):
+            return method(message)
+        field: Any = self.opts.get_field(name)
+        return display_for_field(getattr(message, name), field, markup.DASH)
+
+    def get_fields(
+        self, request: HttpRequest, obj: AnyMessage | None = None
+    ) -> Sequence[str | Sequence[str]]:
+        """Those that have a value, in pairs."""
+        names = [
+            one
+            for one in flatten(self.fields or ())
+            if obj is None or self.fact(obj, one) not in ("", markup.DASH)
+        ]
+        return [tuple(names[i : i + 2]) for i in range(0, len(names), 2)]
+
     def payloads(self, message: AnyMessage) -> Iterable[Any]:
         """Its payload rows without their content, annotated with `size` in bytes."""
         raise NotImplementedError
 
     def tables(self, request: HttpRequest, row: AnyMessage) -> list[Table]:
-        return [_timeline(row), self._payloads(request, row)]
+        return [timeline_of(row), self._payloads(request, row)]
 
     def _payloads(self, request: HttpRequest, message: AnyMessage) -> Table:
         seen = self.can_view_payloads(request)
@@ -102,19 +137,3 @@ class MessageAdmin(ContentPages, LargeTableAdmin[AnyMessage]):
     @display(description="ServiceInterface / Action")
     def purpose(self, message: Message) -> str:
         return markup.isolated(f"{message.service_interface} / {message.action}")
-
-
-def _timeline(message: Message) -> Table:
-    """Repeated events are one row, with their count."""
-    rows = [_timeline_row(moment) for moment in folded(trace_of_row(message))]
-    return Table("Timeline", TIMELINE_HEADERS, rows, "No events.")
-
-
-def _timeline_row(moment: Moment) -> tuple[str, ...]:
-    return (
-        markup.time_of(moment.at),
-        moment.event,
-        moment.to_state or markup.DASH,
-        moment.actor,
-        markup.verbatim(moment.detail),
-    )

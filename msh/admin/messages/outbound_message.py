@@ -1,6 +1,6 @@
 """Messages to partners: list, and the page of one."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from django.contrib import admin
@@ -13,12 +13,16 @@ from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from msh.admin.framework import markup
+from msh.admin.framework.actions import ActionDialog, Offer
+from msh.admin.framework.headline import ALARM, Headline
 from msh.admin.framework.pages import Table
 from msh.flows.operations.change_flight import flight_of
 from msh.flows.operations.inspection.why_not_sent import explanation_of
+from msh.flows.operations.link_actions import RESUME
 from msh.models import (
     SHOWN_STATES,
     OutboundConversation,
+    OutboundLink,
     OutboundMessage,
     OutboundPayload,
     OutboundState,
@@ -41,29 +45,31 @@ _SHOWN = dict(SHOWN_STATES)
 class OutboundMessageAdmin(MessageAdmin[OutboundMessage]):
     list_display = ("identity", "partner", "number", "status", "purpose", "submitted", "ended")
     payload_permissions = ("msh.view_outboundmessage", "msh.view_payload_outboundmessage")
-    fields = (
-        ("identity", "status"),
-        "explanation",
-        ("partner", "number"),
-        ("agreement", "semantics"),
-        ("purpose", "header_document"),
-        ("conversation", "refers_to"),
-        ("submitted_at", "first_sent_at"),
-        ("completed_at", "outcome"),
-        ("size_on_the_wire", "duplicate_acks"),
-        ("sha256", "body_size"),
-        ("instead_of", "copy"),
+    in_head = (
+        "partner",
+        "number",
+        "purpose",
+        "conversation",
+        "submitted",
+        "ended",
+        "outcome",
+        "instead_of",
+        "copy",
     )
-
-    fields_of_flight = (
-        ("identity", "status"),
-        "explanation",
-        ("partner", "progress"),
-        ("next_copy", "copies_end"),
-        ("agreement", "semantics"),
-        ("purpose", "kind_of_service"),
-        ("roles", "header_document"),
-        *fields[5:],
+    in_head_of_flight = ("progress", "next_copy", "copies_end", *in_head)
+    fields = (
+        "identity",
+        "agreement",
+        "semantics",
+        "kind_of_service",
+        "roles",
+        "header_document",
+        "refers_to",
+        "first_sent_at",
+        "duplicate_acks",
+        "size_on_the_wire",
+        "sha256",
+        "body_size",
     )
     operator_actions = (*flight_actions.ACTIONS, Cancel(), Correct())
 
@@ -72,10 +78,28 @@ class OutboundMessageAdmin(MessageAdmin[OutboundMessage]):
         joined = messages.select_related("link__partner", "agreement", "flight")
         return joined.annotate(shown=shown_state()).defer("head", "content_digest")
 
-    def get_fields(
-        self, request: HttpRequest, obj: OutboundMessage | None = None
-    ) -> Sequence[str | Sequence[str]]:
-        return self.fields_of_flight if obj and obj.flies else self.fields
+    def head(self, request: HttpRequest, message: OutboundMessage) -> Headline:
+        names = self.in_head_of_flight if message.flies else self.in_head
+        return Headline(
+            badge=self.status(message),
+            sentence=markup.verbatim(explanation_of(message.pk)),
+            tone=ALARM if _stands_still(message) else "",
+            facts=self.facts(message, names),
+        )
+
+    def offers(
+        self,
+        request: HttpRequest,
+        row: OutboundMessage,
+        actions: Iterable[ActionDialog[OutboundMessage]] | None = None,
+    ) -> list[Offer]:
+        """If its link is suspended, what resumes the link comes first."""
+        offers = super().offers(request, row, actions)
+        if actions is not None or not _stands_still(row):
+            return offers
+        links: Any = admin.site.get_model_admin(OutboundLink)
+        of_link = links.offers(request, row.link)
+        return [*(one for one in of_link if one.action.name == RESUME.name), *offers]
 
     def order_of(self, message: OutboundMessage) -> OutboundConversation | None:
         """Until it ends."""
@@ -99,7 +123,9 @@ class OutboundMessageAdmin(MessageAdmin[OutboundMessage]):
                 bytes_sent = self._bytes(message, bytes(digest).hex(), seen=seen)
             rows.append((*markup.attempt_cells(attempt), bytes_sent))
         headers = (*markup.ATTEMPT_HEADERS, "SHA-256")
-        return Table("Attempts, newest first", headers, rows, "Not sent yet.")
+        return Table(
+            "Copies and their bytes, newest first", headers, rows, "Not sent yet.", folded=True
+        )
 
     def _bytes(self, message: OutboundMessage, sha256: str, *, seen: bool) -> SafeString | str:
         shown = format_html('<span class="msh-id" title="{}">{}…</span>', sha256, sha256[:16])
@@ -115,14 +141,9 @@ class OutboundMessageAdmin(MessageAdmin[OutboundMessage]):
     @display(description="State")
     def status(self, message: Any) -> str:
         state = markup.badge(_SHOWN[message.shown], markup.STATE_VARIANTS.get(message.shown, ""))
-        open_still = message.shown in (OutboundState.QUEUED, OutboundState.IN_FLIGHT)
-        if not open_still or message.link.state != LaneState.SUSPENDED:
+        if not _stands_still(message):
             return state
         return format_html("{} {}", state, markup.link_to(message.link, "link suspended"))
-
-    @display(description="Explanation")
-    def explanation(self, message: OutboundMessage) -> str:
-        return markup.verbatim(explanation_of(message.pk))
 
     @display(description="Attempts")
     def progress(self, message: OutboundMessage) -> str:
@@ -188,3 +209,9 @@ class OutboundMessageAdmin(MessageAdmin[OutboundMessage]):
     def copy(self, message: OutboundMessage) -> str:
         copy = message.corrected_by.first()
         return markup.link_to(copy) if copy else markup.DASH
+
+
+def _stands_still(message: Any) -> bool:
+    """Whether it waits for an operator to resume its link."""
+    open_still = message.shown in (OutboundState.QUEUED, OutboundState.IN_FLIGHT)
+    return open_still and message.link.state == LaneState.SUSPENDED

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from msh.models import Incident
 from msh.store import incidents
@@ -55,3 +56,30 @@ def test_incident_of_a_suspended_link_offers_resume() -> None:
     assert [offer.url for offer in client.get(page).context["offers"]] == [resume]
     Incident.objects.filter(pk=incident.pk).update(kind="backlog")
     assert [offer.action.name for offer in client.get(page).context["offers"]] == ["resolve"]
+
+
+def test_the_page_has_the_last_response_and_what_to_do(administrator: Client) -> None:
+    world = suspended_world(queued=0)
+    incident = Incident.objects.get(partner=world.there)
+
+    page = administrator.get(url(Incident, "change", incident.pk)).content.decode()
+
+    assert "415 Unsupported Media Type" in page
+    assert "Recommended action" in page
+    assert "The partner refused the message permanently" in page
+    assert "REFUSED_BY_PEER" not in page
+    assert reverse("admin:msh_outboundlink_resume", args=[world.link.pk]) in page
+
+
+def test_a_resolved_incident_recommends_nothing(administrator: Client) -> None:
+    world = suspended_world(queued=0)
+    now = timezone.now()
+    resolved = {"resolved_at": now, "resolved_by": "ann", "resolution": "they moved"}
+    Incident.objects.filter(partner=world.there).update(**resolved)
+    incident = Incident.objects.get(partner=world.there)
+
+    page = administrator.get(url(Incident, "change", incident.pk)).content.decode()
+
+    assert "Recommended action" not in page
+    assert "they moved" in page
+    assert "msh-headline-suspended" not in page

@@ -109,7 +109,7 @@ def test_the_page_shows_attempts_queue_and_history(viewer: Client) -> None:
 
     assert "Attempts of the message in flight" in page
     assert reverse("admin:msh_outboundmessage_change", args=[queued.pk]) in page
-    assert "AttemptRefused" in page
+    assert "The partner refused the message permanently" in page
     assert "waiting → suspended" in page
     assert "Recommended action:" in page
 

@@ -175,22 +175,23 @@ def test_page_shows_attempts_next_copy_and_roles(viewer: Client) -> None:
         found = page.context["adminform"]
         names = [field for line in found.fieldsets[0][1]["fields"] for field in _flat(line)]
         row = found.model_admin.get_object(page.wsgi_request, str(message.pk))
-        return {name: str(getattr(found.model_admin, name, lambda _: "")(row)) for name in names}
+        below = {name: str(getattr(found.model_admin, name, lambda _: "")(row)) for name in names}
+        return below | {name: str(value) for name, value in page.context["headline"].facts}
 
     shown = fields(first)
-    assert shown["progress"] == "1 attempt, 0 of 2 retries used"
-    assert "unless it is acknowledged" in shown["next_copy"]
-    assert "<time" in shown["copies_end"]
+    assert shown["Attempts"] == "1 attempt, 0 of 2 retries used"
+    assert "unless it is acknowledged" in shown["Next copy"]
+    assert "<time" in shown["No copy is sent after"]
     assert "urn:Us" in shown["roles"]
     assert "urn:t" in shown["kind_of_service"]
-    assert fields(second)["next_copy"].startswith("none: its last wait ends")
-    assert fields(third)["next_copy"] == "waits for a worker or a place"
+    assert fields(second)["Next copy"].startswith("none: its last wait ends")
+    assert fields(third)["Next copy"] == "waits for a worker or a place"
     change_link.suspend(sky.partner, Actor("ann", "they move"))
-    assert fields(third)["next_copy"] == "waits until sending to the partner is resumed"
+    assert fields(third)["Next copy"] == "waits until sending to the partner is resumed"
     sky.answer(first)
     ended = fields(first)
-    assert (ended["progress"], ended["next_copy"]) == ("-", "none")
-    assert "number" in fields(make_world().submit())
+    assert (ended["Attempts"], ended["Next copy"]) == ("-", "none")
+    assert "Number" in fields(make_world().submit())
 
 
 def _flat(line: str | tuple[str, ...]) -> tuple[str, ...]:

@@ -62,9 +62,9 @@ def test_timeline_of_a_message_is_in_order(administrator: Client) -> None:
 
     (timeline, payloads, attempts) = page.context["tables"]
     assert [row[1] for row in timeline.rows] == [
-        "MessageSubmitted",
-        "PutInFlight",
-        "Attempt 1",
+        "Submitted by the application",
+        "Taken from the queue and given its number",
+        "Copy 1 not sent",
     ]
     assert "ConnectionRefusedError" in timeline.rows[-1][-1]
     assert [row[0] for row in payloads.rows] == [1]
@@ -91,7 +91,7 @@ def test_duplicates_are_counted(reader: Client) -> None:
 
     assert received.duplicates == 1
     events = [row[1] for table in change.context["tables"] for row in table.rows]
-    assert "DuplicateArrived" in events
+    assert "Received again; the duplicate was discarded" in events
 
 
 def test_direction_marks_from_partners_are_escaped(administrator: Client) -> None:

@@ -1,0 +1,161 @@
+"""The events of the history in words. The API and the commands keep the names."""
+
+import re
+from collections.abc import Iterable
+
+from django.conf import settings
+
+from msh.flows.operations.inspection.causes import CAUSES
+from msh.flows.operations.inspection.trace import Moment
+from msh.models import Direction
+
+_OUT = {
+    "MessageSubmitted": "Submitted by the application",
+    "PutInFlight": "Taken from the queue and given its number",
+    "AckReceived": "Acknowledged by the partner",
+    "AckOfOtherReceived": "The partner acknowledged another message",
+    "AckOfUnknownReceived": "The partner acknowledged a message that was never sent",
+    "AttemptEnded": "Sent once (BestEffort)",
+    "AttemptClaimed": "A worker started to send a copy",
+    "AttemptTransmitted": "A copy was sent; it is not an Acknowledgement",
+    "AttemptFailed": "A copy could not be sent",
+    "AttemptRefused": "The partner refused a copy",
+    "DeadlinePassed": "The time to wait for an Acknowledgement ended",
+    "TransientErrorReceived": "The partner asked to wait",
+    "SequenceErrorReceived": "The partner reported an error of sequence numbers",
+    "ErrorReceived": "The partner answered with an Error",
+    "ErrorForOtherReceived": "The partner sent an Error about another message",
+    "ProbeDue": "One more copy was sent as a probe",
+    "ProbeClaimed": "One more copy is sent as a probe",
+    "Expired": "Its time to live ended",
+    "OperatorResumed": "Resumed",
+    "OperatorSuspended": "Suspended",
+    "RetriesReset": "The retry counter was reset",
+    "SendNowRequested": "Send now was requested",
+    "MessageCancelled": "Cancelled",
+    "SequenceReset": "The sequence numbers were reset",
+    "SequenceRewound": "Put back into the queue because the partner was restored",
+    "SequenceAdopted": "The partner's sequence number was adopted",
+    "Resynchronised": "The sequence numbers were resynchronised",
+    "AcceptingSwitched": "New messages from applications were switched",
+    "LinkStarted": "The last number was set",
+    "ProcessingFailed": "Processing stopped with an error",
+    "StatusRequested": "The partner was asked for its status",
+    "StatusResponseReceived": "The partner reported its status",
+    "FromPartyNotified": "The application was notified",
+    "FromPartyPending": "The application is to be notified",
+    "MessageStarted": "Its conversation gave it a number",
+    "MessageTaken": "Its conversation went on",
+    "MessageStopped": "Its conversation stands still",
+    "MessageResumed": "Its conversation goes on",
+    "MessageLost": "Its conversation lost a message",
+    "ConversationRestarted": "Its conversation was restarted",
+    "ConversationStarted": "The order of its conversation was started",
+    "LastNumberSet": "The last number of its conversation was set",
+    "DeliveryFailure": "The next MSH did not take it",
+}
+_IN = {
+    "MessageArrived": "Received and stored",
+    "DuplicateArrived": "Received again; the duplicate was discarded",
+    "AcknowledgementTransmitted": "Acknowledged to the partner",
+    "AcknowledgmentTransmitted": "Acknowledged to the partner",
+    "AcknowledgementRefused": "The partner refused our Acknowledgement",
+    "AcknowledgmentRefused": "The partner refused our Acknowledgement",
+    "AcknowledgementPending": "Our Acknowledgement is not sent yet",
+    "AcknowledgmentPending": "Our Acknowledgement is not sent yet",
+    "ErrorTransmitted": "An Error was sent to the partner",
+    "ErrorRefused": "The partner refused our Error",
+    "ErrorPending": "Our Error is not sent yet",
+    "MessageErrorTransmitted": "An Error was sent to the partner",
+    "MessageErrorRefused": "The partner refused our Error",
+    "MessageErrorPending": "Our Error is not sent yet",
+    "SequenceGap": "Refused: messages before it are missing",
+    "SequenceStale": "Refused: its number is old",
+    "SequenceConflict": "Refused: another message has its number",
+    "MessageIdReused": "Refused: its MessageId is known with other content",
+    "TransientError": "The partner was asked to wait",
+    "MessageDelivered": "Delivered to the application",
+    "MessageRejected": "Rejected by the application",
+    "MessageReleased": "Released for delivery: the messages before it have arrived",
+    "MessageDropped": "Given up",
+    "MessageSentOn": "Forwarded to the next MSH",
+    "SendingOnFailed": "Could not be forwarded",
+    "OnwardAcknowledged": "Acknowledged by the next MSH",
+    "DeliveryFailure": "The next MSH did not take it",
+    "DeliveryPolled": "A worker took it for delivery",
+    "AttemptSucceeded": "The application took it",
+    "AttemptRejected": "The application rejected it",
+    "AttemptFailed": "The delivery failed",
+    "OutcomeLost": "The result of the delivery is unknown",
+    "OutcomeKept": "The result of the delivery was found",
+    "ResolverAnswered": "The resolver answered",
+    "RunAgainRequested": "Run again",
+    "CompletionMarked": "Marked as completed",
+    "RejectionMarked": "Marked as rejected",
+    "ParkRequested": "Parked",
+    "ResolverRequested": "The resolver was asked",
+    "DeliverySwitched": "Deliveries were switched",
+    "ResetAllowed": "The next reset was allowed",
+    "ResetsHeld": "Unexpected resets are held",
+    "NumberExpected": "The expected number was set",
+    "LinkStarted": "The last number was set",
+    "ProcessingFailed": "Processing stopped with an error",
+    "MissingSkipped": "The missing messages were skipped",
+    "WaitedOn": "Waiting as long again",
+    "HeldDropped": "The held messages were given up",
+    "ConversationStarted": "The order of its conversation was started",
+    "MessageOfNoAgreement": "Refused: no agreement covers it",
+    "PingReceived": "The partner asked whether we are there",
+    "StatusRequestReceived": "The partner asked for the status of a message",
+    "Note": "Note",
+}
+WORDS: dict[str, dict[str, str]] = {Direction.OUT: _OUT, Direction.IN: _IN}
+_ATTEMPTS = {
+    "transmitted": "Copy {} sent; no Acknowledgement yet",
+    "failed": "Copy {} not sent",
+    "doubted": "Copy {} sent; the answer was unexpected",
+    "refused": "Copy {} refused by the partner",
+    "under way": "Copy {} is being sent",
+}
+_NUMBERED = re.compile(r"(Attempt|Delivery) ([0-9]+)")
+_EARLY_WARNING = "early warning: "
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def event_text(event: str, direction: str) -> str:
+    """An event that has no words yet is shown as those of its name."""
+    known = WORDS.get(direction, {}).get(event)
+    return known or _HUMP.sub(" ", event).capitalize()
+
+
+def state_text(state: str) -> str:
+    return state.replace("_", " ")
+
+
+def story_of(moments: Iterable[Moment]) -> list[tuple[Moment, str, str]]:
+    """Each with its sentence and its detail. What an attempt caused does not repeat its answer; of
+    early warnings the first is told, as to operators. Without a handler nobody is to be notified.
+    """
+    told, warned = [], False
+    for one in moments:
+        is_warning = one.detail.startswith(_EARLY_WARNING) or f"; {_EARLY_WARNING}" in one.detail
+        unheard = one.event == "FromPartyPending" and not settings.MSH_FROM_PARTY_HANDLER
+        if not (unheard or (is_warning and warned)):
+            told.append((one, *_sentence(one)))
+        warned = warned or is_warning
+    return told
+
+
+def _sentence(moment: Moment) -> tuple[str, str]:
+    numbered = _NUMBERED.fullmatch(moment.event)
+    if numbered and numbered[1] == "Attempt":
+        return _ATTEMPTS[moment.to_state].format(numbered[2]), moment.detail
+    if numbered:
+        return f"Attempt {numbered[2]} to deliver it started", moment.detail
+    kind, separator, rest = moment.detail.partition(": ")
+    if separator and kind in CAUSES and not moment.to_state:
+        repeats = moment.event.startswith("Attempt")
+        return f"Incident opened: {CAUSES[kind].what}", "" if repeats else rest
+    if _EARLY_WARNING in moment.detail:
+        return "Operators were warned: retries are unlikely to help", ""
+    return event_text(moment.event, moment.direction), moment.detail

@@ -66,7 +66,7 @@ class DeliveryAdmin(LargeTableAdmin[Delivery]):
     search_fields = ("message__message_id", "external_id")
     search_help_text = "Complete MessageId or external id"
     list_select_related = ("message__link__partner", "consumer")
-    fields = ()
+    without_fields = True
     change_form_outer_before_template = headline.TEMPLATE
     change_form_outer_after_template = None
     actions = ("decide_in_bulk",)

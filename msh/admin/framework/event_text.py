@@ -111,11 +111,11 @@ _IN = {
 }
 WORDS: dict[str, dict[str, str]] = {Direction.OUT: _OUT, Direction.IN: _IN}
 _ATTEMPTS = {
-    "transmitted": "Copy {} sent; no Acknowledgement yet",
-    "failed": "Copy {} not sent",
-    "doubted": "Copy {} sent; the answer was unexpected",
-    "refused": "Copy {} refused by the partner",
-    "under way": "Copy {} is being sent",
+    "transmitted": "sent; no Acknowledgement yet",
+    "failed": "not sent",
+    "doubted": "sent; the answer was unexpected",
+    "refused": "refused by the partner",
+    "under way": "being sent",
 }
 _NUMBERED = re.compile(r"(Attempt|Delivery) ([0-9]+)")
 _EARLY_WARNING = "early warning: "
@@ -149,7 +149,10 @@ def story_of(moments: Iterable[Moment]) -> list[tuple[Moment, str, str]]:
 def _sentence(moment: Moment) -> tuple[str, str]:
     numbered = _NUMBERED.fullmatch(moment.event)
     if numbered and numbered[1] == "Attempt":
-        return _ATTEMPTS[moment.to_state].format(numbered[2]), moment.detail
+        copies = "Copies {} to {}" if moment.times > 1 else "Copy {1}"
+        last = int(numbered[2])
+        which = copies.format(last - moment.times + 1, last)
+        return f"{which} {_ATTEMPTS[moment.to_state]}", moment.detail
     if numbered:
         return f"Attempt {numbered[2]} to deliver it started", moment.detail
     kind, separator, rest = moment.detail.partition(": ")

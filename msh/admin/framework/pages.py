@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from django.contrib.admin import ShowFacets
 from django.db.models import Model, Q, QuerySet
@@ -40,6 +40,12 @@ class ReadOnlyAdmin(ActionsAdmin[Row]):
     show_facets = ShowFacets.NEVER
     change_form_outer_before_template = "admin/msh/framework/actions.html"
     change_form_outer_after_template: str | None = "admin/msh/framework/tables.html"
+
+    without_fields = False
+    """The page has its head and its tables only."""
+
+    def get_fieldsets(self, request: HttpRequest, obj: Row | None = None) -> Any:
+        return [] if self.without_fields else super().get_fieldsets(request, obj)
 
     def tables(self, request: HttpRequest, row: Row) -> list[Table]:
         return []

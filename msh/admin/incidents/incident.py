@@ -1,6 +1,6 @@
 """Incidents: list, and the page of one."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from django.contrib import admin
@@ -63,6 +63,17 @@ class OpenFilter(DropdownFilter):
         return queryset
 
 
+class KindFilter(ChoicesDropdownFilter):
+    """By cause, in words."""
+
+    def choices(self, changelist: Any) -> Iterator[dict[str, object]]:
+        name = self.lookup_kwarg
+        kinds = [(kind.value, CAUSES[kind].what) for kind in IncidentKind]
+        choices = [self.all_option, *sorted(kinds, key=lambda kind: kind[1])]
+        data = {name: self.value()}
+        yield {"form": self.form_class(label="By problem", name=name, choices=choices, data=data)}
+
+
 @admin.register(Incident)
 class IncidentAdmin(ReadOnlyAdmin[Incident]):
     list_display = (
@@ -78,7 +89,7 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
     )
     list_filter = (
         OpenFilter,
-        ("kind", ChoicesDropdownFilter),
+        ("kind", KindFilter),
         ("partner", RelatedDropdownFilter),
         ("direction", ChoicesDropdownFilter),
     )
@@ -86,7 +97,7 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
     search_help_text = "MessageId"
     list_select_related = ("partner__outbound_link", "partner__inbound_link")
     sortable_by = ()
-    fields = ()
+    without_fields = True
     change_form_outer_before_template = headline.TEMPLATE
     change_form_outer_after_template = None
     operator_actions = incident_actions.ACTIONS

@@ -1,57 +1,32 @@
-"""The dashboard: suspended partners, open incidents, figures, charts, partner health."""
+"""The dashboard: figures, suspended partners, deliveries that stand still, other incidents, partner
+health, charts. All of it is read from one snapshot."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.contrib import admin
-from django.db.models import Case, Count, Exists, Min, Model, OuterRef, When
+from django.db.models import Exists, OuterRef
 from django.http import HttpRequest
 from django.utils import timezone
 
 from msh import health
 from msh.admin.framework import markup
-from msh.admin.links.outbound_actions import RESUME
 from msh.admin.links.outbound_link import URGENCY
-from msh.flows.operations.inspection.answers import Cause
-from msh.flows.operations.inspection.causes import CAUSES
-from msh.models import (
-    FLIGHTS_IN,
-    HELD,
-    Delivery,
-    Flight,
-    Incident,
-    OutboundLink,
-    OutboundMessage,
-    OutboundState,
-    Traffic,
-)
-from msh.protocol.kinds import DeliveryState
-from msh.protocol.lane import OPERATOR, LaneState
-from msh.protocol.vocabulary import DeliverySemantics
+from msh.models import InboundLink, Incident, OutboundLink, Traffic
+from msh.protocol.lane import LaneState
+from msh.store.snapshot import snapshot
 
 from .chart import Chart, chart
+from .figures import figures
+from .inbound import other_incidents, standing
+from .suspended import suspended
 
-FIRST_ROWS = 10
 HEALTH_LIMIT = 200
 """Partners shown at most, those with problems first."""
 DAY = timedelta(days=1)
 SLOT = 10  # minutes in one point of a chart
-BY_OPERATOR = Case(When(suspended_for=OPERATOR, then=1), default=0)
-"""Links suspended by an operator come after the others."""
 PERMISSIONS = ("msh.view_outboundlink", "msh.view_outboundmessage", "msh.view_incident")
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """`alarm`: it should be zero. `url` is the list of what was counted."""
-
-    name: str
-    value: int
-    url: str
-    note: str = ""
-    alarm: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,117 +45,27 @@ def context(request: HttpRequest, context: dict[str, object]) -> dict[str, objec
     now = timezone.now()
     context |= {"title": "Dashboard", "now": now, "processes": health.processes()}
     if request.user.has_perms(PERMISSIONS):
-        context |= {
-            "suspended": _suspended(request),
-            "suspended_url": _list(OutboundLink, "suspended"),
-            "incidents": _incidents(),
-            "figures": _figures(now),
-            "charts": _charts(now),
-            "health": _partner_health(),
-            "links_url": markup.list_url(OutboundLink),
-            "incidents_url": markup.list_url(Incident, **{"is": "open"}),
-            "health_limit": HEALTH_LIMIT,
-        }
+        with snapshot():
+            context |= _read(request, now)
     return context
 
 
-def _suspended(request: HttpRequest) -> Sequence[dict[str, object]]:
-    links: Any = admin.site.get_model_admin(OutboundLink)
-    found = links.get_queryset(request).filter(state=LaneState.SUSPENDED)
-    return [
-        {
-            "link": link,
-            "url": markup.page_url(link),
-            "cause": _cause(link.suspended_for),
-            "detail": markup.verbatim(link.suspended_detail),
-            "last_answer": markup.last_answer(link.last_answer),
-            "since": markup.time_and_age(link.suspended_since),
-            "message": link.in_flight,
-            "message_url": markup.page_url(link.in_flight) if link.in_flight else "",
-            "queued": link.queued,
-            "offers": links.offers(request, link, [RESUME]),
-        }
-        for link in found.order_by(BY_OPERATOR, "suspended_since")[:FIRST_ROWS]
-    ]
-
-
-def _cause(kind: str) -> Cause:
-    return CAUSES.get(kind) or Cause(kind, "")
-
-
-def _incidents() -> Sequence[dict[str, object]]:
-    found = Incident.objects.filter(resolved_at=None).select_related("partner")
-    return [
-        {
-            "url": markup.page_url(incident),
-            "partner": incident.partner,
-            "cause": _cause(incident.kind),
-            "detail": markup.verbatim(incident.detail),
-            "opened": markup.time_and_age(incident.opened_at),
-            "assigned_to": incident.assigned_to,
-        }
-        for incident in found.order_by("-opened_at")[:FIRST_ROWS]
-    ]
-
-
-def _figures(now: datetime) -> Sequence[Figure]:
-    suspended = OutboundLink.objects.suspended().count()
-    incidents = Incident.objects.filter(resolved_at=None).count()
-    flights = _flights()
-    in_flight = OutboundLink.objects.exclude(in_flight=None).count() + flights["in_flight"]
-    queued, oldest = _queue(flights["first"])
-    return [
-        Figure(
-            "Suspended partners", suspended, _list(OutboundLink, LaneState.SUSPENDED), alarm=True
-        ),
-        Figure(
-            "Open incidents", incidents, markup.list_url(Incident, **{"is": "open"}), alarm=True
-        ),
-        Figure("In flight", in_flight, _list(OutboundMessage, "in_flight")),
-        Figure("Queued", queued + flights["queued"], _list(OutboundMessage, "queued"), oldest),
-        Figure("Held", flights["held"], _list(OutboundMessage, HELD), "messages", alarm=True),
-        *_deliveries(),
-    ]
-
-
-def _list(model: type[Model], state: str) -> str:
-    return markup.list_url(model, state__exact=state)
-
-
-def _flights() -> dict[str, Any]:
-    """How many messages that fly are shown in each state; `first`: the id of the oldest queued."""
-    counts = {state: Count("pk", filter=having) for state, having in FLIGHTS_IN.items()}
-    first = Min("pk", filter=FLIGHTS_IN[OutboundState.QUEUED])
-    return Flight.objects.aggregate(**counts, first=first)
-
-
-def _queue(first_flight: int | None) -> tuple[int, str]:
-    """The number of messages in the queues of lanes, and the age of the oldest of all. The oldest
-    has the smallest id, which the index of its queue finds."""
-    queue = OutboundMessage.objects.queued().order_by()
-    found = [
-        queue.filter(semantics=kind).aggregate(count=Count("pk"), first=Min("pk"))
-        for kind in DeliverySemantics
-    ]
-    firsts = [key for key in (first_flight, *(one["first"] for one in found)) if key]
-    heads = OutboundMessage.objects.filter(pk__in=firsts).values_list("submitted_at", flat=True)
-    oldest = min(heads, default=None)
-    return sum(one["count"] for one in found), f"oldest {markup.age_of(oldest)}" if oldest else ""
-
-
-def _deliveries() -> Sequence[Figure]:
-    """Deliveries that need a decision."""
-    waiting = Delivery.objects.waiting_for_operator().order_by().values("state")
-    counts = dict(waiting.annotate(count=Count("pk")).values_list("state", "count"))
-    names = {
-        "In doubt": DeliveryState.IN_DOUBT,
-        "Parked": DeliveryState.PARKED,
-        "Blocked": DeliveryState.BLOCKED,
+def _read(request: HttpRequest, now: datetime) -> dict[str, object]:
+    other_count, others = other_incidents()
+    return {
+        "figures": figures(),
+        "suspended": suspended(request),
+        "suspended_url": markup.list_url(OutboundLink, state__exact=LaneState.SUSPENDED),
+        "standing": standing(request),
+        "inbound_url": markup.list_url(InboundLink),
+        "incidents": others,
+        "other_incidents": other_count,
+        "charts": _charts(now),
+        "health": _partner_health(),
+        "links_url": markup.list_url(OutboundLink),
+        "incidents_url": markup.list_url(Incident, **{"is": "open"}),
+        "health_limit": HEALTH_LIMIT,
     }
-    return [
-        Figure(name, counts.get(state, 0), _list(Delivery, state), "deliveries", alarm=True)
-        for name, state in names.items()
-    ]
 
 
 def _charts(now: datetime) -> Sequence[Chart]:

@@ -145,6 +145,13 @@ def age_of(since: datetime | None) -> str:
     return format_duration(since, timezone.now()) if since else DASH
 
 
+def ago(at: datetime) -> SafeString:
+    """How long ago, on one line; the time on hover."""
+    whole = timezone.localtime(at).isoformat(sep=" ", timespec="seconds")
+    shown = '<time datetime="{}" title="{}" class="msh-time">{} ago</time>'
+    return format_html(shown, at.isoformat(), whole, age_of(at))
+
+
 def time_and_age(at: datetime) -> SafeString:
     ago = age_of(at)
     return format_html('<div>{}<div class="msh-note">{} ago</div></div>', time_of(at), ago)

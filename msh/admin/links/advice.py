@@ -12,7 +12,13 @@ from msh.admin.framework import markup
 from msh.admin.framework.runbooks import runbook_url
 from msh.admin.setup.connection import TEST_PERMISSIONS
 from msh.flows.operations import link_actions
-from msh.flows.operations.inspection.answers import Cause, Help, answer_of
+from msh.flows.operations.inspection.answers import (
+    ANSWERS,
+    Answer,
+    Cause,
+    Help,
+    answer_of,
+)
 from msh.flows.operations.inspection.causes import cause_of
 from msh.models import Attempt, OutboundLink
 from msh.protocol.lane import LaneState
@@ -52,10 +58,23 @@ def cause_of_link(link: Any) -> Cause | None:
     """Of its suspension. `link`: best with `last_answer`, as the list of links has it."""
     if link.state != LaneState.SUSPENDED:
         return None
+    return cause_of(link.suspended_for, _answer_of(link))
+
+
+def cause_name(link: Any) -> str:
+    """What links that are suspended for the same cause have in common."""
+    if link.late_ack:
+        return "acknowledged-late"
+    answer = _answer_of(link)
+    of_the_answer = cause_of(link.suspended_for, answer) is ANSWERS.get(answer)
+    return f"{link.suspended_for}.{answer}" if of_the_answer else str(link.suspended_for)
+
+
+def _answer_of(link: Any) -> Answer:
     last = link.last_answer if hasattr(link, "last_answer") else _last_answer(link)
     if last:
-        return cause_of(link.suspended_for, answer_of(last["detail"], last["status"]))
-    return cause_of(link.suspended_for, answer_of(link.suspended_detail))
+        return answer_of(last["detail"], last["status"])
+    return answer_of(link.suspended_detail)
 
 
 def helps_first(link: OutboundLink, what: Help) -> bool:

@@ -36,6 +36,15 @@ async function open(address) {
     dialog.showModal();
 }
 
+/* What was unfolded stays so when its page refreshes itself. */
+let unfolded = [];
+document.addEventListener("htmx:beforeSwap", () => {
+    unfolded = [...document.querySelectorAll("details[data-kept][open]")].map((one) => one.id);
+});
+document.addEventListener("htmx:afterSwap", () => {
+    for (const id of unfolded) document.getElementById(id)?.setAttribute("open", "");
+});
+
 /* The dashboard refreshes itself. It warns when a request fails or its data is old, and reloads the
    page, which leads to the log-in, when the response is not the dashboard. */
 const OLD = 30_000; // milliseconds

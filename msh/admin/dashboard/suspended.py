@@ -1,0 +1,221 @@
+"""Suspended partners of the dashboard, one line each; many with the same cause are one group."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Case, Count, F, Min, OuterRef, QuerySet, Subquery, Value, When
+from django.db.models.functions import Coalesce, JSONObject
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.http import urlencode
+
+from msh.admin.framework import markup
+from msh.admin.framework.actions import Offer
+from msh.admin.framework.runbooks import runbook_url
+from msh.admin.incidents import bulk_job
+from msh.admin.links.advice import Advice, advice_on, cause_name, cause_of_link
+from msh.admin.links.outbound_actions import RESUME
+from msh.flows.operations.inspection.answers import Cause
+from msh.flows.operations.inspection.causes import CAUSES
+from msh.models import (
+    FLIGHTS_IN,
+    Attempt,
+    BulkAction,
+    Direction,
+    Flight,
+    Incident,
+    OutboundLink,
+    OutboundMessage,
+    OutboundState,
+)
+from msh.protocol.kinds import IncidentKind
+from msh.protocol.lane import OPERATOR
+from msh.protocol.vocabulary import DeliverySemantics
+
+MOST = 1000
+"""Suspended partners that are looked at."""
+GROUPED_FROM = 3
+"""So many partners with the same cause are a group."""
+FIRST_LINES = 10
+"""Partners that are not in a group."""
+FIRST_NAMES = 100
+"""Partners of a group that are named."""
+ANSWER_LIMIT = 80  # characters
+BY_OPERATOR = Case(When(suspended_for=OPERATOR, then=1), default=0)
+"""Links suspended by an operator come after the others."""
+_CLASS = re.compile(r"^\w+Error: ")
+"""Of an error of the HTTP client: its text says enough."""
+_NEVER = Value(datetime(1970, 1, 1, tzinfo=UTC))
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A suspended partner. `down_since`: its first suspension after the last Acknowledgement;
+    `resumed`: how often it was resumed since then, in vain."""
+
+    link: Any
+    url: str
+    cause: Cause
+    answer: str
+    down_since: str
+    last_ack: str
+    resumed: int
+    message: OutboundMessage | None
+    queued: int
+    advice: Advice | None
+    offers: Sequence[Offer]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Partners with the same cause. `answers`: (how many, text), the most frequent first. `names`:
+    (name, URL). `resume`: the URL of a bulk job for them, if it is permitted."""
+
+    count: int
+    cause: Cause
+    runbook: str
+    answers: Sequence[tuple[int, str]]
+    down_since: str
+    names: Sequence[tuple[str, str]]
+    others: int
+    queued: int
+    resume: str
+
+
+@dataclass(frozen=True, slots=True)
+class Suspended:
+    groups: Sequence[Group]
+    lines: Sequence[Line]
+    others: int
+
+
+def suspended(request: HttpRequest) -> Suspended:
+    found = sorted(_links()[:MOST], key=cause_name)
+    queued = _queued() if found else {}
+    groups, single = [], []
+    for name, group in groupby(found, key=cause_name):
+        links = sorted(group, key=_since)
+        if len(links) >= GROUPED_FROM:
+            groups.append(_group(request, name, links, queued))
+        else:
+            single += links
+    single.sort(key=lambda link: (link.suspended_for == OPERATOR, _since(link)))
+    groups.sort(key=lambda group: (group.cause is CAUSES[OPERATOR], -group.count))
+    lines = [_line(request, link, queued) for link in single[:FIRST_LINES]]
+    return Suspended(groups, lines, len(single) - len(lines))
+
+
+def _links() -> QuerySet[OutboundLink]:
+    acknowledged = OutboundMessage.objects.filter(
+        link=OuterRef("pk"), sequence_number__isnull=False, state=OutboundState.ACKNOWLEDGED
+    ).order_by("-epoch", "-sequence_number")
+    ended = Attempt.objects.filter(message=OuterRef("in_flight"), ended_at__isnull=False)
+    answer = JSONObject(outcome="outcome", detail="detail", status="status")
+    links = OutboundLink.objects.suspended().select_related("partner", "in_flight")
+    links = links.defer("in_flight__head").prefetch_related("partner__agreements")
+    links = links.annotate(
+        last_answer=Subquery(ended.order_by("-number").values(answer=answer)[:1]),
+        last_ack=Subquery(acknowledged.values("completed_at")[:1]),
+    ).annotate(counted_from=Coalesce(F("last_ack"), _NEVER))
+    return links.annotate(
+        first_suspended=Subquery(_suspensions().annotate(at=Min("opened_at")).values("at")),
+        suspensions=Subquery(_suspensions().annotate(count=Count("pk")).values("count")),
+    ).order_by(BY_OPERATOR, "suspended_since")
+
+
+def _suspensions() -> QuerySet[Incident, Any]:
+    """Since the last Acknowledgement."""
+    kinds = [
+        *(IncidentKind.RETRIES_SPENT, IncidentKind.REFUSED_BY_PEER, IncidentKind.TRANSIENT_LIMIT),
+        *(IncidentKind.RESYNCHRONISE, IncidentKind.ERROR_RECEIVED),
+        *(IncidentKind.PROCESSING_FAILED, IncidentKind.PARTNER_UNREACHABLE),
+    ]
+    opened = Incident.objects.filter(
+        partner=OuterRef("partner"),
+        direction=Direction.OUT,
+        kind__in=kinds,
+        opened_at__gt=OuterRef("counted_from"),
+    )
+    return opened.order_by().values("partner")
+
+
+def _queued() -> Mapping[int, int]:
+    """By link, of all that are suspended."""
+    queue = OutboundMessage.objects.queued().order_by().filter(link__state="suspended")
+    counts: Counter[int] = Counter()
+    for kind in DeliverySemantics:
+        counted = queue.filter(semantics=kind).values("link").annotate(count=Count("pk"))
+        counts.update(dict(counted.values_list("link", "count")))
+    ready = Flight.objects.filter(FLIGHTS_IN[OutboundState.QUEUED], link__state="suspended")
+    flying = ready.order_by().values("link").annotate(count=Count("pk"))
+    counts.update(dict(flying.values_list("link", "count")))
+    return counts
+
+
+def _since(link: Any) -> datetime:
+    """When it was suspended first; by an operator, when he did."""
+    since: datetime = link.suspended_since
+    return since if link.suspended_for == OPERATOR else link.first_suspended or since
+
+
+def _cause(link: OutboundLink) -> Cause:
+    return cause_of_link(link) or Cause(link.suspended_for, "")
+
+
+def _answer(link: Any) -> str:
+    """The last answer, or what else is known; the reason of the operator."""
+    text = (link.last_answer or {}).get("detail") or link.suspended_detail
+    if link.suspended_for == OPERATOR:
+        text = link.suspended_detail
+    line = _CLASS.sub("", " ".join(markup.escape_invisible(text).split()))
+    return line if len(line) <= ANSWER_LIMIT else f"{line[:ANSWER_LIMIT]}…"
+
+
+def _line(request: HttpRequest, link: Any, queued: Mapping[int, int]) -> Line:
+    page: Any = admin.site.get_model_admin(OutboundLink)
+    return Line(
+        link,
+        markup.page_url(link),
+        _cause(link),
+        _answer(link),
+        markup.ago(_since(link)),
+        markup.ago(link.last_ack) if link.last_ack else "",
+        max((link.suspensions or 0) - 1, 0),
+        link.in_flight,
+        queued.get(link.pk, 0),
+        advice_on(link, request),
+        page.offers(request, link, [RESUME]),
+    )
+
+
+def _group(
+    request: HttpRequest, name: str, links: Sequence[Any], queued: Mapping[int, int]
+) -> Group:
+    cause = _cause(links[0])
+    answers = Counter(_answer(link) for link in links).most_common()
+    shown = [(link.partner.name, markup.page_url(link)) for link in links[:FIRST_NAMES]]
+    return Group(
+        len(links),
+        cause,
+        runbook_url(cause),
+        [(times, text) for text, times in answers[:3]],
+        markup.ago(_since(links[0])),
+        shown,
+        len(links) - len(shown),
+        sum(queued.get(link.pk, 0) for link in links),
+        _resume(request, name),
+    )
+
+
+def _resume(request: HttpRequest, name: str) -> str:
+    permissions = (*bulk_job.START_PERMISSIONS, *RESUME.permissions)
+    if not request.user.has_perms(permissions):
+        return ""
+    chosen = {"action": BulkAction.RESUME.value, "cause": name}
+    return f"{reverse('admin:msh_bulkjob_new')}?{urlencode(chosen)}"

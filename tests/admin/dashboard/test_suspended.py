@@ -1,0 +1,174 @@
+"""What the dashboard says of suspended partners and standing deliveries: one line each, equal
+causes together, and as many statements for 300 as for 7."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from msh import roles
+from msh.admin.dashboard.suspended import Suspended
+from msh.flows.operations import change_link
+from msh.models import Incident, OutboundLink
+from msh.protocol.kinds import IncidentKind
+from msh.store.history import Actor
+from tests.admin.conftest import client_of, client_with_role, waiting_world
+from tests.admin.many import UNAUTHORIZED, standing_deliveries, suspended_partners
+
+pytestmark = pytest.mark.django_db
+
+PAGE = reverse("admin:index")
+FAILS = 500, "500 Internal Server Error: " + "x" * 100
+
+
+def shown_to(client: Client) -> Suspended:
+    found: Suspended = client.get(PAGE).context["suspended"]
+    return found
+
+
+def test_equal_causes_are_one_group_with_one_action(supervisor: Client, operator: Client) -> None:
+    now = timezone.now()
+    suspended_partners(3, UNAUTHORIZED, since=now - timedelta(hours=2), queued=1)
+    suspended_partners(5, since=now - timedelta(hours=1))
+    (failing,) = suspended_partners(1, FAILS)
+
+    shown = shown_to(supervisor)
+
+    assert [(group.count, group.cause.what, group.queued) for group in shown.groups] == [
+        (5, "No connection to the partner", 10),
+        (3, "The partner refuses our credentials", 3),
+    ]
+    assert shown.groups[1].answers == [(3, "401 Unauthorized")]
+    assert "cause=retries_spent.connection" in shown.groups[0].resume
+    assert [line.link for line in shown.lines] == [failing]
+    assert len(shown.lines[0].answer) == 81
+    assert [group.resume for group in shown_to(operator).groups] == ["", ""]
+
+
+def test_a_partner_is_down_since_its_first_suspension(operator: Client) -> None:
+    """A resume in vain opens another incident; `suspended_since` begins again."""
+    now = timezone.now()
+    first, second, again = (now - timedelta(minutes=left) for left in (60, 40, 20))
+    (link,) = suspended_partners(1, UNAUTHORIZED, since=first)
+    Incident.objects.filter(partner=link.partner).update(resolved_at=second)
+    for at in (second, again):
+        Incident.objects.create(
+            partner=link.partner, direction="out", kind=IncidentKind.RETRIES_SPENT,
+            opened_at=at, last_at=at, resolved_at=None if at is again else again,
+        )  # fmt: skip
+    OutboundLink.objects.filter(pk=link.pk).update(suspended_since=again)
+    old = first - timedelta(days=1)
+    Incident.objects.create(
+        partner=link.partner, direction="out", kind=IncidentKind.RETRIES_SPENT,
+        opened_at=old, last_at=old, resolved_at=old,
+    )  # fmt: skip
+
+    (line,) = shown_to(operator).lines
+
+    assert first.isoformat() in line.down_since
+    assert "1 h 0 min ago" in line.down_since
+    assert (first - timedelta(hours=1)).isoformat() in line.last_ack
+    assert line.resumed == 2
+    page = operator.get(PAGE).content.decode()
+    assert "resumed 2 times in vain" in page
+    assert "last Ack" in page
+
+
+def test_what_operators_suspended_comes_last(operator: Client) -> None:
+    moved = waiting_world()
+    change_link.suspend(moved.there, Actor("ann", "they move"))
+    (failing,) = suspended_partners(1, FAILS)
+
+    shown = shown_to(operator)
+
+    assert [line.link.partner for line in shown.lines] == [failing.partner, moved.there]
+    assert shown.lines[1].answer == "ann: they move"
+
+
+def test_one_line_offers_what_helps_first(operator: Client) -> None:
+    suspended_partners(1, UNAUTHORIZED)
+    suspended_partners(1)
+
+    page = operator.get(PAGE).content.decode()
+
+    assert page.count("Test connection") == 2
+    assert page.count("msh-action-recommended") == 2
+    assert page.count("Resolve and resume") == 2
+
+
+def test_more_than_fits_is_counted(operator: Client) -> None:
+    for status in (204, 400, 401, 404, 500, 502):
+        suspended_partners(2, (status, f"{status} no"))
+
+    shown = shown_to(operator)
+
+    assert (len(shown.groups), len(shown.lines), shown.others) == (0, 10, 2)
+
+
+def test_deliveries_that_stand_still_are_beside_the_links(operator: Client) -> None:
+    blocked = standing_deliveries("blocked", behind=4, detail="500 cannot write")
+    doubtful = standing_deliveries("in_doubt", behind=0)
+
+    page = operator.get(PAGE)
+
+    one, other = page.context["standing"]
+    assert (one.first, one.behind, other.first) == (blocked, 4, doubtful)
+    assert [offer.action.name for offer in one.offers] == ["run_again", "mark_completed"]
+    text = page.content.decode()
+    assert "No partner is suspended." in text
+    assert "500 cannot write" in text
+    figures = {figure.name: figure for figure in page.context["figures"]}
+    assert (figures["Undelivered"].value, figures["Blocked"].value) == (6, 1)
+    assert "oldest 8 min" in figures["Undelivered"].note
+
+
+def test_an_incident_is_not_shown_twice(operator: Client) -> None:
+    suspended_partners(1)
+    delivery = standing_deliveries("blocked", behind=0)
+    partner, now = delivery.message.link.partner, timezone.now()
+    for kind in (IncidentKind.DELIVERY_FAILED, IncidentKind.BACKLOG):
+        Incident.objects.create(
+            partner=partner, direction="in", kind=kind, opened_at=now, last_at=now
+        )
+
+    context = operator.get(PAGE).context
+
+    assert context["other_incidents"] == 1
+    (shown,) = context["incidents"]
+    assert shown["cause"].what == "The application does not keep up with this partner"
+
+
+def test_300_suspended_take_as_many_statements_as_7() -> None:
+    client = client_with_role("sam", roles.SUPERVISOR)
+
+    def statements() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            assert client.get(PAGE).status_code == 200
+        return len(captured)
+
+    suspended_partners(4)
+    suspended_partners(2, UNAUTHORIZED)
+    suspended_partners(1, FAILS)
+    standing_deliveries("blocked", behind=3)
+    client.get(PAGE)  # fills Django's own caches
+    of_7 = statements()
+    suspended_partners(293)
+    for state in ("blocked", "in_doubt", "parked"):
+        standing_deliveries(state, behind=2)
+
+    assert statements() == of_7
+    assert len(client.get(PAGE).content) < 150_000
+
+
+def test_links_are_stopped_and_not_in_flight_while_suspended() -> None:
+    suspended_partners(2)
+    client = client_of("olaf", "view_outboundlink", "view_outboundmessage", "view_incident")
+
+    figures = {figure.name: figure for figure in client.get(PAGE).context["figures"]}
+
+    assert figures["In flight"].value == 0
+    assert figures["In flight"].note == "2 more stopped"

@@ -15,7 +15,7 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
 
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo siege audit up test check coverage coverage-all conformance migrations mutants bench bench-long bench-work bench-report bench-console bench-spark slow-clients browser hosts haproxy dist check-dist lock clean
+.PHONY: help demo siege audit up test check coverage coverage-all conformance migrations mutants bench bench-long bench-work bench-report bench-console bench-spark slow-clients browser hosts haproxy nginx dist check-dist lock clean
 
 help:
 	@echo 'make demo         two MSHs, a bad link between them, documents, a verdict, two consoles'
@@ -37,7 +37,7 @@ help:
 	@echo 'make bench-report  the tables and pictures of docs/performance.md, from var/bench.json'
 	@echo 'make slow-clients  1,000 clients that never finish: everybody else is answered within 1 s'
 	@echo 'make dist         source archive, wheel, SBOM, licences, checksums of the last commit in dist/'
-	@echo 'make check-dist   the same, and one MSH from the installed wheel'
+	@echo 'make check-dist   the same, an MSH from the installed wheel, the commands of docker/'
 	@echo 'make lock         update constraints.txt within the limits of pyproject.toml'
 	@echo 'make clean        remove .venv, var and caches'
 	@echo
@@ -116,8 +116,14 @@ check: $(VENV)/ready-to-test
 dist: var/dist-tools/ready
 	var/dist-tools/bin/python tools/dist.py
 
-check-dist: dist
-	$(PYTHON) tools/try_wheel.py
+check-dist: dist nginx
+	var/dist-tools/bin/python tools/try_wheel.py
+	var/dist-tools/bin/python tools/try_image.py
+
+nginx:
+	@PATH="$$PATH:/usr/sbin" command -v nginx >/dev/null || \
+	[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+	{ apt-get update -qq && apt-get install -y -qq --no-install-recommends nginx-light; } || true
 
 var/dist-tools/ready: pyproject.toml constraints.txt | $(PY)
 	rm -rf var/dist-tools && $(PYTHON) -m venv var/dist-tools

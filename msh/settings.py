@@ -11,7 +11,8 @@ import environ
 from msh.connections import broker_settings, database_settings
 from msh.logs import logging_config
 
-env = environ.Env()
+env = environ.FileAwareEnv()
+"""NAME_FILE names a file that has the value of NAME, as secrets of containers are handed over."""
 
 # --- this MSH -----------------------------------------------------------------------------------
 MSH_URI = env.str("MSH_URI", default="")
@@ -187,7 +188,7 @@ SPECTACULAR_SETTINGS = {
         "msh.api.schema.close_requests",
     ],
     "ENUM_NAME_OVERRIDES": {
-        "OutboundState": "msh.models.OutboundState",
+        "OutboundState": "msh.models.outbound.SHOWN_STATES",
         "InboundState": "msh.models.InboundState",
         "DeliveryState": "msh.api.deliveries.STATES",
         "LinkState": "msh.api.documents.LINK_STATES",
@@ -235,6 +236,11 @@ SESSION_COOKIE_NAME = f"msh_session_{crc32(MSH_URI.encode()):08x}"
 CSRF_COOKIE_NAME = f"msh_csrf_{crc32(MSH_URI.encode()):08x}"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _console.scheme == "https"
 SECURE_HSTS_SECONDS = 365 * 24 * 3600  # sent only over TLS
+SILENCED_SYSTEM_CHECKS = [
+    "security.W005",  # other hosts of our domain are not ours to decide about
+    "security.W021",  # nor is its place in the lists of browsers
+    "security.W008",  # the proxy redirects; inside, probes and metrics are asked for without TLS
+]
 
 # --- logs ---------------------------------------------------------------------------------------
 LOGGING = logging_config(level=env.str("LOG_LEVEL", default="INFO"))

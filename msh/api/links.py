@@ -106,7 +106,12 @@ def _view(action: PlainLinkAction, operation_id: str) -> type[ActionView]:
         request=ActionForm,
         responses={200: LinkStateDocument, **schema.problems(400, 404, 409, 411, 413, 415, 422)},
     )
-    return documented(type(operation_id, (ActionView,), {"action": action}))
+
+    @documented
+    def post(self: ActionView, request: Request, id: int) -> Response:  # noqa: A002
+        return ActionView.post(self, request, id)
+
+    return type(operation_id, (ActionView,), {"action": action, "post": post})
 
 
 LINK_ACTIONS = {

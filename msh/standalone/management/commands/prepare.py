@@ -1,6 +1,5 @@
 """Make the database ready for the processes of this version."""
 
-import os
 from typing import Any
 
 from django.conf import settings
@@ -10,6 +9,7 @@ from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 
 from msh.flows.delivery import consumers
+from msh.settings import env
 from msh.standalone.waiting import Waiting
 
 
@@ -29,9 +29,9 @@ class Command(BaseCommand):
             call_command("migrate", interactive=False, verbosity=0)
         if settings.MSH_CONSUMER:
             consumers.keep_default(settings.MSH_CONSUMER)
-        self._ensure_operator(os.environ.get("DJANGO_SUPERUSER_PASSWORD"))
+        self._ensure_operator(env.str("DJANGO_SUPERUSER_PASSWORD", default=""))
 
-    def _ensure_operator(self, password: str | None) -> None:
+    def _ensure_operator(self, password: str) -> None:
         users = get_user_model().objects
         if password and not users.filter(username="admin").exists():
             users.create_superuser("admin", password=password)

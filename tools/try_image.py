@@ -1,0 +1,283 @@
+"""The image without an engine: its files by their checkers, and every command that they name, run
+from the installed wheel with production settings, behind nginx with TLS. Part of `make check-dist`.
+"""
+
+import base64
+import http.client
+import json
+import os
+import secrets
+import shutil
+import signal
+import smtplib
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCKER = ROOT / "docker"
+BIN = ROOT / "var" / "dist-installed" / "bin"
+TOOLS = Path(sys.executable).parent
+HOST = "msh.example.com"
+STARTS_WITHIN = 90.0  # seconds
+EMBEDDED = """
+import json, pathlib, sys
+from msh.standalone.embedded import EmbeddedServers
+with EmbeddedServers(pathlib.Path(sys.argv[1])) as servers:
+    print(json.dumps(servers.settings), flush=True)
+    sys.stdin.read()
+"""
+
+
+def main() -> None:
+    check_files()
+    with tempfile.TemporaryDirectory() as name, ExitStack() as running:
+        run_processes(Path(name), running)
+    print("image: every command runs, behind nginx too")
+
+
+def check_files() -> None:
+    """Raises CalledProcessError with what the checker printed."""
+    manifests = sorted((DOCKER / "kubernetes").glob("*.yaml"))
+    resources = [one for one in manifests if one.name != "kustomization.yaml"]
+    commands: list[list[str | Path]] = [
+        [TOOLS / "hadolint", DOCKER / "Dockerfile"],
+        [
+            TOOLS / "check-jsonschema",
+            "--builtin-schema",
+            "vendor.compose-spec",
+            DOCKER / "compose.yml",
+        ],
+        *([TOOLS / "kubernetes-validate", "--quiet", "--strict", file] for file in resources),
+    ]
+    for command in commands:
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    listed = yaml.safe_load((DOCKER / "kubernetes" / "kustomization.yaml").read_text())
+    kept = {file.name for file in resources} - {"secret.example.yaml"}
+    require(set(listed["resources"]) == kept, f"kustomization.yaml lists {listed['resources']}")
+    if shutil.which("systemd-analyze"):
+        check_units()
+
+
+def check_units() -> None:
+    """With paths that exist here."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "env").touch()
+        for unit in (DOCKER / "systemd").iterdir():
+            text = unit.read_text().replace("/opt/msh/bin", str(BIN))
+            text = text.replace("/etc/msh/env", str(folder / "env"))
+            (folder / unit.name).write_text(text.replace("=msh\n", "=root\n"))
+        done = subprocess.run(
+            ["systemd-analyze", "verify", "--man=no", *folder.glob("msh*")],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        ours = [line for line in done.stderr.splitlines() if "msh" in line]
+        require(not ours, "\n".join(ours))
+
+
+def run_processes(folder: Path, running: ExitStack) -> None:
+    services = yaml.safe_load((DOCKER / "compose.yml").read_text())["services"]
+    certificate = make_certificate(folder)
+    work = folder / "work"
+    work.mkdir()
+    environment = production(running.enter_context(embedded(folder / "servers")))
+
+    def command(name: str, **replaced: str) -> list[str]:
+        words = [replaced.get(word, word) for word in services[name]["command"]]
+        return [str(BIN / words[0]), *words[1:]]
+
+    def run(*words: str) -> None:
+        subprocess.run([BIN / words[0], *words[1:]], cwd=work, env=environment, check=True)
+
+    password = {"DJANGO_SUPERUSER_PASSWORD": secrets.token_urlsafe(12)}
+    subprocess.run(command("prepare"), cwd=work, env=environment | password, check=True)
+    run("msh", "check", "--deploy", "--database", "default", "--fail-level", "WARNING")
+    web, tls, plain, mail = (free_port() for _ in range(4))
+    ports = {"8000": str(web), "2525": str(mail), "0.0.0.0": "127.0.0.1"}
+    files = {
+        "/tls/tls.crt": str(certificate / "tls.crt"),
+        "/tls/tls.key": str(certificate / "tls.key"),
+    }
+    with ExitStack() as processes:
+        for name in ("web", "worker", "beat", "smtpd"):
+            words = command(name, **ports, **files)
+            processes.enter_context(started(name, words, work, environment))
+        running.enter_context(nginx(folder, web, tls, plain))
+        wait_until(lambda: '"sweep": "ok"' in ask(tls, "/health/ready")[2], "a worker that sweeps")
+        healthcheck(web)
+        check_edge(tls, plain)
+        check_mail(mail)
+    require(not list(work.iterdir()), f"files were written: {list(work.iterdir())}")
+
+
+def production(servers: dict[str, str]) -> dict[str, str]:
+    return servers | {
+        "PATH": os.environ["PATH"],
+        "MSH_URI": f"https://{HOST}/ebxml/",
+        "MSH_TRUSTED_PROXIES": "127.0.0.1",
+        "SECRET_KEY": secrets.token_urlsafe(40),
+        "MSH_FERNET_KEYS": base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+@contextmanager
+def embedded(folder: Path) -> Iterator[dict[str, str]]:
+    folder.mkdir()
+    words = [BIN / "python", "-c", EMBEDDED, folder]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(words, env={"PATH": os.environ["PATH"]}, **pipes) as servers:
+        assert servers.stdout
+        yield json.loads(servers.stdout.readline())
+        assert servers.stdin
+        servers.stdin.close()
+
+
+@contextmanager
+def started(name: str, words: list[str], cwd: Path, environment: dict[str, str]) -> Iterator[None]:
+    """It ends by SIGTERM, as an engine ends it, with status 0."""
+    log = cwd.with_name(f"{name}.log")
+    with log.open("w") as output:
+        process = subprocess.Popen(words, cwd=cwd, env=environment, stdout=output, stderr=output)
+    try:
+        yield
+        require(process.poll() is None, f"{name} has ended:\n{log.read_text()}")
+        process.send_signal(signal.SIGTERM)
+        ended_well = process.wait(30) == 0
+        require(ended_well, f"{name}: {process.returncode} after SIGTERM:\n{log.read_text()}")
+    finally:
+        process.kill()
+
+
+@contextmanager
+def nginx(folder: Path, web: int, tls: int, plain: int) -> Iterator[None]:
+    server = (DOCKER / "nginx.conf.template").read_text()
+    for before, after in {
+        "${MSH_HOST}": HOST,
+        "${MSH_WEB}": f"127.0.0.1:{web}",
+        "listen 80;": f"listen 127.0.0.1:{plain};",
+        "listen 443 ssl;": f"listen 127.0.0.1:{tls} ssl;",
+        "/etc/nginx/tls": str(folder / "tls"),
+        "resolver 127.0.0.11 valid=5s;": "",
+    }.items():
+        require(before in server, f"nginx.conf.template has no {before}")
+        server = server.replace(before, after)
+    own = "".join(
+        f"{kind}_temp_path {folder}/{kind};"
+        for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    config = folder / "nginx.conf"
+    config.write_text(
+        f"daemon off; pid {folder}/nginx.pid; error_log {folder}/nginx.log error; events {{}}\n"
+        f"http {{ access_log off; {own}\n{server} }}\n"
+    )
+    program = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
+    require(program is not None, "nginx is missing: apt-get install nginx-light")
+    process = subprocess.Popen([str(program), "-c", config, "-p", folder])
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def healthcheck(web: int) -> None:
+    """As the Dockerfile has it."""
+    text = (DOCKER / "Dockerfile").read_text()
+    words = json.loads(text.partition("HEALTHCHECK")[2].partition("CMD ")[2].partition("\n")[0])
+    words = [word.replace("8000", str(web)) for word in words]
+    subprocess.run([BIN / words[0], *words[1:]], check=True)
+    gone = [word.replace(str(web), "1") for word in words]
+    failed = subprocess.run([BIN / gone[0], *gone[1:]], check=False, stderr=subprocess.DEVNULL)
+    require(failed.returncode != 0, "the health check passes without a web process")
+
+
+def check_edge(tls: int, plain: int) -> None:
+    status, headers, body = ask(tls, "/admin/login/")
+    require(status == 200 and "msh/console.css" in body, f"/admin/login/: {status}")
+    require("max-age=" in headers.get("strict-transport-security", ""), "no HSTS")
+    require("default-src 'none'" in headers.get("content-security-policy", ""), "no CSP")
+    require("Secure" in headers.get("set-cookie", ""), "a cookie that is not Secure")
+    require(ask(tls, "/static/msh/console.css")[0] == 200, "no style sheet")
+    require(ask(tls, "/metrics")[0] == 404, "/metrics is public")
+    require(ask(tls, "/ebxml/", "POST")[0] == 401, "the endpoint does not answer")
+    connection = http.client.HTTPConnection("127.0.0.1", plain)
+    connection.request("GET", "/admin/", headers={"Host": HOST})
+    moved = connection.getresponse().getheader("Location", "")
+    require(moved == f"https://{HOST}/admin/", f"http:// leads to {moved!r}")
+
+
+def check_mail(port: int) -> None:
+    with smtplib.SMTP("127.0.0.1", port) as client:
+        client.starttls(context=unverified())
+        require(client.noop()[0] == 250, "smtpd does not answer after STARTTLS")
+
+
+def ask(port: int, path: str, method: str = "GET") -> tuple[int, dict[str, str], str]:
+    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=20, context=unverified())
+    try:
+        headers = {"Host": HOST, "Accept": "text/html,*/*"}
+        connection.request(method, path, headers=headers, body=b"" if method == "POST" else None)
+        answer = connection.getresponse()
+        named = {name.lower(): value for name, value in answer.getheaders()}
+        return answer.status, named, answer.read().decode()
+    except OSError:
+        return 0, {}, ""
+    finally:
+        connection.close()
+
+
+def make_certificate(folder: Path) -> Path:
+    tls = folder / "tls"
+    tls.mkdir()
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
+            *("-nodes", "-days", "2", "-subj", f"/CN={HOST}"),
+            *("-keyout", tls / "tls.key", "-out", tls / "tls.crt"),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return tls
+
+
+def unverified() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    end = time.monotonic() + STARTS_WITHIN
+    while not condition():
+        require(time.monotonic() < end, f"there is no {what} after {STARTS_WITHIN:.0f} s")
+        time.sleep(0.2)
+
+
+def require(condition: bool, what: str) -> None:
+    if not condition:
+        sys.exit(what)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+if __name__ == "__main__":
+    main()

@@ -27,6 +27,17 @@ PARTNER_AS_READ = f"""
 changed since it was found by this credential."""
 
 
+PARTNER_IN_VERSION = f"""
+    %(as_read)s = (
+        SELECT {AS_READ}
+        FROM partners_credential credential
+        JOIN partners_partner partner ON partner.id = credential.partner_id
+        LEFT JOIN partners_ownidentity own ON true
+        WHERE credential.id = %(credential_id)s AND partner.id = %(partner_id)s)
+"""
+"""The same, for a statement that is to write only then."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteColumns:
     """A row with ROUTE_COLUMNS."""

@@ -25,9 +25,9 @@ from msh.models import (
 )
 from msh.protocol.events import AckReceived
 from msh.protocol.message import Payload
-from msh.store.receiving import messages
-from msh.store.receiving.messages import accept_if_usual
+from msh.store.receiving import messages, usual
 from msh.store.receiving.senders import find_sender
+from msh.store.receiving.usual import accept_if_usual
 from msh.store.sending.links import OutboundLinks
 from msh.transport.job import Job
 from partners.models import Credential, OwnIdentity, Partner, digest_of
@@ -139,13 +139,13 @@ def test_nothing_is_taken_if_the_link_has_changed_since_it_was_read(
 ) -> None:
     job = next_job(world)
     partner = known(world.here.name)
-    decide = messages._decide
+    accept = usual._accept
 
     def change_first(*given: Any) -> Any:
         elsewhere(world.here.inbound_link.save)
-        return decide(*given)
+        return accept(*given)
 
-    monkeypatch.setattr(messages, "_decide", change_first)
+    monkeypatch.setattr(usual, "_accept", change_first)
     before = counts()
     assert not accept_if_usual(partner, wire.parse(job.content_type, job.body))
     assert counts() == before
@@ -235,7 +235,8 @@ def test_the_ack_of_who_dies_after_the_commit_is_sent_by_another_worker(
         if point is CrashPoint.RECEIVE_AFTER_COMMIT:
             raise DiedError
 
-    monkeypatch.setattr(messages, "reach", die)
+    for module in (messages, usual):
+        monkeypatch.setattr(module, "reach", die)
     with pytest.raises(DiedError):
         take(partner, job.content_type, job.body)
     monkeypatch.undo()

@@ -30,7 +30,7 @@ ROWS = 1_000
 BLOCK = 500
 """Lines of one block of the bulk endpoint."""
 
-EXCHANGE = {"statements": 26, "round trips": 12, "transactions": 9, "rows": 21}
+EXCHANGE = {"statements": 25, "round trips": 11, "transactions": 8, "rows": 21}
 """For one reliable message, from its submit to its Acknowledgement, on both sides. Nothing is
 shared with other messages."""
 SUBMIT = {"statements": 1, "round trips": 1, "transactions": 1, "rows": 3}

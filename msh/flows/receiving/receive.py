@@ -28,13 +28,9 @@ from msh.protocol.message import Header, ReceivedMessage
 from msh.protocol.sequence import parse as parse_number
 from msh.protocol.vocabulary import RESYNCHRONISE, ErrorCode, MessageType, Severity
 from msh.store import capacity
-from msh.store.receiving.messages import (
-    accept_if_usual,
-    note_unexpected,
-    queue_error,
-    receive_message,
-)
+from msh.store.receiving.messages import note_unexpected, queue_error, receive_message
 from msh.store.receiving.refusals import count_unanswered, count_unrecorded, may_record
+from msh.store.receiving.usual import accept_if_usual
 from msh.store.sending.links import OutboundLinks
 from partners.models import Partner
 
@@ -55,8 +51,8 @@ EventOf = Callable[[Partner, Header, str | None, Sent | None], SenderEvent]
 
 
 def receive_fast_path(partner: Partner, content_type: str, body: bytes) -> Answer | None:
-    """Take it in two statements if it is what comes nearly always: the next message of its pair,
-    or the Ack of the one in flight. `partner` may be one that is remembered.
+    """Take it in one statement or two if it is what comes nearly always: the next message of its
+    pair, or the Ack of the one in flight. `partner` may be one that is remembered.
 
     None, with nothing done, for all else: then find the partner anew, and `receive`.
     """

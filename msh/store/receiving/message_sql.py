@@ -4,8 +4,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from msh.store.engine import Key, Order, Statement, Write
-from msh.store.history import insert_one
-from msh.store.partner_columns import PARTNER_AS_READ
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +16,12 @@ class InboundRow:
     epoch: int
     reset_allowed: bool
     version: str
-    as_read: str | None
     known_id: int | None
     known_digest: bytes | None
     known_state: str | None
     route_id: int | None
     agreement_id: int | None
+    agreement_version: str | None
     on_unexpected_first: str | None
     retry_horizon: int | None
     now: datetime
@@ -57,12 +55,13 @@ LOCK_LINK = Statement(
 
 # A party configured without context is compared by its text alone (D63).
 LOAD = Statement(
-    f"""
+    """
     SELECT link.id, link.last_number, link.epoch, link.reset_allowed,
-           link.xmin::text AS version, {PARTNER_AS_READ},
+           link.xmin::text AS version,
            known.id AS known_id, known.content_digest AS known_digest,
            known.state AS known_state, route.id AS route_id,
-           agreement.id AS agreement_id, agreement.on_unexpected_first,
+           agreement.id AS agreement_id, agreement.xmin::text AS agreement_version,
+           agreement.on_unexpected_first,
            agreement.timeout + agreement.retries * agreement.retry_interval AS retry_horizon,
            clock_timestamp() AS now
     FROM msh_inboundlink link
@@ -128,73 +127,3 @@ WRITE_LAST_NUMBER = Write(
 COUNT_DUPLICATE = Write(
     "UPDATE msh_inboundmessage SET duplicates = duplicates + 1 WHERE id = %(key)s"
 )
-
-_MESSAGE_ARRIVED = insert_one(
-    at="%(received_at)s",
-    partner_id="%(partner_id)s",
-    direction="'in'",
-    message_id="%(message_id)s",
-    event="'MessageArrived'",
-    to_state="'accepted'",
-    detail="%(detail)s",
-)
-
-
-# The next message of a pair, without a lock: its number, the message with its payloads, its history
-# and the Acknowledgement that is pending for it, if the link is still in the version that was read.
-# The Acknowledgement is claimed for the worker that a wake-up will name it to; after a second, the
-# sweep claims it.
-# xmin is the transaction that wrote the row last. Whoever changes without this row what was decided
-# by has to write the row nevertheless (docs/decisions/2026-11-21-at-once.md).
-def _accept_if_unchanged(payloads: str) -> Statement[Accepted]:
-    return Statement(
-        f"""
-    WITH link AS (
-        UPDATE msh_inboundlink
-        SET last_number = %(last_number)s, epoch = %(epoch)s,
-            highest_number = GREATEST(highest_number, %(ended_run)s),
-            reset_allowed = %(reset_allowed)s, last_message_id = %(message_id)s
-        WHERE id = %(link_id)s AND xmin = %(version)s RETURNING id),
-    message AS (
-        INSERT INTO msh_inboundmessage
-            (link_id, agreement_id, message_id, semantics, state, epoch, sequence_number,
-             conversation_id, service_interface, action, ref_to_message_id, sent_at, received_at,
-             content_digest, header)
-        SELECT id, %(agreement_id)s, %(message_id)s, %(semantics)s, 'accepted', %(epoch)s,
-               %(sequence_number)s, %(conversation_id)s, %(service_interface)s, %(action)s,
-               %(ref_to_message_id)s, %(sent_at)s, %(received_at)s, %(content_digest)s, %(header)s
-        FROM link
-        RETURNING id),
-    parts AS (
-        INSERT INTO msh_inboundpayload
-            (message_id, position, content_type, content_id, label, description, content)
-        {payloads}),
-    entry AS (
-        {_MESSAGE_ARRIVED} FROM link),
-    signal AS (
-        INSERT INTO msh_signal
-            (link_id, kind, ref_to_message_id, tpa_id, conversation_id, code, location,
-             description, min_retry_secs, sequence_number, first_at, due, expires_at, sending,
-             tries)
-        SELECT id, 'Acknowledgement', %(message_id)s, %(tpa_id)s, %(conversation_id)s, '', '', '',
-               NULL, %(sequence_number)s, %(received_at)s,
-               %(received_at)s::timestamptz + interval '1 second', %(expires_at)s, true, 1
-        FROM link
-        ON CONFLICT (link_id, kind, code, ref_to_message_id) DO UPDATE
-        SET pending = msh_signal.pending + 1, expires_at = EXCLUDED.expires_at,
-            sequence_number = EXCLUDED.sequence_number,
-            due = CASE WHEN msh_signal.sending THEN LEAST(msh_signal.due, EXCLUDED.due)
-                       ELSE EXCLUDED.first_at END
-        RETURNING id)
-    SELECT id AS signal_id,
-           EXISTS (SELECT FROM msh_consumer WHERE enabled AND kind <> 'pull') AS pushes
-    FROM signal
-    """,
-        Accepted,
-    )
-
-
-ACCEPT_IF_UNCHANGED = _accept_if_unchanged(ONE_PAYLOAD)
-"""Of a message with one payload, as usual: six arrays of one element would cost a quarter of all
-that the statement costs this side."""
-ACCEPT_PAYLOADS_IF_UNCHANGED = _accept_if_unchanged(PAYLOADS)

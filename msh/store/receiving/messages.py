@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
-from django.db import DatabaseError, IntegrityError, transaction
+from django.db import transaction
 
 from msh.faults import CrashPoint, reach
 from msh.protocol import effects as do
@@ -21,9 +21,8 @@ from partners.models import Partner
 
 from . import message_sql
 from .forwarding import read_next_hop
-from .pairs import SIGNAL_HORIZON, Pair, inbound_link, load_pair, lock_pair, pair_of
+from .pairs import SIGNAL_HORIZON, Pair, inbound_link, lock_pair
 from .receiver_effects import (
-    accept_if_unchanged,
     calls_of,
     error_call,
     history_call,
@@ -42,42 +41,6 @@ class Received:
     routed: bool = False
 
 
-def accept_if_usual(partner: Partner, message: ReceivedMessage) -> message_sql.Accepted | None:
-    """The fast path: take the next message of a pair without a lock, in two statements.
-
-    1. Read the link with its version, what it knows of this MessageId, the agreement, and whether
-       `partner` is as it is remembered.
-    2. Decide by the Receiver's table, as `receive_message` does. Go on only if all there is to it
-       is to accept the message and to queue its Acknowledgement.
-    3. Write all of that in one statement, if the link is still in that version.
-
-    None, with nothing done, otherwise: then `receive_message` takes the lock.
-    """
-    (rows,) = run(load_pair(partner.pk, message, partner.credential_id))
-    if not rows or rows[0].as_read != partner.as_read or not partner.in_use:
-        return None
-    pair = pair_of(partner.pk, rows[0], message)
-    if pair.agreement_id is None or pair.route_id is not None:
-        return None
-    after, effects = _decide(pair, message, _postponed(partner, pair))
-    match effects:
-        case (do.Accept() as accept, do.QueueAck()):
-            call = accept_if_unchanged(pair, after, accept, message, rows[0].version)
-        case _:
-            return None
-    reach(CrashPoint.RECEIVE_BEFORE_COMMIT)
-    try:
-        (done,) = run(call)
-    except DatabaseError as error:
-        # The same MessageId came as BestEffort, which leaves the link as it is; or the disk is
-        # full, and the partner gets an Error.
-        if isinstance(error, IntegrityError) or capacity.is_unwritable(error):
-            return None
-        raise
-    reach(CrashPoint.RECEIVE_AFTER_COMMIT)
-    return done[0] if done else None
-
-
 def receive_message(partner: Partner, message: ReceivedMessage) -> Received:
     """Store a Normal message, or not, by the Receiver's table; queue its answer; commit.
 
@@ -90,7 +53,7 @@ def receive_message(partner: Partner, message: ReceivedMessage) -> Received:
             effects: tuple[do.ReceiverEffect, ...] = (error,)
             after = pair.receiving
         else:
-            after, effects = _decide(pair, message, _postponed(partner, pair))
+            after, effects = _decide(pair, message, postponed(partner, pair))
         errors = [effect for effect in effects if isinstance(effect, do.QueueError)]
         for error in errors:
             spend_refusal(partner.pk, pair.link_id, error.code, message.header.message_id)
@@ -131,7 +94,8 @@ def _no_agreement(header: Header) -> tuple[Field, str]:
     return Field.TPA_ID, text
 
 
-def _postponed(partner: Partner, pair: Pair) -> Postponed | None:
+def postponed(partner: Partner, pair: Pair) -> Postponed | None:
+    """Why a message that is not known is not stored now, None if it is."""
     if pair.known is not Known.NO:
         return None
     if short := capacity.shortage():

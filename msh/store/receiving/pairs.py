@@ -46,13 +46,10 @@ def inbound_link(partner_id: int) -> int:
     return link.pk
 
 
-def load_pair(
-    partner_id: int, message: ReceivedMessage, credential_id: int | None = None
-) -> Call[InboundRow]:
+def load_pair(partner_id: int, message: ReceivedMessage) -> Call[InboundRow]:
     header = message.header
     return message_sql.LOAD(
         partner_id=partner_id,
-        credential_id=credential_id,
         message_id=header.message_id,
         tpa_id=header.tpa_id,
         their_party=header.from_party.party_id,
@@ -63,7 +60,6 @@ def load_pair(
 
 
 def pair_of(partner_id: int, row: InboundRow, message: ReceivedMessage) -> Pair:
-    horizon = max(row.retry_horizon or 0, SIGNAL_HORIZON)
     return Pair(
         partner_id=partner_id,
         link_id=row.id,
@@ -73,9 +69,14 @@ def pair_of(partner_id: int, row: InboundRow, message: ReceivedMessage) -> Pair:
         agreement_id=row.agreement_id,
         route_id=row.route_id,
         on_unexpected_first=OnUnexpectedFirst(row.on_unexpected_first or "accept"),
-        expires_at=row.now + timedelta(seconds=horizon),
+        expires_at=row.now + timedelta(seconds=horizon_of(row)),
         now=row.now,
     )
+
+
+def horizon_of(row: InboundRow) -> int:
+    """Seconds for which signals about a message under this agreement are tried."""
+    return max(row.retry_horizon or 0, SIGNAL_HORIZON)
 
 
 def _known(row: InboundRow, message: ReceivedMessage) -> Known:

@@ -56,29 +56,6 @@ def calls_of(  # noqa: PLR0911  one for each effect
             return [history_call(*event, "Note", effect.detail, subject=LINK, counts=True)]
 
 
-def accept_if_unchanged(
-    pair: Pair, after: ReceivingLink, accept: do.Accept, message: ReceivedMessage, version: str
-) -> Call[message_sql.Accepted]:
-    last = last_number(pair, after, message)
-    if len(message.payloads) == 1:
-        statement, payloads = message_sql.ACCEPT_IF_UNCHANGED, one_payload(message.payloads)
-    else:
-        statement = message_sql.ACCEPT_PAYLOADS_IF_UNCHANGED
-        payloads = payload_columns(message.payloads)
-    return statement(
-        **_message(pair, accept, message),
-        **payloads,
-        version=version,
-        partner_id=pair.partner_id,
-        last_number=last.last_number,
-        ended_run=last.ended_run,
-        reset_allowed=last.reset_allowed,
-        tpa_id=message.header.tpa_id,
-        expires_at=pair.expires_at,
-        detail=_number(accept),
-    )
-
-
 def last_number(pair: Pair, after: ReceivingLink, message: ReceivedMessage) -> LastNumber:
     return LastNumber(
         pair.link_id,
@@ -91,20 +68,27 @@ def last_number(pair: Pair, after: ReceivingLink, message: ReceivedMessage) -> L
 
 
 def _message(pair: Pair, effect: do.Accept, message: ReceivedMessage) -> Mapping[str, object]:
-    header = message.header
     return {
+        **message_columns(message),
         "link_id": pair.link_id,
         "agreement_id": pair.agreement_id,
-        "message_id": header.message_id,
-        "semantics": header.semantics,
         "epoch": effect.epoch,
         "sequence_number": effect.sequence_number,
+        "received_at": pair.now,
+    }
+
+
+def message_columns(message: ReceivedMessage) -> Mapping[str, object]:
+    """What the message itself says."""
+    header = message.header
+    return {
+        "message_id": header.message_id,
+        "semantics": header.semantics,
         "conversation_id": header.conversation_id,
         "service_interface": header.service_interface,
         "action": header.action,
         "ref_to_message_id": header.ref_to_message_id,
         "sent_at": header.timestamp,
-        "received_at": pair.now,
         "content_digest": message.content_digest,
         "header": message.header_document,
     }

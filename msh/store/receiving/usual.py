@@ -1,0 +1,181 @@
+"""What comes nearly always: the next message of a pair, taken without a lock, and without reading
+what this process knows already.
+
+What it remembers counts only together with the statement that finds it unchanged.
+"""
+
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from django.db import DatabaseError, IntegrityError
+from django.db.backends.signals import connection_created
+
+from msh.faults import CrashPoint, reach
+from msh.protocol import effects as do
+from msh.protocol import receiver
+from msh.protocol.kinds import OnUnexpectedFirst
+from msh.protocol.message import ReceivedMessage
+from msh.protocol.receiver import Known, MessageArrived, ReceivingLink
+from msh.store import capacity
+from msh.store.engine import Call, run
+from partners.models import Partner
+
+from . import usual_sql
+from .message_sql import Accepted, InboundRow
+from .messages import postponed
+from .pairs import horizon_of, load_pair, pair_of
+from .receiver_effects import message_columns, one_payload, payload_columns
+
+REMEMBERED = 10_000
+"""Links, and agreements, that a process remembers at most."""
+
+_Asked = tuple[int, str, str, str, str, str]
+"""What an agreement is found by: partner, TPAId, and both parties with their contexts."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Link:
+    """A link as this process wrote it last."""
+
+    id: int
+    version: str
+    receiving: ReceivingLink
+
+
+@dataclass(frozen=True, slots=True)
+class _Agreement:
+    """An agreement without route, as it was read last. `horizon`: seconds for which an
+    Acknowledgement is tried."""
+
+    id: int
+    version: str
+    on_unexpected_first: OnUnexpectedFirst
+    horizon: int
+
+
+_links: dict[int, _Link] = {}
+_agreements: dict[_Asked, _Agreement] = {}
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def accept_if_usual(partner: Partner, message: ReceivedMessage) -> Accepted | None:
+    """The fast path: take the next message of a pair without a lock, in one statement or two.
+
+    1. Unless it is remembered and has this message for its next: read the link with its version,
+       what it knows of this MessageId, and the agreement.
+    2. Decide by the Receiver's table, as `receive_message` does. Go on only if all there is to it
+       is to accept the message and to queue its Acknowledgement.
+    3. Write all of that in one statement, if all it was decided by is still in that version, and
+       `partner` as it is remembered.
+
+    None, with nothing done, otherwise: then `receive_message` takes the lock.
+    """
+    if not partner.in_use:
+        return None
+    asked = _asked(partner.pk, message)
+    link, agreement = _links.get(partner.pk), _agreements.get(asked)
+    if link and agreement and not partner.limits.any and not capacity.shortage():
+        accepted = _accept(partner, message, link, agreement)
+        if accepted is not None:
+            return accepted
+    (rows,) = run(load_pair(partner.pk, message))
+    if not rows:
+        return None
+    pair = pair_of(partner.pk, rows[0], message)
+    agreement = _agreement_of(rows[0])
+    if agreement is None or pair.known is not Known.NO or postponed(partner, pair):
+        return None
+    _remember(_agreements, asked, agreement)
+    link = _Link(pair.link_id, rows[0].version, pair.receiving)
+    return _accept(partner, message, link, agreement)
+
+
+def _accept(
+    partner: Partner, message: ReceivedMessage, link: _Link, agreement: _Agreement
+) -> Accepted | None:
+    """MessageIds are not looked up here: the constraint refuses one that is known."""
+    number = message.header.route.sequence_number
+    if number is None:
+        return None
+    first = agreement.on_unexpected_first
+    arrived = MessageArrived(message.header.message_id, number, Known.NO, first, None)
+    after, effects = receiver.step(link.receiving, arrived)
+    if effects != (do.Accept(number, after.epoch), do.QueueAck()):
+        return None
+    reach(CrashPoint.RECEIVE_BEFORE_COMMIT)
+    try:
+        (done,) = run(_call(partner, message, link, after, agreement))
+    except DatabaseError as error:
+        # The MessageId is known, also of a BestEffort message, which leaves the link as it is; or
+        # the disk is full, and the partner gets an Error.
+        if isinstance(error, IntegrityError) or capacity.is_unwritable(error):
+            return None
+        raise
+    reach(CrashPoint.RECEIVE_AFTER_COMMIT)
+    if not done:
+        return None
+    _remember(_links, partner.pk, _Link(link.id, done[0].version, after))
+    return done[0]
+
+
+def _call(
+    partner: Partner,
+    message: ReceivedMessage,
+    link: _Link,
+    after: ReceivingLink,
+    agreement: _Agreement,
+) -> Call[usual_sql.AcceptedInVersion]:
+    one = len(message.payloads) == 1
+    statement = usual_sql.ACCEPT_IF_UNCHANGED if one else usual_sql.ACCEPT_PAYLOADS_IF_UNCHANGED
+    return statement(
+        **message_columns(message),
+        **(one_payload if one else payload_columns)(message.payloads),
+        partner_id=partner.pk,
+        credential_id=partner.credential_id,
+        as_read=partner.as_read,
+        link_id=link.id,
+        version=link.version,
+        last_number=after.last_number,
+        sequence_number=after.last_number,
+        epoch=after.epoch,
+        ended_run=receiver.ended_run(link.receiving, after),
+        reset_allowed=after.reset_allowed,
+        agreement_id=agreement.id,
+        agreement_version=agreement.version,
+        horizon=agreement.horizon,
+        tpa_id=message.header.tpa_id,
+        detail=f"number {after.last_number}",
+    )
+
+
+def _asked(partner_id: int, message: ReceivedMessage) -> _Asked:
+    header = message.header
+    theirs, ours = header.from_party, header.to_party
+    return (
+        *(partner_id, header.tpa_id),
+        *(theirs.party_id, theirs.context, ours.party_id, ours.context),
+    )
+
+
+def _agreement_of(row: InboundRow) -> _Agreement | None:
+    if row.agreement_id is None or row.agreement_version is None or row.route_id is not None:
+        return None
+    first = OnUnexpectedFirst(row.on_unexpected_first or "accept")
+    return _Agreement(row.agreement_id, row.agreement_version, first, horizon_of(row))
+
+
+def _forget_all(**_: Any) -> None:
+    """With a new session: the database may have been restored, and would give the numbers of the
+    transactions that are remembered once more."""
+    _links.clear()
+    _agreements.clear()
+
+
+connection_created.connect(_forget_all, dispatch_uid="msh.store.receiving.usual")
+
+
+def _remember(known: dict[K, V], key: K, value: V) -> None:
+    if len(known) >= REMEMBERED and key not in known:
+        known.clear()
+    known[key] = value

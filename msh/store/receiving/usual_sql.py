@@ -1,0 +1,103 @@
+"""The next message of a pair, accepted in one statement that proves what was decided by."""
+
+from dataclasses import dataclass
+
+from msh.store.engine import Statement
+from msh.store.history import insert_one
+from msh.store.partner_columns import PARTNER_IN_VERSION
+
+from .message_sql import ONE_PAYLOAD, PAYLOADS, Accepted
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedInVersion(Accepted):
+    """`version`: that of the link, as this has written it."""
+
+    version: str
+
+
+AGREEMENT_UNCHANGED = """
+    EXISTS (
+        SELECT FROM partners_agreement agreement
+        WHERE agreement.id = %(agreement_id)s AND agreement.xmin = %(agreement_version)s
+          AND NOT EXISTS (
+              SELECT FROM partners_route
+              WHERE to_party = agreement.our_party
+                AND to_party_context IN ('', agreement.our_party_context)))
+"""
+"""The agreement is as it was read, and its messages are still ours: there is no route."""
+
+_MESSAGE_ARRIVED = insert_one(
+    at="statement_timestamp()",
+    partner_id="%(partner_id)s",
+    direction="'in'",
+    message_id="%(message_id)s",
+    event="'MessageArrived'",
+    to_state="'accepted'",
+    detail="%(detail)s",
+)
+
+
+# Without a lock: its number, the message with its payloads, its history and the Acknowledgement
+# that is pending for it, if everything is still in the version by which it was decided.
+# The Acknowledgement is claimed for the worker that a wake-up will name it to; after a second, the
+# sweep claims it.
+# xmin is the transaction that wrote the row last. Whoever changes without this row what was decided
+# by has to write the row nevertheless (docs/decisions/2026-11-21-at-once.md), or the guard here has
+# to name it (docs/decisions/2026-11-23-one-statement.md).
+def _accept_if_unchanged(payloads: str) -> Statement[AcceptedInVersion]:
+    return Statement(
+        f"""
+    WITH link AS (
+        UPDATE msh_inboundlink
+        SET last_number = %(last_number)s, epoch = %(epoch)s,
+            highest_number = GREATEST(highest_number, %(ended_run)s),
+            reset_allowed = %(reset_allowed)s, last_message_id = %(message_id)s
+        WHERE id = %(link_id)s AND xmin = %(version)s
+          AND {PARTNER_IN_VERSION} AND {AGREEMENT_UNCHANGED}
+        RETURNING id, xmin::text AS version),
+    message AS (
+        INSERT INTO msh_inboundmessage
+            (link_id, agreement_id, message_id, semantics, state, epoch, sequence_number,
+             conversation_id, service_interface, action, ref_to_message_id, sent_at, received_at,
+             content_digest, header)
+        SELECT id, %(agreement_id)s, %(message_id)s, %(semantics)s, 'accepted', %(epoch)s,
+               %(sequence_number)s, %(conversation_id)s, %(service_interface)s, %(action)s,
+               %(ref_to_message_id)s, %(sent_at)s, statement_timestamp(), %(content_digest)s,
+               %(header)s
+        FROM link
+        RETURNING id),
+    parts AS (
+        INSERT INTO msh_inboundpayload
+            (message_id, position, content_type, content_id, label, description, content)
+        {payloads}),
+    entry AS (
+        {_MESSAGE_ARRIVED} FROM link),
+    signal AS (
+        INSERT INTO msh_signal
+            (link_id, kind, ref_to_message_id, tpa_id, conversation_id, code, location,
+             description, min_retry_secs, sequence_number, first_at, due, expires_at, sending,
+             tries)
+        SELECT id, 'Acknowledgement', %(message_id)s, %(tpa_id)s, %(conversation_id)s, '', '', '',
+               NULL, %(sequence_number)s, statement_timestamp(),
+               statement_timestamp() + interval '1 second',
+               statement_timestamp() + %(horizon)s * interval '1 second', true, 1
+        FROM link
+        ON CONFLICT (link_id, kind, code, ref_to_message_id) DO UPDATE
+        SET pending = msh_signal.pending + 1, expires_at = EXCLUDED.expires_at,
+            sequence_number = EXCLUDED.sequence_number,
+            due = CASE WHEN msh_signal.sending THEN LEAST(msh_signal.due, EXCLUDED.due)
+                       ELSE EXCLUDED.first_at END
+        RETURNING id)
+    SELECT signal.id AS signal_id, link.version,
+           EXISTS (SELECT FROM msh_consumer WHERE enabled AND kind <> 'pull') AS pushes
+    FROM signal, link
+    """,
+        AcceptedInVersion,
+    )
+
+
+ACCEPT_IF_UNCHANGED = _accept_if_unchanged(ONE_PAYLOAD)
+"""Of a message with one payload, as usual: six arrays of one element would cost a quarter of all
+that the statement costs this side."""
+ACCEPT_PAYLOADS_IF_UNCHANGED = _accept_if_unchanged(PAYLOADS)

@@ -18,7 +18,7 @@ from psycopg.conninfo import make_conninfo
 from msh.connections import ENGINE, OF_DJANGO, SESSION_LIMITS
 from msh.models import Consumer
 from msh.store import server
-from partners.models.partner import networks_of
+from partners.models.networks import networks_of
 
 logger = logging.getLogger(__name__)
 

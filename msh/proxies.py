@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.conf import settings
 
-from partners.models.partner import networks_of
+from partners.models.networks import networks_of
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIEnvironment

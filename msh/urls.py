@@ -6,9 +6,12 @@ from msh.admin.framework.runbooks import runbook
 
 admin.autodiscover()
 
+from msh.admin.partner.page import partner_page  # noqa: E402  needs the pages of links
+
 # /ebxml/ is not here: msh.endpoint.EndpointApplication takes it before Django does.
 urlpatterns = [
     path("admin/runbooks/<slug:name>/", admin.site.admin_view(runbook), name="runbook"),
+    path("admin/partner/<int:key>/", admin.site.admin_view(partner_page), name="partner_page"),
     path("admin/", admin.site.urls),
     path("api/", include("msh.api.urls")),
     path("health/live", health.live),

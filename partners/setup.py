@@ -157,7 +157,7 @@ class _Setup:
             del read["lenient"]
         values = {names[key]: value for key, value in read.items()}
         keys = {field: key for key, field in names.items()}
-        self._keep(path, f"agreement {tpa_id} with {partner}", agreement, values, keys)
+        self._keep(path, f"agreement {tpa_id} with {partner.name}", agreement, values, keys)
 
     def _preset(self, path: str, name: str) -> dict[str, Any]:
         """The settings that it gives, for those that the document does not name."""
@@ -191,9 +191,9 @@ class _Setup:
             self._problem(path, f"a token or password has at least {SECRET_LENGTH} characters.")
         elif found is None:
             Credential.objects.create(partner=partner, kind=kind, sha256=digest, label="setup")
-            self.changes.append(Change(f"credential of {partner}", "added"))
+            self.changes.append(Change(f"credential of {partner.name}", "added"))
         elif found.partner_id != partner.pk:
-            self._problem(path, f"partner {found.partner} shows the same: each needs its own.")
+            self._problem(path, f"partner {found.partner.name} shows the same: each needs its own.")
 
     def _outgoing(self, path: str, partner: Partner, read: Mapping[str, Any]) -> dict[str, object]:
         """The fields of our credential, if it changes."""

@@ -3,7 +3,7 @@
 import django.core.validators
 import django.db.models.deletion
 import partners.models.fields
-import partners.models.partner
+import partners.models.networks
 import django.contrib.postgres.fields
 import partners.models.ebms2
 from django.db import migrations, models
@@ -34,12 +34,13 @@ class Migration(migrations.Migration):
             name='Partner',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.SlugField(max_length=63, unique=True)),
+                ('name', models.SlugField(error_messages={'invalid': 'Letters a-z, digits, - and _ only. The display name takes any.'}, help_text='Its key in the API, commands and the setup document: letters a-z, digits, - and _.', max_length=63, unique=True)),
+                ('display_name', models.CharField(blank=True, db_default='', default='', help_text='The name that the console shows, in any script. Blank: its key.', max_length=200, validators=[partners.models.fields.check_visible])),
                 ('our_uri', models.CharField(blank=True, help_text="Who we are to this partner: our SenderURI, its ReceiverURI. Blank: the MSH's own URI. Fixed once used.", max_length=500, validators=[partners.models.fields.check_uri], verbose_name='our URI')),
                 ('uri', models.CharField(help_text='Who the partner is: its SenderURI and our ReceiverURI in the RoutingHeader. Fixed once used.', max_length=500, validators=[partners.models.fields.check_uri], verbose_name='URI')),
                 ('address', models.CharField(blank=True, help_text='Where we POST to. Blank: its URI. May change at any time.', max_length=500, validators=[partners.models.fields.check_uri], verbose_name='address')),
                 ('error_address', models.CharField(blank=True, help_text='Where its Errors go. Blank: its address. An ErrorURI in a message is never used.', max_length=500, validators=[partners.models.fields.check_uri], verbose_name='error address')),
-                ('allowed_networks', models.TextField(blank=True, help_text='Requests of the partner are accepted from these networks, such as 192.0.2.0/24. Blank: any.', validators=[partners.models.partner.check_networks])),
+                ('allowed_networks', models.TextField(blank=True, help_text='Requests of the partner are accepted from these networks, such as 192.0.2.0/24. Blank: any.', validators=[partners.models.networks.check_networks])),
                 ('outgoing_kind', models.CharField(choices=[('none', 'Nothing'), ('bearer', 'Bearer token'), ('basic', 'Basic: user and password')], default='none', help_text='How we authenticate to this partner.', max_length=6, verbose_name='our credential')),
                 ('outgoing_secret', models.TextField(blank=True, default='', editable=False)),
                 ('resume_on_late_ack', models.BooleanField(db_default=False, default=False, help_text='If an Acknowledgement arrives after all retries, sending resumes automatically. Otherwise an operator must resume it.', verbose_name='resume on late Ack')),
@@ -49,6 +50,9 @@ class Migration(migrations.Migration):
                 ('undelivered_bytes_limit', models.PositiveBigIntegerField(db_default=0, default=0, help_text='Payload bytes from the partner that may wait for their consumer. If there are more, it is told to wait. 0: no limit.')),
                 ('accepts', models.BooleanField(db_default=True, default=True, help_text='Off: messages that applications submit for this partner are refused. Queued messages are still sent.', verbose_name='accept submissions')),
                 ('delivers', models.BooleanField(db_default=True, default=True, help_text='Off: messages from this partner are stored and acknowledged, but not delivered.', verbose_name='deliver to consumers')),
+                ('contact', models.CharField(blank=True, db_default='', default='', help_text="Who operates the partner's MSH.", max_length=200)),
+                ('phone', models.CharField(blank=True, db_default='', default='', max_length=200)),
+                ('notes', models.TextField(blank=True, db_default='', default='', help_text='What helps at night: hours, e-mail, agreements.')),
                 ('in_use', models.BooleanField(db_default=False, default=False, editable=False)),
                 ('our_uri_normalised', models.CharField(blank=True, editable=False, max_length=500)),
                 ('uri_normalised', models.CharField(blank=True, editable=False, max_length=500)),

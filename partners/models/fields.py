@@ -1,5 +1,6 @@
 """The model field that several models here share."""
 
+import unicodedata
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -8,6 +9,9 @@ from django.db import models
 
 from msh.protocol import uri
 
+_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+_JOINERS = "\u200c\u200d"
+
 
 def check_uri(value: str) -> None:
     """Field validator: refuses what cannot name or address an MSH."""
@@ -15,6 +19,14 @@ def check_uri(value: str) -> None:
         uri.require_usable(value)
     except ValueError as problem:
         raise ValidationError(str(problem), code="uri") from None
+
+
+def check_visible(text: str) -> None:
+    """Field validator: no name has characters that hide, or that turn what stands around it. Those
+    that join letters are part of some scripts."""
+    hidden = [one for one in text if unicodedata.category(one) in _HIDDEN and one not in _JOINERS]
+    if hidden or text != text.strip():
+        raise ValidationError("Remove invisible characters.", code="invisible")
 
 
 def uri_field(verbose_name: str, help_text: str, **options: Any) -> "models.CharField[str, str]":

@@ -1,9 +1,7 @@
 """The partner: the other end of a pair."""
 
-import ipaddress
 import re
 from base64 import b64encode
-from functools import lru_cache
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -14,12 +12,11 @@ from msh.protocol.admission import Limits
 from msh.protocol.uri import URI_LIMIT, mail_address, normalised, origin
 from partners import secrecy
 
-from .fields import uri_field
+from .fields import check_visible, uri_field
 from .identity import our_identity
+from .networks import check_networks, is_in, networks_of
 
 _TOKEN = re.compile(r"[!-~]+")
-
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class OutgoingKind(models.TextChoices):
@@ -28,37 +25,29 @@ class OutgoingKind(models.TextChoices):
     BASIC = "basic", "Basic: user and password"
 
 
-@lru_cache(maxsize=1024)
-def networks_of(text: str) -> tuple[Network, ...]:
-    """The networks in `text`, separated by white space or commas. ValueError names a wrong one."""
-    return tuple(ipaddress.ip_network(part) for part in text.replace(",", " ").split())
-
-
-def check_networks(text: str) -> None:
-    try:
-        networks_of(text)
-    except ValueError as problem:
-        raise ValidationError(
-            f"{problem}. Enter networks such as 192.0.2.0/24 or 2001:db8::/32.", code="network"
-        ) from None
-
-
-def _is_in(address: str, networks: tuple[Network, ...]) -> bool:
-    try:
-        ip = ipaddress.ip_address(address)
-    except ValueError:  # a UNIX socket has none
-        return False
-    ip = getattr(ip, "ipv4_mapped", None) or ip
-    return any(ip in network for network in networks)
-
-
 class Partner(models.Model):
     """A remote MSH, and who we are to it. The pair is (`our_uri`, `uri`), normalised (D16, D56).
 
     Suspension and sequence numbers are not here: they belong to the pair's links.
     """
 
-    name = models.SlugField(max_length=63, unique=True)
+    name = models.SlugField(
+        max_length=63,
+        unique=True,
+        error_messages={
+            "invalid": "Letters a-z, digits, - and _ only. The display name takes any."
+        },
+        help_text="Its key in the API, commands and the setup document: letters a-z, digits, - and"
+        " _.",
+    )
+    display_name = models.CharField(
+        max_length=200,
+        blank=True,
+        default="",
+        db_default="",
+        validators=[check_visible],
+        help_text="The name that the console shows, in any script. Blank: its key.",
+    )
     our_uri = uri_field(
         "our URI",
         "Who we are to this partner: our SenderURI, its ReceiverURI. Blank: the MSH's own URI."
@@ -139,6 +128,20 @@ class Partner(models.Model):
         db_default=True,
         help_text="Off: messages from this partner are stored and acknowledged, but not delivered.",
     )
+    contact = models.CharField(
+        max_length=200,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Who operates the partner's MSH.",
+    )
+    phone = models.CharField(max_length=200, blank=True, default="", db_default="")
+    notes = models.TextField(
+        blank=True,
+        default="",
+        db_default="",
+        help_text="What helps at night: hours, e-mail, agreements.",
+    )
     in_use = models.BooleanField(default=False, db_default=False, editable=False)
     """Set with the first message: from then on the pair keeps its name."""
     our_uri_normalised = models.CharField(max_length=URI_LIMIT, editable=False, blank=True)
@@ -171,7 +174,7 @@ class Partner(models.Model):
         ]
 
     def __str__(self) -> str:
-        return self.name
+        return f"{self.display_name} ({self.name})" if self.display_name else self.name
 
     def save(self, *args: Any, **kwargs: Any) -> None:
         self._normalise()
@@ -220,7 +223,7 @@ class Partner(models.Model):
     def admits(self, address: str) -> bool:
         """Whether requests of this partner may come from the IP address `address`."""
         networks = networks_of(self.allowed_networks)
-        return not networks or _is_in(address, networks)
+        return not networks or is_in(address, networks)
 
     def is_shown_by(self, address: str) -> bool:
         """Whether that address alone shows that it is this partner, as over mail.
@@ -228,7 +231,7 @@ class Partner(models.Model):
         A network as wide as half of all addresses shows nothing.
         """
         narrow = tuple(one for one in networks_of(self.allowed_networks) if one.prefixlen > 1)
-        return _is_in(address, narrow)
+        return is_in(address, narrow)
 
     def show(self, kind: OutgoingKind, secret: str = "") -> None:
         """Set what we show this partner: a token, or "user:password" for Basic.

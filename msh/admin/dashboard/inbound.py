@@ -63,7 +63,7 @@ def _standing(request: HttpRequest, delivery: Any, count: int) -> Standing:
     return Standing(
         delivery,
         markup.page_url(delivery),
-        delivery.message.link.partner.name,
+        str(delivery.message.link.partner),
         delivery.state,
         markup.verbatim(delivery.detail),
         count,

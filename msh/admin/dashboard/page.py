@@ -110,7 +110,7 @@ def _health(link: Any) -> Health:
     state, sign, words = next(
         (state, sign, words) for applies, state, sign, words in _HEALTH if applies(link)
     )
-    return Health(link.partner.name, markup.page_url(link), state, sign, words)
+    return Health(str(link.partner), markup.page_url(link), state, sign, words)
 
 
 _HEALTH: Sequence[tuple[Callable[[Any], object], str, str, str]] = (

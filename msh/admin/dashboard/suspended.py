@@ -199,7 +199,7 @@ def _group(
 ) -> Group:
     cause = _cause(links[0])
     answers = Counter(_answer(link) for link in links).most_common()
-    shown = [(link.partner.name, markup.page_url(link)) for link in links[:FIRST_NAMES]]
+    shown = [(str(link.partner), markup.page_url(link)) for link in links[:FIRST_NAMES]]
     return Group(
         len(links),
         cause,

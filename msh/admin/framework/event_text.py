@@ -11,6 +11,9 @@ from msh.models import Direction
 
 _OUT = {
     "MessageSubmitted": "Submitted by the application",
+    "TestSubmitted": "Sent by an operator as a test",
+    "CopySubmitted": "A corrected copy was submitted instead",
+    "SubmittedInstead": "Submitted as the corrected copy of another message",
     "PutInFlight": "Taken from the queue and given its number",
     "AckReceived": "Acknowledged by the partner",
     "AckOfOtherReceived": "The partner acknowledged another message",

@@ -15,6 +15,7 @@ from django.utils.safestring import SafeString
 
 from msh.models import Attempt, Direction, History, InboundMessage, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome
+from partners.models import Partner
 
 from .time_format import format_duration, format_time
 
@@ -92,9 +93,12 @@ def state_badge(row: HasState) -> SafeString:
 
 
 def link_to(row: Model, text: object = None) -> SafeString:
-    """A link to the page of `row`, by default with its name."""
+    """A link to the page of `row`, by default with its name. That of a partner has its settings a
+    step farther."""
     shown = escape_invisible(str(row if text is None else text))
-    return format_html('<a href="{}" class="text-link"><bdi>{}</bdi></a>', page_url(row), shown)
+    is_partner = isinstance(row, Partner)
+    where = reverse("partner_page", args=[row.pk]) if is_partner else page_url(row)
+    return format_html('<a href="{}" class="text-link"><bdi>{}</bdi></a>', where, shown)
 
 
 def page_url(row: Model) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from django.contrib import admin
+from django.contrib.auth.models import Group, User
 from django.db.models import Model
 from django.http import HttpRequest
 from django.templatetags.static import static
@@ -27,7 +28,7 @@ from msh.models import (
     SettingChange,
     Signal,
 )
-from partners.models import Agreement, Partner, Route, our_identity
+from partners.models import Agreement, OwnIdentity, Partner, Route, our_identity
 
 from .markup import list_url
 
@@ -85,8 +86,16 @@ GROUPS = (
             Item("Agreements", "contract", Agreement),
             Item("Consumers", "apps", Consumer),
             Item("Routes", "alt_route", Route),
-            Item("API tokens", "key", ApiToken),
+            Item("This MSH", "hub", OwnIdentity),
             Item("Schedules", "schedule", PeriodicTask),
+        ),
+    ),
+    (
+        "Access",
+        (
+            Item("Users", "person", User),
+            Item("Roles", "group", Group),
+            Item("API tokens", "key", ApiToken),
             Item("Audit log", "manage_history", SettingChange),
         ),
     ),

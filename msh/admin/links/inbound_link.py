@@ -36,7 +36,7 @@ FIRST_ROWS = 10
 class InboundLinkAdmin(ReadOnlyAdmin[InboundLink]):
     list_display = ("partner", "last_number", "last_message", "expected", "undelivered")
     list_select_related = ("partner",)
-    search_fields = ("partner__name", "partner__uri")
+    search_fields = ("partner__name", "partner__display_name", "partner__uri")
     search_help_text = "Partner or its URI"
     ordering = ("partner__name",)
     sortable_by = ()

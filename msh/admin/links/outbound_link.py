@@ -52,7 +52,7 @@ URGENCY = Case(
 class OutboundLinkAdmin(ReadOnlyAdmin[OutboundLink]):
     list_display = ("partner", "doing", "blocking", "last_error", "queue")
     list_filter = (("state", ChoicesDropdownFilter),)
-    search_fields = ("partner__name", "partner__uri")
+    search_fields = ("partner__name", "partner__display_name", "partner__uri")
     search_help_text = "Partner or its URI"
     sortable_by = ()
     operator_actions = (

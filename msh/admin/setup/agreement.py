@@ -17,6 +17,7 @@ from partners.models.agreement import HORIZONS
 
 from .connection import ConnectionPage
 from .import_export import ImportExportPages
+from .send_test import SendTestMessage
 
 
 @admin.register(Agreement)
@@ -34,8 +35,12 @@ class AgreementAdmin(ImportExportPages, ConnectionPage, ReadOnlyAdmin[Agreement]
         "semantics",
     )
     list_filter = (("partner", RelatedDropdownFilter), "dialect")
-    search_fields = ("tpa_id", "our_party", "their_party", "partner__name")
+    search_fields = (
+        *("tpa_id", "our_party", "their_party"),
+        *("partner__name", "partner__display_name"),
+    )
     search_help_text = "TPAId, PartyId or partner"
+    operator_actions = (SendTestMessage(),)
     shown = {"timeout": "wait", "retry_interval": "wait_after_retry"}
     """A setting → the row of the page that shows it."""
 

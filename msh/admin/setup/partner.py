@@ -16,6 +16,7 @@ from django.utils.html import format_html
 from unfold.admin import StackedInline, TabularInline
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget
 
+from msh.admin.framework import markup
 from msh.admin.framework.audited import AuditedAdmin, AuditedForm
 from msh.flows.operations import change_link
 from msh.models import InboundLink, OutboundLink
@@ -36,7 +37,10 @@ class PartnerForm(AuditedForm):
     class Meta:
         model = Partner
         exclude: tuple[str, ...] = ()
-        widgets = {"allowed_networks": UnfoldAdminTextareaWidget(attrs={"rows": 3})}
+        widgets = {
+            "allowed_networks": UnfoldAdminTextareaWidget(attrs={"rows": 3}),
+            "notes": UnfoldAdminTextareaWidget(attrs={"rows": 3}),
+        }
 
     def clean(self) -> dict[str, object]:
         cleaned = super().clean() or self.cleaned_data
@@ -155,12 +159,15 @@ class CredentialInline(TabularInline):
 @admin.register(Partner)
 class PartnerAdmin(AuditedAdmin):
     form = PartnerForm
-    list_display = ("name", "uri", "destination", "tpa_ids")
-    search_fields = ("name", "uri", "address", "agreements__tpa_id")
+    list_display = ("page", "name", "uri", "destination", "tpa_ids")
+    list_display_links = None
+    search_fields = ("name", "display_name", "uri", "address", "contact", "agreements__tpa_id")
+    search_help_text = "Name, URI, address, contact or TPAId"
     inlines = (AgreementInline, CredentialInline)
     warn_unsaved_form = True
     fieldsets = (
-        (None, {"fields": ("name", "uri", "our_uri")}),
+        (None, {"fields": ("name", "display_name", "uri", "our_uri")}),
+        ("Contact", {"fields": ("contact", "phone", "notes")}),
         ("Destination", {"fields": ("address", "error_address")}),
         ("Our authentication at the partner", {"fields": ("outgoing_kind", "secret")}),
         ("Allowed networks", {"fields": ("allowed_networks",)}),
@@ -178,6 +185,10 @@ class PartnerAdmin(AuditedAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Partner]:
         partners: QuerySet[Partner] = super().get_queryset(request)
         return partners.prefetch_related("agreements")
+
+    @admin.display(description="partner", ordering="name")
+    def page(self, partner: Partner) -> str:
+        return markup.link_to(partner, partner.display_name or partner.name)
 
     @admin.display(description="agreements")
     def tpa_ids(self, partner: Partner) -> str:

@@ -10,6 +10,7 @@ from msh.flows.operations import (
     change_flight,
     change_incident,
     correct,
+    send_test,
 )
 from msh.flows.operations.operator_action import VERDICT, OperatorAction, Parameter
 from msh.flows.receiving import questions
@@ -122,6 +123,19 @@ DECISIONS = (
         "The message is stored but not delivered any more. Messages behind it are delivered.",
     ),
 )
+
+# Agreements
+
+SEND_TEST_MESSAGE = OperatorAction(
+    name="send_test_message",
+    title="Send test message",
+    effect="A message is submitted under this agreement and sent to {partner}. To the partner it is"
+    " a message like any other: it gets the next sequence number, and their application may act on"
+    " it. Agree with the partner on ServiceInterface, Action and text.",
+    permissions=("partners.view_agreement", "msh.correct_outboundmessage"),
+    flow=send_test.send_test_message,
+)
+"""Who may submit a corrected copy may submit this."""
 
 # Incidents
 

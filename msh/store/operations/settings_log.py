@@ -9,7 +9,7 @@ from django.utils.text import capfirst
 
 from msh.models import SettingChange
 from msh.store.history import Actor
-from partners.models import Agreement, Credential
+from partners.models import Agreement, Credential, Partner
 
 _SECRETS = {"password", "secret", "outgoing_secret", "sha256"}
 _NOT_SHOWN = "(not shown)"
@@ -53,8 +53,8 @@ def _setting(row: Model) -> Setting:
 def _name_of(row: Model) -> str:
     """Agreements and credentials are called the same at several partners."""
     if isinstance(row, Agreement | Credential):
-        return f"{row} of {row.partner}"
-    return str(row)
+        return f"{row} of {row.partner.name}"
+    return row.name if isinstance(row, Partner) else str(row)
 
 
 def _value(row: Model, field: Any) -> Any:

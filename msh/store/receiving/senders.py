@@ -17,7 +17,12 @@ REMEMBERED = 10_000
 
 _remembered: dict[tuple[str, str], Partner] = {}
 
-_FIELDS = [field.attname for field in Partner._meta.concrete_fields]  # noqa: SLF001  public
+_FOR_PEOPLE = {"contact", "phone", "notes"}
+_FIELDS = [
+    field.attname
+    for field in Partner._meta.concrete_fields  # noqa: SLF001  public
+    if field.attname not in _FOR_PEOPLE
+]
 
 # `default_uri`, `credential_id` and `as_read` are no columns of the partner, but are kept with it.
 _FIND: Statement[dict[str, Any]] = Statement(

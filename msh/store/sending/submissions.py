@@ -130,15 +130,20 @@ def link_correction(original: OutboundMessage, copy: OutboundMessage, actor: Act
         (copy, "SubmittedInstead", f"instead of {original.message_id}"),
     )
     for message, event, detail in events:
-        history.record(
-            HistoryRow(
-                message.agreement.partner_id,
-                "out",
-                event,
-                message.message_id,
-                from_state=message.state,
-                to_state=message.state,
-                detail=f"{detail}; {actor.reason}",
-                actor=actor.name,
-            )
+        record_act(message, event, detail, actor)
+
+
+def record_act(message: OutboundMessage, event: str, detail: str, actor: Actor) -> None:
+    """What an operator did, in the history of a message whose state stays."""
+    history.record(
+        HistoryRow(
+            message.agreement.partner_id,
+            "out",
+            event,
+            message.message_id,
+            from_state=message.state,
+            to_state=message.state,
+            detail=f"{detail}; {actor.reason}",
+            actor=actor.name,
         )
+    )

@@ -1,0 +1,189 @@
+"""The page of a partner. Its settings are a page of their own."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils.html import format_html
+
+from msh.admin.framework import markup
+from msh.admin.framework.actions import Offer
+from msh.admin.framework.headline import Headline
+from msh.admin.framework.pages import Table
+from msh.admin.framework.time_format import format_seconds
+from msh.admin.links.advice import Jump, advice_on
+from msh.admin.links.link_view import sentence_of
+from msh.admin.links.outbound_actions import RESUME
+from msh.admin.setup.connection import TEST_PERMISSIONS
+from msh.flows.operations.inspection.causes import CAUSES
+from msh.models import InboundLink, Incident, OutboundLink, OutboundMessage, OutboundState
+from msh.protocol.lane import LaneState
+from partners.models import Agreement, Partner
+from partners.models.partner import OutgoingKind
+
+ROWS = 20
+"""Open incidents that are shown."""
+
+
+def partner_page(request: HttpRequest, key: int) -> HttpResponse:
+    if not request.user.has_perm("partners.view_partner"):
+        raise PermissionDenied
+    partner = Partner.objects.filter(pk=key).first()
+    if partner is None:
+        raise Http404(f"The partner {key} does not exist.")
+    outbound = _link(request, OutboundLink, partner)
+    inbound = _link(request, InboundLink, partner)
+    advice = advice_on(outbound, request) if outbound else None
+    context = {
+        **admin.site.each_context(request),
+        "title": f"Partner {markup.escape_invisible(str(partner))}",
+        "opts": Partner._meta,  # noqa: SLF001  public
+        "headline": _headline(partner, outbound, advice.text if advice else ""),
+        "jumps": [*(advice.jumps if advice else ()), *_jumps(request, partner)],
+        "offers": _offers(request, outbound),
+        "tables": [
+            _links(partner, outbound, inbound),
+            _incidents(partner),
+            _agreements(request, partner),
+            _credentials(partner),
+        ],
+    }
+    return TemplateResponse(request, "admin/msh/partner/page.html", context)
+
+
+def _link(request: HttpRequest, model: type[Any], partner: Partner) -> Any:
+    """With what its own page reads; None before the first message."""
+    page: Any = admin.site.get_model_admin(model)
+    found = page.has_view_permission(request)
+    return page.get_queryset(request).filter(partner=partner).first() if found else None
+
+
+def _headline(partner: Partner, link: Any, advice: str) -> Headline:
+    suspended = bool(link) and link.state == LaneState.SUSPENDED
+    badge = markup.badge(link.get_state_display(), _variant(link)) if link else markup.badge("new")
+    return Headline(
+        badge=badge,
+        sentence=sentence_of(link) if link else "No message was exchanged yet.",
+        advice=advice,
+        tone="suspended" if suspended else "",
+        facts=[
+            ("Key", partner.name),
+            ("Contact", markup.isolated(partner.contact)),
+            ("Phone", markup.isolated(partner.phone)),
+            ("Notes", markup.verbatim(partner.notes)),
+            ("Address", markup.verbatim(partner.destination)),
+            ("URI", markup.verbatim(partner.uri)),
+            ("Last Acknowledgement", markup.time_of(_last_ack(link)) if link else ""),
+            ("Queue", link.queued if link else ""),
+            ("Submissions", "" if partner.accepts else "refused by an operator"),
+            ("Deliveries", "" if partner.delivers else "held by an operator"),
+        ],
+    )
+
+
+def _variant(link: Any) -> str:
+    return markup.STATE_VARIANTS.get(link.state, "")
+
+
+def _last_ack(link: Any) -> Any:
+    sent = OutboundMessage.objects.filter(link=link, sequence_number__isnull=False)
+    done = sent.filter(state=OutboundState.ACKNOWLEDGED).order_by("-epoch", "-sequence_number")
+    return done.values_list("completed_at", flat=True).first()
+
+
+def _offers(request: HttpRequest, link: Any) -> list[Offer]:
+    if link is None:
+        return []
+    page: Any = admin.site.get_model_admin(OutboundLink)
+    offers: list[Offer] = page.offers(request, link, (RESUME,))
+    return offers
+
+
+def _jumps(request: HttpRequest, partner: Partner) -> Iterator[Jump]:
+    if request.user.has_perm("partners.change_partner"):
+        url = reverse("admin:partners_partner_change", args=[partner.pk])
+        yield Jump("Settings", "settings", url, recommended=False)
+    history = f"{reverse('admin:msh_history_changelist')}?partner__id__exact={partner.pk}"
+    for title, icon, model in (
+        ("Messages to it", "outbox", "outboundmessage"),
+        ("Messages from it", "inbox", "inboundmessage"),
+    ):
+        where = reverse(f"admin:msh_{model}_changelist")
+        yield Jump(title, icon, f"{where}?link__partner={partner.pk}", recommended=False)
+    yield Jump("History", "history", history, recommended=False)
+
+
+def _links(partner: Partner, outbound: Any, inbound: Any) -> Table:
+    rows: list[tuple[object, ...]] = []
+    if outbound:
+        state = markup.badge(outbound.get_state_display(), _variant(outbound))
+        rows.append((markup.link_to(outbound, "to the partner"), state, outbound.queued))
+    if inbound:
+        last = "nothing received yet" if inbound.last_number is None else inbound.last_message_id
+        waiting = f"{inbound.waiting} not delivered"
+        rows.append((markup.link_to(inbound, "from the partner"), markup.isolated(last), waiting))
+    headers = ("Link", "State or last MessageId", "Waiting")
+    return Table("Both directions", headers, rows, f"{partner} has no link yet.")
+
+
+def _incidents(partner: Partner) -> Table:
+    opened = Incident.objects.filter(partner=partner, resolved_at=None).order_by("-opened_at")
+    rows = [
+        (
+            markup.link_to(one, CAUSES[one.kind].what),
+            markup.time_and_age(one.opened_at),
+            one.count,
+            markup.verbatim(one.detail),
+            one.assigned_to or "nobody",
+        )
+        for one in opened[:ROWS]
+    ]
+    headers = ("Problem", "Since", "Occurrences", "Detail", "Assigned to")
+    more = markup.list_url(Incident, partner__id__exact=partner.pk)
+    return Table("Open incidents", headers, rows, "No open incident.", more)
+
+
+def _agreements(request: HttpRequest, partner: Partner) -> Table:
+    may_test = request.user.has_perms(TEST_PERMISSIONS)
+    rows = [
+        (
+            markup.link_to(one, one.tpa_id),
+            one.get_dialect_display(),
+            markup.isolated(f"{one.our_party} → {one.their_party}"),
+            format_seconds(one.terms().retry_horizon),
+            _connection(one) if may_test else markup.DASH,
+            _test_message(request, one),
+        )
+        for one in partner.agreements.order_by("tpa_id")
+    ]
+    headers = ("TPAId", "Dialect", "Parties", "Suspends after", "Connection", "Test message")
+    return Table("Agreements", headers, rows, "No agreement: messages cannot be sent or received.")
+
+
+def _connection(agreement: Agreement) -> str:
+    url = reverse("admin:partners_agreement_connection", args=[agreement.pk])
+    return format_html('<a href="{}" class="text-link">test connection</a>', url)
+
+
+def _test_message(request: HttpRequest, agreement: Agreement) -> str:
+    page: Any = admin.site.get_model_admin(Agreement)
+    for offer in page.offers(request, agreement):
+        shown = '<a href="{}" class="text-link" data-dialog>send test message</a>'
+        return format_html(shown, offer.url)
+    return markup.DASH
+
+
+def _credentials(partner: Partner) -> Table:
+    """Of secrets only their kind and age."""
+    rows: list[tuple[object, ...]] = [
+        (one.get_kind_display(), markup.isolated(one.label), markup.time_and_age(one.created))
+        for one in partner.credentials.all()
+    ]
+    if partner.outgoing_kind != OutgoingKind.NONE:
+        rows.append((partner.get_outgoing_kind_display(), "ours, at the partner", markup.DASH))
+    empty = "No credential: its requests are refused unless its network shows who it is."
+    return Table("Credentials", ("Kind", "Label", "Created"), rows, empty)

@@ -1,0 +1,116 @@
+"""The page of a partner, its names in any script, and a message to try it."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.test import Client
+from django.urls import reverse
+
+from msh.models import History, OutboundLink, OutboundMessage
+from partners import export
+from partners.models import Partner
+from tests.admin.conftest import address, messages_of, submit, suspended_world, url
+from tests.flows.world import make_world
+
+pytestmark = pytest.mark.django_db
+
+NAMES = ["Zürich Käse AG", "上海国际贸易有限公司", "بنك الشرق للتجارة", "می‌خواهم"]
+
+
+def page_of(client: Client, partner: Partner) -> str:
+    return client.get(reverse("partner_page", args=[partner.pk])).content.decode()
+
+
+def test_one_page_has_both_directions_and_all_about_a_partner(administrator: Client) -> None:
+    world = suspended_world(queued=2)
+    partner = world.there
+    Partner.objects.filter(pk=partner.pk).update(
+        contact="Ana Ruiz", phone="+34 91 555 01 02", notes="weekdays only"
+    )
+
+    page = page_of(administrator, partner)
+
+    assert all(text in page for text in ("Ana Ruiz", "+34 91 555 01 02", "weekdays only"))
+    assert url(OutboundLink, "change", world.link.pk) in page
+    assert "The partner refused the message permanently" in page
+    assert "Recommended action" in page
+    assert address("resume", world.link) in page
+    assert address("send_test_message", world.agreement) in page
+    assert reverse("admin:partners_agreement_connection", args=[world.agreement.pk]) in page
+    assert reverse("admin:partners_partner_change", args=[partner.pk]) in page
+    assert "Bearer token" in page
+
+
+def test_a_partner_that_is_new_has_a_page_too(administrator: Client) -> None:
+    new = Partner.objects.create(name="new", uri="http://new.example/")
+    page = page_of(administrator, new)
+    assert "No message was exchanged yet." in page
+    assert "No agreement" in page
+
+
+def test_a_viewer_is_offered_nothing_that_he_may_not(viewer: Client) -> None:
+    world = suspended_world(queued=0)
+    page = page_of(viewer, world.there)
+    assert address("resume", world.link) not in page
+    assert "send test message" not in page
+    assert "test connection" not in page
+    assert reverse("admin:partners_partner_change", args=[world.there.pk]) not in page
+
+
+def test_without_the_permission_there_is_no_page() -> None:
+    client = Client()
+    nobody = User.objects.create_user("nora", is_staff=True)
+    client.force_login(nobody, backend="django.contrib.auth.backends.ModelBackend")
+    where = reverse("partner_page", args=[make_world().there.pk])
+    assert client.get(where).status_code == 403
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_partner_is_shown_by_its_name_in_any_script(administrator: Client, name: str) -> None:
+    world = suspended_world(queued=0)
+    partner = world.there
+    partner.display_name = name
+    partner.full_clean()
+    partner.save()
+
+    lists = [reverse("admin:partners_partner_changelist"), url(OutboundLink, "changelist")]
+    for where in lists:
+        assert name in administrator.get(where).content.decode()
+        assert partner.name in administrator.get(where, {"q": name}).content.decode()
+    assert name in page_of(administrator, partner)
+    (exported,) = (one for one in export.exported()["partners"] if one["name"] == partner.name)
+    assert "display_name" not in exported
+
+
+@pytest.mark.parametrize("name", ["acme\u202egpj", "ac\u200bme", " acme", "ac\nme"])
+def test_a_name_that_hides_something_is_refused(name: str) -> None:
+    partner = Partner(name="acme", uri="http://acme.example/", display_name=name)
+    with pytest.raises(ValidationError, match="invisible"):
+        partner.full_clean()
+
+
+def test_a_test_message_is_sent_with_a_reason(supervisor: Client) -> None:
+    world = make_world()
+    fields = {"service_interface": "Orders", "action": "Try", "text": "is it there?"}
+
+    response = submit(
+        supervisor, address("send_test_message", world.agreement), "first contact", **fields
+    )
+
+    message = OutboundMessage.objects.get()
+    assert message.message_id in messages_of(response)
+    assert (message.service_interface, message.action) == ("Orders", "Try")
+    (act,) = History.objects.by_persons()
+    assert (act.actor, act.event, act.message_id) == ("sue", "TestSubmitted", message.message_id)
+    assert "first contact" in act.detail
+    assert world.settle() > 0
+    assert world.received() == [message.message_id]
+
+
+def test_a_test_message_that_is_refused_says_why(supervisor: Client) -> None:
+    world = make_world()
+    Partner.objects.filter(pk=world.there.pk).update(accepts=False)
+    fields = {"service_interface": "Orders", "action": "Try", "text": "is it there?"}
+    response = submit(supervisor, address("send_test_message", world.agreement), **fields)
+    assert "are refused until an operator accepts them again" in messages_of(response)
+    assert not OutboundMessage.objects.exists()

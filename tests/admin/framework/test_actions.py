@@ -80,8 +80,8 @@ def everything() -> dict[str, list[Any]]:
 def test_there_are_actions_on_every_kind_of_row() -> None:
     names = {model.__name__ for model, _ in ACTIONS}
     assert names == {
-        "OutboundLink", "InboundLink", "OutboundMessage", "Delivery", "Incident", "BulkJob", "Agreement",
-        "OutboundConversation", "InboundConversation",
+        "OutboundLink", "InboundLink", "OutboundMessage", "Delivery", "Incident", "BulkJob",
+        "Agreement", "OutboundConversation", "InboundConversation",
     }  # fmt: skip
     assert len(ACTIONS) > 25
 

@@ -12,8 +12,9 @@ from django.utils import timezone
 
 from msh import health
 from msh.admin.framework import markup
+from msh.admin.incidents.bulk_job import start_url
 from msh.admin.links.outbound_link import URGENCY
-from msh.models import InboundLink, Incident, OutboundLink, Traffic
+from msh.models import BulkAction, InboundLink, Incident, OutboundLink, Traffic
 from msh.protocol.lane import LaneState
 from msh.store.snapshot import snapshot
 
@@ -56,7 +57,9 @@ def _read(request: HttpRequest, now: datetime) -> dict[str, object]:
         "figures": figures(),
         "suspended": suspended(request),
         "suspended_url": markup.list_url(OutboundLink, state__exact=LaneState.SUSPENDED),
+        "resume_url": start_url(request, BulkAction.RESUME, period="0", spare_held="on"),
         "standing": standing(request),
+        "run_again_url": start_url(request, BulkAction.RUN_AGAIN, period="0"),
         "inbound_url": markup.list_url(InboundLink),
         "incidents": others,
         "other_incidents": other_count,

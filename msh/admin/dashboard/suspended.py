@@ -10,22 +10,19 @@ from typing import Any
 
 from django.contrib import admin
 from django.db.models import Case, Count, F, Min, OuterRef, QuerySet, Subquery, Value, When
-from django.db.models.functions import Coalesce, JSONObject
+from django.db.models.functions import Coalesce
 from django.http import HttpRequest
-from django.urls import reverse
-from django.utils.http import urlencode
 
 from msh.admin.framework import markup
 from msh.admin.framework.actions import Offer
 from msh.admin.framework.runbooks import runbook_url
 from msh.admin.incidents import bulk_job
-from msh.admin.links.advice import Advice, advice_on, cause_name, cause_of_link
+from msh.admin.links.advice import Advice, advice_on, cause_name, cause_of_link, with_last_answer
 from msh.admin.links.outbound_actions import RESUME
 from msh.flows.operations.inspection.answers import Cause
 from msh.flows.operations.inspection.causes import CAUSES
 from msh.models import (
     FLIGHTS_IN,
-    Attempt,
     BulkAction,
     Direction,
     Flight,
@@ -115,15 +112,13 @@ def _links() -> QuerySet[OutboundLink]:
     acknowledged = OutboundMessage.objects.filter(
         link=OuterRef("pk"), sequence_number__isnull=False, state=OutboundState.ACKNOWLEDGED
     ).order_by("-epoch", "-sequence_number")
-    ended = Attempt.objects.filter(message=OuterRef("in_flight"), ended_at__isnull=False)
-    answer = JSONObject(outcome="outcome", detail="detail", status="status")
     links = OutboundLink.objects.suspended().select_related("partner", "in_flight")
     links = links.defer("in_flight__head").prefetch_related("partner__agreements")
-    links = links.annotate(
-        last_answer=Subquery(ended.order_by("-number").values(answer=answer)[:1]),
-        last_ack=Subquery(acknowledged.values("completed_at")[:1]),
-    ).annotate(counted_from=Coalesce(F("last_ack"), _NEVER))
-    return links.annotate(
+    dated = with_last_answer(links).annotate(
+        last_ack=Subquery(acknowledged.values("completed_at")[:1])
+    )
+    counted = dated.annotate(counted_from=Coalesce(F("last_ack"), _NEVER))
+    return counted.annotate(
         first_suspended=Subquery(_suspensions().annotate(at=Min("opened_at")).values("at")),
         suspensions=Subquery(_suspensions().annotate(count=Count("pk")).values("count")),
     ).order_by(BY_OPERATOR, "suspended_since")
@@ -214,8 +209,4 @@ def _group(
 
 
 def _resume(request: HttpRequest, name: str) -> str:
-    permissions = (*bulk_job.START_PERMISSIONS, *RESUME.permissions)
-    if not request.user.has_perms(permissions):
-        return ""
-    chosen = {"action": BulkAction.RESUME.value, "cause": name}
-    return f"{reverse('admin:msh_bulkjob_new')}?{urlencode(chosen)}"
+    return bulk_job.start_url(request, BulkAction.RESUME, cause=name)

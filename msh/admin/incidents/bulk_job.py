@@ -1,31 +1,26 @@
 """Bulk jobs: one action for many rows, with a preview, progress and a list of results."""
 
-from typing import Any, cast
-from uuid import uuid4
+from typing import cast
 
-from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path
-from django.utils import timezone
+from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
+from django.utils.http import urlencode
 from unfold.decorators import display
-from unfold.widgets import (
-    UnfoldAdminSelectWidget,
-    UnfoldAdminTextInputWidget,
-    UnfoldBooleanWidget,
-)
 
 from msh.admin.framework import markup
 from msh.admin.framework.actions import REASON_LIMIT, ActionDialog
 from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.flows.errors import NotPossible
 from msh.flows.operations import actions, bulk_jobs, link_actions
-from msh.flows.operations.inspection.causes import CAUSES
-from msh.models import BulkAction, BulkItem, BulkJob, BulkState, Delivery, OutboundLink
+from msh.models import BulkAction, BulkJob, BulkState
 from msh.store.history import Actor
+
+from .bulk_choice import EVER, PERIODS, ChoiceForm, ConfirmationForm, preview
+from .bulk_outcome import outcome, results
 
 START_PERMISSIONS = actions.CANCEL_JOB.permissions
 ROW_PERMISSIONS = {
@@ -33,49 +28,6 @@ ROW_PERMISSIONS = {
     BulkAction.RUN_AGAIN: actions.RUN_AGAIN.permissions,
 }
 """The permissions that the action needs on one row."""
-CONSEQUENCES = {
-    BulkAction.RESUME: "Every partner suspended since then, if it still is, is resumed, one after"
-    " the other. Its message in flight is sent again, with the same bytes and number and all"
-    " retries, then its queue in order. Its open incidents are resolved with your reason. Partners"
-    " with sequence numbers out of sync are suspended again: resynchronise them one by one.",
-    BulkAction.RUN_AGAIN: "Every delivery parked or blocked since then, if it still is, is run"
-    " again, one after the other, with all retries. If a consumer already has the message, only"
-    " the Idempotency-Key prevents double processing. Messages behind a parked one have"
-    " been delivered already: it is delivered out of order. Deliveries in doubt are not included.",
-}
-PREVIEW_ROWS = 20
-"""Rows listed in a preview."""
-RESULT_ROWS = 500
-"""Results shown for one job, refused ones first."""
-
-
-class ChoiceForm(forms.Form):
-    """The action and its rows. Times are in the time zone of the console."""
-
-    action = forms.ChoiceField(choices=BulkAction.choices, widget=UnfoldAdminSelectWidget())
-    since = forms.DateTimeField(
-        input_formats=["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M"],
-        widget=UnfoldAdminTextInputWidget(attrs={"type": "datetime-local", "step": "1"}),
-    )
-
-    spare_held = forms.BooleanField(
-        label="Leave out partners suspended by an operator",
-        required=False,
-        initial=True,
-        widget=UnfoldBooleanWidget(),
-    )
-
-    def __init__(self, *data: Any, **options: Any) -> None:
-        super().__init__(*data, **options)
-        self.fields["since"].label = f"Since ({timezone.get_default_timezone_name()})"
-
-
-class ConfirmationForm(ChoiceForm):
-    """The same, and the rows that the operator has seen."""
-
-    seen = forms.CharField()
-    confirmation = forms.UUIDField()
-    reason = forms.CharField(max_length=REASON_LIMIT)
 
 
 class CancelJob(ActionDialog[BulkJob]):
@@ -137,14 +89,22 @@ class BulkJobAdmin(ReadOnlyAdmin[BulkJob]):
             return self._render_form(request, ChoiceForm(request.POST))
         cleaned = form.cleaned_data
         _check_permitted(request, cleaned["action"])
+        seen, only = cleaned["seen"], form.only()
+        if "ticked" in request.POST:  # each row has a box
+            only = [int(key) for key in request.POST.getlist("keys") if key.isdecimal()]
+            seen = bulk_jobs.digest_of(only)
+            if not only:
+                messages.error(request, "Not started: no row is selected.")
+                return self._render_form(request, ChoiceForm(request.POST))
         actor = Actor(request.user.get_username(), cleaned["reason"])
         try:
             job = bulk_jobs.start(
                 cleaned["action"],
                 cleaned["since"],
-                cleaned["seen"],
+                seen,
                 actor,
                 spare_held=cleaned["spare_held"],
+                only=only,
                 confirmation=cleaned["confirmation"],
             )
         except NotPossible as refused:
@@ -154,13 +114,18 @@ class BulkJobAdmin(ReadOnlyAdmin[BulkJob]):
         return HttpResponseRedirect(markup.page_url(job))
 
     def _render_form(self, request: HttpRequest, form: ChoiceForm) -> HttpResponse:
+        shown: dict[str, object] = {"counted": None}
+        if form.is_bound and form.is_valid():
+            _check_permitted(request, form.cleaned_data["action"])
+            shown = preview(form)
         context = {
             **self.admin_site.each_context(request),
             "title": "New bulk job",
             "opts": self.opts,
             "form": form,
+            "periods": PERIODS,
             "reason_limit": REASON_LIMIT,
-            **_preview(request, form),
+            **shown,
         }
         return TemplateResponse(request, "admin/msh/incidents/bulk_job_new.html", context)
 
@@ -169,27 +134,27 @@ class BulkJobAdmin(ReadOnlyAdmin[BulkJob]):
     ) -> HttpResponse:
         job = cast("BulkJob", context["original"])
         response = super().render_change_form(request, context, *args, **kwargs)
-        if "HX-Request" in request.headers and job.state != BulkState.RUNNING:
+        was_running = request.GET.get("was") == BulkState.RUNNING
+        if "HX-Request" in request.headers and was_running and job.state != BulkState.RUNNING:
             response["HX-Refresh"] = "true"  # the page once more, complete
         return response
 
     def page_context(self, request: HttpRequest, row: BulkJob) -> dict[str, object]:
-        return {"finished": row.done + row.refused, "status": self.status(row)}
+        became = outcome(row)
+        return {
+            "finished": row.done + row.refused,
+            "status": self.status(row),
+            "outcome": became,
+            "watched": row.state == BulkState.RUNNING or became.is_watched(row),
+        }
 
     def tables(self, request: HttpRequest, row: BulkJob) -> list[Table]:
-        items = BulkItem.objects.filter(job=row).order_by("done", "pk")[:RESULT_ROWS]
-        return [
-            Table(
-                "Results, refused first"
-                + ("" if row.total <= RESULT_ROWS else f" ({RESULT_ROWS} shown)"),
-                ("Row", "Result", "Detail"),
-                [_cells(item, row) for item in items],
-                "No rows.",
-            )
-        ]
+        return [results(row)]
 
     @display(description="Action")
     def what(self, job: BulkJob) -> str:
+        if job.since == EVER:
+            return str(job.get_action_display())
         return format_html("{} since {}", job.get_action_display(), markup.time_of(job.since))
 
     @display(description="State")
@@ -211,43 +176,8 @@ def _check_permitted(request: HttpRequest, action: str) -> None:
         raise PermissionDenied
 
 
-def _preview(request: HttpRequest, form: ChoiceForm) -> dict[str, object]:
-    """The number of rows and the first of them; `counted` is None until the form is valid."""
-    if not form.is_bound or not form.is_valid():
-        return {"counted": None}
-    action, since = form.cleaned_data["action"], form.cleaned_data["since"]
-    spared = {"spare_held": form.cleaned_data["spare_held"]}
-    _check_permitted(request, action)
-    counted = bulk_jobs.count(action, since, **spared)
-    rows = [_preview_row(row) for row in bulk_jobs.first(action, since, PREVIEW_ROWS, **spared)]
-    return {
-        "counted": counted,
-        "seen": bulk_jobs.seen(action, since, **spared),
-        "confirmation": uuid4(),
-        "rows": rows,
-        "others": counted - len(rows),
-        "consequence": CONSEQUENCES[BulkAction(action)],
-        "what": BulkAction(action).label,
-    }
-
-
-def _preview_row(row: OutboundLink | Delivery) -> str:
-    """The name of a row, and why it is included."""
-    if isinstance(row, Delivery):
-        return markup.isolated(str(row))
-    cause = CAUSES.get(row.suspended_for)
-    return format_html(
-        "{}: {} since {}: {}",
-        markup.isolated(row.partner.name),
-        cause.what if cause else row.suspended_for,
-        markup.time_of(row.suspended_since),
-        markup.verbatim(row.suspended_detail),
-    )
-
-
-def _cells(item: BulkItem, job: BulkJob) -> tuple[str, str, str]:
-    if item.done is None:
-        result = markup.badge("waiting" if job.state == BulkState.RUNNING else "not started")
-    else:
-        result = markup.badge("done", "success") if item.done else markup.badge("refused", "danger")
-    return markup.isolated(item.label), result, markup.verbatim(item.detail)
+def start_url(request: HttpRequest, action: BulkAction, **chosen: str) -> str:
+    """Of the preview of a job for these rows; empty if this user may not start it."""
+    if not request.user.has_perms((*START_PERMISSIONS, *ROW_PERMISSIONS[action])):
+        return ""
+    return f"{reverse('admin:msh_bulkjob_new')}?{urlencode({'action': action.value, **chosen})}"

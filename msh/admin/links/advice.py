@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models.functions import JSONObject
 from django.http import HttpRequest
 from django.urls import reverse
 
@@ -52,6 +54,14 @@ class Advice:
     runbook: str
     jumps: Sequence[Jump]
     ask: str
+
+
+def with_last_answer(links: QuerySet[OutboundLink]) -> QuerySet[OutboundLink]:
+    """With how the last attempt of the message in flight ended, as `last_answer`."""
+    ended = Attempt.objects.filter(message=OuterRef("in_flight"), ended_at__isnull=False)
+    answer = JSONObject(outcome="outcome", detail="detail", status="status")
+    newest = ended.order_by("-number").values(answer=answer)
+    return links.annotate(last_answer=Subquery(newest[:1]))
 
 
 def cause_of_link(link: Any) -> Cause | None:

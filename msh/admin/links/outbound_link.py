@@ -6,7 +6,7 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import Case, Count, F, IntegerField, OuterRef, Q, QuerySet, Subquery, When
 from django.db.models.expressions import OrderBy
-from django.db.models.functions import Coalesce, JSONObject, Least
+from django.db.models.functions import Coalesce, Least
 from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.urls import reverse
@@ -22,7 +22,6 @@ from msh.admin.setup.connection import TEST_PERMISSIONS
 from msh.models import (
     FLIGHTS_IN,
     HELD,
-    Attempt,
     Direction,
     Flight,
     OutboundLink,
@@ -34,7 +33,7 @@ from msh.protocol.vocabulary import DeliverySemantics
 from partners.models import Agreement
 
 from . import cancel_and_reset, outbound_actions, partner_switches, resynchronise, start_link
-from .advice import advice_on, cause_of_link
+from .advice import advice_on, cause_of_link, with_last_answer
 from .counters import growth
 from .link_view import sentence_of, view_of
 
@@ -75,12 +74,11 @@ class OutboundLinkAdmin(ReadOnlyAdmin[OutboundLink]):
         links: QuerySet[OutboundLink] = super().get_queryset(request)
         reliable = DeliverySemantics.ONCE_AND_ONLY_ONCE
         joined = links.select_related("partner", "in_flight__agreement")
-        return joined.prefetch_related("partner__agreements").annotate(
+        return with_last_answer(joined.prefetch_related("partner__agreements")).annotate(
             queued=_depth(reliable) + _depth(DeliverySemantics.BEST_EFFORT) + _count(_READY),
             oldest=Least(
                 _oldest(reliable), _oldest(DeliverySemantics.BEST_EFFORT), _oldest_flight()
             ),
-            last_answer=Subquery(_last_answer()),
             under_way=_count(Q(under_way=True)),
             held=_count(FLIGHTS_IN[HELD]),
         )
@@ -216,12 +214,6 @@ def _count(which: Q) -> Coalesce:
 def _oldest_flight() -> Subquery:
     first = _flights(_READY).order_by("message").values("message__submitted_at")
     return Subquery(first[:1])
-
-
-def _last_answer() -> QuerySet[Attempt, Any]:
-    ended = Attempt.objects.filter(message=OuterRef("in_flight"), ended_at__isnull=False)
-    answer = JSONObject(outcome="outcome", detail="detail", status="status")
-    return ended.order_by("-number").values(answer=answer)[:1]
 
 
 def _no_connection(agreement: Agreement) -> str:

@@ -7,7 +7,7 @@ no row half done, and the next one goes on where it was.
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -56,9 +56,14 @@ class Choice:
     act: Callable[[int, Actor], None]
 
 
-def _rows(action: str, since: datetime, *, spare_held: bool) -> QuerySet[Any]:
-    """`spare_held`: but for partners that an operator suspended on purpose."""
-    rows = CHOICES[action].rows(since)
+def _rows(
+    action: str, since: datetime, *, spare_held: bool, only: Collection[int] | None
+) -> QuerySet[Any]:
+    """`spare_held`: but for partners that an operator suspended on purpose. `only`: these keys."""
+    choice = CHOICES[action]
+    rows = choice.rows(since)
+    if only is not None:
+        rows = rows.filter(**{f"{choice.key}__in": only})
     return (
         rows.exclude(suspended_for=OPERATOR) if spare_held and action == BulkAction.RESUME else rows
     )
@@ -90,18 +95,37 @@ CHOICES: dict[str, Choice] = {
 }
 
 
-def count(action: str, since: datetime, *, spare_held: bool = False) -> int:
-    return _rows(action, since, spare_held=spare_held).count()
+def count(
+    action: str,
+    since: datetime,
+    *,
+    spare_held: bool = False,
+    only: Collection[int] | None = None,
+) -> int:
+    return _rows(action, since, spare_held=spare_held, only=only).count()
 
 
-def seen(action: str, since: datetime, *, spare_held: bool = False) -> str:
+def seen(
+    action: str,
+    since: datetime,
+    *,
+    spare_held: bool = False,
+    only: Collection[int] | None = None,
+) -> str:
     """Stands for these very rows: a job begins only if they are still the same."""
-    rows = _rows(action, since, spare_held=spare_held)
-    return _digest_of(rows.values_list(CHOICES[action].key, flat=True)[: LIMIT + 1])
+    rows = _rows(action, since, spare_held=spare_held, only=only)
+    return digest_of(rows.values_list(CHOICES[action].key, flat=True)[: LIMIT + 1])
 
 
-def first(action: str, since: datetime, limit: int, *, spare_held: bool = False) -> list[Any]:
-    return list(_rows(action, since, spare_held=spare_held)[:limit])
+def first(
+    action: str,
+    since: datetime,
+    limit: int,
+    *,
+    spare_held: bool = False,
+    only: Collection[int] | None = None,
+) -> list[Any]:
+    return list(_rows(action, since, spare_held=spare_held, only=only)[:limit])
 
 
 def start(
@@ -111,11 +135,13 @@ def start(
     actor: Actor,
     *,
     spare_held: bool = False,
+    only: Collection[int] | None = None,
     confirmation: UUID | None = None,
 ) -> BulkJob:
     """Choose the rows and begin. What comes later is not in it.
 
-    `agreed` is what `seen` said to the operator. Raises NotPossible if the rows are others now.
+    `agreed` is what `seen` said to the operator, or `digest_of` the keys that he has chosen. Raises
+    NotPossible if the rows are others now.
     A `confirmation` that comes again, such as by a double click, gets the job that it has started.
     """
     begun = BulkJob.objects.filter(confirmation=confirmation, confirmation__isnull=False)
@@ -127,21 +153,21 @@ def start(
         confirmation=confirmation,
     )
     try:
-        return begun.first() or _start(job, agreed, spare_held=spare_held)
+        return begun.first() or _start(job, agreed, spare_held=spare_held, only=only)
     except (IntegrityError, NotPossible):
         if other := begun.first():  # the same confirmation has just started it
             return other
         raise
 
 
-def _start(job: BulkJob, agreed: str, *, spare_held: bool) -> BulkJob:
+def _start(job: BulkJob, agreed: str, *, spare_held: bool, only: Collection[int] | None) -> BulkJob:
     choice = CHOICES[job.action]
     with transaction.atomic():
-        found = _rows(job.action, job.since, spare_held=spare_held)[: LIMIT + 1]
+        found = _rows(job.action, job.since, spare_held=spare_held, only=only)[: LIMIT + 1]
         rows = [(getattr(row, choice.key), choice.label(row)) for row in found]
         if len(rows) > LIMIT:
             raise NotPossible(f"More than {LIMIT} rows match. Choose a later time.")
-        if not rows or _digest_of(key for key, _ in rows) != agreed:
+        if not rows or digest_of(key for key, _ in rows) != agreed:
             raise NotPossible(
                 f"The selection has changed: {len(rows)} rows match now. Check it again."
             )
@@ -150,7 +176,7 @@ def _start(job: BulkJob, agreed: str, *, spare_held: bool) -> BulkJob:
     return job
 
 
-def _digest_of(keys: Iterable[int]) -> str:
+def digest_of(keys: Iterable[int]) -> str:
     return sha256(" ".join(map(str, sorted(keys))).encode()).hexdigest()
 
 

@@ -174,7 +174,7 @@ def test_refused_rows_are_listed_with_the_reason(
     page = supervisor.get(reverse("admin:msh_bulkjob_change", args=[job.pk]))
     (results,) = page.context["tables"]
     assert suspended[1].there.name in str(results.rows[0][0])
-    assert "it is not suspended" in str(results.rows[0][2])
+    assert "it is not suspended" in str(results.rows[0][3])
 
 
 def test_changed_selection_starts_no_job(supervisor: Client, suspended: list[World]) -> None:
@@ -216,6 +216,8 @@ def test_page_of_an_ended_job_is_reloaded(supervisor: Client, suspended: list[Wo
     page = reverse("admin:msh_bulkjob_change", args=[BulkJob.objects.get().pk])
     polled = {"HX-Request": "true"}
     running = supervisor.get(page, headers=polled)
+    page += "?was=running"
+    assert page in running.content.decode()
     assert "HX-Refresh" not in running
     assert 'hx-trigger="every 3s"' in running.content.decode()
 

@@ -1,0 +1,135 @@
+"""Which rows a bulk job is for: by time, by cause, and one by one."""
+
+from collections.abc import Collection
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+from django import forms
+from django.utils import timezone
+from django.utils.html import format_html
+from unfold.widgets import (
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanWidget,
+)
+
+from msh.admin.framework import markup
+from msh.admin.framework.actions import REASON_LIMIT
+from msh.admin.links.advice import cause_name, cause_of_link, with_last_answer
+from msh.flows.operations import bulk_jobs
+from msh.models import BulkAction, Delivery, OutboundLink
+
+EVER = datetime(1970, 1, 1, tzinfo=UTC)
+"""The time of a job for rows of any age."""
+CONSEQUENCES = {
+    BulkAction.RESUME: "Every selected partner, if it is still suspended, is resumed, one after"
+    " the other. Its message in flight is sent again, with the same bytes and number and all"
+    " retries, then its queue in order. Its open incidents are resolved with your reason. Partners"
+    " with sequence numbers out of sync are suspended again: resynchronise them one by one.",
+    BulkAction.RUN_AGAIN: "Every selected delivery, if it is still parked or blocked, is run"
+    " again, one after the other, with all retries. If a consumer already has the message, only"
+    " the Idempotency-Key prevents double processing. Messages behind a parked one have"
+    " been delivered already: it is delivered out of order. Deliveries in doubt are not included.",
+}
+LISTED = 500
+"""Rows that can be chosen one by one; of more, only all."""
+PERIODS = {"3600": "the last hour", "86400": "the last 24 hours", "0": "any time"}
+"""Seconds; 0 for any time."""
+
+
+class ChoiceForm(forms.Form):
+    """The action and its rows. Times are in the time zone of the console. `period`: instead of
+    `since`, so many seconds; `cause`: partners suspended for it, as the dashboard names it."""
+
+    action = forms.ChoiceField(choices=BulkAction.choices, widget=UnfoldAdminSelectWidget())
+    since = forms.DateTimeField(
+        required=False,
+        input_formats=["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M"],
+        widget=UnfoldAdminTextInputWidget(attrs={"type": "datetime-local", "step": "1"}),
+        help_text="Empty: any time.",
+    )
+    spare_held = forms.BooleanField(
+        label="Leave out partners suspended by an operator",
+        required=False,
+        initial=True,
+        widget=UnfoldBooleanWidget(),
+    )
+    cause = forms.CharField(required=False, max_length=100, widget=forms.HiddenInput)
+    period = forms.IntegerField(
+        required=False, min_value=0, max_value=10**7, widget=forms.HiddenInput
+    )
+
+    def __init__(self, *data: Any, **options: Any) -> None:
+        super().__init__(*data, **options)
+        self.fields["since"].label = f"Since ({timezone.get_default_timezone_name()})"
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        if (period := cleaned.get("period")) is not None:
+            since = timezone.now() - timedelta(seconds=period)
+            cleaned["since"] = since.replace(microsecond=0) if period else EVER
+        elif "since" in cleaned:
+            cleaned["since"] = cleaned["since"] or EVER
+        return cleaned
+
+    def only(self) -> Collection[int] | None:
+        """The keys that `cause` leaves; None for all."""
+        if not self.cleaned_data["cause"] or self.cleaned_data["action"] != BulkAction.RESUME:
+            return None
+        suspended = with_last_answer(OutboundLink.objects.suspended())
+        wanted = self.cleaned_data["cause"]
+        return [link.partner_id for link in suspended if cause_name(link) == wanted]
+
+
+class ConfirmationForm(ChoiceForm):
+    """The same, and the rows that the operator has seen, or those that are ticked."""
+
+    seen = forms.CharField()
+    confirmation = forms.UUIDField()
+    reason = forms.CharField(max_length=REASON_LIMIT)
+
+
+def preview(form: ChoiceForm) -> dict[str, object]:
+    """The number of rows and the first of them, each with its key."""
+    chosen = form.cleaned_data
+    action, since = chosen["action"], chosen["since"]
+    limits: dict[str, Any] = {"spare_held": chosen["spare_held"], "only": form.only()}
+    counted = bulk_jobs.count(action, since, **limits)
+    found = bulk_jobs.first(action, since, LISTED, **limits)
+    return {
+        "counted": counted,
+        "seen": bulk_jobs.seen(action, since, **limits),
+        "confirmation": uuid4(),
+        "rows": _listed(action, found),
+        "others": counted - len(found),
+        "since": "" if since == EVER else timezone.localtime(since).strftime("%Y-%m-%dT%H:%M:%S"),
+        "consequence": CONSEQUENCES[BulkAction(action)],
+        "what": BulkAction(action).label,
+    }
+
+
+def _listed(action: str, found: list[Any]) -> list[tuple[int, str]]:
+    if action == BulkAction.RUN_AGAIN:
+        return [(row.pk, _delivery(row)) for row in found]
+    links = OutboundLink.objects.filter(pk__in=[link.pk for link in found])
+    answered = with_last_answer(links.select_related("partner"))
+    return [(link.partner_id, _link(link)) for link in answered.order_by("suspended_since", "pk")]
+
+
+def _delivery(row: Delivery) -> str:
+    state = f"{row.get_state_display()}, {markup.age_of(row.ended_at)}"
+    return format_html("{}: {}: {}", markup.isolated(str(row)), state, markup.verbatim(row.detail))
+
+
+def _link(link: Any) -> str:
+    """The name of a partner, and why it is suspended."""
+    cause = cause_of_link(link)
+    answer = (link.last_answer or {}).get("detail") or link.suspended_detail
+    return format_html(
+        "{}: {} since {}: {}",
+        markup.isolated(link.partner.name),
+        cause.what if cause else link.suspended_for,
+        markup.time_of(link.suspended_since),
+        markup.verbatim(answer),
+    )

@@ -1,0 +1,130 @@
+"""What became of the rows of a bulk job: that its action was done does not mean that it helped."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Case, Count, Q, Value, When
+from django.utils import timezone
+from django.utils.html import format_html
+
+from msh.admin.framework import markup
+from msh.admin.framework.pages import Table
+from msh.admin.framework.time_format import format_duration
+from msh.admin.links.advice import cause_of_link, with_last_answer
+from msh.models import BulkAction, BulkItem, BulkJob, BulkState, Delivery, OutboundLink
+from msh.protocol.kinds import DeliveryState
+from msh.protocol.lane import LaneState
+
+RESULT_ROWS = 500
+"""Results shown for one job."""
+_WATCHED = timedelta(hours=1)
+"""How long after its end the page of a job refreshes itself while something is not decided."""
+_OPEN = [DeliveryState.PROCESSING, DeliveryState.FAILED]
+_AGAIN = [DeliveryState.BLOCKED, DeliveryState.PARKED, DeliveryState.IN_DOUBT]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How many of the rows that were done helped, are not decided yet, and failed again."""
+
+    helped: int
+    open: int
+    again: int
+    words: str
+
+    def is_watched(self, job: BulkJob) -> bool:
+        ended: datetime | None = job.ended_at
+        return bool(self.open) and ended is not None and timezone.now() - ended < _WATCHED
+
+
+def outcome(job: BulkJob) -> Outcome:
+    rows = _rows(job).aggregate(
+        rows=Count("pk"),
+        open=Count("pk", filter=_is_open(job)),
+        again=Count("pk", filter=_is_again(job)),
+    )
+    helped = rows["rows"] - rows["open"] - rows["again"]
+    if job.action == BulkAction.RESUME:
+        words = (
+            f"Now: {helped} up, {rows['open']} sent and not acknowledged yet,"
+            f" {rows['again']} suspended again."
+        )
+    else:
+        words = f"Now: {helped} ended, {rows['open']} still running, {rows['again']} stopped again."
+    return Outcome(helped, rows["open"], rows["again"], words)
+
+
+def results(job: BulkJob) -> Table:
+    """Refused rows first, then those that failed again."""
+    key = "partner_id" if job.action == BulkAction.RESUME else "pk"
+    again = _rows(job).filter(_is_again(job)).values_list(key, flat=True)[:RESULT_ROWS]
+    order = Case(
+        When(done=False, then=Value(0)), When(key__in=list(again), then=Value(1)), default=Value(2)
+    )
+    items = list(BulkItem.objects.filter(job=job).order_by(order, "pk")[:RESULT_ROWS])
+    now = _now(job, [item.key for item in items if item.done])
+    return Table(
+        "Results, refused first, then what failed again"
+        + ("" if job.total <= RESULT_ROWS else f" ({RESULT_ROWS} shown)"),
+        ("Row", "Result", "Now", "Detail"),
+        [_cells(item, job, now) for item in items],
+        "No rows.",
+    )
+
+
+def _rows(job: BulkJob) -> Any:
+    """The links or deliveries of what was done."""
+    keys = BulkItem.objects.filter(job=job, done=True).values("key")
+    if job.action == BulkAction.RESUME:
+        return OutboundLink.objects.filter(partner__in=keys)
+    return Delivery.objects.filter(pk__in=keys)
+
+
+def _is_open(job: BulkJob) -> Q:
+    """Of a link: the message that was in flight when the job began still is."""
+    if job.action == BulkAction.RESUME:
+        before = Q(in_flight__first_sent_at__lte=job.started_at)
+        return before & ~Q(state=LaneState.SUSPENDED)
+    return Q(state__in=_OPEN)
+
+
+def _is_again(job: BulkJob) -> Q:
+    if job.action == BulkAction.RESUME:
+        return Q(state=LaneState.SUSPENDED)
+    return Q(state__in=_AGAIN)
+
+
+def _now(job: BulkJob, keys: Sequence[int]) -> Mapping[int, str]:
+    """What is to be said of each, by key."""
+    if job.action == BulkAction.RESUME:
+        links = OutboundLink.objects.filter(partner__in=keys).select_related("in_flight")
+        found = with_last_answer(links.defer("in_flight__head"))
+        return {link.partner_id: _state_of_link(link, job) for link in found}
+    deliveries = Delivery.objects.filter(pk__in=keys).only("pk", "state")
+    return {one.pk: markup.state_badge(one) for one in deliveries}
+
+
+def _state_of_link(link: Any, job: BulkJob) -> str:
+    if link.state == LaneState.SUSPENDED:
+        cause = cause_of_link(link)
+        after = format_duration(job.started_at, link.suspended_since)
+        what = cause.what if cause else link.suspended_for
+        text = f"suspended again after {after}"
+        page = markup.link_to(link, what)
+        answer = markup.verbatim((link.last_answer or {}).get("detail", ""))
+        return format_html("{} {}: {}", markup.badge(text, "danger"), page, answer)
+    first = link.in_flight.first_sent_at if link.in_flight else None
+    if first is not None and first <= job.started_at:
+        return markup.badge("sent, not acknowledged yet", "info")
+    return markup.badge("up", "success")
+
+
+def _cells(item: BulkItem, job: BulkJob, now: Mapping[int, str]) -> tuple[str, str, str, str]:
+    if item.done is None:
+        result = markup.badge("waiting" if job.state == BulkState.RUNNING else "not started")
+    else:
+        result = markup.badge("done", "success") if item.done else markup.badge("refused", "danger")
+    shown = now.get(item.key, markup.DASH) if item.done else markup.DASH
+    return markup.isolated(item.label), result, shown, markup.verbatim(item.detail)

@@ -11,12 +11,12 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from enum import StrEnum
 from functools import cache
 from queue import Empty, SimpleQueue
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import redis
 from django.conf import settings
@@ -105,10 +105,6 @@ def _client() -> redis.Redis:
     return redis_client(settings.REDIS_URL, socket_timeout=TRY_FOR, socket_connect_timeout=TRY_FOR)
 
 
-def _listening_client() -> redis.Redis:
-    return redis_client(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=TRY_FOR)
-
-
 def wake_up_for(links: OutboundLinks) -> None:
     """Have done what these links ask for, after the commit of what changed them."""
     kinds = [WakeUp.FORWARD] if links.forwards else []
@@ -154,9 +150,9 @@ class _Messenger:
         self._asked.put(asked)
 
     def _run(self) -> None:
-        ending = False
+        ending, published_at = False, 0.0
         while not ending:
-            gathered = self._gathered()
+            gathered = self._gathered(published_at + PACE)
             ending = {} in gathered
             asked: Asked = {}
             for one in gathered:
@@ -164,10 +160,12 @@ class _Messenger:
                     asked[kind] = asked.get(kind, NOTHING) | names
             if asked:
                 _publish(asked)
-                time.sleep(PACE)
+                published_at = time.monotonic()
 
-    def _gathered(self) -> "list[Asked]":
+    def _gathered(self, not_before: float) -> "list[Asked]":
         asked = [self._asked.get()]
+        if (pause := not_before - time.monotonic()) > 0:
+            time.sleep(pause)
         with suppress(Empty):
             while True:
                 asked.append(self._asked.get_nowait())
@@ -255,36 +253,81 @@ def take_names(kind: WakeUp) -> Names:
 
 
 class WakeUpListener:
-    """Listens in a thread while a worker is awake. Without Redis: the sweep polls."""
+    """Takes the wake-ups of one kind while a worker is awake. For one thread, which never waits for
+    Redis: BLPOP is asked for ahead, its answer is read when it has come. Without Redis: the sweep
+    polls, and Redis is tried again every REST seconds."""
 
     AWAKE_FOR = 3  # seconds for which wake-ups trust that somebody listens
     LISTEN_FOR = 0.5  # seconds of one listening
+    SILENT_FOR = 2.0  # seconds without an answer after which the connection is given up
 
-    def __init__(self, kind: WakeUp, heard: Callable[[Names], None]) -> None:
+    def __init__(self, kind: WakeUp) -> None:
         self._kind = kind
         self._keys = _keys(kind)
-        self._heard = heard
-        self._open = True
-        self._thread = threading.Thread(target=self._listen, name="msh-ear", daemon=True)
+        self._client = redis_client(
+            settings.REDIS_URL, socket_timeout=TRY_FOR, socket_connect_timeout=TRY_FOR
+        )
+        self._connection: Any = None  # a Connection of redis-py, which has no types
+        self._unanswered = 0
+        self._asked_at = 0.0
+        self._said_at = 0.0
+        self._rests_until = 0.0
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self.take()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._open = False
-        self._thread.join()
-
-    def _listen(self) -> None:
-        with suppress(redis.RedisError), _listening_client() as client:
-            said_at = 0.0
-            while self._open:
-                if time.monotonic() - said_at > self.LISTEN_FOR:
-                    client.set(self._keys.awake, "1", ex=self.AWAKE_FOR)
-                    said_at = time.monotonic()
-                # The token is taken before the poll it asks for.
-                if taken := client.blpop([self._keys.tokens], timeout=self.LISTEN_FOR):
-                    self._heard(Names.of_token(taken[1]))
-            client.delete(self._keys.awake)
-            if client.llen(self._keys.tokens):  # in the last moment: somebody must look
+        with suppress(redis.RedisError, OSError), self._client:
+            self._client.delete(self._keys.awake)
+            names = self._read()
+            self._disconnect()
+            if names or self._client.llen(self._keys.tokens):  # in the last moment
                 _queue_task(self._kind)
+        self._disconnect()
+
+    def fileno(self) -> int:
+        """Of the connection on which wake-ups come; -1 without Redis."""
+        return self._connection._sock.fileno() if self._connection else -1  # noqa: SLF001
+
+    def take(self) -> Names:
+        """What wake-ups have named since the last call."""
+        try:
+            names = self._read()
+            if self._connection is None and time.monotonic() >= self._rests_until:
+                self._connection = self._client.connection_pool.get_connection()
+            if self._connection:
+                self._ask()
+        except (redis.RedisError, OSError):
+            self._disconnect()
+            self._rests_until = time.monotonic() + REST
+            return EVERYTHING
+        return names
+
+    def _read(self) -> Names:
+        names = NOTHING
+        while self._connection and self._unanswered and self._connection.can_read(timeout=0):
+            answer = self._connection.read_response()
+            self._unanswered -= 1
+            if isinstance(answer, list):
+                names |= Names.of_token(answer[1])
+        return names
+
+    def _ask(self) -> None:
+        """The token is taken before the poll that it asks for."""
+        now = time.monotonic()
+        if self._unanswered:
+            if now - self._asked_at > self.SILENT_FOR:
+                raise redis.TimeoutError("Redis does not answer")
+            return
+        commands: list[tuple[Any, ...]] = [("BLPOP", self._keys.tokens, self.LISTEN_FOR)]
+        if now - self._said_at > self.LISTEN_FOR:
+            commands.insert(0, ("SET", self._keys.awake, "1", "EX", self.AWAKE_FOR))
+            self._said_at = now
+        self._connection.send_packed_command(self._connection.pack_commands(commands))
+        self._unanswered, self._asked_at = len(commands), now
+
+    def _disconnect(self) -> None:
+        if self._connection:
+            self._connection.disconnect()
+        self._connection, self._unanswered = None, 0

@@ -5,12 +5,11 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import suppress
-from queue import Empty, SimpleQueue
 from typing import Any, ClassVar
 
 from django.db import DatabaseError
 
+from msh.flows.events import Events
 from msh.flows.names import EVERYTHING, NOTHING, Names
 from msh.flows.wake_up import WakeUp, WakeUpListener
 from msh.transport.carrier import AT_ONCE_PER_PARTNER, Carrier
@@ -64,7 +63,7 @@ class WorkerLoop(ABC):
     posts_per_partner: ClassVar[int] = AT_ONCE_PER_PARTNER
 
     def __init__(self) -> None:
-        self._events: SimpleQueue[Any] = SimpleQueue()
+        self._events = Events(self.is_urgent)
         self.carrier = Carrier(self._events, at_once_per_partner=self.posts_per_partner)
         self._running = threading.Lock()
         self._stopping = threading.Event()
@@ -77,6 +76,10 @@ class WorkerLoop(ABC):
     def take(self, event: Any) -> bool:
         """Note an event: something that was under way has ended. True if that is a reason to poll
         at once."""
+
+    def is_urgent(self, event: Any) -> bool:
+        """Whether an event ends the waiting. Called by any thread."""
+        return True
 
     @abstractmethod
     def round(self, names: Names) -> bool:
@@ -95,7 +98,7 @@ class WorkerLoop(ABC):
         return PAUSE
 
     def is_busy(self) -> bool:
-        return bool(self.carrier.under_way())
+        return bool(self.carrier.under_way() or self._events)
 
     def run(self, on_work: Callable[[], None] = lambda: None) -> None:
         """Work until there was nothing to do for QUIET seconds; `on_work` is called once if there
@@ -106,7 +109,7 @@ class WorkerLoop(ABC):
         try:
             self._take_events(0)
             self._names |= EVERYTHING | self.missed_names()
-            if self._round() or self.is_busy() or not self._events.empty():
+            if self._round() or self.is_busy():
                 on_work()
                 self._stay_awake()
         finally:
@@ -122,11 +125,11 @@ class WorkerLoop(ABC):
         self._events.put(names)
 
     def _stay_awake(self) -> None:
-        with WakeUpListener(self.kind, self._wake_up):
+        with WakeUpListener(self.kind) as listener:
             busy_at = time.monotonic()
             while not (self._stopping.is_set() and self._is_wound_up()):
                 self._stopping.wait(self.next_round_at() - time.monotonic())
-                self._take_events(self.patience())
+                self._take_events(self.patience(), listener)
                 if time.monotonic() - self._polled_at > PAUSE:
                     self._names |= EVERYTHING
                 try:
@@ -150,12 +153,11 @@ class WorkerLoop(ABC):
             self._polled_at = time.monotonic()
         return self.round(names)
 
-    def _take_events(self, wait: float) -> None:
-        with suppress(Empty):
-            event = self._events.get(timeout=wait)
-            while True:
-                if isinstance(event, Names):
-                    self._names |= event
-                elif self.take(event):
-                    self._names |= EVERYTHING
-                event = self._events.get_nowait()
+    def _take_events(self, wait: float, listener: WakeUpListener | None = None) -> None:
+        for event in self._events.take(wait, listener):
+            if isinstance(event, Names):
+                self._names |= event
+            elif self.take(event):
+                self._names |= EVERYTHING
+        if listener:
+            self._names |= listener.take()

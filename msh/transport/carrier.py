@@ -13,8 +13,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from queue import SimpleQueue
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.transport.job import Job
@@ -50,6 +49,12 @@ class Finished(NamedTuple):
         return self.result or NOT_SENT
 
 
+class Results(Protocol):
+    """A queue, or what is as good as one."""
+
+    def put(self, finished: Finished, /) -> None: ...
+
+
 class Carrier:
     """Transmits jobs and puts each one, finished, into `results`.
 
@@ -59,7 +64,7 @@ class Carrier:
 
     def __init__(
         self,
-        results: "SimpleQueue[Finished]",
+        results: Results,
         *,
         at_once: int = AT_ONCE,
         at_once_per_partner: int = AT_ONCE_PER_PARTNER,

@@ -92,7 +92,7 @@ def test_running_a_running_loop_wakes_it_up() -> None:
         loop.run()
 
     assert loop.rounds == 0
-    assert loop._events.qsize() == 1
+    assert len(loop._events) == 1
 
 
 def test_loop_says_that_it_found_work_before_it_stays_awake() -> None:

@@ -28,9 +28,9 @@ GATHER = 0.02
 """Seconds between rounds while many partners are served at once: with 16 pairs a quarter more
 messages than with 0 or 5 ms, and no more with 40 ms."""
 HOLD = 0.05
-"""Seconds that a 2xx may wait to be recorded by the transaction of the next round: usually the
-Acknowledgement, or the next message, causes one before. A 2xx completes nothing, and one that is
-lost with the process is a worker that died after its POST."""
+"""Seconds that a 2xx may wait, half of them to be taken and half to be recorded by the transaction
+of the next round: usually the Acknowledgement, or the next message, causes one before. A 2xx
+completes nothing, and one that is lost with the process is a worker that died after its POST."""
 
 
 class RecentPartners:
@@ -77,12 +77,19 @@ class SendingLoop(WorkerLoop):
             self._landed.append(event)
             return False
         if not self._unrecorded:
-            self._held_until = time.monotonic() + HOLD
+            self._held_until = time.monotonic() + HOLD / 2
         self._unrecorded.append(event)
         self._recent.note(event.job.partner_id, time.monotonic())
         if isinstance(event.job.key, SignalCopy):
             self._short_claims.discard(event.job.key.key)
         return self._more
+
+    def is_urgent(self, event: object) -> bool:
+        """How a POST ended may wait as long as a 2xx may; what it brought may not."""
+        if not isinstance(event, Finished) or self._more:
+            return True
+        result = event.outcome
+        return result.outcome is not AttemptOutcome.TRANSMITTED or result.answer is not None
 
     def missed_names(self) -> Names:
         return take_names(self.kind)
@@ -97,7 +104,9 @@ class SendingLoop(WorkerLoop):
     def patience(self) -> float:
         """Outcomes that the database refused are tried again after PAUSE."""
         held = self._held_until - time.monotonic() if self._unrecorded else 0.0
-        return held if held > 0 else super().patience()
+        if held > 0:
+            return held
+        return HOLD / 2 if self.carrier.under_way() else super().patience()
 
     def is_busy(self) -> bool:
         return bool(self._unrecorded or self._landed) or super().is_busy()

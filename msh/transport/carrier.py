@@ -15,6 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import NamedTuple, Protocol
 
+import uvloop
+
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.transport.job import Job
 from msh.transport.places import Place, Places, Standing
@@ -148,7 +150,7 @@ class _Loop:
         )
         self._transports: dict[Callable[[], Transport], Transport] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._loop = asyncio.new_event_loop()
+        self._loop = uvloop.new_event_loop()
         self._loop.set_default_executor(ThreadPoolExecutor(RESOLVER_THREADS, "msh-resolver"))
         self._thread = threading.Thread(target=self._run, name="msh-carrier", daemon=True)
         self._thread.start()

@@ -17,6 +17,17 @@ from tests.exchange.machine import Machine
 from tests.spark.cluster import submit_arguments
 from tests.spark.office import Office
 
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Each Java here lives for seconds: optimising its code costs more than that code then saves."""
+
+
+@pytest.fixture(scope="package", autouse=True)
+def java_options() -> Iterator[None]:
+    """Of every Java that these tests start, those of clusters and jobs too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JDK_JAVA_OPTIONS", QUICK_JAVA, prepend=" ")
+        yield
+
 
 @pytest.fixture(scope="package")
 def event_log(tmp_path_factory: pytest.TempPathFactory) -> Path:

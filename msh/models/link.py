@@ -153,14 +153,15 @@ def lane_of(link: Any, message: Any | None) -> Lane:
 
 def _stored_terms(stored: Any) -> Terms:
     try:
-        return Terms.of_stored(_decoded(stored))
+        return Terms.of_stored(decoded_terms(stored))
     except UnreadableTermsError as problem:
         return UnreadableTerms(str(problem))
 
 
-def _decoded(terms: Any) -> dict[str, int]:
-    decoded: dict[str, int] = json.loads(terms) if isinstance(terms, str) else terms
-    return decoded  # Django has psycopg leave jsonb as text
+def decoded_terms(stored: Any) -> dict[str, int]:
+    """Of a row of a model or of SQL: Django has psycopg leave jsonb as text."""
+    decoded: dict[str, int] = json.loads(stored) if isinstance(stored, str) else stored
+    return decoded
 
 
 class InboundLink(models.Model):

@@ -275,4 +275,8 @@ def test_past_its_persist_duration_a_failed_message_is_not_sent_again() -> None:
     OutboundMessage.objects.update(first_sent_at=long_ago)
     with pytest.raises(NotPossible, match="it is past its PersistDuration"):
         change_flight.resume(first, ANN)
+    shown = change_flight.flight_of(OutboundMessage.objects.get(pk=first.pk))
+    assert shown is not None
+    why = change_flight.why_not(shown, OperatorResumed(), timezone.now())
+    assert (why, shown.attempt) == ("it is past its PersistDuration", 1), "as the console shows it"
     assert not Flight.objects.exists()

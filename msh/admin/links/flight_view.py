@@ -10,7 +10,7 @@ from msh.admin.framework import markup
 from msh.admin.framework.pages import Table
 from msh.admin.framework.time_format import format_duration, format_seconds, format_time
 from msh.admin.messages.flight_actions import progress_of
-from msh.flows.operations.change_flight import flight_of
+from msh.flows.operations.change_flight import flight_of, with_flights
 from msh.flows.operations.inspection.causes import CAUSES
 from msh.flows.operations.inspection.why_not_sent import OVERDUE
 from msh.models import FLIGHTS_IN, HELD, Attempt, OutboundLink, OutboundMessage, OutboundState
@@ -105,7 +105,7 @@ def _messages(link: OutboundLink) -> Any:
 
 def _under_way(link: OutboundLink) -> Table:
     messages = _messages(link).filter(flight__under_way=True).order_by("flight__due")
-    rows = [(*_named(one), *_copies(one)) for one in messages[:FIRST_ROWS]]
+    rows = [(*_named(one), *_copies(one)) for one in with_flights(messages[:FIRST_ROWS])]
     headers = ("MessageId", "ServiceInterface / Action", "Attempts", "Next step", "Submitted")
     more = messages_url(link, OutboundState.IN_FLIGHT)
     return Table("Under way, next step first", headers, rows, "No message is under way.", more)
@@ -119,7 +119,7 @@ def _copies(message: Any) -> Row:
 
 def _held(link: OutboundLink) -> Table:
     messages = _messages(link).filter(flight__state=HELD).order_by("pk")
-    rows = [(*_named(one), *_why_held(one)) for one in messages[:FIRST_ROWS]]
+    rows = [(*_named(one), *_why_held(one)) for one in with_flights(messages[:FIRST_ROWS])]
     headers = ("MessageId", "ServiceInterface / Action", "Cause", "Attempts", "Submitted")
     return Table(
         "Held for an operator", headers, rows, "No message is held.", messages_url(link, HELD)

@@ -1,7 +1,7 @@
 """What operators do to one message that flies, the verbs of a link, and to a conversation that is
 sent in order."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
@@ -11,7 +11,6 @@ from django.db import transaction
 from msh.flows.errors import NotPossible
 from msh.flows.operations.change_link import open_links
 from msh.flows.wake_up import wake_up, wake_up_for_flights
-from msh.models import Flight as FlightRow
 from msh.models import OutboundConversation, OutboundMessage
 from msh.protocol.attempt import Trace, nothing_was_sent
 from msh.protocol.errors import IllegalTransition
@@ -25,8 +24,6 @@ from msh.protocol.events import (
 from msh.protocol.flight import (
     Flight,
     FlightState,
-    FlightTerms,
-    OnSilence,
     numbering,
     serial,
     step,
@@ -40,7 +37,7 @@ from msh.protocol.flight.numbering import (
 from msh.protocol.kinds import Verdict
 from msh.store.flights.conversations import change_conversation, open_conversation
 from msh.store.flights.flights import Flights
-from msh.store.flights.locked_flight import shown_state
+from msh.store.flights.locked_flight import read_flights, shown_state
 from msh.store.history import Actor
 from partners.models import Agreement, Partner
 
@@ -125,35 +122,23 @@ def cancel(message: OutboundMessage, verdict: Verdict | None, actor: Actor) -> N
 
 
 def flight_of(message: OutboundMessage) -> Flight | None:
-    """As the rows of the message say, nothing being locked; None for one that has no flight and
-    never had one. Raises UnreadableTermsError."""
-    if not message.flies:
-        return None
-    agreement = message.agreement
-    terms = cast("FlightTerms", agreement.terms())
-    if message.terms is not None:
-        terms = FlightTerms.of_stored(message.terms)
-    row: FlightRow | None = getattr(message, "flight", None)
-    if row is None:
-        state, number = FlightState(message.state), message.order_number
-        return Flight(message.message_id, terms, state=state, number=number)
-    return Flight(
-        message.message_id,
-        terms,
-        on_silence=OnSilence(agreement.on_failure),
-        state=FlightState(row.state),
-        attempt=row.attempt,
-        copies=row.copies,
-        under_way=row.under_way,
-        carried=row.carried,
-        reached=row.reached,
-        unreached=row.unreached,
-        due=row.due,
-        expires_at=row.expires_at,
-        persists_until=row.persists_until,
-        number=row.number,
-        held_for=row.held_for,
-    )
+    """As an event would find it, nothing being locked; None for a message that has no flight and
+    never had one. It is read once for this `message`. Raises UnreadableTermsError."""
+    if _READ not in vars(message):
+        with_flights([message])
+    return cast("Flight | None", vars(message)[_READ])
+
+
+def with_flights(messages: Iterable[OutboundMessage]) -> list[OutboundMessage]:
+    """The same messages; `flight_of` them needs no further queries."""
+    found = list(messages)
+    flights = read_flights([one.pk for one in found if one.flies])
+    for one in found:
+        vars(one)[_READ] = flights.get(one.pk)
+    return found
+
+
+_READ = "flight_as_read"
 
 
 def why_not(flight: Flight, event: _Verb | MessageCancelled, now: datetime) -> str:

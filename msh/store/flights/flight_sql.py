@@ -166,6 +166,20 @@ LOAD_ONE = Statement(
     FlightRow,
 )
 
+# For those who look only. A message without a flight too, which ended or has none yet.
+READ = Statement(
+    f"""
+    SELECT {_COLUMNS}
+    FROM msh_outboundmessage message
+    JOIN msh_outboundlink link ON link.id = message.link_id
+    JOIN partners_agreement agreement ON agreement.id = message.agreement_id
+    LEFT JOIN msh_flight flight ON flight.message_id = message.id
+    WHERE message.id = ANY(%(keys)s)
+      AND agreement.dialect <> 'trp' AND message.semantics <> 'BestEffort'
+    """,
+    FlightRow,
+)
+
 LOAD_COPIES = Statement(
     f"""
     SELECT message.id, message.message_id, message.semantics, message.conversation_id,

@@ -1,14 +1,13 @@
-"""Flights and gates while a transaction holds them: made of their rows, and what is written."""
+"""Flights and gates made of their rows, and what a transaction that holds them writes."""
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
+from msh.models.link import decoded_terms
 from msh.protocol.flight import Flight, FlightState, FlightTerms, OnSilence
 from msh.protocol.flight.gate import Gate, GateState
-from msh.store.engine import Call
+from msh.store.engine import Call, run
 
 from . import flight_sql, rows
 from .rows import FlightRow, GateRow
@@ -35,6 +34,13 @@ class LockedGate:
     suspended: tuple[datetime | None, str]
     """Since when, and why, as it is shown."""
     changed: bool = False
+
+
+def read_flights(keys: Iterable[int]) -> dict[int, Flight]:
+    """Of these messages, as far as they fly or flew, by row id; nothing is locked. Raises
+    UnreadableTermsError."""
+    (rows,) = run(flight_sql.READ(keys=list(keys)))
+    return {row.id: flight_of(row) for row in rows}
 
 
 def flight_of(row: FlightRow) -> Flight:
@@ -76,7 +82,7 @@ def _in_its_conversation(ended: Flight, row: FlightRow) -> Flight:
 
 def _terms(row: FlightRow) -> FlightTerms:
     if row.terms is not None:
-        return FlightTerms.of_stored(_decoded(row.terms))
+        return FlightTerms.of_stored(decoded_terms(row.terms))
     return FlightTerms(
         timeout=row.retry_interval,
         retries=row.retries,
@@ -86,11 +92,6 @@ def _terms(row: FlightRow) -> FlightTerms:
         time_to_live=row.time_to_live,
         persist_duration=row.persist_duration,
     )
-
-
-def _decoded(terms: Any) -> dict[str, int]:
-    decoded: dict[str, int] = json.loads(terms) if isinstance(terms, str) else terms
-    return decoded  # Django has psycopg leave jsonb as text
 
 
 def _flight_state(locked: LockedFlight) -> rows.FlightState:

@@ -3,6 +3,7 @@ from django.urls import include, path
 
 from msh import health
 from msh.admin.framework.runbooks import runbook
+from msh.admin.framework.search import search
 
 admin.autodiscover()
 
@@ -11,6 +12,7 @@ from msh.admin.partner.page import partner_page  # noqa: E402  needs the pages o
 # /ebxml/ is not here: msh.endpoint.EndpointApplication takes it before Django does.
 urlpatterns = [
     path("admin/runbooks/<slug:name>/", admin.site.admin_view(runbook), name="runbook"),
+    path("admin/search-all/", admin.site.admin_view(search), name="search"),
     path("admin/partner/<int:key>/", admin.site.admin_view(partner_page), name="partner_page"),
     path("admin/", admin.site.urls),
     path("api/", include("msh.api.urls")),

@@ -79,12 +79,16 @@ class NumberFilter(TextFilter):
         return queryset.numbered(int(value))
 
 
+_PATTERN = r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2})?)?"
+_EXAMPLE = "Date and time, such as 2026-11-21 14:05"
+
+
 class DateTimeForm(forms.Form):
-    """The browser's own field for date and time: it needs no script and works by keyboard."""
+    """A text of 24 hours: the browser's own field shows the hours of its own language."""
 
     def __init__(self, name: str, label: str, data: Mapping[str, str | None]) -> None:
         super().__init__(data)
-        attrs = {"type": "datetime-local", "step": "1"}
+        attrs = {"placeholder": "2026-11-21 14:05", "pattern": _PATTERN, "title": _EXAMPLE}
         widget = UnfoldAdminTextInputWidget(attrs=attrs)
         self.fields[name] = forms.CharField(label=label, required=False, widget=widget)
 
@@ -102,7 +106,7 @@ class DateTimeFilter(TextFilter):
             at = datetime.fromisoformat(value)
         except ValueError:
             return _no_rows(
-                request, queryset, f"{value} is not a time (example: 2026-11-21T14:05:00)."
+                request, queryset, f"{value} is not a time (example: 2026-11-21 14:05)."
             )
         return self.bounded(queryset, at if at.tzinfo else timezone.make_aware(at))
 

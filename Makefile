@@ -120,10 +120,11 @@ check-dist: dist nginx
 	var/dist-tools/bin/python tools/try_wheel.py
 	var/dist-tools/bin/python tools/try_image.py
 
+# nginx, and promtool of the package prometheus.
 nginx:
-	@PATH="$$PATH:/usr/sbin" command -v nginx >/dev/null || \
+	@PATH="$$PATH:/usr/sbin" command -v nginx >/dev/null && command -v promtool >/dev/null || \
 	[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
-	{ apt-get update -qq && apt-get install -y -qq --no-install-recommends nginx-light; } || true
+	{ apt-get update -qq && apt-get install -y -qq --no-install-recommends nginx-light prometheus; } || true
 
 var/dist-tools/ready: pyproject.toml constraints.txt | $(PY)
 	rm -rf var/dist-tools && $(PYTHON) -m venv var/dist-tools

@@ -22,6 +22,8 @@ from partners.models.networks import networks_of
 
 logger = logging.getLogger(__name__)
 
+SHORTEST_TOKEN = 16
+"""Characters of MSH_METRICS_TOKEN."""
 _RATE = re.compile(r"[1-9][0-9]*/(second|minute|hour|day)")
 
 
@@ -39,6 +41,7 @@ def check_settings(
         *_webhook(),
         *_api_rate(),
         *_proxies(),
+        *_metrics(),
     ]
 
 
@@ -73,6 +76,24 @@ def _proxies() -> Iterator[CheckMessage]:
             f"MSH_TRUSTED_PROXIES: {problem}.",
             hint="Write networks such as 192.0.2.1 or 10.0.0.0/8, separated by commas.",
             id="msh.E013",
+        )
+
+
+def _metrics() -> Iterator[CheckMessage]:
+    token = settings.MSH_METRICS_TOKEN
+    if token and len(token) < SHORTEST_TOKEN:
+        yield Error(
+            f"MSH_METRICS_TOKEN has fewer than {SHORTEST_TOKEN} characters.",
+            hint="Create one with openssl rand -hex 20.",
+            id="msh.E014",
+        )
+    try:
+        networks_of(settings.MSH_METRICS_NETWORKS)
+    except ValueError as problem:
+        yield Error(
+            f"MSH_METRICS_NETWORKS: {problem}.",
+            hint="Write networks such as 192.0.2.1 or 10.0.0.0/8, separated by commas.",
+            id="msh.E015",
         )
 
 

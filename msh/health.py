@@ -1,7 +1,8 @@
 """`/health/live` and `/health/ready`, for whoever starts, balances or watches this process.
 
 Ready = messages can be taken: the database answers and its migrations are applied. The rest is
-reported and never refused over: with the broker or the worker down, accepting goes on.
+reported and never refused over: with the broker or the worker down, accepting goes on, and with
+the disk nearly full, who sends a message is told to send it later.
 """
 
 from contextlib import suppress
@@ -17,7 +18,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from msh.connections import redis_client
 from msh.models import Incident
 from msh.protocol.kinds import IncidentKind
-from msh.store import server
+from msh.store import capacity, server
 
 PROCESSES = ("beat", "worker")
 _SWEPT = "msh:swept"
@@ -39,6 +40,7 @@ def ready(request: HttpRequest) -> HttpResponse:
         "ready": database == "ok",
         "database": database,
         **_wake_up_states(),
+        "disk": "nearly full" if capacity.is_disk_short() else "ok",
         "retention": kept,
     }
     return JsonResponse(report, status=200 if report["ready"] else 503)
@@ -78,6 +80,15 @@ def processes() -> list[Process]:
             "worker", swept, "did its last task", "nothing is sent or delivered while it is down"
         ),
     ]
+
+
+def signs_of_life() -> dict[str, float] | None:
+    """Seconds since beat and a worker last did something, a day at most. None: nobody knows."""
+    try:
+        ages = {"beat": _age(_BEATEN), "worker": _age(_SWEPT)}
+    except redis.RedisError:
+        return None
+    return {name: _REMEMBERED if age is None else age for name, age in ages.items()}
 
 
 def _age(sign: str) -> float | None:

@@ -54,6 +54,12 @@ MSH_READ_TIMEOUT = env.float("MSH_READ_TIMEOUT", default=15.0)
 MSH_API_RATE = env.str("MSH_API_RATE", default="200/second")
 """Requests of one API token that each web process takes, per second, minute, hour or day. Empty:
 any number."""
+MSH_METRICS_TOKEN = env.str("MSH_METRICS_TOKEN", default="")
+"""What Prometheus sends as its bearer token to read /metrics."""
+MSH_METRICS_NETWORKS = " ".join(env.list("MSH_METRICS_NETWORKS", default=[]))
+"""Networks from which /metrics may be read without it."""
+MSH_METRICS_PARTNERS = env.list("MSH_METRICS_PARTNERS", default=[])
+"""Names of at most 20 partners that /metrics tells apart."""
 
 # --- the web server: each number is of one web process --------------------------------------------
 MSH_WEB_CONNECTIONS = env.int("MSH_WEB_CONNECTIONS", default=2000)
@@ -127,6 +133,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "msh.web.security.ContentSecurityPolicy",
+    "msh.web.probes.Probes",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",

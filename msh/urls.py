@@ -1,7 +1,7 @@
 from django.contrib import admin
 from django.urls import include, path
 
-from msh import health
+from msh import health, metrics
 from msh.admin.framework.runbooks import runbook
 from msh.admin.framework.search import search
 
@@ -18,6 +18,7 @@ urlpatterns = [
     path("api/", include("msh.api.urls")),
     path("health/live", health.live),
     path("health/ready", health.ready, name="ready"),
+    path("metrics", metrics.page),
 ]
 
 handler400 = "msh.admin.framework.error_pages.bad_request"

@@ -2,6 +2,7 @@
 
 import http
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,7 +32,13 @@ def answer() -> tuple[int, dict[str, Any]]:
 
 
 def test_ready_when_migrated_whether_swept_or_not() -> None:
-    expected = {"ready": True, "database": "ok", "broker": "ok", "retention": "ok"}
+    expected = {
+        "ready": True,
+        "database": "ok",
+        "broker": "ok",
+        "disk": "ok",
+        "retention": "ok",
+    }
     assert answer() == (http.HTTPStatus.OK, expected | {"sweep": "late"})
     health.note_sweep()
     assert answer() == (http.HTTPStatus.OK, expected | {"sweep": "ok"})
@@ -48,7 +55,16 @@ def test_broker_that_is_down_leaves_it_ready(settings: Any) -> None:
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     health._redis.cache_clear()
     report = {"ready": True, "database": "ok", "broker": "unreachable", "sweep": "unknown"}
-    assert answer() == (http.HTTPStatus.OK, report | {"retention": "ok"})
+    assert answer() == (http.HTTPStatus.OK, report | {"disk": "ok", "retention": "ok"})
+
+
+def test_disk_that_is_nearly_full_is_reported_and_stays_ready(
+    settings: Any, tmp_path: Path
+) -> None:
+    settings.MSH_DISK_PATH = str(tmp_path)
+    settings.MSH_DISK_WATERMARK = 1 << 60
+    status, report = answer()
+    assert (status, report["disk"]) == (http.HTTPStatus.OK, "nearly full")
 
 
 def test_short_retention_is_reported_and_stays_ready() -> None:

@@ -27,6 +27,7 @@ DOCKER = ROOT / "docker"
 BIN = ROOT / "var" / "dist-installed" / "bin"
 TOOLS = Path(sys.executable).parent
 HOST = "msh.example.com"
+METRICS_TOKEN = secrets.token_hex(20)
 STARTS_WITHIN = 90.0  # seconds
 EMBEDDED = """
 import json, pathlib, sys
@@ -63,6 +64,7 @@ def check_files() -> None:
     listed = yaml.safe_load((DOCKER / "kubernetes" / "kustomization.yaml").read_text())
     kept = {file.name for file in resources} - {"secret.example.yaml"}
     require(set(listed["resources"]) == kept, f"kustomization.yaml lists {listed['resources']}")
+    check_rules()
     if shutil.which("systemd-analyze"):
         check_units()
 
@@ -118,6 +120,7 @@ def run_processes(folder: Path, running: ExitStack) -> None:
         healthcheck(web)
         check_edge(tls, plain)
         check_mail(mail)
+        check_metrics(web)
     require(not list(work.iterdir()), f"files were written: {list(work.iterdir())}")
 
 
@@ -128,6 +131,8 @@ def production(servers: dict[str, str]) -> dict[str, str]:
         "MSH_TRUSTED_PROXIES": "127.0.0.1",
         "SECRET_KEY": secrets.token_urlsafe(40),
         "MSH_FERNET_KEYS": base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
+        "MSH_METRICS_TOKEN": METRICS_TOKEN,
+        "MSH_DISK_PATH": "/tmp",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
 
@@ -222,6 +227,33 @@ def check_mail(port: int) -> None:
     with smtplib.SMTP("127.0.0.1", port) as client:
         client.starttls(context=unverified())
         require(client.noop()[0] == 250, "smtpd does not answer after STARTTLS")
+
+
+def check_metrics(web: int) -> None:
+    """Asked for by address, as Prometheus does."""
+    connection = http.client.HTTPConnection("127.0.0.1", web)
+    connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {METRICS_TOKEN}"})
+    page = connection.getresponse().read()
+    require(b"msh_database_up 1" in page, f"/metrics: {page[:300]!r}")
+    done = subprocess.run(["promtool", "check", "metrics"], input=page, check=False)
+    require(done.returncode == 0, "promtool does not accept /metrics")
+
+
+def check_rules() -> None:
+    require(shutil.which("promtool") is not None, "promtool is missing: apt-get install prometheus")
+    for words in (
+        ["check", "rules", "alerts.yml"],
+        ["test", "rules", "alerts.test.yml"],
+        ["check", "config", "--syntax-only", "prometheus.yml"],
+    ):
+        done = subprocess.run(
+            ["promtool", *words],
+            cwd=DOCKER / "monitoring",
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        require(done.returncode == 0, done.stdout + done.stderr)
 
 
 def ask(port: int, path: str, method: str = "GET") -> tuple[int, dict[str, str], str]:

@@ -97,11 +97,15 @@ def database_size() -> int:
 
 def shortage() -> Postponed | None:
     """Why nothing new is to be stored, None if there is room."""
-    if settings.MSH_DISK_PATH and _free() < settings.MSH_DISK_WATERMARK:
+    if is_disk_short():
         return store_short("this MSH's disk is nearly full, send this later")
     if settings.MSH_STORE_LIMIT and _database_size() >= settings.MSH_STORE_LIMIT:
         return store_short("this MSH's store is full, send this later")
     return None
+
+
+def is_disk_short() -> bool:
+    return bool(settings.MSH_DISK_PATH) and _free() < settings.MSH_DISK_WATERMARK
 
 
 def is_unwritable(error: DatabaseError) -> bool:

@@ -1,0 +1,188 @@
+"""/metrics: what waits and what stands still, from the tables, for those who may ask."""
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.utils import timezone
+from prometheus_client.parser import text_string_to_metric_families
+
+from msh import metrics
+from msh.models import Attempt, OutboundLink, OutboundMessage
+from msh.store.incidents import note_retention_too_short
+from tests.flows.world import World, make_world
+
+pytestmark = pytest.mark.django_db
+
+ROOT = Path(__file__).resolve().parents[1]
+TOKEN = "a-token-of-prometheus"
+
+
+@pytest.fixture(autouse=True)
+def _allowed(settings: Any) -> Iterator[None]:
+    settings.MSH_METRICS_TOKEN = TOKEN
+    metrics.forget()
+    yield
+    metrics.forget()
+
+
+def scraped(**headers: str) -> tuple[int, str]:
+    response = Client().get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"} | headers)
+    return response.status_code, response.content.decode()
+
+
+def samples() -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    """Values by name and labels."""
+    status, text = scraped()
+    assert status == 200
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def value(name: str, **labels: str) -> float:
+    return samples()[name, tuple(sorted(labels.items()))]
+
+
+@pytest.fixture
+def world() -> World:
+    return make_world()
+
+
+def test_nobody_may_ask_unless_a_network_or_a_token_is_set(settings: Any) -> None:
+    settings.MSH_METRICS_TOKEN = ""
+    assert scraped()[0] == 404
+    settings.MSH_METRICS_NETWORKS = "192.0.2.0/24"
+    assert scraped()[0] == 403
+    settings.MSH_METRICS_NETWORKS = "192.0.2.0/24 127.0.0.0/8"
+    assert scraped()[0] == 200
+
+
+@pytest.mark.parametrize("sent", ["", "Bearer another-token-of-that-kind", f"Basic {TOKEN}"])
+def test_wrong_token_is_refused(sent: str) -> None:
+    assert scraped(Authorization=sent)[0] == 403
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/health/live", "/health/ready"])
+def test_probes_may_name_any_host(path: str) -> None:
+    """Kubernetes and Prometheus ask by the address of the pod."""
+    headers = {"Host": "10.1.2.3:8000", "Authorization": f"Bearer {TOKEN}"}
+    assert Client().get(path, headers=headers).status_code == 200
+    assert Client().get("/admin/", headers=headers).status_code == 400
+
+
+def test_messages_that_wait_have_numbers_and_ages(world: World) -> None:
+    world.submit()
+    world.submit()
+    OutboundMessage.objects.update(submitted_at=timezone.now() - timedelta(minutes=10))
+    assert value("msh_outbound_messages", state="queued") == 2
+    assert value("msh_oldest_seconds", what="queued") == pytest.approx(600, abs=60)
+    assert value("msh_outbound_messages", state="in_flight") == 0
+    assert value("msh_oldest_seconds", what="undelivered") == 0
+
+
+def test_states_of_links_are_complete(world: World) -> None:
+    world.submit()
+    since = timezone.now() - timedelta(hours=1)
+    OutboundLink.objects.update(state="suspended", suspended_since=since)
+    found = samples()
+    assert found["msh_links", (("state", "suspended"),)] == 1
+    assert {labels for name, labels in found if name == "msh_links"} == {
+        (("state", state),) for state in ("idle", "waiting", "transient", "suspended")
+    }
+    oldest = found["msh_oldest_seconds", (("what", "suspended"),)]
+    assert oldest == pytest.approx(3600, abs=60)
+
+
+def test_only_chosen_partners_have_a_label(world: World, settings: Any) -> None:
+    name = world.there.name
+    assert name not in scraped()[1]
+    settings.MSH_METRICS_PARTNERS = [name, "no such partner"]
+    metrics.forget()
+    world.submit()
+    found = samples()
+    assert found["msh_partner_queued", (("partner", name),)] == 1
+    assert found["msh_partner_suspended", (("partner", name),)] == 0
+    assert "no such partner" not in str(found.keys())
+
+
+def test_open_incidents_are_counted_by_kind(world: World) -> None:
+    note_retention_too_short({world.there.pk: "too short"})
+    assert value("msh_incidents_open", kind="retention_too_short") == 1
+    note_retention_too_short({})
+    metrics.forget()
+    assert value("msh_incidents_open", kind="retention_too_short") == 0
+
+
+def test_attempts_of_the_last_minute_are_a_histogram(world: World) -> None:
+    message = world.submit()
+    now = timezone.now()
+    for number, seconds in enumerate((0.02, 0.3, 90), 1):
+        begun = now - timedelta(seconds=seconds)
+        outcome = "transmitted" if number < 3 else "failed"
+        Attempt.objects.create(
+            message=message,
+            number=number,
+            claimed_at=begun,
+            ended_at=now,
+            outcome=outcome,
+            status=200,
+        )
+    found = samples()
+    assert found["msh_attempt_seconds_bucket", (("le", "0.05"),)] == 1
+    assert found["msh_attempt_seconds_bucket", (("le", "0.5"),)] == 2
+    assert found["msh_attempt_seconds_bucket", (("le", "+Inf"),)] == 3
+    assert found["msh_attempts", (("outcome", "transmitted"),)] == 2
+
+
+def test_values_are_read_once_in_some_seconds(world: World) -> None:
+    assert value("msh_outbound_messages", state="queued") == 0
+    world.submit()
+    assert value("msh_outbound_messages", state="queued") == 0
+    metrics.forget()
+    assert value("msh_outbound_messages", state="queued") == 1
+
+
+def test_number_of_series_does_not_grow_with_partners(world: World) -> None:
+    before = samples().keys()
+    make_world()
+    metrics.forget()
+    assert samples().keys() == before
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "docs/monitoring.md",
+        "docker/monitoring/alerts.yml",
+        "docker/monitoring/alerts.test.yml",
+        "docker/monitoring/grafana.json",
+    ],
+)
+def test_documents_name_metrics_that_exist(file: str) -> None:
+    source = Path(metrics.__file__).read_text()
+    known = set(re.findall(r'"(msh_[a-z_]+)"', source)) - {"msh_attempt_seconds"}
+    known |= {"msh_attempt_seconds_bucket"}
+    named = set(re.findall(r"\bmsh_[a-z_]+", (ROOT / file).read_text()))
+    assert named <= known
+    if file.endswith((".md", ".json")):
+        assert known - named <= {"msh_info", "msh_database_up", "msh_redis_up"} | {
+            "msh_disk_watermark_bytes"
+        }
+
+
+@pytest.mark.django_db(transaction=True)
+def test_database_that_is_down_is_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection.close()
+    monkeypatch.setitem(connection.settings_dict, "PORT", 1)
+    found = samples()
+    assert found["msh_database_up", ()] == 0
+    assert found["msh_redis_up", ()] == 1
+    assert ("msh_links", (("state", "idle"),)) not in found

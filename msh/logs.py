@@ -1,6 +1,8 @@
 """Logs: one JSON object a line, ours and the libraries' alike, with what is bound to the context.
 
-Whoever handles a message binds it once: `structlog.contextvars.bind_contextvars(message_id=…)`.
+A line about a message has its id as a field: `logger.info(…, extra={"message_id": …})`, as
+`msh/transport/attempt_log.py`. An application's consumer may bind its own:
+`structlog.contextvars.bind_contextvars(order=…)`.
 structlog is loaded with the first line, because it takes a tenth of a second: most commands of
 `manage.py` say nothing.
 """
@@ -13,8 +15,9 @@ if TYPE_CHECKING:
     from structlog.typing import Processor
 
 
-def logging_config(*, level: str) -> dict[str, Any]:
-    """Django's LOGGING: everything from `level` up goes to standard error as JSON."""
+def logging_config(*, level: str, attempts: bool) -> dict[str, Any]:
+    """Django's LOGGING: everything from `level` up goes to standard error as JSON. `attempts`: so
+    does a line for each attempt."""
     return {
         "version": 1,
         "disable_existing_loggers": False,
@@ -24,6 +27,7 @@ def logging_config(*, level: str) -> dict[str, Any]:
         "loggers": {
             "celery": {"level": "WARNING"},
             "axes": {"level": "WARNING"},
+            "msh.attempts": {"level": "INFO" if attempts else "WARNING"},
         },
     }
 

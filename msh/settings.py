@@ -250,4 +250,7 @@ SILENCED_SYSTEM_CHECKS = [
 ]
 
 # --- logs ---------------------------------------------------------------------------------------
-LOGGING = logging_config(level=env.str("LOG_LEVEL", default="INFO"))
+LOGGING = logging_config(
+    level=env.str("LOG_LEVEL", default="INFO"),
+    attempts=env.bool("MSH_LOG_ATTEMPTS", default=False),
+)

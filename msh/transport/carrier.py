@@ -18,6 +18,7 @@ from typing import NamedTuple, Protocol
 import uvloop
 
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.transport.attempt_log import log_attempt
 from msh.transport.job import Job
 from msh.transport.places import Place, Places, Standing
 from msh.transport.registry import Transport, UnknownSchemeError, transport_for
@@ -136,6 +137,7 @@ class Carrier:
         with self._lock:
             self._bytes -= len(job.body)
             self._places.leave(place, standing)
+        log_attempt(job, result, seconds)
         self._results.put(Finished(job, result))
 
 

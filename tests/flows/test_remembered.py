@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 
 from msh import wire
 from msh.flows.receiving.answer import Answer
@@ -15,7 +15,7 @@ from msh.flows.receiving.receive import receive, receive_fast_path
 from msh.flows.sending.submit import submit
 from msh.models import History, InboundLink, InboundMessage, Signal
 from msh.protocol.message import Payload
-from msh.store.receiving import usual
+from msh.store.receiving import remembered, usual
 from msh.store.receiving.senders import find_sender
 from msh.transport.job import Job
 from partners.models import Agreement, Credential, OwnIdentity, Partner, Route
@@ -89,11 +89,11 @@ def test_what_another_process_accepted_costs_no_statement_that_fails(world: Worl
     assert work.total()["statements"] == 2
 
 
-TABLES = (InboundLink, Agreement, Partner, Credential, OwnIdentity)
+TABLES: tuple[type[Model], ...] = (InboundLink, Agreement, Partner, Credential, OwnIdentity)
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_every_column_of_what_was_read_is_proven(world: World, table: type[InboundLink]) -> None:
+def test_every_column_of_what_was_read_is_proven(world: World, table: type[Model]) -> None:
     """Whatever is written of these rows, nothing is accepted by what was remembered before."""
     partner, job = found(world), next_job(world)
     message = wire.parse(job.content_type, job.body)
@@ -235,7 +235,7 @@ def test_nothing_is_remembered_with_a_new_session(world: World) -> None:
 def test_not_more_is_remembered_than_a_process_has_room_for(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(usual, "REMEMBERED", 1)
+    monkeypatch.setattr(remembered, "REMEMBERED", 1)
     other = make_world()
     for one in (other, world, other):
         for _ in range(3):

@@ -58,19 +58,17 @@ class _Senders:
 
 
 def receive_fast_path(partner: Partner, content_type: str, body: bytes) -> Answer | None:
-    """Take a new message in two statements, or a signal. `partner` may be one that is remembered.
-    None, with nothing done, for all else."""
+    """Take a new message in one statement or two, or a signal. `partner` may be one that is
+    remembered. None, with nothing done, for all else."""
     try:
         received = parse(content_type, body)
     except (NotAMessage, Unusable):
         return None
     header = received.message.header
-    pair = find_usual(partner, header)
-    if pair is None:
-        return None
     if header.kind.is_signal:
-        return _take_signal(pair.found, received)
-    if received.message.acknowledgments or not (accepted := accept_if_usual(pair, received)):
+        found = find_usual(partner, header)
+        return None if found is None else _take_signal(found, received)
+    if received.message.acknowledgments or not (accepted := accept_if_usual(partner, received)):
         return None
     deliver = [WakeUp.DELIVER] if accepted.pushes else []
     wake_up(*deliver, signals=[accepted.signal_id])

@@ -1,5 +1,6 @@
 """ebMS 2.0, what comes nearly always: a new message that is taken, without a lock."""
 
+import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -7,11 +8,12 @@ from django.db import IntegrityError
 
 from msh.faults import CrashPoint, reach
 from msh.protocol import effects as do
+from msh.protocol.ebms.agreement import Agreed
 from msh.protocol.ebms.arrival import decide
 from msh.protocol.ebms.message import MessageHeader, ReceivedMessage
 from msh.store.engine import Statement, run
 from msh.store.history import insert_one
-from msh.store.partner_columns import PARTNER_AS_READ
+from msh.store.partner_columns import PARTNER_AS_READ, PARTNER_IN_VERSION
 from partners.models import Partner
 
 from . import message_sql
@@ -19,7 +21,9 @@ from .ebms2 import CODES, agreed_of, columns_of, event_at
 from .ebms2_answers import Attribution, Pair, first_ack
 from .ebms2_sql import AGREEMENT_COLUMNS, KNOWN_COLUMNS, KNOWN_TABLES, MESSAGE, KnownRow
 from .message_sql import Accepted
+from .pairs import SIGNAL_HORIZON
 from .receiver_effects import one_payload, payload_columns
+from .remembered import Remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,7 @@ class _Row(KnownRow):
     """The link with what it knows of the message, and the agreement."""
 
     as_read: str | None
+    agreement_version: str
     link_id: int
     id: int
     partner_id: int
@@ -49,7 +54,8 @@ class _Row(KnownRow):
 
 _LOAD = Statement(
     f"""
-    SELECT {KNOWN_COLUMNS}, {PARTNER_AS_READ}, link.id AS link_id, {AGREEMENT_COLUMNS}
+    SELECT {KNOWN_COLUMNS}, {PARTNER_AS_READ}, link.id AS link_id,
+           agreement.xmin::text AS agreement_version, {AGREEMENT_COLUMNS}
     FROM msh_inboundlink link
     JOIN partners_agreement agreement
       ON agreement.partner_id = link.partner_id AND agreement.tpa_id = %(cpa_id)s
@@ -61,7 +67,7 @@ _LOAD = Statement(
 )
 
 _ARRIVED = insert_one(
-    at="%(received_at)s",
+    at="statement_timestamp()",
     partner_id="%(partner_id)s",
     direction="'in'",
     message_id="%(message_id)s",
@@ -71,24 +77,39 @@ _ARRIVED = insert_one(
 
 
 # The Acknowledgment is claimed for the worker that a wake-up will name it to, as with the draft.
-# A copy that another transaction stores meanwhile has the MessageId: the constraint refuses this.
+# All that was decided by is proven. A copy that another transaction stores meanwhile has the
+# MessageId: the constraint refuses this.
 def _accept(payloads: str) -> Statement[Accepted]:
     return Statement(
         f"""
-    WITH message AS ({MESSAGE}),
+    WITH usual AS (
+        SELECT WHERE {PARTNER_IN_VERSION}
+          AND EXISTS (
+              SELECT FROM partners_agreement
+              WHERE id = %(agreement_id)s AND xmin = %(agreement_version)s)
+          AND NOT EXISTS (
+              SELECT FROM msh_inboundmessage
+              WHERE link_id = %(link_id)s AND message_id = %(message_id)s)
+          AND NOT EXISTS (
+              SELECT FROM msh_signal
+              WHERE link_id = %(link_id)s AND kind = 'Error' AND code = ANY(%(codes)s)
+                AND ref_to_message_id = %(message_id)s AND content_digest IS NOT NULL)),
+    message AS ({MESSAGE.format(at="statement_timestamp()", source="FROM usual")}),
     parts AS (
         INSERT INTO msh_inboundpayload
             (message_id, position, content_type, content_id, label, description, content)
         {payloads}),
     entry AS (
-        {_ARRIVED}),
+        {_ARRIVED} FROM usual),
     signal AS (
         INSERT INTO msh_signal
             (link_id, kind, ref_to_message_id, tpa_id, conversation_id, first_at, due, expires_at,
              sending, tries, content_type, body, kept, dialect)
-        VALUES (%(link_id)s, 'Acknowledgement', %(message_id)s, %(tpa_id)s, %(conversation_id)s,
-                %(received_at)s, %(received_at)s::timestamptz + interval '1 second',
-                %(expires_at)s, true, 1, %(ack_type)s, %(ack)s, true, 'ebms2')
+        SELECT %(link_id)s, 'Acknowledgement', %(message_id)s, %(tpa_id)s, %(conversation_id)s,
+               statement_timestamp(), statement_timestamp() + interval '1 second',
+               statement_timestamp() + %(horizon)s * interval '1 second', true, 1, %(ack_type)s,
+               %(ack)s, true, 'ebms2'
+        FROM usual
         ON CONFLICT (link_id, kind, code, ref_to_message_id) DO UPDATE
         SET pending = msh_signal.pending + 1, expires_at = EXCLUDED.expires_at,
             due = CASE WHEN msh_signal.sending THEN LEAST(msh_signal.due, EXCLUDED.due)
@@ -109,9 +130,39 @@ _ACCEPT = _accept(message_sql.ONE_PAYLOAD)
 _ACCEPT_PAYLOADS = _accept(message_sql.PAYLOADS)
 
 
-def find_usual(partner: Partner, header: MessageHeader) -> Pair | None:
-    """The pair of a partner that may only be remembered, with the agreement and what it knows of
-    the message. None if the partner is not as it was found, or there is no such agreement."""
+FRESH = 60.0
+"""Seconds for which an agreement is remembered, and with it the database's clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Agreement:
+    """An agreement as it was read `at` this time, by a clock that nobody sets, when it was `now` by
+    the database's."""
+
+    id: int
+    version: str
+    agreed: Agreed
+    horizon: int
+    link_id: int
+    now: datetime
+    at: float
+
+    def under(self, partner: Partner) -> Attribution:
+        return Attribution(partner, self.id, self.agreed, self.horizon)
+
+
+_agreements: Remembered[tuple[int, str], _Agreement] = Remembered()
+"""By partner and CPAId."""
+
+
+def find_usual(partner: Partner, header: MessageHeader) -> Attribution | None:
+    """The agreement of a partner that may only be remembered. None if the partner is not as it was
+    found, or there is no such agreement."""
+    read = _read(partner, header)
+    return None if read is None else read[1].under(partner)
+
+
+def _read(partner: Partner, header: MessageHeader) -> tuple[_Row, _Agreement] | None:
     load = _LOAD(
         partner_id=partner.pk,
         credential_id=partner.credential_id,
@@ -120,11 +171,16 @@ def find_usual(partner: Partner, header: MessageHeader) -> Pair | None:
         codes=CODES,
         rate=partner.rate_limit,
     )
+    at = time.monotonic()
     (rows,) = run(load)
     if not rows or rows[0].as_read != partner.as_read or not partner.in_use:
         return None
     row = rows[0]
-    return Pair(Attribution(partner, row.id, agreed_of(row), row.horizon), row.link_id, row)
+    agreement = _Agreement(
+        *(row.id, row.agreement_version, agreed_of(row), row.horizon, row.link_id, row.now, at)
+    )
+    _agreements.remember((partner.pk, header.cpa_id), agreement)
+    return row, agreement
 
 
 def _expires_soon(header: MessageHeader, now: datetime) -> bool:
@@ -133,15 +189,38 @@ def _expires_soon(header: MessageHeader, now: datetime) -> bool:
     return header.time_to_live is not None and header.time_to_live - now < _LONGEST
 
 
-def accept_if_usual(pair: Pair, received: ReceivedMessage) -> Accepted | None:
-    """Take a new message and queue its Acknowledgment, in one statement. None, with nothing done,
-    if there is anything else to it: then `receive_message` takes the lock."""
-    message = received.message
-    if message.sync_reply or _expires_soon(message.header, pair.row.now):
+def accept_if_usual(partner: Partner, received: ReceivedMessage) -> Accepted | None:
+    """Take a new message and queue its Acknowledgment, in one statement, or two if its agreement
+    has to be read. None, with nothing done, if there is anything else to it: then `receive_message`
+    takes the lock."""
+    header = received.message.header
+    if received.message.sync_reply or not partner.in_use:
         return None
-    if pair.found.agreed.ordered:
+    agreement = _agreements.get((partner.pk, header.cpa_id))
+    if agreement and header.time_to_live is None and not partner.limits.any:
+        age = time.monotonic() - agreement.at
+        if age < FRESH:
+            unknown = _unknown(agreement.now + timedelta(seconds=age))
+            if accepted := _accept_under(partner, agreement, unknown, received):
+                return accepted
+    read = _read(partner, header)
+    if read is None or _expires_soon(header, read[0].now):
         return None
-    ruling = decide(received, pair.found.agreed, event_at(pair, received))
+    return _accept_under(partner, read[1], read[0], received)
+
+
+def _unknown(now: datetime) -> KnownRow:
+    return KnownRow(None, None, None, None, None, None, now)
+
+
+def _accept_under(
+    partner: Partner, agreement: _Agreement, row: KnownRow, received: ReceivedMessage
+) -> Accepted | None:
+    found, message = agreement.under(partner), received.message
+    pair = Pair(found, agreement.link_id, row)
+    if found.agreed.ordered:
+        return None
+    ruling = decide(received, found.agreed, event_at(pair, received))
     if ruling.effects != (do.Accept(None, None), do.QueueAck()) or ruling.notes:
         return None
     ack = first_ack(pair, message)
@@ -150,9 +229,13 @@ def accept_if_usual(pair: Pair, received: ReceivedMessage) -> Accepted | None:
     accept = statement(
         **columns_of(pair, received),
         **columns(received.payloads),
-        partner_id=pair.found.partner.pk,
-        tpa_id=pair.found.agreed.cpa_id,
-        expires_at=ack.expires_at,
+        partner_id=partner.pk,
+        credential_id=partner.credential_id,
+        as_read=partner.as_read,
+        agreement_version=agreement.version,
+        codes=CODES,
+        tpa_id=found.agreed.cpa_id,
+        horizon=max(found.horizon, SIGNAL_HORIZON),
         ack_type=ack.content_type,
         ack=ack.body,
     )
@@ -162,4 +245,4 @@ def accept_if_usual(pair: Pair, received: ReceivedMessage) -> Accepted | None:
     except IntegrityError:  # a copy was stored at the same time
         return None
     reach(CrashPoint.RECEIVE_AFTER_COMMIT)
-    return done[0]
+    return done[0] if done else None

@@ -174,15 +174,17 @@ MESSAGE = """
         (link_id, agreement_id, message_id, semantics, state, conversation_id, service_interface,
          action, ref_to_message_id, sent_at, received_at, content_digest, header, from_role,
          to_role, service_type)
-    VALUES (%(link_id)s, %(agreement_id)s, %(message_id)s, %(semantics)s, 'accepted',
-            %(conversation_id)s, %(service_interface)s, %(action)s, %(ref_to_message_id)s,
-            %(sent_at)s, %(received_at)s, %(content_digest)s, %(header)s, %(from_role)s,
-            %(to_role)s, %(service_type)s)
+    SELECT %(link_id)s, %(agreement_id)s, %(message_id)s, %(semantics)s, 'accepted',
+           %(conversation_id)s, %(service_interface)s, %(action)s, %(ref_to_message_id)s,
+           %(sent_at)s, {at}, %(content_digest)s, %(header)s, %(from_role)s, %(to_role)s,
+           %(service_type)s
+    {source}
     RETURNING id
 """
+"""A row for each of `source`, received `at`."""
 INSERT = Write(
     f"""
-    WITH message AS ({MESSAGE})
+    WITH message AS ({MESSAGE.format(at="%(received_at)s", source="")})
     INSERT INTO msh_inboundpayload
         (message_id, position, content_type, content_id, label, description, content)
     {PAYLOADS}

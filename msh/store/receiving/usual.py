@@ -5,10 +5,8 @@ What it remembers counts only together with the statement that finds it unchange
 """
 
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 from django.db import DatabaseError, IntegrityError
-from django.db.backends.signals import connection_created
 
 from msh.faults import CrashPoint, reach
 from msh.protocol import effects as do
@@ -25,9 +23,7 @@ from .message_sql import Accepted, InboundRow
 from .messages import postponed
 from .pairs import horizon_of, load_pair, pair_of
 from .receiver_effects import message_columns, one_payload, payload_columns
-
-REMEMBERED = 10_000
-"""Links, and agreements, that a process remembers at most."""
+from .remembered import Remembered
 
 _Asked = tuple[int, str, str, str, str, str]
 """What an agreement is found by: partner, TPAId, and both parties with their contexts."""
@@ -53,10 +49,8 @@ class _Agreement:
     horizon: int
 
 
-_links: dict[int, _Link] = {}
-_agreements: dict[_Asked, _Agreement] = {}
-K = TypeVar("K")
-V = TypeVar("V")
+_links: Remembered[int, _Link] = Remembered()
+_agreements: Remembered[_Asked, _Agreement] = Remembered()
 
 
 def accept_if_usual(partner: Partner, message: ReceivedMessage) -> Accepted | None:
@@ -86,7 +80,7 @@ def accept_if_usual(partner: Partner, message: ReceivedMessage) -> Accepted | No
     agreement = _agreement_of(rows[0])
     if agreement is None or pair.known is not Known.NO or postponed(partner, pair):
         return None
-    _remember(_agreements, asked, agreement)
+    _agreements.remember(asked, agreement)
     link = _Link(pair.link_id, rows[0].version, pair.receiving)
     return _accept(partner, message, link, agreement)
 
@@ -115,7 +109,7 @@ def _accept(
     reach(CrashPoint.RECEIVE_AFTER_COMMIT)
     if not done:
         return None
-    _remember(_links, partner.pk, _Link(link.id, done[0].version, after))
+    _links.remember(partner.pk, _Link(link.id, done[0].version, after))
     return done[0]
 
 
@@ -163,19 +157,3 @@ def _agreement_of(row: InboundRow) -> _Agreement | None:
         return None
     first = OnUnexpectedFirst(row.on_unexpected_first or "accept")
     return _Agreement(row.agreement_id, row.agreement_version, first, horizon_of(row))
-
-
-def _forget_all(**_: Any) -> None:
-    """With a new session: the database may have been restored, and would give the numbers of the
-    transactions that are remembered once more."""
-    _links.clear()
-    _agreements.clear()
-
-
-connection_created.connect(_forget_all, dispatch_uid="msh.store.receiving.usual")
-
-
-def _remember(known: dict[K, V], key: K, value: V) -> None:
-    if len(known) >= REMEMBERED and key not in known:
-        known.clear()
-    known[key] = value

@@ -95,3 +95,22 @@ def test_dashboard_shows_a_missing_answer(console: Console) -> None:
 
     expect(page.get_by_text(OLD)).to_be_visible()
     assert held
+
+
+def test_pages_and_lists_of_links_refresh_themselves(console: Console, pair: PairFactory) -> None:
+    partner = pair(timeout=600, retries=1, retry_interval=600)
+    message = partner.submit()
+    partner.wait_for_attempts(message, 1)
+    page = console.open("Operator", f"msh/outboundlink/{partner.link.pk}/change/")
+    listed = console.open("Operator", f"msh/outboundlink/?q={partner.partner.name}")
+    for one in (page, listed):
+        one.clock.install()
+        one.reload()
+        expect(one.get_by_text("Waiting for the Ack of message 1")).to_be_visible()
+
+    partner.suspend()
+    page.clock.fast_forward(REFRESH)
+    listed.clock.fast_forward(REFRESH)
+
+    expect(page.get_by_text("Message 1 blocks the queue.")).to_be_visible()
+    expect(listed.get_by_text("Message 1 blocks the queue.")).to_be_visible()

@@ -1,10 +1,14 @@
 """All reads of a page see one moment, and nothing is written by the way."""
 
+from typing import Any
+
 import pytest
-from django.db import InternalError
-from django.test import Client
+from django.db import InternalError, connection
 from django.urls import reverse
 
+from msh.flows.operations import change_link
+from msh.models import OutboundLink
+from msh.store.history import Actor
 from msh.store.snapshot import snapshot
 from partners.models import Partner
 from tests.admin.conftest import client_of
@@ -28,7 +32,41 @@ def test_nothing_can_be_written_in_it() -> None:
     assert not Partner.objects.exists()
 
 
+def test_the_page_of_a_link_is_read_in_one() -> None:
+    """Its numbers change while it is read, after the row of the link."""
+    world = make_world()
+    change_link.open_links(world.there)
+    links = OutboundLink.objects.filter(pk=world.link.pk)
+    client = client_of("olaf", "view_outboundlink", "view_outboundmessage", "view_incident")
+    page = reverse("admin:msh_outboundlink_change", args=[world.link.pk])
+
+    def move(execute: Any, sql: str, *rest: Any) -> Any:
+        if "msh_history" in sql:
+            in_another_session(lambda: links.update(next_number=9))
+        return execute(sql, *rest)
+
+    with connection.execute_wrapper(move):
+        shown = client.get(page).content.decode()
+
+    assert "The next message gets number 1." in shown
+    assert "out: next number 1" in shown
+    assert world.link.next_number == 9
+
+
 def test_the_dashboard_is_read_in_one() -> None:
-    """Outside of a test's transaction: in that nothing is set."""
-    client: Client = client_of("olaf", "view_outboundlink", "view_outboundmessage", "view_incident")
-    assert client.get(reverse("admin:index")).context["figures"]
+    """A partner is suspended after the figures were counted."""
+    world = make_world()
+    change_link.open_links(world.there)
+    client = client_of("olaf", "view_outboundlink", "view_outboundmessage", "view_incident")
+
+    def suspend(execute: Any, sql: str, *rest: Any) -> Any:
+        if "msh_traffic" in sql:
+            actor = Actor("ann", "they move")
+            in_another_session(lambda: change_link.suspend(world.there, actor))
+        return execute(sql, *rest)
+
+    with connection.execute_wrapper(suspend):
+        context = client.get(reverse("admin:index")).context
+
+    assert {one.words for one in context["health"]} == {"OK"}
+    assert world.link.state == "suspended"

@@ -1,13 +1,16 @@
 """Base classes of pages: read-only, and without COUNT(*) on large tables."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from django.contrib.admin import ShowFacets
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.template.response import SimpleTemplateResponse
 from unfold.paginator import InfinitePaginator
+
+from msh.store.snapshot import snapshot
 
 from . import markup
 from .actions import ActionsAdmin, Row
@@ -65,6 +68,12 @@ class ReadOnlyAdmin(ActionsAdmin[Row]):
         response: HttpResponse = super().render_change_form(request, context, *args, **kwargs)
         return response
 
+    def change_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return _at_once(request, super().change_view, *args, **kwargs)
+
+    def changelist_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return _at_once(request, super().changelist_view, *args, **kwargs)
+
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
 
@@ -73,6 +82,17 @@ class ReadOnlyAdmin(ActionsAdmin[Row]):
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
+
+
+def _at_once(
+    request: HttpRequest, view: Callable[..., HttpResponse], *args: Any, **kwargs: Any
+) -> HttpResponse:
+    """All facts of a page from one moment: what a template reads, too."""
+    if request.method != "GET":
+        return view(request, *args, **kwargs)
+    with snapshot():
+        response = view(request, *args, **kwargs)
+        return response.render() if isinstance(response, SimpleTemplateResponse) else response
 
 
 class LargeTableAdmin(ReadOnlyAdmin[Row]):

@@ -2,11 +2,13 @@
 
 from datetime import timedelta
 
-from django.db.models import Count, Q
+from django.db.models import Count, Min, Q
 from django.db.models.functions import Now
+from django.utils import timezone
 from django.utils.html import format_html
 
 from msh.admin.framework import markup
+from msh.admin.framework.time_format import format_duration
 from msh.models import (
     Direction,
     History,
@@ -18,6 +20,8 @@ from msh.models import (
 from msh.protocol import sequence
 
 RECENT = timedelta(minutes=10)
+SHORTEST = timedelta(seconds=10)
+"""The shortest time that a rate is computed from."""
 
 
 def sending(link: OutboundLink) -> str:
@@ -40,23 +44,38 @@ def counters(partner_id: int) -> str:
     return format_html("<div>{}</div>" * len(lines), *lines)
 
 
-def growth(partner_id: int) -> str:
-    """The recent growth of the queue to a partner. A reliable message leaves the queue when it is
-    in flight, a BestEffort message when its only attempt has ended."""
+def growth(partner_id: int, queued: int) -> str:
+    """The recent growth of the queue to a partner, and when it will be empty. A reliable message
+    leaves the queue when it is in flight, a BestEffort message when its only attempt has ended."""
     events = History.objects.filter(
         at__gte=Now() - RECENT, partner=partner_id, direction=Direction.OUT, subject="message"
     )
+    acknowledged = Q(to_state="acknowledged")
     counted = events.aggregate(
         added=Count("pk", filter=Q(to_state="queued")),
         started=Count("pk", filter=Q(from_state="queued") | Q(to_state__in=["sent", "failed"])),
-        acknowledged=Count("pk", filter=Q(to_state="acknowledged")),
+        acknowledged=Count("pk", filter=acknowledged),
+        first=Min("at", filter=acknowledged),
     )
     minutes = int(RECENT.total_seconds() // 60)
     change = counted["added"] - counted["started"]
-    return (
+    growth = (
         f"{change:+d} in {minutes} min: {counted['added']} added, {counted['started']} sent for the"
         f" first time or cancelled, {counted['acknowledged']} acknowledged"
     )
+    if counted["first"] is None or not queued:
+        return growth
+    return (
+        f"{growth}. {forecast(queued, counted['acknowledged'], timezone.now() - counted['first'])}"
+    )
+
+
+def forecast(queued: int, acknowledged: int, within: timedelta) -> str:
+    """When a queue is empty that goes on like that."""
+    rate = acknowledged / max(within, SHORTEST).total_seconds()
+    now = timezone.now()
+    left = format_duration(now, now + timedelta(seconds=queued / rate))
+    return f"About {rate * 60:.0f} a minute: empty in about {left}, if no more are added"
 
 
 def arrivals(link_id: int) -> str:

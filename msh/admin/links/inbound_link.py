@@ -1,9 +1,11 @@
 """Links from partners: the last message accepted, and the number that is expected next."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin
 from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models.expressions import CombinedExpression, OrderBy
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest
 from unfold.decorators import display
@@ -38,7 +40,7 @@ class InboundLinkAdmin(ReadOnlyAdmin[InboundLink]):
     list_select_related = ("partner",)
     search_fields = ("partner__name", "partner__display_name", "partner__uri")
     search_help_text = "Partner or its URI"
-    ordering = ("partner__name",)
+    list_before_template = "admin/msh/framework/live_list.html"
     sortable_by = ()
     fields = ("settings_in_force", "consumers", "partner_page")
     change_form_outer_before_template = "admin/msh/links/inbound_headline.html"
@@ -50,13 +52,13 @@ class InboundLinkAdmin(ReadOnlyAdmin[InboundLink]):
         start_link.RECEIVING,
     )
 
+    def get_ordering(self, request: HttpRequest) -> Sequence[OrderBy | str]:
+        """Those with most undelivered messages first."""
+        return [_waiting().desc(), "partner__name"]
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[InboundLink]:
         links: QuerySet[InboundLink] = super().get_queryset(request)
-        messages = InboundMessage.objects.filter(link=OuterRef("pk"))
-        links = links.prefetch_related("partner__agreements")
-        return links.annotate(
-            waiting=_count(messages.undelivered()) + _count(messages.undelivered_in_order())
-        )
+        return links.prefetch_related("partner__agreements").annotate(waiting=_waiting())
 
     @display(description="Last MessageId")
     def last_message(self, link: InboundLink) -> str:
@@ -112,6 +114,7 @@ class InboundLinkAdmin(ReadOnlyAdmin[InboundLink]):
             "pending": _pending(link).count(),
             "delivery_detail": markup.verbatim(delivery.detail) if delivery else "",
             "counters": counters(link.partner_id),
+            "live": blocking is not None,
         }
 
     def tables(self, request: HttpRequest, row: InboundLink) -> list[Table]:
@@ -121,6 +124,11 @@ class InboundLinkAdmin(ReadOnlyAdmin[InboundLink]):
             _pending_signals(row),
             history_of_link(row.partner_id, Direction.IN),
         ]
+
+
+def _waiting() -> CombinedExpression:
+    messages = InboundMessage.objects.filter(link=OuterRef("pk"))
+    return _count(messages.undelivered()) + _count(messages.undelivered_in_order())
 
 
 def _count(messages: QuerySet[InboundMessage]) -> Coalesce:

@@ -54,6 +54,7 @@ class OutboundLinkAdmin(ReadOnlyAdmin[OutboundLink]):
     search_fields = ("partner__name", "partner__display_name", "partner__uri")
     search_help_text = "Partner or its URI"
     sortable_by = ()
+    list_before_template = "admin/msh/framework/live_list.html"
     operator_actions = (
         *outbound_actions.ACTIONS,
         *resynchronise.ACTIONS,
@@ -149,15 +150,16 @@ class OutboundLinkAdmin(ReadOnlyAdmin[OutboundLink]):
     def partner_page(self, link: OutboundLink) -> str:
         return markup.link_to(link.partner)
 
-    def page_context(self, request: HttpRequest, row: OutboundLink) -> dict[str, object]:
-        link = row
+    def page_context(self, request: HttpRequest, row: Any) -> dict[str, object]:
+        link: OutboundLink = row
         view = view_of(link)
         shown = {
             "facts": view.facts,
             "advice": advice_on(link, request),
             "queue": self.queue(link),
             "last_error": self.last_error(link),
-            "growth": growth(link.partner_id),
+            "growth": growth(link.partner_id, row.queued),
+            "live": bool(row.queued) or link.state != LaneState.IDLE,
         }
         return _situation(link) | shown | view.context(link)
 

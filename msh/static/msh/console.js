@@ -81,11 +81,13 @@ document.addEventListener("input", (event) => {
     if (horizon) horizon.textContent = `${timeout + retries * interval} s`;
 });
 
-/* The progress of a bulk job refreshes itself too. A response without it means logged out. */
+/* Lists, pages of links and the progress of a bulk job refresh themselves too. A response without
+   them means logged out, or that nothing is left. */
 document.addEventListener("htmx:beforeSwap", (event) => {
-    if (event.detail.target.id !== "progress") return;
+    const { id } = event.detail.target;
+    if (!["progress", "live", "result_list"].includes(id)) return;
     const { status, responseText } = event.detail.xhr;
-    if (status >= 500 || responseText.includes('id="progress"')) return;
+    if (status >= 500 || responseText.includes(`id="${id}"`)) return;
     event.detail.shouldSwap = false;
     window.location.reload();
 });

@@ -8,6 +8,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from msh.admin.framework.pages import Table
+from msh.admin.links.counters import forecast
 from msh.flows.operations import change_link
 from msh.models import InboundLink, OutboundLink, OutboundMessage
 from msh.store.history import Actor
@@ -175,3 +176,31 @@ def test_page_lists_agreements_and_offers_the_connection_test_if_permitted(
     assert row[1:6] == ("OnceAndOnlyOnce", "90 s", 2, "60 s", "210 s")
     assert reverse("admin:partners_agreement_connection", args=[world.agreement.pk]) in str(row[6])
     assert shown == (*row[:6], "-")
+
+
+def test_page_of_a_queue_that_drains_says_when_it_is_empty(viewer: Client) -> None:
+    world = make_world()
+    world.submit()
+    world.settle()
+    assert "a minute: empty in about" not in page_of(viewer, world)
+    assert 'hx-trigger="every 5s"' not in page_of(viewer, world)
+
+    for _ in range(3):
+        world.submit()
+
+    page = page_of(viewer, world)
+    assert "About 6 a minute: empty in about 30 s, if no more are added" in page
+    assert 'hx-trigger="every 5s"' in page
+
+
+@pytest.mark.parametrize(
+    ("queued", "acknowledged", "seconds", "words"),
+    [
+        (20_000, 600, 600, "About 60 a minute: empty in about 5 h 33 min, if no more are added"),
+        (1, 1, 0, "About 6 a minute: empty in about 10 s, if no more are added"),
+    ],
+)
+def test_forecast_goes_on_at_the_rate_so_far(
+    queued: int, acknowledged: int, seconds: int, words: str
+) -> None:
+    assert forecast(queued, acknowledged, timedelta(seconds=seconds)) == words

@@ -7,6 +7,7 @@ from urllib.parse import urljoin, urlsplit
 from zlib import crc32
 
 import environ
+from django.urls import reverse_lazy
 
 from msh.connections import broker_settings, database_settings
 from msh.logs import logging_config
@@ -49,6 +50,8 @@ MSH_KEEP_PAYLOADS = env.int("MSH_KEEP_PAYLOADS", default=90)
 """Days that its payloads are kept after its end."""
 MSH_KEEP_CHANGES = env.int("MSH_KEEP_CHANGES", default=3653)
 """Days that changes of settings, saved pages and log-ins of the console are kept, 366 at least."""
+MSH_SESSION_IDLE = env.int("MSH_SESSION_IDLE", default=8 * 3600)
+"""Seconds without an act of its user after which a session of the console ends."""
 MSH_READ_TIMEOUT = env.float("MSH_READ_TIMEOUT", default=15.0)
 """Seconds of a statement that a page of the console or a GET of the API waits for; 0: no limit."""
 MSH_API_RATE = env.str("MSH_API_RATE", default="200/second")
@@ -142,6 +145,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "msh.admin.framework.error_pages.ErrorPages",
+    "msh.admin.framework.sessions.Sessions",
     "axes.middleware.AxesMiddleware",
 ]
 
@@ -175,6 +179,12 @@ UNFOLD = {
     "STYLES": ["msh.admin.framework.navigation.stylesheet"],
     "SCRIPTS": ["msh.admin.framework.navigation.script"],
     "DASHBOARD_CALLBACK": "msh.admin.dashboard.page.context",
+    "ACCOUNT": {
+        "navigation": [
+            {"title": "Sessions", "link": reverse_lazy("sessions")},
+            {"title": "Change password", "link": reverse_lazy("admin:password_change")},
+        ]
+    },
     "SIDEBAR": {"navigation": "msh.admin.framework.navigation.sidebar"},
 }
 
@@ -242,6 +252,7 @@ CSRF_FAILURE_VIEW = "msh.admin.framework.error_pages.csrf_failure"
 SESSION_COOKIE_NAME = f"msh_session_{crc32(MSH_URI.encode()):08x}"
 CSRF_COOKIE_NAME = f"msh_csrf_{crc32(MSH_URI.encode()):08x}"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _console.scheme == "https"
+SESSION_COOKIE_AGE = MSH_SESSION_IDLE
 SECURE_HSTS_SECONDS = 365 * 24 * 3600  # sent only over TLS
 SILENCED_SYSTEM_CHECKS = [
     "security.W005",  # other hosts of our domain are not ours to decide about

@@ -8,11 +8,13 @@ from msh.admin.framework.search import search
 admin.autodiscover()
 
 from msh.admin.partner.page import partner_page  # noqa: E402  needs the pages of links
+from msh.admin.setup.sessions import sessions  # noqa: E402  as above
 
 # /ebxml/ is not here: msh.endpoint.EndpointApplication takes it before Django does.
 urlpatterns = [
     path("admin/runbooks/<slug:name>/", admin.site.admin_view(runbook), name="runbook"),
     path("admin/search-all/", admin.site.admin_view(search), name="search"),
+    path("admin/sessions/", admin.site.admin_view(sessions), name="sessions"),
     path("admin/partner/<int:key>/", admin.site.admin_view(partner_page), name="partner_page"),
     path("admin/", admin.site.urls),
     path("api/", include("msh.api.urls")),

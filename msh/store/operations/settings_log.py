@@ -13,6 +13,8 @@ from partners.models import Agreement, Credential, Partner
 
 _SECRETS = {"password", "secret", "outgoing_secret", "sha256"}
 _NOT_SHOWN = "(not shown)"
+ACCESS = "Log-in"
+"""The kind of entry that says who came in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +88,16 @@ def _change(key: tuple[str, int], before: Snapshot, after: Snapshot, actor: Acto
 
 def _shown(name: str, value: Any) -> Any:
     return _NOT_SHOWN if value and name in _SECRETS else value
+
+
+def record_access(name: str, event: str, address: str, actor: Actor) -> None:
+    """A log-in, log-out or refusal of the user `name`; `event` says which."""
+    SettingChange.objects.create(
+        actor=actor.name[:150],
+        what=SettingChange.What.ADDED,
+        kind=ACCESS,
+        name=name[:500],
+        before={},
+        after={"event": event, "address": address},
+        reason=actor.reason,
+    )

@@ -166,7 +166,7 @@ LOAD_ONE = Statement(
     FlightRow,
 )
 
-# For those who look only. A message without a flight too, which ended or has none yet.
+# For those who look only, at messages that fly or flew.
 READ = Statement(
     f"""
     SELECT {_COLUMNS}
@@ -175,7 +175,6 @@ READ = Statement(
     JOIN partners_agreement agreement ON agreement.id = message.agreement_id
     LEFT JOIN msh_flight flight ON flight.message_id = message.id
     WHERE message.id = ANY(%(keys)s)
-      AND agreement.dialect <> 'trp' AND message.semantics <> 'BestEffort'
     """,
     FlightRow,
 )

@@ -37,8 +37,7 @@ class LockedGate:
 
 
 def read_flights(keys: Iterable[int]) -> dict[int, Flight]:
-    """Of these messages, as far as they fly or flew, by row id; nothing is locked. Raises
-    UnreadableTermsError."""
+    """By row id, of messages that fly or flew; nothing is locked. Raises UnreadableTermsError."""
     (rows,) = run(flight_sql.READ(keys=list(keys)))
     return {row.id: flight_of(row) for row in rows}
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from django.core.management.base import CommandError
 
 from msh.flows.errors import NotPossible
-from msh.flows.operations import cancel, change_flight, change_link
+from msh.flows.operations import cancel, change_conversation, change_flight, change_link
 from msh.flows.operations.operator_action import OperatorAction, Parameter, PlainLinkAction
 from msh.management.cli import MshCommand, NameCommand, reason
 from msh.store.history import Actor
@@ -49,7 +49,7 @@ class ConversationCommand(MshCommand):
     ) -> None:
         try:
             whose = self.partner(partner) if partner else None
-            agreement = change_flight.find_agreement(tpa_id, whose)
+            agreement = change_conversation.find_agreement(tpa_id, whose)
             answer, text = self.act(agreement, conversation, actor_of(options), options)
         except NotPossible as refused:
             raise CommandError(str(refused)) from None

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from msh.flows.errors import NotPossible
 from msh.flows.names import EVERYTHING
-from msh.flows.operations import change_flight
+from msh.flows.operations import change_conversation, change_flight
 from msh.flows.operations.prune import prune_all
 from msh.flows.sending import flight_round
 from msh.flows.sending.sending_loop import SendingLoop
@@ -104,7 +104,9 @@ def test_a_restart_and_a_claim_at_once(sky: Sky) -> None:
     """The claim is counted among what is outstanding, or has Reset."""
     begun(sky, "talk")
     submit(sky, "talk")
-    jobs = meet(partial(change_flight.restart_conversation, sky.agreement, "talk", ANN), sky.poll)
+    jobs = meet(
+        partial(change_conversation.restart_conversation, sky.agreement, "talk", ANN), sky.poll
+    )
     (order,) = orders([*jobs, *sky.poll()])
     assert order is not None
     assert order.status == "Reset"
@@ -124,7 +126,7 @@ def test_the_last_two_that_stood_still_go_on_at_once(sky: Sky) -> None:
 def test_a_claim_and_a_restart_at_once(sky: Sky) -> None:
     begun(sky, "talk")
     submit(sky, "talk")
-    restart = partial(change_flight.restart_conversation, sky.agreement, "talk", ANN)
+    restart = partial(change_conversation.restart_conversation, sky.agreement, "talk", ANN)
     with pytest.raises(NotPossible, match="1 messages of the conversation are outstanding"):
         meet(sky.poll, restart)
     assert state_of("talk") == "running"

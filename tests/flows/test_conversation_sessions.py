@@ -8,7 +8,7 @@ import pytest
 from django.db import transaction
 
 from msh.flows.errors import NotPossible
-from msh.flows.operations.change_conversation import skip_missing, start_order
+from msh.flows.operations.change_conversation import skip_missing, start_order_in
 from msh.flows.operations.change_link import open_links
 from msh.flows.operations.watch import call_for_holes
 from msh.flows.receiving.ebms2 import receive
@@ -99,7 +99,7 @@ def test_message_crosses_an_operator_who_skips_it() -> None:
 def test_first_message_crosses_an_operator_who_lets_it_begin_there() -> None:
     def prepare() -> tuple[Act, Act]:
         agreement = new_agreement()
-        return arrival(agreement, 5), partial(start_order, agreement, "talk", 4, ANN)
+        return arrival(agreement, 5), partial(start_order_in, agreement, "talk", 4, ANN)
 
     assert cross_everywhere(prepare) > 1
     assert {one.next_number for one in InboundConversation.objects.all()} == {6}

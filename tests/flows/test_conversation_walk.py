@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from msh.flows.errors import NotPossible
-from msh.flows.operations import change_flight
+from msh.flows.operations import change_conversation, change_flight
 from msh.flows.operations.cancel import cancel
 from msh.models import Flight, OutboundConversation, OutboundMessage
 from msh.protocol.kinds import Verdict
@@ -95,7 +95,7 @@ class Walk:
         self.draw.choice(verbs)()
 
     def _restart(self, talk: str) -> None:
-        change_flight.restart_conversation(self.sky.agreement, talk, ANN)
+        change_conversation.restart_conversation(self.sky.agreement, talk, ANN)
 
     def check(self) -> None:
         assert Flight.objects.filter(under_way=True).count() <= self.sky.agreement.window

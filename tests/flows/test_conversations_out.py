@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from msh.flows.errors import NotPossible
-from msh.flows.operations import change_flight, change_link
+from msh.flows.operations import change_conversation, change_flight, change_link
 from msh.flows.operations.cancel import cancel
 from msh.flows.operations.inspection.why_not_sent import explanation_of
 from msh.models import Flight, History, Incident, OutboundConversation, OutboundMessage
@@ -83,7 +83,7 @@ def test_the_first_has_reset_and_is_acknowledged_before_others_leave(sky: Sky) -
 
 @pytest.mark.requirement("EB-121")
 def test_after_the_last_number_comes_0_with_continue(sky: Sky) -> None:
-    change_flight.start_order(sky.agreement, "talk", 99_999_998, ANN)
+    change_conversation.start_order_out(sky.agreement, "talk", 99_999_998, ANN)
     submit(sky, "talk", 2)
     assert orders(sky.poll()) == [MessageOrder(99_999_999, CONTINUE), MessageOrder(0, CONTINUE)]
 
@@ -187,10 +187,10 @@ def test_a_number_that_is_given_up_needs_a_restart_when_all_is_accounted_for(sky
     change_link.resume(sky.partner, ANN)
     assert sky.incidents() == ["conversation_stopped"]
     with pytest.raises(NotPossible, match="talk: 1 messages of the conversation are outstanding"):
-        change_flight.restart_conversation(sky.agreement, "talk", ANN)
+        change_conversation.restart_conversation(sky.agreement, "talk", ANN)
     sky.answer(under_way)
 
-    change_flight.restart_conversation(sky.agreement, "talk", ANN)
+    change_conversation.restart_conversation(sky.agreement, "talk", ANN)
 
     (job,) = sky.poll()
     assert (ids([job]), orders([job])) == ([waits.message_id], [MessageOrder(0, RESET)])
@@ -208,7 +208,7 @@ def test_a_failed_message_is_outstanding_until_it_is_cancelled(sky: Sky) -> None
     (job,) = sky.poll()
     sky.end(job, REFUSED)
     with pytest.raises(NotPossible, match="1 messages"):
-        change_flight.restart_conversation(sky.agreement, "talk", ANN)
+        change_conversation.restart_conversation(sky.agreement, "talk", ANN)
     Incident.objects.update(resolved_at=timezone.now())
     shown = change_flight.flight_of(OutboundMessage.objects.get(pk=first.pk))
     assert shown is not None
@@ -217,10 +217,10 @@ def test_a_failed_message_is_outstanding_until_it_is_cancelled(sky: Sky) -> None
     assert (sky.state(first), sky.incidents()) == ("cancelled", ["conversation_stopped"])
     with pytest.raises(NotPossible, match="has already ended"):
         change_flight.resume(first, ANN)
-    change_flight.restart_conversation(sky.agreement, "talk", ANN)
+    change_conversation.restart_conversation(sky.agreement, "talk", ANN)
     assert (sky.incidents(), ids(sky.poll())) == ([], [second.message_id])
     with pytest.raises(NotPossible, match="its message with Reset is not acknowledged yet"):
-        change_flight.restart_conversation(sky.agreement, "talk", ANN)
+        change_conversation.restart_conversation(sky.agreement, "talk", ANN)
 
 
 @pytest.mark.requirement("EB-124")
@@ -260,9 +260,9 @@ def test_an_agreement_without_order_gives_no_numbers() -> None:
     assert orders(sky.poll()) == [None, None]
     assert not OutboundConversation.objects.exists()
     with pytest.raises(NotPossible, match="is not ordered"):
-        change_flight.start_order(sky.agreement, "talk", 5, ANN)
+        change_conversation.start_order_out(sky.agreement, "talk", 5, ANN)
     with pytest.raises(NotPossible, match="No message of a conversation talk was sent in order"):
-        change_flight.restart_conversation(sky.agreement, "talk", ANN)
+        change_conversation.restart_conversation(sky.agreement, "talk", ANN)
 
 
 @pytest.mark.requirement("EB-084")

@@ -22,8 +22,8 @@ from msh.flows.delivery.consumer_http import Posted
 from msh.flows.delivery.feed import page
 from msh.flows.errors import NotPossible
 from msh.flows.operations.cancel import cancel
+from msh.flows.operations.change_conversation import restart_conversation
 from msh.flows.operations.change_delivery import decide
-from msh.flows.operations.change_flight import restart_conversation
 from msh.flows.operations.prune import prune_all
 from msh.flows.sending import flight_round
 from msh.flows.sending.http_answer import ended_with

@@ -9,7 +9,7 @@ from unfold.widgets import UnfoldAdminIntegerFieldWidget
 from msh.admin.framework import markup
 from msh.admin.framework.actions import ActionDialog, ReasonForm
 from msh.flows.operations import conversation_actions
-from msh.flows.operations.change_flight import why_not_numbered
+from msh.flows.operations.change_conversation import why_not_numbered
 from msh.flows.operations.operator_action import OperatorAction
 from msh.models import InboundConversation, OutboundConversation
 from msh.protocol import effects as do

@@ -1,4 +1,5 @@
-"""What operators do to a conversation that we receive in order and that lacks a number."""
+"""What operators do to a conversation that has an order: to the numbers of one that we send, and to
+one that we receive and that lacks a number."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,18 +9,110 @@ from django.db import transaction
 from msh.flows.errors import NotPossible
 from msh.flows.operations.change_link import open_links
 from msh.flows.wake_up import WakeUp, wake_up
+from msh.models import OutboundConversation
 from msh.protocol.errors import IllegalTransition
-from msh.protocol.flight import conversation, serial
+from msh.protocol.flight import conversation, numbering, serial
 from msh.protocol.flight.conversation import Outcome
+from msh.protocol.flight.numbering import (
+    ConversationRestarted,
+    LastNumberSet,
+    NumberingEvent,
+    NumberingState,
+)
+from msh.store.flights import conversations as numbers
 from msh.store.history import Actor
 from msh.store.receiving.conversations import (
     HeldConversation,
     change_conversation,
     lock_conversation,
 )
-from partners.models import Agreement
+from partners.models import Agreement, Partner
 
 _Step = Callable[[HeldConversation], Outcome]
+
+
+def find_agreement(tpa_id: str, partner: Partner | None = None) -> Agreement:
+    """The agreement with this TPAId. Raises NotPossible if there is none, or one with each of
+    several partners."""
+    found = Agreement.objects.filter(tpa_id=tpa_id).select_related("partner")
+    if partner is not None:
+        found = found.filter(partner=partner)
+    agreements = list(found)
+    if not agreements:
+        raise NotPossible(f"No agreement {tpa_id}.")
+    if len(agreements) > 1:
+        names = ", ".join(agreement.partner.name for agreement in agreements)
+        raise NotPossible(f"Agreement {tpa_id} is one of {names}: add --partner NAME.")
+    return agreements[0]
+
+
+def _check_last(agreement: Agreement, last: int) -> None:
+    if not agreement.ordered:
+        raise NotPossible(f"Agreement {agreement} is not ordered: its messages have no numbers.")
+    if not serial.FIRST <= last <= serial.LAST:
+        raise NotPossible(f"The last number is {serial.FIRST} to {serial.LAST}, not {last}.")
+
+
+# Conversations that are sent in order
+
+
+def restart_conversation(agreement: Agreement, conversation_id: str, actor: Actor) -> None:
+    """Its next message gets number 0 with Reset. Raises NotPossible while one that was sent is
+    neither acknowledged nor cancelled (EB-124)."""
+    _number(agreement, conversation_id, ConversationRestarted, "restart", actor)
+
+
+def start_order_out(agreement: Agreement, conversation_id: str, last: int, actor: Actor) -> None:
+    """Continue the numbers of another MSH after `last`. Raises NotPossible as
+    `restart_conversation`, and for a number that MessageOrder cannot have."""
+    _check_last(agreement, last)
+    open_links(agreement.partner)
+
+    def event_of(outstanding: int) -> LastNumberSet:
+        return LastNumberSet(last, outstanding)
+
+    with transaction.atomic():
+        link_id = agreement.partner.outbound_link.pk
+        numbers.open_conversation(link_id, agreement.pk, conversation_id)
+        _number(agreement, conversation_id, event_of, "set the numbers of", actor)
+
+
+def why_not_numbered(row: OutboundConversation, event: NumberingEvent) -> str:
+    """Why an operator's `event` may not happen to it now, as a clause; empty if it may."""
+    try:
+        numbering.step(row.numbering, event)
+    except IllegalTransition as refused:
+        return _WHY_NOT.get(refused.state, refused.state)
+    return ""
+
+
+_WHY_NOT: dict[str, str] = {
+    NumberingState.BEGINNING: "nothing was sent in it, or it was restarted already",
+    NumberingState.CONFIRMING: "its message with Reset is not acknowledged yet",
+}
+
+
+def _number(
+    agreement: Agreement,
+    conversation_id: str,
+    event_of: Callable[[int], NumberingEvent],
+    what: str,
+    actor: Actor,
+) -> None:
+    try:
+        with transaction.atomic():
+            known = numbers.change_conversation(agreement, conversation_id, event_of, actor)
+            transaction.on_commit(lambda: wake_up(flights=[agreement.partner_id]))
+    except IllegalTransition as refused:
+        why = _WHY_NOT.get(refused.state, refused.state)
+        raise NotPossible(f"Cannot {what} conversation {conversation_id}: {why}.") from None
+    if not known:
+        raise NotPossible(
+            f"No message of a conversation {conversation_id} was sent in order under {agreement}."
+        )
+
+
+# Conversations that are received in order
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +127,10 @@ class Done:
         return f"Number {self.next_number} comes next; {self.held} messages are held"
 
 
-def start_order(agreement: Agreement, conversation_id: str, last: int, actor: Actor) -> Done:
+def start_order_in(agreement: Agreement, conversation_id: str, last: int, actor: Actor) -> Done:
     """The number after `last` comes next: what is held below it is delivered, and so is what
     follows it (EB-130). Raises NotPossible for a number that is not ahead."""
-    if not agreement.ordered:
-        raise NotPossible(f"Agreement {agreement} is not ordered: its messages have no numbers.")
-    if not serial.FIRST <= last <= serial.LAST:
-        raise NotPossible(f"The last number is {serial.FIRST} to {serial.LAST}, not {last}.")
+    _check_last(agreement, last)
     number = serial.following(last)
     return _change(
         agreement,

@@ -1,7 +1,6 @@
-"""What operators do to one message that flies, the verbs of a link, and to a conversation that is
-sent in order."""
+"""What operators do to one message that flies: the verbs of a link."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
@@ -9,9 +8,8 @@ from typing import cast
 from django.db import transaction
 
 from msh.flows.errors import NotPossible
-from msh.flows.operations.change_link import open_links
-from msh.flows.wake_up import wake_up, wake_up_for_flights
-from msh.models import OutboundConversation, OutboundMessage
+from msh.flows.wake_up import wake_up_for_flights
+from msh.models import OutboundMessage
 from msh.protocol.attempt import Trace, nothing_was_sent
 from msh.protocol.errors import IllegalTransition
 from msh.protocol.events import (
@@ -21,25 +19,11 @@ from msh.protocol.events import (
     RetriesReset,
     SendNowRequested,
 )
-from msh.protocol.flight import (
-    Flight,
-    FlightState,
-    numbering,
-    serial,
-    step,
-)
-from msh.protocol.flight.numbering import (
-    ConversationRestarted,
-    LastNumberSet,
-    NumberingEvent,
-    NumberingState,
-)
+from msh.protocol.flight import Flight, FlightState, step
 from msh.protocol.kinds import Verdict
-from msh.store.flights.conversations import change_conversation, open_conversation
 from msh.store.flights.flights import Flights
 from msh.store.flights.locked_flight import read_flights, shown_state
 from msh.store.history import Actor
-from partners.models import Agreement, Partner
 
 _Verb = OperatorSuspended | OperatorResumed | RetriesReset | SendNowRequested
 
@@ -179,77 +163,3 @@ def _why_not(flight: Flight, now: datetime) -> str:
     if flight.state in (FlightState.ACKNOWLEDGED, FlightState.FAILED, FlightState.CANCELLED):
         return f"it is {flight.state}: it has already ended"
     return f"it is {shown_state(flight)}"
-
-
-def find_agreement(tpa_id: str, partner: Partner | None = None) -> Agreement:
-    """The agreement with this TPAId. Raises NotPossible if there is none, or one with each of
-    several partners."""
-    found = Agreement.objects.filter(tpa_id=tpa_id).select_related("partner")
-    if partner is not None:
-        found = found.filter(partner=partner)
-    agreements = list(found)
-    if not agreements:
-        raise NotPossible(f"No agreement {tpa_id}.")
-    if len(agreements) > 1:
-        names = ", ".join(agreement.partner.name for agreement in agreements)
-        raise NotPossible(f"Agreement {tpa_id} is one of {names}: add --partner NAME.")
-    return agreements[0]
-
-
-def restart_conversation(agreement: Agreement, conversation_id: str, actor: Actor) -> None:
-    """Its next message gets number 0 with Reset. Raises NotPossible while one that was sent is
-    neither acknowledged nor cancelled (EB-124)."""
-    _change(agreement, conversation_id, ConversationRestarted, "restart", actor)
-
-
-def start_order(agreement: Agreement, conversation_id: str, last: int, actor: Actor) -> None:
-    """Continue the numbers of another MSH after `last`. Raises NotPossible as
-    `restart_conversation`, and for a number that MessageOrder cannot have."""
-    if not agreement.ordered:
-        raise NotPossible(f"Agreement {agreement} is not ordered: its messages have no numbers.")
-    if not serial.FIRST <= last <= serial.LAST:
-        raise NotPossible(f"The last number is {serial.FIRST} to {serial.LAST}, not {last}.")
-    open_links(agreement.partner)
-
-    def event_of(outstanding: int) -> LastNumberSet:
-        return LastNumberSet(last, outstanding)
-
-    with transaction.atomic():
-        link_id = agreement.partner.outbound_link.pk
-        open_conversation(link_id, agreement.pk, conversation_id)
-        _change(agreement, conversation_id, event_of, "set the numbers of", actor)
-
-
-def why_not_numbered(row: OutboundConversation, event: NumberingEvent) -> str:
-    """Why an operator's `event` may not happen to it now, as a clause; empty if it may."""
-    try:
-        numbering.step(row.numbering, event)
-    except IllegalTransition as refused:
-        return _WHY_NOT.get(refused.state, refused.state)
-    return ""
-
-
-_WHY_NOT: dict[str, str] = {
-    NumberingState.BEGINNING: "nothing was sent in it, or it was restarted already",
-    NumberingState.CONFIRMING: "its message with Reset is not acknowledged yet",
-}
-
-
-def _change(
-    agreement: Agreement,
-    conversation_id: str,
-    event_of: Callable[[int], NumberingEvent],
-    what: str,
-    actor: Actor,
-) -> None:
-    try:
-        with transaction.atomic():
-            known = change_conversation(agreement, conversation_id, event_of, actor)
-            transaction.on_commit(lambda: wake_up(flights=[agreement.partner_id]))
-    except IllegalTransition as refused:
-        why = _WHY_NOT.get(refused.state, refused.state)
-        raise NotPossible(f"Cannot {what} conversation {conversation_id}: {why}.") from None
-    if not known:
-        raise NotPossible(
-            f"No message of a conversation {conversation_id} was sent in order under {agreement}."
-        )

@@ -1,6 +1,6 @@
 """What operators can do to a conversation that has an order."""
 
-from msh.flows.operations import change_conversation, change_flight
+from msh.flows.operations import change_conversation
 from msh.flows.operations.operator_action import OperatorAction, Parameter
 from msh.protocol.flight import serial
 
@@ -19,7 +19,7 @@ RESTART_CONVERSATION = OperatorAction(
     " it go on. {partner} must not hold any message of the conversation.",
     done="the next message has number 0 with Reset",
     permissions=_NUMBERS_OUT,
-    flow=change_flight.restart_conversation,
+    flow=change_conversation.restart_conversation,
     irreversible=True,
 )
 START_ORDER_OUT = OperatorAction(
@@ -30,7 +30,7 @@ START_ORDER_OUT = OperatorAction(
     " {partner} gets the number after the one that you enter.",
     done="started",
     permissions=_NUMBERS_OUT,
-    flow=change_flight.start_order,
+    flow=change_conversation.start_order_out,
     parameters=(_LAST,),
 )
 
@@ -46,7 +46,7 @@ START_ORDER_IN = OperatorAction(
     " you enter. What is held below it, and what follows it, is delivered.",
     done="started",
     permissions=_NUMBERS_IN,
-    flow=change_conversation.start_order,
+    flow=change_conversation.start_order_in,
     parameters=(_LAST,),
     irreversible=True,
 )

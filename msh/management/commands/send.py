@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from msh.flows.errors import NotPossible
-from msh.flows.operations.change_flight import find_agreement
+from msh.flows.operations.change_conversation import find_agreement
 from msh.flows.sending.submit import SubmitRefused, submit
 from msh.management.cli import MshCommand
 from msh.protocol.message import Payload

@@ -188,7 +188,7 @@ def test_what_is_held_waits_on_or_is_dropped(supervisor: Client, agreement: Agre
 
 @pytest.mark.requirement("EB-121")
 def test_held_messages_are_listed_in_their_order(viewer: Client, agreement: Agreement) -> None:
-    change_conversation.start_order(agreement, "talk", serial.LAST - 2, Actor("ann", "moved"))
+    change_conversation.start_order_in(agreement, "talk", serial.LAST - 2, Actor("ann", "moved"))
     take(agreement, 1, serial.LAST)
 
     tables = tables_of(viewer, InboundConversation.objects.get())

@@ -127,7 +127,7 @@ def test_a_claim_and_a_restart_at_once(sky: Sky) -> None:
     begun(sky, "talk")
     submit(sky, "talk")
     restart = partial(change_conversation.restart_conversation, sky.agreement, "talk", ANN)
-    with pytest.raises(NotPossible, match="1 messages of the conversation are outstanding"):
+    with pytest.raises(NotPossible, match="1 message of the conversation is outstanding"):
         meet(sky.poll, restart)
     assert state_of("talk") == "running"
 

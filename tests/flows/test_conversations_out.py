@@ -186,7 +186,7 @@ def test_a_number_that_is_given_up_needs_a_restart_when_all_is_accounted_for(sky
     change_link.suspend(sky.partner, ANN)
     change_link.resume(sky.partner, ANN)
     assert sky.incidents() == ["conversation_stopped"]
-    with pytest.raises(NotPossible, match="talk: 1 messages of the conversation are outstanding"):
+    with pytest.raises(NotPossible, match="talk: 1 message of the conversation is outstanding"):
         change_conversation.restart_conversation(sky.agreement, "talk", ANN)
     sky.answer(under_way)
 
@@ -207,7 +207,7 @@ def test_a_failed_message_is_outstanding_until_it_is_cancelled(sky: Sky) -> None
     first, second = submit(sky, "talk", 2)
     (job,) = sky.poll()
     sky.end(job, REFUSED)
-    with pytest.raises(NotPossible, match="1 messages"):
+    with pytest.raises(NotPossible, match="1 message "):
         change_conversation.restart_conversation(sky.agreement, "talk", ANN)
     Incident.objects.update(resolved_at=timezone.now())
     shown = change_flight.flight_of(OutboundMessage.objects.get(pk=first.pk))

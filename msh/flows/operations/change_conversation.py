@@ -124,7 +124,8 @@ class Done:
 
     @property
     def text(self) -> str:
-        return f"Number {self.next_number} comes next; {self.held} messages are held"
+        held = "1 message is held" if self.held == 1 else f"{self.held} messages are held"
+        return f"Number {self.next_number} comes next; {held}"
 
 
 def start_order_in(agreement: Agreement, conversation_id: str, last: int, actor: Actor) -> Done:

@@ -204,7 +204,10 @@ def _set_last(before: Numbering, event: LastNumberSet) -> Outcome:
 def _check_accounted_for(before: Numbering, event: object, outstanding: int) -> None:
     if outstanding:
         raise IllegalTransition(
-            f"{outstanding} messages of the conversation are outstanding", type(event).__name__
+            "1 message of the conversation is outstanding"
+            if outstanding == 1
+            else f"{outstanding} messages of the conversation are outstanding",
+            type(event).__name__,
         )
 
 

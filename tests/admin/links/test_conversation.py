@@ -90,7 +90,7 @@ def test_a_conversation_that_stands_still_is_restarted(supervisor: Client, viewe
     assert url(OutboundConversation, "change", conversation.pk) in page_of(viewer, waits)
     assert offered(viewer, conversation) == offered(supervisor, conversation) == []
     dialog = supervisor.get(address("restart_conversation", conversation)).content.decode()
-    assert "1 messages of the conversation are outstanding." in dialog
+    assert "1 message of the conversation is outstanding." in dialog
     refused = messages_of(use(supervisor, "restart_conversation", conversation))
     assert "Cannot restart conversation talk" in refused
     names = set(offered(supervisor, message))
@@ -159,7 +159,7 @@ def test_a_hole_is_shown_and_skipped(
 
     said = messages_of(use(supervisor, "skip_missing", conversation, "they lost it"))
 
-    assert said == "Conversation talk: skipped. Number 4 comes next; 1 messages are held."
+    assert said == "Conversation talk: skipped. Number 4 comes next; 1 message is held."
     assert InboundMessage.objects.get(message_id="talk-7").state == "held"
     entry = History.objects.get(event="MissingSkipped")
     assert (entry.actor, "they lost it" in entry.detail) == ("sue", True)

@@ -7,7 +7,12 @@ import pytest
 from django.utils import timezone
 
 from msh.flows.errors import NotPossible
-from msh.flows.operations import change_conversation, change_flight, change_link
+from msh.flows.operations import (
+    change_conversation,
+    change_flight,
+    change_incident,
+    change_link,
+)
 from msh.flows.operations.cancel import cancel
 from msh.flows.operations.inspection.why_not_sent import explanation_of
 from msh.models import Flight, History, Incident, OutboundConversation, OutboundMessage
@@ -237,9 +242,11 @@ def test_one_incident_stands_for_all_conversations_of_a_partner(sky: Sky) -> Non
     for job in sky.poll():
         sky.end(job, REFUSED)
     first, second = OutboundMessage.objects.order_by("pk")
-    assert Incident.objects.get(kind="conversation_stopped").count == 2
+    incident = Incident.objects.get(kind="conversation_stopped")
+    assert incident.count == 2
     sky.answer(first)
-    assert "conversation_stopped" in sky.incidents()
+    with pytest.raises(NotPossible, match=f"with {sky.partner.name} stands still: b. Resume"):
+        change_incident.resolve(incident, ANN)
     sky.answer(second)
     assert "conversation_stopped" not in sky.incidents()
 

@@ -22,7 +22,11 @@ from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.admin.framework.runbooks import runbook_url
 from msh.admin.links import resynchronise
 from msh.admin.links.advice import cause_of_link
-from msh.admin.links.conversation import CONVERSATIONS, links_to_waiting
+from msh.admin.links.conversation import (
+    CONVERSATIONS,
+    link_to_conversation_of,
+    links_to_waiting,
+)
 from msh.admin.links.outbound_actions import RESUME
 from msh.flows.operations import change_incident
 from msh.flows.operations.inspection.answers import Cause
@@ -150,6 +154,9 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
         """Where the operator decides, for what the link does not decide."""
         if incident.kind in CONVERSATIONS:
             return [("Conversations that wait", self.conversations(incident))]
+        if incident.kind == IncidentKind.ORDER_RESTARTED:
+            key, last = incident.partner_id, incident.message_id
+            return [("Conversation", link_to_conversation_of(key, last))]
         if incident.kind in _DELIVERIES:
             return [("Deliveries", self.deliveries(incident))]
         return []

@@ -10,7 +10,7 @@ from unfold.decorators import display
 
 from msh.admin.framework import markup
 from msh.admin.framework.pages import LargeTableAdmin
-from msh.models import InboundConversation, Incident, OutboundConversation
+from msh.models import InboundConversation, InboundMessage, Incident, OutboundConversation
 from msh.protocol.kinds import IncidentKind
 from partners.models import Partner
 
@@ -87,6 +87,17 @@ class ConversationAdmin(LargeTableAdmin[AnyConversation]):
 def is_ordered(partner: Partner) -> bool:
     """Of agreements that were read with the partner, if they were."""
     return any(agreement.ordered for agreement in partner.agreements.all())
+
+
+def link_to_conversation_of(partner_id: int, message_id: str) -> str:
+    """Of a message that was received in order."""
+    of_partner = InboundMessage.objects.filter(link__partner=partner_id, message_id=message_id)
+    message = of_partner.only("agreement", "conversation_id").first()
+    if message is None:
+        return markup.DASH
+    named = InboundConversation.objects.named(message.conversation_id)
+    conversation = named.filter(agreement=message.agreement_id).first()
+    return markup.link_to(conversation) if conversation else markup.DASH
 
 
 def links_to_waiting(model: type[OutboundConversation | InboundConversation], key: int) -> str:

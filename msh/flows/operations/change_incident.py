@@ -3,7 +3,9 @@
 from django.db import transaction
 
 from msh.flows.errors import NotPossible
-from msh.models import Direction, Incident, OutboundLink
+from msh.models import Direction, Incident, OutboundConversation, OutboundLink
+from msh.protocol.flight.numbering import NumberingState
+from msh.protocol.kinds import IncidentKind
 from msh.store.delivery import deliveries
 from msh.store.history import Actor
 from msh.store.incidents import add_note, assign_incident, resolve_incident
@@ -18,8 +20,8 @@ def suspends(incident: Incident) -> bool:
 def cause_left(incident: Incident) -> str:
     """What has to be done instead of resolving it, as sentences; empty where it may be resolved.
 
-    A link that is suspended has to be resumed, and a delivery that waits needs a decision: neither
-    would open an incident again.
+    A link that is suspended has to be resumed, a delivery that waits needs a decision, and a
+    conversation that stands still needs its message: none would open an incident again.
     """
     if suspends(incident):
         return (
@@ -31,7 +33,19 @@ def cause_left(incident: Incident) -> str:
             f"Deliveries from partner {incident.partner.name} still need a decision: {waiting}."
             " Decide on them; the incident is resolved with the last one."
         )
+    if stopped := _stopped_conversation(incident):
+        return (
+            f"A conversation with {incident.partner.name} stands still: {stopped}. Resume its"
+            " message, or restart it; the incident is resolved with the last one."
+        )
     return ""
+
+
+def _stopped_conversation(incident: Incident) -> OutboundConversation | None:
+    if incident.kind != IncidentKind.CONVERSATION_STOPPED:
+        return None
+    stopped = OutboundConversation.objects.filter(state=NumberingState.STOPPED)
+    return stopped.filter(link__partner=incident.partner_id).order_by("pk").first()
 
 
 def resolve(incident: Incident, actor: Actor) -> None:

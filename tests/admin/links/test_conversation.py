@@ -137,6 +137,15 @@ def test_a_hole_is_shown_and_skipped(
     assert "Resets" not in link
     incident = Incident.objects.get(kind="predecessor_missing")
     assert url(InboundConversation, "change", conversation.pk) in page_of(viewer, incident)
+    restarted = Incident.objects.create(
+        partner=into.partner,
+        direction="in",
+        kind="order_restarted",
+        message_id=InboundMessage.objects.get(order_number=0).message_id,
+        opened_at=incident.opened_at,
+        last_at=incident.last_at,
+    )
+    assert url(InboundConversation, "change", conversation.pk) in page_of(viewer, restarted)
     page = page_of(viewer, conversation)
     assert "Number 1 is missing: 3 messages wait for it. An operator was called." in page
     assert url(Incident, "change", incident.pk) in page

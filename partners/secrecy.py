@@ -31,6 +31,18 @@ def decrypt(token: str) -> str:
         ) from None
 
 
+def rotate(token: str) -> str:
+    """`token` under the first of MSH_FERNET_KEYS: itself, if it is so already. Raises
+    SecretUnreadableError."""
+    from cryptography.fernet import InvalidToken  # noqa: PLC0415  see _fernet
+
+    try:
+        _fernet(tuple(settings.MSH_FERNET_KEYS[:1])).decrypt(token)
+    except InvalidToken:
+        return encrypt(decrypt(token))
+    return token
+
+
 @lru_cache(maxsize=2)
 def _fernet(keys: tuple[str, ...]) -> "MultiFernet":
     # Loading it takes a command that decrypts nothing a twentieth of its time.

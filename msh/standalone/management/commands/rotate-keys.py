@@ -1,0 +1,26 @@
+"""`manage.py rotate-keys`: kept secrets under the first of MSH_FERNET_KEYS."""
+
+from dataclasses import asdict
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from msh.management.cli import MshCommand
+from msh.standalone.rotate_keys import rotate_keys
+
+
+class Command(MshCommand):
+    help = (
+        "Encrypt what is shown to partners and consumers with the first key of MSH_FERNET_KEYS."
+        " Afterwards the other keys can be removed. May be repeated."
+    )
+
+    def handle(self, *args: object, **options: Any) -> None:
+        done = rotate_keys()
+        if done.unreadable:
+            raise CommandError(
+                f"No key of MSH_FERNET_KEYS decrypts the credentials of"
+                f" {', '.join(done.unreadable)}: add the key, or enter them again. Keep all keys."
+            )
+        text = f"{done.rotated} encrypted with the first key, {done.current} were so already."
+        self.answer(asdict(done), text, as_json=options["json"])

@@ -8,6 +8,7 @@ from msh.models import History, OutboundMessage
 from msh.protocol.lane import LaneState
 from msh.store.operations.traffic import count_traffic
 from tests.browser.console import Console
+from tests.browser.test_dashboard import trouble
 from tests.exchange.pair import Pair, PairFactory
 from tests.peer import status
 from tests.peer.mailbox import Mailbox
@@ -31,7 +32,7 @@ def test_suspended_partner_is_resumed_in_two_clicks(
     page = console.open("Operator")
     _see_the_trouble_on_the_dashboard(page, partner, messages[0])
     console.picture(page, "console-dashboard", whole=True)
-    page.get_by_role("article").get_by_role("link", name=partner.partner.name).click()
+    trouble(page, partner).get_by_role("link", name=partner.partner.name).click()
     _see_it_on_the_page_of_the_link(page, messages[0])
     console.picture(page, "console-link")
 
@@ -56,7 +57,7 @@ def test_suspended_partner_is_resumed_in_two_clicks(
     assert act.actor == "operator"
     assert act.detail.endswith(f"→ 0; {PARTNER_MENDED}")
     page.goto(console.msh.console)
-    expect(page.get_by_role("article").filter(has_text=partner.partner.name)).to_have_count(0)
+    expect(trouble(page, partner)).to_have_count(0)
 
 
 def traffic(partner: Pair, count: int) -> None:
@@ -74,10 +75,11 @@ def _called(operators: Mailbox, partner: Pair) -> bool:
 
 
 def _see_the_trouble_on_the_dashboard(page: Page, partner: Pair, first: OutboundMessage) -> None:
-    trouble = page.get_by_role("article").filter(has_text=partner.partner.name)
-    expect(trouble).to_contain_text("No Acknowledgement after all retries")
-    expect(trouble).to_contain_text("down for maintenance")
-    expect(trouble).to_contain_text(f"Blocked by message 1, {first.message_id}; 2 queued.")
+    line = trouble(page, partner)
+    expect(line).to_contain_text("The partner's MSH fails")
+    expect(line).to_contain_text("down for maintenance")
+    expect(line.get_by_role("link", name="message 1")).to_have_attribute("title", first.message_id)
+    expect(line.get_by_role("cell", name="2", exact=True)).to_be_visible()
 
 
 def _see_it_on_the_page_of_the_link(page: Page, first: OutboundMessage) -> None:

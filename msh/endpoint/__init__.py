@@ -19,7 +19,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from msh import memory, proxies
-from msh.flows.receiving.answer import Answer
+from msh.flows.receiving.answer import TAKEN, Answer
 from msh.flows.receiving.dialects import Receiver, receiver_of
 from msh.flows.receiving.link_status import status_for
 from msh.protocol.errors import RefusedTooOften, Unreadable, UnreadableTermsError
@@ -29,8 +29,9 @@ from msh.wire import link_status
 from msh.wire.dialect import dialect_of
 from partners.models import Partner
 
+from . import usual
 from .answers import answered, compose, later
-from .authentication import PartnerAuthentication, on_a_connection_that_works
+from .authentication import PartnerAuthentication
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
@@ -58,7 +59,8 @@ class _PartnerRequest(Utf8Request):
 
 
 class Endpoint(APIView):
-    """`/ebxml/` and `/ebxml/<name>/`: the name only tells our own addresses apart."""
+    """`/ebxml/` and `/ebxml/<name>/`: the name only tells our own addresses apart. Partners are
+    found anew here: what is remembered refuses nobody."""
 
     http_method_names = ["post"]
     authentication_classes = [PartnerAuthentication]
@@ -93,28 +95,8 @@ class Endpoint(APIView):
         if isinstance(sender, tuple):
             answer = _receive_from_network(receiver, sender, content_type, body)
         else:
-            answer = self._receive(receiver, sender, content_type, body)
+            answer = _receive(receiver, sender, content_type, body)
         return answered(answer)
-
-    def _receive(
-        self, receiver: Receiver, partner: Partner, content_type: str, body: bytes
-    ) -> Answer:
-        answer = on_a_connection_that_works(
-            lambda: receiver.receive_fast_path(partner, content_type, body)
-        )
-        if answer is not None:
-            return answer
-        try:
-            return receiver.receive(self._as_it_is_now(partner), content_type, body)
-        except RefusedTooOften as refused:
-            raise exceptions.Throttled(refused.wait, str(refused)) from None
-
-    def _as_it_is_now(self, partner: Partner) -> Partner:
-        request = self.request
-        if not request.auth:
-            return partner
-        shown, address = request.META["HTTP_AUTHORIZATION"], request.META.get("REMOTE_ADDR", "")
-        return PartnerAuthentication().found(shown, address)
 
     def initial(self, request: Request, *args: object, **kwargs: object) -> None:
         """Method, then partner, then what the headers say of the body."""
@@ -180,7 +162,7 @@ class LinkStatusEndpoint(Endpoint):
     def get(self, request: Request) -> HttpResponse:
         asked = request.query_params.getlist("message_id")
         partner: Partner = request.user  # type: ignore[assignment]
-        status = status_for(self._as_it_is_now(partner), asked)
+        status = status_for(partner, asked)
         document = link_status.write(status)
         headers = {"Content-Length": str(len(document)), "Cache-Control": "no-store"}
         return HttpResponse(document, link_status.CONTENT_TYPE, headers=headers)
@@ -209,7 +191,7 @@ class EndpointApplication:
         if environ["REQUEST_METHOD"] == "GET" and self.STATUS_PATH.fullmatch(path):
             return self._answer(self._link_status, environ, start_response)
         if self.PATH.fullmatch(path):
-            return self._answer(self._endpoint, environ, start_response)
+            return self._answer_partner(environ, start_response)
         if path.startswith("/api/") and environ["REQUEST_METHOD"] == "POST":
             plans.plan_for_hot_path()
         elif environ["REQUEST_METHOD"] in ("GET", "HEAD"):
@@ -218,6 +200,21 @@ class EndpointApplication:
             plans.plan_freely()
         return self._others(environ, start_response)
 
+    def _answer_partner(
+        self, environ: "WSGIEnvironment", start_response: "StartResponse"
+    ) -> Iterable[bytes]:
+        plans.plan_for_hot_path()
+        answer = usual.take(environ)
+        if answer is None:
+            return self._answer(self._endpoint, environ, start_response)
+        if answer != _TAKEN:
+            response = answered(answer)
+            response["Allow"] = "POST"
+            return _send(response, start_response)
+        connection.close_if_unusable_or_obsolete()
+        start_response("204 No Content", [("Allow", "POST")])
+        return ()
+
     @staticmethod
     def _answer(
         view: Callable[[HttpRequest], HttpResponse],
@@ -225,10 +222,23 @@ class EndpointApplication:
         start_response: "StartResponse",
     ) -> Iterable[bytes]:
         plans.plan_for_hot_path()
-        answer = view(_PartnerRequest(environ))
-        connection.close_if_unusable_or_obsolete()
-        start_response(f"{answer.status_code} {answer.reason_phrase}", list(answer.items()))
-        return (answer.content,) if answer.content else ()
+        return _send(view(_PartnerRequest(environ)), start_response)
+
+
+_TAKEN = Answer(TAKEN)
+
+
+def _send(answer: HttpResponse, start_response: "StartResponse") -> Iterable[bytes]:
+    connection.close_if_unusable_or_obsolete()
+    start_response(f"{answer.status_code} {answer.reason_phrase}", list(answer.items()))
+    return (answer.content,) if answer.content else ()
+
+
+def _receive(receiver: Receiver, partner: Partner, content_type: str, body: bytes) -> Answer:
+    try:
+        return receiver.receive(partner, content_type, body)
+    except RefusedTooOften as refused:
+        raise exceptions.Throttled(refused.wait, str(refused)) from None
 
 
 def _receive_from_network(

@@ -22,21 +22,14 @@ T = TypeVar("T")
 
 class PartnerAuthentication(BaseAuthentication):
     """Authorization header → partner; then where it may come from. Without that header → those
-    whose networks alone show who they are, a tuple.
+    whose networks alone show who they are, a tuple."""
 
-    `request.auth` says whether the partner is only remembered: one indexed query finds it once,
-    and from then on the statement that takes its message says that it is still so.
-    """
-
-    def authenticate(self, request: Request) -> tuple[Partner | tuple[Partner, ...], bool]:
+    def authenticate(self, request: Request) -> tuple[Partner | tuple[Partner, ...], None]:
         environ = request.META
         shown, address = environ.get("HTTP_AUTHORIZATION", ""), environ.get("REMOTE_ADDR", "")
         if not shown and (partners := self._by_network(address, environ.get("CONTENT_TYPE", ""))):
-            return partners, False
-        remembered = remembered_sender(shown)
-        if remembered and remembered.admits(address):
-            return remembered, True
-        return self.found(shown, address), False
+            return partners, None
+        return self._found(shown, address), None
 
     @staticmethod
     def _by_network(address: str, content_type: str) -> tuple[Partner, ...]:
@@ -44,7 +37,8 @@ class PartnerAuthentication(BaseAuthentication):
             return ()
         return on_a_connection_that_works(lambda: find_senders_by_network(address, content_type))
 
-    def found(self, shown: str, address: str) -> Partner:
+    @staticmethod
+    def _found(shown: str, address: str) -> Partner:
         wait = guesses.wait(address)
         if wait and not remembered_sender(shown):
             raise exceptions.Throttled(wait, f"too many failed authentications from {address}")

@@ -2,9 +2,11 @@
 
 import pytest
 from django.conf import settings
+from django.core.handlers.wsgi import WSGIHandler
+from django.http import HttpRequest, HttpResponse
 from django.test import RequestFactory
 
-from msh.endpoint import Endpoint
+from msh.endpoint import Endpoint, EndpointApplication
 from msh.flows.sending import submit
 from msh.models import InboundMessage, OutboundMessage
 from partners.models import OwnIdentity, Partner
@@ -30,7 +32,26 @@ def status_from(address: str, peer: Peer, draft: Draft) -> int:
         headers={"Authorization": "Bearer token"},
         REMOTE_ADDR=address,
     )
-    return Endpoint.as_view()(request).status_code
+    statuses: list[str] = []
+    EndpointApplication(WSGIHandler())(request.environ, lambda status, _: statuses.append(status))  # type: ignore[arg-type]
+    return int(statuses[0][:3])
+
+
+def test_only_what_is_usual_passes_no_view(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert status_from("127.0.0.1", peer, normal(sequence_number=3)) == 204
+    seen, dispatch = [], Endpoint.dispatch
+
+    def count(self: Endpoint, request: HttpRequest) -> HttpResponse:
+        seen.append(request)
+        return dispatch(self, request)
+
+    monkeypatch.setattr(Endpoint, "dispatch", count)
+
+    assert status_from("127.0.0.1", peer, normal(sequence_number=4)) == 204
+    assert not seen
+    assert status_from("127.0.0.1", peer, normal(sequence_number=9)) == 204  # an Error follows
+    assert len(seen) == 1
+    assert InboundMessage.objects.count() == 4
 
 
 def test_a_remembered_partner_may_not_come_from_other_networks(

@@ -193,6 +193,13 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['name'],
+                'indexes': [
+                    models.Index(condition=models.Q(('enabled', True), models.Q(('kind', 'pull'), _negated=True)), fields=['id'], name='consumer_pushes'),
+                ],
+                'constraints': [
+                    models.UniqueConstraint(fields=('partner', 'service_interface', 'action'), name='consumer_once', nulls_distinct=False, violation_error_message='Another consumer takes the same messages.'),
+                    models.CheckConstraint(condition=models.Q(models.Q(('kind', 'in_process'), ('url', ''), models.Q(('path', ''), _negated=True)), models.Q(('kind', 'http'), ('path', ''), models.Q(('url', ''), _negated=True)), models.Q(('kind', 'pull'), ('path', ''), ('url', '')), _connector='OR'), name='consumer_place_by_kind', violation_error_message='An in-process consumer has a dotted path, an HTTP consumer an address, a pull consumer neither.'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -231,6 +238,13 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name_plural': 'history',
                 'ordering': ['id'],
+                'indexes': [
+                    django.contrib.postgres.indexes.BrinIndex(autosummarize=True, fields=['at'], name='history_at'),
+                    models.Index(fields=['message_id', 'id'], name='history_of_message'),
+                    models.Index(condition=models.Q(('subject', 'link')), fields=['partner', 'direction', 'id'], name='history_of_link'),
+                    models.Index(condition=models.Q(('actor', 'msh'), _negated=True), fields=['id'], name='history_by_persons'),
+                    models.Index(condition=models.Q(('actor', 'msh'), _negated=True), fields=['actor', 'id'], name='history_by_person'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -247,6 +261,9 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name_plural': 'links from partners',
                 'permissions': [('allow_reset_inboundlink', 'Can let a partner start its numbers again at 1'), ('expect_inboundlink', 'Can give up missing numbers of a partner as lost'), ('hold_resets_inboundlink', "Can have a partner's resets held")],
+                'constraints': [
+                    models.CheckConstraint(condition=models.Q(('last_number', None), models.Q(('last_number__gte', 1), ('last_number__lte', 999999999)), _connector='OR'), name='last_number_in_range'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -283,6 +300,20 @@ class Migration(migrations.Migration):
             options={
                 'ordering': ['-id'],
                 'permissions': [('view_payload_inboundmessage', 'Can see the payloads of messages we received')],
+                'indexes': [
+                    models.Index(django.db.models.functions.text.MD5('conversation_id'), name='inbound_conversation'),
+                    models.Index(condition=models.Q(('state__in', ['rejected', 'parked'])), fields=['id'], name='inbound_unusual'),
+                    models.Index(condition=models.Q(('state__in', ['forwarding', 'forwarded'])), fields=['id'], name='inbound_forwarded'),
+                    django.contrib.postgres.indexes.BrinIndex(autosummarize=True, fields=['received_at'], name='inbound_received_at'),
+                    models.Index(condition=models.Q(('state__in', ['routed', 'withheld'])), fields=['link', 'id'], name='inbound_to_send_on'),
+                    models.Index(django.db.models.functions.comparison.Coalesce('turn', 'id'), condition=models.Q(('feed_position', None), models.Q(('state', 'held'), _negated=True)), name='inbound_not_in_feed'),
+                ],
+                'constraints': [
+                    models.UniqueConstraint(fields=('link', 'message_id'), name='inbound_message_once'),
+                    models.UniqueConstraint(condition=models.Q(('sequence_number__isnull', False)), fields=('link', 'epoch', 'sequence_number'), name='inbound_number_once'),
+                    models.UniqueConstraint(condition=models.Q(('feed_position__isnull', False)), fields=('feed_position',), name='inbound_feed_position_once'),
+                    models.CheckConstraint(condition=models.Q(('sequence_number', None), ('semantics', 'OnceAndOnlyOnce'), _connector='OR'), name='inbound_number_only_if_reliable'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -304,6 +335,15 @@ class Migration(migrations.Migration):
                 'verbose_name_plural': 'deliveries',
                 'ordering': ['-id'],
                 'permissions': [('decide_delivery', 'Can decide what becomes of a delivery'), ('take_delivery', 'Can take and settle deliveries by an API token')],
+                'indexes': [
+                    models.Index(condition=models.Q(('due__isnull', False)), fields=['due'], name='delivery_due'),
+                    django.contrib.postgres.indexes.HashIndex(condition=models.Q(('external_id', ''), _negated=True), fields=['external_id'], name='delivery_external_id'),
+                    models.Index(condition=models.Q(('state__in', ['blocked', 'parked', 'in_doubt'])), fields=['state', 'id'], name='delivery_waiting'),
+                ],
+                'constraints': [
+                    models.UniqueConstraint(fields=('consumer', 'message'), name='delivery_once'),
+                    models.CheckConstraint(condition=models.Q(models.Q(('state__in', ['processing', 'failed']), _negated=True), ('due__isnull', False), _connector='OR'), name='delivery_due_while_open'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -320,6 +360,9 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['position'],
+                'constraints': [
+                    models.UniqueConstraint(fields=('message', 'position'), name='inbound_payload_once'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -343,6 +386,12 @@ class Migration(migrations.Migration):
             options={
                 'ordering': ['-opened_at'],
                 'permissions': [('resolve_incident', 'Can resolve an incident'), ('assign_incident', 'Can assign an incident and write notes on it')],
+                'indexes': [
+                    models.Index(condition=models.Q(('announced', False)), fields=['id'], name='incident_unannounced'),
+                ],
+                'constraints': [
+                    models.UniqueConstraint(condition=models.Q(('resolved_at', None)), fields=('partner', 'direction', 'kind'), name='incident_open_once'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -378,6 +427,12 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['-id'],
+                'indexes': [
+                    models.Index(condition=models.Q(('given_up', False), ('sent_at', None)), fields=['due'], name='operator_notice_unsent'),
+                ],
+                'constraints': [
+                    models.UniqueConstraint(fields=('cause', 'channel'), name='operator_notice_once'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -404,6 +459,15 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name_plural': 'links to partners',
                 'permissions': [('suspend_outboundlink', 'Can suspend sending to a partner'), ('resume_outboundlink', 'Can resolve and resume sending to a partner'), ('reset_retries_outboundlink', 'Can reset the retries of a message in flight'), ('send_now_outboundlink', 'Can send a message in flight again at once'), ('cancel_outboundlink', 'Can cancel a message, with a verdict'), ('reset_sequence_outboundlink', 'Can start the numbers to a partner again at 1'), ('resynchronise_outboundlink', 'Can bring the numbers of both sides together'), ('rewind_outboundlink', 'Can send acknowledged messages to a partner again')],
+                'indexes': [
+                    models.Index(condition=models.Q(('state__in', ['waiting', 'transient'])), fields=['due'], name='outbound_link_due'),
+                    models.Index(condition=models.Q(('state', 'idle')), fields=['id'], name='outbound_link_idle'),
+                ],
+                'constraints': [
+                    models.CheckConstraint(condition=models.Q(('next_number__gte', 1), ('next_number__lte', 999999999)), name='next_number_in_range'),
+                    models.CheckConstraint(condition=models.Q(models.Q(('state__in', ['waiting', 'transient']), ('due__isnull', False)), models.Q(models.Q(('state__in', ['waiting', 'transient']), _negated=True), ('due', None), ('unsent', False)), _connector='OR'), name='due_while_waiting'),
+                    models.CheckConstraint(condition=models.Q(models.Q(('state', 'suspended'), ('suspended_since__isnull', False)), models.Q(models.Q(('state', 'suspended'), _negated=True), ('suspended_since', None)), _connector='OR'), name='suspended_since_when'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -444,6 +508,25 @@ class Migration(migrations.Migration):
             options={
                 'ordering': ['-id'],
                 'permissions': [('view_payload_outboundmessage', 'Can see the payloads of messages we sent'), ('submit_outboundmessage', 'Can submit messages by an API token'), ('correct_outboundmessage', 'Can submit a corrected copy of a cancelled message')],
+                'indexes': [
+                    models.Index(django.db.models.functions.text.MD5('conversation_id'), name='outbound_conversation'),
+                    models.Index(condition=models.Q(('corrects__isnull', False)), fields=['corrects'], name='outbound_corrects'),
+                    models.Index(condition=models.Q(('state__in', ['cancelled', 'failed', 'rewound'])), fields=['id'], name='outbound_unusual'),
+                    django.contrib.postgres.indexes.BrinIndex(autosummarize=True, fields=['submitted_at'], name='outbound_submitted_at'),
+                    models.Index(condition=models.Q(('semantics', 'BestEffort')), fields=['id'], name='outbound_unreliable'),
+                    models.Index(condition=models.Q(('semantics', 'OnceAndOnlyOnce'), ('state', 'queued')), fields=['link', 'id'], name='outbound_queue'),
+                    models.Index(condition=models.Q(('state', 'rewound')), fields=['link', 'epoch', 'sequence_number'], name='outbound_rewound'),
+                    models.Index(condition=models.Q(('semantics', 'BestEffort'), ('state__in', ['queued', 'in_flight'])), fields=['link', 'id'], name='outbound_best_effort'),
+                ],
+                'constraints': [
+                    models.UniqueConstraint(fields=('link', 'message_id'), name='outbound_message_once'),
+                    models.UniqueConstraint(condition=models.Q(('sequence_number__isnull', False)), fields=('link', 'epoch', 'sequence_number'), name='outbound_number_once'),
+                    models.UniqueConstraint(condition=models.Q(('forwards__isnull', False)), fields=('forwards',), name='outbound_forwards_once'),
+                    models.CheckConstraint(condition=models.Q(('sequence_number', None), models.Q(('sequence_number__gte', 1), ('sequence_number__lte', 999999999)), _connector='OR'), name='outbound_number_in_range'),
+                    models.CheckConstraint(condition=models.Q(models.Q(('semantics', 'OnceAndOnlyOnce'), ('state__in', ['in_flight', 'rewound']), _negated=True), models.Q(('sequence_number__isnull', False), ('terms__isnull', False)), _connector='OR'), name='in_flight_has_number'),
+                    models.CheckConstraint(condition=models.Q(models.Q(('body_sha256', None), ('head', None)), models.Q(('body_sha256__isnull', False), ('head__isnull', False)), _connector='OR'), name='head_has_digest'),
+                    models.CheckConstraint(condition=models.Q(models.Q(('semantics', 'OnceAndOnlyOnce'), ('state', 'acknowledged'), _negated=True), models.Q(('epoch__isnull', False), ('sequence_number__isnull', False), ('terms__isnull', False)), models.Q(('epoch', None), ('sequence_number', None), ('terms__isnull', False)), _connector='OR'), name='acknowledged_has_terms'),
+                ],
             },
         ),
         migrations.AddField(
@@ -466,6 +549,12 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['number'],
+                'indexes': [
+                    django.contrib.postgres.indexes.BrinIndex(autosummarize=True, fields=['claimed_at'], name='attempt_claimed_at'),
+                ],
+                'constraints': [
+                    models.UniqueConstraint(fields=('message', 'number'), name='attempt_once'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -482,6 +571,9 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['position'],
+                'constraints': [
+                    models.UniqueConstraint(fields=('message', 'position'), name='outbound_payload_once'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -497,6 +589,11 @@ class Migration(migrations.Migration):
                 ('delivered_at', models.DateTimeField(blank=True, null=True)),
                 ('message', models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.CASCADE, related_name='events', to='msh.outboundmessage')),
             ],
+            options={
+                'indexes': [
+                    models.Index(condition=models.Q(('delivered_at', None)), fields=['due'], name='party_event_undelivered'),
+                ],
+            },
         ),
         migrations.CreateModel(
             name='Signal',
@@ -527,6 +624,14 @@ class Migration(migrations.Migration):
                 ('last_detail', models.TextField(blank=True, db_default='')),
                 ('link', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='signals', to='msh.inboundlink')),
             ],
+            options={
+                'indexes': [
+                    models.Index(condition=models.Q(('pending__gt', 0)), fields=['link', 'due'], name='signal_pending'),
+                ],
+                'constraints': [
+                    models.UniqueConstraint(fields=('link', 'kind', 'code', 'ref_to_message_id'), name='signal_once'),
+                ],
+            },
         ),
         migrations.CreateModel(
             name='BulkItem',
@@ -545,228 +650,12 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.AddIndex(
-            model_name='consumer',
-            index=models.Index(condition=models.Q(('enabled', True), models.Q(('kind', 'pull'), _negated=True)), fields=['id'], name='consumer_pushes'),
-        ),
-        migrations.AddConstraint(
-            model_name='consumer',
-            constraint=models.UniqueConstraint(fields=('partner', 'service_interface', 'action'), name='consumer_once', nulls_distinct=False, violation_error_message='Another consumer takes the same messages.'),
-        ),
-        migrations.AddConstraint(
-            model_name='consumer',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('kind', 'in_process'), ('url', ''), models.Q(('path', ''), _negated=True)), models.Q(('kind', 'http'), ('path', ''), models.Q(('url', ''), _negated=True)), models.Q(('kind', 'pull'), ('path', ''), ('url', '')), _connector='OR'), name='consumer_place_by_kind', violation_error_message='An in-process consumer has a dotted path, an HTTP consumer an address, a pull consumer neither.'),
-        ),
-        migrations.AddIndex(
-            model_name='history',
-            index=django.contrib.postgres.indexes.BrinIndex(autosummarize=True, fields=['at'], name='history_at'),
-        ),
-        migrations.AddIndex(
-            model_name='history',
-            index=models.Index(fields=['message_id', 'id'], name='history_of_message'),
-        ),
-        migrations.AddIndex(
-            model_name='history',
-            index=models.Index(condition=models.Q(('subject', 'link')), fields=['partner', 'direction', 'id'], name='history_of_link'),
-        ),
-        migrations.AddIndex(
-            model_name='history',
-            index=models.Index(condition=models.Q(('actor', 'msh'), _negated=True), fields=['id'], name='history_by_persons'),
-        ),
-        migrations.AddIndex(
-            model_name='history',
-            index=models.Index(condition=models.Q(('actor', 'msh'), _negated=True), fields=['actor', 'id'], name='history_by_person'),
-        ),
-        migrations.AddConstraint(
-            model_name='inboundlink',
-            constraint=models.CheckConstraint(condition=models.Q(('last_number', None), models.Q(('last_number__gte', 1), ('last_number__lte', 999999999)), _connector='OR'), name='last_number_in_range'),
-        ),
-        migrations.AddIndex(
-            model_name='inboundmessage',
-            index=models.Index(django.db.models.functions.text.MD5('conversation_id'), name='inbound_conversation'),
-        ),
-        migrations.AddIndex(
-            model_name='inboundmessage',
-            index=models.Index(condition=models.Q(('state__in', ['rejected', 'parked'])), fields=['id'], name='inbound_unusual'),
-        ),
-        migrations.AddIndex(
-            model_name='inboundmessage',
-            index=models.Index(condition=models.Q(('state__in', ['forwarding', 'forwarded'])), fields=['id'], name='inbound_forwarded'),
-        ),
-        migrations.AddIndex(
-            model_name='inboundmessage',
-            index=django.contrib.postgres.indexes.BrinIndex(autosummarize=True, fields=['received_at'], name='inbound_received_at'),
-        ),
-        migrations.AddIndex(
-            model_name='inboundmessage',
-            index=models.Index(condition=models.Q(('state__in', ['routed', 'withheld'])), fields=['link', 'id'], name='inbound_to_send_on'),
-        ),
-        migrations.AddIndex(
-            model_name='inboundmessage',
-            index=models.Index(django.db.models.functions.comparison.Coalesce('turn', 'id'), condition=models.Q(('feed_position', None), models.Q(('state', 'held'), _negated=True)), name='inbound_not_in_feed'),
-        ),
-        migrations.AddConstraint(
-            model_name='inboundmessage',
-            constraint=models.UniqueConstraint(fields=('link', 'message_id'), name='inbound_message_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='inboundmessage',
-            constraint=models.UniqueConstraint(condition=models.Q(('sequence_number__isnull', False)), fields=('link', 'epoch', 'sequence_number'), name='inbound_number_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='inboundmessage',
-            constraint=models.UniqueConstraint(condition=models.Q(('feed_position__isnull', False)), fields=('feed_position',), name='inbound_feed_position_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='inboundmessage',
-            constraint=models.CheckConstraint(condition=models.Q(('sequence_number', None), ('semantics', 'OnceAndOnlyOnce'), _connector='OR'), name='inbound_number_only_if_reliable'),
-        ),
-        migrations.AddIndex(
-            model_name='delivery',
-            index=models.Index(condition=models.Q(('due__isnull', False)), fields=['due'], name='delivery_due'),
-        ),
-        migrations.AddIndex(
-            model_name='delivery',
-            index=django.contrib.postgres.indexes.HashIndex(condition=models.Q(('external_id', ''), _negated=True), fields=['external_id'], name='delivery_external_id'),
-        ),
-        migrations.AddIndex(
-            model_name='delivery',
-            index=models.Index(condition=models.Q(('state__in', ['blocked', 'parked', 'in_doubt'])), fields=['state', 'id'], name='delivery_waiting'),
-        ),
-        migrations.AddConstraint(
-            model_name='delivery',
-            constraint=models.UniqueConstraint(fields=('consumer', 'message'), name='delivery_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='delivery',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state__in', ['processing', 'failed']), _negated=True), ('due__isnull', False), _connector='OR'), name='delivery_due_while_open'),
-        ),
-        migrations.AddConstraint(
-            model_name='inboundpayload',
-            constraint=models.UniqueConstraint(fields=('message', 'position'), name='inbound_payload_once'),
-        ),
-        migrations.AddIndex(
-            model_name='incident',
-            index=models.Index(condition=models.Q(('announced', False)), fields=['id'], name='incident_unannounced'),
-        ),
-        migrations.AddConstraint(
-            model_name='incident',
-            constraint=models.UniqueConstraint(condition=models.Q(('resolved_at', None)), fields=('partner', 'direction', 'kind'), name='incident_open_once'),
-        ),
-        migrations.AddIndex(
-            model_name='operatornotice',
-            index=models.Index(condition=models.Q(('given_up', False), ('sent_at', None)), fields=['due'], name='operator_notice_unsent'),
-        ),
-        migrations.AddConstraint(
-            model_name='operatornotice',
-            constraint=models.UniqueConstraint(fields=('cause', 'channel'), name='operator_notice_once'),
-        ),
-        migrations.AddIndex(
-            model_name='outboundmessage',
-            index=models.Index(django.db.models.functions.text.MD5('conversation_id'), name='outbound_conversation'),
-        ),
-        migrations.AddIndex(
-            model_name='outboundmessage',
-            index=models.Index(condition=models.Q(('corrects__isnull', False)), fields=['corrects'], name='outbound_corrects'),
-        ),
-        migrations.AddIndex(
-            model_name='outboundmessage',
-            index=models.Index(condition=models.Q(('state__in', ['cancelled', 'failed', 'rewound'])), fields=['id'], name='outbound_unusual'),
-        ),
-        migrations.AddIndex(
-            model_name='outboundmessage',
-            index=django.contrib.postgres.indexes.BrinIndex(autosummarize=True, fields=['submitted_at'], name='outbound_submitted_at'),
-        ),
-        migrations.AddIndex(
-            model_name='outboundmessage',
-            index=models.Index(condition=models.Q(('semantics', 'BestEffort')), fields=['id'], name='outbound_unreliable'),
-        ),
-        migrations.AddIndex(
-            model_name='outboundmessage',
-            index=models.Index(condition=models.Q(('semantics', 'OnceAndOnlyOnce'), ('state', 'queued')), fields=['link', 'id'], name='outbound_queue'),
-        ),
-        migrations.AddIndex(
-            model_name='outboundmessage',
-            index=models.Index(condition=models.Q(('state', 'rewound')), fields=['link', 'epoch', 'sequence_number'], name='outbound_rewound'),
-        ),
-        migrations.AddIndex(
-            model_name='outboundmessage',
-            index=models.Index(condition=models.Q(('semantics', 'BestEffort'), ('state__in', ['queued', 'in_flight'])), fields=['link', 'id'], name='outbound_best_effort'),
-        ),
-        migrations.AddConstraint(
-            model_name='outboundmessage',
-            constraint=models.UniqueConstraint(fields=('link', 'message_id'), name='outbound_message_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='outboundmessage',
-            constraint=models.UniqueConstraint(condition=models.Q(('sequence_number__isnull', False)), fields=('link', 'epoch', 'sequence_number'), name='outbound_number_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='outboundmessage',
-            constraint=models.UniqueConstraint(condition=models.Q(('forwards__isnull', False)), fields=('forwards',), name='outbound_forwards_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='outboundmessage',
-            constraint=models.CheckConstraint(condition=models.Q(('sequence_number', None), models.Q(('sequence_number__gte', 1), ('sequence_number__lte', 999999999)), _connector='OR'), name='outbound_number_in_range'),
-        ),
-        migrations.AddConstraint(
-            model_name='outboundmessage',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('semantics', 'OnceAndOnlyOnce'), ('state__in', ['in_flight', 'rewound']), _negated=True), models.Q(('sequence_number__isnull', False), ('terms__isnull', False)), _connector='OR'), name='in_flight_has_number'),
-        ),
-        migrations.AddConstraint(
-            model_name='outboundmessage',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('body_sha256', None), ('head', None)), models.Q(('body_sha256__isnull', False), ('head__isnull', False)), _connector='OR'), name='head_has_digest'),
-        ),
-        migrations.AddIndex(
-            model_name='outboundlink',
-            index=models.Index(condition=models.Q(('state__in', ['waiting', 'transient'])), fields=['due'], name='outbound_link_due'),
-        ),
-        migrations.AddIndex(
-            model_name='outboundlink',
-            index=models.Index(condition=models.Q(('state', 'idle')), fields=['id'], name='outbound_link_idle'),
-        ),
-        migrations.AddIndex(
             model_name='outboundlink',
             index=models.Index(condition=models.Q(('in_flight__isnull', False)), fields=['in_flight'], name='outbound_in_flight'),
         ),
         migrations.AddConstraint(
             model_name='outboundlink',
-            constraint=models.CheckConstraint(condition=models.Q(('next_number__gte', 1), ('next_number__lte', 999999999)), name='next_number_in_range'),
-        ),
-        migrations.AddConstraint(
-            model_name='outboundlink',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state__in', ['waiting', 'transient']), ('due__isnull', False)), models.Q(models.Q(('state__in', ['waiting', 'transient']), _negated=True), ('due', None), ('unsent', False)), _connector='OR'), name='due_while_waiting'),
-        ),
-        migrations.AddConstraint(
-            model_name='outboundlink',
             constraint=models.CheckConstraint(condition=models.Q(models.Q(('state', 'waiting'), ('in_flight__isnull', False)), models.Q(('state', 'idle'), ('in_flight', None)), ('state__in', ['transient', 'suspended']), _connector='OR'), name='in_flight_while_waiting'),
-        ),
-        migrations.AddConstraint(
-            model_name='outboundlink',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state', 'suspended'), ('suspended_since__isnull', False)), models.Q(models.Q(('state', 'suspended'), _negated=True), ('suspended_since', None)), _connector='OR'), name='suspended_since_when'),
-        ),
-        migrations.AddIndex(
-            model_name='attempt',
-            index=django.contrib.postgres.indexes.BrinIndex(autosummarize=True, fields=['claimed_at'], name='attempt_claimed_at'),
-        ),
-        migrations.AddConstraint(
-            model_name='attempt',
-            constraint=models.UniqueConstraint(fields=('message', 'number'), name='attempt_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='outboundpayload',
-            constraint=models.UniqueConstraint(fields=('message', 'position'), name='outbound_payload_once'),
-        ),
-        migrations.AddIndex(
-            model_name='partyevent',
-            index=models.Index(condition=models.Q(('delivered_at', None)), fields=['due'], name='party_event_undelivered'),
-        ),
-        migrations.AddIndex(
-            model_name='signal',
-            index=models.Index(condition=models.Q(('pending__gt', 0)), fields=['link', 'due'], name='signal_pending'),
-        ),
-        migrations.AddConstraint(
-            model_name='signal',
-            constraint=models.UniqueConstraint(fields=('link', 'kind', 'code', 'ref_to_message_id'), name='signal_once'),
         ),
         migrations.CreateModel(
             name='Flight',
@@ -787,10 +676,16 @@ class Migration(migrations.Migration):
                 ('waits_turn', models.BooleanField(db_default=False, default=False)),
                 ('number', models.PositiveIntegerField(blank=True, null=True)),
             ],
-        ),
-        migrations.AddConstraint(
-            model_name='outboundmessage',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('semantics', 'OnceAndOnlyOnce'), ('state', 'acknowledged'), _negated=True), models.Q(('epoch__isnull', False), ('sequence_number__isnull', False), ('terms__isnull', False)), models.Q(('epoch', None), ('sequence_number', None), ('terms__isnull', False)), _connector='OR'), name='acknowledged_has_terms'),
+            options={
+                'indexes': [
+                    models.Index(condition=models.Q(('state', 'waiting')), fields=['due'], name='flight_due'),
+                    models.Index(condition=models.Q(('ends_at__isnull', False)), fields=['ends_at'], name='flight_ends'),
+                ],
+                'constraints': [
+                    models.CheckConstraint(condition=models.Q(models.Q(('due', None), ('state', 'held'), ('under_way', False)), models.Q(('due__isnull', False), ('held_for', ''), ('state__in', ['ready', 'waiting'])), _connector='OR'), name='flight_due_unless_held'),
+                    models.CheckConstraint(condition=models.Q(models.Q(('state', 'waiting'), _negated=True), models.Q(('attempt__gte', 1), ('under_way', True)), _connector='OR'), name='flight_waits_for_a_copy'),
+                ],
+            },
         ),
         migrations.AddField(
             model_name='flight',
@@ -807,23 +702,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='flight',
-            index=models.Index(condition=models.Q(('state', 'waiting')), fields=['due'], name='flight_due'),
-        ),
-        migrations.AddIndex(
-            model_name='flight',
-            index=models.Index(condition=models.Q(('ends_at__isnull', False)), fields=['ends_at'], name='flight_ends'),
-        ),
-        migrations.AddIndex(
-            model_name='flight',
             index=models.Index(condition=models.Q(('state', 'held')), fields=['link', 'message'], name='flight_held'),
-        ),
-        migrations.AddConstraint(
-            model_name='flight',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('due', None), ('state', 'held'), ('under_way', False)), models.Q(('due__isnull', False), ('held_for', ''), ('state__in', ['ready', 'waiting'])), _connector='OR'), name='flight_due_unless_held'),
-        ),
-        migrations.AddConstraint(
-            model_name='flight',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state', 'waiting'), _negated=True), models.Q(('attempt__gte', 1), ('under_way', True)), _connector='OR'), name='flight_waits_for_a_copy'),
         ),
         migrations.CreateModel(
             name='OutboundConversation',
@@ -842,6 +721,10 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name': 'conversation to a partner',
                 'verbose_name_plural': 'conversations to partners',
+                'constraints': [
+                    models.CheckConstraint(condition=models.Q(models.Q(('state', 'stopped'), models.Q(('broken', True), models.Q(('stopped_by', []), _negated=True), _connector='OR')), models.Q(models.Q(('state', 'stopped'), _negated=True), ('broken', False), ('stopped_by', [])), _connector='OR'), name='out_conversation_stopped_why'),
+                    models.CheckConstraint(condition=models.Q(('next_number__lte', 99999999)), name='out_conversation_number_in_range'),
+                ],
             },
         ),
         migrations.AddField(
@@ -887,14 +770,6 @@ class Migration(migrations.Migration):
             model_name='outboundconversation',
             constraint=models.UniqueConstraint(fields=('agreement', 'conversation_id'), name='out_conversation_once'),
         ),
-        migrations.AddConstraint(
-            model_name='outboundconversation',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state', 'stopped'), models.Q(('broken', True), models.Q(('stopped_by', []), _negated=True), _connector='OR')), models.Q(models.Q(('state', 'stopped'), _negated=True), ('broken', False), ('stopped_by', [])), _connector='OR'), name='out_conversation_stopped_why'),
-        ),
-        migrations.AddConstraint(
-            model_name='outboundconversation',
-            constraint=models.CheckConstraint(condition=models.Q(('next_number__lte', 99999999)), name='out_conversation_number_in_range'),
-        ),
         migrations.CreateModel(
             name='InboundConversation',
             fields=[
@@ -909,6 +784,13 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name': 'conversation from a partner',
                 'verbose_name_plural': 'conversations from partners',
+                'indexes': [
+                    models.Index(condition=models.Q(('due__isnull', False)), fields=['due'], name='in_conversation_due'),
+                ],
+                'constraints': [
+                    models.CheckConstraint(condition=models.Q(('next_number', None), ('next_number__lte', 99999999), _connector='OR'), name='in_conversation_number_in_range'),
+                    models.CheckConstraint(condition=models.Q(('called', False), ('due', None), _connector='OR'), name='in_conversation_called_once'),
+                ],
             },
         ),
         migrations.AddField(
@@ -944,23 +826,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='inboundconversation',
-            index=models.Index(condition=models.Q(('due__isnull', False)), fields=['due'], name='in_conversation_due'),
-        ),
-        migrations.AddIndex(
-            model_name='inboundconversation',
             index=models.Index(condition=models.Q(('called', True), ('due__isnull', False), _connector='OR'), fields=['link', '-called', 'due'], name='in_conversation_waiting'),
         ),
         migrations.AddConstraint(
             model_name='inboundconversation',
             constraint=models.UniqueConstraint(models.F('agreement'), django.db.models.functions.text.MD5('conversation_id'), name='in_conversation_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='inboundconversation',
-            constraint=models.CheckConstraint(condition=models.Q(('next_number', None), ('next_number__lte', 99999999), _connector='OR'), name='in_conversation_number_in_range'),
-        ),
-        migrations.AddConstraint(
-            model_name='inboundconversation',
-            constraint=models.CheckConstraint(condition=models.Q(('called', False), ('due', None), _connector='OR'), name='in_conversation_called_once'),
         ),
         migrations.RunSQL(APPEND_ONLY, REWRITABLE),
         migrations.RunSQL(PARENTS_STAY, PARENTS_GO),

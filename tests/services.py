@@ -9,6 +9,7 @@ import base64
 import os
 import secrets
 import shutil
+import sys
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
@@ -29,6 +30,9 @@ _MSH_SETTINGS = {
 
 @pytest.hookimpl(wrapper=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
+    # The processes that tests start, hundreds of them, find what the first of them has compiled.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     worker = os.environ.get("PYTEST_XDIST_WORKER")
     if worker:
         os.environ["REDIS_URL"] = _own_redis_database(os.environ["REDIS_URL"], worker)

@@ -33,7 +33,7 @@ def test_a_message_is_found_and_its_payload_shown_and_never_run(
     page.keyboard.press("Enter")
     page.get_by_role("link", name=message.message_id).click()
     expect(page.get_by_text("page\\u202elmth.html")).to_be_visible()
-    expect(page.get_by_text("MessageSubmitted")).to_be_visible()
+    expect(page.get_by_text("Submitted by the application")).to_be_visible()
     payloads = page.get_by_role("group", name="Payloads")
     payloads.get_by_role("link", name="view").click()
     expect(page.get_by_label("Content", exact=True)).to_contain_text(

@@ -171,6 +171,8 @@ class OutboundMessageAdmin(MessageAdmin[OutboundMessage]):
 
     @display(description="Roles, from and to")
     def roles(self, message: OutboundMessage) -> str:
+        if not (message.from_role or message.to_role):
+            return markup.DASH
         both = markup.isolated(message.from_role), markup.isolated(message.to_role)
         return format_html("{} → {}", *both)
 

@@ -136,6 +136,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "msh.web.security.ContentSecurityPolicy",
+    "msh.web.static_files.Compression",
     "msh.web.probes.Probes",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -164,6 +165,11 @@ TEMPLATES = [
 ]
 
 STATIC_URL = "static/"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "msh.web.static_files.VersionedStorage"},
+}
+WHITENOISE_MAX_AGE = 30 * 24 * 3600  # the address of a file changes with its content
 WHITENOISE_USE_FINDERS = True  # the console's own files are served from the packages they come in
 
 # --- the console --------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from msh.models import BulkJob, Incident, OutboundMessage
 from msh.protocol.lane import LaneState
 from msh.protocol.message import Payload
 from tests.browser.console import Console, user_with
-from tests.browser.test_access import grave_violations
+from tests.browser.test_access import violations
 from tests.browser.test_actions import page_of, suspended, use
 from tests.exchange.pair import WAITS, PairFactory
 from tests.waiting import wait_until
@@ -112,7 +112,7 @@ def test_a_running_job_is_cancelled_at_leisure(console: Console) -> None:
     )  # fmt: skip
     page = page_of(console, "Supervisor", job)
     expect(page.get_by_text("1 of 9 finished")).to_be_visible()
-    assert grave_violations("bulk job", page) == []
+    assert violations("bulk job", page) == []
 
     page.get_by_role("link", name="Cancel job").click()
     dialog = page.get_by_role("dialog")

@@ -29,18 +29,18 @@ _SENTENCES = {
 }
 _ADVICE = {
     DeliveryState.FAILED: (
-        "none while attempts remain. If this goes on, mend what the last error names."
+        "None while attempts remain. If this goes on, mend what the last error names."
     ),
     DeliveryState.BLOCKED: (
-        "mend what the last error names, then choose Run again. If the application has the message"
+        "Mend what the last error names, then choose Run again. If the application has the message"
         " already, choose Mark completed. To let the others go on without it, choose Park."
     ),
     DeliveryState.PARKED: (
-        "mend what the last error names, then choose Run again: it is delivered out of order. If"
+        "Mend what the last error names, then choose Run again: it is delivered out of order. If"
         " the application has the message already, choose Mark completed."
     ),
     DeliveryState.IN_DOUBT: (
-        "look into the application for MessageId {message_id}. If it has the message, choose Mark"
+        "Look into the application for MessageId {message_id}. If it has the message, choose Mark"
         " completed. If it has not, choose Run again.{resolver}"
     ),
 }
@@ -70,7 +70,8 @@ def headline_of(delivery: Delivery) -> Headline:
             ("ServiceInterface / Action", markup.service_and_action(message)),
             ("Consumer", _consumer(delivery)),
             ("External id", markup.isolated(delivery.external_id)),
-            ("Attempt", f"{delivery.attempt}, {delivery.failures} failed in a row"),
+            ("Attempt", delivery.attempt),
+            ("Failures in a row", delivery.failures or ""),
             ("Started", markup.time_of(delivery.started_at)),
             ("Ended", markup.time_of(delivery.ended_at)),
             ("Next attempt", markup.time_of(delivery.due)),

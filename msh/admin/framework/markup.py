@@ -66,6 +66,11 @@ def isolated(text: str) -> SafeString | str:
     return format_html('<bdi class="msh-id">{}</bdi>', escape_invisible(text)) if text else DASH
 
 
+def in_words(text: str) -> SafeString | str:
+    """A sentence, or what somebody typed, that may contain names from a partner."""
+    return format_html("<bdi>{}</bdi>", escape_invisible(text)) if text else DASH
+
+
 def service_and_action(message: OutboundMessage | InboundMessage) -> SafeString:
     names = isolated(message.service_interface), isolated(message.action)
     return format_html("{} / {}", *names)

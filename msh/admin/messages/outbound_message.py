@@ -82,7 +82,7 @@ class OutboundMessageAdmin(MessageAdmin[OutboundMessage]):
         names = self.in_head_of_flight if message.flies else self.in_head
         return Headline(
             badge=self.status(message),
-            sentence=markup.verbatim(explanation_of(message.pk)),
+            sentence=markup.in_words(explanation_of(message.pk)),
             tone=ALARM if _stands_still(message) else "",
             facts=self.facts(message, names),
         )

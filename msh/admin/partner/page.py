@@ -42,6 +42,7 @@ def partner_page(request: HttpRequest, key: int) -> HttpResponse:
         **admin.site.each_context(request),
         "title": f"Partner {markup.escape_invisible(str(partner))}",
         "opts": Partner._meta,  # noqa: SLF001  public
+        "partner": partner,
         "headline": _headline(partner, outbound, advice.text if advice else ""),
         "jumps": [*(advice.jumps if advice else ()), *_jumps(request, partner)],
         "offers": _offers(request, outbound),
@@ -72,9 +73,9 @@ def _headline(partner: Partner, link: Any, advice: str) -> Headline:
         tone="suspended" if suspended else "",
         facts=[
             ("Key", partner.name),
-            ("Contact", markup.isolated(partner.contact)),
-            ("Phone", markup.isolated(partner.phone)),
-            ("Notes", markup.verbatim(partner.notes)),
+            ("Contact", markup.in_words(partner.contact)),
+            ("Phone", markup.in_words(partner.phone)),
+            ("Notes", markup.in_words(partner.notes)),
             ("Address", markup.verbatim(partner.destination)),
             ("URI", markup.verbatim(partner.uri)),
             ("Last Acknowledgement", markup.time_of(_last_ack(link)) if link else ""),

@@ -106,3 +106,48 @@ function setSent(form, is) {
     form.toggleAttribute("data-sent", is);
     for (const button of form.querySelectorAll("[type=submit]")) button.disabled = is;
 }
+
+/* Icons are not read aloud. What unfold makes a click out of can be reached by keyboard, with a name. */
+const NAMES = { dock_to_right: "Show or hide the navigation", close: "Close the navigation" };
+
+function nameIcons(root) {
+    for (const icon of root.querySelectorAll(".material-symbols-outlined")) {
+        const name = icon.hasAttribute("x-on:click") && NAMES[icon.textContent.trim()];
+        if (name) icon.setAttribute("aria-label", name);
+        else icon.setAttribute("aria-hidden", "true");
+    }
+    const clicked = "#nav-sidebar [x-on\\:click], h1 ~ [x-on\\:click], #main > :first-child [x-on\\:click]";
+    for (const element of root.querySelectorAll(clicked)) {
+        if (element.matches("a, button, input, [tabindex]")) continue;
+        element.setAttribute("role", "button");
+        element.tabIndex = 0;
+    }
+    root.querySelector("#searchbar-submit")?.setAttribute("aria-label", "Search this list");
+    for (const header of root.querySelectorAll("th")) {
+        if (!header.textContent.trim() && !header.children.length) header.append(unseen("Actions"));
+    }
+    const home = root.querySelector("#nav-sidebar a.bg-primary-600");
+    if (home) home.setAttribute("aria-label", "Dashboard");
+}
+function unseen(text) {
+    const words = document.createElement("span");
+    words.className = "sr-only";
+    words.textContent = text;
+    return words;
+}
+
+/* simplebar gives each of its boxes the same name. */
+function nameRegions() {
+    document.querySelectorAll(".simplebar-content-wrapper[role=region]").forEach((region, i) => {
+        const inside = region.closest("#nav-sidebar-apps") ? "Pages" : `Content ${i}`;
+        region.setAttribute("aria-label", inside);
+    });
+}
+window.addEventListener("load", () => setTimeout(nameRegions));
+document.addEventListener("DOMContentLoaded", () => nameIcons(document));
+document.addEventListener("htmx:load", (event) => nameIcons(event.target));
+document.addEventListener("keydown", (event) => {
+    if (!["Enter", " "].includes(event.key) || !event.target.matches("[role=button][x-on\\:click]")) return;
+    event.preventDefault();
+    event.target.click();
+});

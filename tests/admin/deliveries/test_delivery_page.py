@@ -40,7 +40,7 @@ def test_in_doubt_is_decided_on_its_page(administrator: Client) -> None:
 
     assert "Nobody knows whether consumer erp has the message: attempt 1 did not end." in page
     assert "2 messages wait behind it." in page
-    assert f"look into the application for MessageId {doubtful.message.message_id}." in page
+    assert f"Look into the application for MessageId {doubtful.message.message_id}." in page
     assert "If it has the message, choose Mark completed. If it has not, choose Run again." in page
     assert "Ask resolver has" not in page
     for name in ("run-again", "mark-completed", "park", "reject"):

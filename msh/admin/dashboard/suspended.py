@@ -17,7 +17,14 @@ from msh.admin.framework import markup
 from msh.admin.framework.actions import Offer
 from msh.admin.framework.runbooks import runbook_url
 from msh.admin.incidents import bulk_job
-from msh.admin.links.advice import Advice, advice_on, cause_name, cause_of_link, with_last_answer
+from msh.admin.links.advice import (
+    Advice,
+    advice_on,
+    cause_name,
+    cause_of_link,
+    last_words,
+    with_last_answer,
+)
 from msh.admin.links.outbound_actions import RESUME
 from msh.flows.operations.inspection.answers import Cause
 from msh.flows.operations.inspection.causes import CAUSES
@@ -164,11 +171,7 @@ def _cause(link: OutboundLink) -> Cause:
 
 
 def _answer(link: Any) -> str:
-    """The last answer, or what else is known; the reason of the operator."""
-    text = (link.last_answer or {}).get("detail") or link.suspended_detail
-    if link.suspended_for == OPERATOR:
-        text = link.suspended_detail
-    line = _CLASS.sub("", " ".join(markup.escape_invisible(text).split()))
+    line = _CLASS.sub("", " ".join(markup.escape_invisible(last_words(link)).split()))
     return line if len(line) <= ANSWER_LIMIT else f"{line[:ANSWER_LIMIT]}…"
 
 

@@ -16,7 +16,7 @@ from unfold.widgets import (
 
 from msh.admin.framework import markup
 from msh.admin.framework.actions import REASON_LIMIT
-from msh.admin.links.advice import cause_name, cause_of_link, with_last_answer
+from msh.admin.links.advice import cause_name, cause_of_link, last_words, with_last_answer
 from msh.flows.operations import bulk_jobs
 from msh.models import BulkAction, Delivery, OutboundLink
 
@@ -125,11 +125,10 @@ def _delivery(row: Delivery) -> str:
 def _link(link: Any) -> str:
     """The name of a partner, and why it is suspended."""
     cause = cause_of_link(link)
-    answer = (link.last_answer or {}).get("detail") or link.suspended_detail
     return format_html(
         "{}: {} since {}: {}",
         markup.isolated(link.partner.name),
         cause.what if cause else link.suspended_for,
         markup.time_of(link.suspended_since),
-        markup.verbatim(answer),
+        markup.verbatim(last_words(link)),
     )

@@ -23,7 +23,7 @@ from msh.flows.operations.inspection.answers import (
 )
 from msh.flows.operations.inspection.causes import cause_of
 from msh.models import Attempt, OutboundLink
-from msh.protocol.lane import LaneState
+from msh.protocol.lane import OPERATOR, LaneState
 from msh.roles import role_with
 
 _NEEDS = {
@@ -78,6 +78,13 @@ def cause_name(link: Any) -> str:
     answer = _answer_of(link)
     of_the_answer = cause_of(link.suspended_for, answer) is ANSWERS.get(answer)
     return f"{link.suspended_for}.{answer}" if of_the_answer else str(link.suspended_for)
+
+
+def last_words(link: Any) -> str:
+    """The last answer, or what else is known; of an operator the reason. Needs `last_answer`."""
+    if link.suspended_for == OPERATOR or not link.last_answer:
+        return str(link.suspended_detail)
+    return str(link.last_answer["detail"] or link.suspended_detail)
 
 
 def _answer_of(link: Any) -> Answer:

@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from msh.flows.operations import bulk_jobs
+from msh.flows.operations import bulk_jobs, change_link
 from msh.models import (
     BulkItem,
     BulkJob,
@@ -19,7 +19,8 @@ from msh.models import (
     OutboundMessage,
 )
 from msh.protocol.kinds import IncidentKind
-from tests.admin.conftest import messages_of
+from msh.store.history import Actor
+from tests.admin.conftest import messages_of, waiting_world
 from tests.admin.many import UNAUTHORIZED, suspended_partners
 from tests.delivery.desk import consumer, receive
 from tests.flows.world import make_world
@@ -134,3 +135,14 @@ def test_deliveries_that_stopped_again_are_told(supervisor: Client) -> None:
     Delivery.objects.update(state="blocked", due=None)
 
     assert "1 stopped again" in supervisor.get(page).content.decode()
+
+
+def test_the_reason_of_an_operator_is_previewed_and_not_the_last_answer(
+    supervisor: Client,
+) -> None:
+    world = waiting_world()
+    change_link.suspend(world.there, Actor("bob", "they move"))
+
+    page = supervisor.get(NEW, {"action": "resume", "period": "0"}).content.decode()
+
+    assert "bob: they move" in page

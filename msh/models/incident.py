@@ -49,7 +49,7 @@ class Incident(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.kind.replace('_', ' ')} ({self.partner})"
+        return f"{self.kind.replace('_', ' ')}: {self.partner}"
 
 
 class IncidentNote(models.Model):

@@ -129,9 +129,10 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
 
     def head(self, incident: Incident) -> Headline:
         opened = incident.resolved_at is None
-        since = markup.time_and_age(incident.opened_at)
+        since = '{} <span class="msh-note">since {}, {}</span>'
+        at = incident.opened_at
         return Headline(
-            badge=format_html('{} <span class="msh-note">{}</span>', self.status(incident), since),
+            badge=format_html(since, self.status(incident), markup.time_of(at), markup.age_of(at)),
             sentence=self.what(incident),
             advice=self.advice(incident) if opened else "",
             tone=ALARM if opened else "",

@@ -118,6 +118,7 @@ dist: var/dist-tools/ready
 
 check-dist: dist nginx
 	var/dist-tools/bin/python tools/try_wheel.py
+	var/dist-tools/bin/python tools/check_docker.py
 	var/dist-tools/bin/python tools/try_image.py
 
 # nginx, and promtool of the package prometheus.

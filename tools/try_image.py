@@ -1,5 +1,5 @@
-"""The image without an engine: its files by their checkers, and every command that they name, run
-from the installed wheel with production settings, behind nginx with TLS. Part of `make check-dist`.
+"""The image without an engine: every command that docker/compose.yml names, run from the installed
+wheel with production settings, behind nginx with TLS. Part of `make check-dist`.
 """
 
 import base64
@@ -13,7 +13,6 @@ import smtplib
 import socket
 import ssl
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -21,11 +20,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import yaml
+from check_docker import BIN, DOCKER, require
 
-ROOT = Path(__file__).resolve().parents[1]
-DOCKER = ROOT / "docker"
-BIN = ROOT / "var" / "dist-installed" / "bin"
-TOOLS = Path(sys.executable).parent
 HOST = "msh.example.com"
 METRICS_TOKEN = secrets.token_hex(20)
 STARTS_WITHIN = 90.0  # seconds
@@ -39,53 +35,9 @@ with EmbeddedServers(pathlib.Path(sys.argv[1])) as servers:
 
 
 def main() -> None:
-    check_files()
     with tempfile.TemporaryDirectory() as name, ExitStack() as running:
         run_processes(Path(name), running)
     print("image: every command runs, behind nginx too")
-
-
-def check_files() -> None:
-    """Raises CalledProcessError with what the checker printed."""
-    manifests = sorted((DOCKER / "kubernetes").glob("*.yaml"))
-    resources = [one for one in manifests if one.name != "kustomization.yaml"]
-    commands: list[list[str | Path]] = [
-        [TOOLS / "hadolint", DOCKER / "Dockerfile"],
-        [
-            TOOLS / "check-jsonschema",
-            "--builtin-schema",
-            "vendor.compose-spec",
-            DOCKER / "compose.yml",
-        ],
-        *([TOOLS / "kubernetes-validate", "--quiet", "--strict", file] for file in resources),
-    ]
-    for command in commands:
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    listed = yaml.safe_load((DOCKER / "kubernetes" / "kustomization.yaml").read_text())
-    kept = {file.name for file in resources} - {"secret.example.yaml"}
-    require(set(listed["resources"]) == kept, f"kustomization.yaml lists {listed['resources']}")
-    check_rules()
-    if shutil.which("systemd-analyze"):
-        check_units()
-
-
-def check_units() -> None:
-    """With paths that exist here."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "env").touch()
-        for unit in (DOCKER / "systemd").iterdir():
-            text = unit.read_text().replace("/opt/msh/bin", str(BIN))
-            text = text.replace("/etc/msh/env", str(folder / "env"))
-            (folder / unit.name).write_text(text.replace("=msh\n", "=root\n"))
-        done = subprocess.run(
-            ["systemd-analyze", "verify", "--man=no", *folder.glob("msh*")],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        ours = [line for line in done.stderr.splitlines() if "msh" in line]
-        require(not ours, "\n".join(ours))
 
 
 def run_processes(folder: Path, running: ExitStack) -> None:
@@ -239,23 +191,6 @@ def check_metrics(web: int) -> None:
     require(done.returncode == 0, "promtool does not accept /metrics")
 
 
-def check_rules() -> None:
-    require(shutil.which("promtool") is not None, "promtool is missing: apt-get install prometheus")
-    for words in (
-        ["check", "rules", "alerts.yml"],
-        ["test", "rules", "alerts.test.yml"],
-        ["check", "config", "--syntax-only", "prometheus.yml"],
-    ):
-        done = subprocess.run(
-            ["promtool", *words],
-            cwd=DOCKER / "monitoring",
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        require(done.returncode == 0, done.stdout + done.stderr)
-
-
 def ask(port: int, path: str, method: str = "GET") -> tuple[int, dict[str, str], str]:
     connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=20, context=unverified())
     try:
@@ -297,11 +232,6 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
     while not condition():
         require(time.monotonic() < end, f"there is no {what} after {STARTS_WITHIN:.0f} s")
         time.sleep(0.2)
-
-
-def require(condition: bool, what: str) -> None:
-    if not condition:
-        sys.exit(what)
 
 
 def free_port() -> int:

@@ -13,7 +13,7 @@ import yaml
 from msh.standalone.running import _children
 from tools.settings_example import TARGET, composed, settings
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 DOCKER = ROOT / "docker"
 PROCESSES = ("web", "worker", "beat", "smtpd")
 OWN_OPTIONS = {"--host", "--port", "--workers", "--threads", "--cert", "--key", "--concurrency"}

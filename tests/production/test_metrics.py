@@ -19,7 +19,7 @@ from tests.flows.world import World, make_world
 
 pytestmark = pytest.mark.django_db
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 TOKEN = "a-token-of-prometheus"
 
 

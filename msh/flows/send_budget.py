@@ -3,7 +3,7 @@ bytes all of them may have, so that a worker's memory is bounded."""
 
 from typing import Protocol
 
-from msh.store.sending.polling import LARGE
+from msh.store.sending.message_sql import LARGE
 
 BYTES_AT_ONCE = 64 * 1024 * 1024
 """Bytes under way above which no further large message is taken: one more than fits at most."""

@@ -21,7 +21,7 @@ from msh.protocol.message import Payload
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.delivery.deliveries import Consumers
 from msh.store.history import Actor
-from msh.store.sending.polling import LARGE
+from msh.store.sending.message_sql import LARGE
 from tests.delivery import application
 from tests.delivery.desk import Desk, consumer, delivery_of, receive, state_of
 from tests.flows.world import make_world

@@ -11,7 +11,8 @@ from msh.models import Consumer, ConsumerKind, Delivery, InboundLink, InboundMes
 from msh.store.delivery import deliveries
 from msh.store.delivery import polling as work
 from msh.store.delivery.unclaimed import alarm_unclaimed
-from msh.store.sending.polling import LARGE, Places
+from msh.store.sending.message_sql import LARGE
+from msh.store.sending.polling import Places
 from partners.models import Partner
 from tests.delivery.desk import consumer, receive
 from tests.flows.world import World, make_world

@@ -10,7 +10,7 @@ from msh.models import Consumer, ConsumerKind, Delivery, InboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store.delivery import polling as delivery_work
 from msh.store.sending import polling
-from msh.store.sending.polling import LARGE
+from msh.store.sending.message_sql import LARGE
 from tests.delivery.desk import Desk, consumer, receive
 from tests.flows.world import World, make_world
 

@@ -187,7 +187,7 @@ def test_an_ack_changes_nothing_if_the_lane_has_changed_since_it_was_read(world:
     assert isinstance(first.key, Copy)
     message_id = first.key.message_id
     there = known(world.there.name)
-    lanes, state = OutboundLinks.read_with_sent(there, message_id)
+    lanes, state, _ = OutboundLinks.read_with_sent(there, message_id)
     assert state == "in_flight"
     lanes.step(there.pk, AckReceived(message_id))
     elsewhere(lambda: OutboundLink.objects.get(partner=there).save())
@@ -197,7 +197,7 @@ def test_an_ack_changes_nothing_if_the_lane_has_changed_since_it_was_read(world:
     assert world.link.in_flight_id == link.in_flight_id
     assert states() == ["acknowledged", "in_flight", "queued"]
 
-    lanes, _ = OutboundLinks.read_with_sent(there, message_id)
+    lanes, _, _ = OutboundLinks.read_with_sent(there, message_id)
     lanes.step(there.pk, AckReceived(message_id))
     assert lanes.write_if_unchanged(there.pk)
     assert world.link.in_flight_id != link.in_flight_id

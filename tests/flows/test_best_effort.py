@@ -9,7 +9,8 @@ from django.utils import timezone
 from msh.models import OutboundLink, OutboundMessage
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.sending import polling
-from msh.store.sending.polling import LARGE, Places
+from msh.store.sending.message_sql import LARGE
+from msh.store.sending.polling import Places
 from partners.models import Partner
 
 from . import byhand

@@ -10,19 +10,21 @@ from django.utils import timezone
 
 from msh.flows import wake_up as wake_ups
 from msh.flows.names import EVERYTHING, NOTHING, Names
+from msh.flows.operations import change_link
 from msh.flows.sending import acknowledge
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.flows.wake_up import WakeUp, wake_up
-from msh.models import OutboundLink, Signal
+from msh.models import Attempt, OutboundLink, OutboundMessage, Signal
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.sending import polling
 from msh.store.sending.links import OutboundLinks
+from msh.store.sending.message_sql import LARGE
 from msh.transport.carrier import Finished
 from msh.transport.job import Job
 from tests.sessions import in_another_session
 
-from . import byhand
-from .byhand import KeepingCarrier
+from . import byhand, recovering
+from .byhand import PLENTY, Carrying, KeepingCarrier
 from .world import World, make_world
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -78,7 +80,8 @@ def test_an_exchange_by_its_wake_ups_alone(
         world.submit()
     for number in (1, 2):
         names = names_of(named)
-        assert (set(names.links), names.all) == ({world.there.pk}, False)
+        partners = {*names.links, *(one.partner_id for one in names.ready)}
+        assert (partners, len(names.ready), names.all) == ({world.there.pk}, number - 1, False)
         loop.round(names)
         (copy,) = taken(loop)
         world.hand_over(copy)
@@ -155,10 +158,128 @@ def test_what_is_next_is_read_with_the_link(state: str) -> None:
 
 def test_large_message_is_not_read_before_it_has_a_place() -> None:
     world = make_world()
-    world.submit("x" * polling.LARGE)
+    world.submit("x" * LARGE)
     with transaction.atomic():
         work = polling.lock_named((), [world.there.pk])
     assert (len(list(work.links)), work.copies) == (1, [])
+
+
+# --- copies that are ready -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def ready(loop: SendingLoop, named: list[dict[WakeUp, Names]]) -> tuple[World, Names]:
+    """A message that an Acknowledgement has put in flight, and what its wake-up names."""
+    world = in_use()
+    world.submit()
+    world.submit("the next")
+    names_of(named)
+    (first,) = byhand.poll()
+    world.hand_over(first)
+    byhand.end(first)
+    (ack,) = byhand.poll()
+    names_of(named)
+    world.hand_over(ack)
+    names = names_of(named)
+    assert (names.links, names.signals, names.all) == (frozenset(), frozenset(), False)
+    return world, names
+
+
+def claim_of(world: World) -> tuple[object, ...]:
+    """What the claim of a copy has written."""
+    link = world.link
+    assert link.in_flight is not None
+    (attempt,) = link.in_flight.attempts.all()
+    assert link.due is not None
+    due_in = round((link.due - attempt.claimed_at).total_seconds(), 1)
+    return link.state, link.unsent, link.attempt, link.retries_spent, attempt.number, due_in
+
+
+def test_ready_copy_is_claimed_as_a_poll_claims_it(
+    ready: tuple[World, Names], loop: SendingLoop
+) -> None:
+    world, names = ready
+    composed = OutboundMessage.objects.get(state="in_flight")
+    with transaction.atomic():
+        (polled,) = byhand.poll()
+        claimed_by_poll = claim_of(world)
+        transaction.set_rollback(True)
+
+    loop.round(names)
+
+    (job,) = taken(loop)
+    assert claim_of(world) == claimed_by_poll
+    assert (job.key, job.body, job.url) == (polled.key, polled.body, polled.url)
+    assert bytes(composed.head or b"") == job.body[: len(composed.head or b"")] != b""
+
+
+def test_wake_up_that_comes_twice_sends_one_copy(
+    ready: tuple[World, Names], loop: SendingLoop
+) -> None:
+    world, names = ready
+    loop.round(names)
+    loop.round(names)
+    assert len(taken(loop)) == 1
+    assert claim_of(world)[2] == 1
+
+
+def test_link_that_has_changed_is_polled_for(ready: tuple[World, Names], loop: SendingLoop) -> None:
+    """The wake-up names what was decided for another version of it."""
+    world, names = ready
+    recovering.suspend(world)
+    loop.round(names)
+    assert taken(loop) == []
+    assert Attempt.objects.filter(message=world.link.in_flight).count() == 0
+
+    change_link.resume(world.there, recovering.ANN)
+    loop.round(names)
+    assert len(taken(loop)) == 1
+    assert claim_of(world)[2] == 1
+
+
+def test_late_wake_up_claims_no_attempt_of_before(
+    ready: tuple[World, Names], loop: SendingLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    world, names = ready
+    loop.round(names)
+    OutboundLink.objects.update(due=timezone.now())
+    byhand.poll(Carrying(busy=frozenset({world.there.pk})))  # the retry waits for a place
+    taken(loop)
+
+    loop.round(names)
+
+    assert len(taken(loop)) == 1
+    assert (world.link.attempt, world.link.retries_spent, caplog.messages) == (2, 1, [])
+
+
+def test_lost_wake_up_costs_no_retry(ready: tuple[World, Names]) -> None:
+    world, _ = ready
+    assert len(byhand.poll()) == 1
+    assert claim_of(world)[2:5] == (1, 0, 1)
+
+
+def test_ready_copy_waits_for_a_place(ready: tuple[World, Names], loop: SendingLoop) -> None:
+    world, names = ready
+    loop.carrier.room = Carrying(left=0)  # type: ignore[attr-defined]
+    loop.round(names)
+    assert Attempt.objects.filter(message=world.link.in_flight).count() == 0
+
+    loop.carrier.room = PLENTY  # type: ignore[attr-defined]
+    loop.round(names)
+    assert claim_of(world)[2] == 1
+
+
+def test_ready_copy_whose_bytes_have_changed_is_not_sent(
+    ready: tuple[World, Names], loop: SendingLoop
+) -> None:
+    world, names = ready
+    OutboundMessage.objects.filter(state="in_flight").update(head=b"changed")
+    loop.round(names)
+    loop.round(NOTHING)
+    assert taken(loop) == []
+    assert (world.link.state, world.link.suspended_for) == ("suspended", "refused_by_peer")
+    (attempt,) = Attempt.objects.filter(message__state="in_flight")
+    assert "stored bytes" in attempt.detail
 
 
 # --- signals -------------------------------------------------------------------------------------

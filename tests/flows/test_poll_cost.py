@@ -15,7 +15,7 @@ from msh.store.engine import USE_INDEX_ORDER, Call
 from msh.store.operations.clock_repair import make_far_work_due
 from msh.store.receiving.forwarding import find_due
 from msh.store.sending import link_sql, polling
-from msh.store.sending.polling import LARGE
+from msh.store.sending.message_sql import LARGE
 
 from . import byhand
 from .byhand import Carrying

@@ -220,12 +220,12 @@ def test_message_cancelled_after_the_poll_is_not_put_in_flight() -> None:
     queued = world.submit()
     partner = find_sender(f"Bearer {world.there.name}")
     assert partner is not None
-    lanes, _ = OutboundLinks.read_with_sent(partner, first.message_id)
+    lanes, _, _ = OutboundLinks.read_with_sent(partner, first.message_id)
     lanes.step(partner.pk, AckReceived(first.message_id))
 
     cancel.cancel(queued, None, ANN)
 
-    assert lanes.write_if_unchanged(partner.pk) is False
+    assert lanes.write_if_unchanged(partner.pk) is None
     assert numbers(world) == [("in_flight", 1), ("cancelled", None)]
 
 

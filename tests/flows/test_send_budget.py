@@ -10,7 +10,7 @@ from msh.flows.send_budget import BYTES_AT_ONCE, SendBudget
 from msh.models import Attempt, OutboundLink
 from msh.protocol.kinds import Verdict
 from msh.protocol.vocabulary import DeliverySemantics
-from msh.store.sending.polling import LARGE
+from msh.store.sending.message_sql import LARGE
 
 from . import byhand
 from .byhand import Carrying

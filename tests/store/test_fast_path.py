@@ -74,7 +74,7 @@ def test_both_ways_leave_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fast_path, "if_unchanged", guarded)
     fast = rows_of_an_exchange()
     assert {
-        fast_path.CLAIM_FIRST_ATTEMPT,
+        fast_path.CLAIM_ATTEMPT,
         fast_path.END_ATTEMPT,
         fast_path.ACKNOWLEDGE_IF_UNCHANGED,
         fast_path.ACKNOWLEDGE_AND_START_NEXT_IF_UNCHANGED,

@@ -9,6 +9,7 @@ from django.db import DatabaseError, transaction
 from msh import wire
 from msh.faults import CrashPoint, reach
 from msh.flows.receiving import overload
+from msh.flows.sending import ready
 from msh.flows.wake_up import WakeUp, wake_up, wake_up_for
 from msh.models import OutboundState
 from msh.protocol.effects import QueueError
@@ -159,17 +160,19 @@ def _acknowledge_at_once(partner: Partner, header: Header) -> bool:
 
 
 def _try_to_acknowledge(partner: Partner, header: Header) -> bool:
-    links, state = OutboundLinks.read_with_sent(partner, header.ref_to_message_id)
+    links, state, following = OutboundLinks.read_with_sent(partner, header.ref_to_message_id)
     flying = links.lane(partner.pk).in_flight if partner.pk in links else None
     if flying is None or flying.message_id != header.ref_to_message_id:
         return False
     sent = None if state is None else Sent(state)
     links.step(partner.pk, _ack_event(partner, header, flying.message_id, sent))
+    then = ready.compose(links, partner.pk, following)
     reach(CrashPoint.ACK_BEFORE_COMMIT)
-    if not links.write_if_unchanged(partner.pk):
+    version = links.write_if_unchanged(partner.pk)
+    if version is None:
         return False
     reach(CrashPoint.ACK_AFTER_COMMIT)
-    wake_up_for(links)
+    wake_up_for(links, [then._replace(version=int(version))] if then else [])
     return True
 
 

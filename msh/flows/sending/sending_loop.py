@@ -5,9 +5,9 @@ import time
 from collections.abc import Sequence
 
 from msh.faults import CrashPoint, reach
-from msh.flows.names import Names
+from msh.flows.names import Names, Ready
 from msh.flows.send_budget import SendBudget
-from msh.flows.sending import acknowledge, flight_round, isolation, recover, transmit
+from msh.flows.sending import acknowledge, flight_round, isolation, ready, recover, transmit
 from msh.flows.sending.acknowledge import SignalCopy
 from msh.flows.sending.fly import FlightCopy
 from msh.flows.wake_up import WakeUp, take_names, wake_up_for
@@ -17,6 +17,7 @@ from msh.store import capacity
 from msh.store.sending import polling
 from msh.store.sending.isolation import describe
 from msh.store.sending.links import OutboundLinks
+from msh.store.sending.message_sql import ReadyCopy
 from msh.store.transactions import short_transaction
 from msh.transport.carrier import AT_ONCE_PER_PARTNER, Finished
 from msh.transport.job import Job
@@ -133,9 +134,11 @@ class SendingLoop(WorkerLoop):
         the database refuses now is written in a later round."""
         if names.signals:
             self._transmit_claimed(names.signals)
+        if names.ready:
+            names |= self._claim_ready(names.ready)
         ended = self._unrecorded
         if not (names.all or names.links) and (not ended or self._may_hold()):
-            return bool(ended or names.signals)
+            return bool(ended or names.signals or names.ready)
         try:
             with short_transaction():
                 links, jobs = self._record_and_claim(ended, names)
@@ -174,6 +177,30 @@ class SendingLoop(WorkerLoop):
         self._short_claims.update(job.key.key for job in jobs if isinstance(job.key, SignalCopy))
         if jobs:
             self.carrier.submit(jobs)
+
+    def _claim_ready(self, named: frozenset[Ready]) -> Names:
+        """Claim and submit copies that are ready. The rest is to be polled for: what has changed
+        since, is held by others, or has no place."""
+        budget = SendBudget(self.carrier)
+        asked = [one for one in named if budget.reserve(one.partner_id)]
+        copies: list[ReadyCopy] = []
+        if asked:
+            try:
+                copies = ready.claim(asked)
+            except Exception as error:
+                if capacity.is_gone(error):
+                    raise
+                logger.warning("copies that are ready are polled for: %s", describe(error))
+        if copies:
+            reach(CrashPoint.POLL_AFTER_COMMIT)
+        jobs, ended = ready.jobs_of(copies, asked)
+        if jobs:
+            self.carrier.submit(jobs)
+        if ended:
+            self._unrecorded += ended
+            self._held_until = 0.0
+        taken = {row.partner_id for row in copies}
+        return Names(frozenset(one.partner_id for one in named) - taken)
 
     def _round_one_by_one(self, names: Names) -> bool:
         """As `round`. An outcome is forgotten only when it is written, or is no one's any more."""

@@ -28,7 +28,7 @@ from msh.store.sending.best_effort import BestEffortResult, end_best_effort, end
 from msh.store.sending.best_effort_sql import BestEffortRow, WaitingMessage
 from msh.store.sending.isolation import describe, one_line
 from msh.store.sending.links import OutboundLinks
-from msh.store.sending.message_sql import CopyRow
+from msh.store.sending.message_sql import CopyRow, ReadyCopy
 from msh.store.sending.submissions import load_best_effort, load_copies
 from msh.transport.job import Job
 from msh.wire.dialect import dialect_named
@@ -159,21 +159,29 @@ def _load(keys: Iterable[int]) -> list[CopyRow]:
 
 
 def _job(links: OutboundLinks, row: CopyRow, deadline: float, claimed: Claimed | None) -> Job:
-    partner, identity = row.partner, row.identity
-    number = claimed.sequence_number if claimed else None
-    ours = partner.our_uri or identity.uri
-    route = Route(ours, partner.uri, identity.error_uri_for(ours), links.now, number)
+    body = compose(links, row, claimed.sequence_number if claimed else None)
+    return _job_of(row, body, deadline, claimed.attempt if claimed else None)
+
+
+def job_of_ready(row: ReadyCopy, deadline: float) -> Job:
+    """The job of a copy that was composed before it was claimed. Raises what `why_unsendable`
+    explains."""
+    return _job_of(row, _stored_body(row), deadline, row.attempt)
+
+
+def _job_of(row: CopyRow, body: bytes, deadline: float, attempt: int | None) -> Job:
+    partner = row.partner
     content_type = wire.content_type(row.boundary)
     return Job(
-        key=Copy(row.id, row.message_id, row.partner_id, claimed.attempt if claimed else None),
+        key=Copy(row.id, row.message_id, row.partner_id, attempt),
         partner_id=row.partner_id,
         url=partner.destination,
         content_type=content_type,
-        body=packaged(partner.destination, content_type, _body(links, row, route)),
+        body=packaged(partner.destination, content_type, body),
         authorization=partner.authorization(),
         deadline=deadline,
         not_after=time.monotonic() + grace(deadline),
-        sender=ours,
+        sender=partner.our_uri or row.identity.uri,
     )
 
 
@@ -200,14 +208,21 @@ def _best_effort_job(links: OutboundLinks, row: BestEffortRow, deadline: float) 
     )
 
 
-def _body(links: OutboundLinks, row: CopyRow, route: Route) -> bytes:
-    parts = row.wires or []
-    if row.head is None:
-        head = _head(row, route, closing=not parts)
-        body = b"".join((head, *parts))
-        links.store_head(row.id, head, hashlib.sha256(body).digest())
-        return body
-    body = b"".join((row.head, *parts))
+def compose(links: OutboundLinks, row: CopyRow, number: int | None) -> bytes:
+    """The bytes of a message under this number, composed once and written with `links`."""
+    if row.head is not None:
+        return _stored_body(row)
+    partner, identity, parts = row.partner, row.identity, row.wires or []
+    ours = partner.our_uri or identity.uri
+    route = Route(ours, partner.uri, identity.error_uri_for(ours), links.now, number)
+    head = _head(row, route, closing=not parts)
+    body = b"".join((head, *parts))
+    links.store_head(row.id, head, hashlib.sha256(body).digest())
+    return body
+
+
+def _stored_body(row: CopyRow) -> bytes:
+    body = b"".join((row.head or b"", *(row.wires or [])))
     if hashlib.sha256(body).digest() != row.body_sha256:
         raise StoredBytesDamagedError(f"the stored bytes of {row.message_id} have changed")
     return body

@@ -5,7 +5,8 @@ from typing import TypeVar
 
 from msh.models import Consumer
 from msh.store.engine import Call, Statement, run
-from msh.store.sending.polling import AT_ONCE, LARGE, Places
+from msh.store.sending.message_sql import LARGE
+from msh.store.sending.polling import AT_ONCE, Places
 
 from . import polling_sql
 from .polling_sql import DueDelivery, DueDeliveryToPost, NewHead, NewHeadToPost

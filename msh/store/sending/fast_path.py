@@ -6,25 +6,25 @@ are the statements of the same names in `link_sql`, `message_sql` and `party_eve
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from msh.store.engine import Call, Key, Statement, Write
+from msh.store.engine import Call, Statement, Write
 from msh.store.history import INSERT as INSERT_HISTORY
 from msh.store.history import insert_one, parameters
 
 from . import link_sql, message_sql, party_events
+from .message_sql import ReadyCopy
 
 _WRITE_LINK = link_sql.WRITE.sql
 
-CLAIM_FIRST_ATTEMPT = Write(f"""
-    WITH message AS (
-        UPDATE msh_outboundmessage
-        SET head = %(head)s, body_sha256 = %(body_sha256)s, first_sent_at = %(at)s
-        WHERE id = %(key)s),
-    link AS ({_WRITE_LINK})
-    INSERT INTO msh_attempt (message_id, number, claimed_at)
-    VALUES (%(key)s, %(number)s, %(at)s)
-""")
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """Of a link as it was just written."""
+
+    version: str
+
 
 CLAIM_ATTEMPT = Write(f"""
     WITH link AS ({_WRITE_LINK})
@@ -41,7 +41,7 @@ END_ATTEMPT = Write(f"""
 """)
 
 _IF_UNCHANGED = f"""
-    WITH link AS ({_WRITE_LINK} AND xmin = %(version)s RETURNING id),
+    WITH link AS ({_WRITE_LINK} AND xmin = %(version)s RETURNING xmin),
     done AS (
         UPDATE msh_outboundmessage
         SET state = %(done_state)s, completed_at = %(done_at)s, due = NULL
@@ -58,23 +58,58 @@ _IF_UNCHANGED = f"""
 # xmin is the transaction that wrote the row last: a link that is as it was read has the same.
 # Whoever changes without this row what was decided by has to write the row nevertheless
 # (docs/decisions/2026-11-21-at-once.md).
-ACKNOWLEDGE_IF_UNCHANGED = Statement(f"{_IF_UNCHANGED} SELECT id FROM link", Key)
+ACKNOWLEDGE_IF_UNCHANGED = Statement(
+    f"{_IF_UNCHANGED} SELECT xmin::text AS version FROM link", Version
+)
 
 ACKNOWLEDGE_AND_START_NEXT_IF_UNCHANGED = Statement(
     f"""{_IF_UNCHANGED},
     next AS (
         UPDATE msh_outboundmessage
         SET state = 'in_flight', sequence_number = %(next_sequence_number)s,
-            epoch = %(next_epoch)s, terms = %(next_terms)s
+            epoch = %(next_epoch)s, terms = %(next_terms)s,
+            head = COALESCE(%(head)s, head), body_sha256 = COALESCE(%(body_sha256)s, body_sha256),
+            first_sent_at = COALESCE(%(head_at)s, first_sent_at)
         WHERE id = %(next_key)s AND EXISTS (SELECT FROM link)),
     next_entry AS (
         {insert_one(**parameters("then_"))} FROM link)
-    SELECT id FROM link
+    SELECT xmin::text AS version FROM link
     """,
-    Key,
+    Version,
 )
 
-_FIRST = [message_sql.STORE_HEAD, link_sql.WRITE, message_sql.INSERT_ATTEMPT]
+# What was decided for this version of the link, by the process that wrote it: whoever else changes
+# the link first, changes the version. Passes over links that others hold.
+_READY = message_sql.COPIES.format(
+    "claimed JOIN msh_outboundmessage message ON message.id = claimed.key",
+    "true",
+    "claimed.attempt,",
+)
+CLAIM_READY = Statement(
+    f"""
+    WITH ready AS MATERIALIZED (
+        SELECT link.id, asked.key, asked.attempt, asked.due_in
+        FROM unnest(%(partner_ids)s::bigint[], %(versions)s::text[], %(keys)s::bigint[],
+                    %(attempts)s::int[], %(due_in)s::float8[])
+             AS asked (partner_id, version, key, attempt, due_in)
+        JOIN msh_outboundlink link ON link.partner_id = asked.partner_id
+        WHERE link.xmin = asked.version::xid AND link.unsent AND link.in_flight_id = asked.key
+        ORDER BY link.id FOR NO KEY UPDATE OF link SKIP LOCKED),
+    claimed AS (
+        UPDATE msh_outboundlink link
+        SET unsent = false, attempt = ready.attempt,
+            due = clock_timestamp() + make_interval(secs => ready.due_in)
+        FROM ready WHERE link.id = ready.id
+        RETURNING ready.key, ready.attempt),
+    attempts AS (
+        INSERT INTO msh_attempt (message_id, number, claimed_at)
+        SELECT key, attempt, clock_timestamp() FROM claimed)
+    {_READY}
+    """,
+    ReadyCopy,
+    binary=True,
+)
+
 _AGAIN = [link_sql.WRITE, message_sql.INSERT_ATTEMPT]
 _ENDED = [link_sql.WRITE, message_sql.END_ATTEMPT]
 _ACK = [message_sql.COMPLETE, link_sql.WRITE, party_events.INSERT, INSERT_HISTORY]
@@ -82,14 +117,13 @@ _ACK_AND_NEXT = [
     *(message_sql.COMPLETE, message_sql.PUT_IN_FLIGHT, link_sql.WRITE),
     *(party_events.INSERT, INSERT_HISTORY, INSERT_HISTORY),
 ]
+_NO_HEAD = message_sql.STORE_HEAD(head=None, body_sha256=None, at=None)
 
 
 def merge(calls: Sequence[Call[object]]) -> Sequence[Call[object]]:
     """The same writes, as one statement if they are a claim or the end of one attempt."""
     statements = [call.statement for call in calls]
-    values = {name: value for call in calls[:3] for name, value in call.values.items()}
-    if statements == _FIRST:
-        return [CLAIM_FIRST_ATTEMPT(**values)]
+    values = {name: value for call in calls[:2] for name, value in call.values.items()}
     if statements == _AGAIN:
         return [CLAIM_ATTEMPT(**values)]
     if statements == _ENDED:
@@ -97,9 +131,11 @@ def merge(calls: Sequence[Call[object]]) -> Sequence[Call[object]]:
     return calls
 
 
-def if_unchanged(calls: Sequence[Call[object]], version: str) -> Call[Key] | None:
-    """One statement that makes these writes if the link is in this version, and returns a row if
-    it was. None if they are not those of an Acknowledgement for the message in flight."""
+def if_unchanged(calls: Sequence[Call[object]], version: str) -> Call[Version] | None:
+    """One statement that makes these writes if the link is in this version, and returns its new
+    one if it was. None if they are not those of an Acknowledgement for the message in flight."""
+    heads = [call for call in calls if call.statement is message_sql.STORE_HEAD] or [_NO_HEAD]
+    calls = [call for call in calls if call.statement is not message_sql.STORE_HEAD]
     statements = [call.statement for call in calls]
     if statements == _ACK:
         done, link, event, entry = calls
@@ -120,6 +156,9 @@ def if_unchanged(calls: Sequence[Call[object]], version: str) -> Call[Key] | Non
             **_named("event", event),
             **_named("entry", entry),
             **_named("then", then),
+            head=heads[0].values["head"],
+            body_sha256=heads[0].values["body_sha256"],
+            head_at=heads[0].values["at"],
         )
     return None
 

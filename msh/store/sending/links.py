@@ -25,7 +25,7 @@ from . import best_effort_sql, fast_path, link_sql, message_sql
 from .link_effects import EFFECTS
 from .link_sql import LinkRow
 from .locked_link import Locked, link_state, locked_of
-from .message_sql import SentMessage
+from .message_sql import LARGE, CopyRow, SentMessage
 
 _BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
 
@@ -79,18 +79,23 @@ class OutboundLinks:
         return links, sent[0] if sent else None
 
     @classmethod
-    def read_with_sent(cls, partner: Partner, message_id: str) -> tuple[Self, str | None]:
-        """One link, not locked, for `write_if_unchanged`; also the state of a message of it.
+    def read_with_sent(
+        cls, partner: Partner, message_id: str
+    ) -> tuple[Self, str | None, CopyRow | None]:
+        """One link, not locked, for `write_if_unchanged`; also the state of a message of it, and
+        the head of its queue if that is not large.
 
         Without the link if `partner` is not as it is remembered any more.
         """
-        (rows,) = run(
+        rows, following = run(
             link_sql.READ_WITH_SENT(
                 credential_id=partner.credential_id, message_id=message_id, partner_id=partner.pk
-            )
+            ),
+            message_sql.LOAD_FOLLOWING(partner_id=partner.pk, large=LARGE),
         )
         links = cls.of(row for row in rows if row.as_read == partner.as_read)
-        return links, rows[0].sent_state if rows else None
+        state = rows[0].sent_state if rows else None
+        return links, state, following[0] if following else None
 
     @classmethod
     def of(cls, rows: Iterable[LinkRow]) -> Self:
@@ -140,6 +145,10 @@ class OutboundLinks:
         for effect in effects:
             EFFECTS[type(effect)](self, locked, effect, event, actor)
         return after
+
+    def after(self, partner_id: int, event: SenderEvent) -> Lane:
+        """The lane as `event` would leave it."""
+        return sender.step(self.lane(partner_id), event, now=self.now)[0]
 
     def start_next(self, partner_id: int) -> None:
         locked = self._locked[partner_id]
@@ -213,17 +222,18 @@ class OutboundLinks:
     def has_writes(self) -> bool:
         return bool(self._calls) or any(locked.changed for locked in self._locked.values())
 
-    def write_if_unchanged(self, partner_id: int) -> bool:
-        """Write in one statement, its own transaction, if the link is still as it was read.
+    def write_if_unchanged(self, partner_id: int) -> str | None:
+        """Write in one statement, its own transaction, if the link is still as it was read; its
+        version then.
 
-        False, with nothing written, if it is not, or if there is more to write than usual.
+        None, with nothing written, if it is not, or if there is more to write than usual.
         """
         calls = self._ordered()
         call = fast_path.if_unchanged(calls, self._locked[partner_id].row.version)
         if call is None:
-            return False
+            return None
         (done,) = run(call)
-        return bool(done)
+        return done[0].version if done else None
 
     def _ordered(self) -> list[Call[object]]:
         states = [link_state(locked) for locked in self._locked.values() if locked.changed]

@@ -10,6 +10,10 @@ from msh.store.partner_columns import ROUTE_COLUMNS, RouteColumns
 
 from .queue_sql import HEAD
 
+LARGE = 256 * 1024
+"""Bytes of payload of a large message. What has fewer is bounded by the number of places: large
+messages to partners that are slow are not to keep it waiting."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyRow(RouteColumns):
@@ -37,6 +41,13 @@ class CopyRow(RouteColumns):
     labels: Sequence[str] | None
     descriptions: Sequence[str] | None
     forwarded_header: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadyCopy(CopyRow):
+    """A copy that has just been claimed as this attempt."""
+
+    attempt: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +124,25 @@ LOAD_NEXT_COPIES = Statement(
           ON message.id = CASE WHEN link.unsent THEN link.in_flight_id ELSE head.id END
         """,
         "link.partner_id = ANY(%(partner_ids)s) AND message.size < %(large)s",
+        "",
+    ),
+    CopyRow,
+    binary=True,
+)
+
+# The head of the queue while another message is in flight: what the Acknowledgement of that one has
+# sent next. Not one that is rewound, which is composed already.
+LOAD_FOLLOWING = Statement(
+    COPIES.format(
+        """
+        msh_outboundlink link
+        JOIN LATERAL (
+            SELECT id FROM msh_outboundmessage
+            WHERE link_id = link.id AND state = 'queued' AND semantics = 'OnceAndOnlyOnce'
+            ORDER BY id LIMIT 1) head ON true
+        JOIN msh_outboundmessage message ON message.id = head.id
+        """,
+        "link.partner_id = %(partner_id)s AND message.size < %(large)s AND message.head IS NULL",
         "",
     ),
     CopyRow,

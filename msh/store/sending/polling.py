@@ -8,21 +8,16 @@ from msh.store.clock import CLOCK
 from msh.store.engine import USE_INDEX_ORDER, Call, run
 from msh.store.flights.flight_sql import CLOCK_AND_FLIGHTS
 
-from . import best_effort_sql, link_sql, message_sql, signals
+from . import best_effort_sql, fast_path, link_sql, message_sql, signals
 from .best_effort_sql import WaitingMessage
 from .link_sql import Found
 from .links import OutboundLinks
-from .message_sql import CopyRow
+from .message_sql import LARGE, CopyRow, ReadyCopy
 from .signals import PendingSignal
 
 AT_ONCE = 50
 """Links, BestEffort messages and signals that one poll takes, of each; of links and BestEffort as
 many again that are large."""
-
-LARGE = 256 * 1024
-"""Bytes of payload of a large message. What has fewer is bounded by the number of places: large
-messages to partners that are slow are not to keep it waiting."""
-
 
 _TIMED = (LaneState.WAITING, LaneState.TRANSIENT)
 
@@ -109,6 +104,24 @@ def load_claimed(keys: Collection[int]) -> Work:
     Nothing is locked."""
     rows, (clock,) = run(signals.READ_CLAIMED(keys=list(keys)), CLOCK())
     return Work(OutboundLinks(clock.now), set(), signals=rows)
+
+
+def claim_ready(
+    partner_ids: list[int],
+    versions: list[str],
+    keys: list[int],
+    attempts: list[int],
+    due_in: list[float],
+) -> list[ReadyCopy]:
+    """Claim these copies, in a transaction of its own: of each the link in this version, the row of
+    the message, the attempt, and the seconds until it counts as lost. Those whose link has another
+    version, or is held by others, are passed over."""
+    (rows,) = run(
+        fast_path.CLAIM_READY(
+            partner_ids=partner_ids, versions=versions, keys=keys, attempts=attempts, due_in=due_in
+        )
+    )
+    return rows
 
 
 def lock_links(places: Places) -> list[int]:

@@ -151,15 +151,13 @@ def _send(libpq: PGconn, one: _Converted) -> None:
 
 
 def _results(libpq: PGconn) -> list[PGresult]:
-    """Of everything up to the synchronisation, in order. While much is sent, answers are read too:
-    the server does not go on reading when nobody reads what it answers. Raises OperationalError if
-    the connection is lost."""
+    """Of everything up to the synchronisation, in order. While much is sent, libpq reads what is
+    answered meanwhile. Raises OperationalError if the connection is lost."""
     poll = select.poll()
     socket = libpq.socket
     poll.register(socket, select.POLLIN | select.POLLOUT)
     while libpq.flush():
-        if any(event & ~select.POLLOUT for _, event in poll.poll()):
-            libpq.consume_input()
+        poll.poll()
     poll.modify(socket, select.POLLIN)
     results: list[PGresult] = []
     while True:

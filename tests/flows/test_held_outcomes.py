@@ -1,6 +1,7 @@
 """A 2xx waits a moment for the next poll, so that both are written by one transaction."""
 
 import threading
+from dataclasses import replace
 
 import pytest
 from django.db import connections
@@ -79,6 +80,20 @@ def test_failure_is_recorded_at_once(loop: SendingLoop, first: AttemptResult) ->
     loop.round(NOTHING)
 
     assert all(is_recorded(message) for message, _ in ended)
+
+
+def test_what_has_ended_and_is_not_taken_keeps_the_loop_from_ending(loop: SendingLoop) -> None:
+    _, job = claimed(loop)
+    assert not loop.is_busy()
+    loop._events.put(Finished(job, TRANSMITTED))
+    assert loop.is_busy()
+
+
+def test_2xx_wakes_nobody(loop: SendingLoop) -> None:
+    _, job = claimed(loop)
+    assert not loop.is_urgent(Finished(job, TRANSMITTED))
+    assert loop.is_urgent(Finished(job, FAILED))
+    assert loop.is_urgent(Finished(job, replace(TRANSMITTED, answer=("text/xml", b"<a/>"))))
 
 
 @pytest.mark.django_db(transaction=True)

@@ -22,7 +22,8 @@ from msh.protocol.resynchronisation import Repair
 from .recovering import ANN, events, numbers, suspend
 from .world import World, make_world
 
-pytestmark = pytest.mark.django_db
+# Rows have another version only in another transaction, and a process remembers links by it.
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def forget_after(world: World, number: int) -> None:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from enum import StrEnum
 from functools import cache
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple
 
 import redis
 from django.conf import settings
@@ -83,7 +83,7 @@ return (redis.call('SET', KEYS[2], '1', 'NX') or empty) and 1 or 0
 """
 
 
-class _Keys(NamedTuple):
+class Keys(NamedTuple):
     """The names in Redis of one kind of wake-up."""
 
     awake: str
@@ -92,8 +92,8 @@ class _Keys(NamedTuple):
 
 
 @cache
-def _keys(kind: WakeUp) -> _Keys:
-    return _Keys(f"{kind}:awake", f"{kind}:tokens", _queued(kind))
+def keys_of(kind: WakeUp) -> Keys:
+    return Keys(f"{kind}:awake", f"{kind}:tokens", _queued(kind))
 
 
 def _queued(task: str) -> str:
@@ -203,10 +203,10 @@ def _publish(asked: Asked) -> None:
         return
     kinds = list(asked)
     try:
-        keys = [key for kind in kinds for key in _keys(kind)]
+        keys = [key for kind in kinds for key in keys_of(kind)]
         tokens = [names.token() for names in asked.values()]
         for place in _script(_SCRIPT)(keys=[app.conf.task_default_queue, *keys], args=tokens):
-            _queue_task(kinds[place])
+            queue_task(kinds[place])
     except Exception as error:  # noqa: BLE001  whatever it is, the answer stands: the sweep polls
         _rest.until = time.monotonic() + REST
         logger.warning("wake-up %s failed, the next sweep finds the work: %s", kinds, error)
@@ -226,7 +226,7 @@ def _script(text: str) -> Script:
     return _client().register_script(text)
 
 
-def _queue_task(kind: WakeUp) -> None:
+def queue_task(kind: WakeUp) -> None:
     app.send_task(kind.value, ignore_result=True, retry=False)
 
 
@@ -253,89 +253,8 @@ def take_names(kind: WakeUp) -> Names:
     """What wake-ups have named while nobody listened; it is this caller's to do."""
     names = NOTHING
     with suppress(redis.RedisError), _client().pipeline() as pipe:
-        pipe.lrange(_keys(kind).tokens, 0, -1)
-        pipe.delete(_keys(kind).tokens)
+        pipe.lrange(keys_of(kind).tokens, 0, -1)
+        pipe.delete(keys_of(kind).tokens)
         for token in pipe.execute()[0]:
             names |= Names.of_token(token)
     return names
-
-
-class WakeUpListener:
-    """Takes the wake-ups of one kind while a worker is awake. For one thread, which never waits for
-    Redis: BLPOP is asked for ahead, its answer is read when it has come. Without Redis: the sweep
-    polls, and Redis is tried again every REST seconds."""
-
-    AWAKE_FOR = 3  # seconds for which wake-ups trust that somebody listens
-    LISTEN_FOR = 0.5  # seconds of one listening
-    SILENT_FOR = 2.0  # seconds without an answer after which the connection is given up
-
-    def __init__(self, kind: WakeUp) -> None:
-        self._kind = kind
-        self._keys = _keys(kind)
-        self._client = redis_client(
-            settings.REDIS_URL, socket_timeout=TRY_FOR, socket_connect_timeout=TRY_FOR
-        )
-        self._connection: Any = None  # a Connection of redis-py, which has no types
-        self._unanswered = 0
-        self._asked_at = 0.0
-        self._said_at = 0.0
-        self._rests_until = 0.0
-
-    def __enter__(self) -> Self:
-        self.take()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with suppress(redis.RedisError, OSError), self._client:
-            self._client.delete(self._keys.awake)
-            names = self._read()
-            self._disconnect()
-            if names or self._client.llen(self._keys.tokens):  # in the last moment
-                _queue_task(self._kind)
-        self._disconnect()
-
-    def fileno(self) -> int:
-        """Of the connection on which wake-ups come; -1 without Redis."""
-        return self._connection._sock.fileno() if self._connection else -1  # noqa: SLF001
-
-    def take(self) -> Names:
-        """What wake-ups have named since the last call."""
-        try:
-            names = self._read()
-            if self._connection is None and time.monotonic() >= self._rests_until:
-                self._connection = self._client.connection_pool.get_connection()
-            if self._connection:
-                self._ask()
-        except (redis.RedisError, OSError):
-            self._disconnect()
-            self._rests_until = time.monotonic() + REST
-            return EVERYTHING
-        return names
-
-    def _read(self) -> Names:
-        names = NOTHING
-        while self._connection and self._unanswered and self._connection.can_read(timeout=0):
-            answer = self._connection.read_response()
-            self._unanswered -= 1
-            if isinstance(answer, list):
-                names |= Names.of_token(answer[1])
-        return names
-
-    def _ask(self) -> None:
-        """The token is taken before the poll that it asks for."""
-        now = time.monotonic()
-        if self._unanswered:
-            if now - self._asked_at > self.SILENT_FOR:
-                raise redis.TimeoutError("Redis does not answer")
-            return
-        commands: list[tuple[Any, ...]] = [("BLPOP", self._keys.tokens, self.LISTEN_FOR)]
-        if now - self._said_at > self.LISTEN_FOR:
-            commands.insert(0, ("SET", self._keys.awake, "1", "EX", self.AWAKE_FOR))
-            self._said_at = now
-        self._connection.send_packed_command(self._connection.pack_commands(commands))
-        self._unanswered, self._asked_at = len(commands), now
-
-    def _disconnect(self) -> None:
-        if self._connection:
-            self._connection.disconnect()
-        self._connection, self._unanswered = None, 0

@@ -11,7 +11,8 @@ from django.db import DatabaseError
 
 from msh.flows.events import Events
 from msh.flows.names import EVERYTHING, NOTHING, Names
-from msh.flows.wake_up import WakeUp, WakeUpListener
+from msh.flows.wake_up import WakeUp
+from msh.flows.wake_up_listener import WakeUpListener
 from msh.transport.carrier import AT_ONCE_PER_PARTNER, Carrier
 
 logger = logging.getLogger(__name__)

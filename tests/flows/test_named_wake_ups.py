@@ -391,8 +391,8 @@ def test_token_that_cannot_be_read_is_everything(token: bytes) -> None:
 
 def test_names_wait_for_the_loop_that_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     tasks: list[WakeUp] = []
-    monkeypatch.setattr(wake_ups, "_queue_task", tasks.append)
-    wake_ups._client().delete(*wake_ups._keys(WakeUp.TRANSMIT))
+    monkeypatch.setattr(wake_ups, "queue_task", tasks.append)
+    wake_ups._client().delete(*wake_ups.keys_of(WakeUp.TRANSMIT))
 
     wake_ups._publish({WakeUp.TRANSMIT: Names(signals=frozenset({7}))})
     wake_ups._publish({WakeUp.TRANSMIT: Names(links=frozenset({5}))})
@@ -403,8 +403,8 @@ def test_names_wait_for_the_loop_that_begins(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_names_that_nobody_takes_become_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wake_ups, "_queue_task", lambda kind: None)
-    keys = wake_ups._keys(WakeUp.TRANSMIT)
+    monkeypatch.setattr(wake_ups, "queue_task", lambda kind: None)
+    keys = wake_ups.keys_of(WakeUp.TRANSMIT)
     wake_ups._client().delete(*keys)
 
     for partner_id in range(1, 200):

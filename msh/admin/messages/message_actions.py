@@ -13,9 +13,9 @@ from unfold.widgets import (
 
 from msh.admin.framework import markup
 from msh.admin.framework.actions import ActionDialog, ReasonForm
-from msh.flows.operations import actions, correct
+from msh.flows.operations import actions, operator_submissions
 from msh.flows.operations.change_flight import flight_of
-from msh.flows.operations.correct import Correction
+from msh.flows.operations.operator_submissions import Correction
 from msh.models import OutboundMessage, OutboundState
 from msh.protocol import sequence
 from msh.protocol.kinds import Verdict
@@ -147,7 +147,7 @@ class Correct(ActionDialog[OutboundMessage]):
     dismiss = "Keep message"
 
     def why_not(self, row: OutboundMessage) -> str:
-        return correct.why_not(row)
+        return operator_submissions.why_not(row)
 
     def consequence(self, row: OutboundMessage) -> str:
         ends = {

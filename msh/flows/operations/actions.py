@@ -9,8 +9,7 @@ from msh.flows.operations import (
     change_delivery,
     change_flight,
     change_incident,
-    correct,
-    send_test,
+    operator_submissions,
 )
 from msh.flows.operations.operator_action import VERDICT, OperatorAction, Parameter
 from msh.flows.receiving import questions
@@ -33,7 +32,7 @@ CORRECT = OperatorAction(
     name="correct",
     title="Cancel and submit corrected copy",
     permissions=(*CANCEL.permissions, "msh.correct_outboundmessage"),
-    flow=correct.correct,
+    flow=operator_submissions.correct,
     irreversible=True,
 )
 
@@ -133,7 +132,7 @@ SEND_TEST_MESSAGE = OperatorAction(
     " a message like any other: it gets the next sequence number, and their application may act on"
     " it. Agree with the partner on ServiceInterface, Action and text.",
     permissions=("partners.view_agreement", "msh.correct_outboundmessage"),
-    flow=send_test.send_test_message,
+    flow=operator_submissions.send_test_message,
 )
 """Who may submit a corrected copy may submit this."""
 

@@ -10,8 +10,8 @@ from msh.store import history
 from msh.store.engine import Statement, run
 from msh.store.history import HistoryRow
 
-from . import message_sql
-from .message_sql import Parents
+from . import bulk_sql
+from .bulk_sql import Parents
 from .submissions import NewMessage
 
 
@@ -86,7 +86,7 @@ def insert_messages(new: Sequence[NewMessage], parents: Mapping[int, Parents]) -
 
 def find_known(asked: Sequence[tuple[int, str]]) -> dict[tuple[int, str], bytes]:
     links, message_ids = [link for link, _ in asked], [message_id for _, message_id in asked]
-    (rows,) = run(message_sql.FIND_KNOWN(links=links, message_ids=message_ids))
+    (rows,) = run(bulk_sql.FIND_KNOWN(links=links, message_ids=message_ids))
     return {(row.link_id, row.message_id): row.content_digest for row in rows}
 
 

@@ -1,5 +1,6 @@
-"""An operator cancels a message and submits a corrected copy: a message of its own, that says which
-one it stands for. Nothing is ever edited in place."""
+"""What an operator submits: a corrected copy of a message that is cancelled, a message of its own
+that says which one it stands for, because nothing is ever edited in place; and a test message, to
+the partner like any other."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +16,8 @@ from msh.protocol.kinds import Verdict
 from msh.protocol.message import Payload
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.history import Actor
-from msh.store.sending.submissions import link_correction
+from msh.store.sending.submissions import link_correction, record_act
+from partners.models import Agreement
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,3 +118,17 @@ def _submit(
         )
     except SubmitRefused as refused:
         raise NotPossible(f"The corrected copy was refused: {refused}.") from None
+
+
+def send_test_message(
+    agreement: Agreement, actor: Actor, service_interface: str, action: str, text: str
+) -> OutboundMessage:
+    """Raises NotPossible for what cannot be submitted."""
+    payload = Payload(text.encode(), content_type="text/plain", label="test.txt")
+    try:
+        with transaction.atomic():
+            message = submit(agreement, service_interface, action, [payload])
+            record_act(message, "TestSubmitted", "a test message", actor)
+    except SubmitRefused as refused:
+        raise NotPossible(str(refused)) from None
+    return message

@@ -1,0 +1,93 @@
+"""How a worker that is awake hears of wake-ups."""
+
+import time
+from contextlib import suppress
+from typing import Any, Self
+
+import redis
+from django.conf import settings
+
+from msh.connections import redis_client
+from msh.flows.names import EVERYTHING, NOTHING, Names
+from msh.flows.wake_up import REST, TRY_FOR, WakeUp, keys_of, queue_task
+
+
+class WakeUpListener:
+    """Takes the wake-ups of one kind while a worker is awake. For one thread, which never waits for
+    Redis: BLPOP is asked for ahead, its answer is read when it has come. Without Redis: the sweep
+    polls, and Redis is tried again every REST seconds."""
+
+    AWAKE_FOR = 3  # seconds for which wake-ups trust that somebody listens
+    LISTEN_FOR = 0.5  # seconds of one listening
+    SILENT_FOR = 2.0  # seconds without an answer after which the connection is given up
+
+    def __init__(self, kind: WakeUp) -> None:
+        self._kind = kind
+        self._keys = keys_of(kind)
+        self._client = redis_client(
+            settings.REDIS_URL, socket_timeout=TRY_FOR, socket_connect_timeout=TRY_FOR
+        )
+        self._connection: Any = None  # a Connection of redis-py, which has no types
+        self._unanswered = 0
+        self._asked_at = 0.0
+        self._said_at = 0.0
+        self._rests_until = 0.0
+
+    def __enter__(self) -> Self:
+        self.take()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(redis.RedisError, OSError), self._client:
+            self._client.delete(self._keys.awake)
+            names = self._read()
+            self._disconnect()
+            if names or self._client.llen(self._keys.tokens):  # in the last moment
+                queue_task(self._kind)
+        self._disconnect()
+
+    def fileno(self) -> int:
+        """Of the connection on which wake-ups come; -1 without Redis."""
+        return self._connection._sock.fileno() if self._connection else -1  # noqa: SLF001
+
+    def take(self) -> Names:
+        """What wake-ups have named since the last call."""
+        try:
+            names = self._read()
+            if self._connection is None and time.monotonic() >= self._rests_until:
+                self._connection = self._client.connection_pool.get_connection()
+            if self._connection:
+                self._ask()
+        except (redis.RedisError, OSError):
+            self._disconnect()
+            self._rests_until = time.monotonic() + REST
+            return EVERYTHING
+        return names
+
+    def _read(self) -> Names:
+        names = NOTHING
+        while self._connection and self._unanswered and self._connection.can_read(timeout=0):
+            answer = self._connection.read_response()
+            self._unanswered -= 1
+            if isinstance(answer, list):
+                names |= Names.of_token(answer[1])
+        return names
+
+    def _ask(self) -> None:
+        """The token is taken before the poll that it asks for."""
+        now = time.monotonic()
+        if self._unanswered:
+            if now - self._asked_at > self.SILENT_FOR:
+                raise redis.TimeoutError("Redis does not answer")
+            return
+        commands: list[tuple[Any, ...]] = [("BLPOP", self._keys.tokens, self.LISTEN_FOR)]
+        if now - self._said_at > self.LISTEN_FOR:
+            commands.insert(0, ("SET", self._keys.awake, "1", "EX", self.AWAKE_FOR))
+            self._said_at = now
+        self._connection.send_packed_command(self._connection.pack_commands(commands))
+        self._unanswered, self._asked_at = len(commands), now
+
+    def _disconnect(self) -> None:
+        if self._connection:
+            self._connection.disconnect()
+        self._connection, self._unanswered = None, 0

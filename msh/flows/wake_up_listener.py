@@ -11,10 +11,13 @@ from msh.connections import redis_client
 from msh.flows.names import EVERYTHING, NOTHING, Names
 from msh.flows.wake_up import REST, TRY_FOR, WakeUp, keys_of, queue_task
 
+MOST = 100
+"""Tokens that are taken at once."""
+
 
 class WakeUpListener:
-    """Takes the wake-ups of one kind while a worker is awake. For one thread, which never waits for
-    Redis: BLPOP is asked for ahead, its answer is read when it has come. Without Redis: the sweep
+    """Takes the wake-ups of one kind while a worker is awake. For one thread, which does not wait
+    for them: BLPOP is asked for ahead, its answer is read when it has come. Without Redis the sweep
     polls, and Redis is tried again every REST seconds."""
 
     AWAKE_FOR = 3  # seconds for which wake-ups trust that somebody listens
@@ -51,7 +54,7 @@ class WakeUpListener:
         return self._connection._sock.fileno() if self._connection else -1  # noqa: SLF001
 
     def take(self) -> Names:
-        """What wake-ups have named since the last call."""
+        """What the next wake-up has named, if one has come."""
         try:
             names = self._read()
             if self._connection is None and time.monotonic() >= self._rests_until:
@@ -71,6 +74,15 @@ class WakeUpListener:
             self._unanswered -= 1
             if isinstance(answer, list):
                 names |= Names.of_token(answer[1])
+        return names
+
+    def take_rest(self) -> Names:
+        """What all others have named. Waits for Redis, at most TRY_FOR."""
+        names = NOTHING
+        with suppress(redis.RedisError, OSError):
+            tokens: Any = self._client.lpop(self._keys.tokens, MOST)
+            for token in tokens or []:
+                names |= Names.of_token(token)
         return names
 
     def _ask(self) -> None:

@@ -129,8 +129,11 @@ class WorkerLoop(ABC):
         with WakeUpListener(self.kind) as listener:
             busy_at = time.monotonic()
             while not (self._stopping.is_set() and self._is_wound_up()):
-                self._stopping.wait(self.next_round_at() - time.monotonic())
+                gathers = self.next_round_at() - time.monotonic()
+                self._stopping.wait(gathers)
                 self._take_events(self.patience(), listener)
+                if gathers > 0:
+                    self._names |= listener.take_rest()
                 if time.monotonic() - self._polled_at > PAUSE:
                     self._names |= EVERYTHING
                 try:

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from msh.flows import wake_up as wake_ups
-from msh.flows.names import EVERYTHING, NOTHING, Names
+from msh.flows.names import EVERYTHING, NOTHING, Names, Ready
 from msh.flows.operations import change_link
 from msh.flows.sending import acknowledge
 from msh.flows.sending.sending_loop import SendingLoop
@@ -378,13 +378,19 @@ def test_signal_without_a_place_is_named_again(claimed: Signal, loop: SendingLoo
 
 
 @pytest.mark.parametrize(
-    "names", [Names(frozenset({1, 22})), Names(frozenset({1}), frozenset({3, 4})), EVERYTHING]
+    "names",
+    [
+        Names(frozenset({1, 22})),
+        Names(frozenset({1}), frozenset({3, 4})),
+        Names(flights=frozenset({9}), ready=frozenset({Ready(1, 2**31, 3, 4, 20.0, 85.25)})),
+        EVERYTHING,
+    ],
 )
 def test_names_survive_the_way(names: Names) -> None:
     assert Names.of_token(names.token().encode()) == names
 
 
-@pytest.mark.parametrize("token", [b"1", b"lx", b"\xff", b"l1 q2", b"l"])
+@pytest.mark.parametrize("token", [b"1", b"lx", b"\xff", b"l1 q2", b"l", b"r1:2"])
 def test_token_that_cannot_be_read_is_everything(token: bytes) -> None:
     assert Names.of_token(token).all
 

@@ -1,0 +1,80 @@
+"""A worker that is awake hears of wake-ups by its own thread."""
+
+import socket
+import threading
+import time
+from typing import Any
+
+import pytest
+from django.test import override_settings
+
+from msh.flows import wake_up, worker_loop
+from msh.flows.names import EVERYTHING, NOTHING, Names
+from msh.flows.wake_up import WakeUp
+from msh.flows.wake_up_listener import WakeUpListener
+from tests.waiting import wait_until
+
+from .test_worker_loop import Scripted
+
+PARTNERS = frozenset(range(1, 21))
+TOKENS = wake_up.keys_of(WakeUp.FORWARD).tokens
+
+
+class Gathering(Scripted):
+    def next_round_at(self) -> float:
+        return time.monotonic() + 0.02
+
+
+@pytest.fixture
+def client() -> Any:
+    client = wake_up._client()
+    client.delete(*wake_up.keys_of(WakeUp.FORWARD))
+    return client
+
+
+def test_a_round_that_gathers_takes_all_that_was_named(
+    monkeypatch: pytest.MonkeyPatch, client: Any
+) -> None:
+    """One for each round would be no more than 50 a second."""
+    monkeypatch.setattr(worker_loop, "PAUSE", 600.0)
+    loop = Gathering()
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+    wait_until(lambda: client.exists(wake_up.keys_of(WakeUp.FORWARD).awake))
+    rounds = loop.rounds
+
+    client.rpush(TOKENS, *(Names(frozenset({one})).token() for one in PARTNERS))
+    wait_until(lambda: loop.names.links == PARTNERS)
+    rounds = loop.rounds - rounds
+    loop._events.put("the end of it")
+    loop.stop()
+    thread.join(timeout=60)
+
+    assert rounds < len(PARTNERS) / 2
+
+
+def test_nothing_is_waited_for(client: Any) -> None:
+    with WakeUpListener(WakeUp.FORWARD) as listener:
+        assert listener.take() == NOTHING
+        client.rpush(TOKENS, Names(PARTNERS).token())
+        heard: list[Names] = []
+
+        def has_heard() -> bool:
+            heard.append(listener.take())
+            return bool(heard[-1])
+
+        wait_until(has_heard)
+    assert heard[-1] == Names(PARTNERS)
+    assert not client.exists(wake_up.keys_of(WakeUp.FORWARD).awake)
+
+
+def test_without_redis_everything_is_polled_for_once_a_second() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed_soon:
+        port = closed_soon.getsockname()[1]
+    with (
+        override_settings(REDIS_URL=f"redis://127.0.0.1:{port}/0"),
+        WakeUpListener(WakeUp.FORWARD) as listener,
+    ):
+        listener._rests_until = 0.0
+        assert [listener.take() for _ in range(3)] == [EVERYTHING, NOTHING, NOTHING]
+        assert listener.fileno() == -1

@@ -101,7 +101,7 @@ class Suspended:
 
 def suspended(request: HttpRequest) -> Suspended:
     found = sorted(_links()[:MOST], key=cause_name)
-    queued = _queued() if found else {}
+    queued = _queue_lengths() if found else {}
     groups, single = [], []
     for name, group in groupby(found, key=cause_name):
         links = sorted(group, key=_since)
@@ -147,7 +147,7 @@ def _suspensions() -> QuerySet[Incident, Any]:
     return opened.order_by().values("partner")
 
 
-def _queued() -> Mapping[int, int]:
+def _queue_lengths() -> Mapping[int, int]:
     """By link, of all that are suspended."""
     queue = OutboundMessage.objects.queued().order_by().filter(link__state="suspended")
     counts: Counter[int] = Counter()

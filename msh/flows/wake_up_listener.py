@@ -62,9 +62,7 @@ class WakeUpListener:
             if self._connection:
                 self._ask()
         except (redis.RedisError, OSError):
-            self._disconnect()
-            self._rests_until = time.monotonic() + REST
-            return EVERYTHING
+            return self._give_up()
         return names
 
     def _read(self) -> Names:
@@ -77,13 +75,23 @@ class WakeUpListener:
         return names
 
     def take_rest(self) -> Names:
-        """What all others have named. Waits for Redis, at most TRY_FOR."""
-        names = NOTHING
-        with suppress(redis.RedisError, OSError):
+        """What all others have named. Waits for Redis at most TRY_FOR, if it answers at all."""
+        if self._connection is None:
+            return NOTHING
+        try:
             tokens: Any = self._client.lpop(self._keys.tokens, MOST)
-            for token in tokens or []:
-                names |= Names.of_token(token)
+        except (redis.RedisError, OSError):
+            return self._give_up()
+        names = NOTHING
+        for token in tokens or []:
+            names |= Names.of_token(token)
         return names
+
+    def _give_up(self) -> Names:
+        """For REST seconds; what was lost may be anything."""
+        self._disconnect()
+        self._rests_until = time.monotonic() + REST
+        return EVERYTHING
 
     def _ask(self) -> None:
         """The token is taken before the poll that it asks for."""

@@ -132,7 +132,7 @@ class WorkerLoop(ABC):
                 gathers = self.next_round_at() - time.monotonic()
                 self._stopping.wait(gathers)
                 self._take_events(self.patience(), listener)
-                if gathers > 0:
+                if gathers > 0 and self._names and not self._names.all:
                     self._names |= listener.take_rest()
                 if time.monotonic() - self._polled_at > PAUSE:
                     self._names |= EVERYTHING

@@ -1,6 +1,56 @@
-"""For every test: on a busy machine an example takes as long as it takes."""
+"""For every test: on a busy machine an example takes as long as it takes; the test database is a
+copy of a migrated one, and is emptied quickly."""
 
+import gc
+from collections.abc import Iterator
+
+import pytest
+from django.db import connection
+from django.test import TransactionTestCase
 from hypothesis import settings
+from pytest_django import DjangoDbBlocker
+
+from tests import quick
+from tests.flushing import Flushing
+from tests.template import template
 
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays: to look through it again and again for garbage takes a tenth of
+    the time of the tests."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_console() -> Iterator[None]:
+    with quick.passwords(), quick.static_files():
+        yield
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    django_db_modify_db_settings: None,
+    django_db_keepdb: bool,
+    django_db_blocker: DjangoDbBlocker,
+) -> None:
+    if not django_db_keepdb:
+        with django_db_blocker.unblock():
+            connection.settings_dict["TEST"]["TEMPLATE"] = template()
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    with django_db_blocker.unblock():
+        flushing = Flushing()
+
+    def teardown(case: TransactionTestCase) -> None:
+        flushing.flush(case)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TransactionTestCase, "_fixture_teardown", teardown)
+        yield

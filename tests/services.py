@@ -15,6 +15,7 @@ from collections.abc import Generator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 
 from msh.standalone.embedded import EmbeddedServers, ServerUnavailable
@@ -40,6 +41,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
         _start_servers(early_config)
         os.environ.pop("MSH_DATA", None)
         os.environ.update(_MSH_SETTINGS)
+        _name_template(early_config)
         os.environ["SECRET_KEY"] = secrets.token_urlsafe(38)
         os.environ["MSH_FERNET_KEYS"] = base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
     return (yield)
@@ -55,6 +57,18 @@ def _start_servers(config: pytest.Config) -> None:
         pytest.exit(str(unavailable), returncode=pytest.ExitCode.USAGE_ERROR)
     config.add_cleanup(servers.stop)
     os.environ.update(servers.settings)
+
+
+def _name_template(config: pytest.Config) -> None:
+    """tests/template.py makes it when the first test needs a database."""
+    name = os.environ["MSH_TESTS_TEMPLATE"] = f"msh_tests_{secrets.token_hex(4)}"
+
+    def drop() -> None:
+        url = urlsplit(os.environ["DATABASE_URL"])._replace(path="/postgres").geturl()
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(f'DROP DATABASE IF EXISTS "{name}"')
+
+    config.add_cleanup(drop)
 
 
 def _own_redis_database(url: str, worker: str) -> str:

@@ -1,8 +1,10 @@
 """What `make bench` measures when it is asked, and the page that shows it."""
 
+from dataclasses import replace
+
 import pytest
 
-from benchmarks import report_page
+from benchmarks import capacity, report_page
 from benchmarks.acts import LONG, SHORT, is_chosen, names_of
 
 
@@ -41,3 +43,14 @@ def test_page_without_markers_is_refused() -> None:
 def test_every_figure_is_in_the_page() -> None:
     shown = {*report_page.TARGETS, *report_page.GAUGES}
     assert shown >= {*names_of(SHORT + LONG), "exchange_16_to_commits"}
+
+
+def test_capacity_is_computed_from_the_page() -> None:
+    costs = capacity.measured(report_page.PAGE.read_text())
+    assert costs.cpu_ms > 0
+    assert costs.lane_ms > 2 * capacity.ROUND_TRIP_MS
+    day = capacity.simulate(200, costs)
+    assert day == capacity.simulate(200, costs)
+    slow = capacity.simulate(200, replace(costs, lane_ms=60_000))
+    assert slow.full > day.full
+    assert sum(slow.hours) < sum(day.hours)

@@ -70,6 +70,8 @@ def test_warnings_are_logged_where_a_process_starts(caplog: pytest.LogCaptureFix
         ("MSH_FERNET_KEYS", ["too short"], "msh.E004"),
         ("MSH_DISK_PATH", "/no/such/folder", "msh.E005"),
         ("MSH_API_RATE", "200 per second", "msh.E008"),
+        ("MSH_SECOND_PERSON", ["restart"], "msh.E016"),
+        ("MSH_TIME_ZONE", "Europe/Madri", "msh.E017"),
     ],
 )
 def test_wrong_setting_is_an_error(settings: Any, name: str, value: object, check: str) -> None:

@@ -6,10 +6,11 @@ from django.contrib.auth.models import Group, Permission
 from django.core.management import call_command
 from django_celery_beat.models import PeriodicTask
 
-from msh import roles, schedule
+from msh import roles
+from msh.beat import schedule
+from msh.beat.schedule import Every
 from msh.celery import app
 from msh.models import AppliedDefault
-from msh.schedule import Every
 
 pytestmark = pytest.mark.django_db
 
@@ -40,7 +41,14 @@ def test_the_schedule_is_what_is_written() -> None:
 
 def test_every_kind_of_work_is_polled_without_a_wake_up() -> None:
     """Seconds that work waits at most, whoever forgot to announce it."""
-    intervals = {"sweep": 1, "notify_operators": 5, "watch": 10, "count_traffic": 10}
+    intervals = {
+        "sweep": 1,
+        "notify_operators": 5,
+        "watch": 10,
+        "count_traffic": 10,
+        "index_keys": 5,
+        "collect_statistics": 30,
+    }
     rows = PeriodicTask.objects.filter(interval__period="seconds", enabled=True)
     wanted = {f"msh.tasks.{task}": seconds for task, seconds in intervals.items()}
     entries = schedule.SCHEDULE.values()

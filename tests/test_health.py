@@ -38,6 +38,7 @@ def test_ready_when_migrated_whether_swept_or_not() -> None:
         "broker": "ok",
         "disk": "ok",
         "retention": "ok",
+        "tokens": "ok",
     }
     assert answer() == (http.HTTPStatus.OK, expected | {"sweep": "late"})
     health.note_sweep()
@@ -55,7 +56,10 @@ def test_broker_that_is_down_leaves_it_ready(settings: Any) -> None:
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     health._redis.cache_clear()
     report = {"ready": True, "database": "ok", "broker": "unreachable", "sweep": "unknown"}
-    assert answer() == (http.HTTPStatus.OK, report | {"disk": "ok", "retention": "ok"})
+    assert answer() == (
+        http.HTTPStatus.OK,
+        report | {"disk": "ok", "retention": "ok", "tokens": "ok"},
+    )
 
 
 def test_disk_that_is_nearly_full_is_reported_and_stays_ready(

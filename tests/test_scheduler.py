@@ -15,17 +15,20 @@ from django_celery_beat import schedulers
 from django_celery_beat.models import CrontabSchedule, IntervalSchedule, PeriodicTask
 from redis.exceptions import RedisError
 
-from msh import health, scheduler
+from msh import health
+from msh.beat import scheduler
+from msh.beat.scheduler import Scheduler
+from msh.beat.turns import Turn, Turns
 from msh.celery import app
 from msh.connections import redis_client
 from msh.flows import wake_up
-from msh.scheduler import Scheduler
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.django_db
 
 DAY = timedelta(days=1)
-SWEEP, PRUNE = "msh.tasks.sweep", "msh.tasks.prune"
+HOUR = timedelta(hours=1)
+SWEEP, PRUNE, WATCH = "msh.tasks.sweep", "msh.tasks.prune", "msh.tasks.watch"
 NIGHT = datetime(2030, 5, 20, 3, 30, tzinfo=UTC)
 """When the nightly prune is due."""
 
@@ -57,6 +60,10 @@ class Beat:
     def tick(self) -> None:
         self._scheduler.tick()
 
+    def run_of(self, task: str) -> str:
+        (run,) = [one.run for one in self._scheduler.schedule.values() if one.task == task]
+        return run
+
     def work(self) -> None:
         """Tick, and take what is queued as a worker does."""
         self.tick()
@@ -64,6 +71,11 @@ class Beat:
             headers = json.loads(text)["headers"]
             self.queued.append(headers)
             wake_up.note_begin(headers["task"])
+
+    def look_at_all(self) -> None:
+        """A tick queues one entry."""
+        for _ in self._scheduler.schedule:
+            self.work()
 
     def count(self, task: str) -> int:
         return [headers["task"] for headers in self.queued].count(task)
@@ -105,15 +117,15 @@ def test_sweeps_begin_whatever_the_last_run_says(beat: Callable[[], Beat], ago: 
 
 def test_interval_of_a_day_outlives_a_restart_of_beat(beat: Callable[[], Beat]) -> None:
     daily = IntervalSchedule.objects.create(every=1, period="days")
-    task = PeriodicTask.objects.get(task="msh.tasks.watch")
+    task = PeriodicTask.objects.get(task=WATCH)
     for ago, runs in ((DAY / 2, 0), (DAY, 1)):
         PeriodicTask.objects.filter(pk=task.pk).update(
             interval=daily, last_run_at=datetime.now(UTC) - ago
         )
         running = beat()
         running.goes_on()
-        running.wait_for("msh.tasks.watch", runs)
-        assert running.count("msh.tasks.watch") == runs
+        running.wait_for(WATCH, runs)
+        assert running.count(WATCH) == runs
 
 
 @pytest.mark.parametrize("nightly", [True, False])
@@ -124,7 +136,7 @@ def test_run_that_redis_did_not_take_is_not_lost(
     beat: Callable[[], Beat], monkeypatch: pytest.MonkeyPatch, where: Any, name: str, nightly: bool
 ) -> None:
     """Redis is away for a moment when something is due that comes once a day."""
-    watch = PeriodicTask.objects.filter(task="msh.tasks.watch")
+    watch = PeriodicTask.objects.filter(task=WATCH)
     when = (
         {"crontab": CrontabSchedule.objects.create(minute="*"), "interval": None}
         if nightly
@@ -137,8 +149,48 @@ def test_run_that_redis_did_not_take_is_not_lost(
         away.setattr(where, name, _no_redis)
         for _ in range(20):
             running.work()
-    assert running.count("msh.tasks.watch") == 0
-    running.wait_for("msh.tasks.watch", 1)
+    assert running.count(WATCH) == 0
+    running.wait_for(WATCH, 1)
+
+
+@pytest.mark.parametrize("nightly", [True, False])
+def test_two_beats_queue_a_run_once(beat: Callable[[], Beat], nightly: bool) -> None:
+    """Also if the clock of one is an hour off; and the other goes on when one has ended."""
+    watch = PeriodicTask.objects.filter(task=WATCH)
+    if nightly:
+        at_half_past_three = CrontabSchedule.objects.create(minute="30", hour="3")
+        watch.update(crontab=at_half_past_three, interval=None, last_run_at=NIGHT - DAY)
+    else:
+        daily = IntervalSchedule.objects.create(every=1, period="days")
+        watch.update(interval=daily, last_run_at=NIGHT - 2 * DAY)
+    with time_machine.travel(NIGHT - HOUR):
+        one, other = beat(), beat()
+    for minutes in (1, 31, 61, 91, 121):  # the other's clock is an hour behind
+        for running, behind in ((one, 0), (other, 60)):
+            with time_machine.travel(NIGHT + timedelta(minutes=minutes - behind)):
+                running.work()
+                running.work()
+    assert (one.count(WATCH), other.count(WATCH)) == (1, 0)
+    assert Turns().seconds_left(one.run_of(WATCH)) > (2 * HOUR).total_seconds()
+    other.goes_on()
+
+
+def test_run_that_a_beat_began_and_did_not_queue_is_left_to_another(
+    beat: Callable[[], Beat], broker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It died in between."""
+    monkeypatch.setattr(scheduler, "LOOK_EVERY", 0.1)
+    watch = PeriodicTask.objects.filter(task=WATCH)
+    now = datetime.now(UTC)
+    hourly = CrontabSchedule.objects.create(minute=str((now.minute + 30) % 60))
+    watch.update(crontab=hourly, interval=None, last_run_at=now - DAY)
+    running = beat()
+    run = running.run_of(WATCH)
+    assert Turns().take(run) is Turn.OURS
+    running.look_at_all()
+    assert running.count(WATCH) == 0
+    broker.delete(f"msh:turn:{run}")  # as Redis does after ten seconds
+    running.wait_for(WATCH, 1)
 
 
 def _no_redis(*_: object, **__: object) -> bool:

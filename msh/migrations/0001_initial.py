@@ -8,10 +8,15 @@ import django.db.models.deletion
 import django.db.models.functions.comparison
 import django.db.models.functions.datetime
 import django.db.models.functions.text
+import msh.models.alerts
 import msh.models.consumer
+import msh.models.operators.preference
+import msh.protocol.alerts.severity
+import msh.protocol.alerts.maintenance
 import msh.protocol.lane
 import uuid
 from django.conf import settings
+import partners.models.networks
 from django.db import migrations, models
 
 APPEND_ONLY = """
@@ -87,6 +92,7 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
+        ('auth', '0012_alter_user_first_name_max_length'),
         ('partners', '0001_initial'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
@@ -123,6 +129,49 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='ActRequest',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('verb', models.CharField(choices=[('unknown', 'unknown'), ('reset', 'reset'), ('expect', 'expect'), ('rewind', 'rewind'), ('bulk_cancel', 'bulk_cancel'), ('prune', 'prune')], max_length=16)),
+                ('act', models.CharField(max_length=40)),
+                ('parameters', models.JSONField()),
+                ('facts', models.TextField()),
+                ('text', models.TextField()),
+                ('direction', models.CharField(blank=True, choices=[('out', 'Out'), ('in', 'In')], max_length=3)),
+                ('message_id', models.CharField(blank=True, max_length=255, verbose_name='MessageId')),
+                ('about', models.CharField(blank=True, max_length=60)),
+                ('asked_by', models.CharField(max_length=150)),
+                ('reason', models.TextField()),
+                ('asked_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ('until', models.DateTimeField()),
+                ('state', models.CharField(choices=[('open', 'Open'), ('confirmed', 'Confirmed'), ('refused', 'Refused'), ('withdrawn', 'Withdrawn')], default='open', max_length=9)),
+                ('decided_by', models.CharField(blank=True, db_default='', default='', max_length=150)),
+                ('decided_at', models.DateTimeField(blank=True, null=True)),
+                ('words', models.TextField(blank=True, db_default='', default='')),
+                ('outcome', models.TextField(blank=True, db_default='', default='')),
+                ('started_at', models.DateTimeField(blank=True, null=True)),
+                ('partner', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, to='partners.partner')),
+            ],
+            options={
+                'verbose_name': 'request for a second person',
+                'verbose_name_plural': 'requests for a second person',
+                'ordering': ['-id'],
+                'permissions': [('confirm_actrequest', 'Can confirm or refuse what another operator asks for'), ('act_alone_actrequest', 'Can go ahead without a second person')],
+                'default_permissions': ('view',),
+                'indexes': [models.Index(condition=models.Q(('state', 'open')), fields=['until'], name='act_request_open'), models.Index(condition=models.Q(('started_at', None), ('state', 'confirmed'), ('verb', 'prune')), fields=['id'], name='act_request_prune')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Preference',
+            fields=[
+                ('user', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='preference', serialize=False, to=settings.AUTH_USER_MODEL)),
+                ('time_zone', models.CharField(blank=True, default='', max_length=64, validators=[msh.models.operators.preference.check_zone])),
+            ],
+            options={
+                'default_permissions': (),
+            },
+        ),
+        migrations.CreateModel(
             name='PruneRun',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
@@ -151,7 +200,7 @@ class Migration(migrations.Migration):
             name='BulkJob',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('action', models.CharField(choices=[('resume', 'Resume partners'), ('run-again', 'Run deliveries again')], max_length=10)),
+                ('action', models.CharField(choices=[('resume', 'Resume partners'), ('run-again', 'Run deliveries again'), ('cancel', 'Cancel queued messages'), ('replay', 'Replay deliveries')], max_length=10)),
                 ('since', models.DateTimeField()),
                 ('actor', models.CharField(max_length=150)),
                 ('reason', models.TextField()),
@@ -209,7 +258,10 @@ class Migration(migrations.Migration):
                 ('name', models.SlugField(help_text='Who uses it.', max_length=63, unique=True)),
                 ('sha256', models.CharField(editable=False, max_length=64, unique=True, verbose_name='SHA-256')),
                 ('scopes', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(choices=[('send', 'submit messages'), ('read', 'read messages, their history and the feed'), ('read_payload', 'read payloads'), ('consume', 'take messages as a pull consumer, and settle them'), ('operate', "the console's actions, as far as its user may use them")], max_length=12), size=None)),
+                ('expires', models.DateTimeField(blank=True, help_text='From then on it is refused. Empty: never.', null=True)),
+                ('networks', models.TextField(blank=True, db_default='', default='', help_text='It is accepted from these networks only, such as 192.0.2.0/24. Empty: any.', validators=[partners.models.networks.check_networks])),
                 ('created', models.DateTimeField(auto_now_add=True)),
+                ('last_used', models.DateTimeField(editable=False, null=True)),
                 ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='api_tokens', to=settings.AUTH_USER_MODEL)),
                 ('consumers', models.ManyToManyField(blank=True, help_text='For the scope consume: the consumers whose messages it takes and settles.', limit_choices_to={'kind': 'pull'}, related_name='api_tokens', to='msh.consumer')),
             ],
@@ -330,18 +382,23 @@ class Migration(migrations.Migration):
                 ('detail', models.TextField(blank=True, db_default='', verbose_name='last error')),
                 ('consumer', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='deliveries', to='msh.consumer')),
                 ('message', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='deliveries', to='msh.inboundmessage')),
+                ('replay_of', models.ForeignKey(blank=True, db_constraint=False, db_index=False, help_text='The delivery that completed the message before.', null=True, on_delete=django.db.models.deletion.CASCADE, related_name='replays', to='msh.delivery')),
+                ('replay_order', models.BigIntegerField(editable=False, null=True)),
             ],
             options={
                 'verbose_name_plural': 'deliveries',
                 'ordering': ['-id'],
-                'permissions': [('decide_delivery', 'Can decide what becomes of a delivery'), ('take_delivery', 'Can take and settle deliveries by an API token')],
+                'permissions': [('decide_delivery', 'Can decide what becomes of a delivery'), ('replay_delivery', 'Can have delivered messages delivered again'), ('take_delivery', 'Can take and settle deliveries by an API token')],
                 'indexes': [
                     models.Index(condition=models.Q(('due__isnull', False)), fields=['due'], name='delivery_due'),
                     django.contrib.postgres.indexes.HashIndex(condition=models.Q(('external_id', ''), _negated=True), fields=['external_id'], name='delivery_external_id'),
                     models.Index(condition=models.Q(('state__in', ['blocked', 'parked', 'in_doubt'])), fields=['state', 'id'], name='delivery_waiting'),
+                    models.Index(condition=models.Q(('replay_order__isnull', False), ('state__in', ['processing', 'failed'])), fields=['consumer', 'replay_order', 'id'], name='delivery_replays_open'),
+                    models.Index(condition=models.Q(('replay_of__isnull', False)), fields=['replay_of'], name='delivery_replays_of'),
                 ],
                 'constraints': [
-                    models.UniqueConstraint(fields=('consumer', 'message'), name='delivery_once'),
+                    models.UniqueConstraint(condition=models.Q(('replay_of', None)), fields=('consumer', 'message'), name='delivery_once'),
+                    models.CheckConstraint(condition=models.Q(models.Q(('replay_of', None), ('replay_order', None)), models.Q(('replay_of__isnull', False), ('replay_order__isnull', False)), _connector='OR'), name='delivery_replay_has_an_order'),
                     models.CheckConstraint(condition=models.Q(models.Q(('state__in', ['processing', 'failed']), _negated=True), ('due__isnull', False), _connector='OR'), name='delivery_due_while_open'),
                 ],
             },
@@ -370,7 +427,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('direction', models.CharField(choices=[('out', 'Out'), ('in', 'In')], max_length=3)),
-                ('kind', models.CharField(choices=[('retries_spent', 'RETRIES_SPENT'), ('refused_by_peer', 'REFUSED_BY_PEER'), ('transient_limit', 'TRANSIENT_LIMIT'), ('resynchronise', 'RESYNCHRONISE'), ('error_received', 'ERROR_RECEIVED'), ('sequence_gap', 'SEQUENCE_GAP'), ('sequence_stale', 'SEQUENCE_STALE'), ('sequence_conflict', 'SEQUENCE_CONFLICT'), ('message_id_reused', 'MESSAGE_ID_REUSED'), ('reset_held', 'RESET_HELD'), ('delivery_failed', 'DELIVERY_FAILED'), ('store_short', 'STORE_SHORT'), ('backlog', 'BACKLOG'), ('stuck', 'STUCK'), ('delivery_rejected', 'DELIVERY_REJECTED'), ('delivery_in_doubt', 'DELIVERY_IN_DOUBT'), ('no_consumer', 'NO_CONSUMER'), ('route_failed', 'ROUTE_FAILED'), ('processing_failed', 'PROCESSING_FAILED'), ('retention_too_short', 'RETENTION_TOO_SHORT'), ('clock_doubtful', 'CLOCK_DOUBTFUL'), ('partner_unreachable', 'PARTNER_UNREACHABLE'), ('message_expired', 'MESSAGE_EXPIRED'), ('predecessor_missing', 'PREDECESSOR_MISSING'), ('order_restarted', 'ORDER_RESTARTED'), ('conversation_stopped', 'CONVERSATION_STOPPED'), ('answer_refused', 'ANSWER_REFUSED')], max_length=32)),
+                ('kind', models.CharField(choices=[('retries_spent', 'RETRIES_SPENT'), ('refused_by_peer', 'REFUSED_BY_PEER'), ('transient_limit', 'TRANSIENT_LIMIT'), ('resynchronise', 'RESYNCHRONISE'), ('error_received', 'ERROR_RECEIVED'), ('sequence_gap', 'SEQUENCE_GAP'), ('sequence_stale', 'SEQUENCE_STALE'), ('sequence_conflict', 'SEQUENCE_CONFLICT'), ('message_id_reused', 'MESSAGE_ID_REUSED'), ('reset_held', 'RESET_HELD'), ('delivery_failed', 'DELIVERY_FAILED'), ('store_short', 'STORE_SHORT'), ('backlog', 'BACKLOG'), ('stuck', 'STUCK'), ('delivery_rejected', 'DELIVERY_REJECTED'), ('delivery_in_doubt', 'DELIVERY_IN_DOUBT'), ('no_consumer', 'NO_CONSUMER'), ('route_failed', 'ROUTE_FAILED'), ('processing_failed', 'PROCESSING_FAILED'), ('retention_too_short', 'RETENTION_TOO_SHORT'), ('clock_doubtful', 'CLOCK_DOUBTFUL'), ('partner_unreachable', 'PARTNER_UNREACHABLE'), ('message_expired', 'MESSAGE_EXPIRED'), ('predecessor_missing', 'PREDECESSOR_MISSING'), ('order_restarted', 'ORDER_RESTARTED'), ('conversation_stopped', 'CONVERSATION_STOPPED'), ('answer_refused', 'ANSWER_REFUSED'), ('went_ahead_alone', 'WENT_AHEAD_ALONE')], max_length=32)),
                 ('message_id', models.CharField(blank=True, max_length=255, verbose_name='MessageId')),
                 ('detail', models.TextField(blank=True)),
                 ('count', models.PositiveIntegerField(db_default=1, default=1)),
@@ -382,12 +439,15 @@ class Migration(migrations.Migration):
                 ('assigned_to', models.CharField(blank=True, db_default='', default='', max_length=150)),
                 ('announced', models.BooleanField(db_default=False, default=False)),
                 ('partner', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='partners.partner')),
+                ('next_turn', models.DateTimeField(blank=True, null=True)),
+                ('turns', models.PositiveSmallIntegerField(db_default=0, default=0)),
             ],
             options={
                 'ordering': ['-opened_at'],
                 'permissions': [('resolve_incident', 'Can resolve an incident'), ('assign_incident', 'Can assign an incident and write notes on it')],
                 'indexes': [
                     models.Index(condition=models.Q(('announced', False)), fields=['id'], name='incident_unannounced'),
+                    models.Index(condition=models.Q(('next_turn__isnull', False)), fields=['next_turn'], name='incident_next_turn'),
                 ],
                 'constraints': [
                     models.UniqueConstraint(condition=models.Q(('resolved_at', None)), fields=('partner', 'direction', 'kind'), name='incident_open_once'),
@@ -408,11 +468,71 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='AlertRecipient',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('name', models.CharField(max_length=100, unique=True)),
+                ('enabled', models.BooleanField(default=True, help_text='Off: not called. Calls that were not sent yet are given up.')),
+                ('channel', models.CharField(choices=[('email', 'Mail'), ('webhook', 'Webhook'), ('slack', 'Slack'), ('teams', 'Teams'), ('pagerduty', 'PagerDuty')], max_length=9)),
+                ('addresses', models.TextField(blank=True, help_text='Mail: separated by commas or blanks.', validators=[msh.models.alerts.check_addresses], verbose_name='mail addresses')),
+                ('url_secret', models.TextField(blank=True, default='', editable=False)),
+                ('key_secret', models.TextField(blank=True, default='', editable=False)),
+                ('host', models.CharField(blank=True, default='', editable=False, max_length=255)),
+                ('at_least', models.CharField(choices=[('info', 'info, warning and critical'), ('warning', 'warning and critical'), ('critical', 'critical only')], default='warning', help_text='Critical: messages wait until somebody acts.', max_length=8, verbose_name='severity')),
+                ('step', models.PositiveSmallIntegerField(default=1, help_text='1 is called at once. 2 is called if nobody has the incident assigned after the wait of step 1, and so on; after the last step comes the first again, 5 times.', validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(9)])),
+                ('wait', models.PositiveSmallIntegerField(default=0, help_text='Minutes, up to 1440, from this call until the next step is called. 0: the calls end here.', validators=[django.core.validators.MaxValueValidator(1440)], verbose_name='wait before the next step')),
+                ('on_end', models.BooleanField(default=False, help_text='Also when the incident is resolved. PagerDuty is always told.', verbose_name='call when it is over too')),
+                ('quiet_from', models.TimeField(blank=True, help_text='No calls from then, hours and minutes …', null=True, verbose_name='quiet from')),
+                ('quiet_until', models.TimeField(blank=True, help_text='… until then, of the next day unless it is later. What was held back is sent as one digest.', null=True, verbose_name='quiet until')),
+                ('quiet_days', models.CharField(blank=True, default='1234567', max_length=7, validators=[msh.models.alerts.check_days], verbose_name='they begin on')),
+                ('quiet_all_day', models.CharField(blank=True, default='', max_length=7, validators=[msh.models.alerts.check_days], verbose_name='quiet all day on')),
+                ('time_zone', models.CharField(default='UTC', max_length=64, validators=[msh.models.alerts.check_zone])),
+                ('critical_through', models.BooleanField(default=True, help_text='Calls of severity critical are sent in quiet hours too.', verbose_name='critical gets through')),
+                ('partners', models.ManyToManyField(blank=True, help_text='Only incidents of these. None selected: of all.', related_name='+', to='partners.partner')),
+                ('role', models.ForeignKey(blank=True, help_text='Mail: also to every active user with this role who has a mail address.', null=True, on_delete=django.db.models.deletion.PROTECT, to='auth.group')),
+            ],
+            options={
+                'verbose_name': 'recipient of alerts',
+                'verbose_name_plural': 'recipients of alerts',
+                'ordering': ['step', 'name'],
+                'constraints': [
+                    models.CheckConstraint(condition=models.Q(models.Q(('quiet_from', None), ('quiet_until', None)), models.Q(('quiet_from__isnull', False), ('quiet_until__isnull', False)), _connector='OR'), name='alert_recipient_quiet_both', violation_error_message='Quiet hours need a beginning and an end.'),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name='MaintenanceWindow',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('starts_at', models.DateTimeField()),
+                ('ends_at', models.DateTimeField()),
+                ('reason', models.TextField()),
+                ('planned_by', models.CharField(max_length=150)),
+                ('planned_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ('state', models.CharField(choices=[('planned', 'planned'), ('running', 'running'), ('ended', 'ended'), ('cancelled', 'cancelled'), ('missed', 'missed')], db_default='planned', default=msh.protocol.alerts.maintenance.WindowState['PLANNED'], max_length=9)),
+                ('suspended_since', models.DateTimeField(blank=True, null=True)),
+                ('ended_at', models.DateTimeField(blank=True, null=True)),
+                ('ended_by', models.CharField(blank=True, db_default='', default='', max_length=150)),
+                ('outcome', models.TextField(blank=True, db_default='', default='')),
+                ('partner', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='maintenance_windows', to='partners.partner')),
+            ],
+            options={
+                'ordering': ['-starts_at'],
+                'indexes': [
+                    models.Index(condition=models.Q(('state__in', ['planned', 'running'])), fields=['partner', 'starts_at'], name='maintenance_window_open'),
+                ],
+                'constraints': [
+                    models.CheckConstraint(condition=models.Q(('ends_at__gt', models.F('starts_at'))), name='maintenance_window_has_length'),
+                    models.UniqueConstraint(condition=models.Q(('state', 'running')), fields=('partner',), name='maintenance_window_running_once'),
+                ],
+            },
+        ),
+        migrations.CreateModel(
             name='OperatorNotice',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('cause', models.CharField(max_length=300)),
-                ('channel', models.CharField(choices=[('email', 'Email'), ('webhook', 'Webhook')], max_length=7)),
+                ('channel', models.CharField(choices=[('email', 'Mail'), ('webhook', 'Webhook'), ('slack', 'Slack'), ('teams', 'Teams'), ('pagerduty', 'PagerDuty')], max_length=9)),
                 ('kind', models.CharField(max_length=32)),
                 ('message_id', models.CharField(blank=True, max_length=255, verbose_name='MessageId')),
                 ('detail', models.TextField(blank=True)),
@@ -424,14 +544,21 @@ class Migration(migrations.Migration):
                 ('error', models.TextField(blank=True, db_default='', default='')),
                 ('incident', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='notices', to='msh.incident')),
                 ('partner', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='partners.partner')),
+                ('held', models.BooleanField(db_default=False, default=False)),
+                ('is_end', models.BooleanField(db_default=False, default=False)),
+                ('severity', models.CharField(choices=[('info', 'Info'), ('warning', 'Warning'), ('critical', 'Critical')], db_default='critical', default=msh.protocol.alerts.severity.Severity['CRITICAL'], max_length=8)),
+                ('to', models.CharField(blank=True, db_default='', default='', max_length=100)),
+                ('wants_end', models.BooleanField(db_default=False, default=False)),
+                ('recipient', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='msh.alertrecipient')),
             ],
             options={
                 'ordering': ['-id'],
                 'indexes': [
                     models.Index(condition=models.Q(('given_up', False), ('sent_at', None)), fields=['due'], name='operator_notice_unsent'),
+                    models.Index(condition=models.Q(('wants_end', True)), fields=['id'], name='operator_notice_wants_end'),
                 ],
                 'constraints': [
-                    models.UniqueConstraint(fields=('cause', 'channel'), name='operator_notice_once'),
+                    models.UniqueConstraint(fields=('cause', 'channel', 'to'), name='operator_notice_once'),
                 ],
             },
         ),
@@ -831,6 +958,155 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name='inboundconversation',
             constraint=models.UniqueConstraint(models.F('agreement'), django.db.models.functions.text.MD5('conversation_id'), name='in_conversation_once'),
+        ),
+        migrations.CreateModel(
+            name='KeyProgress',
+            fields=[
+                ('direction', models.CharField(max_length=8, primary_key=True, serialize=False)),
+                ('seen', models.BigIntegerField()),
+                ('gaps', models.JSONField(default=list)),
+            ],
+            options={
+                'default_permissions': (),
+            },
+        ),
+        migrations.CreateModel(
+            name='KeyRule',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('name', models.SlugField(help_text='What the value is called, such as invoice.', max_length=63)),
+                ('enabled', models.BooleanField(default=True, help_text='Off: nothing is indexed, and what was indexed is removed.')),
+                ('service_interface', models.CharField(blank=True, max_length=255, verbose_name='ServiceInterface')),
+                ('action', models.CharField(blank=True, max_length=255, verbose_name='Action')),
+                ('path', models.CharField(help_text='Where the value stands, such as /inv:Invoice/cbc:ID or //o:Order/@id.', max_length=500, verbose_name='XPath')),
+                ('namespaces', models.TextField(blank=True, help_text='A line prefix=URI for each prefix of the XPath.', max_length=2000)),
+                ('inbound_before', models.BigIntegerField(editable=False, null=True)),
+                ('outbound_before', models.BigIntegerField(editable=False, null=True)),
+                ('agreement', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='partners.agreement')),
+            ],
+            options={
+                'verbose_name': 'business key',
+                'ordering': ['name', 'id'],
+            },
+        ),
+        migrations.CreateModel(
+            name='BusinessKey',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('value', models.CharField(max_length=200)),
+                ('inbound', models.ForeignKey(db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='business_keys', to='msh.inboundmessage')),
+                ('outbound', models.ForeignKey(db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='business_keys', to='msh.outboundmessage')),
+                ('rule', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to='msh.keyrule')),
+            ],
+            options={
+                'ordering': ['id'],
+                'default_permissions': (),
+                'indexes': [models.Index(fields=['value', 'id'], name='business_key_value')],
+                'constraints': [models.UniqueConstraint(condition=models.Q(('inbound__isnull', False)), fields=('inbound', 'rule', 'value'), name='business_key_inbound_once'), models.UniqueConstraint(condition=models.Q(('outbound__isnull', False)), fields=('outbound', 'rule', 'value'), name='business_key_outbound_once'), models.CheckConstraint(condition=models.Q(models.Q(('inbound', None), ('outbound__isnull', False)), models.Q(('inbound__isnull', False), ('outbound', None)), _connector='OR'), name='business_key_of_one_message')],
+            },
+        ),
+        migrations.CreateModel(
+            name='StatisticsProgress',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('history_id', models.BigIntegerField(default=0)),
+                ('attempt_id', models.BigIntegerField(default=0)),
+                ('up_to', models.DateTimeField(null=True)),
+                ('next_history_id', models.BigIntegerField(default=0)),
+                ('next_attempt_id', models.BigIntegerField(default=0)),
+                ('next_at', models.DateTimeField(null=True)),
+                ('fence', models.BigIntegerField(null=True)),
+            ],
+            options={
+                'default_permissions': (),
+            },
+        ),
+        migrations.CreateModel(
+            name='Statistics',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('unit', models.CharField(choices=[('hour', 'Hour'), ('day', 'Day')], max_length=4)),
+                ('begins', models.DateTimeField()),
+                ('submitted', models.BigIntegerField(default=0)),
+                ('acknowledged', models.BigIntegerField(default=0)),
+                ('sent', models.BigIntegerField(default=0)),
+                ('received', models.BigIntegerField(default=0)),
+                ('bytes_out', models.BigIntegerField(default=0)),
+                ('bytes_in', models.BigIntegerField(default=0)),
+                ('retries', models.BigIntegerField(default=0)),
+                ('duplicates', models.BigIntegerField(default=0)),
+                ('failed', models.BigIntegerField(default=0)),
+                ('rejected', models.BigIntegerField(default=0)),
+                ('delivery_failures', models.BigIntegerField(default=0)),
+                ('in_doubt', models.BigIntegerField(default=0)),
+                ('agreement', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='partners.agreement')),
+                ('partner', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='partners.partner')),
+            ],
+            options={
+                'verbose_name_plural': 'statistics',
+                'default_permissions': ('view',),
+            },
+        ),
+        migrations.CreateModel(
+            name='AcknowledgementTime',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('bucket', models.PositiveSmallIntegerField()),
+                ('number', models.BigIntegerField()),
+                ('slot', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='times', to='msh.statistics')),
+            ],
+            options={
+                'default_permissions': (),
+            },
+        ),
+        migrations.CreateModel(
+            name='Suspension',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('began_at', models.DateTimeField()),
+                ('ended_at', models.DateTimeField(blank=True, null=True)),
+                ('partner', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='partners.partner')),
+            ],
+            options={
+                'default_permissions': (),
+            },
+        ),
+        migrations.AddIndex(
+            model_name='statistics',
+            index=models.Index(fields=['unit', 'begins'], name='statistics_of_time'),
+        ),
+        migrations.AddConstraint(
+            model_name='statistics',
+            constraint=models.UniqueConstraint(fields=('partner', 'agreement', 'unit', 'begins'), name='statistics_once', nulls_distinct=False),
+        ),
+        migrations.AddConstraint(
+            model_name='acknowledgementtime',
+            constraint=models.UniqueConstraint(fields=('slot', 'bucket'), name='acknowledgement_time_once'),
+        ),
+        migrations.AddIndex(
+            model_name='suspension',
+            index=models.Index(fields=['partner', 'began_at'], name='suspension_of_partner'),
+        ),
+        migrations.AddConstraint(
+            model_name='suspension',
+            constraint=models.UniqueConstraint(condition=models.Q(('ended_at', None)), fields=('partner',), name='suspension_open_once'),
+        ),
+        migrations.CreateModel(
+            name='SavedFilter',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('of_list', models.CharField(max_length=100)),
+                ('name', models.CharField(max_length=60)),
+                ('shared', models.BooleanField(default=False)),
+                ('query', models.CharField(max_length=2000)),
+                ('owner', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+            ],
+            options={
+                'ordering': ['name', 'id'],
+                'default_permissions': ('delete',),
+                'indexes': [models.Index(fields=['of_list'], name='saved_filter_of_list')],
+                'constraints': [models.UniqueConstraint(fields=('owner', 'of_list', 'name'), name='saved_filter_once')],
+            },
         ),
         migrations.RunSQL(APPEND_ONLY, REWRITABLE),
         migrations.RunSQL(PARENTS_STAY, PARENTS_GO),

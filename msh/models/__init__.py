@@ -1,6 +1,7 @@
 """What we keep. Every durable thing is a row here; only `msh.store` writes."""
 
-from .api_token import PERMISSIONS, ApiToken, Scope, missing_permissions
+from .alerts import PAGERDUTY_URL, AlertRecipient, MaintenanceWindow, addresses_of
+from .api_token import PERMISSIONS, ApiToken, Scope, is_machine, missing_permissions
 from .applied_default import AppliedDefault
 from .bulk import BulkAction, BulkItem, BulkJob, BulkState
 from .consumer import Consumer, ConsumerKind
@@ -11,6 +12,8 @@ from .history import History, Traffic
 from .inbound import InboundMessage, InboundState
 from .incident import Channel, Direction, Incident, IncidentNote, OperatorNotice
 from .link import InboundLink, OutboundLink
+from .operators.act_request import ActRequest, RequestState, place_of
+from .operators.preference import Preference
 from .outbound import (
     FLIGHTS_IN,
     HELD,
@@ -23,14 +26,20 @@ from .outbound import (
 from .party_event import PartyEvent
 from .payload import InboundPayload, OutboundPayload
 from .prune_run import PruneRun
+from .search import BusinessKey, KeyProgress, KeyRule, SavedFilter
 from .setting_change import SettingChange
 from .signal import Signal, SignalKind
+from .statistics import AcknowledgementTime, Statistics, StatisticsProgress, Suspension, Unit
 
 __all__ = [
     "FLIGHTS_IN",
     "HELD",
+    "PAGERDUTY_URL",
     "PERMISSIONS",
     "SHOWN_STATES",
+    "AcknowledgementTime",
+    "ActRequest",
+    "AlertRecipient",
     "ApiToken",
     "AppliedDefault",
     "Attempt",
@@ -38,6 +47,7 @@ __all__ = [
     "BulkItem",
     "BulkJob",
     "BulkState",
+    "BusinessKey",
     "Channel",
     "Consumer",
     "ConsumerKind",
@@ -52,6 +62,9 @@ __all__ = [
     "InboundState",
     "Incident",
     "IncidentNote",
+    "KeyProgress",
+    "KeyRule",
+    "MaintenanceWindow",
     "OperatorNotice",
     "OutboundConversation",
     "OutboundLink",
@@ -59,12 +72,22 @@ __all__ = [
     "OutboundPayload",
     "OutboundState",
     "PartyEvent",
+    "Preference",
     "PruneRun",
+    "RequestState",
+    "SavedFilter",
     "Scope",
     "SettingChange",
     "Signal",
     "SignalKind",
+    "Statistics",
+    "StatisticsProgress",
+    "Suspension",
     "Traffic",
+    "Unit",
+    "addresses_of",
+    "is_machine",
     "missing_permissions",
+    "place_of",
     "shown_state",
 ]

@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
@@ -9,9 +10,15 @@ from django.contrib.auth.models import Group, User
 from django.contrib.postgres.expressions import ArraySubquery
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
-from django.db.models import OuterRef
+from django.db.models import OuterRef, Q
+from django.db.models.functions import Coalesce, Now
 
 from partners.models import digest_of
+from partners.models.networks import check_networks, is_in, networks_of
+
+USE_NOTED_EVERY = timedelta(minutes=1)
+CLOSE = timedelta(days=14)
+"""Before its end, and after it, a token is shown to whoever can make another one."""
 
 
 class Scope(models.TextChoices):
@@ -43,7 +50,15 @@ def missing_permissions(user: Any, scopes: Iterable[str]) -> list[str]:
     return sorted(name for name in needed if not user.has_perm(name))
 
 
+def is_machine(user: Any) -> bool:
+    """A user that applications act as: it has no password, and the console is closed to it."""
+    return not (user.is_staff or user.is_superuser or user.has_usable_password())
+
+
 class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
+    def expiring(self, now: datetime) -> "ApiTokenQuerySet":
+        return self.filter(expires__gt=now - CLOSE, expires__lt=now + CLOSE).order_by("expires")
+
     def with_permissions(self) -> "ApiTokenQuerySet":
         mine = User.user_permissions.through.objects.filter(user=OuterRef("user"))
         of_groups = Group.permissions.through.objects.filter(group__user=OuterRef("user"))
@@ -51,6 +66,7 @@ class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
         return self.select_related("user").annotate(
             own=ArraySubquery(mine.filter(**ours).values("permission__codename")),
             of_groups=ArraySubquery(of_groups.filter(**ours).values("permission__codename")),
+            use_is_noted=Coalesce(Q(last_used__gt=Now() - USE_NOTED_EVERY), False),
         )
 
 
@@ -74,7 +90,19 @@ class ApiToken(models.Model):
         limit_choices_to={"kind": "pull"},
         help_text="For the scope consume: the consumers whose messages it takes and settles.",
     )
+    expires = models.DateTimeField(
+        null=True, blank=True, help_text="From then on it is refused. Empty: never."
+    )
+    networks = models.TextField(
+        blank=True,
+        default="",
+        db_default="",
+        validators=[check_networks],
+        help_text="It is accepted from these networks only, such as 192.0.2.0/24. Empty: any.",
+    )
     created = models.DateTimeField(auto_now_add=True)
+    last_used = models.DateTimeField(null=True, editable=False)
+    """To the minute or so: not every request writes it."""
 
     objects = ApiTokenQuerySet.as_manager()
 
@@ -91,6 +119,18 @@ class ApiToken(models.Model):
             return []
         granted = {*vars(self)["own"], *vars(self)["of_groups"]}
         return sorted(f"msh.{name}" for name in PERMISSIONS[scope] - granted)
+
+    def why_refused(self, address: str, now: datetime) -> str:
+        """Why it is not accepted from there now, as a sentence; empty if it is."""
+        if self.expires is not None and now >= self.expires:
+            return (
+                f"Token {self} expired at {self.expires:%Y-%m-%d %H:%M} UTC: ask an administrator"
+                " for another one."
+            )
+        networks = networks_of(self.networks)
+        if networks and not is_in(address, networks):
+            return f"Token {self} is not accepted from your address {address}."
+        return ""
 
     def generate(self) -> str:
         """Give this row a new secret and return it; it cannot be read again."""

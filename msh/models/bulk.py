@@ -7,6 +7,8 @@ from django.db.models import Q
 class BulkAction(models.TextChoices):
     RESUME = "resume", "Resume partners"
     RUN_AGAIN = "run-again", "Run deliveries again"
+    CANCEL = "cancel", "Cancel queued messages"
+    REPLAY = "replay", "Replay deliveries"
 
 
 class BulkState(models.TextChoices):
@@ -45,7 +47,8 @@ class BulkJob(models.Model):
 
 
 class BulkItem(models.Model):
-    """One row of a job: `key` is the partner's or the delivery's. `done` is null until its turn."""
+    """One row of a job: `key` is the partner's, the delivery's or the message's. `done` is null
+    until its turn."""
 
     job = models.ForeignKey(BulkJob, on_delete=models.CASCADE, related_name="items")
     key = models.BigIntegerField()

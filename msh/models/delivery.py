@@ -1,5 +1,7 @@
 """The document history: what became of a message at its consumer."""
 
+from collections.abc import Collection
+
 from django.contrib.postgres.indexes import HashIndex
 from django.db import models
 from django.db.models import Q
@@ -15,18 +17,18 @@ _CHOICES = [(s.value, s.value.replace("_", " ")) for s in DeliveryState if s != 
 
 
 class DeliveryQuerySet(models.QuerySet["Delivery"]):
-    def with_id(self, value: str) -> "DeliveryQuerySet":
-        message = InboundMessage.objects.with_message_id(value)
-        return self.filter(
-            Q(message__in=list(message.values_list("pk", flat=True))) | Q(external_id=value)
-        )
+    def with_id(self, value: str, messages: Collection[int] = ()) -> "DeliveryQuerySet":
+        """`messages`: row ids of inbound messages whose deliveries are found besides."""
+        found = InboundMessage.objects.with_message_id(value).values_list("pk", flat=True)
+        return self.filter(Q(message__in=[*found, *messages]) | Q(external_id=value))
 
     def waiting_for_operator(self) -> "DeliveryQuerySet":
         return self.filter(state__in=[state.value for state in OPEN_TO_OPERATORS])
 
 
 class Delivery(models.Model):
-    """One row per consumer and message: the document history of 002 and the id map of 004.
+    """One row per consumer and message: the document history of 002 and the id map of 004. Each
+    replay of the message is a row more.
 
     No row is NEW. `started_at` and `ended_at` belong to the latest attempt; `due` is as in
     `protocol.delivery.Delivery`. `external_id` is what the consumer's system calls it.
@@ -44,6 +46,19 @@ class Delivery(models.Model):
     due = models.DateTimeField(null=True, blank=True)
     external_id = models.TextField("external id", blank=True, db_default="")
     detail = models.TextField("last error", blank=True, db_default="")
+    # No foreign key in the database: both are deleted with their message.
+    replay_of = models.ForeignKey(
+        "self",
+        on_delete=models.CASCADE,
+        null=True,
+        blank=True,
+        related_name="replays",
+        db_index=False,
+        db_constraint=False,
+        help_text="The delivery that completed the message before.",
+    )
+    replay_order = models.BigIntegerField(null=True, editable=False)
+    """Of a replay: the order of its pair or conversation, see `NewHead`."""
 
     objects = DeliveryQuerySet.as_manager()
 
@@ -52,6 +67,7 @@ class Delivery(models.Model):
         ordering = ["-id"]
         permissions = [
             ("decide_delivery", "Can decide what becomes of a delivery"),
+            ("replay_delivery", "Can have delivered messages delivered again"),
             ("take_delivery", "Can take and settle deliveries by an API token"),
         ]
         indexes = [
@@ -64,9 +80,27 @@ class Delivery(models.Model):
                 condition=Q(state__in=["blocked", "parked", "in_doubt"]),
                 name="delivery_waiting",
             ),
+            # Which replay is next, and how many are not done.
+            models.Index(
+                fields=["consumer", "replay_order", "id"],
+                condition=Q(replay_order__isnull=False, state__in=["processing", "failed"]),
+                name="delivery_replays_open",
+            ),
+            models.Index(
+                fields=["replay_of"],
+                condition=Q(replay_of__isnull=False),
+                name="delivery_replays_of",
+            ),
         ]
         constraints = [
-            models.UniqueConstraint(fields=["consumer", "message"], name="delivery_once"),
+            models.UniqueConstraint(
+                fields=["consumer", "message"], condition=Q(replay_of=None), name="delivery_once"
+            ),
+            models.CheckConstraint(
+                condition=Q(replay_of=None, replay_order=None)
+                | Q(replay_of__isnull=False, replay_order__isnull=False),
+                name="delivery_replay_has_an_order",
+            ),
             models.CheckConstraint(
                 condition=~Q(state__in=["processing", "failed"]) | Q(due__isnull=False),
                 name="delivery_due_while_open",
@@ -74,4 +108,10 @@ class Delivery(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.message} to {self.consumer}"
+        return f"{self.message} to {self.consumer}" + (" (replay)" if self.replay_of_id else "")
+
+    def get_state_display(self) -> str:  # type: ignore[no-redef]
+        """In place of Django's: a replay begins as one that is to be run."""
+        if self.replay_of_id and not self.attempt:
+            return "to be replayed"
+        return dict(_CHOICES).get(self.state, self.state)

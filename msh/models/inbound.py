@@ -49,6 +49,10 @@ class InboundMessage(MessageColumns):
     The row is committed before its Acknowledgement is sent (000 §2.1.3), and delivered later.
     """
 
+    replay: int | None = None
+    """What a consumer in our process is called with: the number of the delivery that is a replay,
+    None for the first delivery."""
+
     link = models.ForeignKey(
         "InboundLink", on_delete=models.PROTECT, related_name="messages", db_index=False
     )

@@ -4,6 +4,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from msh.protocol.alerts.severity import Severity
 from msh.protocol.kinds import IncidentKind
 
 
@@ -30,6 +31,10 @@ class Incident(models.Model):
     """A user name: an incident outlives the user."""
     announced = models.BooleanField(default=False, db_default=False)
     """Operators were called: the notices to them are rows."""
+    turns = models.PositiveSmallIntegerField(default=0, db_default=0)
+    """How often a step of recipients was called (`msh.protocol.alerts.escalation`)."""
+    next_turn = models.DateTimeField(null=True, blank=True)
+    """When the next step is called if nobody is assigned by then."""
 
     class Meta:
         ordering = ["-opened_at"]
@@ -39,6 +44,11 @@ class Incident(models.Model):
         ]
         indexes = [
             models.Index(fields=["id"], condition=Q(announced=False), name="incident_unannounced"),
+            models.Index(
+                fields=["next_turn"],
+                condition=Q(next_turn__isnull=False),
+                name="incident_next_turn",
+            ),
         ]
         constraints = [
             models.UniqueConstraint(
@@ -68,23 +78,44 @@ class IncidentNote(models.Model):
 
 
 class Channel(models.TextChoices):
-    EMAIL = "email"
-    WEBHOOK = "webhook"
+    EMAIL = "email", "Mail"
+    WEBHOOK = "webhook", "Webhook"
+    SLACK = "slack", "Slack"
+    TEAMS = "teams", "Teams"
+    PAGERDUTY = "pagerduty", "PagerDuty"
 
 
 class OperatorNotice(models.Model):
-    """`cause` names what it is about, once: "incident:7", "late:5:MESSAGE-ID". `due` is when it is
-    to be sent (again); `sent_at` ends it, and so does `given_up`."""
+    """`cause` names what it is about, once: "incident:7", and "incident:7:2" at its second further
+    turn, "late:5:MESSAGE-ID", "over:9" that what notice 9 is about is over. `due` is when it is to
+    be sent (again); `sent_at` ends it, and so does `given_up`."""
 
     cause = models.CharField(max_length=300)
-    channel = models.CharField(max_length=7, choices=Channel)
+    channel = models.CharField(max_length=9, choices=Channel)
+    recipient = models.ForeignKey(
+        "AlertRecipient", on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    to = models.CharField(max_length=100, blank=True, default="", db_default="")
+    """The name of the recipient, who may be gone; empty: whom the settings name."""
     partner = models.ForeignKey("partners.Partner", on_delete=models.CASCADE)
     incident = models.ForeignKey(
         "Incident", on_delete=models.CASCADE, null=True, blank=True, related_name="notices"
     )
     kind = models.CharField(max_length=32)
+    severity = models.CharField(
+        max_length=8,
+        choices=[(one.value, one.name.capitalize()) for one in Severity],
+        default=Severity.CRITICAL,
+        db_default=Severity.CRITICAL.value,
+    )
     message_id = models.CharField("MessageId", max_length=255, blank=True)
     detail = models.TextField(blank=True)
+    held = models.BooleanField(default=False, db_default=False)
+    """It was held back in quiet hours: it is sent in a digest when they end."""
+    is_end = models.BooleanField(default=False, db_default=False)
+    """It says that what it is about is over."""
+    wants_end = models.BooleanField(default=False, db_default=False)
+    """Its recipient is to be told when that is over, and was not yet."""
     at = models.DateTimeField()
     due = models.DateTimeField()
     tries = models.PositiveIntegerField(default=0, db_default=0)
@@ -100,9 +131,12 @@ class OperatorNotice(models.Model):
                 condition=Q(sent_at=None, given_up=False),
                 name="operator_notice_unsent",
             ),
+            models.Index(
+                fields=["id"], condition=Q(wants_end=True), name="operator_notice_wants_end"
+            ),
         ]
         constraints = [
-            models.UniqueConstraint(fields=["cause", "channel"], name="operator_notice_once"),
+            models.UniqueConstraint(fields=["cause", "channel", "to"], name="operator_notice_once"),
         ]
 
     def __str__(self) -> str:

@@ -1,6 +1,7 @@
 """The sequence state of a pair: one row per partner and direction."""
 
 import json
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from django.db import models
@@ -152,16 +153,21 @@ def lane_of(link: Any, message: Any | None) -> Lane:
 
 
 def _stored_terms(stored: Any) -> Terms:
+    """Of a row of a model or of SQL: Django has psycopg leave jsonb as text."""
+    return _terms_of_text(stored) if isinstance(stored, str) else _terms_of(stored)
+
+
+@lru_cache(maxsize=1000)
+def _terms_of_text(text: str) -> Terms:
+    """There are few agreements, and each has the same terms for all of its messages."""
+    return _terms_of(json.loads(text))
+
+
+def _terms_of(stored: dict[str, int]) -> Terms:
     try:
-        return Terms.of_stored(decoded_terms(stored))
+        return Terms.of_stored(stored)
     except UnreadableTermsError as problem:
         return UnreadableTerms(str(problem))
-
-
-def decoded_terms(stored: Any) -> dict[str, int]:
-    """Of a row of a model or of SQL: Django has psycopg leave jsonb as text."""
-    decoded: dict[str, int] = json.loads(stored) if isinstance(stored, str) else stored
-    return decoded
 
 
 class InboundLink(models.Model):

@@ -4,6 +4,7 @@ Each condition is one that an index answers. The indexes begin with the link, be
 the hot path needs; a condition without a partner names every link, which costs one probe for each.
 """
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from hashlib import md5
 from typing import Any, ClassVar, Self, TypeVar
@@ -80,9 +81,11 @@ class MessageQuerySet(models.QuerySet[Message, Message]):
     def with_message_id(self, message_id: str) -> Self:
         return self.filter(link__in=self._links(), message_id=message_id)
 
-    def with_id(self, value: str) -> Self:
+    def with_id(self, value: str, keys: Collection[int] = ()) -> Self:
+        """`keys`: row ids of messages that are found besides, such as by a business key."""
         by_message_id = models.Q(link__in=self._links(), message_id=value)
-        return self._with_digest().filter(by_message_id | _is_conversation(value))
+        found = by_message_id | _is_conversation(value)
+        return self._with_digest().filter(found | models.Q(pk__in=keys) if keys else found)
 
     def in_conversation(self, value: str) -> Self:
         return self._with_digest().filter(_is_conversation(value))

@@ -54,6 +54,7 @@ class Migration(migrations.Migration):
                 ('phone', models.CharField(blank=True, db_default='', default='', max_length=200)),
                 ('notes', models.TextField(blank=True, db_default='', default='', help_text='What helps at night: hours, e-mail, agreements.')),
                 ('in_use', models.BooleanField(db_default=False, default=False, editable=False)),
+                ('moved', models.JSONField(blank=True, editable=False, null=True)),
                 ('our_uri_normalised', models.CharField(blank=True, editable=False, max_length=500)),
                 ('uri_normalised', models.CharField(blank=True, editable=False, max_length=500)),
             ],

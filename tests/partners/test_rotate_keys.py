@@ -8,7 +8,7 @@ import pytest
 from cryptography.fernet import Fernet
 from django.core.management import CommandError, call_command
 
-from msh.models import Consumer, ConsumerKind
+from msh.models import AlertRecipient, Consumer, ConsumerKind
 from partners.models import Partner
 from partners.models.partner import OutgoingKind
 
@@ -28,6 +28,10 @@ def _kept(settings: Any) -> None:
     consumer = Consumer(name="orders", kind=ConsumerKind.HTTP, url="http://127.0.0.1/orders")
     consumer.show("Bearer of-the-consumer")
     consumer.save()
+    recipient = AlertRecipient(name="ops", channel="webhook")
+    recipient.post_to("https://hooks.example/secret")
+    recipient.show("Bearer of-the-hook")
+    recipient.save()
 
 
 def rotated() -> dict[str, Any]:
@@ -39,11 +43,16 @@ def rotated() -> dict[str, Any]:
 
 def test_old_key_can_be_removed_afterwards(settings: Any) -> None:
     settings.MSH_FERNET_KEYS = [NEW, OLD]
-    assert rotated() == {"rotated": 2, "current": 0, "unreadable": []}
-    assert rotated() == {"rotated": 0, "current": 2, "unreadable": []}
+    assert rotated() == {"rotated": 4, "current": 0, "unreadable": []}
+    assert rotated() == {"rotated": 0, "current": 4, "unreadable": []}
     settings.MSH_FERNET_KEYS = [NEW]
     assert Partner.objects.get(name="acme").authorization() == "Bearer what-we-send-to-acme"
     assert Consumer.objects.get(name="orders").authorization() == "Bearer of-the-consumer"
+    recipient = AlertRecipient.objects.get()
+    assert (recipient.url(), recipient.key()) == (
+        "https://hooks.example/secret",
+        "Bearer of-the-hook",
+    )
 
 
 def test_secret_without_its_key_is_named_and_kept(settings: Any) -> None:

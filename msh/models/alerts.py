@@ -1,0 +1,283 @@
+"""Who is called about incidents, and when not: recipients, and maintenance windows of partners."""
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
+
+from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator, validate_email
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from msh.protocol.alerts.maintenance import Window, WindowState
+from msh.protocol.alerts.severity import Severity
+from partners import secrecy
+
+from .consumer import check_url
+from .incident import Channel
+
+if TYPE_CHECKING:
+    from msh.protocol.alerts.escalation import Rule
+    from msh.protocol.alerts.quiet import QuietHours
+
+ALL_DAYS = "1234567"
+STEPS = 9
+PAGERDUTY_URL = "https://events.pagerduty.com/v2/enqueue"
+_POSTED = (Channel.WEBHOOK, Channel.SLACK, Channel.TEAMS)
+
+
+def check_days(days: str) -> None:
+    if any(day not in ALL_DAYS for day in days) or len(set(days)) != len(days):
+        raise ValidationError("Weekdays are digits: 1 is Monday, 7 is Sunday.", code="days")
+
+
+def check_zone(name: str) -> None:
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # KeyError: ZoneInfoNotFoundError
+        raise ValidationError(
+            f"{name} is no time zone. Write a name such as Europe/Amsterdam.", code="zone"
+        ) from None
+
+
+def addresses_of(text: str) -> list[str]:
+    return [one for one in text.replace(",", " ").split() if one]
+
+
+def check_addresses(text: str) -> None:
+    for address in addresses_of(text):
+        try:
+            validate_email(address)
+        except ValidationError:
+            raise ValidationError(f"{address} is no mail address.", code="address") from None
+
+
+def shown_host(url: str) -> str:
+    """What of an address is no secret: scheme, host and port."""
+    parts = urlsplit(url)
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{parts.hostname}{port}"[:255] if parts.hostname else ""
+
+
+class AlertRecipient(models.Model):
+    """Who is called, about what, when, and how. `rule` is its frozen value.
+
+    `url_secret` is the address that is posted to, `key_secret` the Authorization header of a
+    webhook or the routing key of PagerDuty: both may be used by whoever knows them.
+    """
+
+    name = models.CharField(max_length=100, unique=True)
+    enabled = models.BooleanField(
+        default=True, help_text="Off: not called. Calls that were not sent yet are given up."
+    )
+    channel = models.CharField(max_length=9, choices=Channel)
+    addresses = models.TextField(
+        "mail addresses",
+        blank=True,
+        validators=[check_addresses],
+        help_text="Mail: separated by commas or blanks.",
+    )
+    role = models.ForeignKey(
+        "auth.Group",
+        on_delete=models.PROTECT,
+        null=True,
+        blank=True,
+        help_text="Mail: also to every active user with this role who has a mail address.",
+    )
+    url_secret = models.TextField(blank=True, default="", editable=False)
+    key_secret = models.TextField(blank=True, default="", editable=False)
+    host = models.CharField(max_length=255, blank=True, default="", editable=False)
+    """Scheme, host and port of the secret address."""
+    at_least = models.CharField(
+        "severity",
+        max_length=8,
+        choices=[
+            (Severity.INFO.value, "info, warning and critical"),
+            (Severity.WARNING.value, "warning and critical"),
+            (Severity.CRITICAL.value, "critical only"),
+        ],
+        default=Severity.WARNING.value,
+        help_text="Critical: messages wait until somebody acts.",
+    )
+    partners = models.ManyToManyField(
+        "partners.Partner",
+        blank=True,
+        related_name="+",
+        help_text="Only incidents of these. None selected: of all.",
+    )
+    step = models.PositiveSmallIntegerField(
+        default=1,
+        validators=[MinValueValidator(1), MaxValueValidator(STEPS)],
+        help_text="1 is called at once. 2 is called if nobody has the incident assigned after"
+        " the wait of step 1, and so on; after the last step comes the first again, 5 times.",
+    )
+    wait = models.PositiveSmallIntegerField(
+        "wait before the next step",
+        default=0,
+        validators=[MaxValueValidator(1440)],
+        help_text="Minutes, up to 1440, from this call until the next step is called. 0: the"
+        " calls end here.",
+    )
+    on_end = models.BooleanField(
+        "call when it is over too",
+        default=False,
+        help_text="Also when the incident is resolved. PagerDuty is always told.",
+    )
+    quiet_from = models.TimeField(
+        "quiet from", null=True, blank=True, help_text="No calls from then, hours and minutes …"
+    )
+    quiet_until = models.TimeField(
+        "quiet until",
+        null=True,
+        blank=True,
+        help_text="… until then, of the next day unless it is later. What was held back is sent as"
+        " one digest.",
+    )
+    quiet_days = models.CharField(
+        "they begin on",
+        max_length=7,
+        blank=True,
+        default=ALL_DAYS,
+        validators=[check_days],
+    )
+    quiet_all_day = models.CharField(
+        "quiet all day on", max_length=7, blank=True, default="", validators=[check_days]
+    )
+    time_zone = models.CharField(max_length=64, default="UTC", validators=[check_zone])
+    critical_through = models.BooleanField(
+        "critical gets through",
+        default=True,
+        help_text="Calls of severity critical are sent in quiet hours too.",
+    )
+
+    class Meta:
+        ordering = ["step", "name"]
+        verbose_name = "recipient of alerts"
+        verbose_name_plural = "recipients of alerts"
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(quiet_from=None, quiet_until=None)
+                | Q(quiet_from__isnull=False, quiet_until__isnull=False),
+                name="alert_recipient_quiet_both",
+                violation_error_message="Quiet hours need a beginning and an end.",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def clean(self) -> None:
+        self._require_address()
+        from msh.protocol.alerts.quiet import never_end  # noqa: PLC0415  see msh.protocol.kinds
+
+        quiet = self.quiet
+        if quiet is not None and never_end(quiet):
+            raise ValidationError("The quiet hours never end: switch the recipient off instead.")
+
+    def _require_address(self) -> None:
+        by_mail = self.channel == Channel.EMAIL
+        if by_mail and not (addresses_of(self.addresses) or self.role_id):
+            raise ValidationError({"addresses": "Enter a mail address, or choose a role."})
+        if not by_mail and (self.addresses or self.role_id):
+            raise ValidationError({"addresses": "Only for mail: leave mail addresses and role."})
+        if self.channel in _POSTED and not self.url_secret:
+            raise ValidationError("Enter the URL to POST to.")
+        if self.channel == Channel.PAGERDUTY and not self.key_secret:
+            raise ValidationError("Enter the routing key of the PagerDuty service.")
+
+    def post_to(self, url: str) -> None:
+        """Set the address. Refuses with ValidationError what cannot be posted to."""
+        if url:
+            check_url(url)
+        self.url_secret = secrecy.encrypt(url) if url else ""
+        self.host = shown_host(url)
+
+    def show(self, key: str) -> None:
+        """Set the Authorization header, or the routing key."""
+        self.key_secret = secrecy.encrypt(key) if key else ""
+
+    def url(self) -> str:
+        """Raises SecretUnreadableError, as `key` does."""
+        default = PAGERDUTY_URL if self.channel == Channel.PAGERDUTY else ""
+        return secrecy.decrypt(self.url_secret) if self.url_secret else default
+
+    def key(self) -> str:
+        return secrecy.decrypt(self.key_secret) if self.key_secret else ""
+
+    @property
+    def quiet(self) -> "QuietHours | None":
+        from msh.protocol.alerts.quiet import QuietHours  # noqa: PLC0415  see msh.protocol.kinds
+
+        if self.quiet_from is None and not self.quiet_all_day:
+            return None
+        days, all_day = (frozenset(map(int, one)) for one in (self.quiet_days, self.quiet_all_day))
+        return QuietHours(self.time_zone, self.quiet_from, self.quiet_until, days, all_day)
+
+    @property
+    def rule(self) -> "Rule":
+        from msh.protocol.alerts.escalation import Rule  # noqa: PLC0415  see msh.protocol.kinds
+
+        return Rule(
+            self.pk,
+            Severity(self.at_least),
+            frozenset(partner.pk for partner in self.partners.all()),
+            self.step,
+            timedelta(minutes=self.wait),
+            self.quiet,
+            self.critical_through,
+        )
+
+
+class MaintenanceWindow(models.Model):
+    """Its link is suspended from `starts_at` to `ends_at`, and nobody is called about the partner.
+    `window` is its frozen value."""
+
+    partner = models.ForeignKey(
+        "partners.Partner", on_delete=models.CASCADE, related_name="maintenance_windows"
+    )
+    starts_at = models.DateTimeField()
+    ends_at = models.DateTimeField()
+    reason = models.TextField()
+    planned_by = models.CharField(max_length=150)
+    planned_at = models.DateTimeField(db_default=Now())
+    state = models.CharField(
+        max_length=9,
+        choices=[(one.value, one.value) for one in WindowState],
+        default=WindowState.PLANNED,
+        db_default=WindowState.PLANNED.value,
+    )
+    suspended_since = models.DateTimeField(null=True, blank=True)
+    """The suspension that it began: it resumes no other one."""
+    ended_at = models.DateTimeField(null=True, blank=True)
+    ended_by = models.CharField(max_length=150, blank=True, default="", db_default="")
+    outcome = models.TextField(blank=True, default="", db_default="")
+    """What happened, as sentences."""
+
+    class Meta:
+        ordering = ["-starts_at"]
+        indexes = [
+            models.Index(
+                fields=["partner", "starts_at"],
+                condition=Q(state__in=["planned", "running"]),
+                name="maintenance_window_open",
+            ),
+        ]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(ends_at__gt=models.F("starts_at")), name="maintenance_window_has_length"
+            ),
+            models.UniqueConstraint(
+                fields=["partner"],
+                condition=Q(state="running"),
+                name="maintenance_window_running_once",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.partner}, {self.starts_at:%Y-%m-%d %H:%M} UTC"
+
+    @property
+    def window(self) -> Window:
+        return Window(WindowState(self.state), self.starts_at, self.ends_at)

@@ -1,0 +1,138 @@
+"""What happened with each partner and agreement, by hour and by day: counted once from the history
+and the attempts, so that no page counts millions. `msh.store.statistics` alone writes it."""
+
+from django.db import models
+from django.db.models import Q
+
+
+class Unit(models.TextChoices):
+    """How long the time is that a row counts."""
+
+    HOUR = "hour"
+    DAY = "day"
+
+
+class Statistics(models.Model):
+    """One hour or day of one agreement, in the time zone of the settings, from its beginning.
+
+    `sent`: BestEffort, which nobody acknowledges. `failed`: messages that we gave up or cancelled.
+    `rejected`: messages that an application refused. `delivery_failures`: attempts at a consumer.
+    """
+
+    unit = models.CharField(max_length=4, choices=Unit)
+    begins = models.DateTimeField()
+    # Not checked, as in the history: what is counted is there, and stays as long as its partner.
+    partner = models.ForeignKey(
+        "partners.Partner",
+        on_delete=models.CASCADE,
+        related_name="+",
+        db_index=False,
+        db_constraint=False,
+    )
+    agreement = models.ForeignKey(
+        "partners.Agreement",
+        on_delete=models.DO_NOTHING,
+        null=True,
+        blank=True,
+        related_name="+",
+        db_index=False,
+        db_constraint=False,
+    )
+    """None of what is about a message that was not stored. It may have been deleted since."""
+    submitted = models.BigIntegerField(default=0)
+    acknowledged = models.BigIntegerField(default=0)
+    sent = models.BigIntegerField(default=0)
+    received = models.BigIntegerField(default=0)
+    bytes_out = models.BigIntegerField(default=0)
+    """Payloads in wire form, of what was acknowledged or sent."""
+    bytes_in = models.BigIntegerField(default=0)
+    """Payloads as the application gets them, of what was received."""
+    retries = models.BigIntegerField(default=0)
+    duplicates = models.BigIntegerField(default=0)
+    failed = models.BigIntegerField(default=0)
+    rejected = models.BigIntegerField(default=0)
+    delivery_failures = models.BigIntegerField(default=0)
+    in_doubt = models.BigIntegerField(default=0)
+
+    class Meta:
+        default_permissions = ("view",)
+        verbose_name_plural = "statistics"
+        indexes = [models.Index(fields=["unit", "begins"], name="statistics_of_time")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["partner", "agreement", "unit", "begins"],
+                nulls_distinct=False,
+                name="statistics_once",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.partner}, {self.unit} of {self.begins:%Y-%m-%d %H:%M}"
+
+
+class AcknowledgementTime(models.Model):
+    """How many messages of a row of the statistics were acknowledged in a time of this bucket:
+    see `msh.store.statistics.histogram`."""
+
+    slot = models.ForeignKey(
+        Statistics, on_delete=models.CASCADE, related_name="times", db_index=False
+    )
+    bucket = models.PositiveSmallIntegerField()
+    number = models.BigIntegerField()
+
+    class Meta:
+        default_permissions = ()
+        constraints = [
+            models.UniqueConstraint(fields=["slot", "bucket"], name="acknowledgement_time_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.number} in bucket {self.bucket}"
+
+
+class Suspension(models.Model):
+    """A time during which nothing was sent to a partner, or is not since `began_at`."""
+
+    partner = models.ForeignKey(
+        "partners.Partner",
+        on_delete=models.CASCADE,
+        related_name="+",
+        db_index=False,
+        db_constraint=False,
+    )
+    began_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        default_permissions = ()
+        indexes = [models.Index(fields=["partner", "began_at"], name="suspension_of_partner")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["partner"], condition=Q(ended_at=None), name="suspension_open_once"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.partner} since {self.began_at:%Y-%m-%d %H:%M}"
+
+
+class StatisticsProgress(models.Model):
+    """One row, number 1. Everything up to the rows `history_id` and `attempt_id` is counted.
+
+    `next_*` is the boundary up to which is counted next, taken at `next_at`; what is before it does
+    not change any more when all transactions before `fence` have ended.
+    """
+
+    history_id = models.BigIntegerField(default=0)
+    attempt_id = models.BigIntegerField(default=0)
+    up_to = models.DateTimeField(null=True)
+    next_history_id = models.BigIntegerField(default=0)
+    next_attempt_id = models.BigIntegerField(default=0)
+    next_at = models.DateTimeField(null=True)
+    fence = models.BigIntegerField(null=True)
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"{self.up_to:%Y-%m-%d %H:%M}" if self.up_to else "nothing yet"

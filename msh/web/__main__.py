@@ -6,10 +6,12 @@ has ended is replaced at once.
 
 import os
 import signal
+import socket
 import sys
 import threading
 import time
 from argparse import ArgumentParser, Namespace
+from contextlib import suppress
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,8 @@ from msh.processes import Restarts, die_with_parent
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
+
+    from .accepting import Counts
 
 WORKERS = 2
 THREADS = 8
@@ -34,11 +38,19 @@ def main() -> int:
     except ImproperlyConfigured as problem:
         _report(problem)
         return 1
-    parent = Parent(given.workers)
+    from .accepting import Counts  # noqa: PLC0415  not for --help
+    from .serve import bind  # noqa: PLC0415
+
     try:
-        return parent.run()
-    except Forked:
-        return _work(application, given)
+        listener = bind(given.host, given.port)
+    except OSError as problem:
+        _report(problem)
+        return 1
+    counts = Counts(given.workers)
+    try:
+        return Parent(given.workers, counts, listener).run()
+    except Forked as forked:
+        return _work(application, given, listener, counts, forked.place)
 
 
 def _arguments() -> Namespace:
@@ -76,13 +88,18 @@ def _load() -> "WSGIApplication":
 
 
 class Forked(BaseException):
-    """Raised in a new web process, to leave what the parent was doing."""
+    """Raised in a new web process, to leave what the parent was doing. `place`: which of them."""
+
+    def __init__(self, place: int) -> None:
+        super().__init__(place)
+        self.place = place
 
 
 class Parent:
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, counts: "Counts", listener: socket.socket) -> None:
         self._pid = os.getpid()
-        self._children = [Worker() for _ in range(count)]
+        self._listener = listener
+        self._children = [Worker(place, counts) for place in range(count)]
         self._ends = False
 
     def run(self) -> int:
@@ -110,6 +127,8 @@ class Parent:
     def _stop(self) -> None:
         for child in self._children:
             child.ask_to_end()
+        with suppress(OSError):  # nobody has listened on it
+            self._listener.shutdown(socket.SHUT_RDWR)
         end = time.monotonic() + STOP_SECONDS
         for child in self._children:
             child.wait(end)
@@ -121,7 +140,9 @@ class Parent:
 class Worker:
     """One process, started again when it ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, place: int, counts: "Counts") -> None:
+        self._place = place
+        self._counts = counts
         self._pid = 0
         self._restarts = Restarts()
 
@@ -131,10 +152,11 @@ class Worker:
         status = self._exit_status()
         if status is not None:
             self._restarts.note_end(now)
+            self._counts.note_end(self._place)
         if not self._pid and self._restarts.is_due(now) and status != CANNOT_START:
             self._pid = os.fork()
             if not self._pid:
-                raise Forked
+                raise Forked(self._place)
             self._restarts.note_start(now)
         return status
 
@@ -159,20 +181,25 @@ class Worker:
         return os.waitstatus_to_exitcode(status)
 
 
-def _work(application: "WSGIApplication", given: Namespace) -> int:
+def _work(
+    application: "WSGIApplication",
+    given: Namespace,
+    listener: socket.socket,
+    counts: "Counts",
+    place: int,
+) -> int:
     from django.core.exceptions import ImproperlyConfigured  # noqa: PLC0415  Django is set up
 
     from msh import checks  # noqa: PLC0415
 
-    from .serve import listen, serve  # noqa: PLC0415
+    from .serve import serve  # noqa: PLC0415
 
     try:
         checks.require()
-        listener = listen(given.host, given.port)
-    except (ImproperlyConfigured, OSError) as problem:
+    except ImproperlyConfigured as problem:
         _report(problem)
         return CANNOT_START
-    serve(application, listener, given.threads)
+    serve(application, listener, given.threads, counts, place)
     return 0
 
 

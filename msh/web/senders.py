@@ -11,6 +11,7 @@ from django.conf import settings
 from django.contrib.auth import SESSION_KEY
 from django.db import Error as DatabaseError
 from django.urls import Resolver404, resolve
+from django.utils import timezone
 
 from msh.allowance import guesses
 from msh.api.access import TokenAuthentication
@@ -116,7 +117,8 @@ def find(environ: Environ) -> Admission | None:
             name = f"partner {partner.pk}"
     elif is_api(path):
         token = TokenAuthentication.find(shown)
-        name = f"token {token.pk}" if token else None
+        refused = token is None or token.why_refused(environ["REMOTE_ADDR"], timezone.now())
+        name = None if refused or token is None else f"token {token.pk}"
     else:
         name = _user(environ.get("HTTP_COOKIE", ""))
     return None if name is None else Admission(Sender(name, known=True), body_limit(path))

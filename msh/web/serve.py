@@ -13,6 +13,7 @@ import uvloop
 
 from msh import processes
 
+from .accepting import Acceptor, Counts
 from .answer import Answer
 from .call import call
 from .connection import Connection, Phase
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-BACKLOG = 2048
-"""Connections that the kernel keeps for us to accept."""
 SWEEP = 0.5  # seconds between two looks at deadlines
 FILES_BESIDE = 200
 """Open files that are no connections: the database's, bodies in files, modules."""
@@ -57,6 +56,7 @@ class Server:
         self.pool = Pool(threads, loop)
         self._application = application
         self._connections: set[Connection] = set()
+        self._acceptor: Acceptor | None = None
         self._emptied = asyncio.Event()
         self._most = min(limits.connections, processes.raise_file_limit() - FILES_BESIDE)
 
@@ -68,11 +68,17 @@ class Server:
             self._make_place(connection)
         self._connections.add(connection)
         self._emptied.clear()
+        self._note()
 
     def remove(self, connection: Connection) -> None:
         self._connections.discard(connection)
+        self._note()
         if not self._connections:
             self._emptied.set()
+
+    def _note(self) -> None:
+        if self._acceptor:
+            self._acceptor.note(len(self._connections))
 
     def _make_place(self, new: Connection) -> None:
         """The address with the most connections loses those that are longest without a request."""
@@ -87,16 +93,19 @@ class Server:
             self._connections.discard(victim)
             victim.abort()
 
-    async def run(self, listener: socket.socket) -> None:
+    async def run(self, listener: socket.socket, counts: Counts, place: int) -> None:
+        """Serve what comes to `listener`, until SIGTERM or SIGINT. `place`: of this process among
+        those that do."""
         ended = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             self.loop.add_signal_handler(number, ended.set)
-        server = await self.loop.create_server(
-            lambda: Connection(self), sock=listener, backlog=BACKLOG
-        )
+        acceptor = Acceptor(listener, counts, place, lambda: Connection(self), self.loop)
+        self._acceptor = acceptor
+        acceptor.start()
         sweeping = asyncio.ensure_future(self._sweep())
         await ended.wait()
-        server.close()
+        self._acceptor = None
+        acceptor.stop()
         for connection in tuple(self._connections):
             connection.close()
         if self._connections:
@@ -112,8 +121,9 @@ class Server:
                 connection.expire()
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A socket beside those of the other processes: the kernel distributes connections."""
+def bind(host: str, port: int) -> socket.socket:
+    """The socket that all processes share; the first that is ready listens on it. Another MSH may
+    have one with the same address, as long as this one ends. Raises OSError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -124,9 +134,15 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def serve(application: "WSGIApplication", listener: socket.socket, threads: int) -> None:
+def serve(
+    application: "WSGIApplication",
+    listener: socket.socket,
+    threads: int,
+    counts: Counts,
+    place: int,
+) -> None:
     async def run() -> None:
         server = Server(application, Limits.of_settings(), threads, asyncio.get_running_loop())
-        await server.run(listener)
+        await server.run(listener, counts, place)
 
     uvloop.run(run())

@@ -17,7 +17,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @contextmanager
-def web_process(folder: Path, *, threads: int = 4, **environment: str) -> Iterator[int]:
+def web_process(
+    folder: Path, *, workers: int = 1, threads: int = 4, **environment: str
+) -> Iterator[int]:
     """Its port on 127.0.0.1. With one of the `threads`, requests come one after the other."""
     port = _free_port()
     database = settings.DATABASES["default"]
@@ -25,7 +27,7 @@ def web_process(folder: Path, *, threads: int = 4, **environment: str) -> Iterat
     process = processes.spawn(
         [
             *(sys.executable, "-m", "msh.web", "--port", str(port)),
-            *("--workers", "1", "--threads", str(threads)),
+            *("--workers", str(workers), "--threads", str(threads)),
         ],
         log=folder / "web.log",
         death_signal=signal.SIGTERM,

@@ -26,8 +26,8 @@ CONNECTIONS = 40
 
 @pytest.fixture(scope="module")
 def web(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    limits = {"MSH_WEB_CONNECTIONS": str(CONNECTIONS)}
-    with web_process(tmp_path_factory.mktemp("web"), threads=2, **limits) as port:
+    folder, most = tmp_path_factory.mktemp("web"), str(CONNECTIONS)
+    with web_process(folder, threads=2, MSH_WEB_CONNECTIONS=most) as port:
         yield port
 
 

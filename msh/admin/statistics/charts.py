@@ -1,0 +1,144 @@
+"""Charts of the statistics as SVG: bars of counts, lines of times."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import ceil
+
+from django.utils import timezone
+
+from msh.flows.operations.statistics.periods import slots
+from msh.flows.operations.statistics.words import seconds_text
+from msh.models import Unit
+from msh.store.statistics.read import Figures, Span
+
+WIDTH, HEIGHT = 600, 130
+"""Of the plot, in SVG units."""
+TICKS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """`x`, `y`, `width` and `height` of a rectangle."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """`style` ends the name of a CSS class. Of bars, or of lines: one for each run of points."""
+
+    name: str
+    style: int
+    bars: Sequence[Bar] = ()
+    lines: Sequence[str] = ()
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """`top`: the text at the upper edge. `ticks`: (x, text)."""
+
+    title: str
+    series: Sequence[Series]
+    ticks: Sequence[tuple[float, str]]
+    top: str
+    width: int = WIDTH
+    height: int = HEIGHT
+
+    @property
+    def description(self) -> str:
+        """For screen readers."""
+        said = ", ".join(f"{one.name} {one.summary}" for one in self.series)
+        return f"{self.title}: {said}; at most {self.top}."
+
+
+Counted = Sequence[tuple[str, Sequence[int]]]
+Measured = Sequence[tuple[str, Sequence[float | None]]]
+
+
+def bars(title: str, span: Span, counted: Counted) -> Chart:
+    """For each hour or day a bar of each series, side by side."""
+    peak = max((max(values, default=0) for _, values in counted), default=0)
+    top = max(peak, 1)
+    series = [
+        Series(
+            name,
+            place + 1,
+            bars=[
+                _bar(at, len(values), place, len(counted), value / top)
+                for at, value in enumerate(values)
+                if value
+            ],
+            summary=f"{sum(values):,} total",
+        )
+        for place, (name, values) in enumerate(counted)
+    ]
+    return Chart(title, series, _ticks(span), f"{top:,}")
+
+
+def lines(title: str, span: Span, measured: Measured) -> Chart:
+    """Times in seconds; where there is none the line is interrupted."""
+    known = [value for _, values in measured for value in values if value is not None]
+    top = max(known, default=1.0)
+    series = [
+        Series(name, place + 1, lines=_lines(values, top), summary=_at_most(values))
+        for place, (name, values) in enumerate(measured)
+    ]
+    return Chart(title, series, _ticks(span), seconds_text(top))
+
+
+def of_time(span: Span, found: dict[datetime, Figures]) -> list[Figures]:
+    """For each hour or day, also those in which nothing happened."""
+    return [found.get(begin.astimezone(UTC), Figures()) for begin in slots(span)]
+
+
+def _bar(at: int, slots: int, place: int, places: int, share: float) -> Bar:
+    slot = WIDTH / slots
+    width = slot * 0.8 / places
+    height = max(share * HEIGHT, 1)
+    return Bar(
+        round(at * slot + slot * 0.1 + place * width, 1),
+        round(HEIGHT - height, 1),
+        round(width, 2),
+        round(height, 1),
+    )
+
+
+def _lines(values: Sequence[float | None], top: float) -> list[str]:
+    runs: list[list[str]] = [[]]
+    slot = WIDTH / max(len(values), 1)
+    for at, value in enumerate(values):
+        if value is None:
+            runs.append([])
+        else:
+            runs[-1].append(f"{(at + 0.5) * slot:.1f},{HEIGHT - value / top * HEIGHT:.1f}")
+    # A single point is a short line.
+    return [" ".join(run if len(run) > 1 else [run[0], _beside(run[0])]) for run in runs if run]
+
+
+def _beside(point: str) -> str:
+    x, _, y = point.partition(",")
+    return f"{float(x) + 3:.1f},{y}"
+
+
+def _at_most(values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return f"up to {seconds_text(max(known))}" if known else "none"
+
+
+def _ticks(span: Span) -> list[tuple[float, str]]:
+    begins = list(slots(span))
+    if span.unit is Unit.HOUR:  # days are those of the MSH
+        begins = [timezone.localtime(begin) for begin in begins]
+    short = span.unit is Unit.HOUR and len(begins) <= 48
+    every = max(ceil(len(begins) / TICKS), 1)
+    form = "%H:%M" if short else "%d %b"
+    return [
+        (round((at + 0.5) * WIDTH / len(begins), 1), begin.strftime(form))
+        for at, begin in enumerate(begins)
+        if at % every == 0
+    ]

@@ -1,0 +1,99 @@
+"""`statistics`: what the console's page of the same name shows, for programs."""
+
+from typing import Any
+
+from django.http import Http404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from msh.flows.operations.statistics import overview, periods
+from msh.models import Scope
+from msh.store.snapshot import snapshot
+from msh.store.statistics.collect import counted_up_to
+from partners.models import Partner
+
+from . import schema
+from .access import require_permissions
+from .query import Form, text, validated_query
+from .view import ApiView
+
+
+class StatisticsQuery(Form):
+    period = serializers.ChoiceField(
+        tuple(periods.PERIODS),
+        default=periods.FIRST,
+        help_text="The time before `up_to`, and the rest of the hour or day in which it begins.",
+    )
+    partner = text(help_text="The name of one partner; default: all that had something.")
+
+
+class FiguresDocument(Form):
+    submitted = serializers.IntegerField(help_text="Messages that applications gave us.")
+    acknowledged = serializers.IntegerField()
+    sent = serializers.IntegerField(help_text="BestEffort: nobody acknowledges them.")
+    received = serializers.IntegerField()
+    bytes_out = serializers.IntegerField(help_text="Payloads of those acknowledged or sent.")
+    bytes_in = serializers.IntegerField(help_text="Payloads of those received, decoded.")
+    retries = serializers.IntegerField(help_text="Copies after a first.")
+    duplicates = serializers.IntegerField(help_text="Copies that came to us and were discarded.")
+    failed = serializers.IntegerField(help_text="Messages to the partner, given up or cancelled.")
+    rejected = serializers.IntegerField(help_text="Messages that an application refused.")
+    delivery_failures = serializers.IntegerField(help_text="Attempts at a consumer that failed.")
+    in_doubt = serializers.IntegerField(help_text="Deliveries of which the outcome was unknown.")
+    ack_p50_seconds = serializers.FloatField(
+        allow_null=True,
+        help_text="Half were acknowledged within this time of their first copy; within 10 %.",
+    )
+    ack_p95_seconds = serializers.FloatField(allow_null=True)
+    ack_p99_seconds = serializers.FloatField(allow_null=True)
+
+
+class AgreementFiguresDocument(FiguresDocument):
+    tpa_id = serializers.CharField(help_text="Empty: of what is about no stored message.")
+
+
+class PartnerFiguresDocument(FiguresDocument):
+    partner = serializers.CharField()
+    suspended_seconds = serializers.IntegerField(help_text="Nothing was sent for so long.")
+    agreements = AgreementFiguresDocument(many=True)
+
+
+class StatisticsDocument(Form):
+    period = serializers.ChoiceField(tuple(periods.PERIODS))
+    begin = serializers.DateTimeField(allow_null=True)
+    up_to = serializers.DateTimeField(
+        allow_null=True, help_text="What happened later is not counted yet; null: nothing is."
+    )
+    partners = PartnerFiguresDocument(many=True)
+
+
+class StatisticsView(ApiView):
+    scopes = {"GET": Scope.OPERATE}
+
+    @extend_schema(
+        operation_id="read_statistics",
+        parameters=[StatisticsQuery],
+        responses={200: StatisticsDocument, **schema.problems(400, 404)},
+    )
+    def get(self, request: Request) -> Response:
+        """Volume, times to Acknowledgement, retries and failures by partner and agreement."""
+        require_permissions(request, "msh.view_statistics")
+        query = validated_query(request, StatisticsQuery)
+        partner_ids = _partner_ids(query["partner"]) if "partner" in query else None
+        with snapshot():
+            up_to = counted_up_to()
+            if up_to is None:
+                nothing: dict[str, Any] = {"begin": None, "up_to": None, "partners": []}
+                return Response({"period": query["period"], **nothing})
+            span = periods.span_of(periods.PERIODS[query["period"]], up_to)
+            listed = overview.overview(span, partner_ids)
+            return Response(overview.document(listed, span, query["period"]))
+
+
+def _partner_ids(name: str) -> list[int]:
+    found = list(Partner.objects.filter(name=name).values_list("pk", flat=True))
+    if not found:
+        raise Http404(f"No partner {name!r}.")
+    return found

@@ -1,0 +1,56 @@
+"""`manage.py report NAME [--month YYYY-MM]`: the monthly report of a partner."""
+
+import re
+from argparse import ArgumentParser, ArgumentTypeError
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError
+from django.utils import timezone
+
+from msh.flows.operations.statistics.periods import month_before
+from msh.flows.operations.statistics.report import report_of, send
+from msh.management.cli import NameCommand
+
+
+class Command(NameCommand):
+    help = (
+        "Write the report of a month with a partner: how many messages, how fast they were"
+        " acknowledged, when sending was suspended. A page of HTML, or its sentences."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("--month", type=_month, help="YYYY-MM; default: the last one")
+        parser.add_argument("--output", type=Path, metavar="FILE", help="write the page here")
+        parser.add_argument(
+            "--mail", nargs="+", default=[], metavar="ADDRESS", help="send it to these addresses"
+        )
+
+    def handle(self, *args: object, name: str, **options: Any) -> None:
+        month = options["month"] or month_before(timezone.now())
+        try:
+            report = report_of(self.partner(name), *month)
+        except ValueError:
+            raise CommandError(f"There is no month {month[0]}-{month[1]}.") from None
+        if options["output"]:
+            options["output"].write_text(report.html(), encoding="utf-8")
+        if options["mail"]:
+            try:
+                send(report, options["mail"])
+            except OSError as error:
+                raise CommandError(f"The report was not sent: {error}") from None
+        value = {
+            "partner": name,
+            "month": f"{report.begin:%Y-%m}",
+            "complete": report.is_complete,
+            "sentences": report.sentences,
+        }
+        self.answer(value, report.text(), as_json=options["json"])
+
+
+def _month(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d{4})-(\d{2})", text)
+    if not found:
+        raise ArgumentTypeError("a month is written YYYY-MM")
+    return int(found[1]), int(found[2])

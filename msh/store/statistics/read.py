@@ -1,0 +1,206 @@
+"""What the statistics say of a time: for partners and agreements, and as a series."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from msh.models import Unit
+from msh.store.engine import Statement, run
+
+from .histogram import quantile
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """As the columns of the same names: see `msh/models/statistics/`."""
+
+    submitted: int = 0
+    acknowledged: int = 0
+    sent: int = 0
+    received: int = 0
+    bytes_out: int = 0
+    bytes_in: int = 0
+    retries: int = 0
+    duplicates: int = 0
+    failed: int = 0
+    rejected: int = 0
+    delivery_failures: int = 0
+    in_doubt: int = 0
+
+    @property
+    def volume(self) -> int:
+        """Messages that came through, out and in."""
+        return self.acknowledged + self.sent + self.received
+
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(*(getattr(self, n) + getattr(other, n) for n in COUNTED))
+
+
+COUNTED = tuple(one.name for one in fields(Counts))
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """`times`: acknowledgements by bucket. `down`: how long the partner was suspended."""
+
+    counts: Counts = Counts()
+    times: Mapping[int, int] = field(default_factory=dict)
+    down: timedelta = timedelta()
+
+    def within(self, share: float) -> float | None:
+        """Seconds within which this share was acknowledged."""
+        return quantile(self.times, share)
+
+    def __add__(self, other: "Figures") -> "Figures":
+        """Of two agreements, or times: `down` is that of the first."""
+        times = dict(self.times)
+        for bucket, number in other.times.items():
+            times[bucket] = times.get(bucket, 0) + number
+        return replace(self, counts=self.counts + other.counts, times=times)
+
+
+def total(figures: Iterable[Figures]) -> Figures:
+    return sum(figures, Figures())
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Whole hours or days from `begin` on; `end` is a time within the last one."""
+
+    unit: Unit
+    begin: datetime
+    end: datetime
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {"unit": self.unit.value, "begin": self.begin, "end": self.end}
+
+
+@dataclass(frozen=True, slots=True)
+class _Sums(Counts):
+    partner_id: int = 0
+    agreement_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    partner_id: int
+    agreement_id: int | None
+    bucket: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Point(Counts):
+    begins: datetime = datetime.min  # noqa: DTZ901  read from the row
+
+
+@dataclass(frozen=True, slots=True)
+class _PointTimes:
+    begins: datetime
+    bucket: int
+    number: int
+
+
+def length(begin: datetime, end: datetime) -> timedelta:
+    """Not of the wall clock, as the difference of two times of one zone is."""
+    return timedelta(seconds=end.timestamp() - begin.timestamp())
+
+
+@dataclass(frozen=True, slots=True)
+class Down:
+    """The link to a partner was suspended; None: it still is."""
+
+    partner_id: int
+    began_at: datetime
+    ended_at: datetime | None
+
+    def within(self, begin: datetime, end: datetime) -> timedelta:
+        last = end if self.ended_at is None else min(self.ended_at, end)
+        return max(length(max(self.began_at, begin), last), timedelta())
+
+
+_COUNTS = ", ".join(f"sum({name})::bigint AS {name}" for name in COUNTED)
+_OF = """
+    slot.unit = %(unit)s AND slot.begins >= %(begin)s AND slot.begins < %(end)s
+    AND (%(partner_ids)s::bigint[] IS NULL OR slot.partner_id = ANY(%(partner_ids)s))
+"""
+_SUMS = Statement(
+    f"""
+    SELECT partner_id, agreement_id, {_COUNTS} FROM msh_statistics slot WHERE {_OF}
+    GROUP BY partner_id, agreement_id
+    """,
+    _Sums,
+)
+_TIMES = Statement(
+    f"""
+    SELECT slot.partner_id, slot.agreement_id, time.bucket, sum(time.number)::bigint AS number
+    FROM msh_statistics slot JOIN msh_acknowledgementtime time ON time.slot_id = slot.id
+    WHERE {_OF} GROUP BY slot.partner_id, slot.agreement_id, time.bucket
+    """,
+    _Times,
+)
+_SERIES = Statement(
+    f"SELECT begins, {_COUNTS} FROM msh_statistics slot WHERE {_OF} GROUP BY begins", _Point
+)
+_SERIES_TIMES = Statement(
+    f"""
+    SELECT slot.begins, time.bucket, sum(time.number)::bigint AS number
+    FROM msh_statistics slot JOIN msh_acknowledgementtime time ON time.slot_id = slot.id
+    WHERE {_OF} GROUP BY slot.begins, time.bucket
+    """,
+    _PointTimes,
+)
+_DOWN = Statement(
+    """
+    SELECT partner_id, began_at, ended_at FROM msh_suspension
+    WHERE (ended_at IS NULL OR ended_at > %(begin)s) AND began_at < %(end)s
+      AND (%(partner_ids)s::bigint[] IS NULL OR partner_id = ANY(%(partner_ids)s))
+    ORDER BY began_at
+    """,
+    Down,
+)
+
+Key = tuple[int, int | None]
+"""Partner and agreement."""
+
+
+def counts(span: Span, partner_ids: Sequence[int] | None = None) -> dict[Key, Counts]:
+    """Of every agreement that had something; None: of all partners."""
+    (rows,) = run(_SUMS(**span.parameters, partner_ids=_array(partner_ids)))
+    return {(row.partner_id, row.agreement_id): _counts(row) for row in rows}
+
+
+def times(span: Span, partner_ids: Sequence[int] | None = None) -> dict[Key, Mapping[int, int]]:
+    """Acknowledgements by bucket. There are many rows of them: ask for those that are shown."""
+    (rows,) = run(_TIMES(**span.parameters, partner_ids=_array(partner_ids)))
+    found: dict[Key, dict[int, int]] = {}
+    for row in rows:
+        found.setdefault((row.partner_id, row.agreement_id), {})[row.bucket] = row.number
+    return dict(found)
+
+
+def series(span: Span, partner_ids: Sequence[int] | None = None) -> dict[datetime, Figures]:
+    """By the beginning of each hour or day in which something happened."""
+    given = {**span.parameters, "partner_ids": _array(partner_ids)}
+    points, times = run(_SERIES(**given), _SERIES_TIMES(**given))
+    by_begin: dict[datetime, dict[int, int]] = {}
+    for one in times:
+        by_begin.setdefault(one.begins, {})[one.bucket] = one.number
+    return {row.begins: Figures(_counts(row), by_begin.get(row.begins, {})) for row in points}
+
+
+def downs(
+    begin: datetime, end: datetime, partner_ids: Sequence[int] | None = None
+) -> Sequence[Down]:
+    (rows,) = run(_DOWN(begin=begin, end=end, partner_ids=_array(partner_ids)))
+    return rows
+
+
+def _counts(row: Counts) -> Counts:
+    return Counts(*(getattr(row, name) for name in COUNTED))
+
+
+def _array(keys: Sequence[int] | None) -> list[int] | None:
+    return None if keys is None else list(keys)

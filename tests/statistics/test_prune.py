@@ -1,0 +1,47 @@
+"""Retention removes no message before it is counted, and no figure with a message."""
+
+import pytest
+
+from msh.flows.operations.prune import prune_all
+from msh.models import Attempt, InboundMessage, OutboundMessage, StatisticsProgress
+from msh.store.statistics.collect import collect
+from tests.delivery.test_prune import old_world
+
+from .happenings import collect_all, counted, settle
+
+pytestmark = pytest.mark.django_db
+RAW = (Attempt, InboundMessage, OutboundMessage)
+
+
+def raw() -> list[int]:
+    return [table.objects.count() for table in RAW]
+
+
+def test_what_is_not_counted_is_not_removed() -> None:
+    old_world()
+    collect()
+    before = raw()
+    prune_all()
+    assert raw() == before
+    settle()
+    prune_all()
+    assert all(now < then for now, then in zip(raw(), before, strict=True))
+
+
+def test_figures_stay_when_their_messages_go() -> None:
+    old_world()
+    collect_all()
+    figures = counted()
+    assert sum(counts["acknowledged"] for counts in figures.values()) > 0
+    before = raw()
+    prune_all()
+    collect_all()
+    assert (counted(), raw() != before) == (figures, True)
+
+
+def test_where_nobody_counts_nothing_is_kept_for_it() -> None:
+    old_world()
+    before = raw()
+    prune_all()
+    assert raw() != before
+    assert not StatisticsProgress.objects.exists()

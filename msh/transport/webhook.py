@@ -13,12 +13,13 @@ class WebhookFailed(Exception):
     """`str()` says why, on one line."""
 
 
-def post(url: str, body: bytes, authorization: str, deadline: float) -> None:
-    """Waits at most `deadline` seconds for a 2xx. Raises WebhookFailed."""
-    asyncio.run(_post(url, body, authorization, deadline))
+def post(url: str, body: bytes, authorization: str, deadline: float) -> str:
+    """Waits at most `deadline` seconds for a 2xx, and returns what it says, on one line. Raises
+    WebhookFailed."""
+    return asyncio.run(_post(url, body, authorization, deadline))
 
 
-async def _post(url: str, body: bytes, authorization: str, deadline: float) -> None:
+async def _post(url: str, body: bytes, authorization: str, deadline: float) -> str:
     headers = {"Content-Type": "application/json"}
     if authorization:
         headers["Authorization"] = authorization
@@ -28,11 +29,22 @@ async def _post(url: str, body: bytes, authorization: str, deadline: float) -> N
             aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as session,
             session.post(url, data=body, headers=headers, allow_redirects=False) as response,
         ):
+            said = f"{response.status} {response.reason} {await _body(response)}"
+            answer = one_line(said, DETAIL_LIMIT).strip()
             if not 200 <= response.status < 300:
-                raise WebhookFailed(one_line(f"{response.status} {response.reason}", DETAIL_LIMIT))
+                raise WebhookFailed(answer)
+            return answer
     except TimeoutError:
         raise WebhookFailed(f"no answer within {deadline:g} s") from None
     except aiohttp.InvalidURL:  # its text is the address, of which a part may be a secret
         raise WebhookFailed("the webhook URL is invalid") from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
         raise WebhookFailed(one_line(f"{type(error).__name__}: {error}", DETAIL_LIMIT)) from None
+
+
+async def _body(response: aiohttp.ClientResponse) -> str:
+    """Its beginning. The status decides: a body that breaks off is none."""
+    try:
+        return (await response.content.read(DETAIL_LIMIT)).decode(errors="replace")
+    except (aiohttp.ClientError, TimeoutError):
+        return ""

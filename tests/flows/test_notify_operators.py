@@ -5,6 +5,7 @@ import logging
 from collections.abc import Iterator
 from datetime import timedelta
 from email import message_from_bytes
+from email.message import Message
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from msh.flows.operations import change_link, prune
-from msh.flows.operations import notify_operators as flow
+from msh.flows.operations.alerts.call import Call, call_of
 from msh.flows.operations.notify_operators import TRIES, notify_operators
 from msh.flows.operations.watch import find_stuck
 from msh.models import Incident, OperatorNotice, OutboundLink, OutboundMessage
@@ -27,6 +28,7 @@ from tests.peer.mailbox import Mailbox
 pytestmark = pytest.mark.django_db
 
 DOWN = AttemptResult(AttemptOutcome.FAILED, status=503, detail="503 down for maintenance")
+REFUSED_PERMANENTLY = "The partner refused the message permanently"
 SECRET = "T0K3N-of-the-hook"
 
 
@@ -56,6 +58,11 @@ def posted(hook: Peer) -> list[list[dict[str, Any]]]:
     return [json.loads(one.body)["notices"] for one in hook.received]
 
 
+def subject_of(mail: Message) -> str:
+    """On one line."""
+    return str(mail["Subject"]).replace("\r\n", "")
+
+
 def late_world(retries_spent: int, retries: int = 4, early_warning: int = 0) -> World:
     """A message in flight that has spent retries."""
     world = make_world(retries=retries)
@@ -83,7 +90,7 @@ def test_incident_is_notified_by_mail_and_webhook(mailbox: Mailbox, hook: Peer) 
     mail = message_from_bytes(transaction.mail)
     body = mail.get_payload(decode=True).decode()  # type: ignore[union-attr]
     page = f"https://console.example/admin/msh/incident/{incident.pk}/change/"
-    assert mail["Subject"] == f"[MSH] {world.there}: refused by peer"
+    assert subject_of(mail) == f"[MSH] critical: {world.there}: {REFUSED_PERMANENTLY}"
     assert mail["To"] == "night@ops.example, day@ops.example"
     assert "detail: 415 Unsupported Media Type: no <b>thanks</b>" in body
     assert f"message id: {incident.message_id}" in body
@@ -152,8 +159,8 @@ def test_simultaneous_incidents_are_one_notification(mailbox: Mailbox, hook: Pee
     assert notify_operators() == 6
 
     (transaction,) = mailbox.transactions
-    subject = message_from_bytes(transaction.mail)["Subject"]
-    assert subject == f"[MSH] {worlds[0].there}: refused by peer and 2 more"
+    subject = subject_of(message_from_bytes(transaction.mail))
+    assert subject == f"[MSH] critical: {worlds[0].there}: {REFUSED_PERMANENTLY} and 2 more"
     ((*notices,),) = posted(hook)
     assert [one["partner"] for one in notices] == [world.there.name for world in worlds]
 
@@ -265,9 +272,12 @@ def test_a_dead_mail_host_does_not_keep_the_webhook_waiting(mailbox: Mailbox, ho
 def test_a_second_caller_returns_at_once(hook: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
     suspended_world()
     counted: list[int] = []
-    monkeypatch.setattr(
-        "msh.flows.operations.notify_operators.post", lambda *_: counted.append(notify_operators())
-    )
+
+    def posting(*_: object) -> str:
+        counted.append(notify_operators())
+        return ""
+
+    monkeypatch.setattr("msh.flows.operations.alerts.channels.post", posting)
 
     assert notify_operators() == 1
     assert counted == [0]
@@ -333,14 +343,13 @@ def test_notice_that_cannot_be_sent_blocks_no_other(
     mailbox: Mailbox, hook: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken, other = suspended_world(), suspended_world()
-    document_of = flow.document_of
 
-    def raising(notice: OperatorNotice) -> dict[str, Any]:
+    def raising(notice: OperatorNotice) -> Call:
         if notice.partner == broken.there:
             raise RuntimeError("what nobody has thought of")
-        return document_of(notice)
+        return call_of(notice)
 
-    monkeypatch.setattr(flow, "document_of", raising)
+    monkeypatch.setattr("msh.flows.operations.notify_operators.call_of", raising)
     assert notify_operators() == 2
 
     (mail,) = mailbox.transactions

@@ -1,153 +1,211 @@
 """Operators are notified when an incident opens, a link is stuck, or a message is late while
-retries remain: by e-mail and by webhook. Each notice is sent until it is taken, at least once.
+retries remain: whom the settings name, and the recipients of alerts. Each notice is sent until it
+is taken, at least once.
 
-What is due goes as one call, so that a dead network with a thousand partners behind it is one mail
-and not a thousand.
+What is due for a recipient goes as one call, so that a dead network with a thousand partners behind
+it is one mail and not a thousand; but PagerDuty takes one event for each.
 """
 
-import json
 import logging
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
-from django.conf import settings
-from django.core.mail import EmailMessage
 from django.db import transaction
 
-from msh.models import Channel, OperatorNotice
-from msh.store.operations.notices import claim_notices, make_notices, mark_failed, mark_sent
+from msh.flows.operations.alerts.announce import held_again, make_notices
+from msh.flows.operations.alerts.call import call_of
+from msh.flows.operations.alerts.channels import (
+    NoAddress,
+    Target,
+    send,
+    target_of,
+    targets_of_settings,
+)
+from msh.models import OperatorNotice
+from msh.store.clock import read_clock
+from msh.store.operations.notices import (
+    Due,
+    claim_notices,
+    drop,
+    due_recipients,
+    mark_failed,
+    mark_sent,
+    put_back,
+)
+from msh.store.operations.windows import quiet_partners
 from msh.store.sending.isolation import one_line
-from msh.transport.webhook import WebhookFailed, post
+from msh.transport.webhook import WebhookFailed
+from partners.secrecy import SecretUnreadableError
 
 logger = logging.getLogger(__name__)
 
 BATCH = 100
 """Notices that are sent together: a night with more of them is several mails."""
-POST_DEADLINE = 10.0  # seconds
 LEASE = timedelta(minutes=5)
 """More than sending a batch takes; after it another worker sends what this one did not."""
+ONE_BY_ONE = 60.0
+"""Seconds after which no further notice of a batch is sent by itself: the others are due again."""
+BEGIN_WITHIN = 150.0
+"""Seconds after the claim within which a batch is begun. With a batch that is sent one by one, and
+its slowest calls, this is less than the lease."""
 FIRST_WAIT = timedelta(seconds=30)
 LONGEST_WAIT = timedelta(minutes=30)
 """The wait doubles with each try, from the first to the longest."""
 TRIES = 50
 """About a day."""
+AT_ONCE = 8
+"""Recipients that are called at the same time: a dead one does not keep the others waiting."""
 
 _running = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Notices that go to one recipient as one call. `digest`: they were held back."""
+
+    target: Target
+    notices: Sequence[OperatorNotice]
+    digest: bool
+
+
+class _NoTime(Exception):
+    """The notices were not tried."""
+
+
+Outcome = tuple[Sequence[OperatorNotice], Exception | None]
 
 
 def notify_operators() -> int:
     """Make the notices that are missing, then send those that are due; how many were sent.
 
-    A dead mail host holds one thread of a worker at most: a second caller returns at once.
+    Only one thread of a worker does it: a second caller returns at once.
     """
     if not _running.acquire(blocking=False):
         return 0
     try:
-        channels = _channels()
+        by_settings = targets_of_settings()
         with transaction.atomic():
-            make_notices(channels)
-        return sum(_send_claimed(channel, send) for channel, send in channels.items())
+            make_notices(by_settings)
+        quiet = quiet_partners(read_clock())
+        due = [one for one in due_recipients() if one.to or one.channel in by_settings]
+        return _send_all([batch for one in due for batch in _claim(one, by_settings, quiet)])
     finally:
         _running.release()
 
 
-Send = Callable[[Sequence[OperatorNotice]], None]
-
-
-def _channels() -> dict[str, Send]:
-    channels: dict[str, Send] = {}
-    if settings.MSH_OPERATORS_EMAIL:
-        channels[Channel.EMAIL] = _mail
-    if settings.MSH_OPERATORS_WEBHOOK:
-        channels[Channel.WEBHOOK] = _post
-    return channels
-
-
-def _send_claimed(channel: str, send: Send) -> int:
+def _claim(whose: Due, by_settings: Mapping[str, Target], quiet: Collection[int]) -> list[Batch]:
     with transaction.atomic():
-        notices = claim_notices(channel, BATCH, LEASE)
-    return _send(notices, send) if notices else 0
+        notices = claim_notices(whose, BATCH, LEASE, quiet)
+    target = _target(notices) if whose.to else by_settings[whose.channel]
+    if target is None:
+        return []
+    held = [one for one in notices if one.held]
+    prompt = [one for one in notices if not one.held]
+    if target.is_one_by_one:
+        return [Batch(target, [*_still_open(held), *prompt], digest=False)]
+    return [Batch(target, some, digest) for some, digest in ((prompt, False), (held, True)) if some]
 
 
-def _send(notices: Sequence[OperatorNotice], send: Send) -> int:
+def _target(notices: Sequence[OperatorNotice]) -> Target | None:
+    """Of their recipient. None, and they are tried again later, if it cannot be read."""
+    recipient = notices[0].recipient if notices else None
+    if recipient is None:
+        return None
     try:
-        send(notices)
-    except (OSError, WebhookFailed) as error:  # smtplib's errors are OSErrors
+        return target_of(recipient)
+    except (SecretUnreadableError, NoAddress) as error:
         _not_sent(notices, error)
+        return None
+
+
+def _still_open(held: Sequence[OperatorNotice]) -> list[OperatorNotice]:
+    """Nobody is woken by an event for what is over; a digest says so."""
+    over = [one for one in held if one.incident is not None and one.incident.resolved_at]
+    if over:
+        drop(over, "resolved in quiet hours")
+    return [one for one in held if one not in over]
+
+
+def _send_all(batches: Sequence[Batch]) -> int:
+    """The threads use the network and no database. What one recipient has taken is recorded while
+    others are still called."""
+    if not batches:
         return 0
-    except Exception as error:
-        if len(notices) > 1:
-            logger.exception("%d notices of %s are sent one by one", *_sum(notices))
-            return sum(_send([notice], send) for notice in notices)
+    sent, until = 0, time.monotonic() + BEGIN_WITHIN
+    with ThreadPoolExecutor(min(AT_ONCE, len(batches))) as threads:
+        for ended in as_completed([threads.submit(_outcomes, one, until) for one in batches]):
+            sent += sum(_record(notices, error) for notices, error in ended.result())
+    return sent
+
+
+def _outcomes(batch: Batch, until: float) -> list[Outcome]:
+    if time.monotonic() > until:
+        return [(batch.notices, _NoTime())]
+    if batch.target.is_one_by_one:
+        return list(_one_by_one(batch))
+    error = _try(batch.target, batch.notices, digest=batch.digest)
+    if error is None or _is_of_network(error) or len(batch.notices) == 1:
+        return [(batch.notices, error)]
+    logger.error("%d notices are sent one by one", len(batch.notices), exc_info=error)
+    return list(_one_by_one(batch))
+
+
+def _one_by_one(batch: Batch) -> Iterable[Outcome]:
+    """Until the network fails, which the others would wait for too, or the time is over."""
+    until = time.monotonic() + ONE_BY_ONE
+    for place, notice in enumerate(batch.notices):
+        if place and time.monotonic() > until:
+            yield batch.notices[place:], _NoTime()
+            return
+        error = _try(batch.target, [notice], digest=batch.digest)
+        if error is not None and _is_of_network(error):
+            yield batch.notices[place:], error
+            return
+        yield [notice], error
+
+
+def _try(target: Target, notices: Sequence[OperatorNotice], *, digest: bool) -> Exception | None:
+    try:
+        send(target, [call_of(notice) for notice in _once(notices)], digest=digest)
+    except Exception as error:  # noqa: BLE001  whatever it is, the others are called
+        return error
+    return None
+
+
+def _once(notices: Sequence[OperatorNotice]) -> Sequence[OperatorNotice]:
+    """An incident that had several turns while calls were held back is shown once."""
+    return list({one.incident_id or -one.pk: one for one in notices}.values())
+
+
+def _is_of_network(error: Exception) -> bool:
+    return isinstance(error, OSError | WebhookFailed)  # smtplib's errors are OSErrors
+
+
+def _record(notices: Sequence[OperatorNotice], error: Exception | None) -> int:
+    if error is None:
+        mark_sent(notices)
+        return len(notices)
+    if isinstance(error, _NoTime):
+        put_back(notices)
+    else:
         _not_sent(notices, error)
-        return 0
-    mark_sent(notices)
-    return len(notices)
+    return 0
 
 
 def _not_sent(notices: Sequence[OperatorNotice], error: Exception) -> None:
     why = f"{type(error).__name__}: {error}"
-    logger.warning("%d notices did not reach the operators by %s: %s", *_sum(notices), why)
+    whom = notices[0].to or notices[0].channel
+    logger.warning("%d notices did not reach %s: %s", len(notices), whom, why)
     _put_off(notices, one_line(why))
-
-
-def _sum(notices: Sequence[OperatorNotice]) -> tuple[int, str]:
-    return len(notices), notices[0].channel
 
 
 def _put_off(notices: Sequence[OperatorNotice], why: str) -> None:
     with transaction.atomic():
         for notice in notices:
             wait = min(FIRST_WAIT * 2 ** min(notice.tries - 1, 10), LONGEST_WAIT)
-            mark_failed(notice, why, wait, give_up=notice.tries >= TRIES)
-
-
-def _mail(notices: Sequence[OperatorNotice]) -> None:
-    paragraphs = [_paragraph(document_of(notice)) for notice in notices]
-    EmailMessage(
-        subject=_subject(notices),
-        body="\n".join((f"MSH {settings.MSH_URI}\n", *paragraphs)),
-        from_email=settings.MSH_OPERATORS_EMAIL_FROM,
-        to=settings.MSH_OPERATORS_EMAIL,
-        headers={"Message-ID": f"<msh-notice-{notices[0].pk}@{settings.MSH_MAIL_DOMAIN}>"},
-    ).send()
-
-
-def _subject(notices: Sequence[OperatorNotice]) -> str:
-    first = f"{notices[0].partner}: {notices[0].kind.replace('_', ' ')}"
-    others = f" and {len(notices) - 1} more" if len(notices) > 1 else ""
-    return f"[MSH] {first}{others}"
-
-
-def _paragraph(document: dict[str, Any]) -> str:
-    document = {**document, "what": document["what"].replace("_", " ")}
-    lines = (f"{name.replace('_', ' ')}: {value}\n" for name, value in document.items() if value)
-    return "".join(lines)
-
-
-def _post(notices: Sequence[OperatorNotice]) -> None:
-    document = {"msh": settings.MSH_URI, "notices": [document_of(notice) for notice in notices]}
-    authorization = settings.MSH_OPERATORS_WEBHOOK_AUTHORIZATION
-    body = json.dumps(document).encode()
-    post(settings.MSH_OPERATORS_WEBHOOK, body, authorization, POST_DEADLINE)
-
-
-def document_of(notice: OperatorNotice) -> dict[str, Any]:
-    return {
-        "notice": notice.pk,
-        "partner": notice.partner.name,
-        "what": notice.kind,
-        "message_id": notice.message_id,
-        "detail": " ".join(notice.detail.split()),
-        "since": notice.at.isoformat(timespec="seconds"),
-        "console": _page(notice),
-    }
-
-
-def _page(notice: OperatorNotice) -> str:
-    base = settings.MSH_CONSOLE_URL.rstrip("/")
-    if notice.incident_id:
-        return f"{base}/msh/incident/{notice.incident_id}/change/"
-    return f"{base}/msh/outboundlink/{notice.partner.outbound_link.pk}/change/"
+            until = held_again(notice, wait)
+            mark_failed(notice, why, wait, until, give_up=notice.tries >= TRIES)

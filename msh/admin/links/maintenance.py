@@ -1,0 +1,158 @@
+"""Maintenance windows: planned on the page of a link, listed, and ended."""
+
+from collections.abc import Sequence
+
+from django import forms
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from unfold.contrib.filters.admin import ChoicesDropdownFilter, RelatedDropdownFilter
+from unfold.decorators import display
+
+from msh.admin.framework import markup
+from msh.admin.framework.actions import ActionDialog, ReasonForm
+from msh.admin.framework.pages import ReadOnlyAdmin
+from msh.admin.framework.time_zone import LocalTimeField
+from msh.flows.operations import actions, link_actions
+from msh.models import MaintenanceWindow, OutboundLink
+from msh.protocol.alerts.maintenance import OPEN, WindowState
+from msh.store.history import Actor
+
+
+def _moment(label: str) -> forms.DateTimeField:
+    return LocalTimeField(label=label)
+
+
+class WindowForm(ReasonForm):
+    starts_at = _moment("Suspend from")
+    ends_at = _moment("Resume at")
+
+    field_order = ("starts_at", "ends_at", "reason")
+
+    def __init__(self, *data: object, **options: object) -> None:
+        super().__init__(*data, **options)  # type: ignore[arg-type]  # as Django's own
+        zone = timezone.get_current_timezone_name()
+        self.fields["starts_at"].widget.attrs["autofocus"] = True
+        self.fields["reason"].widget.attrs.pop("autofocus", None)
+        for name in ("starts_at", "ends_at"):
+            self.fields[name].help_text = f"Year, month, day, 24 hours; time zone {zone}."
+
+
+class Plan(ActionDialog[OutboundLink]):
+    action = link_actions.PLAN_MAINTENANCE
+    icon = "event_busy"
+    form = WindowForm
+
+    def act(self, row: OutboundLink, actor: Actor, form: ReasonForm) -> str:
+        window = self.action.flow(row.partner, actor, **form.action_fields)
+        return (
+            f"Partner {row.partner}: maintenance is planned from {_local(window.starts_at)} to"
+            f" {_local(window.ends_at)}."
+        )
+
+
+class End(ActionDialog[MaintenanceWindow]):
+    action = actions.END_MAINTENANCE
+    icon = "event_available"
+    dismiss = "Keep window"
+
+    def why_not(self, row: MaintenanceWindow) -> str:
+        return "" if row.state in OPEN else f"the window is {row.state}."
+
+    def consequence(self, row: MaintenanceWindow) -> str:
+        if row.state == WindowState.PLANNED:
+            return f"The window is cancelled: sending to {row.partner} is not suspended by it."
+        if row.suspended_since is None:
+            return "The window ends now. The link was suspended before it, and stays so."
+        return (
+            f"The window ends now, and sending to {row.partner} resumes: the message in flight is"
+            " sent again, then the queue. Operators are called about the partner again."
+        )
+
+
+PLAN = Plan()
+
+
+@admin.register(MaintenanceWindow)
+class MaintenanceWindowAdmin(ReadOnlyAdmin[MaintenanceWindow]):
+    list_display = ("name", "status", "begins", "ends", "why", "planned_by", "became")
+    list_filter = (("state", ChoicesDropdownFilter), ("partner", RelatedDropdownFilter))
+    list_select_related = ("partner__outbound_link",)
+    sortable_by = ()
+    operator_actions = (End(),)
+    fields = (
+        ("link", "status"),
+        ("begins", "ends"),
+        "why",
+        ("planned_by", "planned"),
+        "became",
+        ("over", "ended_by"),
+    )
+
+    @display(description="Partner")
+    def name(self, window: MaintenanceWindow) -> str:
+        return markup.in_words(str(window.partner))
+
+    @display(description="Link")
+    def link(self, window: MaintenanceWindow) -> str:
+        return markup.link_to(window.partner.outbound_link)
+
+    @display(description="State")
+    def status(self, window: MaintenanceWindow) -> str:
+        return state_badge(window)
+
+    @display(description="Suspend from")
+    def begins(self, window: MaintenanceWindow) -> str:
+        return markup.time_of(window.starts_at)
+
+    @display(description="Resume at")
+    def ends(self, window: MaintenanceWindow) -> str:
+        return markup.time_of(window.ends_at)
+
+    @display(description="Reason")
+    def why(self, window: MaintenanceWindow) -> str:
+        return markup.verbatim(window.reason)
+
+    @display(description="Planned")
+    def planned(self, window: MaintenanceWindow) -> str:
+        return markup.time_of(window.planned_at)
+
+    @display(description="Ended")
+    def over(self, window: MaintenanceWindow) -> str:
+        return markup.time_of(window.ended_at)
+
+    @display(description="What happened")
+    def became(self, window: MaintenanceWindow) -> str:
+        return markup.in_words(window.outcome)
+
+
+def state_badge(window: MaintenanceWindow) -> SafeString:
+    variants = {WindowState.RUNNING: "warning", WindowState.PLANNED: "info"}
+    return markup.badge(window.state, variants.get(WindowState(window.state), ""))
+
+
+def windows_of(request: HttpRequest, partner_id: int) -> Sequence[SafeString]:
+    """A sentence for each that runs or is planned, the next first, if the user may see them."""
+    if not request.user.has_perm("msh.view_maintenancewindow"):
+        return ()
+    opened: QuerySet[MaintenanceWindow] = MaintenanceWindow.objects.filter(
+        partner=partner_id, state__in=OPEN
+    )
+    return [_sentence(window) for window in opened.order_by("starts_at")]
+
+
+def _sentence(window: MaintenanceWindow) -> SafeString:
+    shown = (
+        '<a href="{}" class="text-link">Maintenance</a> {} from {} to {}, planned by {}: {} Nobody'
+        " is called about this partner meanwhile."
+    )
+    times = markup.time_of(window.starts_at), markup.time_of(window.ends_at)
+    by = markup.in_words(window.planned_by), markup.in_words(f"{window.reason.rstrip('.')}.")
+    return format_html(shown, markup.page_url(window), state_badge(window), *times, *by)
+
+
+def _local(at: object) -> str:
+    return f"{timezone.localtime(at):%Y-%m-%d %H:%M %Z}"  # type: ignore[arg-type]  # of the window

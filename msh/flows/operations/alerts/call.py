@@ -1,0 +1,122 @@
+"""What one call says, whatever channel it goes by."""
+
+from dataclasses import dataclass
+from hashlib import sha256
+
+from django.conf import settings
+
+from msh.flows.operations.inspection.answers import TEST_FIRST, Cause, answer_of
+from msh.flows.operations.inspection.causes import cause_of
+from msh.models import OperatorNotice
+from msh.protocol.alerts.severity import EARLY_WARNING, Severity
+
+KEY_LIMIT = 255
+"""Characters of a dedup_key of PagerDuty."""
+_LATE = Cause(
+    "A message is late, and retries remain",
+    "Nothing is suspended yet. If more partners are late, check the network; if it is only this"
+    " one, test the connection to it.",
+    "no-acknowledgement",
+    TEST_FIRST,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`what` is an IncidentKind, or EARLY_WARNING; `title` and `advice` are its cause and what to
+    do, in words. `key` is the same for all calls about one thing. `state`: what has become of it
+    since, in words. `is_end`: it is over."""
+
+    notice: int
+    msh: str
+    partner: str
+    severity: str
+    what: str
+    title: str
+    advice: str
+    message_id: str
+    detail: str
+    since: str
+    console: str
+    key: str
+    state: str = ""
+    is_end: bool = False
+
+    @property
+    def headline(self) -> str:
+        return f"{'over' if self.is_end else self.severity}: {self.partner}: {self.title}"
+
+
+def call_of(notice: OperatorNotice) -> Call:
+    """Of a notice with its partner, the partner's link, and its incident."""
+    cause = _cause(notice)
+    return Call(
+        notice=notice.pk,
+        msh=settings.MSH_URI,
+        partner=notice.partner.name,
+        severity=notice.severity,
+        what=notice.kind,
+        title=cause.what,
+        advice="" if notice.is_end else cause.advice,
+        message_id=notice.message_id,
+        detail=" ".join(notice.detail.split()),
+        since=notice.at.isoformat(timespec="seconds"),
+        console=_page(notice),
+        key=_key(notice),
+        state=_state(notice),
+        is_end=notice.is_end,
+    )
+
+
+def call_for_test(number: int) -> Call:
+    """It says that it is none."""
+    return Call(
+        notice=0,
+        msh=settings.MSH_URI,
+        partner="(none)",
+        severity=Severity.INFO,
+        what="test",
+        title="Test call",
+        advice="Nothing is to be done. Somebody has sent this call from the console to see whether"
+        " it arrives.",
+        message_id="",
+        detail="",
+        since="",
+        console=console(),
+        key=f"msh:test:{number}",
+    )
+
+
+def console(path: str = "") -> str:
+    return f"{settings.MSH_CONSOLE_URL.rstrip('/')}/{path}"
+
+
+def _cause(notice: OperatorNotice) -> Cause:
+    """By the last answer, if the cause is what that says."""
+    if notice.kind == EARLY_WARNING:
+        return _LATE
+    return cause_of(notice.kind, answer_of(notice.detail.rpartition("last answer: ")[2]))
+
+
+def _page(notice: OperatorNotice) -> str:
+    if notice.incident_id:
+        return console(f"msh/incident/{notice.incident_id}/change/")
+    return console(f"msh/outboundlink/{notice.partner.outbound_link.pk}/change/")
+
+
+def _key(notice: OperatorNotice) -> str:
+    about = f"late:{notice.partner_id}:{notice.message_id}"
+    if notice.incident_id:
+        about = f"incident:{notice.incident_id}"
+    key = f"{settings.MSH_URI} {about}"
+    return key if len(key) <= KEY_LIMIT else sha256(key.encode()).hexdigest()
+
+
+def _state(notice: OperatorNotice) -> str:
+    """Of a call that was held back, or is one of several."""
+    incident = notice.incident
+    if notice.is_end or incident is None:
+        return ""
+    if incident.resolved_at:
+        return f"resolved {incident.resolved_at.isoformat(timespec='seconds')}"
+    return f"assigned to {incident.assigned_to}" if incident.assigned_to else ""

@@ -1,0 +1,111 @@
+"""Maintenance windows of partners: the clock suspends and resumes the link as an operator does, in
+the name of whoever planned the window."""
+
+import logging
+from datetime import datetime, timedelta
+
+from django.db import transaction
+
+from msh.flows.errors import NotPossible
+from msh.flows.operations import change_link
+from msh.flows.operations.change_link import Seen
+from msh.models import MaintenanceWindow, OutboundLink
+from msh.protocol.alerts.maintenance import WindowAct, WindowState
+from msh.store.clock import read_clock
+from msh.store.history import SYSTEM, Actor
+from msh.store.operations.windows import (
+    due_windows,
+    insert_window,
+    lock_partner,
+    lock_window,
+    mark_begun,
+    mark_over,
+    open_windows,
+)
+from partners.models import Partner
+
+logger = logging.getLogger(__name__)
+
+LONGEST = timedelta(days=31)
+
+
+def plan(
+    partner: Partner, actor: Actor, *, starts_at: datetime, ends_at: datetime
+) -> MaintenanceWindow:
+    """A window that has begun already begins at the next look. Raises NotPossible."""
+    change_link.open_links(partner)
+    with transaction.atomic():
+        now = read_clock()
+        if ends_at <= max(starts_at, now):
+            raise NotPossible("Nothing was planned: the end is not after the beginning, or past.")
+        if ends_at - starts_at > LONGEST:
+            raise NotPossible(f"Nothing was planned: a window has at most {LONGEST.days} days.")
+        lock_partner(partner)
+        for other in open_windows().filter(partner=partner):
+            if other.window.overlaps(starts_at, ends_at):
+                raise NotPossible(
+                    f"Nothing was planned: {partner} has a window from {_utc(other.starts_at)} to"
+                    f" {_utc(other.ends_at)}, planned by {other.planned_by}. Choose other times, or"
+                    " end that one first."
+                )
+        return insert_window(partner, starts_at, ends_at, actor)
+
+
+def end(window: MaintenanceWindow, actor: Actor) -> None:
+    """Cancel it, or end it early if it is running. Raises NotPossible."""
+    with transaction.atomic():
+        locked = lock_window(window.pk)
+        if locked is None:
+            raise NotPossible("The window is over already, or is just ending.")
+        if locked.state == WindowState.RUNNING:
+            _end(locked, actor.name, actor)
+        else:
+            why = f"Cancelled: {actor.reason}"
+            mark_over(locked, WindowState.CANCELLED, read_clock(), actor.name, why)
+
+
+def due() -> list[int]:
+    return due_windows(read_clock())
+
+
+def follow(key: int) -> None:
+    """What the clock does to this window now, in the caller's transaction."""
+    window = lock_window(key)
+    match window and window.window.due_act(read_clock()):
+        case WindowAct.BEGIN if window:
+            _begin(window)
+        case WindowAct.END if window:
+            why = f"end of maintenance window {window.pk}: {window.reason}"
+            _end(window, SYSTEM, Actor(window.planned_by, why))
+        case WindowAct.MISS if window:
+            why = "The MSH was down from its beginning to its end: nothing was suspended."
+            mark_over(window, WindowState.MISSED, read_clock(), SYSTEM, why)
+
+
+def _begin(window: MaintenanceWindow) -> None:
+    why = f"maintenance window {window.pk} until {_utc(window.ends_at)}: {window.reason}"
+    try:
+        change_link.suspend(window.partner, Actor(window.planned_by, why))
+    except NotPossible:
+        why_not = "The link was suspended already, so this window does not resume it."
+        mark_begun(window, None, why_not)
+        return
+    since = OutboundLink.objects.values_list("suspended_since", flat=True).get(
+        partner=window.partner_id
+    )
+    mark_begun(window, since, "Suspended.")
+
+
+def _end(window: MaintenanceWindow, by: str, actor: Actor) -> None:
+    outcome = ""
+    if window.suspended_since is not None:
+        try:
+            change_link.resume(window.partner, actor, Seen(suspended_since=window.suspended_since))
+            outcome = "Resumed."
+        except NotPossible as why:
+            outcome = f"Not resumed. {why}"
+    mark_over(window, WindowState.ENDED, read_clock(), by, outcome)
+
+
+def _utc(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M} UTC"

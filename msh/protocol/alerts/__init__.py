@@ -1,0 +1,1 @@
+"""Who is called about what, when, and when not: pure decisions."""

@@ -1,0 +1,48 @@
+"""How bad each kind of incident is: what a recipient of calls chooses by."""
+
+from enum import StrEnum
+
+from msh.protocol.kinds import IncidentKind
+
+EARLY_WARNING = "early_warning"
+"""The kind of a call that no incident stands behind: retries remain."""
+
+
+class Severity(StrEnum):
+    """From the least to the worst."""
+
+    INFO = "info"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+    def reaches(self, least: "Severity") -> bool:
+        """Whether it is as bad as `least`, or worse."""
+        return _RANK[self] >= _RANK[least]
+
+
+_RANK = {severity: rank for rank, severity in enumerate(Severity)}
+_INFO = (IncidentKind.RETENTION_TOO_SHORT, IncidentKind.ORDER_RESTARTED)
+_WARNING = (
+    IncidentKind.SEQUENCE_GAP,
+    IncidentKind.SEQUENCE_STALE,
+    IncidentKind.SEQUENCE_CONFLICT,
+    IncidentKind.MESSAGE_ID_REUSED,
+    IncidentKind.RESET_HELD,
+    IncidentKind.BACKLOG,
+    IncidentKind.DELIVERY_REJECTED,
+    IncidentKind.CLOCK_DOUBTFUL,
+    IncidentKind.MESSAGE_EXPIRED,
+    IncidentKind.PREDECESSOR_MISSING,
+    IncidentKind.WENT_AHEAD_ALONE,
+)
+_BY_KIND: dict[str, Severity] = {
+    **dict.fromkeys(_INFO, Severity.INFO),
+    **dict.fromkeys(_WARNING, Severity.WARNING),
+    EARLY_WARNING: Severity.WARNING,
+}
+
+
+def severity_of(kind: str) -> Severity:
+    """`kind`: an IncidentKind, or EARLY_WARNING. Critical: messages wait until somebody acts, as
+    with a kind that nobody has judged."""
+    return _BY_KIND.get(kind, Severity.CRITICAL)

@@ -1,0 +1,61 @@
+"""Maintenance windows in the console: planned on the page of a link, seen, and ended."""
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from msh.flows.operations import watch
+from msh.flows.operations.change_link import open_links
+from msh.models import MaintenanceWindow
+from tests.admin.conftest import address, messages_of, url, use
+from tests.flows.world import World, make_world
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def world() -> World:
+    made = make_world()
+    open_links(made.there)
+    return made
+
+
+def plan(client: Client, world: World) -> str:
+    starts, ends = (timezone.now() + timedelta(minutes=one) for one in (-1, 120))
+    times = {"starts_at": f"{starts:%Y-%m-%d %H:%M}", "ends_at": f"{ends:%Y-%m-%d %H:%M}"}
+    return messages_of(use(client, "plan_maintenance", world.link, "release 7", **times))
+
+
+def test_window_is_planned_shown_and_ended(operator: Client, world: World) -> None:
+    assert "maintenance is planned from" in plan(operator, world)
+    window = MaintenanceWindow.objects.get()
+    assert (window.planned_by, window.reason) == ("ann", "release 7")
+    assert "Nothing was planned" in plan(operator, world)
+    watch.follow_maintenance()
+
+    for page in (
+        url(type(world.link), "change", world.link.pk),
+        reverse("partner_page", args=[world.there.pk]),
+    ):
+        shown = operator.get(page).content.decode()
+        assert "planned by <bdi>ann</bdi>: <bdi>release 7.</bdi>" in shown, page
+    assert "running" in operator.get(url(MaintenanceWindow, "changelist")).content.decode()
+
+    assert "sending to" in operator.get(address("end", window)).content.decode()
+    assert "The window is over." in messages_of(use(operator, "end", window))
+    window.refresh_from_db()
+    assert (window.state, window.ended_by, world.link.state) == ("ended", "ann", "idle")
+    assert "planned by" not in operator.get(page).content.decode()
+
+
+def test_times_are_entered_in_24_hours(operator: Client, world: World) -> None:
+    use(operator, "plan_maintenance", world.link, starts_at="10 pm", ends_at="2030-01-01 00:00")
+    assert not MaintenanceWindow.objects.exists()
+
+
+def test_viewers_see_windows_and_plan_none(viewer: Client, world: World) -> None:
+    assert viewer.get(address("plan_maintenance", world.link)).status_code == 403
+    assert viewer.get(url(MaintenanceWindow, "changelist")).status_code == 200

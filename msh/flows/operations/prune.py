@@ -13,12 +13,17 @@ from django.conf import settings
 from django.db import DatabaseError, transaction
 from django.utils import timezone
 
+from msh.flows.errors import Proposal
+from msh.flows.operations.four_eyes.guard import allowed
 from msh.models import PruneRun
+from msh.protocol.four_eyes import Act, Verb
 from msh.store.clock import read_clock
+from msh.store.history import Actor
 from msh.store.incidents import note_clock_doubtful, note_retention_too_short
 from msh.store.operations import retention as removal
 from msh.store.operations.retention import Retention
 from msh.store.operations.retention_sql import Removal, kinds
+from msh.store.statistics.collect import collect, counted_up_to, is_counting
 from partners.models import Agreement
 
 BATCH = 1000
@@ -30,6 +35,7 @@ JUMP = timedelta(days=35)
 """Nobody believes a clock that says that the last run was longer ago, until an operator does."""
 LEAST_CHANGES = 366
 """Days. Younger changes of settings cannot be removed: a trigger refuses."""
+FOR_EVER = timedelta(days=365_000)
 LEASE = timedelta(minutes=10)
 """For which a run keeps others out after its last batch: more than a batch takes."""
 
@@ -131,6 +137,32 @@ Progress = Callable[[str, int], None]
 """Given a kind, and how many of it are removed so far: after each batch."""
 
 
+def prune_by_hand(
+    actor: Actor, progress: Progress = lambda kind, count: None, *, clock_is_right: bool = False
+) -> dict[str, int]:
+    """As `prune_all`, for a person, who may need a second one. Raises what it raises."""
+    confirm(actor, clock_is_right=clock_is_right)
+    return prune_all(progress, clock_is_right=clock_is_right)
+
+
+def confirm(actor: Actor, *, clock_is_right: bool) -> None:
+    """That this person may prune now. Removes nothing."""
+    with transaction.atomic(), allowed(_proposal(clock_is_right=clock_is_right), actor):
+        pass
+
+
+def _proposal(*, clock_is_right: bool) -> Proposal:
+    kept, last = retention(), PruneRun.objects.values_list("at", flat=True).first()
+    facts = (
+        f"messages are kept for {kept.messages.days} days, payloads for {kept.payloads.days},"
+        f" changes for {kept.changes.days}; the last run was {last or 'never'}"
+    )
+    right = ", and the clock is said to be right" if clock_is_right else ""
+    text = f"what has ended is removed after {kept.messages.days} days{right}."
+    act = Act(Verb.PRUNE, "prune", {"clock_is_right": clock_is_right}, facts)
+    return Proposal(act, text)
+
+
 def prune_all(
     progress: Progress = lambda kind, count: None, *, clock_is_right: bool = False
 ) -> dict[str, int]:
@@ -144,6 +176,7 @@ def prune_all(
         # By the one of two clocks that is behind: what is old by a wrong one only is not removed.
         kept = retention().longer_by(_believe_clock(clock_is_right=clock_is_right))
         removal.remove_log_ins(kept)
+        kept = kept.at_least(_until_counted())
         note_retention_too_short(kept_longer())
         for kind, removable in _kinds().items():
             counts[kind] = 0
@@ -151,6 +184,16 @@ def prune_all(
                 counts[kind] += removed
                 progress(kind, counts[kind])
     return counts
+
+
+def _until_counted() -> timedelta:
+    """The age up to which messages and their history stay, because the statistics need them.
+    Where nobody counts, nothing is kept for it."""
+    if not is_counting():
+        return timedelta()
+    collect()
+    up_to = counted_up_to()
+    return read_clock() - up_to if up_to else FOR_EVER
 
 
 def _batches(removable: Removal, kept: Retention, renew: Callable[[], None]) -> Iterator[int]:

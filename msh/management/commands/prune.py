@@ -6,14 +6,16 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from msh.flows.errors import NotPossible
 from msh.flows.operations.prune import (
     ClockDoubtful,
     Progress,
     PruningAlready,
     kept_longer,
     prunable,
-    prune_all,
+    prune_by_hand,
 )
+from msh.management.actions import actor_of, add_alone, add_reason
 from msh.management.cli import MshCommand
 
 REPORT_EVERY = 5.0
@@ -33,12 +35,18 @@ class Command(MshCommand):
             action="store_true",
             help="remove even if the last run was more than 35 days ago by this clock",
         )
+        add_reason(parser, required=False)
+        add_alone(parser)
 
     def handle(self, *args: object, dry_run: bool, **options: Any) -> None:
         right = options["the_clock_is_right"]
         try:
-            counts = prunable() if dry_run else prune_all(self._progress(), clock_is_right=right)
-        except (PruningAlready, ClockDoubtful) as refused:
+            if dry_run:
+                counts = prunable()
+            else:
+                actor = actor_of(options)
+                counts = prune_by_hand(actor, self._progress(), clock_is_right=right)
+        except (PruningAlready, ClockDoubtful, NotPossible) as refused:
             raise CommandError(str(refused)) from None
         verb = "would be removed" if dry_run else "removed"
         lines = [f"{count} {kind} {verb}" for kind, count in counts.items()]

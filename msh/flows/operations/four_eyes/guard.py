@@ -1,0 +1,94 @@
+"""What stands between an act that may need a second person and what writes it. Each flow that does
+such an act goes through it, whoever calls the flow: console, API, command or bulk job."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.conf import settings
+from django.contrib.auth.models import User
+
+from msh.flows.errors import NotPossible, Proposal, SecondPersonNeeded
+from msh.models import ActRequest
+from msh.protocol.four_eyes import (
+    Alone,
+    Decision,
+    NotAllowed,
+    Verb,
+    decide,
+    needs_second_person,
+    parse_rules,
+)
+from msh.store.history import Actor
+from msh.store.operations.act_requests import call_out
+
+ALONE_PERMISSION = "msh.act_alone_actrequest"
+
+
+@contextmanager
+def allowed(proposal: Proposal, actor: Actor) -> Iterator[None]:
+    """Around what writes the act, under its locks and in its transaction.
+
+    Raises SecondPersonNeeded, or NotPossible if it was not confirmed like this; nothing is written
+    then. An act that goes ahead alone is called out.
+    """
+    act, approval = proposal.act, actor.approval
+    try:
+        decision = decide(
+            act,
+            approval,
+            needed=is_needed(act.verb, actor.name, by_command=actor.by_command),
+            may_alone=isinstance(approval, Alone)
+            and may_go_alone(actor.name, by_command=actor.by_command),
+        )
+    except NotAllowed as refused:
+        raise NotPossible(str(refused)) from None
+    if decision is Decision.ASK:
+        raise SecondPersonNeeded(proposal, actor)
+    yield
+    if decision is Decision.GO_ALONE and isinstance(approval, Alone):
+        call_out(row_of(proposal, actor), approval.why)
+
+
+def is_on() -> bool:
+    return bool(settings.MSH_SECOND_PERSON)
+
+
+def is_needed(verb: Verb, name: str, *, by_command: bool = False) -> bool:
+    """Whether the user of this name needs a second person. A command has no user, and a superuser
+    has every role: they always do where there is a rule."""
+    rules = parse_rules(settings.MSH_SECOND_PERSON)
+    if verb not in rules:
+        return False
+    user = None if by_command else _user(name)
+    has_roles = user is not None and not user.is_superuser
+    roles = frozenset(user.groups.values_list("name", flat=True)) if user and has_roles else None
+    return needs_second_person(rules, verb, roles)
+
+
+def may_go_alone(name: str, *, by_command: bool = False) -> bool:
+    """The setting allows it; a user of the console needs the permission too."""
+    if not settings.MSH_ACT_ALONE:
+        return False
+    user = None if by_command else _user(name)
+    return user is None or user.has_perm(ALONE_PERMISSION)
+
+
+def row_of(proposal: Proposal, actor: Actor) -> ActRequest:
+    act = proposal.act
+    return ActRequest(
+        verb=act.verb,
+        act=act.name,
+        parameters=dict(act.parameters),
+        facts=act.facts,
+        text=proposal.text,
+        partner_id=proposal.partner_id,
+        direction=proposal.direction,
+        message_id=proposal.message_id,
+        about=proposal.about,
+        asked_by=actor.name,
+        reason=actor.reason,
+    )
+
+
+def _user(name: str) -> User | None:
+    return User.objects.filter(username=name).first()

@@ -1,0 +1,90 @@
+"""Requests for a second person: asked, ended, and what is written of an act that goes ahead alone.
+
+Each has a row of the history, of the message or the link that it is about.
+"""
+
+from datetime import datetime, timedelta
+
+from django.db.models.functions import Now
+
+from msh.models import ActRequest, Direction, RequestState
+from msh.protocol.kinds import IncidentKind
+from msh.store import history, incidents
+from msh.store.clock import read_clock
+from msh.store.history import Actor
+from partners.models import Partner
+
+
+def insert_request(row: ActRequest, within: timedelta) -> None:
+    row.until = read_clock() + within
+    row.save()
+    asked = Actor(row.asked_by, row.reason)
+    _record(row, "SecondPersonAsked", f"request {row.pk}: {row.text}", asked)
+
+
+def lock_request(key: int) -> ActRequest | None:
+    rows = ActRequest.objects.select_related("partner")
+    return rows.select_for_update(of=("self",), no_key=True).filter(pk=key).first()
+
+
+def end_request(row: ActRequest, state: RequestState, by: Actor, outcome: str = "") -> None:
+    """Of a locked row."""
+    row.state, row.decided_by, row.decided_at = state, by.name, read_clock()
+    row.words, row.outcome = by.reason, outcome
+    row.save(update_fields=["state", "decided_by", "decided_at", "words", "outcome"])
+    detail = f"request {row.pk} of {row.asked_by}: {row.text}"
+    _record(row, _EVENTS[state], detail, by)
+
+
+_EVENTS = {
+    RequestState.CONFIRMED: "SecondPersonConfirmed",
+    RequestState.REFUSED: "SecondPersonRefused",
+    RequestState.WITHDRAWN: "RequestWithdrawn",
+}
+
+
+def claim_prune() -> ActRequest | None:
+    """A confirmed request to prune that nobody has begun; from now on somebody has."""
+    due = ActRequest.objects.filter(state=RequestState.CONFIRMED, verb="prune", started_at=None)
+    row = due.order_by("pk").first()
+    if row is None or not due.filter(pk=row.pk).update(started_at=Now()):
+        return None
+    return row
+
+
+def note_outcome(row: ActRequest, outcome: str) -> None:
+    ActRequest.objects.filter(pk=row.pk).update(outcome=outcome)
+
+
+def call_out(row: ActRequest, why: str, at: datetime | None = None) -> None:
+    """Of an act that goes ahead alone: a row, an incident, and its place in the history, in the
+    transaction of the act. An incident belongs to a partner: one of no partner to the first."""
+    row.state, row.decided_by = RequestState.CONFIRMED, row.asked_by
+    row.until = row.decided_at = at or read_clock()
+    row.words, row.outcome = why, "Done alone."
+    row.started_at = row.until
+    row.save()
+    detail = f"{row.asked_by} went ahead alone: {row.text} Why alone: {why}"
+    _record(row, "WentAheadAlone", detail, Actor(row.asked_by, row.reason))
+    first = Partner.objects.order_by("pk").values_list("pk", flat=True).first()
+    partner_id = row.partner_id or first
+    if partner_id is not None:
+        direction, kind = row.direction or Direction.IN, IncidentKind.WENT_AHEAD_ALONE
+        incidents.open_now(partner_id, direction, kind, row.message_id, f"{detail}; {row.reason}")
+
+
+def _record(row: ActRequest, event: str, detail: str, actor: Actor) -> None:
+    """Nothing for an act of no partner: its row is its record."""
+    if row.partner_id is None:
+        return
+    history.record(
+        history.HistoryRow(
+            row.partner_id,
+            row.direction or Direction.IN,
+            event,
+            row.message_id,
+            detail=history.with_reason(detail, actor),
+            subject=history.MESSAGE if row.message_id else history.LINK,
+            actor=actor.name,
+        )
+    )

@@ -1,0 +1,48 @@
+"""Business keys: by which values of their payloads messages are found."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Model
+from django.http import HttpRequest
+
+from msh.admin.framework.audited import AuditedAdmin
+from msh.models import BusinessKey, KeyRule
+
+_WHERE = ("name", "agreement", "service_interface", "action", "path", "namespaces")
+
+
+@admin.register(KeyRule)
+class KeyRuleAdmin(AuditedAdmin):
+    """Where a value stands does not change, for what is indexed would be of both places: another
+    rule takes its place."""
+
+    list_display = ("name", "enabled", "agreement", "service_interface", "action", "path", "done")
+    list_select_related = ("agreement",)
+    fieldsets = (
+        (None, {"fields": ("name", "enabled")}),
+        ("Documents", {"fields": ("agreement", "service_interface", "action")}),
+        ("Value", {"fields": ("path", "namespaces")}),
+    )
+
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """Agreements of several partners are called the same."""
+        field: Any = super().formfield_for_foreignkey(db_field, request, **kwargs)
+        if field is not None and db_field.name == "agreement":
+            field.queryset = field.queryset.select_related("partner")
+            field.label_from_instance = lambda one: f"{one} of {one.partner}"
+        return field
+
+    @admin.display(description="stored messages")
+    def done(self, rule: KeyRule) -> str:
+        if not rule.enabled:
+            return "not indexed"
+        return "indexed" if rule.is_indexed else "being indexed"
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        return _WHERE if obj else ()
+
+    def has_delete_permission(self, request: HttpRequest, obj: KeyRule | None = None) -> bool:
+        """One that is on is switched off first, and its values go in the background."""
+        used = obj is not None and (obj.enabled or BusinessKey.objects.filter(rule=obj).exists())
+        return not used and bool(super().has_delete_permission(request, obj))

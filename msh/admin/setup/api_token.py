@@ -1,19 +1,30 @@
 """Tokens of the REST API: create and delete them. The secret is shown once."""
 
+from datetime import timedelta
 from typing import Any
 
-from django import forms
 from django.contrib import admin, messages
 from django.contrib.auth.models import User
 from django.db.models import ForeignKey, Model
 from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.html import format_html
 from unfold.decorators import display
-from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
+from unfold.widgets import (
+    UnfoldAdminTextareaWidget,
+)
 
 from msh.admin.framework import markup
 from msh.admin.framework.audited import AuditedAdmin, AuditedForm
+from msh.admin.framework.time_format import format_duration
+from msh.admin.framework.time_zone import LocalTimeField
 from msh.flows.operations import tokens
-from msh.models import ApiToken, Scope, missing_permissions
+from msh.models import ApiToken, Scope, is_machine, missing_permissions
+from msh.models.api_token import CLOSE
+
+SUGGESTED = timedelta(days=365)
+FIRST = 10
+"""Tokens that the dashboard names."""
 
 
 class ApiTokenForm(AuditedForm):
@@ -21,12 +32,15 @@ class ApiTokenForm(AuditedForm):
 
     maker: Any = None
 
-    scopes = forms.MultipleChoiceField(
-        choices=Scope.choices, widget=UnfoldAdminCheckboxSelectMultipleWidget
-    )
+    expires = LocalTimeField(required=False)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        if "expires" in self.fields:
+            zone = timezone.get_current_timezone_name()
+            self.fields["expires"].help_text = f"Then it is refused. Empty: never. Zone: {zone}."
+        if "networks" in self.fields:
+            self.fields["networks"].widget = UnfoldAdminTextareaWidget(attrs={"rows": 2})
         if "scopes" in self.fields:
             self.fields["scopes"].choices = [  # type: ignore[attr-defined]
                 choice
@@ -37,6 +51,8 @@ class ApiTokenForm(AuditedForm):
     def clean(self) -> dict[str, object]:
         cleaned: dict[str, Any] = super().clean() or {}
         scopes, user = cleaned.get("scopes", []), cleaned.get("user")
+        if user is None and "user" in cleaned:
+            self._check_machine(cleaned.get("name", ""))
         if user and (missing := missing_permissions(user, scopes)):
             self.add_error(
                 "scopes",
@@ -47,7 +63,16 @@ class ApiTokenForm(AuditedForm):
             tokens.check_binding(scopes, cleaned.get("consumers", ()))
         except tokens.TokenRefused as refused:
             self.add_error("consumers", str(refused))
+        if (expires := cleaned.get("expires")) and expires <= timezone.now():
+            self.add_error("expires", "This time has passed.")
         return cleaned
+
+    def _check_machine(self, name: str) -> None:
+        """Its permissions are those of the scopes, which the maker has: it is offered no others."""
+        if not self.maker.has_perm("auth.add_user"):
+            self.add_error("user", "Choose yourself: you may not add users.")
+        elif any(not is_machine(user) for user in User.objects.filter(username=name)):
+            self.add_error("name", "A person has this name: choose the person, or another name.")
 
 
 @admin.register(ApiToken)
@@ -55,10 +80,17 @@ class ApiTokenAdmin(AuditedAdmin):
     """Tokens cannot be changed. To revoke one, delete it."""
 
     form = ApiTokenForm
-    list_display = ("name", "user", "scope_names", "created_at")
+    list_display = ("name", "owner", "scope_names", "from_networks", "made", "end", "used")
     list_select_related = ("user",)
     sortable_by = ()
-    fields = ("name", "user", "scopes", "consumers")
+    search_fields = ("name", "user__username")
+    fields = ("name", "user", "scopes", "consumers", "expires", "networks")
+    readonly_fields = ("owner", "scope_names", "from_networks", "made", "end", "used")
+
+    def get_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        if obj is None:
+            return self.fields
+        return ("name", "owner", "scope_names", "consumers", "from_networks", "made", "end", "used")
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
@@ -67,17 +99,25 @@ class ApiTokenAdmin(AuditedAdmin):
         form = super().get_form(request, *args, **kwargs)
         return type(form.__name__, (form,), {"maker": request.user})
 
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        return {"expires": (timezone.now() + SUGGESTED).replace(second=0, microsecond=0)}
+
     def formfield_for_foreignkey(
         self, db_field: ForeignKey[Any, Any], request: HttpRequest, **kwargs: Any
     ) -> Any:
         """A token has the permissions of its user: only superusers may choose another one."""
         if not request.user.is_superuser:
             kwargs["queryset"] = User.objects.filter(username=request.user.get_username())
-        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+        field = super().formfield_for_foreignkey(db_field, request, **kwargs)
+        field.required = False
+        field.empty_label = "a machine user with the name of the token"
+        return field
 
     def save_model(
         self, request: HttpRequest, obj: ApiToken, form: ApiTokenForm, change: bool
     ) -> None:
+        if form.cleaned_data["user"] is None:
+            obj.user = tokens.machine_user(obj.name, obj.scopes)
         secret = obj.generate()
         super().save_model(request, obj, form, change)
         messages.warning(
@@ -89,6 +129,43 @@ class ApiTokenAdmin(AuditedAdmin):
     def scope_names(self, token: ApiToken) -> str:
         return ", ".join(token.scopes)
 
+    @display(description="Acts as")
+    def owner(self, token: ApiToken) -> str:
+        if not is_machine(token.user):
+            return token.user.get_username()
+        return format_html("{} {}", token.user.get_username(), markup.badge("machine", "info"))
+
+    @display(description="Networks")
+    def from_networks(self, token: ApiToken) -> str:
+        return token.networks or "any"
+
     @display(description="Created")
-    def created_at(self, token: ApiToken) -> str:
+    def made(self, token: ApiToken) -> str:
         return markup.time_of(token.created)
+
+    @display(description="Expires")
+    def end(self, token: ApiToken) -> str:
+        return expiry_of(token)
+
+    @display(description="Last used")
+    def used(self, token: ApiToken) -> str:
+        return markup.time_and_age(token.last_used) if token.last_used else "never"
+
+
+def expiry_of(token: ApiToken) -> str:
+    now = timezone.now()
+    if token.expires is None:
+        return "never"
+    if token.expires <= now:
+        return format_html(
+            "{} {}", markup.badge("expired", "danger"), markup.time_of(token.expires)
+        )
+    if token.expires - now > CLOSE:
+        return markup.time_of(token.expires)
+    left = f"in {format_duration(now, token.expires)}"
+    return format_html("{} {}", markup.badge(left, "warning"), markup.time_of(token.expires))
+
+
+def expiring() -> list[ApiToken]:
+    """Those whose applications need another one soon, or are refused already."""
+    return list(ApiToken.objects.expiring(timezone.now())[:FIRST])

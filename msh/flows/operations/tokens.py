@@ -1,6 +1,7 @@
 """Tokens of the REST API: made and revoked."""
 
 from collections.abc import Collection, Sequence
+from datetime import datetime
 from typing import Any
 
 from django.contrib.auth import get_user_model
@@ -8,7 +9,15 @@ from django.contrib.auth.models import Permission
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
-from msh.models import PERMISSIONS, ApiToken, Consumer, ConsumerKind, Scope, missing_permissions
+from msh.models import (
+    PERMISSIONS,
+    ApiToken,
+    Consumer,
+    ConsumerKind,
+    Scope,
+    is_machine,
+    missing_permissions,
+)
 
 
 class TokenRefused(ValueError):
@@ -16,7 +25,13 @@ class TokenRefused(ValueError):
 
 
 def make(
-    name: str, scopes: Sequence[str], user: Any = None, consumers: Sequence[str] = ()
+    name: str,
+    scopes: Sequence[str],
+    user: Any = None,
+    consumers: Sequence[str] = (),
+    *,
+    expires: datetime | None = None,
+    networks: str = "",
 ) -> tuple[ApiToken, str]:
     """A new token with its secret, which cannot be read again. `consumers` are names.
 
@@ -26,13 +41,14 @@ def make(
     with transaction.atomic():
         bound = _pull_consumers(scopes, consumers)
         if user is None:
-            user = _user_for(name, scopes)
+            user = machine_user(name, scopes)
         elif missing := missing_permissions(user, scopes):
             raise TokenRefused(
                 f"User {user} lacks the permissions {', '.join(missing)} for these scopes: grant"
                 " them in the console, or choose fewer scopes."
             )
         token = ApiToken(name=name, scopes=list(dict.fromkeys(scopes)), user=user)
+        token.expires, token.networks = expires, networks
         secret = token.generate()
         try:
             token.full_clean()
@@ -68,10 +84,12 @@ def _pull_consumers(scopes: Sequence[str], names: Sequence[str]) -> list[Consume
     return list(found.values())
 
 
-def _user_for(name: str, scopes: Sequence[str]) -> Any:
+def machine_user(name: str, scopes: Sequence[str]) -> Any:
+    """The user of this name that is no person, made if there is none, with the permissions that the
+    scopes need. Raises TokenRefused for a person."""
     users = get_user_model().objects
     user = users.filter(username=name).first() or users.create_user(name)
-    if user.is_staff or user.is_superuser:
+    if not is_machine(user):
         raise TokenRefused(f"{name} is a user of the console: confirm with --user {name}.")
     needed = {codename for scope in scopes for codename in PERMISSIONS.get(scope, ())}
     permissions = Permission.objects.filter(content_type__app_label="msh", codename__in=needed)

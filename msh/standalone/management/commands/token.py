@@ -1,16 +1,27 @@
 """`manage.py token NAME --scopes send,read`: a token for the REST API."""
 
 from argparse import ArgumentParser
+from datetime import timedelta
 from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.core.management.base import CommandError
+from django.utils import timezone
 
 from msh.flows.operations.tokens import TokenRefused, make, revoke
 from msh.management.cli import MshCommand
 from msh.models import ApiToken, Scope
 
-COLUMNS = ("name", "user", "scopes", "consumers", "created")
+COLUMNS = ("name", "user", "scopes", "consumers", "created", "expires", "last_used", "networks")
+LONGEST = 36_500  # days
+
+
+def _days(text: str) -> timedelta:
+    """Raises ValueError, for argparse."""
+    days = int(text)
+    if not 1 <= days <= LONGEST:
+        raise ValueError
+    return timedelta(days=days)
 
 
 class Command(MshCommand):
@@ -33,6 +44,12 @@ class Command(MshCommand):
             help="the user the token acts for, whose permissions limit it (default: a new user with"
             " the token's name and the permissions that the scopes need)",
         )
+        parser.add_argument(
+            "--days", type=_days, metavar="N", help="it expires after so many days (default: never)"
+        )
+        parser.add_argument(
+            "--networks", default="", help="accepted from these networks only, separated by commas"
+        )
         parser.add_argument("--revoke", action="store_true", help="revoke the token")
 
     def handle(self, *args: object, name: str | None, **options: Any) -> None:
@@ -52,6 +69,9 @@ class Command(MshCommand):
                 "scopes": ",".join(token.scopes),
                 "consumers": ",".join(consumer.name for consumer in token.consumers.all()),
                 "created": token.created,
+                "expires": token.expires,
+                "last_used": token.last_used,
+                "networks": token.networks,
             }
             for token in tokens
         ]
@@ -68,10 +88,18 @@ class Command(MshCommand):
         scopes = (options["scopes"] or f"{Scope.SEND},{Scope.READ}").split(",")
         consumers = options["consumers"].split(",") if options["consumers"] else []
         try:
-            token, secret = make(name, scopes, self._user(options["user"]), consumers)
+            token, secret = make(
+                name,
+                scopes,
+                self._user(options["user"]),
+                consumers,
+                expires=timezone.now() + options["days"] if options["days"] else None,
+                networks=options["networks"],
+            )
         except TokenRefused as refused:
             raise CommandError(str(refused)) from None
-        answer = {"token": name, "scopes": token.scopes, "secret": secret}
+        answer: dict[str, object] = {"token": name, "scopes": token.scopes, "secret": secret}
+        answer["expires"] = token.expires
         self.answer(answer, secret, as_json=options["json"])
 
     def _user(self, name: str | None) -> Any:

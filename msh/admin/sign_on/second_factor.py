@@ -1,0 +1,175 @@
+"""A second factor beside the password: codes of an app (TOTP), and recovery codes. The secrets are
+django-allauth's rows, encrypted by MSH_FERNET_KEYS."""
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from secrets import compare_digest
+from typing import Any
+from urllib.parse import urlsplit
+
+from allauth.mfa import app_settings
+from allauth.mfa.adapter import DefaultMFAAdapter, get_adapter
+from allauth.mfa.models import Authenticator
+from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
+from allauth.mfa.totp.internal.auth import (
+    TOTP,
+    format_hotp_value,
+    generate_totp_secret,
+    hotp_value,
+)
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils import timezone
+
+from partners import secrecy
+
+_SECRET_OF = {Authenticator.Type.TOTP: "secret", Authenticator.Type.RECOVERY_CODES: "seed"}
+ALL = "all"
+"""In MSH_SECOND_FACTOR: every user."""
+_LAST = "last_counter"
+"""Of the row of an app: the half minute whose code was taken. None before it is taken any more, on
+whichever web process: somebody may have seen it."""
+
+_WRONG, _SINCE = "wrong", "wrong_since"
+"""Of the same row: wrong codes since the last right one, and the time of the first of them."""
+MOST_WRONG, WITHIN = 10, 15 * 60
+"""Wrong codes, and seconds: of a user, from whatever address."""
+
+
+class TooManyWrong(Exception):
+    def __init__(self, until: datetime) -> None:
+        super().__init__(until)
+        self.until = until
+
+
+class Adapter(DefaultMFAAdapter):
+    def encrypt(self, text: str) -> str:
+        return secrecy.encrypt(text)
+
+    def get_totp_issuer(self) -> str:
+        """What the app calls us."""
+        return f"MSH {urlsplit(settings.MSH_CONSOLE_URL).hostname}"
+
+    def decrypt(self, encrypted_text: str) -> str:
+        return secrecy.decrypt(encrypted_text)
+
+
+def must_have(user: User) -> bool:
+    """A superuser has every role."""
+    roles = settings.MSH_SECOND_FACTOR
+    if not roles:
+        return False
+    return ALL in roles or user.is_superuser or user.groups.filter(name__in=roles).exists()
+
+
+def has(user: User) -> bool:
+    return bool(_rows(user).filter(type=Authenticator.Type.TOTP).exists())
+
+
+def recovery_codes_left(user: User) -> int:
+    row = _rows(user).filter(type=Authenticator.Type.RECOVERY_CODES).first()
+    return len(row.wrap().get_unused_codes()) if row else 0
+
+
+@transaction.atomic
+def accepts(user: User, code: str) -> str:
+    """What the code is of, in words; empty if it is of nothing. A recovery code is used up.
+    Raises TooManyWrong; the code is not looked at then."""
+    rows = list(_rows(user).select_for_update().order_by("pk"))
+    apps = [row for row in rows if row.type == Authenticator.Type.TOTP]
+    for app in apps:
+        if _wrong(app) >= MOST_WRONG:
+            raise TooManyWrong(datetime.fromtimestamp(app.data[_SINCE] + WITHIN, UTC))
+    taken = next((taken for row in rows if (taken := _taken(row, code))), "")
+    for app in apps:
+        _count(app, wrong=not taken)
+    return taken
+
+
+def _taken(row: Any, code: str) -> str:
+    if row.type != Authenticator.Type.TOTP:
+        return "a recovery code" if row.wrap().validate_code(code) else ""
+    counter = _counter_of(secrecy.decrypt(row.data["secret"]), code)
+    if counter <= row.data.get(_LAST, 0):
+        return ""
+    row.data[_LAST], row.last_used_at = counter, timezone.now()
+    return "a code of the app"
+
+
+def _count(app: Any, *, wrong: bool) -> None:
+    """Saves the row."""
+    if not wrong:
+        app.data.pop(_WRONG, None)
+    elif known := _wrong(app):
+        app.data[_WRONG] = known + 1
+    else:
+        app.data |= {_WRONG: 1, _SINCE: int(time.time())}
+    app.save(update_fields=["data", "last_used_at"])
+
+
+def _wrong(row: Any) -> int:
+    """Codes in a row that were wrong, of the last WITHIN seconds."""
+    recent = time.time() < row.data.get(_SINCE, 0) + WITHIN
+    return int(row.data.get(_WRONG, 0)) if recent else 0
+
+
+def new_secret() -> str:
+    secret: str = generate_totp_secret()
+    return secret
+
+
+def picture(user: User, secret: str) -> str:
+    """An SVG that the app reads."""
+    adapter = get_adapter()
+    svg: str = adapter.build_totp_svg(adapter.build_totp_url(user, secret))
+    return svg
+
+
+@transaction.atomic
+def activate(user: User, secret: str, code: str) -> list[str]:
+    """The recovery codes; empty if the code is not one of the secret."""
+    counter = _counter_of(secret, code)
+    if has(user) or not counter:
+        return []
+    row = TOTP.activate(user, secret).instance
+    row.data[_LAST] = counter
+    row.save(update_fields=["data"])
+    codes: list[str] = RecoveryCodes.activate(user).get_unused_codes()
+    return codes
+
+
+def _counter_of(secret: str, code: str) -> int:
+    """The half minute, this one or one beside it, whose code it is; else 0."""
+    typed = "".join(code.split()).encode()
+    this: int = int(time.time()) // app_settings.TOTP_PERIOD
+    for counter in (this - 1, this, this + 1):
+        if compare_digest(format_hotp_value(hotp_value(secret, counter)).encode(), typed):
+            return counter
+    return 0
+
+
+def remove(user: User) -> bool:
+    """Whether there was one."""
+    return bool(_rows(user).delete()[0])
+
+
+def kept_secrets() -> Iterator[tuple[str, str, int]]:
+    """Name of the user, encrypted secret, and key of the row, of all users."""
+    for row in Authenticator.objects.select_related("user").order_by("pk"):
+        yield row.user.get_username(), row.data[_SECRET_OF[row.type]], row.pk
+
+
+@transaction.atomic
+def replace_secret(key: int, old: str, new: str) -> int:
+    row = Authenticator.objects.select_for_update().filter(pk=key).first()
+    if row is None or row.data[_SECRET_OF[row.type]] != old:
+        return 0
+    row.data[_SECRET_OF[row.type]] = new
+    row.save(update_fields=["data"])
+    return 1
+
+
+def _rows(user: User) -> Any:
+    return Authenticator.objects.filter(user=user)

@@ -2,7 +2,6 @@
 what an error of the database says about it."""
 
 import logging
-import math
 import shutil
 import time
 from dataclasses import dataclass
@@ -104,8 +103,21 @@ def shortage() -> Postponed | None:
     return None
 
 
+def free_disk() -> int | None:
+    """Bytes on the disk of MSH_DISK_PATH; None if none is named or it cannot be measured, which a
+    start-up check has warned of."""
+    if not settings.MSH_DISK_PATH:
+        return None
+    try:
+        return shutil.disk_usage(settings.MSH_DISK_PATH).free
+    except OSError as problem:
+        logger.warning("MSH_DISK_PATH is not watched: %s", problem)
+        return None
+
+
 def is_disk_short() -> bool:
-    return bool(settings.MSH_DISK_PATH) and _free() < settings.MSH_DISK_WATERMARK
+    free = free_disk()
+    return free is not None and free < settings.MSH_DISK_WATERMARK
 
 
 def is_unwritable(error: DatabaseError) -> bool:
@@ -137,15 +149,6 @@ def is_lasting(error: Exception) -> bool:
 
 def _sqlstate(error: Exception) -> str | None:
     return getattr(error.__cause__, "sqlstate", None)
-
-
-def _free() -> float:
-    """Bytes; without bound where they cannot be measured, which a start-up check has warned of."""
-    try:
-        return shutil.disk_usage(settings.MSH_DISK_PATH).free
-    except OSError as problem:
-        logger.warning("MSH_DISK_PATH is not watched: %s", problem)
-        return math.inf
 
 
 def _database_size() -> int:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib import admin
 from django.http import HttpRequest
 from django_celery_beat import admin as beat
@@ -14,6 +15,8 @@ from django_celery_beat.models import (
 )
 from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
+
+from msh.protocol.four_eyes import Verb, parse_rules
 
 _SCHEDULES = (ClockedSchedule, CrontabSchedule, IntervalSchedule, SolarSchedule)
 
@@ -39,8 +42,14 @@ class PeriodicTaskAdmin(beat.PeriodicTaskAdmin, ModelAdmin):
     list_filter = ("enabled",)
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        """Beat needs no permission for them; here they need that to change a task."""
-        return super().get_actions(request) if self.has_change_permission(request) else {}
+        """Beat needs no permission for them; here they need that to change a task. Nor does it
+        ask a second person before it runs one."""
+        if not self.has_change_permission(request):
+            return {}
+        actions: dict[str, Any] = super().get_actions(request)
+        if Verb.PRUNE in parse_rules(settings.MSH_SECOND_PERSON):
+            actions.pop("run_tasks", None)
+        return actions
 
 
 @admin.register(*_SCHEDULES)

@@ -19,6 +19,7 @@ from django_celery_beat.schedulers import DatabaseScheduler, ModelEntry
 from redis.exceptions import RedisError
 
 from msh import health
+from msh.beat.turns import Turn, Turns
 from msh.celery import require_store
 from msh.flows.wake_up import may_queue, note_begin
 
@@ -32,6 +33,9 @@ READ_EVERY = 300.0
 """Seconds after which the entries are read again, though nobody says that they have changed."""
 ASK_EVERY = 5.0
 """Seconds after which the console's changes are seen."""
+SLACK = 5.0
+"""Seconds, or a twentieth of an interval if that is less, by which a run may come before its time
+at another beat: no two clocks run alike."""
 _EARLY = 0.010  # seconds by which Celery looks too early, so as to be in time
 LOOK_EVERY = 30.0
 """Seconds after which an entry is looked at again, however far its time is: the wall clock may have
@@ -97,6 +101,29 @@ class Row(ModelEntry):  # type: ignore[misc] # django-celery-beat has no types
         if isinstance(self.schedule, Interval):
             self.schedule.due_last = time.monotonic() - self.schedule.seconds
 
+    @property
+    def run(self) -> str:
+        """What beats call it among themselves."""
+        return f"{self.name} {self.schedule!r}"
+
+    def kept_for(self) -> float:
+        """Seconds after a run in which no other beat may queue one."""
+        if isinstance(self.schedule, Interval):
+            return float(self.schedule.seconds) - self._slack
+        now = self._default_now()
+        until_next: timedelta = self.schedule.remaining_estimate(now)
+        return until_next.total_seconds() / 2  # clocks of two hosts may be hours apart
+
+    def follow_another_beat(self, seconds_left: float) -> None:
+        """Be due a little after that beat's next run, in case that it does not come."""
+        if isinstance(self.schedule, Interval):
+            wait = seconds_left + 2 * self._slack
+            self.schedule.due_last = time.monotonic() + wait - self.schedule.seconds
+
+    @property
+    def _slack(self) -> float:
+        return float(min(SLACK, self.schedule.seconds / 20))
+
     def _ran_in_the_future(self) -> bool:
         return bool(maybe_make_aware(self.last_run_at) > self._default_now())
 
@@ -114,6 +141,10 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc] # django-celery-beat h
     _read_at = 0.0
     _asked_at = -ASK_EVERY
     _heap_invalidated = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._turns = Turns()
+        super().__init__(*args, **kwargs)
 
     def setup_schedule(self) -> None:
         require_store()  # before it is read here: the signal `beat_init` comes after
@@ -170,15 +201,25 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc] # django-celery-beat h
 
     def apply_entry(self, entry: Row, producer: object = None) -> None:
         health.note_beat()
-        if not entry.task.startswith(OURS):
-            super().apply_entry(entry, producer=producer)
-            return
         try:
-            if may_queue(entry.task, entry.options.get("queue")):
-                self._queue(entry, producer)
+            turn = self._turns.take(entry.run)
+            if turn is Turn.OURS:
+                self._apply(entry, producer)
+                self._turns.keep(entry.run, entry.kept_for())
+            elif turn is Turn.QUEUED:
+                left = self._turns.seconds_left(entry.run)
+                self._schedule[entry.name].follow_another_beat(left)
+            else:
+                self._schedule[entry.name].stay_due(entry)
         except (RedisError, SchedulingError) as error:
             logger.warning("%s is not queued, it stays due: %s", entry.task, error)
             self._schedule[entry.name].stay_due(entry)
+
+    def _apply(self, entry: Row, producer: object) -> None:
+        if not entry.task.startswith(OURS):
+            super().apply_entry(entry, producer=producer)
+        elif may_queue(entry.task, entry.options.get("queue")):
+            self._queue(entry, producer)
 
     def _queue(self, entry: Row, producer: object) -> None:
         """Unlike `apply_entry` of Celery, it raises SchedulingError instead of logging it."""

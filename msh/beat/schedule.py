@@ -13,7 +13,7 @@ from msh.models import AppliedDefault
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """An interval, in seconds, on a monotonic clock: see `msh.scheduler`."""
+    """An interval, in seconds, on a monotonic clock: see `msh.beat.scheduler`."""
 
     seconds: int
 
@@ -31,6 +31,8 @@ SCHEDULE: dict[str, tuple[str, Every | Daily]] = {
     "sweep: notify operators": ("msh.tasks.notify_operators", Every(5)),
     "sweep: watch": ("msh.tasks.watch", Every(10)),
     "sweep: count traffic": ("msh.tasks.count_traffic", Every(10)),
+    "sweep: index business keys": ("msh.tasks.index_keys", Every(5)),
+    "sweep: statistics": ("msh.tasks.collect_statistics", Every(30)),
     "prune": ("msh.tasks.prune", Daily(3, 30)),
 }
 """Name of the entry: task, and when it runs."""

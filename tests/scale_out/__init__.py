@@ -1,0 +1,1 @@
+"""One MSH on many machines, and a verdict: `make scale-out`."""

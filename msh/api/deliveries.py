@@ -36,6 +36,9 @@ class TakenDocument(InboundDocument):
     )
     delivery = serializers.IntegerField()
     attempt = serializers.IntegerField()
+    replay = serializers.BooleanField(
+        help_text="An operator has the message delivered again, which was completed before."
+    )
     lease_seconds = serializers.IntegerField(help_text="when the lease ends")
 
 
@@ -87,6 +90,7 @@ class TakeView(ApiView):
                     {
                         "delivery": taken[message["id"]].delivery,
                         "attempt": taken[message["id"]].attempt,
+                        "replay": taken[message["id"]].is_replay,
                         "lease_seconds": consumer.lease,
                         **message,
                     }

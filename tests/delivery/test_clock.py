@@ -12,6 +12,7 @@ from msh.models import (
     ConsumerKind,
     Delivery,
     InboundMessage,
+    Incident,
     OperatorNotice,
     OutboundLink,
     OutboundMessage,
@@ -85,6 +86,25 @@ def test_impossible_due_time_is_due_now(away: timedelta, stays: bool) -> None:
 
     assert {one == due for one in waiting()} == {stays}
     assert ended() == {due}
+
+
+@pytest.mark.parametrize(
+    ("days", "held_stays", "turn_stays"),
+    [(0.9, True, True), (7.9, True, False), (10, False, False)],
+)
+def test_calls_that_are_held_back_or_come_next_may_be_far(
+    days: float, held_stays: bool, turn_stays: bool
+) -> None:
+    """Quiet hours, and a wait of the escalation, are longer than any back-off."""
+    far, partner = timezone.now() + timedelta(days=days), make_world().there
+    values = {"kind": "stuck", "channel": "email", "at": far, "due": far}
+    OperatorNotice.objects.create(cause="held", partner=partner, held=True, **values)
+    Incident.objects.create(
+        partner=partner, direction="in", kind="stuck", opened_at=far, last_at=far, next_turn=far
+    )
+    make_far_work_due()
+    assert (OperatorNotice.objects.get().due == far) == held_stays
+    assert (Incident.objects.get().next_turn == far) == turn_stays
 
 
 @pytest.mark.django_db(transaction=True)

@@ -13,6 +13,7 @@ from unfold.decorators import display
 
 from msh.admin.framework import headline, markup
 from msh.admin.framework.actions import REASON_LIMIT
+from msh.admin.framework.business_keys import messages_with_key
 from msh.admin.framework.pages import LargeTableAdmin, Table
 from msh.admin.framework.timeline import timeline_of
 from msh.flows.operations.change_delivery import decide
@@ -20,7 +21,7 @@ from msh.models import Delivery
 from msh.models.delivery import DeliveryQuerySet
 from msh.store.history import Actor
 
-from .delivery_actions import ACKNOWLEDGED, DECISIONS, consequence_of_many
+from .delivery_actions import ACKNOWLEDGED, DECISIONS, Replay, consequence_of_many
 from .delivery_head import headline_of
 
 BULK_LIMIT = 10_000
@@ -64,13 +65,13 @@ class DeliveryAdmin(LargeTableAdmin[Delivery]):
         ("message__link__partner", RelatedDropdownFilter),
     )
     search_fields = ("message__message_id", "external_id")
-    search_help_text = "Complete MessageId or external id"
+    search_help_text = "Complete MessageId, external id or business key"
     list_select_related = ("message__link__partner", "consumer")
     without_fields = True
     change_form_outer_before_template = headline.TEMPLATE
     change_form_outer_after_template = None
     actions = ("decide_in_bulk",)
-    operator_actions = tuple(DECISIONS.values())
+    operator_actions = (*DECISIONS.values(), Replay())
 
     @admin.action(description="Decide", permissions=["decide"])
     def decide_in_bulk(
@@ -117,8 +118,11 @@ class DeliveryAdmin(LargeTableAdmin[Delivery]):
     def has_decide_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return request.user.has_perms(("msh.view_delivery", "msh.decide_delivery"))
 
-    def search(self, rows: QuerySet[Delivery], term: str) -> QuerySet[Delivery]:
-        return cast("DeliveryQuerySet", rows).with_id(term)
+    def search(
+        self, request: HttpRequest, rows: QuerySet[Delivery], term: str
+    ) -> QuerySet[Delivery]:
+        messages = messages_with_key(request, "inbound", term)
+        return cast("DeliveryQuerySet", rows).with_id(term, messages)
 
     @display(description="MessageId")
     def identity(self, delivery: Delivery) -> str:

@@ -62,9 +62,21 @@ class Decide(ActionDialog[Delivery]):
         return self.action.done
 
 
+class Replay(ActionDialog[Delivery]):
+    action = actions.REPLAY
+    icon = "event_repeat"
+
+    def why_not(self, row: Delivery) -> str:
+        if row.replay_of_id:
+            return "the delivery is a replay itself: replay the first one."
+        if row.state != DeliveryState.COMPLETED:
+            return f"the delivery is {row.get_state_display()}."
+        return ""
+
+
 def _is_parked(row: Delivery) -> bool:
     """Whether the messages behind it no longer wait for it."""
-    return bool(row.message.state == InboundState.PARKED)
+    return bool(row.replay_of_id) or bool(row.message.state == InboundState.PARKED)
 
 
 def consequence_of_many(dialog: Decide) -> str:

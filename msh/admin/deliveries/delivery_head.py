@@ -1,7 +1,7 @@
 """The head of the page of a delivery: who has what, and what an operator does about it."""
 
 from django.db.models import QuerySet
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from msh.admin.framework import markup
@@ -47,8 +47,20 @@ _ADVICE = {
 _ASK = " Ask resolver has {consumer} find out by itself."
 
 
+def _replays(delivery: Delivery) -> list[tuple[str, object]]:
+    """What it replays, or its replays."""
+    if first := delivery.replay_of:
+        return [("Replay of", markup.link_to(first, f"delivery {first.pk}"))]
+    found = delivery.replays.all()[:10]
+    links = [(markup.link_to(one, f"delivery {one.pk}"), one.get_state_display()) for one in found]
+    return [("Replays", format_html_join(", ", "{} ({})", links))] if links else []
+
+
 def headline_of(delivery: Delivery) -> Headline:
     state = DeliveryState(delivery.state)
+    sentence = _SENTENCES[state]
+    if delivery.replay_of_id and not delivery.attempt:
+        sentence = "The message is delivered to {consumer} again, in its turn."
     message = delivery.message
     resolver = format_html(_ASK, consumer=_consumer(delivery)) if delivery.consumer.resolver else ""
     values = {
@@ -60,12 +72,13 @@ def headline_of(delivery: Delivery) -> Headline:
     behind = _behind(delivery)
     return Headline(
         badge=markup.state_badge(delivery),
-        sentence=format_html("{} {}", format_html(_SENTENCES[state], **values), behind),
+        sentence=format_html("{} {}", format_html(sentence, **values), behind),
         advice=format_html(_ADVICE[state], **values) if state in _ADVICE else "",
         tone=ALARM if state in OPEN_TO_OPERATORS else "",
         facts=[
             ("Partner", markup.link_to(message.link, message.link.partner)),
             ("Message", markup.link_to(message)),
+            *_replays(delivery),
             ("Number", markup.number_of(message)),
             ("ServiceInterface / Action", markup.service_and_action(message)),
             ("Consumer", _consumer(delivery)),

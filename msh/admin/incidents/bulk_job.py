@@ -16,16 +16,18 @@ from msh.admin.framework.actions import REASON_LIMIT, ActionDialog
 from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.flows.errors import NotPossible
 from msh.flows.operations import actions, bulk_jobs, link_actions
+from msh.flows.operations.bulk_jobs import EVER
 from msh.models import BulkAction, BulkJob, BulkState
 from msh.store.history import Actor
 
-from .bulk_choice import EVER, PERIODS, ChoiceForm, ConfirmationForm, preview
+from .bulk_choice import PERIODS, ChoiceForm, ConfirmationForm, preview
 from .bulk_outcome import outcome, results
 
 START_PERMISSIONS = actions.CANCEL_JOB.permissions
 ROW_PERMISSIONS = {
     BulkAction.RESUME: link_actions.RESUME.permissions,
     BulkAction.RUN_AGAIN: actions.RUN_AGAIN.permissions,
+    BulkAction.REPLAY: actions.REPLAY.permissions,
 }
 """The permissions that the action needs on one row."""
 
@@ -89,10 +91,10 @@ class BulkJobAdmin(ReadOnlyAdmin[BulkJob]):
             return self._render_form(request, ChoiceForm(request.POST))
         cleaned = form.cleaned_data
         _check_permitted(request, cleaned["action"])
-        seen, only = cleaned["seen"], form.only()
+        seen, limits = cleaned["seen"], form.limits()
         if "ticked" in request.POST:  # each row has a box
             only = [int(key) for key in request.POST.getlist("keys") if key.isdecimal()]
-            seen = bulk_jobs.digest_of(only)
+            limits["only"], seen = only, bulk_jobs.digest_of(only)
             if not only:
                 messages.error(request, "Not started: no row is selected.")
                 return self._render_form(request, ChoiceForm(request.POST))
@@ -103,9 +105,8 @@ class BulkJobAdmin(ReadOnlyAdmin[BulkJob]):
                 cleaned["since"],
                 seen,
                 actor,
-                spare_held=cleaned["spare_held"],
-                only=only,
                 confirmation=cleaned["confirmation"],
+                **limits,
             )
         except NotPossible as refused:
             messages.error(request, str(refused))

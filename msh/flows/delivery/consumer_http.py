@@ -107,7 +107,7 @@ def _job(handover: HeldDelivery, posted: Posted) -> Job:
         deadline=min(settings.MSH_HTTP_DEADLINE, END_SHARE * consumer.lease),
         not_after=time.monotonic() + BEGIN_SHARE * consumer.lease,
         crash_points=CONSUMER_CRASH_POINTS,
-        headers=(*_headers(message, posted.attempt), *native_type),
+        headers=(*_headers(message, handover), *native_type),
     )
 
 
@@ -131,10 +131,14 @@ def _body(message: InboundMessage) -> tuple[str, bytes, tuple[tuple[str, str], .
     return f'multipart/mixed; boundary="{boundary}"', body, ()
 
 
-def _headers(message: InboundMessage, attempt: int) -> Iterable[tuple[str, str]]:
-    """The MessageId as Idempotency-Key (004-05), and the fields of the message's header."""
+def _headers(message: InboundMessage, handover: HeldDelivery) -> Iterable[tuple[str, str]]:
+    """The MessageId as Idempotency-Key (004-05), and the fields of the message's header. A replay
+    is another request on purpose: its key is another, and it says that it is one."""
+    replay = str(handover.key) if handover.is_replay else ""
+    key = f"{message.message_id};replay={replay}" if replay else message.message_id
     fields = {
-        "Idempotency-Key": message.message_id,
+        "Idempotency-Key": key,
+        "X-MSH-Replay": replay,
         "X-MSH-Message-Id": message.message_id,
         "X-MSH-Partner": message.link.partner.name,
         "X-MSH-TPA-Id": message.agreement.tpa_id,
@@ -144,7 +148,7 @@ def _headers(message: InboundMessage, attempt: int) -> Iterable[tuple[str, str]]
         "X-MSH-Ref-To-Message-Id": message.ref_to_message_id,
         "X-MSH-Sequence-Number": str(message.sequence_number or ""),
         "X-MSH-Received-At": message.received_at.isoformat(),
-        "X-MSH-Attempt": str(attempt),
+        "X-MSH-Attempt": str(handover.attempt),
     }
     for name, value in fields.items():
         safe = wire.percent_encoded(value)

@@ -151,6 +151,7 @@ def _call(handover: HeldDelivery) -> Outcome:
         with transaction.atomic():
             application.allow_idle(timedelta(seconds=consumer.lease))
             message = InboundMessage.objects.get(pk=handover.message_key)
+            message.replay = handover.key if handover.is_replay else None
             consumer.function()(message)
             application.require_commit()
     except Reject as refusal:

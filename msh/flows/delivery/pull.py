@@ -41,6 +41,7 @@ class Taken:
     delivery: int
     attempt: int
     message: InboundMessage
+    is_replay: bool = False
 
 
 def take(consumer: Consumer, limit: int) -> list[Taken]:
@@ -55,7 +56,7 @@ def take(consumer: Consumer, limit: int) -> list[Taken]:
                 held.append(handover)
         taken = [one for one in held if deliveries.begin(one)]
     messages = InboundMessage.objects.in_bulk([one.message_key for one in taken])
-    return [Taken(one.key, one.attempt, messages[one.message_key]) for one in taken]
+    return [Taken(one.key, one.attempt, messages[one.message_key], one.is_replay) for one in taken]
 
 
 def settle(

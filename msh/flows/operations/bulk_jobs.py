@@ -7,29 +7,33 @@ no row half done, and the next one goes on where it was.
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypedDict, Unpack
 from uuid import UUID
 
 from django.db import DatabaseError, IntegrityError, transaction
 from django.db.models import QuerySet
 
 from msh.faults import CrashPoint, reach
-from msh.flows.errors import NotPossible
+from msh.flows.errors import NotPossible, NotYet
 from msh.flows.operations import change_link
+from msh.flows.operations.cancel import cancel as cancel_message
 from msh.flows.operations.change_delivery import decide_one
-from msh.models import BulkAction, BulkItem, BulkJob, Delivery, OutboundLink
+from msh.flows.operations.many import replay
+from msh.models import BulkAction, BulkItem, BulkJob, Delivery, OutboundLink, OutboundMessage
 from msh.protocol.kinds import DeliveryState
 from msh.protocol.lane import OPERATOR
 from msh.store.history import Actor
 from msh.store.operations.bulk_jobs import (
     cancel_job,
     claim_item,
+    claim_job,
     end_item,
     end_jobs,
+    first_item,
     skip_item,
     start_job,
 )
@@ -40,6 +44,8 @@ logger = logging.getLogger(__name__)
 
 LIMIT = 100_000
 """Rows of one job at most."""
+EVER = datetime(1970, 1, 1, tzinfo=UTC)
+"""The time of a job for rows of any age."""
 SLICE = 10.0
 """Seconds after which a worker gives its thread back; the next sweep goes on."""
 
@@ -48,25 +54,37 @@ _running = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a action is about: the rows since a time, how each is called, and what is done to it."""
+    """What an action is about: the rows since a time, how each is called, and what is done to it.
+    `in_order`: to each after the one before, whoever has the job."""
 
     rows: Callable[[datetime], QuerySet[Any]]
     key: str
     label: Callable[[Any], str]
     act: Callable[[int, Actor], None]
+    in_order: bool = False
 
 
-def _rows(
-    action: str, since: datetime, *, spare_held: bool, only: Collection[int] | None
-) -> QuerySet[Any]:
-    """`spare_held`: but for partners that an operator suspended on purpose. `only`: these keys."""
+class Limits(TypedDict, total=False):
+    """`spare_held`: but for partners that an operator suspended on purpose. `only`: these keys.
+    `consumer` and `partner`: replays to this consumer, of messages from this partner."""
+
+    spare_held: bool
+    only: Collection[int] | None
+    consumer: int | None
+    partner: str
+
+
+def _rows(action: str, since: datetime, **limits: Unpack[Limits]) -> QuerySet[Any]:
     choice = CHOICES[action]
     rows = choice.rows(since)
+    only = limits.get("only")
     if only is not None:
         rows = rows.filter(**{f"{choice.key}__in": only})
-    return (
-        rows.exclude(suspended_for=OPERATOR) if spare_held and action == BulkAction.RESUME else rows
-    )
+    if action == BulkAction.REPLAY:
+        return replay.of(rows, limits.get("consumer"), limits.get("partner", ""))
+    if limits.get("spare_held") and action == BulkAction.RESUME:
+        return rows.exclude(suspended_for=OPERATOR)
+    return rows
 
 
 def _suspended(since: datetime) -> QuerySet[OutboundLink]:
@@ -89,31 +107,39 @@ def _run_again(key: int, actor: Actor) -> None:
     decide_one(key, actor, decision="run-again")
 
 
+def _cancel(key: int, actor: Actor) -> None:
+    """One that is still queued. What is in flight meanwhile needs a verdict of its own."""
+    messages = OutboundMessage.objects.select_related("link__partner", "agreement").defer("head")
+    message = messages.filter(pk=key).first()
+    if message is None:
+        raise NotPossible("The message was removed.")
+    cancel_message(message, None, actor)
+
+
 CHOICES: dict[str, Choice] = {
     BulkAction.RESUME: Choice(_suspended, "partner_id", lambda link: link.partner.name, _resume),
     BulkAction.RUN_AGAIN: Choice(_parked, "pk", str, _run_again),
+    # Messages are chosen by link (`many/cancel_queue.py`), not by time.
+    BulkAction.CANCEL: Choice(lambda _: OutboundMessage.objects.none(), "pk", str, _cancel),
+    BulkAction.REPLAY: Choice(replay.replayable, "pk", str, replay.replay, in_order=True),
 }
 
 
 def count(
     action: str,
     since: datetime,
-    *,
-    spare_held: bool = False,
-    only: Collection[int] | None = None,
+    **limits: Unpack[Limits],
 ) -> int:
-    return _rows(action, since, spare_held=spare_held, only=only).count()
+    return _rows(action, since, **limits).count()
 
 
 def seen(
     action: str,
     since: datetime,
-    *,
-    spare_held: bool = False,
-    only: Collection[int] | None = None,
+    **limits: Unpack[Limits],
 ) -> str:
     """Stands for these very rows: a job begins only if they are still the same."""
-    rows = _rows(action, since, spare_held=spare_held, only=only)
+    rows = _rows(action, since, **limits)
     return digest_of(rows.values_list(CHOICES[action].key, flat=True)[: LIMIT + 1])
 
 
@@ -121,11 +147,9 @@ def first(
     action: str,
     since: datetime,
     limit: int,
-    *,
-    spare_held: bool = False,
-    only: Collection[int] | None = None,
+    **limits: Unpack[Limits],
 ) -> list[Any]:
-    return list(_rows(action, since, spare_held=spare_held, only=only)[:limit])
+    return list(_rows(action, since, **limits)[:limit])
 
 
 def start(
@@ -134,9 +158,8 @@ def start(
     agreed: str,
     actor: Actor,
     *,
-    spare_held: bool = False,
-    only: Collection[int] | None = None,
     confirmation: UUID | None = None,
+    **limits: Unpack[Limits],
 ) -> BulkJob:
     """Choose the rows and begin. What comes later is not in it.
 
@@ -153,17 +176,42 @@ def start(
         confirmation=confirmation,
     )
     try:
-        return begun.first() or _start(job, agreed, spare_held=spare_held, only=only)
+        return begun.first() or _start(job, agreed, **limits)
     except (IntegrityError, NotPossible):
         if other := begun.first():  # the same confirmation has just started it
             return other
         raise
 
 
-def _start(job: BulkJob, agreed: str, *, spare_held: bool, only: Collection[int] | None) -> BulkJob:
+def start_chosen(
+    action: str,
+    rows: Sequence[tuple[int, str]],
+    actor: Actor,
+    *,
+    since: datetime = EVER,
+    confirmation: UUID | None = None,
+) -> BulkJob:
+    """Begin with these rows, (key, label), that the caller has chosen: at most LIMIT."""
+    begun = BulkJob.objects.filter(confirmation=confirmation, confirmation__isnull=False)
+    job = BulkJob(
+        action=action, since=since, actor=actor.name, reason=actor.reason, total=len(rows),
+        confirmation=confirmation,
+    )  # fmt: skip
+    try:
+        with transaction.atomic():
+            return begun.first() or start_job(job, rows)
+    except IntegrityError:  # the same confirmation has just started it
+        return begun.get()
+
+
+def replay_one(delivery: Delivery, actor: Actor) -> BulkJob:
+    return start_chosen(BulkAction.REPLAY, [(delivery.pk, str(delivery))], actor)
+
+
+def _start(job: BulkJob, agreed: str, **limits: Unpack[Limits]) -> BulkJob:
     choice = CHOICES[job.action]
     with transaction.atomic():
-        found = _rows(job.action, job.since, spare_held=spare_held, only=only)[: LIMIT + 1]
+        found = _rows(job.action, job.since, **limits)[: LIMIT + 1]
         rows = [(getattr(row, choice.key), choice.label(row)) for row in found]
         if len(rows) > LIMIT:
             raise NotPossible(f"More than {LIMIT} rows match. Choose a later time.")
@@ -198,13 +246,23 @@ def run() -> int:
 def _run(until: float) -> int:
     dealt_with = 0
     passed_over: set[int] = set()
+    resting: set[int] = set()  # jobs
     while time.monotonic() < until:
         with transaction.atomic():
-            item = claim_item(passed_over)
+            item = claim_item(passed_over, resting)
             if item is None:
                 break
+            in_order = CHOICES[item.job.action].in_order
+            if in_order and not claim_job(item.job_id):
+                resting.add(item.job_id)
+                continue
+            item = first_item(item.job_id) if in_order else item
+            if item is None:
+                continue
             if _deal_with(item):
                 dealt_with += 1
+            elif in_order:
+                resting.add(item.job_id)
             else:
                 passed_over.add(item.pk)
             reach(CrashPoint.BULK_BEFORE_COMMIT)
@@ -213,8 +271,8 @@ def _run(until: float) -> int:
 
 
 def _deal_with(item: BulkItem) -> bool:
-    """False if the database refused: then it is tried again later. Whatever one row raises, the
-    others are dealt with."""
+    """False if the database refused, or if it has to wait: then it is tried again later. Whatever
+    one row raises, the others are dealt with."""
     actor = Actor(item.job.actor, f"{item.job.reason} (bulk job {item.job_id})")
     refused = ""
     try:
@@ -222,6 +280,9 @@ def _deal_with(item: BulkItem) -> bool:
             CHOICES[item.job.action].act(item.key, actor)
     except NotPossible as why:
         refused = str(why)
+    except NotYet as why:
+        skip_item(item, f"It waits: {why}")
+        return False
     except Partner.DoesNotExist:
         refused = "The partner was removed."
     except DatabaseError as error:

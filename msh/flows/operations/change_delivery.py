@@ -74,7 +74,7 @@ def _decide(handover: deliveries.HeldDelivery | None, decision: str, actor: Acto
     """Why it cannot be done; empty if it was."""
     if handover is None:
         return "the delivery does not exist"
-    if decision == "run-again" and _lacks_payloads(handover.message_key):
+    if decision == "run-again" and lacks_payloads(handover.message_key):
         gone = f"the payloads of {handover.message_id} were removed by retention"
         return f"{decision} is not possible: {gone}, its sender must submit it again"
     try:
@@ -87,7 +87,7 @@ def _decide(handover: deliveries.HeldDelivery | None, decision: str, actor: Acto
     return ""
 
 
-def _lacks_payloads(message_key: int) -> bool:
+def lacks_payloads(message_key: int) -> bool:
     """True if payloads came with the message and retention has removed them: what was rejected has
     ended. Those that are here are held, so that retention passes over them."""
     kept = InboundPayload.objects.select_for_update(no_key=True).filter(message=message_key)

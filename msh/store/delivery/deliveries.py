@@ -42,6 +42,7 @@ class HeldDelivery:
     external_id: str = ""
     detail: str = ""
     best_effort: bool = False
+    is_replay: bool = False
 
     @classmethod
     def of_new(cls, row: Subject, consumer: Consumer) -> Self:
@@ -65,7 +66,8 @@ class HeldDelivery:
             row.external_id,
             row.detail,
         )
-        aside = row.message_state == InboundState.PARKED
+        made.is_replay = row.replay_of_id is not None
+        aside = made.is_replay or row.message_state == InboundState.PARKED
         state = DeliveryState(row.state)
         made.value = do.Delivery(state, row.attempt, row.failures, row.due, aside)
         return made
@@ -147,6 +149,9 @@ class HeldDelivery:
         actor: Actor,
     ) -> list[Call[object]]:
         match effect:
+            case do.Leave() if self.is_replay:  # its message has left before
+                name = "ReplayRejected" if effect.rejected else "ReplayCompleted"
+                return [self._history(name, before, f"{self.consumer.name}: {self.key}", actor)]
             case do.Leave():
                 state = InboundState.REJECTED if effect.rejected else InboundState.DELIVERED
                 name = "MessageRejected" if effect.rejected else "MessageDelivered"
@@ -157,7 +162,7 @@ class HeldDelivery:
                     self._history(name, before, text, actor, to_state=state.value),
                 ]
             case do.SetAside():
-                return [delivery_sql.PARK(key=self.message_key)]
+                return [] if self.is_replay else [delivery_sql.PARK(key=self.message_key)]
             case OpenIncident():
                 what = (effect.kind, self.message_id, effect.detail)
                 new = incidents.NewIncident(self.partner_id, "in", *what, self.now)

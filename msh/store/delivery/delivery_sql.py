@@ -29,6 +29,7 @@ class LockedDelivery(Subject):
     started_at: datetime
     external_id: str
     detail: str
+    replay_of_id: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,8 @@ _SUBJECT = """
 """
 _LOCK = f"""
     SELECT delivery.id, delivery.consumer_id, delivery.state, delivery.attempt, delivery.failures,
-           delivery.due, delivery.started_at, delivery.external_id, delivery.detail, {_SUBJECT}
+           delivery.due, delivery.started_at, delivery.external_id, delivery.detail,
+           delivery.replay_of_id, {_SUBJECT}
     FROM msh_delivery delivery
     JOIN msh_inboundmessage message ON message.id = delivery.message_id
     JOIN msh_inboundlink link ON link.id = message.link_id

@@ -8,10 +8,10 @@ _LOCK = Write("SELECT pg_advisory_xact_lock(%(space)s, 0)")
 # The place is the clock's microsecond, or what follows the last one: after a restore from a
 # backup no place is given a second time, whatever had been read.
 # What is held is not in the feed before it is released. Locked by id, as elsewhere.
-_LIST = Write("""
+_LIST = """
     WITH first AS (
         SELECT id, COALESCE(turn, id) AS place FROM msh_inboundmessage
-        WHERE feed_position IS NULL AND state <> 'held'
+        WHERE feed_position IS NULL AND state <> 'held'{}
         ORDER BY COALESCE(turn, id) LIMIT %(limit)s),
     locked AS (
         SELECT id FROM msh_inboundmessage WHERE id IN (SELECT id FROM first)
@@ -24,14 +24,19 @@ _LIST = Write("""
             (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS position)
     UPDATE msh_inboundmessage message SET feed_position = start.position + unlisted.nth
     FROM unlisted, start WHERE message.id = unlisted.id
-""")
+"""
+_LIST_ANY = Write(_LIST.format(""))
+_LIST_OF_LINK = Write(_LIST.format(" AND link_id = %(link_id)s"))
 
 
-def list_in_feed(limit: int) -> None:
-    """Give at most `limit` committed messages their place. In a transaction.
+def list_in_feed(limit: int, link_id: int | None = None) -> None:
+    """Give at most `limit` committed messages, perhaps of one link, their place. In a transaction.
 
     One at a time: another waits, and then sees what the first has listed, so that nothing that was
     committed before it asked is missing from what it reads.
     """
     run(_LOCK(space=LOCK_SPACE))
-    run(_LIST(limit=limit))
+    if link_id is None:
+        run(_LIST_ANY(limit=limit))
+    else:
+        run(_LIST_OF_LINK(limit=limit, link_id=link_id))

@@ -205,9 +205,16 @@ FIND_NEW_OF_CONSUMER = Statement(
 """,
     NewHead,
 )
-# What is due first; each row then looks up its own, as above.
+# What is due first; each row then looks up its own, as above. Replays have an order of their own:
+# one of each at a time.
 _OF_DUE = """
     FROM msh_delivery delivery
+    CROSS JOIN LATERAL (
+        SELECT WHERE delivery.replay_order IS NULL OR NOT EXISTS (
+            SELECT FROM msh_delivery earlier
+            WHERE earlier.consumer_id = delivery.consumer_id
+              AND earlier.replay_order = delivery.replay_order
+              AND earlier.state IN ('processing', 'failed') AND earlier.id < delivery.id)) in_turn
     CROSS JOIN LATERAL (
         SELECT id, kind, enabled FROM msh_consumer WHERE id = delivery.consumer_id LIMIT 1) consumer
     CROSS JOIN LATERAL (

@@ -1,8 +1,9 @@
 """Bulk jobs: started with the rows they are about, done row by row, ended."""
 
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -17,20 +18,47 @@ def are_running() -> bool:
     return bool(run(_RUNNING())[0])
 
 
-def start_job(job: BulkJob, rows: Iterable[tuple[int, str]]) -> None:
+def start_job(job: BulkJob, rows: Iterable[tuple[int, str]]) -> BulkJob:
     """Write it with an item for each (key, label), in the caller's transaction."""
     job.started_at = timezone.now()
     job.save()
     items = (BulkItem(job=job, key=key, label=label) for key, label in rows)
     BulkItem.objects.bulk_create(items, batch_size=1000)
+    return job
 
 
-def claim_item(passed_over: Collection[int]) -> BulkItem | None:
+@dataclass(frozen=True, slots=True)
+class _Had:
+    """Whether a lock was free."""
+
+    had: bool
+
+
+_TRY_LOCK_JOB = Statement("SELECT pg_try_advisory_xact_lock(%(space)s, %(job)s::int) AS had", _Had)
+LOCK_SPACE = 0x6D736A  # "msj"
+
+
+def claim_item(passed_over: Collection[int], resting: Collection[int] = ()) -> BulkItem | None:
     """Lock the next open item of a running job, in the caller's transaction; none that another
-    worker has, nor one of these."""
-    items = BulkItem.objects.filter(done=None, job__state=BulkState.RUNNING)
-    free = items.exclude(pk__in=passed_over).order_by("job", "pk").select_related("job")
+    worker has, nor one of these, nor of one of these jobs."""
+    free = _open_items().exclude(pk__in=passed_over).exclude(job__in=resting)
     return free.select_for_update(skip_locked=True, no_key=True, of=("self",)).first()
+
+
+def claim_job(job: int) -> bool:
+    """Keep other workers from the items of this job until the transaction ends."""
+    return run(_TRY_LOCK_JOB(space=LOCK_SPACE, job=job % 2**31))[0][0].had
+
+
+def first_item(job: int) -> BulkItem | None:
+    """Lock the first open item. Needs the job claimed: who had the item before has given it back,
+    or only looks at it."""
+    return _open_items().filter(job=job).select_for_update(no_key=True, of=("self",)).first()
+
+
+def _open_items() -> QuerySet[BulkItem]:
+    items = BulkItem.objects.filter(done=None, job__state=BulkState.RUNNING)
+    return items.order_by("job", "pk").select_related("job")
 
 
 def skip_item(item: BulkItem, why: str) -> None:

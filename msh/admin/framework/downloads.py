@@ -1,0 +1,34 @@
+"""Tables as files that spreadsheets open."""
+
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from io import StringIO
+
+from django.http import StreamingHttpResponse
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""A spreadsheet computes a cell that begins with one of these."""
+
+
+def csv_response(
+    name: str, headers: Sequence[str], rows: Iterable[Sequence[object]]
+) -> StreamingHttpResponse:
+    response = StreamingHttpResponse(
+        csv_lines([headers, *rows]), content_type="text/csv; charset=utf-8"
+    )
+    response["Content-Disposition"] = f'attachment; filename="{name}"'
+    return response
+
+
+def csv_lines(rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    """Text that a partner or a user chose is never a formula; numbers stay numbers."""
+    for row in rows:
+        line = StringIO()
+        csv.writer(line).writerow([_cell(value) for value in row])
+        yield line.getvalue()
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, str) and value.lstrip(" ").startswith(_FORMULA):
+        return f"'{value}"
+    return "" if value is None else value

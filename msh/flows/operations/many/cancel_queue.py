@@ -1,0 +1,68 @@
+"""The queue to a partner, cancelled as a job, message by message, while the link goes on."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Max, Min, Sum
+
+from msh.flows.errors import NotPossible, Proposal
+from msh.flows.operations import bulk_jobs
+from msh.flows.operations.four_eyes.guard import allowed
+from msh.models import (
+    BulkAction,
+    BulkJob,
+    Direction,
+    OutboundLink,
+    OutboundMessage,
+    OutboundState,
+    place_of,
+)
+from msh.models.outbound import OutboundMessageQuerySet
+from msh.protocol.four_eyes import Act, Verb
+from msh.store.history import Actor
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """`count` messages, of which a job takes the oldest `bulk_jobs.LIMIT`. Of these `size`: bytes
+    of payload, and `last`: row id of the last one; what comes later is left."""
+
+    count: int
+    size: int
+    last: int
+    oldest: datetime | None
+
+
+def queue_of(link: OutboundLink) -> Queue:
+    chosen = _queued(link).order_by("pk")[: bulk_jobs.LIMIT]
+    found = chosen.aggregate(
+        size=Sum("size", default=0), last=Max("pk", default=0), oldest=Min("submitted_at")
+    )
+    return Queue(count=_queued(link).count(), **found)
+
+
+def has_queue(link: OutboundLink) -> bool:
+    return _queued(link).exists()
+
+
+def cancel_queue(
+    link: OutboundLink, actor: Actor, last: int, confirmation: UUID | None = None
+) -> BulkJob:
+    """A job for what is still queued of the queue that ended with the message `last`, the oldest
+    `bulk_jobs.LIMIT` of it. Raises NotPossible if that is nothing, SecondPersonNeeded."""
+    rows = _queued(link).filter(pk__lte=last).order_by("pk")
+    chosen = list(rows.values_list("pk", "message_id")[: bulk_jobs.LIMIT])
+    if not chosen:
+        raise NotPossible(f"Nothing is queued to {link.partner} any more.")
+    values = {"link": link.pk, "last": last}
+    act = Act(Verb.BULK_CANCEL, "cancel_queue", values, f"the queue ends with row {last}")
+    text = f"the queue to {link.partner.name}, {len(chosen)} messages now, is cancelled."
+    about = Proposal(act, text, link.partner_id, Direction.OUT, about=place_of(link))
+    with transaction.atomic(), allowed(about, actor):
+        return bulk_jobs.start_chosen(BulkAction.CANCEL, chosen, actor, confirmation=confirmation)
+
+
+def _queued(link: OutboundLink) -> OutboundMessageQuerySet:
+    return OutboundMessage.objects.filter(link=link).in_state(OutboundState.QUEUED).order_by()

@@ -1,0 +1,46 @@
+"""Messages that a consumer has completed, delivered to it again: one, or all since a time."""
+
+from datetime import datetime
+
+from django.db.models import QuerySet
+from django.db.models.functions import Coalesce
+
+from msh.flows.errors import NotPossible, NotYet
+from msh.flows.operations.change_delivery import lacks_payloads
+from msh.flows.wake_up import WakeUp, wake_up
+from msh.models import Delivery, InboundMessage
+from msh.protocol.kinds import DeliveryState
+from msh.store.delivery.replays import OPEN_AT_ONCE, insert_replay, is_full
+from msh.store.history import Actor
+
+
+def replayable(since: datetime) -> QuerySet[Delivery]:
+    """Deliveries that were completed, of messages received since then, in the order of their
+    acceptance, or of their conversation."""
+    received = InboundMessage.objects.since(since).values("pk")
+    completed = Delivery.objects.filter(
+        state=DeliveryState.COMPLETED, replay_of=None, message__in=received
+    )
+    in_order = Coalesce("message__turn", "message_id")
+    return completed.select_related("consumer", "message__link__partner").order_by(in_order, "pk")
+
+
+def of(rows: QuerySet[Delivery], consumer: int | None, partner: str) -> QuerySet[Delivery]:
+    rows = rows.filter(consumer=consumer) if consumer else rows
+    return rows.filter(message__link__partner__name=partner) if partner else rows
+
+
+def replay(key: int, actor: Actor) -> None:
+    """Raises NotPossible, and NotYet while its consumer has enough to do."""
+    delivery = Delivery.objects.select_related("message").filter(pk=key).first()
+    if delivery is None:
+        raise NotPossible("The delivery was removed.")
+    if is_full(delivery.consumer_id):
+        raise NotYet(f"{OPEN_AT_ONCE} replays to consumer {delivery.consumer} are not done yet.")
+    if lacks_payloads(delivery.message_id):
+        raise NotPossible("The payloads of the message were removed by retention.")
+    if insert_replay(key, actor) is None:
+        raise NotPossible(
+            f"The delivery is {delivery.get_state_display()}: it has to be completed."
+        )
+    wake_up(WakeUp.DELIVER)

@@ -22,6 +22,7 @@ from msh.flows.operations.inspection.answers import (
     answer_of,
 )
 from msh.flows.operations.inspection.causes import cause_of
+from msh.flows.operations.inspection.retrying import is_retrying, retrying
 from msh.models import Attempt, OutboundLink
 from msh.protocol.lane import OPERATOR, LaneState
 from msh.roles import role_with
@@ -102,6 +103,8 @@ def helps_first(link: OutboundLink, what: Help) -> bool:
 
 
 def advice_on(link: OutboundLink, request: HttpRequest) -> Advice | None:
+    if link.state in (LaneState.WAITING, LaneState.TRANSIENT):
+        return _advice_while_retrying(link, request)
     cause = cause_of_link(link)
     if cause is None or link.late_ack:
         return None
@@ -110,8 +113,21 @@ def advice_on(link: OutboundLink, request: HttpRequest) -> Advice | None:
     )
 
 
-def _jumps(link: OutboundLink, cause: Cause, request: HttpRequest) -> Iterator[Jump]:
-    recommended = True
+def _advice_while_retrying(link: Any, request: HttpRequest) -> Advice | None:
+    """No button is the one that helps: the link may get along by itself."""
+    last = link.last_answer if hasattr(link, "last_answer") else _last_answer(link)
+    if not last or not is_retrying(last["outcome"], link.retries_spent):
+        return None
+    cause = retrying(last["detail"], last["status"])
+    if cause is None:
+        return None
+    jumps = list(_jumps(link, cause, request, recommended=False))
+    return Advice(cause.advice, runbook_url(cause), jumps, "")
+
+
+def _jumps(
+    link: OutboundLink, cause: Cause, request: HttpRequest, *, recommended: bool = True
+) -> Iterator[Jump]:
     for way in cause.helps:
         found = _page(link, way)
         if found and request.user.has_perms(_NEEDS[way][0]):

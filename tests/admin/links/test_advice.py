@@ -9,9 +9,13 @@ from django.urls import reverse
 from django.utils import timezone
 
 from msh.admin.framework.runbooks import RUNBOOKS
-from msh.models import Incident, OutboundLink
-from msh.protocol.attempt import AttemptResult, outcome_of
+from msh.flows.operations.inspection.answers import ANSWERS, Answer
+from msh.flows.operations.inspection.retrying import RETRYING
+from msh.flows.operations.inspection.why_not_sent import explanation_of
+from msh.models import Incident, OutboundLink, OutboundMessage
+from msh.protocol.attempt import AttemptOutcome, AttemptResult, outcome_of
 from msh.protocol.kinds import IncidentKind
+from tests.flows.flying import make_sky
 from tests.flows.world import World, make_world
 
 pytestmark = pytest.mark.django_db
@@ -103,3 +107,47 @@ def test_a_runbook_is_a_page_of_the_console(viewer: Client, name: str) -> None:
 def test_runbooks_are_for_users_and_only_those_in_the_folder(viewer: Client) -> None:
     assert viewer.get(reverse("runbook", args=["console"])).status_code == 404
     assert Client().get(reverse("runbook", args=["credentials"])).status_code == 302
+
+
+def retrying_world(status: int | None, detail: str, *, retries: int = 3) -> World:
+    """One copy was sent, and this is how it ended; retries remain."""
+    world = make_world(retries=retries)
+    world.submit()
+    (job,) = world.poll()
+    outcome = AttemptOutcome.FAILED if status is None else outcome_of(status)
+    world.end(job, AttemptResult(outcome, status=status, detail=detail))
+    return world
+
+
+def test_link_that_is_retrying_has_advice_by_the_last_answer(administrator: Client) -> None:
+    world = retrying_world(401, "401 Unauthorized")
+    page = page_of(administrator, world)
+    assert world.link.state == "waiting"
+    assert page.context["advice"].text.startswith("The partner refuses our credentials. Replace")
+    assert [jump.title for jump in page.context["advice"].jumps] == [
+        "Partner settings",
+        "Test connection",
+    ]
+    assert filled(page) == []
+    message = OutboundMessage.objects.get()
+    assert page.context["advice"].text in explanation_of(message.pk)
+
+
+def test_message_that_flies_has_it_too() -> None:
+    sky = make_sky()
+    message = sky.submit()
+    (job,) = sky.poll()
+    sky.end(job, AttemptResult(AttemptOutcome.DOUBTED, status=401, detail="401 Unauthorized"))
+    assert RETRYING[Answer.CREDENTIALS] in explanation_of(message.pk)
+
+
+@pytest.mark.parametrize(("status", "detail"), [(200, "200 OK"), (404, ""), (None, "")])
+def test_first_copy_or_an_answer_that_says_nothing_has_no_advice(
+    administrator: Client, status: int | None, detail: str
+) -> None:
+    page = page_of(administrator, retrying_world(status, detail))
+    assert bool(page.context["advice"]) is (status == 404)
+
+
+def test_every_class_of_answer_after_which_a_copy_is_sent_has_its_words() -> None:
+    assert RETRYING.keys() == ANSWERS.keys() - {Answer.MESSAGE}

@@ -146,6 +146,12 @@ CAUSES: dict[str, Cause] = {
         "processing-failed",
         (Help.MESSAGE, Help.RESUME),
     ),
+    IncidentKind.WENT_AHEAD_ALONE: Cause(
+        "An operator went ahead without a second person",
+        "Read what was done and why in the detail, and compare both sides if you have a doubt. Then"
+        " resolve the incident.",
+        "went-ahead-alone",
+    ),
     IncidentKind.CLOCK_DOUBTFUL: Cause(
         "Nothing is deleted because the clock may be wrong",
         "This concerns the whole MSH, not only this partner. Compare the clock of the database"

@@ -2,6 +2,8 @@
 
 from datetime import datetime
 
+from django.utils.timezone import localtime
+
 from msh.models import Attempt, Flight, OutboundConversation, OutboundMessage, OutboundState
 from msh.protocol.flight.numbering import NumberingState
 from msh.protocol.flight.value import FlightState
@@ -10,10 +12,11 @@ from msh.protocol.lane import OPERATOR, LaneState
 
 from .answers import answer_of
 from .causes import cause_of
+from .retrying import is_retrying, retrying
 
 
 def explanation_of_flight(message: OutboundMessage) -> str:
-    """One to three sentences. `message` with its link, and its flight if it has one."""
+    """A few sentences. `message` with its link, and its flight if it has one."""
     if message.state == OutboundState.FAILED:
         advice = cause_of(IncidentKind.CONVERSATION_STOPPED).advice
         return f"Failed at {_time(message.completed_at)}; its conversation stands still. {advice}"
@@ -78,8 +81,12 @@ def _last(message: OutboundMessage) -> str:
     if attempt is None or attempt.ended_at is None:
         return ""
     detail = f", {attempt.detail}" if attempt.detail else ""
-    return f" Attempt {attempt.number} ended with: {attempt.outcome}{detail[:200]}."
+    cause = None
+    if is_retrying(attempt.outcome, attempt.number - 1):
+        cause = retrying(attempt.detail, attempt.status)
+    advice = f" {cause.advice}" if cause else ""
+    return f" Attempt {attempt.number} ended with: {attempt.outcome}{detail[:200]}.{advice}"
 
 
 def _time(at: datetime | None) -> str:
-    return f"{at:%Y-%m-%d %H:%M:%S} UTC" if at else "an unknown time"
+    return f"{localtime(at):%Y-%m-%d %H:%M:%S %Z}" if at else "an unknown time"

@@ -6,6 +6,8 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from django.utils.timezone import localtime
+
 from msh.models import OutboundMessage, OutboundState
 from msh.protocol.errors import UnreadableTermsError
 from msh.protocol.lane import InFlight, Lane, LaneState
@@ -13,6 +15,7 @@ from msh.store.operations.queue_place import MOST
 
 from .answers import answer_of
 from .causes import cause_of
+from .retrying import is_retrying, retrying
 from .situation import ENDED, LastAttempt, Situation, situation_of
 from .why_not_landed import explanation_of_flight, stops_its_conversation
 
@@ -59,7 +62,7 @@ def overdue_since(situation: Situation) -> datetime | None:
 
 def explanation(situation: Situation) -> str:
     """Why it is not sent or not acknowledged yet, or how it ended; with the cure, if there is one.
-    One to four sentences."""
+    A few sentences."""
     if situation.state in ENDED:
         return _end(situation)
     under_way = situation.best_effort and situation.state == OutboundState.IN_FLIGHT
@@ -155,7 +158,15 @@ def _progress(situation: Situation, flying: InFlight) -> str:
     return (
         f"{flying.attempt} attempt{'' if flying.attempt == 1 else 's'}, no Acknowledgement yet"
         f"{f'. Last answer: {answer}' if answer else ''}. {then} unless it is acknowledged"
+        f"{_advice(attempt, flying)}"
     )
+
+
+def _advice(attempt: LastAttempt | None, flying: InFlight) -> str:
+    if attempt is None or not is_retrying(attempt.outcome, flying.retries_spent):
+        return ""
+    cause = retrying(attempt.detail, attempt.status)
+    return f". {cause.advice}" if cause else ""
 
 
 def _best_effort(situation: Situation) -> str:
@@ -221,7 +232,7 @@ def _one_line(text: str) -> str:
 
 
 def _time(at: datetime | None) -> str:
-    return f"{at:%Y-%m-%d %H:%M:%S} UTC" if at else "an unknown time"
+    return f"{localtime(at):%Y-%m-%d %H:%M:%S %Z}" if at else "an unknown time"
 
 
 def _stopped() -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from msh.flows.operations.inspection.by_key import Found, messages_with_key
 from msh.flows.operations.inspection.trace import Moment, folded, trace_of, whole_trace_of
 from msh.flows.operations.inspection.why_not_sent import explanation_of
 from msh.management.cli import MshCommand, Row
@@ -14,6 +15,9 @@ from msh.models import OutboundMessage
 
 COLUMNS = [one.name for one in fields(Moment) if one.name not in ("times", "since")]
 """Of what happened several times, the detail says how often and since when. JSON has all fields."""
+
+
+FOUND = [one.name for one in fields(Found)]
 
 
 class Command(MshCommand):
@@ -24,14 +28,21 @@ class Command(MshCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("message_id")
+        parser.add_argument("message_id", help="or a business key: several messages are listed")
         parser.add_argument("--all", action="store_true", help="the complete history")
 
     def handle(self, *args: object, message_id: str, **options: Any) -> None:
         moments = list(whole_trace_of(message_id)) if options["all"] else trace_of(message_id)
+        if not moments and (found := messages_with_key(message_id)):
+            if len({one.message_id for one in found}) > 1:
+                self.answer_rows(map(asdict, found), FOUND, as_json=options["json"])
+                return
+            message_id = found[0].message_id
+            moments = list(whole_trace_of(message_id)) if options["all"] else trace_of(message_id)
         if not moments:
             raise CommandError(
-                f"Unknown message {message_id!r}: it was never stored here, or it was pruned."
+                f"Unknown message {message_id!r}: it was never stored here, or it was pruned. No"
+                " business key has this value."
             )
         whole = options["all"] or options["json"]
         rows = list(map(asdict, moments if whole else folded(moments)))

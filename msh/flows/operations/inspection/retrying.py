@@ -1,0 +1,68 @@
+"""What to do about a link that is retrying, by the class of the last answer: in most cases nothing
+but to look for the cause before the retries are used up."""
+
+from msh.protocol.attempt import AttemptOutcome
+
+from .answers import ANSWERS, Answer, Cause, Help, answer_of
+
+RETRYING: dict[Answer, str] = {
+    Answer.CREDENTIALS: (
+        "The partner refuses our credentials. Replace them on the partner's page and test the"
+        " connection: the next copy uses the new ones."
+    ),
+    Answer.ADDRESS: (
+        "A server answers, but not an MSH. Correct the address on the partner's page and test the"
+        " connection: the next copy goes there."
+    ),
+    Answer.NAME: (
+        "The name of the partner's address does not resolve. Check the address on the partner's"
+        " page; if other names do not resolve either, repair the DNS of this host."
+    ),
+    Answer.CONNECTION: (
+        "Nothing accepts connections at the partner's address. Test the connection; if it still"
+        " fails, call the partner's operator."
+    ),
+    Answer.TIMEOUT: (
+        "The partner did not answer in time. Test the connection; if it still fails, call the"
+        " partner's operator."
+    ),
+    Answer.CUT: (
+        "The connection broke before the answer. Test the connection; if it still fails, call the"
+        " partner's operator."
+    ),
+    Answer.TLS: (
+        "The TLS connection fails. The partner renews its certificate, or this host must trust its"
+        " CA; test the connection then."
+    ),
+    Answer.WAIT: "The partner asks us to wait, and says for how long. You do not have to act.",
+    Answer.SERVER_ERROR: (
+        "The partner's MSH answers with an error of its own. If it does not stop, call the"
+        " partner's operator with the answer."
+    ),
+    Answer.GATEWAY: (
+        "A gateway answers, the partner's MSH behind it does not. If it does not stop, call the"
+        " partner's operator."
+    ),
+    Answer.NO_ACKNOWLEDGEMENT: (
+        "The partner takes the copies, but its Acknowledgement does not reach us. Ask the"
+        " partner's operator what happens to it."
+    ),
+}
+"""What is refused for good is not sent again: Answer.MESSAGE is not here."""
+
+
+def is_retrying(outcome: str, retries_spent: int) -> bool:
+    """Of a message that is not acknowledged: whether the last attempt, which has ended, was in
+    vain. After a first copy that was transmitted there is nothing to advise."""
+    return outcome != AttemptOutcome.TRANSMITTED or retries_spent > 0
+
+
+def retrying(detail: str, status: int | None) -> Cause | None:
+    """None if the answer says nothing about the cause. It helps to go somewhere: to resume does
+    not, and the link need not be."""
+    answer = answer_of(detail, status)
+    if answer not in RETRYING:
+        return None
+    known = ANSWERS[answer]
+    helps = tuple(one for one in known.helps if one in (Help.PARTNER, Help.CONNECTION))
+    return Cause(known.what, RETRYING[answer], known.runbook, helps)

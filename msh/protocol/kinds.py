@@ -33,6 +33,8 @@ class IncidentKind(StrEnum):
     ORDER_RESTARTED = "order_restarted"
     CONVERSATION_STOPPED = "conversation_stopped"
     ANSWER_REFUSED = "answer_refused"
+    WENT_AHEAD_ALONE = "went_ahead_alone"
+    """An operator did without a second person what needs one."""
 
 
 class PartyEventKind(StrEnum):

@@ -11,7 +11,7 @@ from .document import MARKUP_LIMIT, hardened, too_deep
 
 _PARSER = hardened(drops_remarks=False)
 
-_CHARSETS = frozenset(
+CHARSETS = frozenset(
     {
         *("ascii", "utf_8", "utf_8_sig", "utf_16", "utf_16_be", "utf_16_le"),
         *("utf_32", "utf_32_be", "utf_32_le", "latin_1"),
@@ -29,8 +29,8 @@ unpack without a limit (bz2) or need time in the square of the length (punycode)
 def as_text(content_type: str, content: bytes, limit: int) -> str | None:
     """The first `limit` bytes in the charset that the content type names, UTF-8 without; None if
     they are no text in it, or it is none that is decoded here."""
-    charset = _codec(mime.media_type(content_type).parameters.get("charset", "utf-8"))
-    if charset not in _CHARSETS:
+    charset = codec_of(mime.media_type(content_type).parameters.get("charset", "utf-8"))
+    if charset not in CHARSETS:
         return None
     try:
         decoder = codecs.getincrementaldecoder(charset)()
@@ -40,7 +40,7 @@ def as_text(content_type: str, content: bytes, limit: int) -> str | None:
     return None if "\0" in text else text
 
 
-def _codec(charset: str) -> str:
+def codec_of(charset: str) -> str:
     """What Python calls a charset, without importing a codec by a foreign name."""
     name = normalize_encoding(charset).lower()
     return aliases.get(name, name)

@@ -15,7 +15,7 @@ without a limit lxml needs 17 s to canonicalise 100,000 attributes of one elemen
 
 _BOM = b"\xef\xbb\xbf"
 # `encoding` of the XML declaration, which may stand at the very beginning only.
-_DECLARED = re.compile(rb"<\?xml[^>]*?\sencoding\s*=\s*[\"']([^\"']*)[\"']")
+DECLARED = re.compile(rb"<\?xml[^>]*?\sencoding\s*=\s*[\"']([^\"']*)[\"']")
 _UTF_8 = frozenset({"utf-8", "utf8", "us-ascii"})  # ASCII is a part of UTF-8
 
 
@@ -75,7 +75,7 @@ def canonical(element: etree._Element) -> bytes:
 
 
 def _check_encoding(document: bytes) -> None:
-    declared = _DECLARED.match(document)
+    declared = DECLARED.match(document)
     if declared:
         check_charset(declared[1].decode("latin-1"))
     try:

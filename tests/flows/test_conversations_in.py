@@ -10,6 +10,8 @@ from django.db import connection
 from django.utils import timezone
 
 from msh.flows.delivery import feed
+from msh.flows.errors import NotPossible
+from msh.flows.operations import change_incident
 from msh.flows.operations.prune import prune_all
 from msh.flows.operations.watch import watch
 from msh.flows.receiving.ebms2 import receive
@@ -25,6 +27,7 @@ from msh.models import (
 from msh.store.delivery import polling
 from msh.store.delivery.polling_sql import AT_ONCE
 from msh.store.delivery.unclaimed import alarm_unclaimed
+from msh.store.history import Actor
 from msh.store.operations.stuck_links import find_undelivered
 from msh.store.operations.traffic import count_traffic
 from partners.models import Agreement, Partner
@@ -83,6 +86,7 @@ def open_incidents() -> list[tuple[str, str]]:
     return list(Incident.objects.filter(resolved_at=None).values_list("kind", "detail"))
 
 
+OPERATOR = Actor("kim", "it is too old")
 WHY = ("--reason", "the partner says so")
 
 
@@ -110,6 +114,21 @@ def test_operator_is_called_for_a_hole_after_the_horizon(agreement: Agreement) -
     take(agreement, *range(7), conversation="late")
     assert open_incidents() == []
     assert delivered()[-1] == "late-7"
+
+
+@pytest.mark.requirement("EB-132")
+def test_an_incident_is_not_resolved_while_its_hole_is_open(agreement: Agreement) -> None:
+    take(agreement, 0, 2)
+    make_due()
+    watch()
+    incident = Incident.objects.get()
+
+    with pytest.raises(NotPossible, match="talk of partner hospital lacks number 1"):
+        change_incident.resolve(incident, OPERATOR)
+
+    assert len(open_incidents()) == 1
+    take(agreement, 1)
+    assert open_incidents() == []
 
 
 def test_hole_that_is_not_due_is_left_alone(agreement: Agreement) -> None:

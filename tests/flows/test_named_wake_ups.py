@@ -15,6 +15,7 @@ from msh.flows.sending import acknowledge
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.models import Attempt, OutboundLink, OutboundMessage, Signal
+from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.sending import polling
 from msh.store.sending.links import OutboundLinks
@@ -96,6 +97,32 @@ def test_an_exchange_by_its_wake_ups_alone(
 
     assert names_of(named) == NOTHING
     assert world.link.state == "idle"
+
+
+def test_message_behind_others_wakes_nobody(named: list[dict[WakeUp, Names]]) -> None:
+    world = make_world()
+    world.submit()
+    assert names_of(named).links == {world.there.pk}
+
+    world.submit()
+    assert names_of(named) == NOTHING
+
+    world.settle()
+    names_of(named)
+    world.submit()
+    assert names_of(named).links == {world.there.pk}
+
+
+def test_message_behind_others_in_a_longer_transaction_is_named(
+    named: list[dict[WakeUp, Names]],
+) -> None:
+    """They may all have been sent when it is committed."""
+    world = make_world()
+    world.submit()
+    names_of(named)
+    with transaction.atomic():
+        world.submit()
+    assert names_of(named).links == {world.there.pk}
 
 
 def test_best_effort_message_is_looked_for(named: list[dict[WakeUp, Names]]) -> None:
@@ -280,6 +307,75 @@ def test_ready_copy_whose_bytes_have_changed_is_not_sent(
     assert (world.link.state, world.link.suspended_for) == ("suspended", "refused_by_peer")
     (attempt,) = Attempt.objects.filter(message__state="in_flight")
     assert "stored bytes" in attempt.detail
+
+
+@pytest.fixture
+def after_a_2xx(loop: SendingLoop, named: list[dict[WakeUp, Names]]) -> tuple[World, Job, Names]:
+    """A copy whose 2xx waits to be recorded, while the Acknowledgement has made the next ready."""
+    world = in_use()
+    world.submit()
+    world.submit("the next")
+    names_of(named)
+    loop.round(EVERYTHING)
+    (copy,) = taken(loop)
+    world.hand_over(copy)
+    (ack,) = byhand.poll()
+    names_of(named)
+    world.hand_over(ack)
+    return world, copy, names_of(named)
+
+
+def attempt_of(job: Job) -> tuple[str, int | None, bool | None, bool]:
+    attempt = Attempt.objects.get(message__message_id=job.key.message_id)  # type: ignore[attr-defined]
+    return attempt.outcome, attempt.status, attempt.body_sent, attempt.ended_at is not None
+
+
+def test_claim_of_the_next_copy_records_the_2xx_before(
+    after_a_2xx: tuple[World, Job, Names], loop: SendingLoop
+) -> None:
+    _, copy, names = after_a_2xx
+    loop.take(Finished(copy, byhand.TRANSMITTED))
+    loop.round(names)
+    assert len(taken(loop)) == 1
+    assert attempt_of(copy) == ("transmitted", 204, True, True)
+    assert not loop._unrecorded
+
+
+def test_2xx_is_kept_if_the_next_copy_is_not_claimed(
+    after_a_2xx: tuple[World, Job, Names], loop: SendingLoop
+) -> None:
+    world, copy, names = after_a_2xx
+    (ready,) = names.ready
+    loop.take(Finished(copy, byhand.TRANSMITTED))
+    other = Names(ready=frozenset({ready._replace(version=ready.version + 1)}))
+    loop._claim_ready(other.ready)
+    assert attempt_of(copy)[0] == ""
+    assert len(loop._unrecorded) == 1
+
+    loop.round(EVERYTHING)
+    assert attempt_of(copy)[0] == "transmitted"
+    assert world.link.unsent is False
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        AttemptResult(AttemptOutcome.FAILED, status=503, detail="later"),
+        AttemptResult(AttemptOutcome.TRANSMITTED, status=200, detail="strange"),
+        AttemptResult(AttemptOutcome.TRANSMITTED, status=None),
+    ],
+)
+def test_what_is_no_plain_2xx_is_recorded_by_itself(
+    after_a_2xx: tuple[World, Job, Names], loop: SendingLoop, result: AttemptResult
+) -> None:
+    _, copy, names = after_a_2xx
+    loop.take(Finished(copy, result))
+    loop._held_until = 0.0
+    loop.round(names)
+    attempt = Attempt.objects.get(message__message_id=copy.key.message_id)  # type: ignore[attr-defined]
+    assert (attempt.outcome, attempt.status, attempt.detail) == (
+        *(result.outcome, result.status, result.detail),
+    )
 
 
 # --- signals -------------------------------------------------------------------------------------

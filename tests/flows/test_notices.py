@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from msh.flows.operations.alerts.announce import make_notices
 from msh.models import Attempt, Incident, OperatorNotice, OutboundLink
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store.operations import notices
@@ -16,13 +17,14 @@ from .world import World, make_world
 pytestmark = pytest.mark.django_db
 
 NOW = timezone.now()
+EMAIL = notices.Due("email")
 HOUR, SECOND = timedelta(hours=1), timedelta(seconds=1)
 DOWN = AttemptResult(AttemptOutcome.FAILED, status=503, detail="503 down")
 DOUBTED = AttemptResult(AttemptOutcome.DOUBTED, status=404, detail="404 not here")
 
 
 def sent_notices(**which: Any) -> list[str]:
-    notices.make_notices(["email"])
+    make_notices(["email"])
     return list(OperatorNotice.objects.filter(**which).values_list("detail", flat=True))
 
 
@@ -151,6 +153,7 @@ def notice(cause: str, **values: Any) -> OperatorNotice:
     [
         ({}, True),
         ({"channel": "webhook"}, False),
+        ({"to": "somebody"}, False),
         ({"sent_at": NOW}, False),
         ({"given_up": True}, False),
         ({"due": NOW + HOUR}, False),
@@ -158,10 +161,10 @@ def notice(cause: str, **values: Any) -> OperatorNotice:
 )
 def test_a_notice_is_claimed_while_it_is_due(values: dict[str, Any], claimed: bool) -> None:
     made = notice("cause", **values)
-    assert notices.claim_notices("email", 50, HOUR) == ([made] if claimed else [])
-    assert notices.claim_notices("email", 50, HOUR) == [], "the lease is not over"
+    assert notices.claim_notices(EMAIL, 50, HOUR) == ([made] if claimed else [])
+    assert notices.claim_notices(EMAIL, 50, HOUR) == [], "the lease is not over"
 
 
 def test_the_notices_that_are_due_longest_are_claimed_first() -> None:
     made = [notice(f"cause {n}", due=NOW - n * SECOND) for n in (1, 3, 2)]
-    assert {one.pk for one in notices.claim_notices("email", 2, HOUR)} == {made[1].pk, made[2].pk}
+    assert {one.pk for one in notices.claim_notices(EMAIL, 2, HOUR)} == {made[1].pk, made[2].pk}

@@ -10,6 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from msh.flows.operations import bulk_jobs, change_link
+from msh.flows.operations.alerts.announce import make_notices
 from msh.models import (
     BulkAction,
     BulkItem,
@@ -88,7 +89,7 @@ def notice_to_tell() -> Act:
 
     def claim() -> list[OperatorNotice]:
         with transaction.atomic():
-            return notices.claim_notices("email", 50, LEASE)
+            return notices.claim_notices(notices.Due("email"), 50, LEASE)
 
     return claim
 
@@ -105,7 +106,7 @@ def incident_to_announce() -> Act:
     incident("stuck")
 
     def announce() -> list[OperatorNotice]:
-        notices.make_notices(["email"])
+        make_notices(["email"])
         return list(OperatorNotice.objects.all())
 
     return announce

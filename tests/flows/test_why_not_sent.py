@@ -97,8 +97,9 @@ ANSWERED = LastAttempt(EARLIER, EARLIER, "failed", "503\nbusy")
             (
                 "Message m-7 (number 7) is in flight before it: 2 attempts, no Acknowledgement"
                 " yet. Last answer: failed, 503 busy. The next copy goes at 2026-11-22 14:06:00"
-                " UTC unless it is acknowledged. In the queue 5 messages are before it, 2 of"
-                " them to be sent again."
+                " UTC unless it is acknowledged. The partner's MSH answers with an error of its"
+                " own. If it does not stop, call the partner's operator with the answer. In the"
+                " queue 5 messages are before it, 2 of them to be sent again."
             ),
         ),
         (

@@ -19,6 +19,7 @@ LONG = {
         "delivery.polling_sql.FIND_NEW_OF_CONSUMER",
         "delivery.unclaimed._FIND",
         "operations.stuck_links._UNDELIVERED",
+        "statistics.collect_sql.COUNT_HISTORY",
     )
 }
 _PARAMETER = re.compile(r"%\((\w+)\)")

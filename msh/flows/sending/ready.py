@@ -19,7 +19,7 @@ from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.events import AttemptClaimed
 from msh.store.sending import polling
 from msh.store.sending.links import OutboundLinks
-from msh.store.sending.message_sql import CopyRow, ReadyCopy
+from msh.store.sending.message_sql import CopyRow, EndedAttempt, ReadyCopy
 from msh.transport.carrier import Finished
 from msh.transport.job import Job
 
@@ -46,14 +46,33 @@ def compose(links: OutboundLinks, partner_id: int, copy: CopyRow | None) -> Read
     return Ready(partner_id, 0, copy.id, claimed.flying.attempt, deadline, due_in)
 
 
-def claim(named: Collection[Ready]) -> list[ReadyCopy]:
-    """Claim them, in a transaction of its own. Those that have changed since are not among them."""
+def recorded_by(named: Collection[Ready], finished: Iterable[Finished]) -> dict[int, EndedAttempt]:
+    """Which of the POSTs that have `finished`, by `id`, a claim of the `named` copies may record: a
+    plain 2xx to the message that was in flight before. That one is complete, so it changes nothing
+    but the attempt."""
+    following = {one.partner_id: one.key for one in named}
+    found = {}
+    for one in finished:
+        copy, result = one.job.key, one.outcome
+        if not isinstance(copy, Copy) or copy.attempt is None or result.status is None:
+            continue
+        is_before = following.get(copy.partner_id, copy.key) != copy.key
+        if is_before and result == AttemptResult(AttemptOutcome.TRANSMITTED, result.status):
+            ended = EndedAttempt(copy.partner_id, copy.key, copy.attempt, result.status)
+            found[id(one)] = ended
+    return found
+
+
+def claim(named: Collection[Ready], ended: Collection[EndedAttempt]) -> list[ReadyCopy]:
+    """Claim them, in a transaction of its own. Those that have changed since are not among them. To
+    the partners of the others, these attempts are recorded as `ended`."""
     return polling.claim_ready(
         [one.partner_id for one in named],
         [str(one.version) for one in named],
         [one.key for one in named],
         [one.attempt for one in named],
         [one.due_in for one in named],
+        ended,
     )
 
 

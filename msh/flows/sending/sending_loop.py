@@ -183,10 +183,11 @@ class SendingLoop(WorkerLoop):
         since, is held by others, or has no place."""
         budget = SendBudget(self.carrier)
         asked = [one for one in named if budget.reserve(one.partner_id)]
+        before = ready.recorded_by(asked, self._unrecorded)
         copies: list[ReadyCopy] = []
         if asked:
             try:
-                copies = ready.claim(asked)
+                copies = ready.claim(asked, before.values())
             except Exception as error:
                 if capacity.is_gone(error):
                     raise
@@ -200,6 +201,8 @@ class SendingLoop(WorkerLoop):
             self._unrecorded += ended
             self._held_until = 0.0
         taken = {row.partner_id for row in copies}
+        recorded = {one for one, ended in before.items() if ended.partner_id in taken}
+        self._unrecorded = [one for one in self._unrecorded if id(one) not in recorded]
         return Names(frozenset(one.partner_id for one in named) - taken)
 
     def _round_one_by_one(self, names: Names) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, TypedDict, Unpack
 
 import orjson
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 
 from msh import wire
 from msh.faults import CrashPoint, reach
@@ -103,9 +103,11 @@ def keep(new: NewMessage) -> tuple[OutboundMessage, bool]:
     )
     reach(CrashPoint.SUBMIT_BEFORE_COMMIT)
     stored = message
-    if not insert_message(message, new.payloads, new.parts):
+    inserted = insert_message(message, new.payloads, new.parts)
+    if inserted is None:
         stored = _first_or_known(message, new.payloads, new.parts)
-    transaction.on_commit(partial(_after_commit, new))
+    is_next = inserted is None or not inserted.is_behind or connection.in_atomic_block
+    transaction.on_commit(partial(_after_commit, new, is_next=is_next))
     return stored, stored is message
 
 
@@ -190,14 +192,16 @@ def _given(agreement: Agreement, roles: Roles) -> dict[str, str]:
     return given
 
 
-def _after_commit(new: NewMessage) -> None:
+def _after_commit(new: NewMessage, *, is_next: bool) -> None:
+    """What is queued behind others is sent after them, and needs no wake-up. Not so if its own
+    transaction goes on: they may all be sent before it commits."""
     reach(CrashPoint.SUBMIT_AFTER_COMMIT)
     partner_id = new.agreement.partner_id
     if new.flies:
         wake_up(flights=[partner_id])
     elif new.semantics == DeliverySemantics.BEST_EFFORT:  # it is on no link
         wake_up(WakeUp.TRANSMIT)
-    else:
+    elif is_next:
         wake_up(links=[partner_id])
 
 

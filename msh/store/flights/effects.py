@@ -1,8 +1,6 @@
 """What each effect of a flight's table writes, and of a gate's: one function for each."""
 
-import json
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from msh.protocol import effects as do
@@ -12,7 +10,7 @@ from msh.store.history import SYSTEM, Actor
 from msh.store.sending import message_sql, party_events
 
 from . import flight_sql, gate_sql
-from .locked_flight import LockedFlight
+from .locked_flight import LockedFlight, text_of
 
 if TYPE_CHECKING:
     from .flights import Flights
@@ -34,7 +32,7 @@ def detail_of(effects: Iterable[object]) -> str:
 
 
 def _end(flights: "Flights", one: LockedFlight, state: str, outcome: str = "") -> None:
-    terms = json.dumps(asdict(one.flight.terms))
+    terms = text_of(one.flight.terms)
     flights.add(
         flight_sql.END_MESSAGE(
             key=one.key, state=state, at=flights.now, outcome=outcome, terms=terms

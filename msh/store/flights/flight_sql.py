@@ -4,6 +4,7 @@ from msh.store.engine import Key, Order, Statement, Write
 from msh.store.partner_columns import ROUTE_COLUMNS
 from msh.store.sending.message_sql import inserting
 
+from .gate_sql import IS_HERE
 from .rows import Candidate, ClockAndFlights, FlightRow, FlyingCopy
 
 # Asked with the poll of links: where there are no flights they cost no statement of their own.
@@ -67,11 +68,12 @@ LOCK_TIMED = Statement(
     FROM (SELECT * FROM msh_flight
           WHERE message_id = ANY(ARRAY(
               (SELECT message_id FROM msh_flight
-               WHERE state = 'waiting' AND due <= statement_timestamp()
+               WHERE state = 'waiting' AND due <= statement_timestamp() AND {IS_HERE}
                ORDER BY due LIMIT %(limit)s)
               UNION ALL
               (SELECT message_id FROM msh_flight
-               WHERE ends_at <= statement_timestamp() ORDER BY ends_at LIMIT %(limit)s)))
+               WHERE ends_at <= statement_timestamp() AND {IS_HERE}
+               ORDER BY ends_at LIMIT %(limit)s)))
             AND link_id = ANY(%(link_ids)s)
             AND (state = 'waiting' AND due <= statement_timestamp()
                  OR ends_at <= statement_timestamp())
@@ -130,10 +132,11 @@ FIND_CANDIDATES = Statement(
     JOIN msh_outboundlink link ON link.id = flight.link_id
     LEFT JOIN msh_outboundconversation conversation
       ON conversation.id = flight.ordered_in_id AND conversation.head = flight.message_id
-    WHERE flight.state = 'ready' AND link.state <> 'suspended'
-          AND (NOT flight.waits_turn OR conversation.state IN ('beginning', 'running'))
-       OR flight.state = 'waiting' AND flight.due <= statement_timestamp()
-       OR flight.ends_at <= statement_timestamp()
+    WHERE (flight.state = 'ready' AND link.state <> 'suspended'
+           AND (NOT flight.waits_turn OR conversation.state IN ('beginning', 'running'))
+        OR flight.state = 'waiting' AND flight.due <= statement_timestamp()
+        OR flight.ends_at <= statement_timestamp())
+      AND (SELECT moved IS NULL FROM partners_partner WHERE id = link.partner_id LIMIT 1)
     ORDER BY flight.message_id LIMIT %(limit)s
     """,
     Candidate,
@@ -264,7 +267,7 @@ RESOLVE_OF_MESSAGE = Write(
     UPDATE msh_incident
     SET resolved_at = %(at)s, resolved_by = %(actor)s, resolution = %(resolution)s
     WHERE partner_id = %(partner_id)s AND direction = 'out' AND resolved_at IS NULL
-      AND kind <> 'conversation_stopped'
+      AND kind NOT IN ('conversation_stopped', 'went_ahead_alone')
       AND (message_id = %(message_id)s AND count = 1
            OR kind IN ('retries_spent', 'processing_failed')
               AND NOT EXISTS (

@@ -6,9 +6,8 @@ window of a partner. An Acknowledgment and an operator need the flight alone, an
 conversation of a message that is sent in order.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Self
 
@@ -34,6 +33,7 @@ from .locked_flight import (
     gate_of,
     gate_state,
     shown_state,
+    text_of,
     written,
 )
 from .rows import FlightRow, GateRow
@@ -263,7 +263,7 @@ class Flights:
 
     def store_head(self, key: int, head: bytes, body_sha256: bytes) -> None:
         """What was composed once, with the terms that the message is sent under from then on."""
-        terms = json.dumps(asdict(self._flights[key].flight.terms))
+        terms = text_of(self._flights[key].flight.terms)
         self.add(
             flight_sql.COMPOSE(
                 key=key, head=head, body_sha256=body_sha256, at=self.now, terms=terms

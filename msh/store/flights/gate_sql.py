@@ -4,6 +4,13 @@ from msh.store.engine import Order, Statement, Write
 
 from .rows import GateRow, HeldGate
 
+# Of a flight. The flights of a partner that was moved to another MSH stay, but end there. A value,
+# not a join: the flights are read by their index, and this is asked of those that are due.
+IS_HERE = """(SELECT partner.moved IS NULL
+        FROM msh_outboundlink of_flight JOIN partners_partner partner
+          ON partner.id = of_flight.partner_id
+        WHERE of_flight.id = msh_flight.link_id LIMIT 1)"""
+
 LOCK_GATES = Statement(
     """
     SELECT id, partner_id FROM msh_outboundlink WHERE partner_id = ANY(%(partner_ids)s)
@@ -24,7 +31,7 @@ LOCK_FREE_GATES = Statement(
 # costs nothing; those whose gate is shut are left out, unless their probe is due. `full` are
 # partners whose places are all taken.
 LOCK_BUSY_GATES = Statement(
-    """
+    f"""
     WITH RECURSIVE ready (link_id) AS (
         (SELECT link_id FROM msh_flight WHERE state = 'ready' AND NOT waits_turn
          ORDER BY link_id LIMIT 1)
@@ -56,13 +63,15 @@ LOCK_BUSY_GATES = Statement(
               UNION SELECT link_id FROM starting) busy
         JOIN msh_outboundlink link ON link.id = busy.link_id
         WHERE (link.state <> 'suspended' OR link.probe_due <= statement_timestamp())
-          AND link.partner_id <> ALL(%(full)s)),
+          AND link.partner_id <> ALL(%(full)s)
+          AND (SELECT moved IS NULL FROM partners_partner WHERE id = link.partner_id LIMIT 1)),
     timed AS (
         (SELECT link_id FROM msh_flight
-         WHERE state = 'waiting' AND due <= statement_timestamp() ORDER BY due LIMIT %(limit)s)
+         WHERE state = 'waiting' AND due <= statement_timestamp() AND {IS_HERE}
+         ORDER BY due LIMIT %(limit)s)
         UNION ALL
         (SELECT link_id FROM msh_flight
-         WHERE ends_at <= statement_timestamp() ORDER BY ends_at LIMIT %(limit)s))
+         WHERE ends_at <= statement_timestamp() AND {IS_HERE} ORDER BY ends_at LIMIT %(limit)s))
     SELECT link.id, link.partner_id FROM msh_outboundlink link
     WHERE link.id IN (SELECT id FROM open UNION SELECT link_id FROM timed)
     ORDER BY link.id LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED

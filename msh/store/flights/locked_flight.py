@@ -1,10 +1,11 @@
 """Flights and gates made of their rows, and what a transaction that holds them writes."""
 
+import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 
-from msh.models.link import decoded_terms
 from msh.protocol.flight import Flight, FlightState, FlightTerms, OnSilence
 from msh.protocol.flight.gate import Gate, GateState
 from msh.store.engine import Call, run
@@ -79,9 +80,22 @@ def _in_its_conversation(ended: Flight, row: FlightRow) -> Flight:
     )
 
 
+@lru_cache(maxsize=1000)
+def _terms_of_text(text: str) -> FlightTerms:
+    """There are few agreements, and each has the same terms for all of its messages."""
+    return FlightTerms.of_stored(json.loads(text))
+
+
+@lru_cache(maxsize=1000)
+def text_of(terms: FlightTerms) -> str:
+    """As they are stored with a message."""
+    return json.dumps(asdict(terms))
+
+
 def _terms(row: FlightRow) -> FlightTerms:
     if row.terms is not None:
-        return FlightTerms.of_stored(decoded_terms(row.terms))
+        is_text = isinstance(row.terms, str)
+        return _terms_of_text(row.terms) if is_text else FlightTerms.of_stored(row.terms)
     return FlightTerms(
         timeout=row.retry_interval,
         retries=row.retries,

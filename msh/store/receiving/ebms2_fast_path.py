@@ -12,7 +12,6 @@ from msh.protocol.ebms.agreement import Agreed
 from msh.protocol.ebms.arrival import decide
 from msh.protocol.ebms.message import MessageHeader, ReceivedMessage
 from msh.store.engine import Statement, run
-from msh.store.history import insert_one
 from msh.store.partner_columns import PARTNER_AS_READ, PARTNER_IN_VERSION
 from partners.models import Partner
 
@@ -66,15 +65,6 @@ _LOAD = Statement(
     _Row,
 )
 
-_ARRIVED = insert_one(
-    at="statement_timestamp()",
-    partner_id="%(partner_id)s",
-    direction="'in'",
-    message_id="%(message_id)s",
-    event="'MessageArrived'",
-    to_state="'accepted'",
-)
-
 
 # The Acknowledgment is claimed for the worker that a wake-up will name it to, as with the draft.
 # All that was decided by is proven. A copy that another transaction stores meanwhile has the
@@ -84,9 +74,7 @@ def _accept(payloads: str) -> Statement[Accepted]:
         f"""
     WITH usual AS (
         SELECT WHERE {PARTNER_IN_VERSION}
-          AND EXISTS (
-              SELECT FROM partners_agreement
-              WHERE id = %(agreement_id)s AND xmin = %(agreement_version)s)
+          AND EXISTS (SELECT {message_sql.AGREEMENT_IN_VERSION})
           AND NOT EXISTS (
               SELECT FROM msh_inboundmessage
               WHERE link_id = %(link_id)s AND message_id = %(message_id)s)
@@ -100,7 +88,7 @@ def _accept(payloads: str) -> Statement[Accepted]:
             (message_id, position, content_type, content_id, label, description, content)
         {payloads}),
     entry AS (
-        {_ARRIVED} FROM usual),
+        {message_sql.message_arrived()} FROM usual),
     signal AS (
         INSERT INTO msh_signal
             (link_id, kind, ref_to_message_id, tpa_id, conversation_id, first_at, due, expires_at,

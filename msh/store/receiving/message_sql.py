@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from msh.store.engine import Key, Order, Statement, Write
+from msh.store.history import insert_one
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,15 @@ class LastNumber:
     last_message_id: str
 
 
+# Nothing is taken from a partner that was moved. Asked with the lock: the export holds it.
 LOCK_LINK = Statement(
-    "SELECT id FROM msh_inboundlink WHERE partner_id = %(partner_id)s FOR NO KEY UPDATE", Key
+    """
+    SELECT link.id FROM msh_inboundlink link
+    WHERE link.partner_id = %(partner_id)s AND NOT EXISTS (
+        SELECT FROM partners_partner WHERE id = link.partner_id AND moved IS NOT NULL)
+    FOR NO KEY UPDATE OF link
+    """,
+    Key,
 )
 
 # A party configured without context is compared by its text alone (D63).
@@ -83,6 +91,26 @@ LOAD = Statement(
     """,
     InboundRow,
 )
+
+AGREEMENT_IN_VERSION = """
+    FROM partners_agreement agreement
+    WHERE agreement.id = %(agreement_id)s AND agreement.xmin = %(agreement_version)s
+"""
+"""The agreement if it is as it was read, for a statement that is to write only then."""
+
+
+def message_arrived(detail: str = "''") -> str:
+    """The INSERT of the history, for the statement that accepts a message. A FROM follows."""
+    return insert_one(
+        at="statement_timestamp()",
+        partner_id="%(partner_id)s",
+        direction="'in'",
+        message_id="%(message_id)s",
+        event="'MessageArrived'",
+        to_state="'accepted'",
+        detail=detail,
+    )
+
 
 ONE_PAYLOAD = """
     SELECT id, 1, %(content_type)s, %(content_id)s, %(label)s, %(description)s, %(content)s

@@ -3,10 +3,15 @@
 from dataclasses import dataclass
 
 from msh.store.engine import Statement
-from msh.store.history import insert_one
 from msh.store.partner_columns import PARTNER_IN_VERSION
 
-from .message_sql import ONE_PAYLOAD, PAYLOADS, Accepted
+from .message_sql import (
+    AGREEMENT_IN_VERSION,
+    ONE_PAYLOAD,
+    PAYLOADS,
+    Accepted,
+    message_arrived,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,26 +21,15 @@ class AcceptedInVersion(Accepted):
     version: str
 
 
-AGREEMENT_UNCHANGED = """
+AGREEMENT_UNCHANGED = f"""
     EXISTS (
-        SELECT FROM partners_agreement agreement
-        WHERE agreement.id = %(agreement_id)s AND agreement.xmin = %(agreement_version)s
+        SELECT {AGREEMENT_IN_VERSION}
           AND NOT EXISTS (
               SELECT FROM partners_route
               WHERE to_party = agreement.our_party
                 AND to_party_context IN ('', agreement.our_party_context)))
 """
 """The agreement is as it was read, and its messages are still ours: there is no route."""
-
-_MESSAGE_ARRIVED = insert_one(
-    at="statement_timestamp()",
-    partner_id="%(partner_id)s",
-    direction="'in'",
-    message_id="%(message_id)s",
-    event="'MessageArrived'",
-    to_state="'accepted'",
-    detail="%(detail)s",
-)
 
 
 # Without a lock: its number, the message with its payloads, its history and the Acknowledgement
@@ -72,7 +66,7 @@ def _accept_if_unchanged(payloads: str) -> Statement[AcceptedInVersion]:
             (message_id, position, content_type, content_id, label, description, content)
         {payloads}),
     entry AS (
-        {_MESSAGE_ARRIVED} FROM link),
+        {message_arrived("%(detail)s")} FROM link),
     signal AS (
         INSERT INTO msh_signal
             (link_id, kind, ref_to_message_id, tpa_id, conversation_id, code, location,

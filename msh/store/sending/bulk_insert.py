@@ -1,9 +1,16 @@
-"""New messages by COPY: the rows that `submissions.insert_message` writes, by the thousand."""
+"""New messages by COPY: the rows that `submissions.insert_message` writes, by the thousand.
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+While PostgreSQL writes the rows of one block, the caller prepares the next.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import repeat
+from typing import Any
 
+import psycopg
 from django.db import connection
 
 from msh.store import history
@@ -71,17 +78,75 @@ _COLUMNS: Mapping[str, Mapping[str, str]] = {
 """Types as they are written. A time is an int8 in COPY's binary format: microseconds since 2000."""
 
 
-def insert_messages(new: Sequence[NewMessage], parents: Mapping[int, Parents]) -> None:
+class _Writing(threading.Thread):
+    """A thread for each block: in a pool, one that waits for a lock could keep the holder of the
+    lock from writing."""
+
+    def __init__(self, write: Callable[[], None]) -> None:
+        super().__init__(name="msh-copy", daemon=True)
+        self._write = write
+        self._error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self._write()
+        except BaseException as error:  # noqa: BLE001  raised by `finish`
+            self._error = error
+
+    def finish(self) -> None:
+        self.join()
+        if self._error:
+            raise self._error
+
+
+class _UnderWay(threading.local):
+    """What another thread writes by the connection of this one."""
+
+    block: _Writing | None = None
+
+
+_under_way = _UnderWay()
+
+
+def insert_messages(
+    new: Sequence[NewMessage], parents: Mapping[int, Parents], *, more: bool = False
+) -> None:
     """Write them in this order, in the caller's transaction. `parents`: by agreement id, locked.
+    `more`: they may be under way still on return; call `finish` before the connection is used.
 
     Raises IntegrityError if a MessageId is known: then the transaction is at its end.
     """
+    finish()
     ((row,),) = run(_NEW_KEYS(count=len(new)))
-    _copy("msh_outboundmessage", map(_message, row.keys, new, repeat(parents), repeat(row.now)))
+    write = partial(_write, connection.connection, row, new, parents)
+    if more:
+        _under_way.block = _Writing(write)
+    else:
+        with connection.wrap_database_errors:
+            write()
+
+
+def finish() -> None:
+    """Wait until what was under way is written. Raises what `insert_messages` raises."""
+    block, _under_way.block = _under_way.block, None
+    if block:
+        with connection.wrap_database_errors:
+            block.finish()
+
+
+def _write(
+    session: psycopg.Connection[Any],
+    made: _Keys,
+    new: Sequence[NewMessage],
+    parents: Mapping[int, Parents],
+) -> None:
+    messages = map(_message, made.keys, new, repeat(parents), repeat(made.now))
+    _copy(session, "msh_outboundmessage", messages)
     if any(one.flies for one in new):
-        _copy("msh_flight", _flights(row.keys, new, parents, row.now))
-    _copy("msh_outboundpayload", _payloads(row.keys, new))
-    _copy("msh_history", _history(new, row.now))
+        _copy(session, "msh_flight", _flights(made.keys, new, parents, made.now))
+    _copy(session, "msh_outboundpayload", _payloads(made.keys, new))
+    _copy(session, "msh_history", _history(new, made.now))
 
 
 def find_known(asked: Sequence[tuple[int, str]]) -> dict[tuple[int, str], bytes]:
@@ -90,14 +155,10 @@ def find_known(asked: Sequence[tuple[int, str]]) -> dict[tuple[int, str], bytes]
     return {(row.link_id, row.message_id): row.content_digest for row in rows}
 
 
-def _copy(table: str, rows: Iterable[Sequence[object]]) -> None:
+def _copy(session: psycopg.Connection[Any], table: str, rows: Iterable[Sequence[object]]) -> None:
     columns = _COLUMNS[table]
     statement = f"COPY {table} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
-    with (
-        connection.cursor() as cursor,
-        connection.wrap_database_errors,
-        cursor.copy(statement) as copy,
-    ):
+    with session.cursor() as cursor, cursor.copy(statement.encode()) as copy:
         copy.set_types(list(columns.values()))
         for row in rows:
             copy.write_row(row)

@@ -79,7 +79,9 @@ ACKNOWLEDGE_AND_START_NEXT_IF_UNCHANGED = Statement(
 )
 
 # What was decided for this version of the link, by the process that wrote it: whoever else changes
-# the link first, changes the version. Passes over links that others hold.
+# the link first, changes the version. Passes over links that others hold. With a copy that is
+# claimed the attempts of messages before it are ended: those messages are complete, and a 2xx to
+# them changes nothing else.
 _READY = message_sql.COPIES.format(
     "claimed JOIN msh_outboundmessage message ON message.id = claimed.key",
     "true",
@@ -100,10 +102,19 @@ CLAIM_READY = Statement(
         SET unsent = false, attempt = ready.attempt,
             due = clock_timestamp() + make_interval(secs => ready.due_in)
         FROM ready WHERE link.id = ready.id
-        RETURNING ready.key, ready.attempt),
+        RETURNING link.partner_id, ready.key, ready.attempt),
     attempts AS (
         INSERT INTO msh_attempt (message_id, number, claimed_at)
-        SELECT key, attempt, clock_timestamp() FROM claimed)
+        SELECT key, attempt, clock_timestamp() FROM claimed),
+    ended AS (
+        UPDATE msh_attempt attempt
+        SET ended_at = clock_timestamp(), outcome = 'transmitted', status = before.status,
+            detail = '', body_sent = true
+        FROM unnest(%(ended_partner_ids)s::bigint[], %(ended_keys)s::bigint[],
+                    %(ended_attempts)s::int[], %(ended_statuses)s::int[])
+             AS before (partner_id, key, attempt, status)
+        JOIN claimed ON claimed.partner_id = before.partner_id AND claimed.key <> before.key
+        WHERE attempt.message_id = before.key AND attempt.number = before.attempt)
     {_READY}
     """,
     ReadyCopy,

@@ -3,9 +3,11 @@
 import json
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from msh.protocol import effects as do
+from msh.protocol.agreement import Terms
 from msh.protocol.events import SenderEvent
 from msh.protocol.kinds import Verdict
 from msh.store import incidents
@@ -18,6 +20,12 @@ if TYPE_CHECKING:
     from .links import OutboundLinks
 
 
+@lru_cache(maxsize=1000)
+def _text_of(terms: Terms) -> str:
+    """As they are stored with a message in flight."""
+    return json.dumps(asdict(terms))
+
+
 def _put_in_flight(
     links: "OutboundLinks", locked: Locked, effect: do.PutInFlight, event: SenderEvent, actor: Actor
 ) -> None:
@@ -26,7 +34,7 @@ def _put_in_flight(
             key=locked.keys[effect.message_id],
             sequence_number=effect.sequence_number,
             epoch=effect.epoch,
-            terms=json.dumps(asdict(effect.terms)),
+            terms=_text_of(effect.terms),
         )
     )
     links.record(

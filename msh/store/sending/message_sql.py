@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from msh.store.engine import Order, Statement, Write
 from msh.store.history import insert_one
@@ -50,6 +51,15 @@ class ReadyCopy(CopyRow):
     attempt: int
 
 
+class EndedAttempt(NamedTuple):
+    """An attempt of a message that is complete, and the HTTP status that ended it: a 2xx."""
+
+    partner_id: int
+    key: int
+    attempt: int
+    status: int
+
+
 @dataclass(frozen=True, slots=True)
 class SentMessage:
     """A message of ours that a signal refers to."""
@@ -63,9 +73,12 @@ class SentMessage:
 
 @dataclass(frozen=True, slots=True)
 class Inserted:
+    """`is_behind`: others are queued before it on its link."""
+
     id: int
     link_id: int
     submitted_at: datetime
+    is_behind: bool
 
 
 COPIES = f"""
@@ -279,7 +292,12 @@ def inserting(state: str, also: str = "") -> Statement[Inserted]:
                     %(labels)s::text[], %(descriptions)s::text[], %(wires)s::bytea[]) part),
     entry AS (
         {_MESSAGE_SUBMITTED} FROM message)
-    SELECT id, link_id, submitted_at FROM message
+    SELECT id, link_id, submitted_at,
+           EXISTS (
+               SELECT FROM msh_outboundmessage earlier
+               WHERE earlier.link_id = message.link_id AND earlier.state = 'queued'
+                 AND earlier.semantics = 'OnceAndOnlyOnce') AS is_behind
+    FROM message
     """,
         Inserted,
     )

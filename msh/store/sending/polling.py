@@ -12,7 +12,7 @@ from . import best_effort_sql, fast_path, link_sql, message_sql, signals
 from .best_effort_sql import WaitingMessage
 from .link_sql import Found
 from .links import OutboundLinks
-from .message_sql import LARGE, CopyRow, ReadyCopy
+from .message_sql import LARGE, CopyRow, EndedAttempt, ReadyCopy
 from .signals import PendingSignal
 
 AT_ONCE = 50
@@ -102,8 +102,9 @@ def lock_named(ended: Iterable[int], named: Iterable[int]) -> Work:
 def load_claimed(keys: Collection[int]) -> Work:
     """Those of these signals that were claimed with their message and that no sweep has taken over.
     Nothing is locked."""
-    rows, (clock,) = run(signals.READ_CLAIMED(keys=list(keys)), CLOCK())
-    return Work(OutboundLinks(clock.now), set(), signals=rows)
+    (rows,) = run(signals.READ_CLAIMED(keys=list(keys)))
+    links = OutboundLinks(rows[0].now) if rows else OutboundLinks.none()
+    return Work(links, set(), signals=rows)
 
 
 def claim_ready(
@@ -112,13 +113,25 @@ def claim_ready(
     keys: list[int],
     attempts: list[int],
     due_in: list[float],
+    ended: Collection[EndedAttempt],
 ) -> list[ReadyCopy]:
     """Claim these copies, in a transaction of its own: of each the link in this version, the row of
     the message, the attempt, and the seconds until it counts as lost. Those whose link has another
-    version, or is held by others, are passed over."""
+    version, or is held by others, are passed over.
+
+    Of the links that are not passed over these attempts have `ended`, of messages before.
+    """
     (rows,) = run(
         fast_path.CLAIM_READY(
-            partner_ids=partner_ids, versions=versions, keys=keys, attempts=attempts, due_in=due_in
+            partner_ids=partner_ids,
+            versions=versions,
+            keys=keys,
+            attempts=attempts,
+            due_in=due_in,
+            ended_partner_ids=[one.partner_id for one in ended],
+            ended_keys=[one.key for one in ended],
+            ended_attempts=[one.attempt for one in ended],
+            ended_statuses=[one.status for one in ended],
         )
     )
     return rows

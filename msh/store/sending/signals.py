@@ -46,6 +46,7 @@ class PendingSignal(RouteColumns):
     body: bytes | None
     dialect: str
     routed: bool
+    now: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,8 @@ _COLUMNS = f"""
     EXISTS (
         SELECT FROM msh_inboundmessage message
         WHERE message.link_id = signal.link_id AND message.state = 'routed'
-          AND message.message_id = signal.ref_to_message_id) AS routed
+          AND message.message_id = signal.ref_to_message_id) AS routed,
+    clock_timestamp() AS now
 """
 _PARTNER = """
     CROSS JOIN LATERAL (

@@ -15,7 +15,7 @@ from partners.models import Agreement, Partner
 from . import best_effort_sql, bulk_sql, message_sql
 from .best_effort_sql import BestEffortRow
 from .bulk_sql import Parents
-from .message_sql import CopyRow
+from .message_sql import CopyRow, Inserted
 
 
 class NewMessage(NamedTuple):
@@ -45,10 +45,10 @@ class NewMessage(NamedTuple):
 
 def insert_message(
     message: OutboundMessage, payloads: Sequence[Payload], parts: Sequence[bytes]
-) -> bool:
+) -> Inserted | None:
     """Write a new message with its payloads in wire form: one statement, and so all or nothing.
 
-    False, with nothing written, if its MessageId is known, or the partner's link is not in use, or
+    None, with nothing written, if its MessageId is known, or the partner's link is not in use, or
     submissions to the partner are refused.
     """
     message.size = sum(map(len, parts))
@@ -76,7 +76,7 @@ def insert_message(
     (rows,) = run(insert(**values))
     for row in rows:
         message.pk, message.link_id, message.submitted_at = row.id, row.link_id, row.submitted_at
-    return bool(rows)
+    return rows[0] if rows else None
 
 
 def _columns(payloads: Sequence[Payload], parts: Sequence[bytes]) -> Mapping[str, Sequence[object]]:

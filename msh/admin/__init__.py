@@ -1,15 +1,33 @@
 """The console: pages for operators. Imported here is every module that registers a page."""
 
 from .deliveries import delivery
-from .incidents import bulk_job, incident, operator_notice
-from .links import inbound_conversation, inbound_link, outbound_conversation, outbound_link
+from .incidents import act_request, bulk_job, incident, operator_notice
+from .links import (
+    inbound_conversation,
+    inbound_link,
+    maintenance,
+    outbound_conversation,
+    outbound_link,
+)
 from .messages import history, inbound_message, outbound_message, signal
-from .setup import agreement, api_token, consumer, partner, schedules, setting_change, users
+from .setup import (
+    agreement,
+    api_token,
+    business_key,
+    consumer,
+    partner,
+    recipient,
+    schedules,
+    setting_change,
+    users,
+)
 
 __all__ = [
+    "act_request",
     "agreement",
     "api_token",
     "bulk_job",
+    "business_key",
     "consumer",
     "delivery",
     "history",
@@ -17,11 +35,13 @@ __all__ = [
     "inbound_link",
     "inbound_message",
     "incident",
+    "maintenance",
     "operator_notice",
     "outbound_conversation",
     "outbound_link",
     "outbound_message",
     "partner",
+    "recipient",
     "schedules",
     "setting_change",
     "signal",

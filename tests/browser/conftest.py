@@ -47,6 +47,7 @@ def running_msh(
     mail = {
         "EMAIL_URL": f"smtp://127.0.0.1:{operators.port}",
         "MSH_OPERATORS_EMAIL": "operators@example.net",
+        "MSH_SECOND_PERSON": "prune",
     }
     name = f"{settings.DATABASES['default']['NAME']}_browser"
     machine = Machine(tmp_path_factory.mktemp("msh"), name, settings=mail)

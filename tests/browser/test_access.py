@@ -1,6 +1,7 @@
 """Whoever does not see well, or has no mouse: labels, contrast, keyboard."""
 
 import re
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -8,9 +9,23 @@ from axe_playwright_python.sync_playwright import Axe
 from django.utils import timezone
 from playwright.sync_api import Locator, Page, expect
 
-from msh.models import Consumer, Delivery, InboundMessage, Incident, OutboundMessage
+from msh.models import (
+    AcknowledgementTime,
+    ActRequest,
+    Consumer,
+    Delivery,
+    InboundMessage,
+    Incident,
+    OutboundMessage,
+    SavedFilter,
+    Statistics,
+    StatisticsProgress,
+    Suspension,
+    Unit,
+)
 from msh.protocol.lane import LaneState
-from tests.browser.console import Console
+from partners.models import Agreement
+from tests.browser.console import Console, user_with
 from tests.browser.test_actions import page_of, suspended
 from tests.exchange.pair import Pair, PairFactory
 
@@ -40,24 +55,77 @@ def other_pages(console: Console, partner: Pair, message: OutboundMessage) -> di
     incident = Incident.objects.create(
         partner=partner.partner, direction="in", kind="delivery_failed", opened_at=now, last_at=now
     )
-    lists = ("outboundlink", "outboundmessage", "delivery", "incident", "history", "settingchange")
+    asked = ActRequest.objects.create(
+        verb="reset",
+        act="reset_sequence",
+        parameters={"partner": partner.partner.pk},
+        facts="the next number is 5",
+        text="the next message gets number 1 instead of 5.",
+        partner=partner.partner,
+        direction="out",
+        asked_by="operator",
+        reason="agreed with the partner",
+        until=now + timedelta(hours=1),
+    )
+    lists = (
+        "keyrule",
+        *("outboundlink", "outboundmessage", "delivery", "incident", "history", "settingchange"),
+        "actrequest",
+    )
     settings = ("partner", "agreement", "route")
+    for name, shared in (("late orders", True), ("mine", False)):
+        SavedFilter.objects.update_or_create(
+            owner=user_with("Administrator"), of_list="msh_outboundmessage", name=name,
+            defaults={"query": f"state={'queued' if shared else 'failed'}", "shared": shared},
+        )  # fmt: skip
+    key = partner.partner.pk
+    count_something(partner.agreement, now)
     return {
         "inbound link": console.at("msh_inboundlink_change", received.link_id),
         "inbound message": console.at("msh_inboundmessage_change", received.pk),
         "delivery": console.at("msh_delivery_change", delivery.pk),
         "incident": console.at("msh_incident_change", incident.pk),
+        "request": console.at("msh_actrequest_change", asked.pk),
+        "confirm": console.at("msh_actrequest_confirm", asked.pk),
+        "asked": console.msh.console,
         "header": console.at("msh_inboundmessage_header", received.pk),
         "payload": console.at("msh_outboundmessage_payload", message.pk, 1),
         "new bulk job": console.at("msh_bulkjob_new"),
+        "cancel queue": console.at("msh_outboundlink_cancel_queue", partner.link.pk),
+        "business key": console.at("msh_keyrule_add"),
+        "filtered list": console.at("msh_outboundmessage_changelist") + "?state=in_flight",
         "import": console.at("partners_agreement_import"),
         "partner": console.msh.console + f"partner/{partner.partner.pk}/",
         "search": console.msh.console + "search-all/?q=nothing",
         "sessions": console.msh.console + "sessions/",
+        "time zone": console.msh.console + "time-zone/",
+        "tokens": console.at("msh_apitoken_changelist"),
+        "new token": console.at("msh_apitoken_add"),
+        "machine users": console.at("auth_user_changelist") + "?kind=machine",
+        "statistics": console.msh.console + "statistics/",
+        "statistics of a partner": f"{console.msh.console}statistics/?partner={key}&period=90d",
+        "report": f"{console.msh.console}statistics/{key}/{now.year}/{now.month}/",
         "not found": console.msh.console + "no/such/page/",
         **{f"list of {name}": console.at(f"msh_{name}_changelist") for name in lists},
         **{f"list of {name}": console.at(f"partners_{name}_changelist") for name in settings},
     }
+
+
+def count_something(agreement: Agreement, now: datetime) -> None:
+    """The statistics have a day, an hour and a suspension of the agreement's partner."""
+    StatisticsProgress.objects.update_or_create(pk=1, defaults={"up_to": now})
+    partner = agreement.partner
+    Suspension.objects.get_or_create(partner=partner, defaults={"began_at": now})
+    for unit in Unit:
+        counts = {"acknowledged": 3, "received": 2, "retries": 1, "in_doubt": 1}
+        slot, _ = Statistics.objects.get_or_create(
+            unit=unit,
+            begins=now.replace(hour=0),
+            partner=partner,
+            agreement=agreement,
+            defaults=counts,
+        )
+        AcknowledgementTime.objects.get_or_create(slot=slot, bucket=30, defaults={"number": 3})
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

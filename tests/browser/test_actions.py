@@ -19,9 +19,9 @@ LONG = {"timeout": 600, "retries": 3, "retry_interval": 600}
 """Nothing happens by itself while the operator looks."""
 
 
-def page_of(console: Console, role: str, row: Model) -> Page:
+def page_of(console: Console, role: str, row: Model, **options: Any) -> Page:
     meta = row._meta
-    return console.open(role, f"{meta.app_label}/{meta.model_name}/{row.pk}/change/")
+    return console.open(role, f"{meta.app_label}/{meta.model_name}/{row.pk}/change/", **options)
 
 
 def use(page: Page, action: str, said: str, **fields: str) -> None:

@@ -29,7 +29,7 @@ def test_a_message_is_found_and_its_payload_shown_and_never_run(
     message.payloads.update(label=name)
 
     page = console.open("Operator", "msh/outboundmessage/")
-    page.get_by_placeholder("Complete MessageId or ConversationId").fill("a talk")
+    page.get_by_placeholder("Complete MessageId, ConversationId or business key").fill("a talk")
     page.keyboard.press("Enter")
     page.get_by_role("link", name=message.message_id).click()
     expect(page.get_by_text("page\\u202elmth.html")).to_be_visible()

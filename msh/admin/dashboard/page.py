@@ -12,8 +12,10 @@ from django.utils import timezone
 
 from msh import health
 from msh.admin.framework import markup
+from msh.admin.framework.second_person import waiting
 from msh.admin.incidents.bulk_job import start_url
 from msh.admin.links.outbound_link import URGENCY
+from msh.admin.setup.api_token import expiring, expiry_of
 from msh.models import BulkAction, InboundLink, Incident, OutboundLink, Traffic
 from msh.protocol.lane import LaneState
 from msh.store.snapshot import snapshot
@@ -61,6 +63,8 @@ def _read(request: HttpRequest, now: datetime) -> dict[str, object]:
         "standing": standing(request),
         "run_again_url": start_url(request, BulkAction.RUN_AGAIN, period="0"),
         "inbound_url": markup.list_url(InboundLink),
+        "asked": waiting(),
+        "tokens": _tokens(request),
         "incidents": others,
         "other_incidents": other_count,
         "charts": _charts(now),
@@ -69,6 +73,13 @@ def _read(request: HttpRequest, now: datetime) -> dict[str, object]:
         "incidents_url": markup.list_url(Incident, **{"is": "open"}),
         "health_limit": HEALTH_LIMIT,
     }
+
+
+def _tokens(request: HttpRequest) -> Sequence[tuple[str, str, str]]:
+    """Address, name and end of those that expire soon, for who can see them."""
+    if not request.user.has_perm("msh.view_apitoken"):
+        return ()
+    return [(markup.page_url(one), one.name, expiry_of(one)) for one in expiring()]
 
 
 def _charts(now: datetime) -> Sequence[Chart]:

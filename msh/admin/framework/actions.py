@@ -22,12 +22,13 @@ from django.urls import URLPattern, path, reverse
 from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminTextareaWidget
 
-from msh.flows.errors import NotPossible
+from msh.flows.errors import NotPossible, SecondPersonNeeded
 from msh.flows.numbers import has_numbers
+from msh.flows.operations.four_eyes import requests
 from msh.flows.operations.operator_action import OperatorAction
 from msh.store.history import Actor
 
-from . import markup
+from . import markup, second_person
 
 REASON_LIMIT = 500
 
@@ -49,7 +50,8 @@ class ReasonForm(forms.Form):
 
     @property
     def action_fields(self) -> dict[str, object]:
-        return {k: v for k, v in self.cleaned_data.items() if k not in ("reason", "version")}
+        others = ("reason", "version", second_person.ALONE)
+        return {k: v for k, v in self.cleaned_data.items() if k not in others}
 
 
 class Details(NamedTuple):
@@ -186,6 +188,7 @@ class ActionsAdmin(ModelAdmin, Generic[Row]):
         if request.method != "POST":
             return self._show(action, request, row, None)
         form = action.fit(action.form(request.POST, request.FILES), row)
+        second_person.offer_alone(form, action.action, request)
         if not form.is_valid():
             return self._show(action, request, row, form)
         if form.cleaned_data["version"] != action.version(row):
@@ -207,6 +210,9 @@ class ActionsAdmin(ModelAdmin, Generic[Row]):
         details = Details() if why_not else action.context(row, request.GET)
         reason = reason or request.GET.get("reason", "")[:REASON_LIMIT]
         initial = {"version": action.version(row), "reason": reason, **details.initial}
+        form = refused or action.fit(action.form(initial=initial), row)
+        if refused is None:
+            second_person.offer_alone(form, action.action, request)
         context = {
             **self.admin_site.each_context(request),
             "title": f"{action.title}: {markup.escape_invisible(str(row))}",
@@ -215,7 +221,8 @@ class ActionsAdmin(ModelAdmin, Generic[Row]):
             "row": markup.isolated(str(row)),
             "why_not": why_not,
             "consequence": "" if why_not else action.consequence(row),
-            "form": refused or action.fit(action.form(initial=initial), row),
+            "second_person": second_person.notice(action.action, request),
+            "form": form,
             "back": markup.page_url(row),
             "instead": self.offers(request, row) if why_not else (),
             "reason": reason,
@@ -225,8 +232,11 @@ class ActionsAdmin(ModelAdmin, Generic[Row]):
 
 
 def _act(action: ActionDialog[Row], request: HttpRequest, row: Row, form: ReasonForm) -> None:
-    actor = Actor(request.user.get_username(), form.cleaned_data["reason"])
+    approval = second_person.approval_of(form)
+    actor = Actor(request.user.get_username(), form.cleaned_data["reason"], approval)
     try:
         messages.success(request, action.act(row, actor, form))
+    except SecondPersonNeeded as needed:
+        messages.warning(request, requests.text_of(requests.ask(needed)))
     except NotPossible as refused:
         messages.error(request, str(refused))

@@ -6,13 +6,13 @@ from django import forms
 from django.contrib import messages
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminTextareaWidget
 
 from msh.store.history import Actor
 from msh.store.operations.settings_log import Snapshot, record_changes, snapshot
 
 from .actions import REASON_LIMIT
+from .saved_filters import SavedFilters
 
 _REASON = (None, {"fields": ("reason",)})
 
@@ -29,7 +29,7 @@ class AuditedForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no g
     )
 
 
-class AuditedAdmin(ModelAdmin):
+class AuditedAdmin(SavedFilters):
     """Subclasses set `fields` or `fieldsets`; the reason is added at the end. Rows are deleted one
     by one, each with its own reason."""
 

@@ -18,6 +18,7 @@ from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.http import urlencode
+from django.utils.timezone import localtime
 from django.views import csrf as csrf_views
 from django.views import defaults
 
@@ -80,7 +81,7 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
         lines.append(
             "A form may be too large, or its address is damaged. Go back and try again with less."
         )
-    return _plain(HTTPStatus.BAD_REQUEST, "Request refused", lines, _DASHBOARD)
+    return plain(HTTPStatus.BAD_REQUEST, "Request refused", lines, _DASHBOARD)
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -105,8 +106,8 @@ def server_error(request: HttpRequest) -> HttpResponse:
         return defaults.server_error(request)
     if not isinstance(sys.exc_info()[1], OperationalError | InterfaceError):
         status = HTTPStatus.INTERNAL_SERVER_ERROR
-        return _plain(status, "The console has an error", _DEFECT, _DASHBOARD)
-    return _plain(
+        return plain(status, "The console has an error", _DEFECT, _DASHBOARD)
+    return plain(
         HTTPStatus.SERVICE_UNAVAILABLE,
         "The database does not answer",
         _NO_DATABASE,
@@ -123,9 +124,9 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
         return csrf_views.csrf_failure(request, reason)
     status = HTTPStatus.FORBIDDEN
     if reason == csrf.REASON_NO_CSRF_COOKIE:
-        return _plain(status, "No cookies", _NO_COOKIES, ("Log in", "admin:login"))
+        return plain(status, "No cookies", _NO_COOKIES, ("Log in", "admin:login"))
     if not reason.startswith("CSRF token from"):
-        return _plain(status, "Form refused", _OTHER_ORIGIN, _DASHBOARD)
+        return plain(status, "Form refused", _OTHER_ORIGIN, _DASHBOARD)
     again = "You have logged in again since this page was opened. Check it, then submit it again."
     messages.error(request, f"Nothing was done. {again}")
     return HttpResponseRedirect(_with_reason(request))
@@ -141,8 +142,8 @@ def locked_out(
     lines = (
         (
             f"Too many log-ins with this name from your address have failed. Wait {minutes}"
-            f" minutes, until {until:%H:%M} UTC, without another attempt: each one starts the wait"
-            " again."
+            f" minutes, until {localtime(until):%H:%M %Z}, without another attempt: each one starts"
+            " the wait again."
         ),
         (
             "If you have forgotten the password, another administrator sets a new one. Somebody"
@@ -150,7 +151,7 @@ def locked_out(
         ),
     )
     status = HTTPStatus.TOO_MANY_REQUESTS
-    page = _plain(status, "Log-in locked", lines, ("Log in", "admin:login"))
+    page = plain(status, "Log-in locked", lines, ("Log in", "admin:login"))
     page.headers["Retry-After"] = str(ceil(wait.total_seconds()))
     return page
 
@@ -188,7 +189,7 @@ class ErrorPages:
 def _not_allowed(allowed: str) -> HttpResponse:
     lines = ("The address belongs to a button of the console. Nothing was done.",)
     title = "This page cannot be opened like this"
-    page = _plain(HTTPStatus.METHOD_NOT_ALLOWED, title, lines, _DASHBOARD)
+    page = plain(HTTPStatus.METHOD_NOT_ALLOWED, title, lines, _DASHBOARD)
     page.headers["Allow"] = allowed
     return page
 
@@ -221,7 +222,7 @@ def _page(request: HttpRequest, status: int, title: str, text: str) -> HttpRespo
     return page.render()
 
 
-def _plain(
+def plain(
     status: HTTPStatus,
     title: str,
     lines: Sequence[str],

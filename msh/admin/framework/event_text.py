@@ -40,6 +40,9 @@ _OUT = {
     "SequenceRewound": "Put back into the queue because the partner was restored",
     "SequenceAdopted": "The partner's sequence number was adopted",
     "Resynchronised": "The sequence numbers were resynchronised",
+    "PartnerExported": "The partner was moved to another MSH",
+    "PartnerImported": "The partner was moved here from another MSH",
+    "PartnerReopened": "The partner was not moved after all",
     "AcceptingSwitched": "New messages from applications were switched",
     "LinkStarted": "The last number was set",
     "ProcessingFailed": "Processing stopped with an error",
@@ -93,6 +96,9 @@ _IN = {
     "OutcomeKept": "The result of the delivery was found",
     "ResolverAnswered": "The resolver answered",
     "RunAgainRequested": "Run again",
+    "ReplayRequested": "To be delivered again, as a replay",
+    "ReplayCompleted": "The application took the replay",
+    "ReplayRejected": "The application rejected the replay",
     "CompletionMarked": "Marked as completed",
     "RejectionMarked": "Marked as rejected",
     "ParkRequested": "Parked",
@@ -112,7 +118,14 @@ _IN = {
     "StatusRequestReceived": "The partner asked for the status of a message",
     "Note": "Note",
 }
-WORDS: dict[str, dict[str, str]] = {Direction.OUT: _OUT, Direction.IN: _IN}
+_BOTH = {
+    "SecondPersonAsked": "A second person was asked to confirm",
+    "SecondPersonConfirmed": "Confirmed by a second person, and done",
+    "SecondPersonRefused": "Refused by a second person",
+    "RequestWithdrawn": "No longer asked for",
+    "WentAheadAlone": "Done without a second person",
+}
+WORDS: dict[str, dict[str, str]] = {Direction.OUT: _OUT | _BOTH, Direction.IN: _IN | _BOTH}
 _ATTEMPTS = {
     "transmitted": "sent; no Acknowledgement yet",
     "failed": "not sent",

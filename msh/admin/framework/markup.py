@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from django.db.models import Model
@@ -138,10 +138,10 @@ def trace_link(message_id: str) -> SafeString | str:
 
 
 def time_of(at: datetime | None) -> SafeString | str:
-    """A time, with the date if it is not today; in full on hover."""
+    """A time, with the date if it is not today; in full on hover, in UTC."""
     if at is None:
         return DASH
-    whole = timezone.localtime(at).isoformat(sep=" ", timespec="milliseconds")
+    whole = at.astimezone(UTC).isoformat(sep=" ", timespec="milliseconds")
     return format_html(
         '<time datetime="{}" title="{}" class="msh-time">{}</time>',
         at.isoformat(),
@@ -156,7 +156,7 @@ def age_of(since: datetime | None) -> str:
 
 def ago(at: datetime) -> SafeString:
     """How long ago, on one line; the time on hover."""
-    whole = timezone.localtime(at).isoformat(sep=" ", timespec="seconds")
+    whole = at.astimezone(UTC).isoformat(sep=" ", timespec="seconds")
     shown = '<time datetime="{}" title="{}" class="msh-time">{} ago</time>'
     return format_html(shown, at.isoformat(), whole, age_of(at))
 

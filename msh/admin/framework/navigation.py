@@ -1,6 +1,6 @@
 """The sidebar: first what may need an operator, and only what this user can view."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from django.contrib import admin
@@ -9,9 +9,13 @@ from django.db.models import Model
 from django.http import HttpRequest
 from django.templatetags.static import static
 from django.urls import reverse
+from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 
+from msh.flows.operations.four_eyes.guard import is_on
 from msh.models import (
+    ActRequest,
+    AlertRecipient,
     ApiToken,
     BulkJob,
     Consumer,
@@ -21,6 +25,8 @@ from msh.models import (
     InboundLink,
     InboundMessage,
     Incident,
+    KeyRule,
+    MaintenanceWindow,
     OperatorNotice,
     OutboundConversation,
     OutboundLink,
@@ -42,6 +48,7 @@ class Item:
     model: type[Model]
     query: tuple[tuple[str, str], ...] = ()
     alarm: Callable[[], int] | None = None
+    shown: Callable[[], bool] = lambda: True
 
 
 def _suspended() -> int:
@@ -52,10 +59,15 @@ def _open_incidents() -> int:
     return Incident.objects.filter(resolved_at=None).count()
 
 
+def _asked() -> int:
+    return ActRequest.objects.waiting(timezone.now()).count()
+
+
 def _undecided() -> int:
     return Delivery.objects.waiting_for_operator().count()
 
 
+MACHINES = (("kind", "machine"),)
 GROUPS = (
     (
         "Action required",
@@ -63,7 +75,9 @@ GROUPS = (
             Item("Links to partners", "sync_alt", OutboundLink, alarm=_suspended),
             Item("Incidents", "warning", Incident, alarm=_open_incidents),
             Item("Operator notifications", "notifications", OperatorNotice),
+            Item("Maintenance windows", "event_busy", MaintenanceWindow),
             Item("Bulk jobs", "checklist", BulkJob),
+            Item("Second person", "supervisor_account", ActRequest, alarm=_asked, shown=is_on),
             Item("Deliveries", "move_to_inbox", Delivery, alarm=_undecided),
         ),
     ),
@@ -85,6 +99,8 @@ GROUPS = (
             Item("Partners", "handshake", Partner),
             Item("Agreements", "contract", Agreement),
             Item("Consumers", "apps", Consumer),
+            Item("Business keys", "find_in_page", KeyRule),
+            Item("Alerts", "campaign", AlertRecipient),
             Item("Routes", "alt_route", Route),
             Item("This MSH", "hub", OwnIdentity),
             Item("Schedules", "schedule", PeriodicTask),
@@ -94,6 +110,7 @@ GROUPS = (
         "Access",
         (
             Item("Users", "person", User),
+            Item("Machine users", "computer", User, MACHINES),
             Item("Roles", "group", Group),
             Item("API tokens", "key", ApiToken),
             Item("Audit log", "manage_history", SettingChange),
@@ -105,13 +122,15 @@ GROUPS = (
 def sidebar(request: HttpRequest) -> list[dict[str, object]]:
     """Groups of links, for unfold (`SIDEBAR` in the settings)."""
     return [
-        {"title": "", "separator": False, "items": [_dashboard()]},
+        {"title": "", "separator": False, "items": list(_first(request))},
         *_groups(request),
     ]
 
 
-def _dashboard() -> dict[str, object]:
-    return {"title": "Dashboard", "icon": "monitoring", "link": reverse("admin:index")}
+def _first(request: HttpRequest) -> Iterator[dict[str, object]]:
+    yield {"title": "Dashboard", "icon": "monitoring", "link": reverse("admin:index")}
+    if request.user.has_perm("msh.view_statistics"):
+        yield {"title": "Statistics", "icon": "bar_chart", "link": reverse("statistics")}
 
 
 def _groups(request: HttpRequest) -> list[dict[str, object]]:
@@ -119,7 +138,11 @@ def _groups(request: HttpRequest) -> list[dict[str, object]]:
         {
             "title": title,
             "separator": True,
-            "items": [_entry(item) for item in items if _can_view(item.model, request)],
+            "items": [
+                _entry(item, request)
+                for item in items
+                if item.shown() and _can_view(item.model, request)
+            ],
         }
         for title, items in GROUPS
     ]
@@ -129,14 +152,24 @@ def _can_view(model: type[Model], request: HttpRequest) -> bool:
     return bool(admin.site.get_model_admin(model).has_view_permission(request))
 
 
-def _entry(item: Item) -> dict[str, object]:
+def _entry(item: Item, request: HttpRequest) -> dict[str, object]:
     return {
+        **_active(item, request),
         "title": item.title,
         "icon": item.icon,
         "link": list_url(item.model, **dict(item.query)),
         "badge": item.alarm() if item.alarm else 0,
         "badge_style": "solid",
     }
+
+
+def _active(item: Item, request: HttpRequest) -> dict[str, object]:
+    """Of two entries for one list, the one whose filter it has; else unfold compares addresses."""
+    if item.model is not User:
+        return {}
+    listed = request.path.startswith(list_url(User))
+    filtered = tuple(request.GET.items()) == MACHINES
+    return {"active": listed and filtered == (item.query == MACHINES)}
 
 
 def our_uri(request: HttpRequest) -> str:

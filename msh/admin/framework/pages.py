@@ -14,6 +14,9 @@ from msh.store.snapshot import snapshot
 
 from . import markup
 from .actions import ActionsAdmin, Row
+from .export import ExportPage
+from .saved_filters import SavedFilters
+from .second_person import asked_about
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,7 @@ class Table:
     folded: bool = False
 
 
-class ReadOnlyAdmin(ActionsAdmin[Row]):
+class ReadOnlyAdmin(ExportPage, SavedFilters, ActionsAdmin[Row]):
     """Rows that only `msh.store` writes; here they change by operator actions only."""
 
     actions: Sequence[str] | None = None
@@ -41,6 +44,7 @@ class ReadOnlyAdmin(ActionsAdmin[Row]):
     list_fullwidth = True
     list_per_page = 50
     show_facets = ShowFacets.NEVER
+    list_after_template = "admin/msh/framework/list_tools.html"
     change_form_outer_before_template = "admin/msh/framework/actions.html"
     change_form_outer_after_template: str | None = "admin/msh/framework/tables.html"
 
@@ -64,7 +68,8 @@ class ReadOnlyAdmin(ActionsAdmin[Row]):
         name = str(self.opts.verbose_name)
         title = f"{name[:1].upper()}{name[1:]} {markup.escape_invisible(str(row))}"
         context |= {"title": title, "subtitle": None, "tables": self.tables(request, row)}
-        context |= {"offers": self.offers(request, row), **self.page_context(request, row)}
+        context |= {"offers": self.offers(request, row), "asked": asked_about(row)}
+        context |= self.page_context(request, row)
         response: HttpResponse = super().render_change_form(request, context, *args, **kwargs)
         return response
 
@@ -108,8 +113,8 @@ class LargeTableAdmin(ReadOnlyAdmin[Row]):
     ) -> tuple[QuerySet[Row], bool]:
         """The term is not split: an id may contain blanks."""
         term = search_term.strip()
-        return (self.search(queryset, term) if term else queryset), False
+        return (self.search(request, queryset, term) if term else queryset), False
 
-    def search(self, rows: QuerySet[Row], term: str) -> QuerySet[Row]:
+    def search(self, request: HttpRequest, rows: QuerySet[Row], term: str) -> QuerySet[Row]:
         """The rows with exactly this value in one of `search_fields`."""
         return rows.filter(Q(*((name, term) for name in self.search_fields), _connector=Q.OR))

@@ -14,6 +14,7 @@ from msh.models import (
     InboundConversation,
     InboundMessage,
     Incident,
+    KeyRule,
     OutboundConversation,
     OutboundMessage,
     Signal,
@@ -21,6 +22,7 @@ from msh.models import (
 from partners.models import Agreement, Partner
 
 from . import markup
+from .business_keys import DIRECTIONS, may_see_keys
 from .pages import Table
 
 ROWS = 10
@@ -45,6 +47,11 @@ def search(request: HttpRequest) -> HttpResponse:
         "title": "Search",
         "term": markup.escape_invisible(term),
         "tables": [_table(model, rows, term) for model, rows in found.items() if rows],
+        "keys": sorted(
+            set(KeyRule.objects.filter(enabled=True).values_list("name", flat=True))
+            if any(may_see_keys(request, direction) for direction in DIRECTIONS)
+            else ()
+        ),
         "searched": [_names(model) for model in _permitted(request)],
     }
     return TemplateResponse(request, "admin/msh/framework/search.html", context)

@@ -12,6 +12,8 @@ from django.utils import timezone
 from msh.store.history import Actor
 from msh.store.operations.settings_log import record_access
 
+from . import time_zone
+
 SEEN, SINCE, ADDRESS = "msh_seen", "msh_since", "msh_address"
 """Of a session: when a person last used it, when it began, from where."""
 NOTED_EVERY = 60
@@ -34,7 +36,7 @@ class Sessions:
         if request.method == "POST" and request.path == reverse("admin:login"):
             _record_login(request, response.status_code)
         elif leaving:
-            _record(request, leaving, "logged out")
+            record(request, leaving, "logged out")
         elif response.status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
             _note_use(request)
         return response
@@ -48,13 +50,11 @@ def _user_who_leaves(request: HttpRequest) -> str:
 def _record_login(request: HttpRequest, status: int) -> None:
     name = request.POST.get("username", "").strip()[:LONGEST_NAME]
     if status == HTTPStatus.FOUND and request.user.is_authenticated:
-        request.session[SINCE] = request.session[SEEN] = timezone.now().timestamp()
-        request.session[ADDRESS] = request.META.get("REMOTE_ADDR", "")
-        _record(request, request.user.get_username(), "logged in")
+        begin(request, "logged in")
     elif status == HTTPStatus.OK:
-        _record(request, name, "refused: wrong name or password")
+        record(request, name, "refused: wrong name or password")
     elif status == HTTPStatus.TOO_MANY_REQUESTS and _just_locked(request, name):
-        _record(request, name, "locked: too many wrong passwords")
+        record(request, name, "locked: too many wrong passwords")
 
 
 def _just_locked(request: HttpRequest, name: str) -> bool:
@@ -65,7 +65,15 @@ def _just_locked(request: HttpRequest, name: str) -> bool:
     return bool(attempts.filter(failures_since_start=settings.AXES_FAILURE_LIMIT).exists())
 
 
-def _record(request: HttpRequest, name: str, event: str) -> None:
+def begin(request: HttpRequest, event: str) -> None:
+    """After the log-in of the request's user; `event` says which way."""
+    request.session[SINCE] = request.session[SEEN] = timezone.now().timestamp()
+    request.session[ADDRESS] = request.META.get("REMOTE_ADDR", "")
+    time_zone.remember(request)
+    record(request, request.user.get_username(), event)
+
+
+def record(request: HttpRequest, name: str, event: str) -> None:
     record_access(name or "(empty)", event, request.META.get("REMOTE_ADDR", ""), Actor(name, ""))
 
 

@@ -1,7 +1,7 @@
 """Which rows a bulk job is for: by time, by cause, and one by one."""
 
 from collections.abc import Collection
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -16,12 +16,12 @@ from unfold.widgets import (
 
 from msh.admin.framework import markup
 from msh.admin.framework.actions import REASON_LIMIT
+from msh.admin.framework.time_zone import LocalTimeField
 from msh.admin.links.advice import cause_name, cause_of_link, last_words, with_last_answer
 from msh.flows.operations import bulk_jobs
-from msh.models import BulkAction, Delivery, OutboundLink
+from msh.flows.operations.bulk_jobs import EVER, Limits
+from msh.models import BulkAction, Consumer, Delivery, OutboundLink
 
-EVER = datetime(1970, 1, 1, tzinfo=UTC)
-"""The time of a job for rows of any age."""
 CONSEQUENCES = {
     BulkAction.RESUME: "Every selected partner, if it is still suspended, is resumed, one after"
     " the other. Its message in flight is sent again, with the same bytes and number and all"
@@ -31,7 +31,14 @@ CONSEQUENCES = {
     " again, one after the other, with all retries. If a consumer already has the message, only"
     " the Idempotency-Key prevents double processing. Messages behind a parked one have"
     " been delivered already: it is delivered out of order. Deliveries in doubt are not included.",
+    BulkAction.REPLAY: "Every selected message, received since the given time and completed by the"
+    " consumer, is delivered to it once more, as a replay: a delivery of its own, marked as such,"
+    " with another Idempotency-Key. The replays of a pair, or of a conversation in order, follow"
+    " each other in the order of acceptance; messages that arrive are delivered meanwhile. The"
+    " first deliveries stay as they are.",
 }
+BY_TIME = [(action.value, action.label) for action in CONSEQUENCES]
+"""The queue of a link is cancelled from the page of the link."""
 LISTED = 500
 """Rows that can be chosen one by one; of more, only all."""
 PERIODS = {"3600": "the last hour", "86400": "the last 24 hours", "0": "any time"}
@@ -42,18 +49,27 @@ class ChoiceForm(forms.Form):
     """The action and its rows. Times are in the time zone of the console. `period`: instead of
     `since`, so many seconds; `cause`: partners suspended for it, as the dashboard names it."""
 
-    action = forms.ChoiceField(choices=BulkAction.choices, widget=UnfoldAdminSelectWidget())
-    since = forms.DateTimeField(
-        required=False,
-        input_formats=["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M"],
-        widget=UnfoldAdminTextInputWidget(attrs={"type": "datetime-local", "step": "1"}),
-        help_text="Empty: any time.",
-    )
+    action = forms.ChoiceField(choices=BY_TIME, widget=UnfoldAdminSelectWidget())
+    since = LocalTimeField(required=False, help_text="Empty: any time.")
     spare_held = forms.BooleanField(
         label="Leave out partners suspended by an operator",
         required=False,
         initial=True,
         widget=UnfoldBooleanWidget(),
+    )
+    consumer = forms.ModelChoiceField(
+        Consumer.objects.all(),
+        label="Consumer, for replays",
+        required=False,
+        empty_label="-",
+        widget=UnfoldAdminSelectWidget(),
+    )
+    partner = forms.CharField(
+        label="Partner, for replays",
+        required=False,
+        max_length=63,
+        widget=UnfoldAdminTextInputWidget(),
+        help_text="Its complete name. Empty: any partner.",
     )
     cause = forms.CharField(required=False, max_length=100, widget=forms.HiddenInput)
     period = forms.IntegerField(
@@ -62,7 +78,7 @@ class ChoiceForm(forms.Form):
 
     def __init__(self, *data: Any, **options: Any) -> None:
         super().__init__(*data, **options)
-        self.fields["since"].label = f"Since ({timezone.get_default_timezone_name()})"
+        self.fields["since"].label = f"Since ({timezone.get_current_timezone_name()})"
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
@@ -71,7 +87,18 @@ class ChoiceForm(forms.Form):
             cleaned["since"] = since.replace(microsecond=0) if period else EVER
         elif "since" in cleaned:
             cleaned["since"] = cleaned["since"] or EVER
+        if cleaned.get("action") == BulkAction.REPLAY and not cleaned.get("consumer"):
+            self.add_error("consumer", "Select the consumer that gets the messages again.")
         return cleaned
+
+    def limits(self) -> Limits:
+        chosen, consumer = self.cleaned_data, self.cleaned_data["consumer"]
+        return {
+            "spare_held": chosen["spare_held"],
+            "only": self.only(),
+            "consumer": consumer.pk if consumer else None,
+            "partner": chosen["partner"],
+        }
 
     def only(self) -> Collection[int] | None:
         """The keys that `cause` leaves; None for all."""
@@ -94,7 +121,7 @@ def preview(form: ChoiceForm) -> dict[str, object]:
     """The number of rows and the first of them, each with its key."""
     chosen = form.cleaned_data
     action, since = chosen["action"], chosen["since"]
-    limits: dict[str, Any] = {"spare_held": chosen["spare_held"], "only": form.only()}
+    limits = form.limits()
     counted = bulk_jobs.count(action, since, **limits)
     found = bulk_jobs.first(action, since, LISTED, **limits)
     return {
@@ -110,7 +137,7 @@ def preview(form: ChoiceForm) -> dict[str, object]:
 
 
 def _listed(action: str, found: list[Any]) -> list[tuple[int, str]]:
-    if action == BulkAction.RUN_AGAIN:
+    if action != BulkAction.RESUME:
         return [(row.pk, _delivery(row)) for row in found]
     links = OutboundLink.objects.filter(pk__in=[link.pk for link in found])
     answered = with_last_answer(links.select_related("partner"))

@@ -13,10 +13,20 @@ from msh.admin.framework import markup
 from msh.admin.framework.pages import Table
 from msh.admin.framework.time_format import format_duration
 from msh.admin.links.advice import cause_of_link, with_last_answer
-from msh.models import BulkAction, BulkItem, BulkJob, BulkState, Delivery, OutboundLink
+from msh.models import (
+    BulkAction,
+    BulkItem,
+    BulkJob,
+    BulkState,
+    Delivery,
+    OutboundLink,
+    OutboundMessage,
+)
 from msh.protocol.kinds import DeliveryState
 from msh.protocol.lane import LaneState
 
+_KEYS = {BulkAction.RESUME.value: "partner_id", BulkAction.REPLAY.value: "replay_of_id"}
+"""The column of `_rows` that is the key of the item, if not the row id."""
 RESULT_ROWS = 500
 """Results shown for one job."""
 _WATCHED = timedelta(hours=1)
@@ -51,6 +61,8 @@ def outcome(job: BulkJob) -> Outcome:
             f"Now: {helped} up, {rows['open']} sent and not acknowledged yet,"
             f" {rows['again']} suspended again."
         )
+    elif job.action == BulkAction.CANCEL:
+        words = f"Now: {helped} cancelled."
     else:
         words = f"Now: {helped} ended, {rows['open']} still running, {rows['again']} stopped again."
     return Outcome(helped, rows["open"], rows["again"], words)
@@ -58,7 +70,7 @@ def outcome(job: BulkJob) -> Outcome:
 
 def results(job: BulkJob) -> Table:
     """Refused rows first, then those that failed again."""
-    key = "partner_id" if job.action == BulkAction.RESUME else "pk"
+    key = _KEYS.get(job.action, "pk")
     again = _rows(job).filter(_is_again(job)).values_list(key, flat=True)[:RESULT_ROWS]
     order = Case(
         When(done=False, then=Value(0)), When(key__in=list(again), then=Value(1)), default=Value(2)
@@ -79,6 +91,10 @@ def _rows(job: BulkJob) -> Any:
     keys = BulkItem.objects.filter(job=job, done=True).values("key")
     if job.action == BulkAction.RESUME:
         return OutboundLink.objects.filter(partner__in=keys)
+    if job.action == BulkAction.CANCEL:
+        return OutboundMessage.objects.filter(pk__in=keys)
+    if job.action == BulkAction.REPLAY:  # their replays, which this job or a later one has made
+        return Delivery.objects.filter(replay_of__in=keys, started_at__gte=job.started_at)
     return Delivery.objects.filter(pk__in=keys)
 
 
@@ -87,12 +103,16 @@ def _is_open(job: BulkJob) -> Q:
     if job.action == BulkAction.RESUME:
         before = Q(in_flight__first_sent_at__lte=job.started_at)
         return before & ~Q(state=LaneState.SUSPENDED)
+    if job.action == BulkAction.CANCEL:
+        return Q(pk=None)
     return Q(state__in=_OPEN)
 
 
 def _is_again(job: BulkJob) -> Q:
     if job.action == BulkAction.RESUME:
         return Q(state=LaneState.SUSPENDED)
+    if job.action == BulkAction.CANCEL:
+        return Q(pk=None)
     return Q(state__in=_AGAIN)
 
 
@@ -102,8 +122,18 @@ def _now(job: BulkJob, keys: Sequence[int]) -> Mapping[int, str]:
         links = OutboundLink.objects.filter(partner__in=keys).select_related("in_flight")
         found = with_last_answer(links.defer("in_flight__head"))
         return {link.partner_id: _state_of_link(link, job) for link in found}
+    if job.action == BulkAction.CANCEL:
+        messages = OutboundMessage.objects.filter(pk__in=keys).only("pk", "state", "message_id")
+        return {one.pk: markup.link_to(one, one.get_state_display()) for one in messages}
+    if job.action == BulkAction.REPLAY:
+        replays = _rows(job).filter(replay_of__in=keys).order_by("pk")
+        return {one.replay_of_id: _replay(one) for one in replays}
     deliveries = Delivery.objects.filter(pk__in=keys).only("pk", "state")
     return {one.pk: markup.state_badge(one) for one in deliveries}
+
+
+def _replay(row: Delivery) -> str:
+    return format_html("{} {}", markup.link_to(row, f"delivery {row.pk}"), markup.state_badge(row))
 
 
 def _state_of_link(link: Any, job: BulkJob) -> str:

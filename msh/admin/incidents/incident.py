@@ -17,6 +17,7 @@ from unfold.decorators import display
 
 from msh.admin.framework import headline, markup
 from msh.admin.framework.actions import ActionDialog, Offer
+from msh.admin.framework.business_keys import message_ids_with_key
 from msh.admin.framework.headline import ALARM, Headline
 from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.admin.framework.runbooks import runbook_url
@@ -98,7 +99,7 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
         ("direction", ChoicesDropdownFilter),
     )
     search_fields = ("message_id",)
-    search_help_text = "MessageId"
+    search_help_text = "MessageId or business key"
     list_select_related = ("partner__outbound_link", "partner__inbound_link")
     sortable_by = ()
     without_fields = True
@@ -120,6 +121,13 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
         resuming = resynchronise.ACTIONS if out_of_sync else (RESUME,)
         links: Any = admin.site.get_model_admin(OutboundLink)
         return [*links.offers(request, row.partner.outbound_link, resuming), *offers]
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Incident], search_term: str
+    ) -> tuple[QuerySet[Incident], bool]:
+        found, repeats = super().get_search_results(request, queryset, search_term)
+        with_key = message_ids_with_key(request, search_term.strip()) if search_term else ()
+        return (found | queryset.filter(message_id__in=with_key) if with_key else found), repeats
 
     def tables(self, request: HttpRequest, row: Incident) -> list[Table]:
         return [_notes(row), notices_about(row)]
@@ -145,6 +153,7 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
                 ("Last seen", markup.time_of(incident.last_at)),
                 ("Occurrences", incident.count),
                 ("Assigned to", self.whose(incident)),
+                ("Next call", _next_call(incident)),
                 ("Resolved", markup.time_of(incident.resolved_at)),
                 ("Resolved by", incident.resolved_by),
                 ("Resolution", markup.verbatim(incident.resolution)),
@@ -224,6 +233,13 @@ def _cause(incident: Incident) -> Cause:
     suspends = change_incident.suspends(incident)
     found = cause_of_link(incident.partner.outbound_link) if suspends else None
     return found or CAUSES[incident.kind]
+
+
+def _next_call(incident: Incident) -> str:
+    """When the next recipients are called if nobody is assigned until then."""
+    if incident.next_turn is None or incident.resolved_at or incident.assigned_to:
+        return ""
+    return format_html("{} unless it is assigned", markup.time_of(incident.next_turn))
 
 
 def _last_response(incident: Incident) -> str:

@@ -3,12 +3,14 @@
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils.html import format_html
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter
 from unfold.decorators import display
 
 from msh.admin.framework import markup
 from msh.admin.framework.pages import LargeTableAdmin, Table
 from msh.models import Incident, OperatorNotice
+from msh.protocol.alerts.severity import Severity
 
 
 class NoticeStateFilter(DropdownFilter):
@@ -33,12 +35,21 @@ class NoticeStateFilter(DropdownFilter):
 
 @admin.register(OperatorNotice)
 class OperatorNoticeAdmin(LargeTableAdmin[OperatorNotice]):
-    list_display = ("kind", "partner", "message", "channel", "status", "tries", "since", "problem")
-    list_filter = (NoticeStateFilter, ("channel", ChoicesDropdownFilter))
+    list_display = (
+        *("kind", "level", "partner", "message", "whom", "status", "tries", "since", "problem"),
+    )
+    list_filter = (
+        NoticeStateFilter,
+        ("channel", ChoicesDropdownFilter),
+        ("severity", ChoicesDropdownFilter),
+    )
+    search_fields = ("to",)
+    search_help_text = "Name of the recipient"
     list_select_related = ("partner",)
     fields = (
         ("kind", "partner"),
-        ("message", "channel"),
+        ("message", "level"),
+        ("whom", "channel"),
         "detail",
         ("at", "sent"),
         ("status", "tries"),
@@ -48,6 +59,14 @@ class OperatorNoticeAdmin(LargeTableAdmin[OperatorNotice]):
     @display(description="MessageId")
     def message(self, notice: OperatorNotice) -> str:
         return markup.trace_link(notice.message_id)
+
+    @display(description="Severity")
+    def level(self, notice: OperatorNotice) -> str:
+        return severity_badge(notice.severity)
+
+    @display(description="To")
+    def whom(self, notice: OperatorNotice) -> str:
+        return _whom(notice)
 
     @display(description="State")
     def status(self, notice: OperatorNotice) -> str:
@@ -69,21 +88,35 @@ class OperatorNoticeAdmin(LargeTableAdmin[OperatorNotice]):
 def notices_about(incident: Incident) -> Table:
     rows = [
         (
-            notice.get_channel_display(),
+            _whom(notice),
             _status(notice),
             markup.time_of(notice.sent_at),
             notice.tries,
             markup.verbatim(notice.error),
         )
-        for notice in incident.notices.order_by("channel")
+        for notice in incident.notices.order_by("pk")
     ]
-    headers = ("Channel", "State", "Sent", "Tries", "Last error")
+    headers = ("To", "State", "Sent", "Tries", "Last error")
     return Table("Operator notifications", headers, rows, "None: no recipient is configured.")
+
+
+def severity_badge(severity: str) -> str:
+    variants = {Severity.CRITICAL: "danger", Severity.WARNING: "warning"}
+    return markup.badge(severity, variants.get(Severity(severity), "info"))
+
+
+def _whom(notice: OperatorNotice) -> str:
+    """The recipient, or the channel that the settings name; and whether it is the end."""
+    channel = str(notice.get_channel_display())
+    shown = f"{notice.to} ({channel})" if notice.to else channel
+    return f"{shown}: over" if notice.is_end else shown
 
 
 def _status(notice: OperatorNotice) -> str:
     if notice.sent_at:
         return markup.badge("sent", "success")
+    if notice.held and not notice.given_up:
+        return format_html("{} {}", markup.badge("held until", "info"), markup.time_of(notice.due))
     return (
         markup.badge("given up", "danger") if notice.given_up else markup.badge("pending", "info")
     )

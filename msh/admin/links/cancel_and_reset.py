@@ -1,12 +1,20 @@
 """The irreversible actions on a link to a partner: cancel with a verdict, reset (D17, D18)."""
 
+from uuid import uuid4
+
 from django import forms
+from django.http import QueryDict
+from django.template.defaultfilters import filesizeformat
+from django.utils import timezone
 from unfold.widgets import UnfoldAdminRadioSelectWidget
 
-from msh.admin.framework.actions import ReasonForm
+from msh.admin.framework.actions import ActionDialog, Details, ReasonForm
+from msh.admin.framework.time_format import format_time
 from msh.admin.messages.message_actions import VERDICTS, verdicts_on
 from msh.flows.errors import NotPossible
 from msh.flows.operations import link_actions
+from msh.flows.operations.bulk_jobs import LIMIT
+from msh.flows.operations.many.cancel_queue import has_queue, queue_of
 from msh.models import OutboundLink
 from msh.protocol.kinds import Verdict
 from msh.store.history import Actor
@@ -61,4 +69,44 @@ class ResetSequence(LinkDialog):
         )
 
 
-ACTIONS = (Cancel(), ResetSequence())
+class QueueForm(ReasonForm):
+    """`last`: row id of the last message that the dialog counted."""
+
+    last = forms.IntegerField(widget=forms.HiddenInput, min_value=1, max_value=2**63 - 1)
+    confirmation = forms.UUIDField(widget=forms.HiddenInput)
+
+
+class CancelQueue(ActionDialog[OutboundLink]):
+    action = link_actions.CANCEL_QUEUE
+    icon = "delete_sweep"
+    dismiss = "Keep queue"
+    form = QueueForm
+
+    def why_not(self, row: OutboundLink) -> str:
+        return "" if has_queue(row) else f"nothing is queued to {row.partner}."
+
+    def consequence(self, row: OutboundLink) -> str:
+        queue = queue_of(row)
+        oldest = format_time(queue.oldest, timezone.now()) if queue.oldest else "now"
+        count = min(queue.count, LIMIT)
+        part = "" if count == queue.count else f" {queue.count - count} later ones stay."
+        return (
+            f"{count} messages to {row.partner} ({filesizeformat(queue.size)}, the oldest since"
+            f" {oldest}) are cancelled one after the other by a bulk job, oldest first.{part} None"
+            " of them has a number or was ever sent; their senders are notified. The link goes on:"
+            " what it sends before the job comes to it is not cancelled. The message in flight"
+            " and messages that are submitted from now on stay. The partner does not have to do"
+            " anything."
+        )
+
+    def context(self, row: OutboundLink, query: QueryDict) -> Details:
+        return Details(initial={"last": queue_of(row).last, "confirmation": uuid4()})
+
+    def act(self, row: OutboundLink, actor: Actor, form: ReasonForm) -> str:
+        job = self.action.flow(row, actor, **form.action_fields)
+        return (
+            f"Bulk job {job.pk} cancels {job.total} messages. Its page shows what became of each."
+        )
+
+
+ACTIONS = (Cancel(), CancelQueue(), ResetSequence())

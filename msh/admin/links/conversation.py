@@ -52,9 +52,9 @@ class ConversationAdmin(LargeTableAdmin[AnyConversation]):
         self, request: HttpRequest, queryset: QuerySet[AnyConversation], search_term: str
     ) -> tuple[QuerySet[AnyConversation], bool]:
         term = search_term.strip()
-        return (self.search(queryset, term) if term else self.waiting(queryset)), False
+        return (self.search(request, queryset, term) if term else self.waiting(queryset)), False
 
-    def search(self, rows: Any, term: str) -> QuerySet[AnyConversation]:
+    def search(self, request: HttpRequest, rows: Any, term: str) -> QuerySet[AnyConversation]:
         named: QuerySet[AnyConversation] = rows.named(term)
         return named
 

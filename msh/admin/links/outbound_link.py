@@ -32,7 +32,14 @@ from msh.protocol.lane import LaneState
 from msh.protocol.vocabulary import DeliverySemantics
 from partners.models import Agreement
 
-from . import cancel_and_reset, outbound_actions, partner_switches, resynchronise, start_link
+from . import (
+    cancel_and_reset,
+    maintenance,
+    outbound_actions,
+    partner_switches,
+    resynchronise,
+    start_link,
+)
 from .advice import advice_on, cause_of_link, with_last_answer
 from .counters import growth
 from .link_view import sentence_of, view_of
@@ -61,6 +68,7 @@ class OutboundLinkAdmin(ReadOnlyAdmin[OutboundLink]):
         *cancel_and_reset.ACTIONS,
         *partner_switches.ACCEPTING,
         start_link.SENDING,
+        maintenance.PLAN,
     )
     change_form_outer_before_template = "admin/msh/links/outbound_headline.html"
     change_form_outer_after_template = None
@@ -156,6 +164,7 @@ class OutboundLinkAdmin(ReadOnlyAdmin[OutboundLink]):
         shown = {
             "facts": view.facts,
             "advice": advice_on(link, request),
+            "windows": maintenance.windows_of(request, link.partner_id),
             "queue": self.queue(link),
             "last_error": self.last_error(link),
             "growth": growth(link.partner_id, row.queued),

@@ -29,6 +29,7 @@ _SENTENCES = {
 
 @admin.register(InboundMessage)
 class InboundMessageAdmin(MessageAdmin[InboundMessage]):
+    direction = "inbound"
     list_display = (
         "identity",
         "partner",

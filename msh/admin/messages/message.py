@@ -1,7 +1,7 @@
 """Base class of the pages of outbound and inbound messages."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 from django.contrib.admin.utils import display_for_field, flatten, label_for_field
 from django.db.models import Model, QuerySet
@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from msh.admin.framework import headline, markup
+from msh.admin.framework.business_keys import keys_of, messages_with_key
 from msh.admin.framework.headline import Headline
 from msh.admin.framework.pages import LargeTableAdmin, Table
 from msh.admin.framework.timeline import timeline_of
@@ -27,13 +28,18 @@ AnyMessage = TypeVar("AnyMessage", OutboundMessage, InboundMessage)
 class MessageAdmin(ContentPages, LargeTableAdmin[AnyMessage]):
     """Search by ids and filters; a page with timeline and payloads; subpages with the content."""
 
+    direction: ClassVar[str]
+    """ "outbound" or "inbound" """
     list_filter = SEARCH_FILTERS
     list_filter_submit = True
     search_fields = ("message_id", "conversation_id")
-    search_help_text = "Complete MessageId or ConversationId"
+    search_help_text = "Complete MessageId, ConversationId or business key"
 
-    def search(self, rows: QuerySet[AnyMessage], term: str) -> QuerySet[AnyMessage]:
-        return cast("MessageQuerySet[AnyMessage]", rows).with_id(term)
+    def search(
+        self, request: HttpRequest, rows: QuerySet[AnyMessage], term: str
+    ) -> QuerySet[AnyMessage]:
+        keys = messages_with_key(request, self.direction, term)
+        return cast("MessageQuerySet[AnyMessage]", rows).with_id(term, keys)
 
     change_form_outer_before_template = headline.TEMPLATE
     change_form_outer_after_template = None
@@ -74,7 +80,8 @@ class MessageAdmin(ContentPages, LargeTableAdmin[AnyMessage]):
         raise NotImplementedError
 
     def tables(self, request: HttpRequest, row: AnyMessage) -> list[Table]:
-        return [timeline_of(row), self._payloads(request, row)]
+        found_by: list[Table] = keys_of(request, self.direction, row.pk)
+        return [timeline_of(row), *found_by, self._payloads(request, row)]
 
     def _payloads(self, request: HttpRequest, message: AnyMessage) -> Table:
         seen = self.can_view_payloads(request)

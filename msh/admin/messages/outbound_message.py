@@ -43,6 +43,7 @@ _SHOWN = dict(SHOWN_STATES)
 
 @admin.register(OutboundMessage)
 class OutboundMessageAdmin(MessageAdmin[OutboundMessage]):
+    direction = "outbound"
     list_display = ("identity", "partner", "number", "status", "purpose", "submitted", "ended")
     payload_permissions = ("msh.view_outboundmessage", "msh.view_payload_outboundmessage")
     in_head = (

@@ -15,6 +15,7 @@ from unfold.contrib.filters.admin import (
 )
 from unfold.widgets import UnfoldAdminTextInputWidget
 
+from msh.admin.framework.time_zone import aware
 from msh.models import SHOWN_STATES, InboundMessage, InboundState, OutboundMessage
 from msh.models.inbound import InboundMessageQuerySet
 from msh.models.outbound import OutboundMessageQuerySet
@@ -108,14 +109,17 @@ class DateTimeFilter(TextFilter):
             return _no_rows(
                 request, queryset, f"{value} is not a time (example: 2026-11-21 14:05)."
             )
-        return self.bounded(queryset, at if at.tzinfo else timezone.make_aware(at))
+        try:
+            return self.bounded(queryset, at if at.tzinfo else aware(at))
+        except ValueError as why:
+            return _no_rows(request, queryset, str(why))
 
     def bounded(self, queryset: Messages, at: datetime) -> Messages:
         raise NotImplementedError
 
     def choices(self, changelist: object) -> Iterator[dict[str, object]]:
         name = self.parameter_name
-        zone = timezone.get_default_timezone_name()
+        zone = timezone.get_current_timezone_name()
         label = f"{self.title} ({zone})"
         yield {"form": self.form_class(name=name, label=label, data={name: self.value()})}
 

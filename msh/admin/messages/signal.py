@@ -71,7 +71,7 @@ class SignalAdmin(LargeTableAdmin[Signal]):
         signals: QuerySet[Signal] = super().get_queryset(request)
         return signals.select_related("link__partner").defer("body")
 
-    def search(self, rows: QuerySet[Signal], term: str) -> QuerySet[Signal]:
+    def search(self, request: HttpRequest, rows: QuerySet[Signal], term: str) -> QuerySet[Signal]:
         return cast("SignalQuerySet", rows).with_ref(term)
 
     @display(description="Partner")

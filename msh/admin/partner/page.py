@@ -14,11 +14,14 @@ from msh.admin.framework import markup
 from msh.admin.framework.actions import Offer
 from msh.admin.framework.headline import Headline
 from msh.admin.framework.pages import Table
+from msh.admin.framework.second_person import asked_about
 from msh.admin.framework.time_format import format_seconds
 from msh.admin.links.advice import Jump, advice_on
 from msh.admin.links.link_view import sentence_of
+from msh.admin.links.maintenance import PLAN, windows_of
 from msh.admin.links.outbound_actions import RESUME
 from msh.admin.setup.connection import TEST_PERMISSIONS
+from msh.admin.statistics.page import PERMISSION, last_day_of
 from msh.flows.operations.inspection.causes import CAUSES
 from msh.models import InboundLink, Incident, OutboundLink, OutboundMessage, OutboundState
 from msh.protocol.lane import LaneState
@@ -44,10 +47,13 @@ def partner_page(request: HttpRequest, key: int) -> HttpResponse:
         "opts": Partner._meta,  # noqa: SLF001  public
         "partner": partner,
         "headline": _headline(partner, outbound, advice.text if advice else ""),
+        "windows": windows_of(request, partner.pk),
         "jumps": [*(advice.jumps if advice else ()), *_jumps(request, partner)],
         "offers": _offers(request, outbound),
+        "asked": asked_about(partner),
         "tables": [
             _links(partner, outbound, inbound),
+            *_statistics(request, partner),
             _incidents(partner),
             _agreements(request, partner),
             _credentials(partner),
@@ -80,6 +86,7 @@ def _headline(partner: Partner, link: Any, advice: str) -> Headline:
             ("URI", markup.verbatim(partner.uri)),
             ("Last Acknowledgement", markup.time_of(_last_ack(link)) if link else ""),
             ("Queue", link.queued if link else ""),
+            ("Moved to", markup.in_words(partner.moved["to"]) if partner.moved else ""),
             ("Submissions", "" if partner.accepts else "refused by an operator"),
             ("Deliveries", "" if partner.delivers else "held by an operator"),
         ],
@@ -100,7 +107,7 @@ def _offers(request: HttpRequest, link: Any) -> list[Offer]:
     if link is None:
         return []
     page: Any = admin.site.get_model_admin(OutboundLink)
-    offers: list[Offer] = page.offers(request, link, (RESUME,))
+    offers: list[Offer] = page.offers(request, link, (RESUME, PLAN))
     return offers
 
 
@@ -129,6 +136,11 @@ def _links(partner: Partner, outbound: Any, inbound: Any) -> Table:
         rows.append((markup.link_to(inbound, "from the partner"), markup.isolated(last), waiting))
     headers = ("Link", "State or last MessageId", "Waiting")
     return Table("Both directions", headers, rows, f"{partner} has no link yet.")
+
+
+def _statistics(request: HttpRequest, partner: Partner) -> Iterator[Table]:
+    if request.user.has_perm(PERMISSION) and (table := last_day_of(partner)):
+        yield table
 
 
 def _incidents(partner: Partner) -> Table:

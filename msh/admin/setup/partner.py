@@ -19,7 +19,7 @@ from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget
 from msh.admin.framework import markup
 from msh.admin.framework.audited import AuditedAdmin, AuditedForm
 from msh.flows.operations import change_link
-from msh.models import InboundLink, OutboundLink
+from msh.models import AlertRecipient, InboundLink, MaintenanceWindow, OutboundLink
 from partners.models import Agreement, Credential, OwnIdentity, Partner, Route
 from partners.models.partner import OutgoingKind
 
@@ -55,6 +55,9 @@ class PartnerForm(AuditedForm):
             self.instance.show(kind, secret)
         except ValidationError as problem:
             self.add_error("secret", problem)
+
+
+_ITS_OWN = (OutboundLink, InboundLink, MaintenanceWindow)
 
 
 class AgreementFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
@@ -204,10 +207,13 @@ class PartnerAdmin(AuditedAdmin):
     def get_deleted_objects(
         self, objs: Iterable[Model], request: HttpRequest
     ) -> tuple[object, ...]:
-        """Unused links are deleted with their partner, without a permission of their own."""
+        """Unused links and its windows are deleted with a partner, without a permission of their
+        own. Whom a recipient is called about stays: without partners it would be all of them."""
         deleted, counts, needed, protected = super().get_deleted_objects(objs, request)
-        links = {str(model._meta.verbose_name) for model in (OutboundLink, InboundLink)}  # noqa: SLF001
-        return deleted, counts, needed - links, protected
+        links = {str(model._meta.verbose_name) for model in _ITS_OWN}  # noqa: SLF001
+        recipients = AlertRecipient.objects.filter(partners__in=[one.pk for one in objs])
+        kept = [f"Recipient of alerts {one}" for one in recipients.distinct()]
+        return deleted, counts, needed - links, [*protected, *kept]
 
     def save_formset(
         self, request: HttpRequest, form: PartnerForm, formset: Any, change: bool

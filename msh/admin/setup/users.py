@@ -5,19 +5,42 @@ from typing import Any
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
 from django.contrib.auth.models import Group, User
 from django.db import transaction
-from django.db.models import Model, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from unfold.admin import ModelAdmin
+from unfold.contrib.filters.admin import DropdownFilter, RelatedDropdownFilter
+from unfold.decorators import display
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
+from msh.admin.framework import markup
 from msh.admin.framework.audited import AuditedAdmin, AuditedForm
-from msh.models import ApiToken
+from msh.models import ApiToken, is_machine
 from msh.store.history import Actor
 from msh.store.operations.settings_log import record_changes, snapshot
 
 admin.site.unregister([User, Group])
+
+
+class KindFilter(DropdownFilter):
+    title = "kind"
+    parameter_name = "kind"
+
+    def lookups(self, request: HttpRequest, model_admin: object) -> list[tuple[str, str]]:
+        return [("person", "Person"), ("machine", "Machine")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> QuerySet[User]:
+        """As `is_machine` decides."""
+        unusable = Q(password__startswith=UNUSABLE_PASSWORD_PREFIX) | Q(password="")
+        machines = Q(unusable, is_staff=False, is_superuser=False)
+        match self.value():
+            case "machine":
+                return queryset.filter(machines)
+            case "person":
+                return queryset.exclude(machines)
+        return queryset
 
 
 class AuditedUserForm(AuditedForm, UserChangeForm):
@@ -33,6 +56,34 @@ class UserAdmin(AuditedAdmin, DjangoUserAdmin, ModelAdmin):  # type: ignore[type
     form = AuditedUserForm
     add_form = AuditedNewUserForm
     change_password_form = AdminPasswordChangeForm
+    list_display = ("username", "kind", "full_name", "is_active", "roles", "seen")
+    list_filter = (KindFilter, ("groups", RelatedDropdownFilter), "is_active")
+    sortable_by = ()
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
+        users: QuerySet[User] = super().get_queryset(request)
+        return users.prefetch_related("groups", "api_tokens")
+
+    @display(description="Kind")
+    def kind(self, user: User) -> str:
+        if is_machine(user):
+            return markup.badge("machine", "info")
+        return "person" if user.is_staff else "person, not in the console"
+
+    @display(description="Name")
+    def full_name(self, user: User) -> str:
+        return user.get_full_name() or markup.DASH
+
+    @display(description="Roles")
+    def roles(self, user: User) -> str:
+        names = ", ".join(sorted(group.name for group in user.groups.all()))
+        return "superuser" if user.is_superuser else names or markup.DASH
+
+    @display(description="Last log-in, or use of a token")
+    def seen(self, user: User) -> str:
+        times = [user.last_login, *(token.last_used for token in user.api_tokens.all())]
+        known = [at for at in times if at is not None]
+        return markup.time_and_age(max(known)) if known else markup.DASH
 
     def audited_rows(self, key: int | None) -> list[QuerySet[Model]]:
         return [*super().audited_rows(key), ApiToken.objects.filter(user=key)]

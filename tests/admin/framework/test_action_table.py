@@ -8,11 +8,12 @@ from msh import roles
 from msh.admin.framework.actions import ActionsAdmin
 from msh.api.links import LINK_ACTIONS
 from msh.flows.operations import actions, conversation_actions, link_actions
+from msh.flows.operations.four_eyes import request_actions
 from msh.flows.operations.operator_action import OperatorAction
 
 SINGLE = [
     (constant, value)
-    for module in (actions, conversation_actions, link_actions)
+    for module in (actions, conversation_actions, link_actions, request_actions)
     for constant, value in vars(module).items()
     if isinstance(value, OperatorAction)
 ]

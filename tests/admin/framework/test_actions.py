@@ -15,7 +15,14 @@ from django.utils import timezone
 from msh.admin.framework.actions import ActionDialog, ActionsAdmin
 from msh.flows.operations import bulk_jobs, change_link, resynchronise
 from msh.flows.receiving.link_status import NoStatus
-from msh.models import ConsumerKind, Delivery, InboundConversation, OutboundConversation
+from msh.models import (
+    ActRequest,
+    ConsumerKind,
+    Delivery,
+    InboundConversation,
+    MaintenanceWindow,
+    OutboundConversation,
+)
 from msh.store.history import Actor
 from tests.admin.conftest import client_of, suspended_world
 from tests.delivery.desk import consumer, receive
@@ -56,6 +63,14 @@ def a_row_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
     InboundConversation.objects.create(
         link=message.link, agreement=message.agreement, last_at=now, **talk
     )
+    ActRequest.objects.create(
+        verb="reset", act="reset_sequence", parameters={"partner": world.there.pk}, facts="",
+        text="", asked_by="ann", reason="", until=now + timedelta(hours=1),
+    )  # fmt: skip
+    MaintenanceWindow.objects.create(
+        partner=world.there, starts_at=now + timedelta(hours=1), ends_at=now + timedelta(hours=2),
+        reason="they move", planned_by="ann",
+    )  # fmt: skip
     since = timezone.now() - timedelta(hours=1)
     bulk_jobs.start("resume", since, bulk_jobs.seen("resume", since), Actor("ann", "they are back"))
 
@@ -81,7 +96,8 @@ def test_there_are_actions_on_every_kind_of_row() -> None:
     names = {model.__name__ for model, _ in ACTIONS}
     assert names == {
         "OutboundLink", "InboundLink", "OutboundMessage", "Delivery", "Incident", "BulkJob",
-        "Agreement", "OutboundConversation", "InboundConversation",
+        "Agreement", "OutboundConversation", "InboundConversation", "ActRequest",
+        "MaintenanceWindow",
     }  # fmt: skip
     assert len(ACTIONS) > 25
 

@@ -60,7 +60,7 @@ def test_an_empty_list_says_why(administrator: Client, world: World) -> None:
     where = url(OutboundMessage, "changelist")
     mistyped = administrator.get(where, {"q": "mistyped"}).content.decode()
     assert "No outbound messages found" in mistyped
-    assert "Complete MessageId or ConversationId" in mistyped
+    assert "Complete MessageId, ConversationId or business key" in mistyped
     assert f"{SEARCH}?q=mistyped" in mistyped
     filtered = administrator.get(where, {"state": "cancelled"}).content.decode()
     assert "The filters select no row." in filtered

@@ -74,7 +74,8 @@ def test_page_shows_nothing_of_numbers(supervisor: Client, sky: Sky) -> None:
     page = page_of(supervisor, sky)
     assert "number 1" not in page
     assert "Counters" not in page
-    assert offered(supervisor, sky.link) == {"suspend", "refuse_submissions"}
+    offers = {"suspend", "refuse_submissions", "cancel_queue", "plan_maintenance"}
+    assert offered(supervisor, sky.link) == offers
     change_link.open_links(sky.partner)
     into = InboundLink.objects.get(partner=sky.partner)
     assert offered(supervisor, into) == {"hold_deliveries"}

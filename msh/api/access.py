@@ -5,6 +5,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.utils import timezone
 from rest_framework import exceptions
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.permissions import BasePermission
@@ -14,6 +15,7 @@ from rest_framework.views import APIView
 
 from msh.allowance import guesses
 from msh.models import ApiToken, Scope
+from msh.store.operations.token_use import note_use
 from partners.models import digest_of
 
 REMEMBERED = 10_000
@@ -61,6 +63,10 @@ class TokenAuthentication(BaseAuthentication):
             raise exceptions.AuthenticationFailed(
                 "Unknown token. Create one with `manage.py token NAME`."
             )
+        if why := token.why_refused(address, timezone.now()):
+            raise exceptions.AuthenticationFailed(why)
+        if not vars(token)["use_is_noted"]:
+            note_use(token.pk)
         return token.user, token
 
     def authenticate_header(self, request: Request) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -15,11 +15,12 @@ from msh.store.history import Actor
 
 from . import schema
 from .access import require_permissions
-from .links import Reason
-from .messages import WhichQuery, find_message
+from .documents import ExplainedDocument
+from .links import REASON_LIMIT, Reason
+from .messages import WhichQuery, explained, find_message
 from .parsers import JsonParser
 from .problems import Refused
-from .query import Form, validated_body
+from .query import Form, text, validated_body
 from .view import ApiView, actor
 
 MESSAGE_ACTIONS: dict[str, OperatorAction] = {
@@ -28,12 +29,21 @@ MESSAGE_ACTIONS: dict[str, OperatorAction] = {
 """By the last part of their addresses."""
 
 
+_ACTION = OpenApiParameter("action", location=OpenApiParameter.PATH, enum=sorted(MESSAGE_ACTIONS))
+
+
 class MessageActionForm(Reason):
     verdict = serializers.ChoiceField(
         VERDICT.choices,
         required=False,
         help_text="For cancel, of a message of which a copy may have been sent: did the partner"
         " receive it?",
+    )
+    alone = text(
+        max_length=REASON_LIMIT,
+        allow_blank=True,
+        help_text="For cancel, where a second person must confirm it (MSH_SECOND_PERSON): why it"
+        " goes ahead without one. Needs MSH_ACT_ALONE and the permission.",
     )
 
 
@@ -44,24 +54,35 @@ class MessageStateDocument(Form):
     text = serializers.CharField(help_text="What was done and what happens next.")
 
 
+class AskedDocument(Form):
+    request = serializers.IntegerField(help_text="The number of the request.")
+    until = serializers.DateTimeField(help_text="When it lapses.")
+    text = serializers.CharField()
+
+
 class MessageActionView(ApiView):
-    scopes = {"POST": Scope.OPERATE}
+    scopes = {"GET": Scope.READ, "POST": Scope.OPERATE}
     parser_classes = [JsonParser]
+
+    @extend_schema(
+        operation_id="get_message_named_as_action",
+        parameters=[WhichQuery, _ACTION],
+        responses={200: ExplainedDocument, **schema.problems(400, 404)},
+    )
+    def get(self, request: Request, message_id: str, action: str) -> Response:
+        """The message whose MessageId ends as the address of an action does."""
+        return explained(request, f"{message_id}/{action}")
 
     @extend_schema(
         operation_id="act_on_message",
         description="\n\n".join(
             f"`{name}`: {action.summary}" for name, action in MESSAGE_ACTIONS.items()
         ),
-        parameters=[
-            WhichQuery,
-            OpenApiParameter(
-                "action", location=OpenApiParameter.PATH, enum=sorted(MESSAGE_ACTIONS)
-            ),
-        ],
+        parameters=[WhichQuery, _ACTION],
         request=MessageActionForm,
         responses={
             200: MessageStateDocument,
+            202: OpenApiResponse(AskedDocument, "Not done: a second person must confirm it."),
             # 405: the address with any other action is that of a message whose id has it.
             **schema.problems(400, 404, 405, 409, 411, 413, 415, 422),
         },
@@ -73,10 +94,11 @@ class MessageActionView(ApiView):
         if "verdict" in form and chosen is not actions.CANCEL:
             raise Refused("verdict", f"verdict: {action} takes none; omit it")
         message = find_message(request, message_id)
-        state, text = _act(chosen, message, actor(request, form["reason"]), form)
+        by = actor(request, form["reason"], form.get("alone", ""))
+        state, said = _act(chosen, message, by, form)
         partner = message.link.partner.name
         return Response(
-            {"message_id": message_id, "partner": partner, "state": state, "text": text}
+            {"message_id": message_id, "partner": partner, "state": state, "text": said}
         )
 
 

@@ -180,8 +180,12 @@ class MessageView(ApiView):
     )
     def get(self, request: Request, message_id: str) -> Response:
         """One message that was submitted, and why it is not sent or not acknowledged yet."""
-        message = find_message(request, message_id)
-        return Response({**_document(message), "explanation": explanation_of(message.pk)})
+        return explained(request, message_id)
+
+
+def explained(request: Request, message_id: str) -> Response:
+    message = find_message(request, message_id)
+    return Response({**_document(message), "explanation": explanation_of(message.pk)})
 
 
 class HistoryView(ApiView):

@@ -17,7 +17,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from msh.flows.delivery.pull import SettleRefused
-from msh.flows.errors import NotPossible
+from msh.flows.errors import NotPossible, SecondPersonNeeded
+from msh.flows.operations.four_eyes import requests
 from msh.flows.sending.submit import MessageIdReused, PartnerClosed, SubmitRefused
 
 logger = logging.getLogger(__name__)
@@ -95,6 +96,10 @@ class NotNow(exceptions.APIException):
 
 def handler(error: Exception, context: Mapping[str, Request]) -> Response:
     """REST framework's exception handler: every answer that is not what was asked for."""
+    if isinstance(error, SecondPersonNeeded):
+        row = requests.ask(error)
+        asked = {"request": row.pk, "until": row.until, "text": requests.text_of(row)}
+        return Response(asked, status.HTTP_202_ACCEPTED)
     known = _as_api_exception(error)
     headers = {}
     if known.status_code == 401:

@@ -1,7 +1,17 @@
 from django.urls import path, re_path, register_converter
 from drf_spectacular.views import SpectacularSwaggerSplitView
 
-from . import deliveries, document, inbound, links, message_actions, messages, problems
+from . import (
+    business_keys,
+    deliveries,
+    document,
+    inbound,
+    links,
+    message_actions,
+    messages,
+    problems,
+    statistics,
+)
 from .bulk import BulkView
 
 
@@ -39,6 +49,7 @@ urlpatterns = [
         message_actions.MessageActionView.as_view(),
     ),
     path("v1/messages/<message_id:message_id>", messages.MessageView.as_view()),
+    path("v1/business-keys", business_keys.BusinessKeysView.as_view()),
     path("v1/inbound", inbound.FeedView.as_view()),
     path("v1/inbound/<int:id>/payloads/<int:number>", inbound.PayloadView.as_view()),
     path("v1/deliveries/take", deliveries.TakeView.as_view()),
@@ -50,5 +61,6 @@ urlpatterns = [
     ),
     path("v1/incidents", links.IncidentsView.as_view()),
     path("v1/incidents/<int:id>/resolve", links.ResolveView.as_view()),
+    path("v1/statistics", statistics.StatisticsView.as_view()),
     re_path("", problems.not_found),
 ]

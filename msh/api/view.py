@@ -12,6 +12,7 @@ from rest_framework.views import APIView
 
 from msh import memory
 from msh.models import Scope
+from msh.protocol.four_eyes import Alone
 from msh.store.history import Actor
 
 from .access import HasScope, TokenAuthentication, TokenThrottle
@@ -63,9 +64,11 @@ class ApiView(APIView):
         return handler
 
 
-def actor(request: Request, reason: str) -> Actor:
-    """Who acts, as the history has it: the token's user, and through which token."""
-    return Actor(request.user.get_username(), f"{reason} (API token {request.auth})")
+def actor(request: Request, reason: str, alone: str = "") -> Actor:
+    """Who acts, as the history has it: the token's user, and through which token. `alone`: why
+    without a second person."""
+    approval = Alone(alone) if alone else None
+    return Actor(request.user.get_username(), f"{reason} (API token {request.auth})", approval)
 
 
 def attachment(content: bytes, content_type: str, name: str) -> HttpResponse:

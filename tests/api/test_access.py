@@ -21,8 +21,10 @@ NEEDS = [
     ("POST", "messages", "send"),
     ("POST", "messages/bulk", "send"),
     ("GET", "messages/m-1", "read"),
+    ("GET", "messages/m-1/suspend", "read"),
     ("GET", "messages/m-1/history", "read"),
     ("GET", "messages/m-1/payloads/1", "read_payload"),
+    ("GET", "business-keys", "read_payload"),
     ("GET", "inbound", "read"),
     ("GET", "inbound/1/payloads/1", "read_payload"),
     ("POST", "deliveries/take", "consume"),
@@ -34,6 +36,7 @@ NEEDS = [
     ("POST", "messages/m-1/suspend", "operate"),
     ("GET", "incidents", "operate"),
     ("POST", "incidents/1/resolve", "operate"),
+    ("GET", "statistics", "operate"),
 ]
 
 

@@ -56,6 +56,15 @@ def test_message_from_submit_to_its_end(world: World, shop: Application) -> None
     assert list(history[0]) == list(MomentDocument().fields), "all are documented"
 
 
+def test_message_whose_id_ends_as_the_address_of_an_action_does(
+    world: World, shop: Application
+) -> None:
+    shop.post("messages", order(world, "order/cancel"))
+    found = shop.get("messages/order/cancel").json
+    assert (found["message_id"], found["state"]) == ("order/cancel", "queued")
+    assert_problem(shop.get("messages/m-1/cancel"), 404, "m-1/cancel")
+
+
 def test_history_comes_in_pages_of_which_none_repeats_or_skips(
     world: World, shop: Application
 ) -> None:

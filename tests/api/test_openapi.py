@@ -67,6 +67,7 @@ def api(world: World, token: Tokens) -> Iterator[Application]:
         *("send", "read", "read_payload", "consume", "operate"),
         may=(
             *("view_outboundlink", "view_outboundmessage", "view_incident", "resolve_incident"),
+            "view_statistics",
             *(f"{verb}_outboundlink" for verb in permissions),
         ),
     )
@@ -74,11 +75,12 @@ def api(world: World, token: Tokens) -> Iterator[Application]:
     taking = {"consumer": "orders", "limit": 1}
     (taken,) = holder.post("deliveries/take", taking).json["results"]
     suspended, waiting = suspended_world(), waiting_world()
-    holder.bulk([order(world, "m-1"), order(world, "m-2")])
+    holder.bulk([order(world, "m-1"), order(world, "m-2/cancel")])
     make_sky().submit(message_id="f-1")
     PARAMETERS.update(
         {
             "get_message": {"message_id": "m-1"},
+            "get_message_named_as_action": {"message_id": "m-2", "action": "cancel"},
             "get_history": {"message_id": "m-1"},
             "get_payload": {"message_id": "m-1", "number": 1},
             "get_inbound_payload": {"id": received.pk, "number": 1},
@@ -131,6 +133,7 @@ def test_each_success_of_the_document_is_met(world: World, api: Application) -> 
         "list_messages": {"query": {"state": "queued", "limit": 1}},
         "submit_message": {"body": order(world, "m-3"), "media_type": "application/json"},
         "submit_messages_in_bulk": {"body": line, "media_type": "application/x-ndjson"},
+        "find_by_business_key": {"query": {"value": "7"}},
         "read_feed": {"query": {"payloads": "true"}},
         "take_deliveries": {"body": {"consumer": "orders"}, "media_type": "application/json"},
         "settle_delivery": {
@@ -148,6 +151,8 @@ def test_each_success_of_the_document_is_met(world: World, api: Application) -> 
         operation = found.ok()
         name = operation_id(operation)
         documented = {int(s) for s in operation.definition.raw["responses"] if s[0] == "2"}
+        if name == "act_on_message":
+            documented -= {202}  # needs MSH_SECOND_PERSON: tests/four_eyes/test_entries.py
         given = {"path_parameters": PARAMETERS.get(name, {}), **more.get(name, {})}
         met = {ask(operation.Case(**given), api) for _ in documented}
         assert met == documented, name

@@ -15,15 +15,17 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
 
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo siege audit up test check coverage coverage-all conformance migrations mutants bench bench-long bench-work bench-report bench-console bench-spark slow-clients browser hosts haproxy nginx dist check-dist lock clean
+.PHONY: help demo siege audit scale-out up test check docs coverage coverage-all conformance migrations mutants bench bench-long bench-work bench-report bench-console bench-spark slow-clients browser hosts haproxy nginx dist check-dist lock clean
 
 help:
 	@echo 'make demo         two MSHs, a bad link between them, documents, a verdict, two consoles'
 	@echo 'make audit        thousands of orders through Spark over a bad link, var/audit.json; needs Java 17'
 	@echo 'make siege        50 honest partners beside a hostile one: its effect on them, var/siege.json'
+	@echo 'make scale-out    one MSH on many machines, some cut off, and a verdict; needs root'
 	@echo 'make up           one MSH in var/msh on port 8000'
 	@echo 'make test         the tests'
-	@echo 'make check        ruff, mypy, import contracts, missing migrations'
+	@echo 'make check        ruff, mypy, import contracts, missing migrations, the documentation'
+	@echo 'make docs         the documentation as pages in var/site, read from files or any web server'
 	@echo 'make migrations   write what the models need, docs/extending.md'
 	@echo 'make coverage     every branch of the protocol and the wire format is tested'
 	@echo 'make coverage-all  the whole suite: at least 90 % of everything else'
@@ -51,6 +53,9 @@ siege: $(VENV)/ready-to-run
 
 audit: $(VENV)/ready-to-spark
 	$(PY) -m demo.audit $(ARGS)
+
+scale-out: $(VENV)/ready-to-test hosts haproxy
+	$(PY) -m tests.scale_out $(ARGS)
 
 up: $(VENV)/ready-to-run
 	$(PY) manage.py up --data var/msh --port 8000 $(ARGS)
@@ -103,13 +108,21 @@ bench-spark: $(VENV)/ready-to-spark
 slow-clients: $(VENV)/ready-to-test
 	SLOW_CLIENTS_LIMIT=1 SLOW_CLIENTS_SECONDS=30 $(PY) -m pytest tests/web/test_slow_clients.py -rP -q $(ARGS)
 
-check: $(VENV)/ready-to-test
+# The variable silences an announcement of the theme.
+SITE := NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
+
+docs: $(VENV)/ready-to-document
+	$(SITE) $(ARGS)
+	@echo 'var/site/index.html'
+
+check: $(VENV)/ready-to-test $(VENV)/ready-to-document
 	@status=0; run() { echo "$$*"; "$$@" || status=1; }; \
 	run $(VENV)/bin/ruff check; \
 	run $(VENV)/bin/ruff format --check; \
 	run $(VENV)/bin/mypy; \
 	run $(VENV)/bin/lint-imports; \
 	run $(PY) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run --skip-checks; \
+	run env $(SITE); \
 	exit $$status
 
 # Reproducible: the tools have an environment of their own, with fixed versions.
@@ -156,7 +169,7 @@ browser:
 
 lock:
 	rm -rf var/lock && $(PYTHON) -m venv var/lock
-	var/lock/bin/pip install --quiet --disable-pip-version-check -e '.[embedded,spark,test,dev,bench,dist]'
+	var/lock/bin/pip install --quiet --disable-pip-version-check -e '.[embedded,spark,test,dev,bench,dist,docs,sso]'
 	var/lock/bin/pip freeze --exclude-editable | grep -E '^[A-Za-z0-9._-]+==[^ ]+$$' > constraints.txt
 	rm -rf var/lock
 
@@ -173,8 +186,12 @@ $(VENV)/ready-to-spark: $(VENV)/ready-to-run
 	$(INSTALL) --editable '.[embedded,spark]'
 	@touch $@
 
+$(VENV)/ready-to-document: $(VENV)/ready-to-run
+	$(INSTALL) --editable '.[embedded,docs]'
+	@touch $@
+
 $(VENV)/ready-to-test: $(VENV)/ready-to-run
-	$(INSTALL) --editable '.[embedded,spark,test,dev]'
+	$(INSTALL) --editable '.[embedded,spark,sso,test,dev]'
 	@touch $@
 
 $(PY):

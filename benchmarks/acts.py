@@ -71,7 +71,7 @@ def _usual(folder: Path, sizes: Sizes, chosen: Collection[str]) -> Generator[Sce
             [
                 Receive(stage, connections=1, seconds=3),
                 Receive(stage, connections=16, seconds=3, minimum=0.10),
-                Exchange(stage, pairs=1, messages=200, prototype_messages=1000),
+                Exchange(stage, pairs=1, messages=600, prototype_messages=1000),
                 many,
                 CommitBound(many, stage, clients=EXCHANGING_PAIRS, seconds=3),
                 ToAs2(many, stage, clients=8, messages=25),
@@ -89,7 +89,7 @@ def _ebms2(folder: Path, _sizes: Sizes, _chosen: Collection[str]) -> Generator[S
     with Stage(folder / "ebms2", dialect="ebms2") as here, Stage(folder / "trp") as elsewhere:
         quiet = (here.only, elsewhere.only)
         exchange = Exchange(here, pairs=1, messages=600, prototype_messages=0)
-        by_turns = Exchange(elsewhere, pairs=1, messages=150, prototype_messages=0)
+        by_turns = Exchange(elsewhere, pairs=1, messages=600, prototype_messages=0)
         receive = [Receive(one, connections=16, seconds=3) for one in (here, elsewhere)]
         yield Scene(
             here.sender,

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from .faults import Ending
-from .http11 import Request, Response, reset
+from .http11 import HOST, Request, Response, reset
 from .record import Record
 from .rows import InboundRows
 from .speech import Speech
@@ -16,13 +16,15 @@ SILENCE_LIMIT = 60.0
 @dataclass(frozen=True, slots=True)
 class Way:
     """One direction. `name` as in "a>b"; `port` 0 takes any; `rows` are those of its origin,
-    `target_rows` those of its target, which may acknowledge in the answer."""
+    `target_rows` those of its target, which may acknowledge in the answer; `host` is our address
+    at which its origin finds us."""
 
     name: str
     port: int
     target_port: int
     rows: InboundRows
     target_rows: InboundRows
+    host: str = HOST
 
     @property
     def back(self) -> str:

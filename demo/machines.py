@@ -51,6 +51,11 @@ class Machine:
         return f"http://127.0.0.1:{self.port}/admin/"
 
     @property
+    def proxy_host(self) -> str:
+        """The proxy's address for its processes."""
+        return HOST
+
+    @property
     def database_url(self) -> str:
         return datafolder.read(self.folder, datafolder.SERVERS)["DATABASE_URL"]
 

@@ -56,7 +56,7 @@ class Proxy:
 
     async def __aenter__(self) -> Self:
         for way in self.ways:
-            server = await asyncio.start_server(self._acceptor(way), HOST, way.port)
+            server = await asyncio.start_server(self._acceptor(way), way.host, way.port)
             self._servers.append(server)
             self.ports[way.name] = server.sockets[0].getsockname()[1]
         return self

@@ -5,7 +5,7 @@ import json
 import shutil
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -29,8 +29,6 @@ from .submitting import Submitting
 from .verdict import Verdict, render
 from .watch import Glance, Held, connections, glance
 
-LONGEST_PAUSE = 0.25
-"""Between two submits of a producer, in seconds."""
 LOOK_EVERY = 0.25
 GRACE = 30.0
 """Seconds: the time limit is not the end while something was delivered within the last so many."""
@@ -51,6 +49,9 @@ def run(options: Options, console: Console) -> int:
 
 
 class Demo:
+    longest_pause = 0.25
+    """Between two submits of a producer, in seconds."""
+
     def __init__(self, options: Options, console: Console) -> None:
         self.options = options
         self.console = console
@@ -62,20 +63,25 @@ class Demo:
         schedule = Schedule(options.seed, options.rates)
         if options.transport is Transport.SMTP:
             schedule = replace(schedule, longest_delay=LONGEST_MAIL_DELAY)
-        self.stage = Stage(
-            options.folder,
-            chain_of(options.routers),
-            self.pairs,
-            schedule,
-            options.transport,
-            options.route_mode,
-        )
+        self.stage = self._stage(schedule)
         self.machines = self.stage.machines
         folder = options.folder / "producers"
-        self.submitting = Submitting(folder, self.machines, self.pairs, options.seed, LONGEST_PAUSE)
+        self.submitting = Submitting(
+            folder, self.machines, self.pairs, options.seed, self.longest_pause
+        )
         self.glances: dict[str, Glance] = {}
         self.killer = Killer(self.machines, Random(options.seed))
         self.operator = Operator(self.machines, self._any_suspended, held=self._held)
+
+    def _stage(self, schedule: Schedule) -> Stage:
+        return Stage(
+            self.options.folder,
+            chain_of(self.options.routers),
+            self.pairs,
+            schedule,
+            self.options.transport,
+            self.options.route_mode,
+        )
 
     async def perform(self) -> int:
         end_on_signals()
@@ -101,9 +107,7 @@ class Demo:
         """Run producers, proxy, killer and operator until all is quiet; then check the result."""
         self.console.print(f"Exchanging {self.options.messages} documents over a bad link.")
         producers = self._start_producers(documents)
-        crew: list[asyncio.Task[None]] = [asyncio.create_task(self.operator.work())]
-        if self.options.kill:
-            crew.append(asyncio.create_task(self.killer.work()))
+        crew = [asyncio.create_task(work) for work in self._crew()]
         began = time.monotonic()
         try:
             finished = await self._watch(proxy, producers, crew)
@@ -114,6 +118,10 @@ class Demo:
         verdict = self._judge(finished=finished, seconds=time.monotonic() - began)
         verdict.write(self.options.folder / "verdict.json")
         return verdict
+
+    def _crew(self) -> list[Coroutine[Any, Any, None]]:
+        """What runs beside the exchange, without end."""
+        return [self.operator.work(), *([self.killer.work()] if self.options.kill else [])]
 
     def _start_producers(self, documents: list[Path]) -> list[asyncio.Task[str]]:
         files: dict[str, list[str]] = {pair.name: [] for pair in self.pairs}

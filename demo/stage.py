@@ -41,21 +41,21 @@ class Stage:
         self.schedule = schedule
         self.by_mail = transport is Transport.SMTP
         self.mode = mode
-        self.machines = [
-            Machine(
-                name,
-                folder / name,
-                free_port(port),
-                smtp_port=free_port(0) if self.by_mail else 0,
-                mail_host_port=free_port(0) if self.by_mail else 0,
-            )
-            for port, name in enumerate(names, FIRST_PORT)
-        ]
+        self.machines = [self._machine(name, port) for port, name in enumerate(names, FIRST_PORT)]
 
     @property
     def log(self) -> Path:
         """What the proxy saw and did."""
         return self.folder / "proxy.log"
+
+    def _machine(self, name: str, port: int) -> Machine:
+        return Machine(
+            name,
+            self.folder / name,
+            free_port(port),
+            smtp_port=free_port(0) if self.by_mail else 0,
+            mail_host_port=free_port(0) if self.by_mail else 0,
+        )
 
     @asynccontextmanager
     async def running(self, console: Console) -> AsyncIterator[Proxy]:
@@ -90,6 +90,7 @@ class Stage:
                 there.smtp_port or there.port,
                 tables[here.name],
                 tables[there.name],
+                here.proxy_host,
             )
             for pair in pairwise(self.machines)
             for here, there in (pair, pair[::-1])

@@ -21,8 +21,8 @@ def _apply_defaults(sender: AppConfig, apps: Apps = registry, **_: object) -> No
     with_models = [config for config in registry.get_app_configs() if config.models_module]
     if sender is not with_models[-1] or ("msh", "applieddefault") not in _migrated(apps):
         return
+    from msh.beat.schedule import apply_schedule  # noqa: PLC0415
     from msh.roles import apply_roles  # noqa: PLC0415  needs the models
-    from msh.schedule import apply_schedule  # noqa: PLC0415
 
     with transaction.atomic():
         apply_roles()

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
+from zoneinfo import available_timezones
 
 from django.apps import AppConfig
 from django.conf import settings
@@ -15,8 +16,10 @@ from django.db import DatabaseError
 from psycopg import ProgrammingError
 from psycopg.conninfo import make_conninfo
 
+from msh import sign_on
 from msh.connections import ENGINE, OF_DJANGO, SESSION_LIMITS
 from msh.models import Consumer
+from msh.protocol.four_eyes import parse_rules
 from msh.store import server
 from partners.models.networks import networks_of
 
@@ -40,8 +43,11 @@ def check_settings(
         *_disk_path(),
         *_webhook(),
         *_api_rate(),
+        *_second_person(),
+        *_time_zone(),
         *_proxies(),
         *_metrics(),
+        *sign_on.check_provider(),
     ]
 
 
@@ -65,6 +71,27 @@ def _api_rate() -> Iterator[CheckMessage]:
             hint="Set it to a number per second, minute, hour or day, such as 200/second, or"
             " leave it empty.",
             id="msh.E008",
+        )
+
+
+def _time_zone() -> Iterator[CheckMessage]:
+    if settings.MSH_TIME_ZONE not in available_timezones():
+        yield Error(
+            f"MSH_TIME_ZONE is {settings.MSH_TIME_ZONE!r}, which is not a time zone.",
+            hint="Write a name such as Europe/Madrid, or UTC.",
+            id="msh.E017",
+        )
+
+
+def _second_person() -> Iterator[CheckMessage]:
+    try:
+        parse_rules(settings.MSH_SECOND_PERSON)
+    except ValueError as problem:
+        yield Error(
+            f"MSH_SECOND_PERSON: {problem}.",
+            hint="Write verbs separated by commas, such as reset,unknown:Operator|Supervisor, or"
+            " all.",
+            id="msh.E016",
         )
 
 
@@ -151,6 +178,7 @@ def _store() -> Iterator[CheckMessage]:
         yield Error(NOT_PREPARED, hint="Run manage.py prepare.", id="msh.E006")
         return
     yield from _session()
+    yield from sign_on.check_roles()
     for why in kept_longer().values():
         yield Caution(
             why,

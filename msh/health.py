@@ -14,9 +14,11 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.utils import timezone
 
 from msh.connections import redis_client
-from msh.models import Incident
+from msh.models import ApiToken, Incident
+from msh.models.api_token import CLOSE
 from msh.protocol.kinds import IncidentKind
 from msh.store import capacity, server
 
@@ -42,6 +44,7 @@ def ready(request: HttpRequest) -> HttpResponse:
         **_wake_up_states(),
         "disk": "nearly full" if capacity.is_disk_short() else "ok",
         "retention": kept,
+        "tokens": _token_state() if database == "ok" else "unknown",
     }
     return JsonResponse(report, status=200 if report["ready"] else 503)
 
@@ -138,6 +141,15 @@ def _retention_state() -> str:
         return "stopped: the clock jumped"
     count = len(open_kinds)
     return f"too short for {count} partner{'' if count == 1 else 's'}" if count else "ok"
+
+
+def _token_state() -> str:
+    """Of the API: those that expire soon, so that their applications get others in time."""
+    try:
+        soon = ApiToken.objects.expiring(timezone.now()).filter(expires__gt=timezone.now()).count()
+    except DatabaseError:
+        return "unknown"
+    return f"{soon} expire{'s' if soon == 1 else ''} within {CLOSE.days} days" if soon else "ok"
 
 
 def _wake_up_states() -> dict[str, str]:

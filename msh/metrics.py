@@ -5,7 +5,6 @@ in CACHED_FOR seconds by each process. No label grows with the number of partner
 """
 
 import hmac
-import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -21,6 +20,7 @@ from msh import health
 from msh.protocol.attempt import AttemptOutcome
 from msh.protocol.kinds import DeliveryState, IncidentKind
 from msh.protocol.lane import LaneState
+from msh.store import capacity
 from msh.store.operations import monitoring
 from partners.models.networks import is_in, networks_of
 
@@ -113,11 +113,8 @@ def _processes() -> Iterator["GaugeMetricFamily"]:
 
 
 def _disk() -> Iterator["GaugeMetricFamily"]:
-    if not settings.MSH_DISK_PATH:
-        return
-    try:
-        free = shutil.disk_usage(settings.MSH_DISK_PATH).free
-    except OSError:
+    free = capacity.free_disk()
+    if free is None:
         return
     yield _gauge("msh_disk_free_bytes", "Free on the disk of MSH_DISK_PATH.", free)
     said = "MSH_DISK_WATERMARK: with less, messages of partners are postponed."

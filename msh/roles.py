@@ -11,9 +11,10 @@ from django.contrib.auth.models import Group, Permission
 from msh.models import AppliedDefault
 
 _TRAFFIC = (
-    *("bulkjob", "consumer", "delivery", "history", "inboundconversation", "inboundlink"),
-    *("inboundmessage", "incident", "operatornotice", "outboundconversation", "outboundlink"),
-    *("outboundmessage", "signal"),
+    *("actrequest", "alertrecipient", "bulkjob", "consumer", "delivery", "history"),
+    *("inboundconversation", "inboundlink", "inboundmessage", "incident", "keyrule"),
+    *("maintenancewindow", "operatornotice", "outboundconversation", "outboundlink"),
+    *("outboundmessage", "signal", "statistics"),
 )
 _CONFIGURATION = ("agreement", "credential", "ownidentity", "partner", "route")
 _SCHEDULE = ("crontabschedule", "intervalschedule", "periodictask")
@@ -40,11 +41,14 @@ OPERATOR = VIEWER | {
 """Keeps messages going. Nothing of this ends a message or changes a number."""
 
 SUPERVISOR = OPERATOR | {
+    "msh.act_alone_actrequest",
     "msh.allow_reset_inboundlink",
     "msh.bulk_bulkjob",
     "msh.cancel_outboundlink",
+    "msh.confirm_actrequest",
     "msh.correct_outboundmessage",
     "msh.expect_inboundlink",
+    "msh.replay_delivery",
     "msh.hold_resets_inboundlink",
     "msh.reset_sequence_outboundlink",
     "msh.resynchronise_outboundlink",
@@ -55,9 +59,15 @@ SUPERVISOR = OPERATOR | {
 """Cancels and corrects messages, repairs sequence numbers, acts on many rows at once."""
 
 ADMINISTRATOR = SUPERVISOR | {
+    *(f"msh.{act}_apitoken" for act in ("view", "add", "delete")),
     "msh.submit_outboundmessage",
+    "msh.delete_savedfilter",
     "msh.take_delivery",
-    *(f"msh.{act}_consumer" for act in ("add", "change", "delete")),
+    *(
+        f"msh.{act}_{name}"
+        for name in ("alertrecipient", "consumer", "keyrule")
+        for act in ("add", "change", "delete")
+    ),
     *(f"partners.{act}_{name}" for name in _CONFIGURATION for act in ("add", "change", "delete")),
     *(
         f"django_celery_beat.{act}_{name}"

@@ -9,6 +9,7 @@ from zlib import crc32
 import environ
 from django.urls import reverse_lazy
 
+from msh import sign_on
 from msh.connections import broker_settings, database_settings
 from msh.logs import logging_config
 
@@ -52,6 +53,13 @@ MSH_KEEP_CHANGES = env.int("MSH_KEEP_CHANGES", default=3653)
 """Days that changes of settings, saved pages and log-ins of the console are kept, 366 at least."""
 MSH_SESSION_IDLE = env.int("MSH_SESSION_IDLE", default=8 * 3600)
 """Seconds without an act of its user after which a session of the console ends."""
+MSH_TIME_ZONE = env.str("MSH_TIME_ZONE", default="UTC")
+"""Of the console, for users who have chosen none, such as Europe/Madrid."""
+MSH_SECOND_PERSON = env.list("MSH_SECOND_PERSON", default=[])
+"""What a second person must confirm: VERB, or VERB:ROLE|ROLE (`msh.protocol.four_eyes`)."""
+MSH_SECOND_PERSON_WITHIN = env.int("MSH_SECOND_PERSON_WITHIN", default=3600)  # seconds
+MSH_ACT_ALONE = env.bool("MSH_ACT_ALONE", default=False)
+"""Whoever may, goes ahead without the second person, and that is called out."""
 MSH_READ_TIMEOUT = env.float("MSH_READ_TIMEOUT", default=15.0)
 """Seconds of a statement that a page of the console or a GET of the API waits for; 0: no limit."""
 MSH_API_RATE = env.str("MSH_API_RATE", default="200/second")
@@ -145,6 +153,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "msh.admin.framework.time_zone.TimeZones",
     "msh.admin.framework.error_pages.ErrorPages",
     "msh.admin.framework.sessions.Sessions",
     "axes.middleware.AxesMiddleware",
@@ -173,6 +182,11 @@ WHITENOISE_MAX_AGE = 30 * 24 * 3600  # the address of a file changes with its co
 WHITENOISE_USE_FINDERS = True  # the console's own files are served from the packages they come in
 
 # --- the console --------------------------------------------------------------------------------
+_account_menu = [
+    {"title": "Time zone", "link": reverse_lazy("time_zone")},
+    {"title": "Sessions", "link": reverse_lazy("sessions")},
+    {"title": "Change password", "link": reverse_lazy("admin:password_change")},
+]
 UNFOLD = {
     "SITE_TITLE": "MSH console",
     "SITE_HEADER": "MSH console",
@@ -185,12 +199,7 @@ UNFOLD = {
     "STYLES": ["msh.admin.framework.navigation.stylesheet"],
     "SCRIPTS": ["msh.admin.framework.navigation.script"],
     "DASHBOARD_CALLBACK": "msh.admin.dashboard.page.context",
-    "ACCOUNT": {
-        "navigation": [
-            {"title": "Sessions", "link": reverse_lazy("sessions")},
-            {"title": "Change password", "link": reverse_lazy("admin:password_change")},
-        ]
-    },
+    "ACCOUNT": {"navigation": _account_menu},
     "SIDEBAR": {"navigation": "msh.admin.framework.navigation.sidebar"},
 }
 
@@ -230,12 +239,11 @@ CELERY_BROKER_USE_SSL = _tls or None
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
-CELERY_TASK_PUBLISH_RETRY = False
+CELERY_TASK_PUBLISH_RETRY = CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1  # a busy thread holds no wake-up back
-CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
-CELERY_BEAT_SCHEDULER = "msh.scheduler:Scheduler"
+CELERY_BEAT_SCHEDULER = "msh.beat.scheduler:Scheduler"
 CELERY_TIMEZONE = TIME_ZONE
 
 # --- who may come in ----------------------------------------------------------------------------
@@ -253,18 +261,37 @@ AXES_FAILURE_LIMIT = 5  # failed logins
 AXES_COOLOFF_TIME = 0.25  # hours
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_LOCKOUT_CALLABLE = "msh.admin.framework.error_pages.locked_out"
+AXES_SENSITIVE_PARAMETERS = ["username", "ip_address", "code", "csrfmiddlewaretoken"]
 CSRF_FAILURE_VIEW = "msh.admin.framework.error_pages.csrf_failure"
 # Browsers share cookies between the ports of a host: two MSHs there must not share a log-in.
 SESSION_COOKIE_NAME = f"msh_session_{crc32(MSH_URI.encode()):08x}"
 CSRF_COOKIE_NAME = f"msh_csrf_{crc32(MSH_URI.encode()):08x}"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _console.scheme == "https"
 SESSION_COOKIE_AGE = MSH_SESSION_IDLE
+LOGIN_URL, LOGIN_REDIRECT_URL = reverse_lazy("admin:login"), reverse_lazy("admin:index")
 SECURE_HSTS_SECONDS = 365 * 24 * 3600  # sent only over TLS
 SILENCED_SYSTEM_CHECKS = [
     "security.W005",  # other hosts of our domain are not ours to decide about
     "security.W021",  # nor is its place in the lists of browsers
     "security.W008",  # the proxy redirects; inside, probes and metrics are asked for without TLS
 ]
+
+# --- log-in at an identity provider, second factor; without both nothing of it is loaded ----------
+MSH_OIDC_ISSUER = env.str("MSH_OIDC_ISSUER", default="")
+MSH_OIDC_CLIENT_ID = env.str("MSH_OIDC_CLIENT_ID", default="")
+MSH_OIDC_CLIENT_SECRET = env.str("MSH_OIDC_CLIENT_SECRET", default="")
+MSH_OIDC_USERNAME = env.str("MSH_OIDC_USERNAME", default="preferred_username")  # a claim
+MSH_OIDC_ROLES_CLAIM = env.str("MSH_OIDC_ROLES_CLAIM", default="groups")
+MSH_OIDC_ROLES = env.dict("MSH_OIDC_ROLES", default={})  # value of that claim → role
+MSH_SECOND_FACTOR = env.list("MSH_SECOND_FACTOR", default=[])  # roles, or "all"
+if MSH_OIDC_ISSUER or MSH_SECOND_FACTOR:
+    INSTALLED_APPS += sign_on.apps()
+    MIDDLEWARE += sign_on.middleware(asks_for_codes=bool(MSH_SECOND_FACTOR))
+    SOCIALACCOUNT_ADAPTER, MFA_ADAPTER = sign_on.ADAPTER, sign_on.SECOND_FACTOR_ADAPTER
+    SOCIALACCOUNT_LOGIN_ON_GET = True  # a form may not lead to another host: form-action
+    _client = (MSH_OIDC_CLIENT_ID, MSH_OIDC_CLIENT_SECRET)
+    SOCIALACCOUNT_PROVIDERS = sign_on.providers(MSH_OIDC_ISSUER, *_client)
+    _account_menu += sign_on.menu(asks_for_codes=bool(MSH_SECOND_FACTOR))
 
 # --- logs ---------------------------------------------------------------------------------------
 LOGGING = logging_config(

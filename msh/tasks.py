@@ -10,6 +10,8 @@ from django.db import DatabaseError
 
 from msh.flows.delivery.delivery_loop import DeliveryLoop
 from msh.flows.operations.bulk_jobs import run as run_bulk_jobs
+from msh.flows.operations.four_eyes.requests import run_prune
+from msh.flows.operations.many.index_keys import index_keys as index_all_keys
 from msh.flows.operations.notify_operators import notify_operators as notify_all_operators
 from msh.flows.operations.prune import ClockDoubtful, PruningAlready, prune_all
 from msh.flows.operations.watch import watch as watch_links
@@ -22,6 +24,7 @@ from msh.logs import configure_structlog
 from msh.store import plans
 from msh.store.clock import read_clock
 from msh.store.operations import bulk_jobs, traffic
+from msh.store.statistics.collect import collect
 
 logger = logging.getLogger(__name__)
 configure_structlog()  # here run the applications' consumers
@@ -101,10 +104,13 @@ def _poll(kind: WakeUp, on_work: Callable[[], None] = lambda: None) -> None:
 
 @shared_task(name="msh.tasks.watch")
 def watch() -> None:
-    """Probe silent partners that were given a probe; call an operator for links that are stuck."""
+    """Probe silent partners that were given a probe; call an operator for links that are stuck.
+    Prune, if a second person has confirmed it: that keeps this thread, and the next watch has
+    another one."""
     try:
         plans.plan_for_hot_path()
         watch_links()
+        run_prune()
     except DatabaseError as error:
         logger.warning("watching waits for the database: %s", error)
 
@@ -118,6 +124,16 @@ def count_traffic() -> None:
         logger.warning("counting waits for the database: %s", error)
 
 
+@shared_task(name="msh.tasks.collect_statistics")
+def collect_statistics() -> None:
+    """Count for each partner and agreement what the history has new."""
+    try:
+        plans.plan_freely()
+        collect()
+    except DatabaseError as error:
+        logger.warning("statistics wait for the database: %s", error)
+
+
 @shared_task(name="msh.tasks.notify_operators")
 def notify_operators() -> None:
     """Notify operators of incidents and late messages, by e-mail and webhook."""
@@ -126,6 +142,16 @@ def notify_operators() -> None:
         notify_all_operators()
     except DatabaseError as error:
         logger.warning("notices to operators wait for the database: %s", error)
+
+
+@shared_task(name="msh.tasks.index_keys")
+def index_keys() -> None:
+    """Index the business keys of messages; nothing to do without rules."""
+    try:
+        plans.plan_freely()
+        index_all_keys()
+    except DatabaseError as error:
+        logger.warning("business keys wait for the database: %s", error)
 
 
 @shared_task(name="msh.tasks.prune")

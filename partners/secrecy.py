@@ -20,10 +20,17 @@ def encrypt(secret: str) -> str:
 
 def decrypt(token: str) -> str:
     """What `encrypt` was given. Any of MSH_FERNET_KEYS may have been the key."""
+    return _decrypted(tuple(settings.MSH_FERNET_KEYS), token)
+
+
+@lru_cache(maxsize=10_000)
+def _decrypted(keys: tuple[str, ...], token: str) -> str:
+    """Remembered: each POST to a partner needs its credential, and decrypting it costs a tenth of
+    what claiming the message does."""
     from cryptography.fernet import InvalidToken  # noqa: PLC0415  see _fernet
 
     try:
-        return _fernet(tuple(settings.MSH_FERNET_KEYS)).decrypt(token).decode()
+        return _fernet(keys).decrypt(token).decode()
     except InvalidToken:
         raise SecretUnreadableError(
             "The credential was encrypted with a key that is not in MSH_FERNET_KEYS:"

@@ -11,13 +11,21 @@ from msh.flows.errors import NotPossible
 from msh.flows.operations import cancel, change_conversation, change_flight, change_link
 from msh.flows.operations.operator_action import OperatorAction, Parameter, PlainLinkAction
 from msh.management.cli import MshCommand, NameCommand, reason
+from msh.protocol.four_eyes import Alone
 from msh.store.history import Actor
 from partners.models import Agreement, Partner
 
 
 def actor_of(options: dict[str, Any]) -> Actor:
     """The user of this process, and the --reason, if there is one."""
-    return Actor(getpass.getuser(), options["reason"] or "")
+    alone = options.get("alone")
+    approval = Alone(alone) if alone else None
+    return Actor(getpass.getuser(), options["reason"] or "", approval, by_command=True)
+
+
+def add_alone(parser: ArgumentParser) -> None:
+    text = "go ahead without the second person that MSH_SECOND_PERSON asks for: why"
+    parser.add_argument("--alone", type=reason, metavar="REASON", help=text)
 
 
 def add_reason(parser: ArgumentParser, *, required: bool = True) -> None:
@@ -43,6 +51,8 @@ class ConversationCommand(MshCommand):
         for parameter in self.action.parameters:
             add_parameter(parser, parameter)
         add_reason(parser, required=self.has_to_say_why)
+        if self.action.second_person:
+            add_alone(parser)
 
     def handle(
         self, *args: object, tpa_id: str, conversation: str, partner: str | None, **options: Any
@@ -89,6 +99,8 @@ class ActionCommand(NameCommand):
         for parameter in self.action.parameters:
             add_parameter(parser, parameter)
         add_reason(parser)
+        if self.action.second_person:
+            add_alone(parser)
 
     def handle(self, *args: object, name: str, **options: Any) -> None:
         try:

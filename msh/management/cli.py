@@ -13,10 +13,13 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
 from msh import checks
+from msh.flows.errors import SecondPersonNeeded
 from msh.store import server
 from partners.models import Partner
 
 Row = Mapping[str, Any]
+NOT_YET = 3
+"""Exit status: not done, a second person must confirm it."""
 
 
 class MshCommand(BaseCommand):
@@ -29,6 +32,8 @@ class MshCommand(BaseCommand):
             if not server.has_tables():
                 raise CommandError(f"{checks.NOT_PREPARED} Run manage.py prepare.")
             return super().execute(*args, **options)
+        except SecondPersonNeeded as needed:
+            raise CommandError(_ask(needed), returncode=NOT_YET) from None
         except OperationalError as error:
             problem = str(error).strip().partition("\n")[0]
             raise CommandError(
@@ -57,6 +62,12 @@ class MshCommand(BaseCommand):
             names = ", ".join(Partner.objects.values_list("name", flat=True)) or "none yet"
             raise CommandError(f"No partner {name!r}. Partners: {names}.")
         return partner
+
+
+def _ask(needed: SecondPersonNeeded) -> str:
+    from msh.flows.operations.four_eyes import requests  # noqa: PLC0415  most commands need none
+
+    return requests.text_of(requests.ask(needed))
 
 
 def reason(text: str) -> str:

@@ -1,12 +1,14 @@
 """Secrets that are kept encrypted, under the key that encrypts now: then older keys can go."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from django.apps import apps
 from django.db.models import Manager
 
-from msh.models import Consumer
+from msh.models import AlertRecipient, Consumer
 from partners import secrecy
 from partners.models import Partner
 
@@ -23,7 +25,7 @@ class Rotated:
 def rotate_keys() -> Rotated:
     """May be repeated, and run while the MSH does: a secret that is changed meanwhile is left."""
     rotated, current, unreadable = 0, 0, []
-    for objects, column, key, name, token in _kept():
+    for name, token, replace in _kept():
         try:
             new = secrecy.rotate(token)
         except secrecy.SecretUnreadableError:
@@ -32,16 +34,31 @@ def rotate_keys() -> Rotated:
         if new == token:
             current += 1
         else:
-            rotated += objects.filter(pk=key, **{column: token}).update(**{column: new})
+            rotated += replace(new)
     return Rotated(rotated, current, unreadable)
 
 
-def _kept() -> Iterator[tuple[Manager[Any], str, int, str, str]]:
+_Replace = Callable[[str], int]
+"""Puts this in the place of the token if it is still there; how many rows were changed."""
+
+
+def _kept() -> Iterator[tuple[str, str, _Replace]]:
     places: list[tuple[str, Manager[Any], str]] = [
         ("partner", Partner.objects, "outgoing_secret"),
         ("consumer", Consumer.objects, "secret"),
+        ("recipient of alerts", AlertRecipient.objects, "url_secret"),
+        ("recipient of alerts", AlertRecipient.objects, "key_secret"),
     ]
     for what, objects, column in places:
         rows = objects.exclude(**{column: ""}).order_by("pk").values_list("pk", "name", column)
         for key, name, token in rows.iterator():
-            yield objects, column, key, f"{what} {name}", token
+            yield f"{what} {name}", token, partial(_replace, objects, column, key, token)
+    if apps.is_installed("allauth.mfa"):
+        from msh.admin.sign_on import second_factor  # noqa: PLC0415  only where it is installed
+
+        for name, token, key in second_factor.kept_secrets():
+            yield f"user {name}", token, partial(second_factor.replace_secret, key, token)
+
+
+def _replace(objects: Manager[Any], column: str, key: int, old: str, new: str) -> int:
+    return objects.filter(pk=key, **{column: old}).update(**{column: new})

@@ -5,6 +5,7 @@ from dataclasses import KW_ONLY, MISSING, dataclass, fields
 from datetime import datetime
 
 from msh.models.history import SYSTEM
+from msh.protocol.four_eyes import Approval
 
 from .engine import Call, Order, Write, run
 
@@ -15,10 +16,13 @@ MESSAGE, LINK = "message", "link"
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who did it, and why: a person by user name, or the MSH itself."""
+    """Who did it, and why: a person by user name, or the MSH itself. `approval`: of a second
+    person, for an act that needs one. `by_command`: given by who ran it, and proven by nothing."""
 
     name: str = SYSTEM
     reason: str = ""
+    approval: Approval | None = None
+    by_command: bool = False
 
 
 ITSELF = Actor()

@@ -61,7 +61,8 @@ RESOLVE_OUTBOUND = Write(
     UPDATE msh_incident
     SET resolved_at = %(at)s, resolved_by = %(actor)s, resolution = %(resolution)s
     WHERE partner_id = %(partner_id)s AND direction = 'out' AND resolved_at IS NULL
-      AND kind <> 'conversation_stopped'  -- one that stands still stays so
+      -- A conversation that stands still stays so; what was done alone is for a person to judge.
+      AND kind NOT IN ('conversation_stopped', 'went_ahead_alone')
 """,
     order=Order.INCIDENT,
 )
@@ -158,6 +159,12 @@ def note_stuck(direction: Direction, reasons: Mapping[int, str], now: datetime) 
     """Open an incident once for each partner id whose link in this direction is stuck; resolve
     those of links that are not any more."""
     _note_condition(IncidentKind.STUCK, direction, reasons, now, "traffic resumed")
+
+
+def open_stuck(direction: Direction) -> set[int]:
+    """Partners whose link in this direction was found stuck."""
+    opened = Incident.objects.filter(kind=IncidentKind.STUCK, resolved_at=None)
+    return set(opened.filter(direction=direction).values_list("partner_id", flat=True))
 
 
 def note_retention_too_short(reasons: Mapping[int, str]) -> None:

@@ -80,7 +80,7 @@ def run_directly(
     else:
         results = _run_together(session, converted, begins=begins, ends=ends)
     return [
-        _rows(transformer, result, one.row) if one.row else []
+        _rows(transformer, result, one.sql, one.row) if one.row else []
         for result, one in zip(results, asked, strict=True)
     ]
 
@@ -181,8 +181,17 @@ def _error(session: Session, result: PGresult) -> psycopg.Error:
     return error_from_result(result, encoding)
 
 
-def _rows(transformer: abc.Transformer, result: PGresult, row: type[Any]) -> list[Any]:
-    names = [(result.fname(column) or b"").decode() for column in range(result.nfields)]
+_columns: dict[str, list[str]] = {}
+"""Of each statement of `msh/store/`, the names of its columns, read from its first result."""
+
+
+def _rows(transformer: abc.Transformer, result: PGresult, sql: str, row: type[Any]) -> list[Any]:
+    if not result.ntuples:
+        return []
+    names = _columns.get(sql)
+    if names is None:
+        names = [(result.fname(column) or b"").decode() for column in range(result.nfields)]
+        _columns[sql] = names
     transformer.set_pgresult(result)
     found = transformer.load_rows(0, result.ntuples, tuple)
     transformer.set_pgresult(None)

@@ -18,6 +18,7 @@ from django.db import connection, connections
 
 from msh import processes
 from tests.exchange import application
+from tests.template import template
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -57,12 +58,15 @@ class Machine:
 
     # --- life -----------------------------------------------------------------------------------
     def create(self) -> None:
-        """Make its empty database and Redis."""
+        """Make its database, which is migrated and empty, and its Redis."""
         self._administer(f'DROP DATABASE IF EXISTS "{self._database}" WITH (FORCE)')
-        self._administer(f'CREATE DATABASE "{self._database}"')
+        self._administer(f'CREATE DATABASE "{self._database}" {self._copied()}')
         with self.database(), connection.cursor() as cursor:
             cursor.execute("CREATE TABLE exchange_taken (serial bigserial, message_id text)")
         self.wipe_redis()
+
+    def _copied(self) -> str:
+        return f'TEMPLATE "{template()}"'
 
     def destroy(self) -> None:
         self.stop()

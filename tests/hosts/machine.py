@@ -12,39 +12,10 @@ from django.db import connection, connections
 from msh import processes
 from msh.connections import database_settings
 from tests.exchange.machine import ROOT, STARTS_WITHIN, Machine
+from tests.hosts.process_clock import Clock
 from tests.waiting import wait_until
 
 CELERY = (sys.executable, "-m", "celery", "-A", "msh")
-FOLDER = Path(__file__).parent / "clock"
-
-
-class Clock:
-    """The wall clock of a process, which a test may set while it runs."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        file.write_text("0")
-
-    def set(self, days: float) -> None:
-        """Let it be so many days ahead. Returns when the processes go by that."""
-        ahead = str(days * 86_400.0)
-        new = self._file.with_suffix(".new")
-        new.write_text(ahead)
-        new.replace(self._file)
-        wait_until(lambda: {file.read_text() for file in self._seen()} <= {ahead})
-
-    def forget(self) -> None:
-        """Its processes have ended."""
-        for file in self._seen():
-            file.unlink()
-
-    def _seen(self) -> list[Path]:
-        return list(self._file.parent.glob(f"{self._file.name}.seen.*"))
-
-    @property
-    def environment(self) -> Mapping[str, str]:
-        """What makes a process go by it."""
-        return {"PYTHONPATH": str(FOLDER), "MSH_TEST_CLOCK": str(self._file)}
 
 
 class Hosts(Machine):
@@ -123,6 +94,10 @@ class Hosts(Machine):
     def is_ready(self) -> bool:
         health = self._health()
         return health.get("ready") is True and health.get("sweep") == "ok"
+
+    def _copied(self) -> str:
+        """Its server has no template: the MSH migrates when it starts."""
+        return ""
 
     def _administer(self, statement: str) -> None:
         with self.database():

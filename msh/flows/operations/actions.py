@@ -11,8 +11,10 @@ from msh.flows.operations import (
     change_incident,
     operator_submissions,
 )
+from msh.flows.operations.alerts import maintenance
 from msh.flows.operations.operator_action import VERDICT, OperatorAction, Parameter
 from msh.flows.receiving import questions
+from msh.protocol.four_eyes import Verb
 
 # Messages
 
@@ -27,6 +29,7 @@ CANCEL = OperatorAction(
     flow=cancel.cancel,
     parameters=(VERDICT,),
     irreversible=True,
+    second_person=Verb.UNKNOWN,
 )
 CORRECT = OperatorAction(
     name="correct",
@@ -34,6 +37,7 @@ CORRECT = OperatorAction(
     permissions=(*CANCEL.permissions, "msh.correct_outboundmessage"),
     flow=operator_submissions.correct,
     irreversible=True,
+    second_person=Verb.UNKNOWN,
 )
 
 # Messages of partners that take several at once: the actions of a link, on one message
@@ -123,6 +127,17 @@ DECISIONS = (
     ),
 )
 
+REPLAY = OperatorAction(
+    name="replay",
+    title="Replay",
+    effect="The consumer gets the message once more, as a replay: a delivery of its own, marked as"
+    " such, with another Idempotency-Key. This delivery stays as it is. Messages that arrive are"
+    " delivered meanwhile: a replay has no place in the order of its pair.",
+    done="A bulk job of one row has the message delivered again.",
+    permissions=("msh.view_delivery", "msh.replay_delivery", "msh.bulk_bulkjob"),
+    flow=bulk_jobs.replay_one,
+)
+
 # Agreements
 
 SEND_TEST_MESSAGE = OperatorAction(
@@ -171,6 +186,20 @@ NOTE = OperatorAction(
     done="Note added.",
     permissions=_ASSIGN,
     flow=change_incident.note,
+)
+
+# Maintenance windows
+
+END_MAINTENANCE = OperatorAction(
+    name="end",
+    title="End window",
+    done="The window is over.",
+    permissions=(
+        "msh.view_maintenancewindow",
+        "msh.suspend_outboundlink",
+        "msh.resume_outboundlink",
+    ),
+    flow=maintenance.end,
 )
 
 # Bulk jobs

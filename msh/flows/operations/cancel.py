@@ -1,5 +1,6 @@
 """An operator ends a message that is not done: queued, or in flight with a verdict (D18)."""
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -7,15 +8,25 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Now
 
-from msh.flows.errors import NotPossible
+from msh.flows.errors import NotPossible, Proposal
 from msh.flows.operations import change_flight
+from msh.flows.operations.change_link import require_here
+from msh.flows.operations.four_eyes.guard import allowed
 from msh.flows.receiving.link_status import NoStatus, enquire
 from msh.flows.sending.transmit import GRACE
 from msh.flows.wake_up import WakeUp, wake_up, wake_up_for
-from msh.models import Attempt, OutboundLink, OutboundMessage, OutboundState
+from msh.models import (
+    Attempt,
+    Direction,
+    OutboundLink,
+    OutboundMessage,
+    OutboundState,
+    place_of,
+)
 from msh.protocol.attempt import Trace, nothing_was_sent
 from msh.protocol.errors import IllegalTransition
 from msh.protocol.events import MessageCancelled
+from msh.protocol.four_eyes import Act, Verb
 from msh.protocol.kinds import Verdict
 from msh.protocol.link_status import LinkStatus
 from msh.store.history import Actor
@@ -61,19 +72,40 @@ def cancel(message: OutboundMessage, verdict: Verdict | None, actor: Actor) -> L
         answer = _ask(message)
     with transaction.atomic():
         links = OutboundLinks.lock([partner.pk])
+        require_here(partner)
         locked = OutboundMessage.objects.select_for_update(no_key=True).get(pk=message.pk)
+        guard: AbstractContextManager[None] = nullcontext()
         match locked.state:
             case OutboundState.QUEUED:
                 never_sent = Verdict.NOT_RECEIVED
+                if actor.approval is not None:  # it was in flight when it was asked for
+                    guard = allowed(_unknown(partner, locked), actor)
                 cancel_queued(links, locked, partner.pk, never_sent, actor)
             case OutboundState.IN_FLIGHT if links.lane(partner.pk).in_flight is not None:
                 _cancel_in_flight(links, partner, locked, verdict, answer, actor)
+                if verdict is Verdict.UNKNOWN:
+                    guard = allowed(_unknown(partner, locked), actor)
             case _:
                 raise NotPossible(_why_not(locked))
-        links.write()
+        with guard:
+            links.write()
     wake_up(WakeUp.TRANSMIT)
     wake_up_for(links)
     return answer.status if answer else None
+
+
+def _unknown(partner: Partner, message: OutboundMessage) -> Proposal:
+    number = message.sequence_number
+    facts = f"message {message.message_id} is {message.state} with number {number}"
+    return Proposal(
+        Act(Verb.UNKNOWN, "cancel", {"message": message.pk}, facts),
+        f"message {message.message_id}, number {number} to {partner.name}, is cancelled with the"
+        " verdict unknown. The next message gets number 1.",
+        partner.pk,
+        Direction.OUT,
+        message.message_id,
+        place_of(message),
+    )
 
 
 def _cancel_in_flight(

@@ -1,15 +1,17 @@
 """What operators do to a conversation that has an order: to the numbers of one that we send, and to
 one that we receive and that lacks a number."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from django.db import transaction
 
-from msh.flows.errors import NotPossible
+from msh.flows.errors import NotPossible, Proposal
 from msh.flows.operations.change_link import open_links
+from msh.flows.operations.four_eyes.guard import allowed
 from msh.flows.wake_up import WakeUp, wake_up
-from msh.models import OutboundConversation
+from msh.models import Direction, InboundConversation, OutboundConversation, place_of
 from msh.protocol.errors import IllegalTransition
 from msh.protocol.flight import conversation, numbering, serial
 from msh.protocol.flight.conversation import Outcome
@@ -19,6 +21,7 @@ from msh.protocol.flight.numbering import (
     NumberingEvent,
     NumberingState,
 )
+from msh.protocol.four_eyes import Act, Verb
 from msh.store.flights import conversations as numbers
 from msh.store.history import Actor
 from msh.store.receiving.conversations import (
@@ -29,6 +32,8 @@ from msh.store.receiving.conversations import (
 from partners.models import Agreement, Partner
 
 _Step = Callable[[HeldConversation], Outcome]
+_GivesUp = tuple[str, str, Mapping[str, int]]
+"""An act that gives messages or numbers up: its name, what it does, and its parameters."""
 
 
 def find_agreement(tpa_id: str, partner: Partner | None = None) -> Agreement:
@@ -59,7 +64,42 @@ def _check_last(agreement: Agreement, last: int) -> None:
 def restart_conversation(agreement: Agreement, conversation_id: str, actor: Actor) -> None:
     """Its next message gets number 0 with Reset. Raises NotPossible while one that was sent is
     neither acknowledged nor cancelled (EB-124)."""
-    _number(agreement, conversation_id, ConversationRestarted, "restart", actor)
+    resets: _GivesUp = "restart_conversation", "its numbers start again at 0 with Reset", {}
+    with (
+        transaction.atomic(),
+        _renumbering(agreement, conversation_id, ConversationRestarted, resets, actor),
+    ):
+        _number(agreement, conversation_id, ConversationRestarted, "restart", actor)
+
+
+def _renumbering(
+    agreement: Agreement,
+    conversation_id: str,
+    event_of: Callable[[int], NumberingEvent],
+    act: _GivesUp,
+    actor: Actor,
+) -> AbstractContextManager[None]:
+    """Of a conversation that was used, or was when it was asked for. Nobody is asked about what
+    cannot be done."""
+    rows = OutboundConversation.objects.named(conversation_id).filter(agreement=agreement)
+    row = rows.select_for_update(no_key=True).first()
+    if row is None or (row.state == NumberingState.BEGINNING and actor.approval is None):
+        return nullcontext()
+    if why_not_numbered(row, event_of(numbers.count_outstanding(row.pk))):
+        return nullcontext()
+    name, what, parameters = act
+    about = {"agreement": agreement.pk, "conversation": conversation_id}
+    facts = f"the conversation is {row.state}, its next number is {row.next_number}"
+    return allowed(
+        Proposal(
+            Act(Verb.RESET, name, {**about, **parameters}, facts),
+            f"conversation {conversation_id} to {agreement.partner.name}: {what}.",
+            agreement.partner_id,
+            Direction.OUT,
+            about=place_of(row),
+        ),
+        actor,
+    )
 
 
 def start_order_out(agreement: Agreement, conversation_id: str, last: int, actor: Actor) -> None:
@@ -71,7 +111,11 @@ def start_order_out(agreement: Agreement, conversation_id: str, last: int, actor
     def event_of(outstanding: int) -> LastNumberSet:
         return LastNumberSet(last, outstanding)
 
-    with transaction.atomic():
+    sets: _GivesUp = "start_order_out", f"its last number is {last}", {"last": last}
+    with (
+        transaction.atomic(),
+        _renumbering(agreement, conversation_id, event_of, sets, actor),
+    ):
         link_id = agreement.partner.outbound_link.pk
         numbers.open_conversation(link_id, agreement.pk, conversation_id)
         _number(agreement, conversation_id, event_of, "set the numbers of", actor)
@@ -139,6 +183,7 @@ def start_order_in(agreement: Agreement, conversation_id: str, last: int, actor:
         lambda held: conversation.expect(held.value, number, held.horizon, now=held.now),
         "ConversationStarted",
         actor,
+        ("start_order_in", f"number {number} comes next", {"last": last}),
     )
 
 
@@ -150,13 +195,19 @@ def skip_missing(agreement: Agreement, conversation_id: str, actor: Actor) -> Do
         lambda held: conversation.skip(held.value, held.horizon, now=held.now),
         "MissingSkipped",
         actor,
+        ("skip_missing", "the missing messages are given up as lost", {}),
     )
 
 
 def drop_held(agreement: Agreement, conversation_id: str, actor: Actor) -> Done:
     """Give up what is held: it is never delivered (EB-132). Raises NotPossible if nothing is."""
     return _change(
-        agreement, conversation_id, lambda held: conversation.drop(held.value), "HeldDropped", actor
+        agreement,
+        conversation_id,
+        lambda held: conversation.drop(held.value),
+        "HeldDropped",
+        actor,
+        ("drop_held", "the held messages are given up", {}),
     )
 
 
@@ -172,7 +223,12 @@ def wait_on(agreement: Agreement, conversation_id: str, actor: Actor) -> Done:
 
 
 def _change(
-    agreement: Agreement, conversation_id: str, step: _Step, event: str, actor: Actor
+    agreement: Agreement,
+    conversation_id: str,
+    step: _Step,
+    event: str,
+    actor: Actor,
+    gives_up: _GivesUp | None = None,
 ) -> Done:
     open_links(agreement.partner)
     with transaction.atomic():
@@ -181,6 +237,25 @@ def _change(
             after, effects = step(held)
         except IllegalTransition as refused:
             raise NotPossible(f"Conversation {conversation_id}: {refused.state}.") from None
-        change_conversation(held, after, effects, event, actor)
+        with allowed(_giving_up(agreement, held, gives_up), actor) if gives_up else nullcontext():
+            change_conversation(held, after, effects, event, actor)
         transaction.on_commit(lambda: wake_up(WakeUp.DELIVER))
     return Done(after.lacks, len(after.held))
+
+
+def _giving_up(agreement: Agreement, held: HeldConversation, act: _GivesUp) -> Proposal:
+    name, what, parameters = act
+    waiting = sorted(held.value.held)
+    first = f", from {waiting[0]} to {waiting[-1]}" if waiting else ""
+    return Proposal(
+        Act(
+            Verb.EXPECT,
+            name,
+            {"agreement": agreement.pk, "conversation": held.conversation_id, **parameters},
+            f"number {held.value.lacks} comes next, {len(waiting)} messages are held{first}",
+        ),
+        f"conversation {held.conversation_id} from {agreement.partner.name}: {what}.",
+        agreement.partner_id,
+        Direction.IN,
+        about=place_of(InboundConversation(pk=held.key)) if held.key else "",
+    )

@@ -1,15 +1,18 @@
 """What operators do to one message that flies: the verbs of a link."""
 
 from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
 
 from django.db import transaction
 
-from msh.flows.errors import NotPossible
+from msh.flows.errors import NotPossible, Proposal
+from msh.flows.operations.change_link import require_here
+from msh.flows.operations.four_eyes.guard import allowed
 from msh.flows.wake_up import wake_up_for_flights
-from msh.models import OutboundMessage
+from msh.models import Direction, OutboundLink, OutboundMessage, place_of
 from msh.protocol.attempt import Trace, nothing_was_sent
 from msh.protocol.errors import IllegalTransition
 from msh.protocol.events import (
@@ -20,6 +23,7 @@ from msh.protocol.events import (
     SendNowRequested,
 )
 from msh.protocol.flight import Flight, FlightState, step
+from msh.protocol.four_eyes import Act, Verb
 from msh.protocol.kinds import Verdict
 from msh.store.flights.flights import Flights
 from msh.store.flights.locked_flight import read_flights, shown_state
@@ -84,6 +88,7 @@ def cancel(message: OutboundMessage, verdict: Verdict | None, actor: Actor) -> N
     with transaction.atomic():
         flights, key = _lock(message)
         proven = _nothing_sent(message)
+        before = shown_state(flights.flight(key))
         if verdict is None and flights.flight(key).attempt == 0:
             verdict = Verdict.NOT_RECEIVED
         if verdict is None:
@@ -101,8 +106,27 @@ def cancel(message: OutboundMessage, verdict: Verdict | None, actor: Actor) -> N
                     " or use the verdict unknown"
                 )
             raise NotPossible(f"Cannot cancel message {message.message_id}: {why}.") from None
-        flights.write()
+        unknown = verdict is Verdict.UNKNOWN
+        with allowed(_unknown(message, before), actor) if unknown else nullcontext():
+            flights.write()
         transaction.on_commit(lambda: wake_up_for_flights(flights))
+
+
+def _unknown(message: OutboundMessage, state: str) -> Proposal:
+    partner = message.link.partner
+    return Proposal(
+        Act(
+            Verb.UNKNOWN,
+            "cancel",
+            {"message": message.pk},
+            f"message {message.message_id} is {state}",
+        ),
+        f"message {message.message_id} to {partner.name} is cancelled with the verdict unknown.",
+        partner.pk,
+        Direction.OUT,
+        message.message_id,
+        place_of(message),
+    )
 
 
 def flight_of(message: OutboundMessage) -> Flight | None:
@@ -143,7 +167,11 @@ def require_flight(message: OutboundMessage) -> None:
 
 
 def _lock(message: OutboundMessage) -> tuple[Flights, int]:
-    flights, key = Flights.lock_one(message.link.partner_id, message.message_id)
+    partner = message.link.partner
+    # An export reads all under the lock of the link.
+    OutboundLink.objects.select_for_update(no_key=True).get(pk=message.link_id)
+    require_here(partner)
+    flights, key = Flights.lock_one(partner.pk, message.message_id)
     if key is None:
         raise NotPossible(f"No message {message.message_id} was submitted here.")
     return flights, key

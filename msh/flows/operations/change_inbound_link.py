@@ -2,12 +2,14 @@
 
 from django.db import transaction
 
-from msh.flows.errors import NotPossible
+from msh.flows.errors import NotPossible, Proposal
 from msh.flows.numbers import require_numbers
 from msh.flows.operations.change_link import open_links
-from msh.models import InboundLink
+from msh.flows.operations.four_eyes.guard import allowed
+from msh.models import Direction, InboundLink, place_of
 from msh.protocol import receiver, sequence
 from msh.protocol.errors import IllegalTransition
+from msh.protocol.four_eyes import Act, Verb
 from msh.store.history import Actor
 from msh.store.operations import operator_actions
 from msh.store.operations.operator_actions import set_receiving
@@ -48,8 +50,21 @@ def expect(partner: Partner, number: int, actor: Actor) -> str:
         lost = given_up(link, number)
         after = receiver.expect(link.receiving, number)
         text = f"last accepted {link.last_number}, expected next {number}, given up {lost}"
-        set_receiving(link, after, "NumberExpected", text, actor)
+        with allowed(_expecting(link, number, lost), actor):
+            set_receiving(link, after, "NumberExpected", text, actor)
     return lost
+
+
+def _expecting(link: InboundLink, number: int, lost: str) -> Proposal:
+    parameters = {"partner": link.partner_id, "number": number}
+    facts = f"the last accepted number is {link.last_number or 'none'}, epoch {link.epoch}"
+    return Proposal(
+        Act(Verb.EXPECT, "expect", parameters, facts),
+        f"number {number} is expected next from {link.partner.name}; given up as lost: {lost}.",
+        link.partner_id,
+        Direction.IN,
+        about=place_of(link),
+    )
 
 
 def given_up(link: InboundLink, number: int) -> str:

@@ -3,7 +3,14 @@
 from django.db import transaction
 
 from msh.flows.errors import NotPossible
-from msh.models import Direction, Incident, OutboundConversation, OutboundLink
+from msh.models import (
+    Direction,
+    InboundConversation,
+    Incident,
+    OutboundConversation,
+    OutboundLink,
+)
+from msh.protocol.flight import serial
 from msh.protocol.flight.numbering import NumberingState
 from msh.protocol.kinds import IncidentKind
 from msh.store.delivery import deliveries
@@ -21,7 +28,8 @@ def cause_left(incident: Incident) -> str:
     """What has to be done instead of resolving it, as sentences; empty where it may be resolved.
 
     A link that is suspended has to be resumed, a delivery that waits needs a decision, and a
-    conversation that stands still needs its message: none would open an incident again.
+    conversation that stands still or lacks a number needs its message: none would open an incident
+    again.
     """
     if suspends(incident):
         return (
@@ -32,6 +40,13 @@ def cause_left(incident: Incident) -> str:
         return (
             f"Deliveries from partner {incident.partner.name} still need a decision: {waiting}."
             " Decide on them; the incident is resolved with the last one."
+        )
+    if lacking := _lacking_conversation(incident):
+        number = serial.FIRST if lacking.next_number is None else lacking.next_number
+        return (
+            f"Conversation {lacking} of partner {incident.partner.name} lacks number {number}."
+            " Wait on, skip what is missing, or drop what is held; the incident is resolved with"
+            " the last one."
         )
     if stopped := _stopped_conversation(incident):
         return (
@@ -46,6 +61,14 @@ def _stopped_conversation(incident: Incident) -> OutboundConversation | None:
         return None
     stopped = OutboundConversation.objects.filter(state=NumberingState.STOPPED)
     return stopped.filter(link__partner=incident.partner_id).order_by("pk").first()
+
+
+def _lacking_conversation(incident: Incident) -> InboundConversation | None:
+    """Whose hole an operator was called for."""
+    if incident.kind != IncidentKind.PREDECESSOR_MISSING:
+        return None
+    called = InboundConversation.objects.waiting().filter(called=True)
+    return called.filter(link__partner=incident.partner_id).first()
 
 
 def resolve(incident: Incident, actor: Actor) -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.db import transaction
+from django.utils.timezone import localtime
 
 from msh.flows.errors import NotPossible
 from msh.flows.numbers import has_numbers, require_numbers
@@ -55,7 +56,8 @@ def require_as_seen(links: OutboundLinks, partner: Partner, seen: Seen) -> None:
     if seen.message_id not in (None, message_id):
         changes.append(f"message {message_id} is in flight" if flying else "nothing is in flight")
     if seen.suspended_since not in (None, since):
-        why = since and f"it is suspended since {since:%Y-%m-%d %H:%M:%S} UTC, {cause}: {detail}"
+        at = f"{localtime(since):%Y-%m-%d %H:%M:%S %Z}" if since else ""
+        why = at and f"it is suspended since {at}, {cause}: {detail}"
         changes.append(why or "it is not suspended")
     if changes:
         raise NotPossible(
@@ -64,7 +66,16 @@ def require_as_seen(links: OutboundLinks, partner: Partner, seen: Seen) -> None:
         )
 
 
+def require_here(partner: Partner) -> None:
+    """Raises NotPossible for one that another MSH serves now."""
+    moved = Partner.objects.filter(pk=partner.pk).values_list("moved", flat=True).first()
+    if moved:
+        raise NotPossible(f"Partner {partner.name} was moved to {moved['to']}: do it there.")
+
+
 def open_links(partner: Partner) -> None:
+    """Raises NotPossible for one that another MSH serves now."""
+    require_here(partner)
     OutboundLink.objects.get_or_create(partner=partner)
     InboundLink.objects.get_or_create(partner=partner)
 
@@ -148,6 +159,7 @@ _SWITCHED = {
 
 def switch(partner: Partner, which: Switch, *, on: bool, actor: Actor) -> None:
     with transaction.atomic():
+        require_here(partner)
         if not set_switch(partner, which, on=on, actor=actor):
             raise NotPossible(f"Partner {partner.name}: {_SWITCHED[which, on]}.")
     if on and which is Switch.DELIVERS:

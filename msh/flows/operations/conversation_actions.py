@@ -3,6 +3,7 @@
 from msh.flows.operations import change_conversation
 from msh.flows.operations.operator_action import OperatorAction, Parameter
 from msh.protocol.flight import serial
+from msh.protocol.four_eyes import Verb
 
 _LAST = Parameter("last", f"{serial.FIRST} to {serial.LAST}", serial.FIRST, serial.LAST)
 
@@ -21,6 +22,7 @@ RESTART_CONVERSATION = OperatorAction(
     permissions=_NUMBERS_OUT,
     flow=change_conversation.restart_conversation,
     irreversible=True,
+    second_person=Verb.RESET,
 )
 START_ORDER_OUT = OperatorAction(
     name="start_order",
@@ -32,6 +34,7 @@ START_ORDER_OUT = OperatorAction(
     permissions=_NUMBERS_OUT,
     flow=change_conversation.start_order_out,
     parameters=(_LAST,),
+    second_person=Verb.RESET,
 )
 
 # Conversations that are received in order
@@ -49,6 +52,7 @@ START_ORDER_IN = OperatorAction(
     flow=change_conversation.start_order_in,
     parameters=(_LAST,),
     irreversible=True,
+    second_person=Verb.EXPECT,
 )
 SKIP_MISSING = OperatorAction(
     name="skip_missing",
@@ -60,6 +64,7 @@ SKIP_MISSING = OperatorAction(
     permissions=_NUMBERS_IN,
     flow=change_conversation.skip_missing,
     irreversible=True,
+    second_person=Verb.EXPECT,
 )
 DROP_HELD = OperatorAction(
     name="drop_held",
@@ -71,6 +76,7 @@ DROP_HELD = OperatorAction(
     permissions=_NUMBERS_IN,
     flow=change_conversation.drop_held,
     irreversible=True,
+    second_person=Verb.EXPECT,
 )
 WAIT_ON = OperatorAction(
     name="wait_on",

@@ -4,7 +4,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from msh.flows.operations import cancel, change_inbound_link, change_link, resynchronise
+from msh.flows.operations import (
+    cancel,
+    change_inbound_link,
+    change_link,
+    resynchronise,
+)
+from msh.flows.operations.alerts import maintenance
+from msh.flows.operations.many import cancel_queue
 from msh.flows.operations.operator_action import (
     LAST,
     NUMBER,
@@ -12,6 +19,7 @@ from msh.flows.operations.operator_action import (
     LinkAction,
     LinkFlow,
     OperatorAction,
+    Parameter,
     PlainLinkAction,
     SwitchAction,
 )
@@ -23,6 +31,7 @@ from msh.protocol.events import (
     SequenceReset,
     SequenceRewound,
 )
+from msh.protocol.four_eyes import Verb
 from msh.protocol.kinds import Verdict
 from msh.store.operations.operator_actions import Switch
 
@@ -47,6 +56,14 @@ def _permissions(name: str) -> tuple[str, ...]:
 
 # Links to partners
 
+CANCEL_QUEUE = OperatorAction(
+    name="cancel_queue",
+    title="Cancel queue",
+    permissions=("msh.view_outboundmessage", *_permissions("cancel"), "msh.bulk_bulkjob"),
+    flow=cancel_queue.cancel_queue,
+    irreversible=True,
+    second_person=Verb.BULK_CANCEL,
+)
 SUSPEND = _change(
     "suspend",
     change_link.suspend,
@@ -87,6 +104,7 @@ RESET_SEQUENCE = _plain(
     done="the next message gets number 1",
     irreversible=True,
     of_numbers=True,
+    second_person=Verb.RESET,
 )
 CANCEL_IN_FLIGHT = _on_link(
     "cancel",
@@ -97,6 +115,7 @@ CANCEL_IN_FLIGHT = _on_link(
     parameters=(VERDICT,),
     irreversible=True,
     of_numbers=True,
+    second_person=Verb.UNKNOWN,
 )
 RESYNCHRONISE = _on_link(
     "resynchronise",
@@ -108,6 +127,7 @@ RESYNCHRONISE = _on_link(
     " finished its own repairs, and must not reset anything in the meantime.",
     done="sequence numbers in sync",
     of_numbers=True,
+    second_person=Verb.REWIND,
 )
 REWIND = _on_link(
     "rewind",
@@ -120,6 +140,25 @@ REWIND = _on_link(
     done="lost messages are sent again",
     irreversible=True,
     of_numbers=True,
+    second_person=Verb.REWIND,
+)
+
+PLAN_MAINTENANCE = OperatorAction(
+    name="plan_maintenance",
+    title="Plan maintenance",
+    summary="Suspend a partner from a time on, and resume it at another. Nobody is called about it"
+    " meanwhile.",
+    effect="Sending to {partner} is suspended at the beginning and resumed at the end, in your"
+    " name and with your reason. Operators are not called about {partner} in between; an incident"
+    " that is still open at the end is announced then. A link that is suspended already at the"
+    " beginning is not resumed. Messages from {partner} are received as always.",
+    done="maintenance planned",
+    permissions=(*_permissions("suspend"), "msh.resume_outboundlink"),
+    flow=maintenance.plan,
+    parameters=(
+        Parameter("starts_at", "when sending is suspended"),
+        Parameter("ends_at", "when it resumes"),
+    ),
 )
 
 # Links from partners
@@ -153,6 +192,7 @@ EXPECT = OperatorAction(
     parameters=(NUMBER,),
     irreversible=True,
     of_numbers=True,
+    second_person=Verb.EXPECT,
 )
 
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from msh.flows.operations.change_link import Done, Seen
 from msh.protocol import sequence
 from msh.protocol.events import SenderEvent
+from msh.protocol.four_eyes import Verb
 from msh.protocol.kinds import Verdict
 from msh.store.history import Actor
 from msh.store.operations.operator_actions import Switch
@@ -49,6 +50,8 @@ class OperatorAction:
     flow: Callable[..., Any]
     parameters: tuple[Parameter, ...] = ()
     irreversible: bool = False
+    second_person: Verb | None = None
+    """What it is to the rules of MSH_SECOND_PERSON."""
     of_numbers: bool = False
     """Only links whose messages have sequence numbers have it."""
 

@@ -4,25 +4,30 @@ The partner's MSH is asked, or an operator types in what the partner says. Nothi
 by `apply`, on a suspended link, from rows that are read under its lock.
 """
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Count, F, Max, Min, OuterRef, Q, Subquery, Sum
 from django.db.models.functions import Length
 
-from msh.flows.errors import NotPossible
+from msh.flows.errors import NotPossible, Proposal
 from msh.flows.numbers import require_numbers
 from msh.flows.operations.cancel import under_way
 from msh.flows.operations.change_link import ANYTHING, Done, Seen, open_links, require_as_seen
+from msh.flows.operations.four_eyes.guard import allowed
 from msh.flows.receiving.link_status import enquire
 from msh.flows.wake_up import WakeUp, wake_up, wake_up_for
 from msh.models import (
+    Direction,
     InboundLink,
     InboundMessage,
     OutboundLink,
     OutboundMessage,
     OutboundPayload,
     OutboundState,
+    place_of,
 )
 from msh.protocol import receiver
 from msh.protocol.errors import IllegalTransition
@@ -34,6 +39,7 @@ from msh.protocol.events import (
     SequenceReset,
     SequenceRewound,
 )
+from msh.protocol.four_eyes import Act, Verb
 from msh.protocol.kinds import Verdict
 from msh.protocol.lane import LaneState
 from msh.protocol.link_status import LinkStatus
@@ -115,15 +121,53 @@ def apply(
             raise NotPossible(
                 "A copy of the message in flight is still being sent. Retry in a moment."
             )
-        _repair(links, partner, comparison, actor)
-        links.write()
-        resumed = OutboundLinks.load([partner.pk], links.now)  # the queue's head may be another now
-        resumed.step(partner.pk, OperatorResumed(), actor)
-        resumed.write()
+        with _confirmed(partner, comparison, actor):
+            _repair(links, partner, comparison, actor)
+            links.write()
+            # The queue's head may be another now.
+            resumed = OutboundLinks.load([partner.pk], links.now)
+            resumed.step(partner.pk, OperatorResumed(), actor)
+            resumed.write()
     wake_up(WakeUp.TRANSMIT)
     wake_up_for(links)
     wake_up_for(resumed)
     return comparison
+
+
+def _confirmed(
+    partner: Partner, comparison: Comparison, actor: Actor
+) -> AbstractContextManager[None]:
+    """Who rewinds may need a second person, under whichever name. What an operator typed in is a
+    parameter; what the partner's MSH said is a fact, and it is asked again."""
+    made, theirs = comparison.plan, comparison.theirs
+    if made.repair is not Repair.REWIND:
+        return nullcontext()
+    said = f"the partner accepted {theirs.accepted_number or 'nothing'}"
+    typed = None if was_asked(theirs) else stored_status(theirs)
+    parameters = {"partner": partner.pk, "typed": typed}
+    facts = f"{said} {theirs.accepted_message_id}; {comparison.agreed}"
+    act = Act(Verb.REWIND, "rewind", parameters, facts)
+    return allowed(_proposal(_link(partner), act, f"{partner.name}, {said}: {made.text}"), actor)
+
+
+def was_asked(theirs: LinkStatus) -> bool:
+    """Whether an MSH said it: it says what it sends next, an operator does not."""
+    return theirs.next_number is not None
+
+
+def status_stored(stored: dict[str, Any]) -> LinkStatus:
+    return LinkStatus(
+        stored["accepted_number"], stored["accepted_message_id"], known=stored["known"]
+    )
+
+
+def stored_status(theirs: LinkStatus) -> dict[str, Any]:
+    """What an operator typed in, as values of JSON."""
+    return {
+        "accepted_number": theirs.accepted_number,
+        "accepted_message_id": theirs.accepted_message_id,
+        "known": dict(theirs.known),
+    }
 
 
 def _check_agreed(comparison: Comparison, agreed: str, only: Repair | None) -> None:
@@ -232,6 +276,7 @@ def reset_sequence(partner: Partner, actor: Actor, seen: Seen = ANYTHING) -> Don
         links = OutboundLinks.lock([partner.pk])
         require_as_seen(links, partner, seen)
         in_doubt = OutboundMessage.objects.filter(link=link, state=OutboundState.REWOUND).count()
+        before = links.lane(partner.pk).next_number
         try:
             lane = links.step(partner.pk, SequenceReset(in_doubt), actor)
         except IllegalTransition:
@@ -243,6 +288,15 @@ def reset_sequence(partner: Partner, actor: Actor, seen: Seen = ANYTHING) -> Don
             raise NotPossible(
                 f"The numbers to {partner.name} cannot start again at 1: {what}."
             ) from None
-        links.write()
+        act = Act(
+            Verb.RESET, "reset_sequence", {"partner": partner.pk}, f"the next number is {before}"
+        )
+        text = f"the next message to {partner.name} gets number 1 instead of {before}."
+        with allowed(_proposal(link, act, text), actor):
+            links.write()
     wake_up(WakeUp.TRANSMIT)
     return Done(lane.state, "the next message gets number 1")
+
+
+def _proposal(link: OutboundLink, act: Act, text: str) -> Proposal:
+    return Proposal(act, text, link.partner_id, Direction.OUT, about=place_of(link))

@@ -10,6 +10,7 @@ from typing import TypeVar
 from django.conf import settings
 from django.db import transaction
 
+from msh.flows.operations.alerts import maintenance
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.models import Direction
 from msh.protocol.errors import IllegalTransition
@@ -18,7 +19,7 @@ from msh.protocol.flight.conversation import hole_is_due
 from msh.protocol.stuck import why_stuck
 from msh.store import capacity
 from msh.store.clock import read_clock
-from msh.store.incidents import note_stuck, resolve_passed
+from msh.store.incidents import note_stuck, open_stuck, resolve_passed
 from msh.store.operations.clock_repair import make_far_work_due
 from msh.store.operations.stuck_links import (
     find_pending,
@@ -26,6 +27,7 @@ from msh.store.operations.stuck_links import (
     find_unmoved,
     lock_probes,
 )
+from msh.store.operations.windows import quiet_partners
 from msh.store.receiving.conversations import find_due_links, lock_due, step_conversation
 from msh.store.sending.links import OutboundLinks
 
@@ -44,6 +46,7 @@ QUIET = timedelta(minutes=10)
 def watch() -> None:
     if probe():
         wake_up(WakeUp.TRANSMIT)
+    follow_maintenance()
     find_stuck()
     call_for_holes()
     _apart(resolve_passed, QUIET)
@@ -64,6 +67,12 @@ def _probe(partner_id: int) -> int:
         return 0  # another worker was faster, or an operator
     links.write()
     return 1
+
+
+def follow_maintenance() -> None:
+    """Begin and end the maintenance windows whose time has come."""
+    for key in _apart(maintenance.due) or ():
+        _apart(maintenance.follow, key)
 
 
 def call_for_holes() -> None:
@@ -103,6 +112,8 @@ def _find_stuck_to_partners(limit: timedelta) -> int:
     links = OutboundLinks.load(moved_at, now)
     reasons = {one: why_stuck(links.lane(one), moved_at[one], now, limit) for one in links}
     stuck = {partner_id: why for partner_id, why in reasons.items() if why}
+    for partner_id in quiet_partners(now) - open_stuck(Direction.OUT) if stuck else ():
+        stuck.pop(partner_id, None)  # it stands still because that was planned
     note_stuck(Direction.OUT, stuck, now)
     return len(stuck)
 

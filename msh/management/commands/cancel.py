@@ -8,7 +8,7 @@ from django.core.management.base import CommandError
 from msh.flows.errors import NotPossible
 from msh.flows.operations import actions, cancel
 from msh.flows.operations.operator_action import VERDICT
-from msh.management.actions import actor_of, add_parameter, add_reason
+from msh.management.actions import actor_of, add_alone, add_parameter, add_reason
 from msh.management.cli import MshCommand
 from msh.protocol.kinds import Verdict
 
@@ -22,6 +22,7 @@ class Command(MshCommand):
         parser.add_argument("--partner", help="its partner, if several have this MessageId")
         add_parameter(parser, VERDICT, required=False)
         add_reason(parser)
+        add_alone(parser)
 
     def handle(self, *args: object, message_id: str, verdict: str | None, **options: Any) -> None:
         name = options["partner"]

@@ -8,7 +8,7 @@ from django.core.management.base import CommandError
 from msh.flows.errors import NotPossible
 from msh.flows.operations import link_actions, resynchronise
 from msh.flows.operations.resynchronise import Comparison
-from msh.management.actions import actor_of
+from msh.management.actions import actor_of, add_alone
 from msh.management.cli import NameCommand, reason
 from msh.protocol import sequence
 from msh.protocol.link_status import LinkStatus
@@ -25,6 +25,7 @@ class Command(NameCommand):
         super().add_arguments(parser)
         parser.add_argument("--apply", action="store_true", help="repair, then resume")
         parser.add_argument("--reason", type=reason, help="reason, required with --apply")
+        add_alone(parser)
         typed = parser.add_argument_group(
             "information from the partner's operator, if its MSH cannot be queried"
         )

@@ -12,11 +12,17 @@ logger = logging.getLogger(__name__)
 FAR = "1 hour"
 """More than any back-off or lease of these."""
 
+# Quiet hours last 8 days at most, a wait of the escalation one.
+_HELD = """
+    sent_at IS NULL AND NOT given_up AND held AND due > statement_timestamp() + interval '9 days'
+"""
 # Table, column of the due time, and which rows have one that counts.
 _WAITING = (
     ("msh_signal", "due", "pending > 0"),
     ("msh_partyevent", "due", "delivered_at IS NULL"),
-    ("msh_operatornotice", "due", "sent_at IS NULL AND NOT given_up"),
+    ("msh_operatornotice", "due", "sent_at IS NULL AND NOT given_up AND NOT held"),
+    ("msh_operatornotice", "due", _HELD),
+    ("msh_incident", "next_turn", "next_turn > statement_timestamp() + interval '25 hours'"),
     ("msh_outboundmessage", "due", "semantics = 'BestEffort' AND state = 'in_flight'"),
     ("msh_inboundmessage", "forward_due", "state IN ('routed', 'withheld')"),
 )

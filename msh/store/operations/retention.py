@@ -29,6 +29,10 @@ class Retention:
     def longer_by(self, time: timedelta) -> "Retention":
         return Retention(self.messages + time, self.payloads + time, self.changes + time)
 
+    def at_least(self, age: timedelta) -> "Retention":
+        """Nothing of messages goes that is younger."""
+        return Retention(max(self.messages, age), max(self.payloads, age), self.changes)
+
     def of(self, removal: Removal) -> timedelta:
         match removal.age:
             case Age.MESSAGES:

@@ -18,6 +18,12 @@ _OUTBOUND_ENDED = """
     message.state IN ('acknowledged', 'cancelled', 'sent', 'failed')
     AND message.completed_at < statement_timestamp() - %(age)s::interval
 """
+# What is delivered again is still needed.
+_NOT_REPLAYED = """
+    AND NOT EXISTS (
+        SELECT FROM msh_delivery replay WHERE replay.message_id = message.id
+          AND replay.replay_order IS NOT NULL AND replay.state IN ('processing', 'failed'))
+"""
 _PART = "msh_{0}payload part JOIN msh_{0}message message ON message.id = part.message_id WHERE"
 _MESSAGE = "msh_{0}message message JOIN msh_{0}link link ON link.id = message.link_id WHERE"
 _ID_MAY_GO = f"""
@@ -104,13 +110,14 @@ _OUTBOUND_MESSAGES = Removal(
         ("msh_outboundpayload", "message_id"),
         ("msh_attempt", "message_id"),
         ("msh_partyevent", "message_id"),
+        ("msh_businesskey", "outbound_id"),
     ),
 )
 _KINDS = {
     "inbound payloads": Removal(
         "msh_inboundpayload",
         "part.id",
-        f"{_PART.format('inbound')} {_INBOUND_ENDED}",
+        f"{_PART.format('inbound')} {_INBOUND_ENDED} {_NOT_REPLAYED}",
         age=Age.PAYLOADS,
     ),
     "outbound payloads": Removal(
@@ -122,8 +129,12 @@ _KINDS = {
     "inbound messages": Removal(
         "msh_inboundmessage",
         "message.id",
-        f"{_MESSAGE.format('inbound')} {_INBOUND_ENDED} {_ID_MAY_GO}",
-        (("msh_inboundpayload", "message_id"), ("msh_delivery", "message_id")),
+        f"{_MESSAGE.format('inbound')} {_INBOUND_ENDED} {_ID_MAY_GO} {_NOT_REPLAYED}",
+        (
+            ("msh_inboundpayload", "message_id"),
+            ("msh_delivery", "message_id"),
+            ("msh_businesskey", "inbound_id"),
+        ),
         held_by="msh_delivery",
     ),
     "conversations from partners": Removal(
@@ -170,6 +181,12 @@ _KINDS = {
         "msh_settingchange",
         "change.id",
         "msh_settingchange change WHERE change.at < statement_timestamp() - %(age)s::interval",
+        age=Age.CHANGES,
+    ),
+    "requests for a second person": Removal(
+        "msh_actrequest",
+        "request.id",
+        "msh_actrequest request WHERE request.until < statement_timestamp() - %(age)s::interval",
         age=Age.CHANGES,
     ),
     "saved pages": Removal(

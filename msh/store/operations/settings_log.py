@@ -11,10 +11,12 @@ from msh.models import SettingChange
 from msh.store.history import Actor
 from partners.models import Agreement, Credential, Partner
 
-_SECRETS = {"password", "secret", "outgoing_secret", "sha256"}
+_SECRETS = {"password", "secret", "outgoing_secret", "sha256", "url_secret", "key_secret"}
 _NOT_SHOWN = "(not shown)"
 ACCESS = "Log-in"
 """The kind of entry that says who came in."""
+EXPORT = "Export"
+"""The kind of entry that says who took a list away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,19 @@ def _change(key: tuple[str, int], before: Snapshot, after: Snapshot, actor: Acto
 
 def _shown(name: str, value: Any) -> Any:
     return _NOT_SHOWN if value and name in _SECRETS else value
+
+
+def record_export(name: str, what: Mapping[str, Any], actor: Actor) -> None:
+    """That the rows of a list were taken away: format, filters and number of rows."""
+    SettingChange.objects.create(
+        actor=actor.name,
+        what=SettingChange.What.ADDED,
+        kind=EXPORT,
+        name=name,
+        before={},
+        after=dict(what),
+        reason=actor.reason,
+    )
 
 
 def record_access(name: str, event: str, address: str, actor: Actor) -> None:

@@ -13,7 +13,6 @@ from msh.flows.sending.submit import prepare
 from msh.protocol.message import Payload
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.capacity import shortage
-from msh.store.sending.bulk_insert import finish
 from msh.store.sending.submissions import NewMessage
 from partners.models import Agreement
 
@@ -78,7 +77,6 @@ class Agreements:
         missing = wanted - self._known.keys()
         if missing:
             self._known |= {tpa_id: [] for tpa_id in missing}
-            finish()
             found = Agreement.objects.filter(tpa_id__in=missing).select_related("partner")
             for agreement in found:
                 self._known[agreement.tpa_id].append(agreement)

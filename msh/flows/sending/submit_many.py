@@ -1,6 +1,6 @@
 """Application → MSH, by the thousand: what `submit` does to one message, in one transaction."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from django.db import IntegrityError, OperationalError, transaction
 from msh.faults import CrashPoint, reach
 from msh.flows.sending.submit import PartnerClosed
 from msh.flows.wake_up import WakeUp, wake_up
-from msh.store.sending.bulk_insert import find_known, finish, insert_messages
+from msh.store.sending.bulk_insert import find_known, insert_messages
 from msh.store.sending.bulk_sql import Parents
 from msh.store.sending.submissions import NewMessage, lock_parents
 
@@ -48,9 +48,6 @@ Entry = NewMessage | Answer
 def submit_all(blocks: Iterable[Sequence[Entry]]) -> list[Answer]:
     """Keep all messages that are not known, in this order and together; an answer to each entry.
 
-    While one block is written the next is taken from `blocks`: who uses the database for that
-    calls `bulk_insert.finish` before.
-
     The first try takes every message for a new one, which it nearly always is. If one is known, or
     others are in the way, `blocks` is iterated again, and known messages are looked up. Raises
     InTheWay if others are in the way of that too; any other error of the database as it is, and
@@ -67,14 +64,7 @@ def submit_all(blocks: Iterable[Sequence[Entry]]) -> list[Answer]:
 def _together(blocks: Iterable[Sequence[Entry]], keeper: "_Transaction") -> list[Answer]:
     try:
         with transaction.atomic():
-            try:
-                answers = [
-                    answer
-                    for block, more in _with_more(blocks)
-                    for answer in keeper.keep(block, more=more)
-                ]
-            finally:
-                finish()
+            answers = [answer for block in blocks for answer in keeper.keep(block)]
             reach(CrashPoint.SUBMIT_BEFORE_COMMIT)
     except (IntegrityError, OperationalError) as error:
         if isinstance(error, IntegrityError) or isinstance(error.__cause__, _UNDONE):
@@ -82,17 +72,6 @@ def _together(blocks: Iterable[Sequence[Entry]], keeper: "_Transaction") -> list
         raise
     reach(CrashPoint.SUBMIT_AFTER_COMMIT)
     return answers
-
-
-def _with_more(blocks: Iterable[Sequence[Entry]]) -> Iterator[tuple[Sequence[Entry], bool]]:
-    """Each, and whether others follow."""
-    before: Sequence[Entry] | None = None
-    for block in blocks:
-        if before is not None:
-            yield before, True
-        before = block
-    if before is not None:
-        yield before, False
 
 
 class _Transaction:
@@ -103,8 +82,7 @@ class _Transaction:
         self._parents: dict[int, Parents] = {}
         self._digests: dict[tuple[int, str], bytes] = {}
 
-    def keep(self, block: Sequence[Entry], *, more: bool) -> list[Answer]:
-        finish()
+    def keep(self, block: Sequence[Entry]) -> list[Answer]:
         self._prepare([entry for entry in block if isinstance(entry, NewMessage)])
         answers: list[Answer] = []
         fresh: list[NewMessage] = []
@@ -130,7 +108,7 @@ class _Transaction:
                 fresh.append(entry)
                 answers.append(Answer(entry.message_id, Result.ACCEPTED))
         if fresh:
-            insert_messages(fresh, self._parents, more=more)
+            insert_messages(fresh, self._parents)
         return answers
 
     def _prepare(self, new: Sequence[NewMessage]) -> None:

@@ -1,12 +1,7 @@
-"""New messages by COPY: the rows that `submissions.insert_message` writes, by the thousand.
+"""New messages by COPY: the rows that `submissions.insert_message` writes, by the thousand."""
 
-While PostgreSQL writes the rows of one block, the caller prepares the next.
-"""
-
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import repeat
 from typing import Any
 
@@ -78,61 +73,14 @@ _COLUMNS: Mapping[str, Mapping[str, str]] = {
 """Types as they are written. A time is an int8 in COPY's binary format: microseconds since 2000."""
 
 
-class _Writing(threading.Thread):
-    """A thread for each block: in a pool, one that waits for a lock could keep the holder of the
-    lock from writing."""
-
-    def __init__(self, write: Callable[[], None]) -> None:
-        super().__init__(name="msh-copy", daemon=True)
-        self._write = write
-        self._error: BaseException | None = None
-        self.start()
-
-    def run(self) -> None:
-        try:
-            self._write()
-        except BaseException as error:  # noqa: BLE001  raised by `finish`
-            self._error = error
-
-    def finish(self) -> None:
-        self.join()
-        if self._error:
-            raise self._error
-
-
-class _UnderWay(threading.local):
-    """What another thread writes by the connection of this one."""
-
-    block: _Writing | None = None
-
-
-_under_way = _UnderWay()
-
-
-def insert_messages(
-    new: Sequence[NewMessage], parents: Mapping[int, Parents], *, more: bool = False
-) -> None:
+def insert_messages(new: Sequence[NewMessage], parents: Mapping[int, Parents]) -> None:
     """Write them in this order, in the caller's transaction. `parents`: by agreement id, locked.
-    `more`: they may be under way still on return; call `finish` before the connection is used.
 
     Raises IntegrityError if a MessageId is known: then the transaction is at its end.
     """
-    finish()
     ((row,),) = run(_NEW_KEYS(count=len(new)))
-    write = partial(_write, connection.connection, row, new, parents)
-    if more:
-        _under_way.block = _Writing(write)
-    else:
-        with connection.wrap_database_errors:
-            write()
-
-
-def finish() -> None:
-    """Wait until what was under way is written. Raises what `insert_messages` raises."""
-    block, _under_way.block = _under_way.block, None
-    if block:
-        with connection.wrap_database_errors:
-            block.finish()
+    with connection.wrap_database_errors:
+        _write(connection.connection, row, new, parents)
 
 
 def _write(

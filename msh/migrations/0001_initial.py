@@ -150,6 +150,7 @@ class Migration(migrations.Migration):
                 ('words', models.TextField(blank=True, db_default='', default='')),
                 ('outcome', models.TextField(blank=True, db_default='', default='')),
                 ('started_at', models.DateTimeField(blank=True, null=True)),
+                ('ended_at', models.DateTimeField(blank=True, null=True)),
                 ('partner', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, to='partners.partner')),
             ],
             options={
@@ -158,7 +159,7 @@ class Migration(migrations.Migration):
                 'ordering': ['-id'],
                 'permissions': [('confirm_actrequest', 'Can confirm or refuse what another operator asks for'), ('act_alone_actrequest', 'Can go ahead without a second person')],
                 'default_permissions': ('view',),
-                'indexes': [models.Index(condition=models.Q(('state', 'open')), fields=['until'], name='act_request_open'), models.Index(condition=models.Q(('started_at', None), ('state', 'confirmed'), ('verb', 'prune')), fields=['id'], name='act_request_prune')],
+                'indexes': [models.Index(condition=models.Q(('state', 'open')), fields=['until'], name='act_request_open'), models.Index(condition=models.Q(('ended_at', None), ('state', 'confirmed'), ('verb', 'prune')), fields=['id'], name='act_request_prune')],
             },
         ),
         migrations.CreateModel(

@@ -1,11 +1,18 @@
 """Two operators, and a rule for every verb."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission, User
 
 from msh import roles
+from msh.flows.errors import SecondPersonNeeded
+from msh.flows.operations.four_eyes import requests
+from msh.models import ActRequest
+from msh.store.history import Actor
+
+ANN, SUE = Actor("ann", "agreed by telephone"), Actor("sue", "seen it too")
 
 
 def user(name: str, granted: frozenset[str] | set[str] = roles.SUPERVISOR) -> User:
@@ -23,3 +30,9 @@ def rule(db: None, settings: Any) -> Any:
     user("sue")
     user("otto", roles.OPERATOR | {"msh.confirm_actrequest"})
     return settings
+
+
+def ask(act: Callable[[], object]) -> ActRequest:
+    with pytest.raises(SecondPersonNeeded) as needed:
+        act()
+    return requests.ask(needed.value)

@@ -1,6 +1,5 @@
 """Acts that a second person confirms: nothing is done before, and then exactly what was asked."""
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -13,12 +12,11 @@ from msh.flows.operations import (
     change_conversation,
     change_inbound_link,
     change_link,
-    prune,
     resynchronise,
 )
 from msh.flows.operations.four_eyes import requests
 from msh.flows.operations.four_eyes.acts import ACTS
-from msh.models import ActRequest, History, Incident, OutboundLink, OutboundMessage, PruneRun
+from msh.models import ActRequest, History, Incident, OutboundLink, OutboundMessage
 from msh.protocol.four_eyes import Alone, Confirmed
 from msh.protocol.kinds import Verdict
 from msh.protocol.link_status import LinkStatus
@@ -27,10 +25,9 @@ from tests.admin.conftest import suspended_world
 from tests.flows.flying import make_sky
 from tests.flows.test_conversations_out import submit
 from tests.flows.world import World, make_world
-from tests.four_eyes.conftest import user
+from tests.four_eyes.conftest import ANN, SUE, ask
 
 pytestmark = pytest.mark.usefixtures("rule")
-ANN, SUE = Actor("ann", "agreed by telephone"), Actor("sue", "seen it too")
 
 
 def used_world(messages: int = 2) -> World:
@@ -39,12 +36,6 @@ def used_world(messages: int = 2) -> World:
         world.submit()
     world.settle()
     return world
-
-
-def ask(act: Callable[[], object]) -> ActRequest:
-    with pytest.raises(SecondPersonNeeded) as needed:
-        act()
-    return requests.ask(needed.value)
 
 
 def ask_reset(world: World) -> ActRequest:
@@ -216,21 +207,6 @@ def test_a_conversation_whose_messages_are_given_up() -> None:
     sky = make_sky(ordered=True)
     row = ask(lambda: change_conversation.start_order_in(sky.agreement, "talk", 5, ANN))
     assert requests.confirm(row.pk, SUE) == "Done. Number 6 comes next; 0 messages are held."
-
-
-def test_pruning_by_hand_is_done_by_a_worker() -> None:
-    row = ask(lambda: prune.prune_by_hand(ANN, clock_is_right=True))
-    user("root", {"msh.confirm_actrequest", "django_celery_beat.change_periodictask"})
-    with pytest.raises(NotPossible, match="lack the permissions"):
-        requests.confirm(row.pk, SUE)
-    requests.run_prune()
-    assert not PruneRun.objects.exists()
-    requests.confirm(row.pk, Actor("root", "seen it"))
-    requests.run_prune()
-    requests.run_prune()
-    row.refresh_from_db()
-    assert row.outcome == "0 rows removed."
-    prune.prune_all()  # by the schedule: nobody is asked
 
 
 def test_alone_where_the_setting_and_the_permission_allow_it(rule: Any) -> None:

@@ -136,6 +136,8 @@ def _headline(row: ActRequest, request: HttpRequest) -> Headline:
             ("Second person", "nobody" if was_alone(row) else row.decided_by),
             ("Why alone" if was_alone(row) else "Answer", markup.in_words(row.words)),
             ("Decided", markup.time_of(row.decided_at)),
+            ("Started", markup.time_of(row.started_at)),
+            ("Ended", markup.time_of(row.ended_at)),
             ("Outcome", markup.in_words(row.outcome)),
         ],
     )

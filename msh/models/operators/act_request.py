@@ -53,6 +53,8 @@ class ActRequest(models.Model):
     """What was done."""
     started_at = models.DateTimeField(null=True, blank=True)
     """Of a confirmed act that a worker does (prune): when it began."""
+    ended_at = models.DateTimeField(null=True, blank=True)
+    """When it ended, or its worker was found to have died."""
 
     objects = ActRequestQuerySet.as_manager()
 
@@ -69,7 +71,7 @@ class ActRequest(models.Model):
             models.Index(fields=["until"], condition=Q(state="open"), name="act_request_open"),
             models.Index(
                 fields=["id"],
-                condition=Q(state="confirmed", verb="prune", started_at=None),
+                condition=Q(state="confirmed", verb="prune", ended_at=None),
                 name="act_request_prune",
             ),
         ]

@@ -5,9 +5,11 @@ Each has a row of the history, of the message or the link that it is about.
 
 from datetime import datetime, timedelta
 
+from django.db.models import Exists
 from django.db.models.functions import Now
 
-from msh.models import ActRequest, Direction, RequestState
+from msh.models import ActRequest, Direction, PruneRun, RequestState
+from msh.models.operators.act_request import ActRequestQuerySet
 from msh.protocol.kinds import IncidentKind
 from msh.store import history, incidents
 from msh.store.clock import read_clock
@@ -43,17 +45,28 @@ _EVENTS = {
 }
 
 
-def claim_prune() -> ActRequest | None:
-    """A confirmed request to prune that nobody has begun; from now on somebody has."""
-    due = ActRequest.objects.filter(state=RequestState.CONFIRMED, verb="prune", started_at=None)
-    row = due.order_by("pk").first()
-    if row is None or not due.filter(pk=row.pk).update(started_at=Now()):
-        return None
-    return row
+def unended_prunes() -> ActRequestQuerySet:
+    """Confirmed requests to prune that are due or under way, or whose worker has died."""
+    confirmed = ActRequest.objects.filter(state=RequestState.CONFIRMED, verb="prune")
+    return confirmed.filter(ended_at=None).order_by("pk")
 
 
-def note_outcome(row: ActRequest, outcome: str) -> None:
-    ActRequest.objects.filter(pk=row.pk).update(outcome=outcome)
+def claim_prune(row: ActRequest) -> bool:
+    """False if another worker has begun it."""
+    return bool(unended_prunes().filter(pk=row.pk, started_at=None).update(started_at=Now()))
+
+
+def end_interrupted(row: ActRequest, lease: timedelta, outcome: str) -> bool:
+    """End a prune that began more than a lease ago, if no run holds its lease: its worker has
+    died."""
+    now = Now()
+    alive = PruneRun.objects.filter(holder__isnull=False, leased_until__range=(now, now + lease))
+    begun = unended_prunes().filter(~Exists(alive), pk=row.pk, started_at__lt=now - lease)
+    return bool(begun.update(ended_at=now, outcome=outcome))
+
+
+def end_prune(row: ActRequest, outcome: str) -> None:
+    ActRequest.objects.filter(pk=row.pk).update(ended_at=Now(), outcome=outcome)
 
 
 def call_out(row: ActRequest, why: str, at: datetime | None = None) -> None:
@@ -62,7 +75,7 @@ def call_out(row: ActRequest, why: str, at: datetime | None = None) -> None:
     row.state, row.decided_by = RequestState.CONFIRMED, row.asked_by
     row.until = row.decided_at = at or read_clock()
     row.words, row.outcome = why, "Done alone."
-    row.started_at = row.until
+    row.started_at = row.ended_at = row.until
     row.save()
     detail = f"{row.asked_by} went ahead alone: {row.text} Why alone: {why}"
     _record(row, "WentAheadAlone", detail, Actor(row.asked_by, row.reason))

@@ -23,6 +23,10 @@ from .guard import row_of
 
 logger = logging.getLogger(__name__)
 CONFIRM_PERMISSION = "msh.confirm_actrequest"
+INTERRUPTED = (
+    "Interrupted: the worker that pruned has stopped, or lost the database. What it had removed"
+    " stays removed. The nightly run removes the rest; to have it removed earlier, ask again."
+)
 
 
 def ask(needed: SecondPersonNeeded) -> ActRequest:
@@ -94,9 +98,15 @@ def may_confirm(row: ActRequest, name: str) -> bool:
 
 def run_prune() -> None:
     """Prune as was confirmed, if it was; called by the clock."""
-    row = act_requests.claim_prune()
-    if row is None:
-        return
+    for row in act_requests.unended_prunes():
+        if row.started_at is not None:
+            if act_requests.end_interrupted(row, prune.LEASE, INTERRUPTED):
+                logger.warning("request %s: %s", row.pk, INTERRUPTED)
+        elif act_requests.claim_prune(row):
+            _prune(row)
+
+
+def _prune(row: ActRequest) -> None:
     plans.plan_freely()
     try:
         counts = prune.prune_all(clock_is_right=row.parameters["clock_is_right"])
@@ -104,7 +114,7 @@ def run_prune() -> None:
     except (prune.PruningAlready, prune.ClockDoubtful) as refused:
         logger.warning("nothing was pruned: %s", refused)
         outcome = f"Nothing was removed: {refused}"
-    act_requests.note_outcome(row, outcome)
+    act_requests.end_prune(row, outcome)
 
 
 def _open(key: int, by: Actor) -> ActRequest:

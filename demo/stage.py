@@ -14,6 +14,7 @@ from rich.console import Console
 from .application import TABLE
 from .conversation import Way
 from .faults import Schedule
+from .http11 import HOST
 from .machines import DemoFailed, Machine
 from .pairs import Pair, Tokens, Transport, make_tokens, setup_of
 from .proxy import Proxy
@@ -22,6 +23,7 @@ from .smtp import SMTP
 from .web import HTTP
 
 FIRST_PORT = 8101
+_KEPT: list[socket.socket] = []
 
 
 class Stage:
@@ -125,11 +127,16 @@ def _way(here: Machine, there: Machine) -> str:
 
 
 def free_port(preferred: int) -> int:
+    """Kept for the servers that this process starts, which take a port at which nobody listens.
+    Another demo that begins meanwhile does not find it free."""
     for port in (preferred, 0):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return int(probe.getsockname()[1])
-    raise DemoFailed("No free port on 127.0.0.1.")
+        kept = socket.socket()
+        try:
+            kept.bind((HOST, port))
+        except OSError:
+            kept.close()
+            continue
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # after: not for a second demo
+        _KEPT.append(kept)
+        return int(kept.getsockname()[1])
+    raise DemoFailed(f"No free port on {HOST}.")

@@ -99,7 +99,8 @@ def time_zone(request: HttpRequest) -> HttpResponse:
 
 class LocalTimeField(forms.DateTimeField):
     """A date and a time of 24 hours in the user's zone. A text: the browser's own field shows the
-    hours of its own language. What the clock skips or shows twice is refused in words."""
+    hours of its own language. What the clock skips is refused in words, and what it shows twice,
+    unless the difference to UTC is written behind it."""
 
     def __init__(self, **options: object) -> None:
         attrs = {"placeholder": _EXAMPLE, "autocomplete": "off"}
@@ -112,9 +113,7 @@ class LocalTimeField(forms.DateTimeField):
         super().__init__(**options)  # type: ignore[arg-type]  # as Django's own
 
     def prepare_value(self, value: object) -> object:
-        if isinstance(value, datetime):
-            return f"{timezone.localtime(value):%Y-%m-%d %H:%M:%S}"
-        return value
+        return written(value) if isinstance(value, datetime) else value
 
     def to_python(self, value: Any) -> datetime | None:
         try:
@@ -127,6 +126,14 @@ class LocalTimeField(forms.DateTimeField):
             raise ValidationError(why, code="ambiguous_timezone") from None
 
 
+def written(at: datetime) -> str:
+    """As `LocalTimeField` reads it: with the difference to UTC if the clock shows it twice."""
+    local = timezone.localtime(at)
+    naive = local.replace(tzinfo=None)
+    shown = local if why_not_a_time(naive) else naive
+    return shown.isoformat(" ", "seconds")
+
+
 def aware(naive: datetime) -> datetime:
     """In the user's zone. Raises ValueError with a sentence for what is no time there, or two."""
     if why := why_not_a_time(naive):
@@ -137,16 +144,18 @@ def aware(naive: datetime) -> datetime:
 def why_not_a_time(naive: datetime) -> str:
     """Why this is not one time in the user's zone, with the cure; empty if it is."""
     zone = timezone.get_current_timezone()
-    first, second = (naive.replace(tzinfo=zone, fold=fold).utcoffset() for fold in (0, 1))
+    both = [naive.replace(tzinfo=zone, fold=fold) for fold in (0, 1)]
+    first, second = (at.utcoffset() for at in both)
     if first is None or second is None or first == second:
         return ""
     name = getattr(zone, "key", timezone.get_current_timezone_name())
     shown = f"{naive:%Y-%m-%d %H:%M}"
     hour = _length(first - second)
     if first > second:
+        either = " or ".join(at.isoformat(" ", "minutes") for at in both)
         return (
-            f"{shown} comes twice in {name}: the clocks are put back {hour} that day. Choose a time"
-            " before or after the hour that is repeated."
+            f"{shown} comes twice in {name}: the clocks are put back {hour} that day. Write which"
+            f" one, with its difference to UTC: {either}."
         )
     return (
         f"{shown} does not exist in {name}: the clocks are put forward {hour} that day. Choose a"

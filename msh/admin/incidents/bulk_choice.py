@@ -16,7 +16,7 @@ from unfold.widgets import (
 
 from msh.admin.framework import markup
 from msh.admin.framework.actions import REASON_LIMIT
-from msh.admin.framework.time_zone import LocalTimeField
+from msh.admin.framework.time_zone import LocalTimeField, written
 from msh.admin.links.advice import cause_name, cause_of_link, last_words, with_last_answer
 from msh.flows.operations import bulk_jobs
 from msh.flows.operations.bulk_jobs import EVER, Limits
@@ -130,7 +130,7 @@ def preview(form: ChoiceForm) -> dict[str, object]:
         "confirmation": uuid4(),
         "rows": _listed(action, found),
         "others": counted - len(found),
-        "since": "" if since == EVER else timezone.localtime(since).strftime("%Y-%m-%dT%H:%M:%S"),
+        "since": "" if since == EVER else written(since),
         "consequence": CONSEQUENCES[BulkAction(action)],
         "what": BulkAction(action).label,
     }

@@ -1,6 +1,6 @@
 """The time zone of the user: what pages show, and what they read."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from msh.admin.framework.time_zone import LocalTimeField, aware
-from msh.models import ApiToken, OutboundMessage, Preference
+from msh.models import ApiToken, BulkJob, OutboundLink, OutboundMessage, Preference
 from tests.admin.conftest import suspended_world, url
 from tests.api.test_access import made_in_console
 
@@ -97,10 +97,33 @@ def test_the_gap_and_the_hour_that_comes_twice_are_refused_in_words() -> None:
         assert field.clean("2027-03-28T03:00") == datetime(2027, 3, 28, 1, 0, tzinfo=UTC)
         with pytest.raises(ValidationError, match="the clocks are put forward 1 h that day"):
             field.clean("2027-03-28 02:00")
-        with pytest.raises(ValidationError, match=r"comes twice in Europe/Madrid: .* put back 1 h"):
+        in_words = "comes twice in Europe/Madrid: .* put back 1 h"
+        with pytest.raises(ValidationError, match=in_words) as twice:
             field.clean("2026-10-25 02:30")
+        assert "2026-10-25 02:30+02:00 or 2026-10-25 02:30+01:00" in str(twice.value)
+        second = datetime(2026, 10, 25, 1, 30, tzinfo=UTC)
+        assert field.clean("2026-10-25 02:30+01:00") == second
+        assert field.clean(field.prepare_value(second)) == second
         with pytest.raises(ValidationError, match="Write date and time, such as 2026-12-31 22:05"):
             field.clean("31.12.2026")
         assert field.prepare_value(NOON) == "2026-06-01 14:00:00"
     with timezone.override("Australia/Lord_Howe"), pytest.raises(ValueError, match="30 min"):
         aware(datetime(2027, 4, 4, 1, 45))  # noqa: DTZ001
+
+
+@pytest.mark.parametrize("first", [0, 30, 60])
+def test_a_period_in_the_hour_that_comes_twice_is_confirmed(
+    supervisor: Client, message: OutboundMessage, settings: Any, first: int
+) -> None:
+    """Of minutes after 02:00, on the day on which 02:59 is followed by 02:00."""
+    settings.MSH_TIME_ZONE = "Europe/Madrid"
+    since = datetime(2025, 10, 26, 0, 0, tzinfo=UTC) + timedelta(minutes=first)
+    OutboundLink.objects.update(suspended_since=since)
+    form = reverse("admin:msh_bulkjob_new")
+    shown = supervisor.get(form, {"action": "resume", "since": since.isoformat()}).context
+    sent = {name: shown[name] for name in ("since", "seen", "confirmation")}
+
+    supervisor.post(form, {"action": "resume", "reason": "back", **sent})
+
+    job = BulkJob.objects.get()
+    assert (job.since, job.total) == (since, 1)

@@ -35,7 +35,11 @@ class Rule:
     def held_until(self, severity: Severity, now: datetime) -> datetime | None:
         """Until when a call is held back because of the quiet hours; None if it goes out now."""
         gets_through = severity is Severity.CRITICAL and self.critical_through
-        return None if self.quiet is None or gets_through else quiet_until(self.quiet, now)
+        return None if gets_through else self.end_held_until(now)
+
+    def end_held_until(self, now: datetime) -> datetime | None:
+        """As `held_until`, of a call that something is over: nobody is woken for that."""
+        return None if self.quiet is None else quiet_until(self.quiet, now)
 
 
 @dataclass(frozen=True, slots=True)

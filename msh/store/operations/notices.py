@@ -38,6 +38,14 @@ class Subject:
         return f"incident:{self.incident_id}" + (f":{self.turns}" if self.turns else "")
 
 
+@dataclass(frozen=True, slots=True)
+class End:
+    """A new notice that something is over, and the recipient who gets it."""
+
+    id: int
+    recipient_id: int
+
+
 # What the partner answered last is said with an incident, unless its detail is just that.
 _ANSWER = """
     LEFT JOIN LATERAL (
@@ -137,7 +145,8 @@ _LATE = Statement(
 )
 # Whoever was called is told that it is over: the incident is resolved, or the message is not under
 # way any more. What was never sent is not.
-_OVER = Write(f"""
+_OVER = Statement(
+    f"""
     WITH over AS (
         SELECT notice.id FROM msh_operatornotice notice
         LEFT JOIN msh_incident incident ON incident.id = notice.incident_id
@@ -164,7 +173,10 @@ _OVER = Write(f"""
     FROM ended LEFT JOIN msh_incident incident ON incident.id = ended.incident_id
     WHERE ended.recipient_id IS NOT NULL
     ON CONFLICT (cause, channel, "to") DO NOTHING
-""")
+    RETURNING id, recipient_id
+""",
+    End,
+)
 _UNDER_WAY = [LaneState.WAITING, LaneState.TRANSIENT]
 
 
@@ -194,8 +206,15 @@ def set_turns(turns: Sequence[tuple[int, timedelta | None]]) -> None:
         run(_SET_TURNS(keys=[key for key, _ in turns], waits=[wait for _, wait in turns]))
 
 
-def notice_ends() -> None:
-    run(_OVER())
+def notice_ends() -> list[End]:
+    """Who is told from now on that something is over."""
+    (made,) = run(_OVER())
+    return made
+
+
+def hold_back(keys: Collection[int], until: datetime) -> None:
+    """For the digest that is sent when the quiet hours end."""
+    OperatorNotice.objects.filter(pk__in=keys).update(held=True, due=until)
 
 
 def drop_unreachable() -> None:

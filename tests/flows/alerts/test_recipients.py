@@ -191,6 +191,53 @@ def test_end_is_told_to_whoever_wants_it(hook: Peer) -> None:
     assert notice["detail"] == "bob: their disk was full"
 
 
+def test_end_waits_for_the_digest_in_quiet_hours(hook: Peer) -> None:
+    """Also of a critical incident, whose call gets through."""
+    recipient("sleeper", url=hook.address, on_end=True, **quiet_now(critical_through=True))
+    world = suspended_world()
+    assert notify_operators() == 1
+    change_link.resume(world.there, ANN)
+
+    assert notify_operators() == 0
+    over_now()
+    assert notify_operators() == 1
+    digest = bodies(hook)[-1]
+    assert (digest["digest"], digest["notices"][0]["state"]) == (True, "over")
+
+
+def test_retry_of_an_end_waits_for_the_digest(hook: Peer) -> None:
+    recipient("sleeper", url=hook.address, on_end=True)
+    world = suspended_world()
+    notify_operators()
+    change_link.resume(world.there, ANN)
+    AlertRecipient.objects.update(**quiet_now())
+    hook.script(status(503))
+    OperatorNotice.objects.create(
+        cause="over:0", channel="webhook", to="sleeper", recipient=AlertRecipient.objects.get(),
+        partner=world.there, kind="early_warning", is_end=True, at=timezone.now(),
+        due=timezone.now(),
+    )  # fmt: skip
+
+    notify_operators()
+
+    assert set(OperatorNotice.objects.filter(is_end=True).values_list("held", "tries")) == {
+        (True, 0),
+        (True, 1),
+    }
+
+
+def test_event_is_resolved_in_quiet_hours(hook: Peer) -> None:
+    """PagerDuty wakes nobody for that."""
+    quiet = quiet_now(critical_through=True)
+    recipient("pd", Channel.PAGERDUTY, url=hook.address, key=SECRET, **quiet)
+    world = suspended_world()
+    notify_operators()
+    change_link.resume(world.there, ANN)
+
+    assert notify_operators() == 1
+    assert bodies(hook)[-1]["event_action"] == "resolve"
+
+
 def test_end_of_what_was_not_sent_is_not_sent(hook: Peer) -> None:
     recipient("wants", url=hook.address, on_end=True)
     world = suspended_world()

@@ -1,5 +1,6 @@
 """Makes the notices: who is called about what is new, or about what nobody has taken."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
@@ -8,8 +9,10 @@ from msh.protocol.alerts.escalation import Rule, turn
 from msh.protocol.alerts.severity import severity_of
 from msh.store.clock import read_clock
 from msh.store.operations.notices import (
+    End,
     Subject,
     drop_unreachable,
+    hold_back,
     keep_notices,
     late_messages,
     notice_ends,
@@ -51,7 +54,7 @@ def make_notices(channels: Collection[str]) -> None:
             if one.incident_id is not None and (found.next_after or one.turns)
         ]
     )
-    notice_ends()
+    _hold_back_ends(notice_ends(), recipients, now)
     drop_unreachable()
 
 
@@ -92,7 +95,25 @@ def _notice(subject: Subject, channel: str, now: datetime) -> OperatorNotice:
 
 def held_again(notice: OperatorNotice, wait: timedelta) -> datetime | None:
     """Until when the next try is held back, if it would be in quiet hours."""
-    if notice.recipient is None or notice.is_end:
+    if notice.recipient is None:
         return None
-    rule = notice.recipient.rule
-    return rule.held_until(severity_of(notice.kind), read_clock() + wait)
+    then = read_clock() + wait
+    if notice.is_end:
+        return _end_held_until(notice.recipient, then)
+    return notice.recipient.rule.held_until(severity_of(notice.kind), then)
+
+
+def _hold_back_ends(ends: Iterable[End], recipients: Recipients, now: datetime) -> None:
+    keys = defaultdict(list)
+    for end in ends:
+        keys[end.recipient_id].append(end.id)
+    for recipient_id, made in keys.items():
+        recipient = recipients.get(recipient_id)
+        if recipient and (until := _end_held_until(recipient, now)):
+            hold_back(made, until)
+
+
+def _end_held_until(recipient: AlertRecipient, now: datetime) -> datetime | None:
+    """PagerDuty resolves what is over, and wakes nobody."""
+    is_silent = recipient.channel == Channel.PAGERDUTY
+    return None if is_silent else recipient.rule.end_held_until(now)

@@ -38,6 +38,12 @@ def found(value: int | str) -> tuple[list[str], list[str]]:
     )
 
 
+def settled() -> bool:
+    """Once all transactions have ended, other tests' too: one server has all."""
+    index()
+    return all(progress.gaps == [] for progress in KeyProgress.objects.all())
+
+
 @pytest.fixture
 def world(db: None) -> World:
     return make_world()
@@ -157,13 +163,46 @@ def test_a_message_that_commits_late_is_indexed(monkeypatch: pytest.MonkeyPatch)
     index()
     assert found(7) == ([], [])
     monkeypatch.setattr(business_keys, "REST", 0)
-
-    def settled() -> bool:  # once all transactions have ended, other tests' too: one server has all
-        index()
-        return all(progress.gaps == [] for progress in KeyProgress.objects.all())
-
     wait_until(settled)
     assert found(7) == ([late.message_id], [])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_gap_is_kept_while_a_transaction_of_then_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(business_keys, "REST", 0)
+    monkeypatch.setattr(business_keys, "FIRST_GAP", 0)
+    world = make_world()
+    rule()
+    index()
+    other = connection.copy()
+    other.set_autocommit(False)
+    try:
+        with other.cursor() as cursor:
+            cursor.execute("SELECT pg_current_xact_id(), nextval('msh_outboundmessage_id_seq')")
+        world.submit(order(8))
+        index()
+        index()
+        assert len(KeyProgress.objects.get(pk="outbound").gaps) == 1
+    finally:
+        other.rollback()
+        other.close()
+    wait_until(settled)
+
+
+def test_a_gap_of_the_database_that_was_restored_is_settled(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`pg_restore` makes a database whose transactions are counted anew."""
+    monkeypatch.setattr(business_keys, "REST", 0)
+    rule()
+    sent = world.submit(order(7))
+    gap = [sent.pk, sent.pk, 2**40, 0.0]
+    for direction in ("inbound", "outbound"):
+        KeyProgress.objects.create(direction=direction, seen=sent.pk, gaps=[gap])
+    KeyRule.objects.update(inbound_before=0, outbound_before=0)
+    index()
+    assert found(7)[0] == [sent.message_id]
+    assert [one.gaps for one in KeyProgress.objects.all()] == [[], []]
 
 
 def test_a_rule_that_is_made_during_a_run_misses_nothing(

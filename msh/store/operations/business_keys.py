@@ -170,7 +170,9 @@ class Indexing:
         """What remains of it."""
         first, last, transaction, at = gap
         left = limit - len(found)
-        if left <= 0 or horizon.oldest < transaction or 0 <= horizon.now - at < REST:
+        # One that has not begun yet was of the database that this one was restored from.
+        may_be_open = horizon.oldest < transaction <= horizon.next
+        if left <= 0 or may_be_open or 0 <= horizon.now - at < REST:
             return [gap]
         (rows,) = run(self._side.between(first=first, last=last, limit=left))
         found += rows

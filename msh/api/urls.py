@@ -3,6 +3,7 @@ from drf_spectacular.views import SpectacularSwaggerSplitView
 
 from . import (
     business_keys,
+    conversations,
     deliveries,
     document,
     inbound,
@@ -58,6 +59,12 @@ urlpatterns = [
     *(
         path(f"v1/links/<int:id>/{name}", view.as_view())
         for name, view in links.LINK_ACTIONS.items()
+    ),
+    path("v1/conversations/out", conversations.OutboundConversationsView.as_view()),
+    path("v1/conversations/in", conversations.InboundConversationsView.as_view()),
+    *(
+        path(f"v1/conversations/{direction}/<int:id>/{name}", view.as_view())
+        for (direction, name), view in conversations.CONVERSATION_ACTIONS.items()
     ),
     path("v1/incidents", links.IncidentsView.as_view()),
     path("v1/incidents/<int:id>/resolve", links.ResolveView.as_view()),

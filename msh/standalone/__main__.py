@@ -13,7 +13,7 @@ WITHOUT_CONSOLE = {
     *("links", "messages", "trace", "deliveries", "link-status", "resynchronise"),
     *("suspend", "resume", "reset-retries", "send-now", "reset-sequence", "cancel", "send"),
     *("allow-reset", "expect", "set-last-number", "start-order", "restart-conversation"),
-    *("skip-missing", "drop-held", "wait-on"),
+    *("skip-missing", "drop-held", "extend-wait"),
     *("ping", "status"),
 }
 

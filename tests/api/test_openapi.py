@@ -15,14 +15,17 @@ from hypothesis import HealthCheck, Phase, settings
 from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from msh.models import ConsumerKind, Incident
+from msh.models import ConsumerKind, InboundConversation, Incident, OutboundConversation
 from msh.wsgi import application
+from partners.models import Partner
 from tests.admin.conftest import suspended_world, waiting_world
 from tests.api.application import Application, order
 from tests.api.conftest import Tokens
 from tests.api.test_access import NEEDS
 from tests.delivery.desk import Desk, consumer, receive
+from tests.endpoint.ebms2 import agree
 from tests.flows.flying import make_sky
+from tests.flows.test_conversations_in import take
 from tests.flows.world import World, make_world
 
 pytestmark = pytest.mark.django_db
@@ -67,7 +70,8 @@ def api(world: World, token: Tokens) -> Iterator[Application]:
         *("send", "read", "read_payload", "consume", "operate"),
         may=(
             *("view_outboundlink", "view_outboundmessage", "view_incident", "resolve_incident"),
-            "view_statistics",
+            *("view_statistics", "view_inboundlink"),
+            *("expect_inboundlink", "reset_sequence_outboundlink"),
             *(f"{verb}_outboundlink" for verb in permissions),
         ),
     )
@@ -90,6 +94,7 @@ def api(world: World, token: Tokens) -> Iterator[Application]:
             "resume_link": {"id": suspended.link.pk},
             "send_link_now": {"id": waiting.link.pk},
             "resolve_incident": {"id": incident.pk},
+            **conversations(),
         }
     )
     with connection.cursor() as cursor:  # between two requests the test thinks
@@ -100,6 +105,28 @@ def api(world: World, token: Tokens) -> Iterator[Application]:
     yield holder
     for signal in signals:
         signal.connect(close_old_connections)
+
+
+IN_ORDER_OUT = ("restart_outbound_conversation", "start_order_of_outbound_conversation")
+IN_ORDER_IN = tuple(
+    f"{verb}_of_inbound_conversation"
+    for verb in ("extend_wait", "skip_missing", "drop_held", "start_order")
+)
+
+
+def conversations() -> dict[str, dict[str, Any]]:
+    """One for each action."""
+    sky = make_sky(ordered=True)
+    partner = Partner.objects.create(name="hospital", uri="http://peer.example/ebms/")
+    agreement = agree(partner, ordered=True)
+    for name in IN_ORDER_OUT:
+        message = sky.submit(conversation_id=name)
+        sky.poll()
+        sky.answer(message)
+    for name in IN_ORDER_IN:
+        take(agreement, 2, conversation=name)
+    rows = (*OutboundConversation.objects.all(), *InboundConversation.objects.all())
+    return {row.conversation_id: {"id": row.pk} for row in rows}
 
 
 @schemathesis.serializer("application/x-ndjson")
@@ -145,13 +172,16 @@ def test_each_success_of_the_document_is_met(world: World, api: Application) -> 
         "resume_link": reason,
         "send_link_now": reason,
         "resolve_incident": reason,
+        **dict.fromkeys((*IN_ORDER_OUT, *IN_ORDER_IN), reason),
     }
+    last = {**reason, "body": {"reason": "agreed", "last": 7}}
+    more |= {name: last for name in more if name.startswith("start_order")}
     for found in SCHEMA.get_all_operations():
         assert isinstance(found, Ok)
         operation = found.ok()
         name = operation_id(operation)
         documented = {int(s) for s in operation.definition.raw["responses"] if s[0] == "2"}
-        if name == "act_on_message":
+        if name == "act_on_message" or name in (*IN_ORDER_OUT, *IN_ORDER_IN):
             documented -= {202}  # needs MSH_SECOND_PERSON: tests/four_eyes/test_entries.py
         given = {"path_parameters": PARAMETERS.get(name, {}), **more.get(name, {})}
         met = {ask(operation.Case(**given), api) for _ in documented}

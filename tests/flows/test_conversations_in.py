@@ -191,7 +191,7 @@ def test_operator_drops_what_is_held(agreement: Agreement) -> None:
     take(agreement, 1)
     take(agreement, 1, conversation="other")
     assert sorted(delivered()) == ["other-0", "other-1", "other-2", "talk-0", "talk-1"]
-    for command in ("drop-held", "skip-missing", "wait-on"):
+    for command in ("drop-held", "skip-missing", "extend-wait"):
         with pytest.raises(CommandError, match="nothing is held"):
             run(command, *WHY)
 
@@ -202,7 +202,7 @@ def test_operator_waits_on(agreement: Agreement) -> None:
     make_due()
     watch()
 
-    assert run("wait-on", *WHY)["held"] == 1
+    assert run("extend-wait", *WHY)["held"] == 1
 
     assert open_incidents() == []
     assert of().due is not None
@@ -233,7 +233,7 @@ def test_operator_lets_a_conversation_begin_with_any_number(agreement: Agreement
 @pytest.mark.requirement("EB-130")
 def test_agreement_of_a_conversation_is_named(agreement: Agreement) -> None:
     with pytest.raises(CommandError, match="No agreement cpa-2"):
-        call_command("wait-on", "cpa-2", "talk", *WHY)
+        call_command("extend-wait", "cpa-2", "talk", *WHY)
     other = Partner.objects.create(name="clinic", uri="http://clinic.example/ebms/")
     agree(other, their_party="333333333")
     take(agreement, 0, 2)

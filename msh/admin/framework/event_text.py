@@ -110,7 +110,7 @@ _IN = {
     "LinkStarted": "The last number was set",
     "ProcessingFailed": "Processing stopped with an error",
     "MissingSkipped": "The missing messages were skipped",
-    "WaitedOn": "Waiting as long again",
+    "WaitExtended": "Wait extended",
     "HeldDropped": "The held messages were given up",
     "ConversationStarted": "The order of its conversation was started",
     "MessageOfNoAgreement": "Refused: no agreement covers it",

@@ -160,9 +160,9 @@ OUT = (
 )
 IN = (
     HoleDialog(
-        conversation_actions.WAIT_ON,
+        conversation_actions.EXTEND_WAIT,
         "schedule",
-        lambda value: conversation.wait_on(value, 0, now=timezone.now()),
+        lambda value: conversation.extend_wait(value, 0, now=timezone.now()),
     ),
     HoleDialog(
         conversation_actions.SKIP_MISSING,

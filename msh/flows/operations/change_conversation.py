@@ -58,16 +58,27 @@ def _check_last(agreement: Agreement, last: int) -> None:
         raise NotPossible(f"The last number is {serial.FIRST} to {serial.LAST}, not {last}.")
 
 
+def _require_seen(conversation_id: str, number: int, seen: int | None) -> None:
+    """Raises NotPossible where somebody has seen another next number."""
+    if seen not in (None, number):
+        raise NotPossible(
+            f"Conversation {conversation_id}: number {number} comes next, not {seen}."
+            " It has changed in the meantime: check it again."
+        )
+
+
 # Conversations that are sent in order
 
 
-def restart_conversation(agreement: Agreement, conversation_id: str, actor: Actor) -> None:
+def restart_conversation(
+    agreement: Agreement, conversation_id: str, actor: Actor, seen: int | None = None
+) -> None:
     """Its next message gets number 0 with Reset. Raises NotPossible while one that was sent is
-    neither acknowledged nor cancelled (EB-124)."""
+    neither acknowledged nor cancelled (EB-124), or if its next number is not the one `seen`."""
     resets: _GivesUp = "restart_conversation", "its numbers start again at 0 with Reset", {}
     with (
         transaction.atomic(),
-        _renumbering(agreement, conversation_id, ConversationRestarted, resets, actor),
+        _renumbering(agreement, conversation_id, ConversationRestarted, resets, actor, seen),
     ):
         _number(agreement, conversation_id, ConversationRestarted, "restart", actor)
 
@@ -78,11 +89,13 @@ def _renumbering(
     event_of: Callable[[int], NumberingEvent],
     act: _GivesUp,
     actor: Actor,
+    seen: int | None,
 ) -> AbstractContextManager[None]:
     """Of a conversation that was used, or was when it was asked for. Nobody is asked about what
     cannot be done."""
     rows = OutboundConversation.objects.named(conversation_id).filter(agreement=agreement)
     row = rows.select_for_update(no_key=True).first()
+    _require_seen(conversation_id, serial.FIRST if row is None else row.next_number, seen)
     if row is None or (row.state == NumberingState.BEGINNING and actor.approval is None):
         return nullcontext()
     if why_not_numbered(row, event_of(numbers.count_outstanding(row.pk))):
@@ -102,7 +115,13 @@ def _renumbering(
     )
 
 
-def start_order_out(agreement: Agreement, conversation_id: str, last: int, actor: Actor) -> None:
+def start_order_out(
+    agreement: Agreement,
+    conversation_id: str,
+    last: int,
+    actor: Actor,
+    seen: int | None = None,
+) -> None:
     """Continue the numbers of another MSH after `last`. Raises NotPossible as
     `restart_conversation`, and for a number that MessageOrder cannot have."""
     _check_last(agreement, last)
@@ -114,7 +133,7 @@ def start_order_out(agreement: Agreement, conversation_id: str, last: int, actor
     sets: _GivesUp = "start_order_out", f"its last number is {last}", {"last": last}
     with (
         transaction.atomic(),
-        _renumbering(agreement, conversation_id, event_of, sets, actor),
+        _renumbering(agreement, conversation_id, event_of, sets, actor, seen),
     ):
         link_id = agreement.partner.outbound_link.pk
         numbers.open_conversation(link_id, agreement.pk, conversation_id)
@@ -172,7 +191,9 @@ class Done:
         return f"Number {self.next_number} comes next; {held}"
 
 
-def start_order_in(agreement: Agreement, conversation_id: str, last: int, actor: Actor) -> Done:
+def start_order_in(
+    agreement: Agreement, conversation_id: str, last: int, actor: Actor, seen: int | None = None
+) -> Done:
     """The number after `last` comes next: what is held below it is delivered, and so is what
     follows it (EB-130). Raises NotPossible for a number that is not ahead."""
     _check_last(agreement, last)
@@ -184,10 +205,13 @@ def start_order_in(agreement: Agreement, conversation_id: str, last: int, actor:
         "ConversationStarted",
         actor,
         ("start_order_in", f"number {number} comes next", {"last": last}),
+        seen=seen,
     )
 
 
-def skip_missing(agreement: Agreement, conversation_id: str, actor: Actor) -> Done:
+def skip_missing(
+    agreement: Agreement, conversation_id: str, actor: Actor, seen: int | None = None
+) -> Done:
     """Deliver past the hole (EB-130, EB-132). Raises NotPossible if nothing is held."""
     return _change(
         agreement,
@@ -196,10 +220,13 @@ def skip_missing(agreement: Agreement, conversation_id: str, actor: Actor) -> Do
         "MissingSkipped",
         actor,
         ("skip_missing", "the missing messages are given up as lost", {}),
+        seen=seen,
     )
 
 
-def drop_held(agreement: Agreement, conversation_id: str, actor: Actor) -> Done:
+def drop_held(
+    agreement: Agreement, conversation_id: str, actor: Actor, seen: int | None = None
+) -> Done:
     """Give up what is held: it is never delivered (EB-132). Raises NotPossible if nothing is."""
     return _change(
         agreement,
@@ -208,17 +235,21 @@ def drop_held(agreement: Agreement, conversation_id: str, actor: Actor) -> Done:
         "HeldDropped",
         actor,
         ("drop_held", "the held messages are given up", {}),
+        seen=seen,
     )
 
 
-def wait_on(agreement: Agreement, conversation_id: str, actor: Actor) -> Done:
+def extend_wait(
+    agreement: Agreement, conversation_id: str, actor: Actor, seen: int | None = None
+) -> Done:
     """Wait for the number as long as before (EB-132). Raises NotPossible if nothing is held."""
     return _change(
         agreement,
         conversation_id,
-        lambda held: conversation.wait_on(held.value, held.horizon, now=held.now),
-        "WaitedOn",
+        lambda held: conversation.extend_wait(held.value, held.horizon, now=held.now),
+        "WaitExtended",
         actor,
+        seen=seen,
     )
 
 
@@ -229,10 +260,12 @@ def _change(
     event: str,
     actor: Actor,
     gives_up: _GivesUp | None = None,
+    seen: int | None = None,
 ) -> Done:
     open_links(agreement.partner)
     with transaction.atomic():
         held = lock_conversation(agreement, conversation_id)
+        _require_seen(conversation_id, held.value.lacks, seen)
         try:
             after, effects = step(held)
         except IllegalTransition as refused:

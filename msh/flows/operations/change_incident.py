@@ -45,8 +45,8 @@ def cause_left(incident: Incident) -> str:
         number = serial.FIRST if lacking.next_number is None else lacking.next_number
         return (
             f"Conversation {lacking} of partner {incident.partner.name} lacks number {number}."
-            " Wait on, skip what is missing, or drop what is held; the incident is resolved with"
-            " the last one."
+            " Extend the wait, skip what is missing, or drop what is held; the incident is resolved"
+            " with the last one."
         )
     if stopped := _stopped_conversation(incident):
         return (

@@ -78,12 +78,12 @@ DROP_HELD = OperatorAction(
     irreversible=True,
     second_person=Verb.EXPECT,
 )
-WAIT_ON = OperatorAction(
-    name="wait_on",
-    title="Wait on",
+EXTEND_WAIT = OperatorAction(
+    name="extend_wait",
+    title="Extend wait",
     summary="Wait for the missing message of a conversation as long as before.",
     effect="Nothing is delivered. If the message has not arrived by then, you are called again.",
-    done="waiting on",
+    done="wait extended",
     permissions=_NUMBERS_IN,
-    flow=change_conversation.wait_on,
+    flow=change_conversation.extend_wait,
 )

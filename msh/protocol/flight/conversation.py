@@ -247,7 +247,7 @@ def hole_is_due(before: Conversation, horizon: int, *, now: datetime) -> Outcome
     return replace(before, due=None, called=True), (incident,)
 
 
-def wait_on(before: Conversation, horizon: int, *, now: datetime) -> Outcome:
+def extend_wait(before: Conversation, horizon: int, *, now: datetime) -> Outcome:
     """An operator waits for the number once more, as long as before."""
     _check_held(before, "WaitOn")
     after = replace(before, due=now + timedelta(seconds=horizon), called=False)

@@ -158,7 +158,7 @@ def test_a_hole_is_shown_and_skipped(
     assert url(InboundConversation, "change", conversation.pk) in page_of(viewer, first)
     assert offered(viewer, conversation) == []
     assert offered(supervisor, conversation) == [
-        *("wait_on", "skip_missing", "drop_held", "start_order")
+        *("extend_wait", "skip_missing", "drop_held", "start_order")
     ]
     says = str(supervisor.get(address("skip_missing", conversation)).context["consequence"])
     assert says.endswith(
@@ -174,7 +174,7 @@ def test_a_hole_is_shown_and_skipped(
     assert (entry.actor, "they lost it" in entry.detail) == ("sue", True)
     use(supervisor, "start_order", conversation, last="6")
     assert InboundMessage.objects.get(message_id="talk-7").state == "accepted"
-    for name in ("wait_on", "skip_missing", "drop_held"):
+    for name in ("extend_wait", "skip_missing", "drop_held"):
         assert "nothing is held." in supervisor.get(address(name, conversation)).content.decode()
 
 
@@ -185,9 +185,9 @@ def test_what_is_held_waits_on_or_is_dropped(supervisor: Client, agreement: Agre
     watch()
     conversation = InboundConversation.objects.get()
 
-    said = messages_of(use(supervisor, "wait_on", conversation))
+    said = messages_of(use(supervisor, "extend_wait", conversation))
 
-    assert said == "Conversation talk: waiting on. Number 1 comes next; 2 messages are held."
+    assert said == "Conversation talk: wait extended. Number 1 comes next; 2 messages are held."
     assert "An operator is called at " in page_of(supervisor, conversation)
     says = str(supervisor.get(address("drop_held", conversation)).context["consequence"])
     assert "Given up: 2 messages. Then number 1 comes next; still held: 0 messages." in says

@@ -17,11 +17,11 @@ from msh.protocol.flight.conversation import (
     Position,
     drop,
     expect,
+    extend_wait,
     hole_is_due,
     position,
     skip,
     step,
-    wait_on,
 )
 from msh.protocol.flight.serial import Order
 from msh.protocol.kinds import IncidentKind
@@ -263,7 +263,7 @@ def test_hole_that_does_not_fill_calls_an_operator(due: float, called: bool) -> 
 def test_an_operator_waits_on(called: bool, effects: tuple[object, ...]) -> None:
     """EB-132."""
     before = conversation(7, 9, called=called)
-    assert wait_on(before, HORIZON, now=NOW) == (conversation(7, 9, due=DUE), effects)
+    assert extend_wait(before, HORIZON, now=NOW) == (conversation(7, 9, due=DUE), effects)
 
 
 @pytest.mark.parametrize(
@@ -330,7 +330,7 @@ def test_expected_number_must_be_ahead(number: int) -> None:
 def test_verbs_about_what_is_held_need_something_held() -> None:
     before = conversation(7)
     with pytest.raises(IllegalTransition):
-        wait_on(before, HORIZON, now=NOW)
+        extend_wait(before, HORIZON, now=NOW)
     with pytest.raises(IllegalTransition):
         skip(before, HORIZON, now=NOW)
     with pytest.raises(IllegalTransition):

@@ -132,7 +132,7 @@ class ReceivingHost:
     # --- operators ------------------------------------------------------------------------
 
     def waits_on(self, name: str, now: datetime) -> None:
-        self._act(name, conversation.wait_on(self.conversations[name], HORIZON, now=now))
+        self._act(name, conversation.extend_wait(self.conversations[name], HORIZON, now=now))
 
     def skips(self, name: str, now: datetime) -> None:
         self._act(name, conversation.skip(self.conversations[name], HORIZON, now=now))

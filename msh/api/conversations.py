@@ -1,0 +1,265 @@
+"""`conversations/out` and `conversations/in`: those that have an order (ebMS 2.0), and what an
+operator does to one."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from django.db.models import Count, F, Min, OuterRef, Subquery, Value
+from django.db.models.functions import Coalesce
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from msh.flows.operations import conversation_actions
+from msh.flows.operations.operator_action import OperatorAction
+from msh.models import (
+    InboundConversation,
+    InboundMessage,
+    InboundState,
+    OutboundConversation,
+    Scope,
+)
+from msh.protocol.flight import serial
+from msh.protocol.flight.numbering import NumberingState
+
+from . import schema
+from .access import require_permissions
+from .links import REASON_LIMIT, Reason
+from .message_actions import AskedDocument
+from .parsers import JsonParser
+from .query import Form, PageQuery, page, text, validated_body, validated_query
+from .view import ApiView, actor
+
+_NEXT = "The number that comes next."
+
+
+class ConversationsQuery(PageQuery):
+    waiting = serializers.BooleanField(
+        required=False, help_text="true: only those that wait for an operator or a missing message."
+    )
+    tpa_id = text(help_text="Of its agreement.")
+    conversation_id = text(help_text="Complete.")
+
+
+class ConversationDocument(Form):
+    id = serializers.IntegerField()
+    partner = serializers.CharField()
+    tpa_id = serializers.CharField()
+    conversation_id = serializers.CharField()
+    next_number = serializers.IntegerField(help_text=_NEXT)
+
+
+class OutboundConversationDocument(ConversationDocument):
+    """A conversation that we send in order."""
+
+    resets = serializers.BooleanField(help_text="Its next message is sent with Reset.")
+    state = serializers.ChoiceField([state.value for state in NumberingState])
+    stopped_by = serializers.ListField(
+        child=serializers.CharField(), help_text="MessageIds: failed or held, the others wait."
+    )
+    broken = serializers.BooleanField(
+        help_text="A message that has a number was cancelled: restart the conversation."
+    )
+    used_at = serializers.DateTimeField()
+
+
+class InboundConversationDocument(ConversationDocument):
+    """A conversation that we deliver in order."""
+
+    held = serializers.IntegerField(help_text="Messages that wait for one before them.")
+    held_since = serializers.DateTimeField(allow_null=True)
+    due = serializers.DateTimeField(
+        allow_null=True, help_text="When an operator is called for the missing message."
+    )
+    called = serializers.BooleanField(help_text="An operator was called for it.")
+    last_at = serializers.DateTimeField(help_text="Its last change.")
+
+
+class OutboundConversationsPage(Form):
+    results = OutboundConversationDocument(many=True)
+    next = serializers.IntegerField(allow_null=True)
+
+
+class InboundConversationsPage(Form):
+    results = InboundConversationDocument(many=True)
+    next = serializers.IntegerField(allow_null=True)
+
+
+_COMMON: Mapping[str, Any] = {
+    "id": F("pk"),
+    "partner": F("link__partner__name"),
+    "tpa_id": F("agreement__tpa_id"),
+    "conversation_id": F("conversation_id"),
+}
+_OUT: Mapping[str, Any] = {
+    **_COMMON,
+    **{name: F(name) for name in ("next_number", "resets", "state", "stopped_by", "broken")},
+    "used_at": F("used_at"),
+}
+
+
+def _held(column: Any) -> Subquery:
+    held = InboundMessage.objects.filter(ordered_in=OuterRef("pk"), state=InboundState.HELD)
+    return Subquery(held.order_by().values("ordered_in").annotate(found=column).values("found"))
+
+
+_IN: Mapping[str, Any] = {
+    **_COMMON,
+    "next_number": Coalesce(F("next_number"), Value(serial.FIRST)),
+    "held": Coalesce(_held(Count("pk")), 0),
+    "held_since": _held(Min("received_at")),
+    **{name: F(name) for name in ("due", "called", "last_at")},
+}
+
+
+def _page(request: Request, rows: Any, columns: Mapping[str, Any]) -> Response:
+    query = validated_query(request, ConversationsQuery)
+    if "conversation_id" in query:
+        rows = rows.named(query["conversation_id"])
+    if "tpa_id" in query:
+        rows = rows.filter(agreement__tpa_id=query["tpa_id"])
+    if "waiting" in query:
+        waiting = rows.waiting().order_by()
+        rows = waiting if query["waiting"] else rows.exclude(pk__in=waiting.values("pk"))
+    return Response(page(rows, columns, query))
+
+
+class OutboundConversationsView(ApiView):
+    scopes = {"GET": Scope.OPERATE}
+
+    @extend_schema(
+        operation_id="list_outbound_conversations",
+        parameters=[ConversationsQuery],
+        responses={200: OutboundConversationsPage, **schema.problems(400)},
+    )
+    def get(self, request: Request) -> Response:
+        """Conversations that we send in order, by id."""
+        require_permissions(request, "msh.view_outboundlink")
+        return _page(request, OutboundConversation.objects.all(), _OUT)
+
+
+class InboundConversationsView(ApiView):
+    scopes = {"GET": Scope.OPERATE}
+
+    @extend_schema(
+        operation_id="list_inbound_conversations",
+        parameters=[ConversationsQuery],
+        responses={200: InboundConversationsPage, **schema.problems(400)},
+    )
+    def get(self, request: Request) -> Response:
+        """Conversations that we deliver in order, by id."""
+        require_permissions(request, "msh.view_inboundlink")
+        return _page(request, InboundConversation.objects.all(), _IN)
+
+
+class ConversationActionForm(Reason):
+    if_next_number = serializers.IntegerField(
+        required=False,
+        min_value=serial.FIRST,
+        max_value=serial.LAST,
+        help_text="Precondition: this is its `next_number`.",
+    )
+
+
+class _Alone(Form):
+    alone = text(
+        max_length=REASON_LIMIT,
+        allow_blank=True,
+        help_text="Where a second person must confirm it (MSH_SECOND_PERSON): why it goes ahead"
+        " without one. Needs MSH_ACT_ALONE and the permission.",
+    )
+
+
+class ConfirmedActionForm(ConversationActionForm, _Alone):
+    """Of an action that a second person may have to confirm."""
+
+
+class StartOrderForm(ConfirmedActionForm):
+    last = serializers.IntegerField(
+        min_value=serial.FIRST,
+        max_value=serial.LAST,
+        help_text="The last number of the conversation; the following one comes next.",
+    )
+
+
+class ConversationStateDocument(Form):
+    id = serializers.IntegerField()
+    partner = serializers.CharField()
+    tpa_id = serializers.CharField()
+    conversation_id = serializers.CharField()
+    next_number = serializers.IntegerField(help_text=_NEXT)
+    text = serializers.CharField(help_text="What was done, and what comes next.")
+
+
+class ConversationActionView(ApiView):
+    """An action of an operator on one conversation."""
+
+    scopes = {"POST": Scope.OPERATE}
+    parser_classes = [JsonParser]
+    action: ClassVar[OperatorAction]
+    form: ClassVar[type[Form]]
+    model: ClassVar[Any]
+    """OutboundConversation or InboundConversation."""
+
+    def post(self, request: Request, id: int) -> Response:  # noqa: A002
+        require_permissions(request, *self.action.permissions)
+        form = validated_body(request, self.form)
+        by = actor(request, form.pop("reason"), form.pop("alone", ""))
+        seen = form.pop("if_next_number", None)
+        rows = self.model.objects.select_related("agreement__partner")
+        row = get_object_or_404(rows, pk=id)
+        done = self.action.flow(row.agreement, row.conversation_id, actor=by, seen=seen, **form)
+        row.refresh_from_db(fields=["next_number"])
+        answer = {
+            "id": id,
+            "partner": row.agreement.partner.name,
+            "tpa_id": row.agreement.tpa_id,
+            "conversation_id": row.conversation_id,
+            "next_number": row.next_number or serial.FIRST,
+        }
+        then = f". {done.text}" if done else ""
+        return Response({**answer, "text": f"{self.action.done}{then}"})
+
+
+def _view(
+    action: OperatorAction,
+    operation_id: str,
+    model: type[OutboundConversation | InboundConversation],
+) -> type[ConversationActionView]:
+    confirmed = ConfirmedActionForm if action.second_person else ConversationActionForm
+    form = StartOrderForm if action.parameters else confirmed
+    asked = OpenApiResponse(AskedDocument, "Not done: a second person must confirm it.")
+    documented = extend_schema(
+        operation_id=operation_id,
+        description=action.summary,
+        request=form,
+        responses={
+            200: ConversationStateDocument,
+            **({202: asked} if action.second_person else {}),
+            **schema.problems(400, 404, 409, 411, 413, 415, 422),
+        },
+    )
+
+    @documented
+    def post(self: ConversationActionView, request: Request, id: int) -> Response:  # noqa: A002
+        return ConversationActionView.post(self, request, id)
+
+    parts = {"action": action, "form": form, "model": model, "post": post}
+    return type(operation_id, (ConversationActionView,), parts)
+
+
+_ACTIONS = (
+    ("out", OutboundConversation, conversation_actions.RESTART_CONVERSATION, "restart"),
+    ("out", OutboundConversation, conversation_actions.START_ORDER_OUT, "start_order_of"),
+    ("in", InboundConversation, conversation_actions.EXTEND_WAIT, "extend_wait_of"),
+    ("in", InboundConversation, conversation_actions.SKIP_MISSING, "skip_missing_of"),
+    ("in", InboundConversation, conversation_actions.DROP_HELD, "drop_held_of"),
+    ("in", InboundConversation, conversation_actions.START_ORDER_IN, "start_order_of"),
+)
+CONVERSATION_ACTIONS = {
+    (direction, action.hyphenated): _view(action, f"{verb}_{direction}bound_conversation", model)
+    for direction, model, action, verb in _ACTIONS
+}
+"""By direction, and the last part of their addresses."""

@@ -24,7 +24,7 @@ help:
 	@echo 'make scale-out    one MSH on many machines, some cut off, and a verdict; needs root'
 	@echo 'make up           one MSH in var/msh on port 8000'
 	@echo 'make test         the tests'
-	@echo 'make check        ruff, mypy, import contracts, missing migrations, the documentation'
+	@echo 'make check        ruff, mypy, import contracts, migrations, the documentation'
 	@echo 'make docs         the documentation as pages in var/site, read from files or any web server'
 	@echo 'make migrations   write what the models need, docs/extending.md'
 	@echo 'make coverage     every branch of the protocol and the wire format is tested'
@@ -122,6 +122,7 @@ check: $(VENV)/ready-to-test $(VENV)/ready-to-document
 	run $(VENV)/bin/mypy; \
 	run $(VENV)/bin/lint-imports; \
 	run $(PY) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run --skip-checks; \
+	run $(PY) -W ignore::RuntimeWarning -m tools.migration_lint; \
 	run env $(SITE); \
 	exit $$status
 

@@ -22,14 +22,15 @@ def template() -> str:
             unfinished = f"{name}_unfinished"
             cursor.execute(f'DROP DATABASE IF EXISTS "{unfinished}" WITH (FORCE)')
             cursor.execute(f'CREATE DATABASE "{unfinished}"')
-            with _in(unfinished):
+            with within(unfinished):
                 call_command("migrate", interactive=False, verbosity=0)
             cursor.execute(f'ALTER DATABASE "{unfinished}" RENAME TO "{name}"')
     return name
 
 
 @contextmanager
-def _in(database: str) -> Iterator[None]:
+def within(database: str) -> Iterator[None]:
+    """Django in this process works on that database meanwhile."""
     settings: dict[str, Any] = connection.settings_dict
     before = settings["NAME"]
     connections.close_all()

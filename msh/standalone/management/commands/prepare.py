@@ -4,13 +4,14 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.core.management import BaseCommand, CommandError, CommandParser, call_command
+from django.core.management import BaseCommand, CommandError, CommandParser
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 
 from msh.flows.delivery import consumers
 from msh.settings import env
 from msh.standalone.waiting import Waiting
+from msh.store import migrating
 
 
 class Command(BaseCommand):
@@ -26,7 +27,10 @@ class Command(BaseCommand):
     def handle(self, *args: object, **options: Any) -> None:
         _refuse_unknown_migrations()
         with Waiting(self.stderr.write, "migrating the database"):
-            call_command("migrate", interactive=False, verbosity=0)
+            try:
+                migrating.migrate(self.stderr.write)
+            except migrating.NotMigrated as error:
+                raise CommandError(str(error)) from error
         if settings.MSH_CONSUMER:
             consumers.keep_default(settings.MSH_CONSUMER)
         self._ensure_operator(env.str("DJANGO_SUPERUSER_PASSWORD", default=""))

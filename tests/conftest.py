@@ -27,8 +27,8 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def quick_console() -> Iterator[None]:
-    with quick.passwords(), quick.static_files():
+def quick_and_patient() -> Iterator[None]:
+    with quick.passwords(), quick.static_files(), quick.patient_redis():
         yield
 
 

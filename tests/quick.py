@@ -1,4 +1,4 @@
-"""What a test process does once, or cheaply, that an MSH does properly."""
+"""What a test process does once, cheaply or patiently, that an MSH does properly."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,6 +7,8 @@ import pytest
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.test import override_settings
 from whitenoise.middleware import WhiteNoiseMiddleware  # type: ignore[import-untyped]
+
+from msh.flows import wake_up, wake_up_listener
 
 
 class OneRound(PBKDF2PasswordHasher):
@@ -35,4 +37,13 @@ def static_files() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(WhiteNoiseMiddleware, "add_files_from_finders", find_once)
+        yield
+
+
+@contextmanager
+def patient_redis() -> Iterator[None]:
+    """An MSH does without a wake-up that takes 0.1 s, as on a busy machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (wake_up, wake_up_listener):
+            patch.setattr(module, "TRY_FOR", 30.0)
         yield

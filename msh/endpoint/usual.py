@@ -46,7 +46,7 @@ def _partner(environ: "WSGIEnvironment") -> Partner | None:
     if environ["REQUEST_METHOD"] != "POST" or not _UNUSUAL.isdisjoint(environ):
         return None
     partner = remembered_sender(environ.get("HTTP_AUTHORIZATION", ""))
-    if partner is None or not partner.admits(environ.get("REMOTE_ADDR", "")):
+    if partner is None or partner.moved or not partner.admits(environ.get("REMOTE_ADDR", "")):
         return None
     return partner
 

@@ -77,7 +77,7 @@ def test_sender_goes_on_elsewhere(world: World, file: Path, there: There) -> Non
     move_partner.export(world.there, file, "b", ANN)
     assert post(copy, world.here.name) == 204
     (ack,) = world.poll()
-    assert post(ack, world.there.name) == 503
+    assert [post(ack, world.there.name) for _ in range(2)] == [503, 503]
     world.end(ack)
 
     with there():
@@ -123,7 +123,8 @@ def test_receiver_goes_on_elsewhere(world: World, file: Path, there: There) -> N
     assert post(ack, world.there.name) == 204
     world.submit()
     jobs = [job for job in world.poll() if job.partner_id == world.there.pk]
-    assert [post(job, world.here.name) for job in jobs] == [503]
+    # The first answer makes this process remember the partner as it is now.
+    assert [post(jobs[0], world.here.name) for _ in range(3)] == [503, 503, 503]
     with there():
         assert post(jobs[0], world.here.name) == 204
         rows = InboundMessage.objects.order_by("pk").values_list("sequence_number", flat=True)
@@ -266,7 +267,7 @@ def test_ebms2_receiver_goes_on_elsewhere(file: Path, there: There) -> None:
     assert post(first, mirror.name) == 204
     suspend(mirror)
     move_partner.export(mirror, file, "b", ANN)
-    assert post(second, mirror.name) == 503
+    assert [post(second, mirror.name) for _ in range(2)] == [503, 503]
     with there():
         move_partner.load(file, ANN)
         assert [post(job, mirror.name) for job in (first, second)] == [204, 204]

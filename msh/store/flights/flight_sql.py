@@ -4,7 +4,7 @@ from msh.store.engine import Key, Order, Statement, Write
 from msh.store.partner_columns import ROUTE_COLUMNS
 from msh.store.sending.message_sql import inserting
 
-from .gate_sql import IS_HERE
+from .gate_sql import IS_HERE, LINK_IS_HERE
 from .rows import Candidate, ClockAndFlights, FlightRow, FlyingCopy
 
 # Asked with the poll of links: where there are no flights they cost no statement of their own.
@@ -125,7 +125,7 @@ LOCK_HEADS = Statement(
 
 # Nothing of it is decoded: for a round that is done again one by one.
 FIND_CANDIDATES = Statement(
-    """
+    f"""
     SELECT flight.message_id AS key, message.message_id, link.partner_id
     FROM msh_flight flight
     JOIN msh_outboundmessage message ON message.id = flight.message_id
@@ -136,7 +136,7 @@ FIND_CANDIDATES = Statement(
            AND (NOT flight.waits_turn OR conversation.state IN ('beginning', 'running'))
         OR flight.state = 'waiting' AND flight.due <= statement_timestamp()
         OR flight.ends_at <= statement_timestamp())
-      AND (SELECT moved IS NULL FROM partners_partner WHERE id = link.partner_id LIMIT 1)
+      AND {LINK_IS_HERE}
     ORDER BY flight.message_id LIMIT %(limit)s
     """,
     Candidate,

@@ -10,6 +10,8 @@ IS_HERE = """(SELECT partner.moved IS NULL
         FROM msh_outboundlink of_flight JOIN partners_partner partner
           ON partner.id = of_flight.partner_id
         WHERE of_flight.id = msh_flight.link_id LIMIT 1)"""
+# The same of a link.
+LINK_IS_HERE = "(SELECT moved IS NULL FROM partners_partner WHERE id = link.partner_id LIMIT 1)"
 
 LOCK_GATES = Statement(
     """
@@ -64,7 +66,7 @@ LOCK_BUSY_GATES = Statement(
         JOIN msh_outboundlink link ON link.id = busy.link_id
         WHERE (link.state <> 'suspended' OR link.probe_due <= statement_timestamp())
           AND link.partner_id <> ALL(%(full)s)
-          AND (SELECT moved IS NULL FROM partners_partner WHERE id = link.partner_id LIMIT 1)),
+          AND {LINK_IS_HERE}),
     timed AS (
         (SELECT link_id FROM msh_flight
          WHERE state = 'waiting' AND due <= statement_timestamp() AND {IS_HERE}

@@ -4,10 +4,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from django.db import transaction
 
 from msh.flows.delivery import feed
 from msh.flows.errors import NotPossible
 from msh.flows.operations import cancel, change_flight, change_link, move_partner
+from msh.flows.receiving import ebms2
 from msh.models import (
     Consumer,
     Delivery,
@@ -16,13 +18,17 @@ from msh.models import (
     OutboundLink,
     Statistics,
 )
+from msh.protocol.errors import MovedAway
 from msh.protocol.kinds import Verdict
+from msh.store.flights.flights import Flights
 from partners.models import Partner
+from tests.flows import byhand
 from tests.flows.byhand import PLENTY
-from tests.flows.flying import Sky, make_sky
+from tests.flows.flying import Sky, make_sky, mirror_of
 from tests.flows.recovering import ANN
 from tests.flows.world import World, make_world
 from tests.moving.conftest import There
+from tests.sessions import in_another_session
 from tests.statistics.happenings import collect_all
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -43,6 +49,42 @@ def test_what_flies_does_not_end_where_it_was(file: Path) -> None:
     move_partner.reopen(sky.partner, ANN)
     sky.poll(PLENTY)
     assert len(sky.events(message)) == 1
+
+
+def test_no_answer_to_a_flight_is_taken_that_was_decided_before_the_export(file: Path) -> None:
+    """A request that found the partner before, and comes to the lock after."""
+    sky = make_sky()
+    mirror = mirror_of(sky)
+    message = sky.submit()
+    (copy,) = sky.poll(PLENTY)
+    ebms2.receive(mirror, copy.content_type, copy.body)
+    (ack,) = byhand.poll()
+    sky.end(copy)
+    before = Partner.objects.get(pk=sky.partner.pk)
+    change_link.suspend(sky.partner, ANN)
+    move_partner.export(sky.partner, file, "b", ANN)
+
+    with pytest.raises(MovedAway):
+        ebms2.receive(before, ack.content_type, ack.body)
+
+    assert sky.state(message) == "waiting"
+
+
+def test_export_waits_for_who_holds_a_flight(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transaction that found the partner here, and has still to write."""
+    monkeypatch.setattr(move_partner, "PATIENCE", 0.3)
+    sky = make_sky()
+    message = sky.submit()
+    change_link.suspend(sky.partner, ANN)
+
+    def export() -> None:
+        move_partner.export(sky.partner, file, "b", ANN)
+
+    with transaction.atomic():
+        Flights.lock_one(sky.partner.pk, message.message_id)
+        with pytest.raises(NotPossible, match="a transaction does not end"):
+            in_another_session(export)
+    export()
 
 
 def test_silent_partner_is_probed_by_nobody(file: Path, there: There) -> None:

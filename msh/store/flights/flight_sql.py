@@ -153,6 +153,7 @@ LOCK_ONE = Statement(
     """,
     Key,
 )
+# Nothing of a partner that was moved. Asked with the lock: an export waits for who holds it.
 LOAD_ONE = Statement(
     f"""
     SELECT {_COLUMNS}
@@ -164,6 +165,7 @@ LOAD_ONE = Statement(
     WHERE link.partner_id = %(partner_id)s
       AND (%(agreement_id)s::bigint IS NULL OR message.agreement_id = %(agreement_id)s)
       AND agreement.dialect <> 'trp' AND message.semantics <> 'BestEffort'
+      AND {LINK_IS_HERE}
     FOR NO KEY UPDATE OF message
     """,
     FlightRow,

@@ -33,8 +33,8 @@ def _decrypted(keys: tuple[str, ...], token: str) -> str:
         return _fernet(keys).decrypt(token).decode()
     except InvalidToken:
         raise SecretUnreadableError(
-            "The credential was encrypted with a key that is not in MSH_FERNET_KEYS:"
-            " add that key to its end, or enter the credential again."
+            "The credential was encrypted with a key that is not in MSH_FERNET_KEYS: append that"
+            " key to it, or enter the credential again."
         ) from None
 
 

@@ -61,7 +61,7 @@ ROUTE = {"to_party": str, "to_party_context": str, "partner": str, "mode": str}
 FIELDS = {"error_uri": "error_address"}  # in the document → of Partner, where they differ
 KEYS = {field: key for key, field in FIELDS.items()}
 _KINDS = {
-    str: "text in quotes",
+    str: "a string in quotes",
     int: "a whole number",
     bool: "true or false",
     list: "a list",
@@ -153,7 +153,7 @@ class _Setup:
             self._problem(f"{path}.{key}", f"is a setting of dialect {dialect_with(key)} only.")
             del read[key]
         if bad := [one for one in read.get("lenient", ()) if not isinstance(one, str)]:
-            self._problem(f"{path}.lenient", f"must be a list of texts, not of {bad[0]!r}.")
+            self._problem(f"{path}.lenient", f"must be a list of strings, not of {bad[0]!r}.")
             del read["lenient"]
         values = {names[key]: value for key, value in read.items()}
         keys = {field: key for key, field in names.items()}
@@ -162,7 +162,7 @@ class _Setup:
     def _preset(self, path: str, name: str) -> dict[str, Any]:
         """The settings that it gives, for those that the document does not name."""
         if name and name not in PRESETS:
-            self._problem(f"{path}.preset", f"there is none {name!r}. {_suggestion(name, PRESETS)}")
+            self._problem(f"{path}.preset", (f"there is no {name!r}. {_suggestion(name, PRESETS)}"))
         given = PRESETS.get(name)
         return {"dialect": Dialect.EBMS2.value, **given} if given else {}
 
@@ -186,14 +186,17 @@ class _Setup:
         digest = digest_of(secret)
         found = Credential.objects.filter(sha256=digest).select_related("partner").first()
         if not secret or (kind is CredentialKind.BASIC and ":" not in secret):
-            self._problem(path, "write a token, or user:password for Basic.")
+            self._problem(path, "enter a token, or user:password for Basic.")
         elif found is None and _chosen(kind, secret) < SECRET_LENGTH:
             self._problem(path, f"a token or password has at least {SECRET_LENGTH} characters.")
         elif found is None:
             Credential.objects.create(partner=partner, kind=kind, sha256=digest, label="setup")
             self.changes.append(Change(f"credential of {partner.name}", "added"))
         elif found.partner_id != partner.pk:
-            self._problem(path, f"partner {found.partner.name} shows the same: each needs its own.")
+            self._problem(
+                path,
+                (f"partner {found.partner.name} has the same one: each partner needs its own."),
+            )
 
     def _outgoing(self, path: str, partner: Partner, read: Mapping[str, Any]) -> dict[str, object]:
         """The fields of our credential, if it changes."""
@@ -249,7 +252,7 @@ class _Setup:
         for key, value in document.items():
             place = f"{path}.{key}".removeprefix(".")
             if key not in keys:
-                self._problem(place, f"is not known here. {_suggestion(key, keys)}")
+                self._problem(place, f"is not known. {_suggestion(key, keys)}")
             elif type(value) is not keys[key]:
                 self._problem(place, f"must be {_KINDS[keys[key]]}.")
             else:

@@ -98,7 +98,8 @@ def require(request: Request, scope: Scope) -> None:
     token: Any = request.auth
     if scope not in token.scopes:
         raise exceptions.PermissionDenied(
-            f"Token {token} lacks the scope {scope.value}: an administrator can add it."
+            f"Token {token} lacks the scope {scope.value}: ask an administrator for a token that"
+            " has it."
         )
     if missing := token.lacks(scope):
         raise exceptions.PermissionDenied(_needs(request, missing))

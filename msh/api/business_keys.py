@@ -17,9 +17,9 @@ from .view import ApiView
 
 class KeyQuery(Form):
     value = serializers.CharField(
-        trim_whitespace=False, help_text="The complete value, such as the number of an invoice."
+        trim_whitespace=False, help_text="The complete value, such as an invoice number."
     )
-    key = text(help_text="Name of the business key. Without it, all are searched.")
+    key = text(help_text="Name of the business key. Default: all.")
 
 
 class FoundDocument(Form):

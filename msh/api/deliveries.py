@@ -37,7 +37,7 @@ class TakenDocument(InboundDocument):
     delivery = serializers.IntegerField()
     attempt = serializers.IntegerField()
     replay = serializers.BooleanField(
-        help_text="An operator has the message delivered again, which was completed before."
+        help_text="A replay: an operator requested that the completed message be delivered again."
     )
     lease_seconds = serializers.IntegerField(help_text="when the lease ends")
 
@@ -108,7 +108,9 @@ def _consumer(request: Request, name: str) -> Consumer:
     if consumer is None:
         raise Http404(f"Consumer {name} does not exist. Create it with manage.py consumer.")
     if not consumer.bound:
-        raise PermissionDenied(f"Token {token} is not bound to consumer {name}: make one that is.")
+        raise PermissionDenied(
+            f"Token {token} is not bound to consumer {name}: create a token that is."
+        )
     return consumer
 
 

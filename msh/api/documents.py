@@ -83,7 +83,10 @@ class ExplainedDocument(OutboundDocument):
     """A message that was submitted, and where it is now."""
 
     explanation = serializers.CharField(
-        help_text="why it is not sent or not acknowledged yet, or how it ended: a text for people"
+        help_text=(
+            "why it is not sent or not acknowledged yet, or how it ended: for people, not to be"
+            " parsed"
+        )
     )
 
 

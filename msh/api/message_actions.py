@@ -36,14 +36,14 @@ class MessageActionForm(Reason):
     verdict = serializers.ChoiceField(
         VERDICT.choices,
         required=False,
-        help_text="For cancel, of a message of which a copy may have been sent: did the partner"
+        help_text="For cancel, if a copy of the message may have been sent: did the partner"
         " receive it?",
     )
     alone = text(
         max_length=REASON_LIMIT,
         allow_blank=True,
-        help_text="For cancel, where a second person must confirm it (MSH_SECOND_PERSON): why it"
-        " goes ahead without one. Needs MSH_ACT_ALONE and the permission.",
+        help_text="For cancel, if a second person must confirm it (MSH_SECOND_PERSON): the"
+        " reason to go ahead without one. Requires MSH_ACT_ALONE and the permission.",
     )
 
 

@@ -24,39 +24,47 @@ class StatisticsQuery(Form):
     period = serializers.ChoiceField(
         tuple(periods.PERIODS),
         default=periods.FIRST,
-        help_text="The time before `up_to`, and the rest of the hour or day in which it begins.",
+        help_text="The period before `up_to`, extended to the beginning of its first hour or day.",
     )
-    partner = text(help_text="The name of one partner; default: all that had something.")
+    partner = text(help_text="The name of one partner. Default: all with any activity.")
 
 
 class FiguresDocument(Form):
-    submitted = serializers.IntegerField(help_text="Messages that applications gave us.")
+    submitted = serializers.IntegerField(help_text="Messages submitted by applications.")
     acknowledged = serializers.IntegerField()
-    sent = serializers.IntegerField(help_text="BestEffort: nobody acknowledges them.")
+    sent = serializers.IntegerField(help_text="BestEffort messages, which are not acknowledged.")
     received = serializers.IntegerField()
-    bytes_out = serializers.IntegerField(help_text="Payloads of those acknowledged or sent.")
-    bytes_in = serializers.IntegerField(help_text="Payloads of those received, decoded.")
-    retries = serializers.IntegerField(help_text="Copies after a first.")
-    duplicates = serializers.IntegerField(help_text="Copies that came to us and were discarded.")
+    bytes_out = serializers.IntegerField(
+        help_text=("Payload bytes of the messages acknowledged or sent.")
+    )
+    bytes_in = serializers.IntegerField(
+        help_text=("Payload bytes of the messages received, decoded.")
+    )
+    retries = serializers.IntegerField(help_text="Copies after the first one.")
+    duplicates = serializers.IntegerField(help_text="Copies received again and discarded.")
     failed = serializers.IntegerField(help_text="Messages to the partner, given up or cancelled.")
-    rejected = serializers.IntegerField(help_text="Messages that an application refused.")
-    delivery_failures = serializers.IntegerField(help_text="Attempts at a consumer that failed.")
-    in_doubt = serializers.IntegerField(help_text="Deliveries of which the outcome was unknown.")
+    rejected = serializers.IntegerField(help_text="Messages rejected by an application.")
+    delivery_failures = serializers.IntegerField(
+        help_text=("Failed attempts to deliver to a consumer.")
+    )
+    in_doubt = serializers.IntegerField(help_text="Deliveries whose outcome was unknown.")
     ack_p50_seconds = serializers.FloatField(
         allow_null=True,
-        help_text="Half were acknowledged within this time of their first copy; within 10 %.",
+        help_text=(
+            "Half were acknowledged within this time after their first copy; accurate to 10 %."
+        ),
     )
     ack_p95_seconds = serializers.FloatField(allow_null=True)
     ack_p99_seconds = serializers.FloatField(allow_null=True)
 
 
 class AgreementFiguresDocument(FiguresDocument):
-    tpa_id = serializers.CharField(help_text="Empty: of what is about no stored message.")
+    tpa_id = serializers.CharField(help_text="Empty: not about a stored message.")
 
 
 class PartnerFiguresDocument(FiguresDocument):
     partner = serializers.CharField()
-    suspended_seconds = serializers.IntegerField(help_text="Nothing was sent for so long.")
+    suspended_seconds = serializers.IntegerField(help_text="How long nothing was sent.")
     agreements = AgreementFiguresDocument(many=True)
 
 
@@ -64,7 +72,8 @@ class StatisticsDocument(Form):
     period = serializers.ChoiceField(tuple(periods.PERIODS))
     begin = serializers.DateTimeField(allow_null=True)
     up_to = serializers.DateTimeField(
-        allow_null=True, help_text="What happened later is not counted yet; null: nothing is."
+        allow_null=True,
+        help_text=("Events after this time are not counted yet; null: nothing is counted yet."),
     )
     partners = PartnerFiguresDocument(many=True)
 

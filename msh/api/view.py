@@ -57,7 +57,7 @@ class ApiView(APIView):
             raise LengthRequired
         length = int(request.META.get("CONTENT_LENGTH") or 0)
         if length > self.body_limit():
-            raise TooLarge("", f"A request has at most {self.body_limit()} bytes here.")
+            raise TooLarge("", f"A request to this path has at most {self.body_limit()} bytes.")
         memory.collect_after(length)
 
     def get_exception_handler(self) -> Callable[..., Response]:

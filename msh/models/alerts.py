@@ -38,7 +38,7 @@ def check_zone(name: str) -> None:
         ZoneInfo(name)
     except (KeyError, ValueError, OSError):  # KeyError: ZoneInfoNotFoundError
         raise ValidationError(
-            f"{name} is no time zone. Write a name such as Europe/Amsterdam.", code="zone"
+            f"{name} is not a time zone. Enter a name such as Europe/Amsterdam.", code="zone"
         ) from None
 
 
@@ -51,7 +51,7 @@ def check_addresses(text: str) -> None:
         try:
             validate_email(address)
         except ValidationError:
-            raise ValidationError(f"{address} is no mail address.", code="address") from None
+            raise ValidationError(f"{address} is not an e-mail address.", code="address") from None
 
 
 def shown_host(url: str) -> str:
@@ -70,21 +70,21 @@ class AlertRecipient(models.Model):
 
     name = models.CharField(max_length=100, unique=True)
     enabled = models.BooleanField(
-        default=True, help_text="Off: not called. Calls that were not sent yet are given up."
+        default=True, help_text="Off: not called. Calls that are not sent yet are dropped."
     )
     channel = models.CharField(max_length=9, choices=Channel)
     addresses = models.TextField(
-        "mail addresses",
+        "e-mail addresses",
         blank=True,
         validators=[check_addresses],
-        help_text="Mail: separated by commas or blanks.",
+        help_text="Mail: separated by commas or spaces.",
     )
     role = models.ForeignKey(
         "auth.Group",
         on_delete=models.PROTECT,
         null=True,
         blank=True,
-        help_text="Mail: also to every active user with this role who has a mail address.",
+        help_text="Mail: also every active user with this role who has an e-mail address.",
     )
     url_secret = models.TextField(blank=True, default="", editable=False)
     key_secret = models.TextField(blank=True, default="", editable=False)
@@ -105,38 +105,42 @@ class AlertRecipient(models.Model):
         "partners.Partner",
         blank=True,
         related_name="+",
-        help_text="Only incidents of these. None selected: of all.",
+        help_text="Only incidents of these partners. None selected: all partners.",
     )
     step = models.PositiveSmallIntegerField(
         default=1,
         validators=[MinValueValidator(1), MaxValueValidator(STEPS)],
-        help_text="1 is called at once. 2 is called if nobody has the incident assigned after"
-        " the wait of step 1, and so on; after the last step comes the first again, 5 times.",
+        help_text="Step 1 is called at once. Step 2 is called if nobody is assigned to the"
+        " incident after the wait of step 1, and so on. After the last step, the first"
+        " one follows again, 5 times.",
     )
     wait = models.PositiveSmallIntegerField(
         "wait before the next step",
         default=0,
         validators=[MaxValueValidator(1440)],
-        help_text="Minutes, up to 1440, from this call until the next step is called. 0: the"
-        " calls end here.",
+        help_text="Minutes from this call until the next step is called, up to 1440. 0: this is"
+        " the last step.",
     )
     on_end = models.BooleanField(
-        "call when it is over too",
+        "call when resolved",
         default=False,
-        help_text="Also when the incident is resolved. PagerDuty is always told.",
+        help_text="Call again when the incident is resolved. PagerDuty is always notified.",
     )
     quiet_from = models.TimeField(
-        "quiet from", null=True, blank=True, help_text="No calls from then, hours and minutes …"
+        "quiet from",
+        null=True,
+        blank=True,
+        help_text=("No calls from this time on (hours and minutes) …"),
     )
     quiet_until = models.TimeField(
         "quiet until",
         null=True,
         blank=True,
-        help_text="… until then, of the next day unless it is later. What was held back is sent as"
-        " one digest.",
+        help_text="… until this time, on the next day if it is earlier. Calls that were held"
+        " back are sent as one digest.",
     )
     quiet_days = models.CharField(
-        "they begin on",
+        "quiet hours begin on",
         max_length=7,
         blank=True,
         default=ALL_DAYS,
@@ -147,9 +151,9 @@ class AlertRecipient(models.Model):
     )
     time_zone = models.CharField(max_length=64, default="UTC", validators=[check_zone])
     critical_through = models.BooleanField(
-        "critical gets through",
+        "critical calls in quiet hours",
         default=True,
-        help_text="Calls of severity critical are sent in quiet hours too.",
+        help_text="Calls with severity critical are also sent in quiet hours.",
     )
 
     class Meta:
@@ -161,7 +165,7 @@ class AlertRecipient(models.Model):
                 condition=Q(quiet_from=None, quiet_until=None)
                 | Q(quiet_from__isnull=False, quiet_until__isnull=False),
                 name="alert_recipient_quiet_both",
-                violation_error_message="Quiet hours need a beginning and an end.",
+                violation_error_message="Enter both the beginning and the end of the quiet hours.",
             ),
         ]
 
@@ -181,7 +185,9 @@ class AlertRecipient(models.Model):
         if by_mail and not (addresses_of(self.addresses) or self.role_id):
             raise ValidationError({"addresses": "Enter a mail address, or choose a role."})
         if not by_mail and (self.addresses or self.role_id):
-            raise ValidationError({"addresses": "Only for mail: leave mail addresses and role."})
+            raise ValidationError(
+                {"addresses": ("E-mail addresses and role are for mail only: leave them empty.")}
+            )
         if self.channel in _POSTED and not self.url_secret:
             raise ValidationError("Enter the URL to POST to.")
         if self.channel == Channel.PAGERDUTY and not self.key_secret:

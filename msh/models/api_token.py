@@ -25,8 +25,8 @@ class Scope(models.TextChoices):
     SEND = "send", "submit messages"
     READ = "read", "read messages, their history and the feed"
     READ_PAYLOAD = "read_payload", "read payloads"
-    CONSUME = "consume", "take messages as a pull consumer, and settle them"
-    OPERATE = "operate", "the console's actions, as far as its user may use them"
+    CONSUME = "consume", "take and settle messages as a pull consumer"
+    OPERATE = "operate", "operators' actions, as far as its user has the permissions"
 
 
 PERMISSIONS: dict[str, frozenset[str]] = {
@@ -80,7 +80,7 @@ class ApiToken(models.Model):
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens"
     )
-    name = models.SlugField(max_length=63, unique=True, help_text="Who uses it.")
+    name = models.SlugField(max_length=63, unique=True, help_text="Who uses the token.")
     sha256 = models.CharField("SHA-256", max_length=64, unique=True, editable=False)
     scopes = ArrayField(models.CharField(max_length=12, choices=Scope.choices))
     consumers: "models.ManyToManyField[Any, Any]" = models.ManyToManyField(
@@ -88,17 +88,21 @@ class ApiToken(models.Model):
         blank=True,
         related_name="api_tokens",
         limit_choices_to={"kind": "pull"},
-        help_text="For the scope consume: the consumers whose messages it takes and settles.",
+        help_text="For the scope consume: the consumers whose messages it may take and settle.",
     )
     expires = models.DateTimeField(
-        null=True, blank=True, help_text="From then on it is refused. Empty: never."
+        null=True,
+        blank=True,
+        help_text=("The token is refused from then on. Empty: it never expires."),
     )
     networks = models.TextField(
         blank=True,
         default="",
         db_default="",
         validators=[check_networks],
-        help_text="It is accepted from these networks only, such as 192.0.2.0/24. Empty: any.",
+        help_text=(
+            "The token is accepted only from these networks, such as 192.0.2.0/24. Empty: any."
+        ),
     )
     created = models.DateTimeField(auto_now_add=True)
     last_used = models.DateTimeField(null=True, editable=False)
@@ -125,7 +129,7 @@ class ApiToken(models.Model):
         if self.expires is not None and now >= self.expires:
             return (
                 f"Token {self} expired at {self.expires:%Y-%m-%d %H:%M} UTC: ask an administrator"
-                " for another one."
+                " for a new one."
             )
         networks = networks_of(self.networks)
         if networks and not is_in(address, networks):

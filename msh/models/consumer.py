@@ -22,7 +22,7 @@ DAY = 86_400  # seconds
 
 class ConsumerKind(models.TextChoices):
     IN_PROCESS = "in_process", "in-process: called in the transaction that marks it completed"
-    HTTP = "http", "HTTP: POST to an address"
+    HTTP = "http", "HTTP: POST to a URL"
     PULL = "pull", "pull: taken and settled by the application"
 
 
@@ -41,7 +41,7 @@ def check_callable(path: str) -> None:
         found = import_string(path)
     except Exception as problem:  # noqa: BLE001  importing it runs the application's code
         raise ValidationError(
-            f"{path} cannot be imported ({problem}). Write package.module.function.", code="path"
+            f"{path} cannot be imported ({problem}). Enter package.module.function.", code="path"
         ) from None
     if not callable(found):
         raise ValidationError(f"{path} is not a function.", code="path")
@@ -54,9 +54,7 @@ def check_url(url: str) -> None:
     except ValueError:
         usable = False
     if not usable:
-        raise ValidationError(
-            f"{url} is not an address to POST to. Write http://host/path.", code="url"
-        )
+        raise ValidationError(f"{url} is not a URL to POST to. Enter http://host/path.", code="url")
 
 
 class Consumer(models.Model):
@@ -92,12 +90,10 @@ class Consumer(models.Model):
         " the outcome is unknown, an HTTP or pull consumer gets the message again.",
     )
     lease = _bounded(
-        2, DAY, 300, "Seconds of one attempt. After that its worker is taken for dead."
+        2, DAY, 300, "Seconds of one attempt. After that, its worker is considered lost."
     )
-    attempts = _bounded(
-        1, 1_000_000, 10, "Attempts that may fail before an operator has to decide."
-    )
-    retry_interval = _bounded(0, 7 * DAY, 60, "Seconds from a failed attempt to the next.")
+    attempts = _bounded(1, 1_000_000, 10, "Failed attempts before an operator has to decide.")
+    retry_interval = _bounded(0, 7 * DAY, 60, "Seconds from a failed attempt to the next one.")
     on_failure = models.CharField(
         max_length=5,
         choices=[
@@ -128,7 +124,9 @@ class Consumer(models.Model):
                 fields=["partner", "service_interface", "action"],
                 nulls_distinct=False,
                 name="consumer_once",
-                violation_error_message="Another consumer takes the same messages.",
+                violation_error_message=(
+                    "Another consumer takes the same messages. Change the filter of one of them."
+                ),
             ),
             models.CheckConstraint(
                 condition=(Q(kind="in_process", url="") & ~Q(path=""))
@@ -136,7 +134,7 @@ class Consumer(models.Model):
                 | Q(kind="pull", path="", url=""),
                 name="consumer_place_by_kind",
                 violation_error_message="An in-process consumer has a dotted path, an HTTP"
-                " consumer an address, a pull consumer neither.",
+                " consumer a URL, a pull consumer neither.",
             ),
         ]
 
@@ -149,7 +147,11 @@ class Consumer(models.Model):
             self._refuse_secret_elsewhere(before)
         if self.resolver and self.kind == ConsumerKind.IN_PROCESS:
             raise ValidationError(
-                {"resolver": "An in-process consumer is never in doubt: leave this blank."}
+                {
+                    "resolver": (
+                        "Leave this blank: deliveries to an in-process consumer are never in doubt."
+                    )
+                }
             )
 
     def _refuse_secret_elsewhere(self, before: "Consumer") -> None:

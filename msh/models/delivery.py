@@ -67,8 +67,8 @@ class Delivery(models.Model):
         ordering = ["-id"]
         permissions = [
             ("decide_delivery", "Can decide what becomes of a delivery"),
-            ("replay_delivery", "Can have delivered messages delivered again"),
-            ("take_delivery", "Can take and settle deliveries by an API token"),
+            ("replay_delivery", "Can replay completed deliveries"),
+            ("take_delivery", "Can take and settle deliveries with an API token"),
         ]
         indexes = [
             models.Index(fields=["due"], condition=Q(due__isnull=False), name="delivery_due"),

@@ -20,8 +20,8 @@ class InboundState(models.TextChoices):
     REJECTED = "rejected"
     PARKED = "parked"
     # For a party behind another MSH (000 §4.1):
-    ROUTED = "routed", "routed: forwarded when it is acknowledged"
-    WITHHELD = "withheld", "withheld: to be forwarded, not acknowledged"
+    ROUTED = "routed", "routed: acknowledged first, then forwarded"
+    WITHHELD = "withheld", "withheld: forwarded first, then acknowledged"
     FORWARDING = "forwarding", "forwarding: not yet acknowledged by the next hop"
     FORWARDED = "forwarded", "forwarded: acknowledged by the next hop"
 

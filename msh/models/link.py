@@ -73,8 +73,8 @@ class OutboundLink(models.Model):
             ("reset_retries_outboundlink", "Can reset the retries of a message in flight"),
             ("send_now_outboundlink", "Can send a message in flight again at once"),
             ("cancel_outboundlink", "Can cancel a message, with a verdict"),
-            ("reset_sequence_outboundlink", "Can start the numbers to a partner again at 1"),
-            ("resynchronise_outboundlink", "Can bring the numbers of both sides together"),
+            ("reset_sequence_outboundlink", "Can restart the numbers to a partner at 1"),
+            ("resynchronise_outboundlink", "Can resynchronise the numbers of both sides"),
             ("rewind_outboundlink", "Can send acknowledged messages to a partner again"),
         ]
         indexes = [
@@ -187,9 +187,9 @@ class InboundLink(models.Model):
     class Meta:
         verbose_name_plural = "links from partners"
         permissions = [
-            ("allow_reset_inboundlink", "Can let a partner start its numbers again at 1"),
+            ("allow_reset_inboundlink", "Can allow a partner to restart its numbers at 1"),
             ("expect_inboundlink", "Can give up missing numbers of a partner as lost"),
-            ("hold_resets_inboundlink", "Can have a partner's resets held"),
+            ("hold_resets_inboundlink", "Can hold unexpected resets of a partner"),
         ]
         constraints = [
             models.CheckConstraint(

@@ -20,10 +20,10 @@ class OutboundState(models.TextChoices):
     IN_FLIGHT = "in_flight"
     ACKNOWLEDGED = "acknowledged"
     CANCELLED = "cancelled"
-    REWOUND = "rewound", "rewound: to be sent again as it was"
+    REWOUND = "rewound", "rewound: to be sent again with its number"
     SENT = "sent", "sent (BestEffort)"
     FAILED = "failed"
-    FLYING = "flying", "on its way, see its flight"
+    FLYING = "flying", "in flight (ebMS 2.0)"
 
 
 HELD = "held"
@@ -171,7 +171,7 @@ class OutboundMessage(MessageColumns):
         ordering = ["-id"]
         permissions = [
             ("view_payload_outboundmessage", "Can see the payloads of messages we sent"),
-            ("submit_outboundmessage", "Can submit messages by an API token"),
+            ("submit_outboundmessage", "Can submit messages with an API token"),
             ("correct_outboundmessage", "Can submit a corrected copy of a cancelled message"),
         ]
         indexes = [

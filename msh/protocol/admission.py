@@ -66,10 +66,12 @@ def admission(limits: Limits, usage: Usage, now: datetime) -> Postponed | None:
     """None if one more message of the partner may be stored now."""
     wait = _WAITS[Shortage.BACKLOG]
     if 0 < limits.undelivered_messages <= usage.undelivered_messages:
-        text = f"{usage.undelivered_messages} messages wait for their consumer; send this later"
+        text = (
+            f"{usage.undelivered_messages} messages are waiting for their consumer; send this later"
+        )
         return Postponed(Shortage.BACKLOG, wait, text)
     if 0 < limits.undelivered_bytes <= usage.undelivered_bytes:
-        text = f"{usage.undelivered_bytes} bytes wait for their consumer; send this later"
+        text = f"{usage.undelivered_bytes} bytes are waiting for their consumer; send this later"
         return Postponed(Shortage.BACKLOG, wait, text)
     if limits.rate and usage.rate_reached_at is not None:
         left = (usage.rate_reached_at + RATE_WINDOW - now).total_seconds()

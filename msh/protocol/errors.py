@@ -51,7 +51,7 @@ class MovedAway(ProtocolError):
     led there."""
 
     def __init__(self) -> None:
-        super().__init__("you were moved to another MSH: send it again in a moment")
+        super().__init__("your link was moved to another MSH: send it again in a moment")
 
 
 class UnreadableTermsError(ProtocolError, ValueError):

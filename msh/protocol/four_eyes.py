@@ -109,8 +109,8 @@ def decide(act: Act, approval: Approval | None, *, needed: bool, may_alone: bool
         return Decision.ASK
     if not may_alone:
         raise NotAllowed(
-            "Nothing was done: you may not go ahead alone. Ask for it, and have a second person"
-            " confirm it."
+            "Nothing was done: you may not go ahead alone. Submit it as a request, and have a"
+            " second person confirm it."
         )
     return Decision.GO_ALONE
 
@@ -119,25 +119,25 @@ def require_confirmable(request: Request, person: str, *, permitted: bool, now: 
     """Raises NotAllowed unless this person may confirm or refuse it now."""
     require_open(request, now)
     if person.casefold() == request.asked_by.casefold():
-        raise NotAllowed("You have asked for it yourself: somebody else must decide on it.")
+        raise NotAllowed("This is your own request: somebody else must decide on it.")
     if not permitted:
-        raise NotAllowed("You lack the permissions that the act itself needs.")
+        raise NotAllowed("You do not have the permissions that the action itself needs.")
 
 
 def require_open(request: Request, now: datetime) -> None:
     if request.ended:
-        raise NotAllowed(f"The request was {request.ended} already.")
+        raise NotAllowed(f"The request was already {request.ended}.")
     if now >= request.until:
-        raise NotAllowed("The request has lapsed: ask for it again.")
+        raise NotAllowed("The request has lapsed: submit it again.")
 
 
 def _require_same(confirmed: Act, act: Act) -> None:
     if (confirmed.verb, confirmed.name) != (act.verb, act.name):
-        raise NotAllowed("Nothing was done: another act was confirmed.")
+        raise NotAllowed("Nothing was done: another action was confirmed.")
     if confirmed.parameters != act.parameters:
         raise NotAllowed("Nothing was done: it was confirmed with other parameters.")
     if confirmed.facts != act.facts:
         raise NotAllowed(
-            "Nothing was done: it has changed since it was asked for. It was:"
-            f" {confirmed.facts}. It is now: {act.facts}. Ask for it again."
+            "Nothing was done: the state has changed since the request. It was:"
+            f" {confirmed.facts}. It is now: {act.facts}. Submit the request again."
         )

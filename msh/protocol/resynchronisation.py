@@ -104,8 +104,8 @@ def plan(ours: Sent, theirs: LinkStatus) -> Plan:
 
 def _held_back(ours: Sent) -> str:
     return (
-        f"The partner has number {ours.in_flight_number} and forwards it: it acknowledges when the"
-        " next MSH has. Wait; its operator can see what delays it."
+        f"The partner has number {ours.in_flight_number} and is forwarding it: it acknowledges"
+        " when the next MSH has acknowledged. Wait, or ask the partner's operator what delays it."
     )
 
 
@@ -141,8 +141,8 @@ def _contradicted(anchor: Numbered, theirs: LinkStatus) -> Plan:
     number, message_id = theirs.accepted_number, theirs.accepted_message_id
     text = (
         f"The partner reports that it accepted number {number} last, as {message_id}, which has"
-        f" number {anchor.sequence_number} here. Ask it for both again. If the answer is the same,"
-        " agree with the partner on what is missing, then reset the sequence."
+        f" number {anchor.sequence_number} here. Ask the partner for both again. If the answer is"
+        " the same, agree with the partner on what is missing, then reset the sequence."
     )
     return Plan(Repair.ASK, text)
 
@@ -179,7 +179,7 @@ def _rewind(again: tuple[Run, ...], anchor: Numbered | None) -> Plan:
     )
     before = "" if anchor or last.epoch == 1 else "what was sent before the numbers restarted at 1"
     duplicated = (
-        f"{numbers}, in the partner's application, if that was not restored together with its MSH"
+        f"{numbers}, in the partner's application, if it was not restored together with its MSH"
     )
     return Plan(Repair.REWIND, text, lost=before, duplicated=duplicated, last=last)
 

@@ -37,7 +37,10 @@ def obstacle(routing: Sequence[Route], our_uri: str) -> str:
     """Why we as `our_uri` may not forward a message that came by `routing`, "" if we may."""
     ours = {normalised(our_uri), normalised(routing[-1].receiver_uri)}
     if any(normalised(route.sender_uri) in ours for route in routing):
-        return f"a loop: {our_uri} has forwarded this message before; correct the routes of its To"
+        return (
+            f"a loop: {our_uri} has forwarded this message before; correct the routes for its To"
+            " party"
+        )
     if len(routing) >= HOP_LIMIT:
         return f"the message has {len(routing)} RoutingHeaders: a router sends at most {HOP_LIMIT}"
     return ""

@@ -71,4 +71,4 @@ class StuckSignal:
 
 
 def _since(moved_at: datetime) -> str:
-    return f"nothing has moved since {moved_at:%Y-%m-%d %H:%M:%S} UTC"
+    return f"no progress since {moved_at:%Y-%m-%d %H:%M:%S} UTC"

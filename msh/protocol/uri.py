@@ -74,7 +74,7 @@ def _problem(uri: str) -> str:
         return _http_problem(match)
     if _MAILTO.fullmatch(uri):
         return ""
-    return "is not a URI: write http://HOST/PATH, https://HOST/PATH or mailto:USER@HOST."
+    return "is not a URI: enter http://HOST/PATH, https://HOST/PATH or mailto:USER@HOST."
 
 
 def _http_problem(match: re.Match[str]) -> str:

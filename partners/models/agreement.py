@@ -54,8 +54,8 @@ class Agreement(Ebms2Settings):
         choices=Dialect,
         default=Dialect.TRP,
         db_default=Dialect.TRP.value,
-        help_text="How its messages are written. All agreements with a partner have the same."
-        " Fixed once saved.",
+        help_text="The format of its messages. All agreements with a partner have the same"
+        " dialect. Fixed once saved.",
     )
     tpa_id = models.CharField("TPAId", max_length=255, help_text="ebMS 2.0: the CPAId.")
     our_party = models.CharField(
@@ -79,7 +79,7 @@ class Agreement(Ebms2Settings):
     retries = _bounded(
         "retries",
         3,
-        "Retries: how many times the same message is sent again until an Acknowledgement comes."
+        "Retries: how many times the same message is sent again if no Acknowledgement comes."
         " Then sending to the partner is suspended.",
     )
     retry_interval = _bounded(
@@ -100,19 +100,19 @@ class Agreement(Ebms2Settings):
     transient_time_limit = _bounded(
         "transient_time_limit",
         86_400,
-        "Seconds that TransientErrors may hold one message in all before sending is suspended.",
+        "Seconds in total that TransientErrors may delay one message before sending is suspended.",
     )
     transient_wait_limit = _bounded(
         "transient_wait_limit",
         3_600,
-        "Most seconds of one wait that we grant to a MinRetrySecs or Retry-After.",
+        "The longest wait in seconds that a MinRetrySecs or Retry-After can ask for.",
     )
     early_warning = _bounded(
         "early_warning",
         0,
-        "Retry at which the sending application is notified that its message is late, and operators"
-        " too if retries remain. 0: the application is not notified, operators after half of the"
-        " retries.",
+        "The retry at which the sending application is notified that its message is late, and"
+        " operators too if retries remain. 0: the application is not notified; operators are,"
+        " after half of the retries.",
     )
     on_unexpected_first = models.CharField(
         "on unexpected first",
@@ -237,8 +237,8 @@ class Agreement(Ebms2Settings):
         days = -(-needed // timedelta(days=1))
         return (
             f"MSH_KEEP_MESSAGES is {configured.days} days, but MessageIds under agreement {self}"
-            f" must be kept for {days}, {HORIZONS} times as long as duplicates may arrive:"
-            f" set MSH_KEEP_MESSAGES to {days} or more"
+            f" must be kept for {days}, {HORIZONS} times as long as duplicates may arrive: set"
+            f" MSH_KEEP_MESSAGES to {days} or more"
         )
 
     def terms(self) -> Terms:

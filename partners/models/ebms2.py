@@ -44,7 +44,7 @@ class SyncReply(models.TextChoices):
 def check_lenient(rules: Sequence[str]) -> None:
     if unknown := sorted(set(rules) - set(WAIVABLE)):
         raise ValidationError(
-            f"{', '.join(unknown)} cannot be let pass. Known: {', '.join(WAIVABLE)}.",
+            f"{', '.join(unknown)} cannot be waived. Known: {', '.join(WAIVABLE)}.",
             code="lenient",
         )
 
@@ -88,22 +88,22 @@ class Ebms2Settings(models.Model):
         "TimeToLive",
         0,
         BOUNDS["time_to_live"],
-        "Seconds after which a message that was not acknowledged has failed, counted from its first"
-        " copy; never less than all retries take. 0: none.",
+        "Seconds from the first copy of a message after which it fails if it is not"
+        " acknowledged; never less than all retries take. 0: none.",
     )
     persist_duration = bounded_field(
         "PersistDuration",
         0,
         BOUNDS["persist_duration"],
-        "Seconds from the first copy of a message after which no further copy is sent, not by an"
-        " operator either. MessageIds are kept as long. 0: no such limit.",
+        "Seconds from the first copy of a message after which no further copy is sent, not even"
+        " by an operator. MessageIds are kept for the same time. 0: no limit.",
     )
     window = bounded_field(
         "window",
         WINDOW,
         BOUNDS["window"],
-        "How many messages may be under way to the partner at once. Of several agreements with the"
-        " partner the smallest counts.",
+        "How many messages may be under way to the partner at once. If the partner has several"
+        " agreements, the smallest value applies.",
     )
     on_failure = models.CharField(
         "on failure",
@@ -111,8 +111,8 @@ class Ebms2Settings(models.Model):
         choices=[(one.value, one.value) for one in OnSilence],
         default=OnSilence.FAIL.value,
         db_default=OnSilence.FAIL.value,
-        help_text="If all retries of a message are spent. fail: it has failed, the sending"
-        " application gets DeliveryFailure. hold: it waits for an operator.",
+        help_text="When all retries of a message are used. fail: the message fails, and the"
+        " sending application gets DeliveryFailure. hold: it waits for an operator.",
     )
     ordered = models.BooleanField(
         "MessageOrder",
@@ -127,8 +127,8 @@ class Ebms2Settings(models.Model):
         choices=SyncReply,
         default=SyncReply.NONE,
         db_default=SyncReply.NONE.value,
-        help_text="syncReplyMode: what is answered on the connection of the message. Of ours only"
-        " signals are; business answers of the partner are taken.",
+        help_text="syncReplyMode: what is answered on the connection of the message. We answer"
+        " with signals only; business responses of the partner are accepted.",
     )
     soap_action = models.CharField(
         "SOAPAction",
@@ -137,14 +137,15 @@ class Ebms2Settings(models.Model):
         default="ebXML",
         db_default="ebXML",
         validators=[check_soap_action],
-        help_text="Of the messages that we send, without its quotes. {service} and {action} stand"
-        " for those of the message, as in urn:example:services/{service}/{action}.",
+        help_text="The SOAPAction of the messages that we send, without quotes. {service} and"
+        " {action} are replaced by those of the message, as in"
+        " urn:example:services/{service}/{action}.",
     )
     refuses_status = models.BooleanField(
         "refuse StatusRequest",
         default=False,
         db_default=False,
-        help_text="The partner is not told what has become of its messages: UnAuthorized.",
+        help_text="A StatusRequest of the partner is answered with UnAuthorized.",
     )
     lenient = ArrayField(
         models.CharField(max_length=6),
@@ -152,14 +153,14 @@ class Ebms2Settings(models.Model):
         default=list,
         db_default=[],
         validators=[check_lenient],
-        help_text="Requirements whose breach is noted and let pass, separated by commas:"
+        help_text="Requirements whose breach is logged and ignored, separated by commas:"
         f" {', '.join(WAIVABLE)}.",
     )
     check_ref_to = models.BooleanField(
         "check RefToMessageId",
         default=False,
         db_default=False,
-        help_text="Refuse messages that refer to a message that we do not know.",
+        help_text="Refuse messages that refer to an unknown message.",
     )
 
     class Meta:
@@ -168,7 +169,7 @@ class Ebms2Settings(models.Model):
     def refuse_what_order_forbids(self) -> None:
         """EB-076, EB-125."""
         wrong = {
-            name: f"{getattr(self, name)} does not go with ordered: {only}."
+            name: f"{getattr(self, name)} cannot be combined with ordered: {only}."
             for name, refused, only in _WITH_ORDER
             if refused(getattr(self, name))
         }

@@ -38,7 +38,7 @@ class OwnIdentity(models.Model):
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=THE_ROW, editable=False)
     msh_uri = uri_field("MSH URI", "Our SenderURI. Blank: the setting MSH_URI.", blank=True)
-    error_uri = uri_field("ErrorURI", "Where Errors to us go. Blank: the MSH URI.", blank=True)
+    error_uri = uri_field("ErrorURI", "Where partners send Errors. Blank: the MSH URI.", blank=True)
 
     class Meta:
         verbose_name = verbose_name_plural = "own identity"
@@ -60,7 +60,7 @@ class OwnIdentity(models.Model):
             raise ValidationError(
                 {
                     "msh_uri": f"Messages were exchanged under {our_identity().uri} with"
-                    f" {used_by}. First set it as the our_uri of these partners."
+                    f" {used_by}. First set it as our_uri of these partners."
                 }
             )
 

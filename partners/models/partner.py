@@ -35,10 +35,10 @@ class Partner(models.Model):
         max_length=63,
         unique=True,
         error_messages={
-            "invalid": "Letters a-z, digits, - and _ only. The display name takes any."
+            "invalid": "Letters a-z, digits, - and _ only. The display name can be in any script."
         },
-        help_text="Its key in the API, commands and the setup document: letters a-z, digits, - and"
-        " _.",
+        help_text="The partner's name in the API, in commands and in the setup document: letters"
+        " a-z, digits, - and _.",
     )
     display_name = models.CharField(
         max_length=200,
@@ -46,7 +46,7 @@ class Partner(models.Model):
         default="",
         db_default="",
         validators=[check_visible],
-        help_text="The name that the console shows, in any script. Blank: its key.",
+        help_text="The name that the console shows, in any script. Blank: the name.",
     )
     our_uri = uri_field(
         "our URI",
@@ -61,12 +61,13 @@ class Partner(models.Model):
     )
     address = uri_field(
         "address",
-        "Where we POST to. Blank: its URI. May change at any time.",
+        "The URL that we POST to. Blank: the URI. May change at any time.",
         blank=True,
     )
     error_address = uri_field(
         "error address",
-        "Where its Errors go. Blank: its address. An ErrorURI in a message is never used.",
+        "Where Errors to the partner are sent. Blank: the address. An ErrorURI in a message is"
+        " never used.",
         blank=True,
     )
     allowed_networks = models.TextField(
@@ -101,19 +102,19 @@ class Partner(models.Model):
         default=0,
         db_default=0,
         help_text="New reliable messages accepted from the partner per minute. If it sends more,"
-        " it is told to wait (TransientError). 0: no limit.",
+        " it is asked to wait (TransientError). 0: no limit.",
     )
     undelivered_limit = models.PositiveIntegerField(
         default=0,
         db_default=0,
-        help_text="Messages from the partner that may wait for their consumer. If there are more,"
-        " it is told to wait. 0: no limit.",
+        help_text="Messages from the partner that may wait for their consumer. If there are"
+        " more, it is asked to wait. 0: no limit.",
     )
     undelivered_bytes_limit = models.PositiveBigIntegerField(
         default=0,
         db_default=0,
         help_text="Payload bytes from the partner that may wait for their consumer. If there are"
-        " more, it is told to wait. 0: no limit.",
+        " more, it is asked to wait. 0: no limit.",
     )
     accepts = models.BooleanField(
         "accept submissions",
@@ -140,7 +141,7 @@ class Partner(models.Model):
         blank=True,
         default="",
         db_default="",
-        help_text="What helps at night: hours, e-mail, agreements.",
+        help_text="Anything that helps on call: hours, e-mail, arrangements.",
     )
     in_use = models.BooleanField(default=False, db_default=False, editable=False)
     """Set with the first message: from then on the pair keeps its name."""
@@ -159,7 +160,7 @@ class Partner(models.Model):
     class Meta:
         ordering = ["name"]
         permissions = [
-            ("switch_partner", "Can switch accepting from applications and delivering"),
+            ("switch_partner", "Can switch submissions and deliveries on and off"),
         ]
         constraints = [
             models.UniqueConstraint(

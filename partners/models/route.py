@@ -40,8 +40,8 @@ class Route(models.Model):
         choices=[(m.value, m.value) for m in RouteMode],
         default=RouteMode.HOP.value,
         help_text="hop: acknowledged when stored here, then forwarded. end-to-end: acknowledged"
-        " when the partner has acknowledged; while the partner is down, all messages of the"
-        " senders wait.",
+        " when the partner has acknowledged; while the partner is down, all messages of"
+        " these senders wait.",
     )
 
     objects = RouteManager()

@@ -105,7 +105,7 @@ def test_an_operator_acts_on_one_message(token: Tokens) -> None:
     assert act("suspend").json == {
         **about,
         "state": "held",
-        "text": "nothing of it is sent until it is resumed",
+        "text": "no copy of it is sent until it is resumed",
     }
     assert_problem(act("suspend"), 409, "Cannot hold message a/b: it is held")
     assert_problem(act("resume", verdict="received"), 422, "resume takes none")
@@ -145,6 +145,6 @@ def test_a_message_of_the_draft_is_cancelled_and_nothing_else(world: World, toke
     world.submit(message_id="m-1")
     operator = token("operate", may=("view_outboundmessage", *MAY))
     answer = operator.post("messages/m-1/suspend", {"reason": "agreed"})
-    assert_problem(answer, 409, "act on the link")
+    assert_problem(answer, 409, "use the actions of the link")
     assert operator.post("messages/m-1/cancel", {"reason": "x"}).json["state"] == "cancelled"
     assert_problem(operator.post("messages/m-2/cancel", {"reason": "x"}), 404)

@@ -28,7 +28,7 @@ def test_a_token_that_has_expired_is_refused_and_says_so(token: Tokens) -> None:
     ApiToken.objects.update(expires=timezone.now() + timedelta(minutes=1))
     assert shop.get("messages").status == 200
     ApiToken.objects.update(expires=timezone.now())
-    assert_problem(shop.get("messages"), 401, f"Token {shop.name} expired at", "another one")
+    assert_problem(shop.get("messages"), 401, f"Token {shop.name} expired at", "a new one")
 
 
 def test_a_token_is_accepted_from_its_networks_only(token: Tokens) -> None:
@@ -107,7 +107,7 @@ def test_an_administrator_makes_a_machine_user_with_its_token() -> None:
 def test_who_may_not_add_users_makes_tokens_for_himself() -> None:
     granted = {"msh.add_apitoken", "msh.view_apitoken", *roles.VIEWER}
     client = client_with_role("ann", granted)
-    assert "Choose yourself" in made_in_console(client, name="erp", scopes=["read"])
+    assert "Choose your own user" in made_in_console(client, name="erp", scopes=["read"])
     assert not User.objects.filter(username="erp").exists()
 
 

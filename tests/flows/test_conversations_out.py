@@ -140,11 +140,11 @@ def test_a_message_that_fails_stops_its_conversation_and_only_it(sky: Sky) -> No
         f"conversation talk of {sky.agreement}: message {bad.message_id}, number 1, is failed: "
     )
     assert explanation_of(behind.pk).startswith(
-        f"Its conversation stands still: message {bad.message_id}. A message of it failed"
+        f"Its conversation is stopped: message {bad.message_id}. One of its messages failed"
     )
 
     assert explanation_of(bad.pk).startswith("Failed at 20")
-    assert "Resume the message, which sends it again with its bytes" in explanation_of(bad.pk)
+    assert "Resume the message, which sends it again with the same bytes" in explanation_of(bad.pk)
 
     assert change_flight.resume(bad, ANN).state == "in_flight"
 
@@ -245,7 +245,7 @@ def test_one_incident_stands_for_all_conversations_of_a_partner(sky: Sky) -> Non
     incident = Incident.objects.get(kind="conversation_stopped")
     assert incident.count == 2
     sky.answer(first)
-    with pytest.raises(NotPossible, match=f"with {sky.partner.name} stands still: b. Resume"):
+    with pytest.raises(NotPossible, match=f"with {sky.partner.name} is stopped: b. Resume"):
         change_incident.resolve(incident, ANN)
     sky.answer(second)
     assert "conversation_stopped" not in sky.incidents()

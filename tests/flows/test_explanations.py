@@ -40,7 +40,7 @@ def test_rows_are_read_as_they_are() -> None:
     assert explanation_of(second.pk).endswith("In the queue 1 message is before it.")
 
     answer(world, result=LOST)
-    assert "ConnectionRefusedError. The next copy goes at" in explanation_of(first.pk)
+    assert "ConnectionRefusedError. The next copy is sent at" in explanation_of(first.pk)
     behind = explanation_of(third.pk)
     assert behind.startswith(f"Message {first.message_id} (number 1) is in flight before it: 1 att")
     assert behind.endswith("In the queue 1 message is before it.")
@@ -68,9 +68,9 @@ def test_best_effort_message_names_its_own_attempt() -> None:
     world.submit()
     answer(world, result=LOST)
     message = world.submit(semantics="BestEffort")
-    assert "waits for a worker" in explanation_of(message.pk)
+    assert "is waiting for a worker" in explanation_of(message.pk)
     (job,) = world.poll()
-    assert "Its one attempt is under way" in explanation_of(message.pk)
+    assert "Its one attempt is in progress" in explanation_of(message.pk)
     world.end(job, AttemptResult(AttemptOutcome.FAILED, detail="503 busy"))
     assert ": failed, 503 busy." in explanation_of(message.pk)
 
@@ -112,7 +112,7 @@ def test_overdue_message_names_redis_if_it_does_not_answer(settings: Settings) -
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     health._redis.cache_clear()
     try:
-        assert "Redis does not answer, so nobody wakes the workers. Start it." in explanation_of(
+        assert "Redis does not answer, so workers are not woken up. Start it." in explanation_of(
             message.pk
         )
     finally:

@@ -143,7 +143,7 @@ def test_past_its_persist_duration_nobody_has_it_sent_again() -> None:
 
 def test_a_message_of_the_draft_has_no_verbs_of_its_own() -> None:
     message = make_world().submit()
-    with pytest.raises(NotPossible, match="act on the link"):
+    with pytest.raises(NotPossible, match="use the actions of the link"):
         change_flight.send_now(message, ANN)
 
 

@@ -47,9 +47,9 @@ def test_a_link_counts_its_flights(sky: Sky) -> None:
 
 def test_each_is_explained(sky: Sky) -> None:
     _, in_flight, held, queued, _ = OutboundMessage.objects.order_by("pk")
-    assert explanation_of(in_flight.pk).startswith("Attempt 1 was claimed; an Acknowledgment is")
+    assert explanation_of(in_flight.pk).startswith("Attempt 1 was started; waiting for its")
     assert explanation_of(held.pk).startswith("An operator holds it.")
-    assert "waits for a worker, or for a place" in explanation_of(queued.pk)
+    assert "is waiting for a worker, or for a place" in explanation_of(queued.pk)
 
 
 def test_while_the_partner_cannot_be_reached_that_is_the_explanation() -> None:

@@ -225,7 +225,7 @@ def test_end_to_end_link_status_withholds_until_b_acknowledges(
     compared = resynchronise.apply(chain.at_a, theirs, OPERATOR)
 
     assert theirs.has(message.message_id) is True
-    assert "forwards it" in compared.plan.text
+    assert "is forwarding it" in compared.plan.text
     message.refresh_from_db()
     assert (message.state, chain.link(chain.at_a).state) == ("in_flight", "waiting")
     assert not PartyEvent.objects.exists()

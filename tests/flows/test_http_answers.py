@@ -83,9 +83,9 @@ def test_an_error_in_the_answer_fails_it_whatever_the_status(sky: Sky, status: i
     ("fields", "note"),
     [
         ({"ref_to_message_id": "another"}, "the answer is about message another"),
-        ({"cpa_id": "another"}, "the answer names no agreement of ours: another"),
+        ({"cpa_id": "another"}, "the answer names an agreement that we do not have: another"),
         ({"from_party": "another"}, "the answer is wrong: From is not the party"),
-        ({"cpa_id": "second"}, "the answer is of another agreement than the message"),
+        ({"cpa_id": "second"}, "the answer belongs to another agreement than the message"),
     ],
 )
 def test_an_answer_about_something_else_is_noted_and_the_message_waits(

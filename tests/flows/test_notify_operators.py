@@ -176,7 +176,7 @@ def test_stuck_link_is_notified_without_any_error(hook: Peer, settings: Settings
 
     ((notice,),) = posted(hook)
     assert (notice["what"], notice["partner"]) == ("stuck", world.there.name)
-    assert "nothing has moved since" in notice["detail"]
+    assert "no progress since" in notice["detail"]
 
 
 @pytest.mark.parametrize(

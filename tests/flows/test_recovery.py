@@ -141,7 +141,7 @@ def test_not_received_is_refused_where_the_partner_has_it(monkeypatch: pytest.Mo
     world.hand_over(job)
     world.end(job)
     answering(world, monkeypatch)
-    with pytest.raises(NotPossible, match="was received, the partner reports"):
+    with pytest.raises(NotPossible, match="was received, as the partner reports"):
         cancel.cancel(message, Verdict.NOT_RECEIVED, ANN)
     assert numbers(world) == [("in_flight", 1)]
 

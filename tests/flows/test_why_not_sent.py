@@ -60,10 +60,10 @@ ANSWERED = LastAttempt(EARLIER, EARLIER, "failed", "503\nbusy")
         (
             replace(QUEUED, lane=SUSPENDED, suspended_since=EARLIER, suspended_detail="no answer"),
             (
-                "The link is suspended since 2026-11-22 13:05:00 UTC, at message m-7 (number"
-                " 7): No Acknowledgement after all retries (no answer). Check that the partner's"
-                " MSH is running, then resume. If the partner has already stored the message,"
-                " it discards the duplicate and acknowledges it again."
+                "The link has been suspended since 2026-11-22 13:05:00 UTC, at message m-7"
+                " (number 7): No Acknowledgement after all retries (no answer). Check that the"
+                " partner's MSH is running, then resume. If the partner has already stored the"
+                " message, it discards the duplicate and acknowledges it again."
             ),
         ),
         (
@@ -74,46 +74,49 @@ ANSWERED = LastAttempt(EARLIER, EARLIER, "failed", "503\nbusy")
                 attempt=LastAttempt(NOW, NOW, "doubted", "401 Unauthorized", 401),
             ),
             (
-                "The link is suspended since an unknown time, at message m-7 (number 7): The"
-                " partner refuses our credentials (no Acknowledgement after 4 transmissions). Last"
-                " answer: doubted, 401 Unauthorized. Its MSH is running. Replace our credentials on"
-                " the partner's page, test the connection, then resume. Resuming alone does not"
-                " help."
+                "The link has been suspended since an unknown time, at message m-7 (number 7): The"
+                " partner refuses our credentials (no Acknowledgement after 4 transmissions)."
+                " Last answer: unexpected response, 401 Unauthorized. Its MSH is running. Replace"
+                " our credentials in the partner's settings, test the connection, then resume."
+                " Resuming alone does not help."
             ),
         ),
         (
             replace(QUEUED, lane=replace(SUSPENDED, in_flight=None, late_ack=True)),
             (
-                "The link is suspended since an unknown time: No Acknowledgement after all"
+                "The link has been suspended since an unknown time: No Acknowledgement after all"
                 " retries. The Acknowledgement came late: resume the link."
             ),
         ),
         (
             replace(QUEUED, lane=Lane(LaneState.SUSPENDED, suspended_for="of a later version")),
-            "The link is suspended since an unknown time: of a later version. Resume the link.",
+            (
+                "The link has been suspended since an unknown time: of a later version. Resume"
+                " the link."
+            ),
         ),
         (
             replace(QUEUED, lane=WAITING, attempt=ANSWERED, place=Place(2, 3, True, NOW)),
             (
                 "Message m-7 (number 7) is in flight before it: 2 attempts, no Acknowledgement"
-                " yet. Last answer: failed, 503 busy. The next copy goes at 2026-11-22 14:06:00"
-                " UTC unless it is acknowledged. The partner's MSH answers with an error of its"
-                " own. If it does not stop, call the partner's operator with the answer. In the"
-                " queue 5 messages are before it, 2 of them to be sent again."
+                " yet. Last answer: failed, 503 busy. The next copy is sent at 2026-11-22"
+                " 14:06:00 UTC unless it is acknowledged. The partner's MSH answers with an"
+                " internal error. If this continues, call the partner's operator and quote the"
+                " answer. In the queue 5 messages are before it, 2 of them to be sent again."
             ),
         ),
         (
             FLIES,
             (
-                "Number 7 is in flight: 2 attempts, no Acknowledgement yet. The next copy goes"
-                " at 2026-11-22 14:06:00 UTC unless it is acknowledged."
+                "Number 7 is in flight: 2 attempts, no Acknowledgement yet. The next copy is"
+                " sent at 2026-11-22 14:06:00 UTC unless it is acknowledged."
             ),
         ),
         (
             replace(FLIES, attempt=LastAttempt(NOW, None, "", "")),
             (
-                "Number 7 is in flight: attempt 2 is under way since 2026-11-22 14:05:00 UTC."
-                " The next copy goes at 2026-11-22 14:06:00 UTC."
+                "Number 7 is in flight: attempt 2 has been in progress since 2026-11-22 14:05:00"
+                " UTC. The next copy is sent at 2026-11-22 14:06:00 UTC."
             ),
         ),
         (
@@ -126,7 +129,7 @@ ANSWERED = LastAttempt(EARLIER, EARLIER, "failed", "503\nbusy")
         (
             replace(FLIES, lane=replace(WAITING, unsent=True)),
             (
-                "Number 7 is in flight: attempt 3 is not on the wire yet. It goes at 2026-11-22"
+                "Number 7 is in flight: attempt 3 has not been sent yet. It is due at 2026-11-22"
                 " 14:06:00 UTC, when the worker has a free place for this partner."
             ),
         ),
@@ -173,10 +176,10 @@ ANSWERED = LastAttempt(EARLIER, EARLIER, "failed", "503\nbusy")
         (
             replace(FLIES, lane=replace(WAITING, unsent=True, due=EARLIER)),
             (
-                "Number 7 is in flight: attempt 3 is not on the wire yet. It goes at 2026-11-22"
-                " 13:05:00 UTC, when the worker has a free place for this partner. Overdue"
-                " since 2026-11-22 13:05:00 UTC. Worker and beat are running: the worker has no"
-                " free place, or its log says why it fails."
+                "Number 7 is in flight: attempt 3 has not been sent yet. It is due at 2026-11-22"
+                " 13:05:00 UTC, when the worker has a free place for this partner. Overdue since"
+                " 2026-11-22 13:05:00 UTC. Worker and beat are running: the worker has no free"
+                " place, or its log says why it fails."
             ),
         ),
         (
@@ -189,12 +192,12 @@ ANSWERED = LastAttempt(EARLIER, EARLIER, "failed", "503\nbusy")
         ),
         (
             replace(BEST_EFFORT, lane=WAITING),
-            "It waits for a worker with a free place for this partner.",
+            "It is waiting for a worker with a free place for this partner.",
         ),
         (
             replace(BEST_EFFORT, state="in_flight", due=LATER),
             (
-                "Its one attempt is under way. If the worker is lost, it has failed at"
+                "Its one attempt is in progress. If the worker is lost, the message fails at"
                 " 2026-11-22 14:06:00 UTC."
             ),
         ),
@@ -226,8 +229,8 @@ def test_only_what_a_poll_should_have_done_is_overdue(
 
 def test_best_effort_message_under_way_does_not_wait_for_a_suspended_link() -> None:
     under_way = replace(BEST_EFFORT, state="in_flight", due=LATER, lane=SUSPENDED)
-    assert explanation(under_way).startswith("Its one attempt is under way.")
-    assert explanation(replace(under_way, state="queued")).startswith("The link is suspended")
+    assert explanation(under_way).startswith("Its one attempt is in progress.")
+    assert explanation(replace(under_way, state="queued")).startswith("The link has been suspended")
     assert overdue_since(replace(under_way, due=EARLIER)) == EARLIER
 
 

@@ -78,7 +78,7 @@ def test_buttons_are_for_who_may_use_them(kim: Client, lee: Client, viewer: Clie
         ["confirm", "refuse"],
         [],
     )
-    assert "asked for it yourself" in messages_of(use(kim, "confirm", row))
+    assert "your own request" in messages_of(use(kim, "confirm", row))
     assert viewer.get(address("confirm", row)).status_code == 403
     assert "Refused." in messages_of(use(lee, "refuse", row))
     assert world.link.next_number == 2
@@ -107,4 +107,4 @@ def test_without_a_rule_nothing_of_it_is_shown(supervisor: Client) -> None:
     world = suspended_world(queued=0)
     page = supervisor.get(address("cancel", world.link)).content.decode()
     assert "second person" not in page
-    assert "Second person" not in supervisor.get(reverse("admin:index")).content.decode()
+    assert "Four-eyes requests" not in supervisor.get(reverse("admin:index")).content.decode()

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("rule")
 def test_pruning_by_hand_is_done_by_a_worker() -> None:
     row = ask(lambda: prune.prune_by_hand(ANN, clock_is_right=True))
     user("root", {"msh.confirm_actrequest", "django_celery_beat.change_periodictask"})
-    with pytest.raises(NotPossible, match="lack the permissions"):
+    with pytest.raises(NotPossible, match="do not have the permissions"):
         requests.confirm(row.pk, SUE)
     requests.run_prune()
     assert not PruneRun.objects.exists()
@@ -45,7 +45,7 @@ def test_a_prune_whose_worker_died_says_so_and_can_be_asked_for_again() -> None:
     with prune.alone():  # the lease of a run that is in progress
         ActRequest.objects.update(started_at=timezone.now() - 2 * prune.LEASE)
         requests.run_prune()
-        assert outcome_of(row) == (False, "A worker removes what has ended.")
+        assert outcome_of(row) == (False, "A worker prunes in the background.")
     ActRequest.objects.update(started_at=timezone.now() - prune.LEASE / 2)
     requests.run_prune()
     assert outcome_of(row)[0] is False, "it may be between its claim and its lease"

@@ -60,13 +60,17 @@ def test_nothing_is_done_before_and_the_history_names_both() -> None:
     ) == [("SecondPersonAsked", "ann"), ("SecondPersonConfirmed", "sue")]
     row.refresh_from_db()
     assert (row.state, row.decided_by, row.words) == ("confirmed", "sue", "seen it too")
-    with pytest.raises(NotPossible, match="was confirmed already"):
+    with pytest.raises(NotPossible, match="was already confirmed"):
         requests.confirm(row.pk, SUE)
 
 
 @pytest.mark.parametrize(
     ("name", "why"),
-    [("ann", "asked for it yourself"), ("otto", "lack the permissions"), ("nobody", "lack the")],
+    [
+        ("ann", "your own request"),
+        ("otto", "do not have the permissions"),
+        ("nobody", "do not have the"),
+    ],
 )
 def test_another_person_with_the_permission_of_the_act_confirms(name: str, why: str) -> None:
     world = used_world()

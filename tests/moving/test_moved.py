@@ -136,7 +136,7 @@ def test_export_does_not_list_under_its_lock(
 ) -> None:
     monkeypatch.setattr(move_partner, "_list_in_feed", lambda _: None)
     change_link.suspend(world.here, ANN)
-    with pytest.raises(NotPossible, match="feed: export again"):
+    with pytest.raises(NotPossible, match="in the meantime: export again"):
         move_partner.export(world.here, file, "b", ANN)
     assert not file.exists()
 

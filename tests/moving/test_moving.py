@@ -156,10 +156,10 @@ def test_who_was_exported_is_served_no_longer(world: World, file: Path) -> None:
     first = file.read_bytes()
     move_partner.export(world.there, file, "b", ANN)
     assert len(file.read_bytes()) == len(first)
-    with pytest.raises(NotPossible, match="exported to b already"):
+    with pytest.raises(NotPossible, match="already exported to b"):
         move_partner.export(world.there, file, "c", ANN)
     move_partner.reopen(world.there, ANN)
-    with pytest.raises(NotPossible, match="is served here already"):
+    with pytest.raises(NotPossible, match="is already served here"):
         move_partner.load(file, ANN)
     change_link.resume(world.there, ANN)
     world.submit()

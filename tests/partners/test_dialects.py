@@ -80,7 +80,7 @@ def test_a_preset_gives_the_settings_that_are_not_named(preset: str) -> None:
 def test_an_unknown_preset_is_refused() -> None:
     named = {"tpa_id": "cpa-1", "our_party": "us", "their_party": "them"}
     (problem,) = problems({**named, "preset": "hermes"})
-    assert problem == "preset: there is none 'hermes'. Did you mean hermes-2?"
+    assert problem == "preset: there is no 'hermes'. Did you mean hermes-2?"
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,8 @@ def test_an_unknown_preset_is_refused() -> None:
         ("ebms2", "our_party_context", "", "our_party_context: is a setting of dialect trp only."),
         ("trp", "window", 16, "window: is a setting of dialect ebms2 only."),
         ("trp", "lenient", [], "lenient: is a setting of dialect ebms2 only."),
-        ("ebms2", "lenient", ["EB-028"], "lenient: EB-028 cannot be let pass. Known: EB-022"),
-        ("ebms2", "lenient", [22], "lenient: must be a list of texts, not of 22."),
+        ("ebms2", "lenient", ["EB-028"], "lenient: EB-028 cannot be waived. Known: EB-022"),
+        ("ebms2", "lenient", [22], "lenient: must be a list of strings, not of 22."),
         ("ebms2", "sync_reply", "signals", "sync_reply: Value 'signals' is not a valid choice."),
         ("ebms2", "window", 0, "window: Must be 1 or more."),
         ("ebms2", "soap_action", 'a"b', "soap_action: Only printable ASCII characters"),
@@ -119,7 +119,8 @@ def test_order_needs_acknowledgments_on_their_own_connection(setting: str, value
     setattr(agreement, setting, value)
     with pytest.raises(ValidationError) as refused:
         agreement.refuse_what_order_forbids()
-    assert refused.value.message_dict[setting][0].startswith(f"{value} does not go with ordered:")
+    said = refused.value.message_dict[setting][0]
+    assert said.startswith(f"{value} cannot be combined with ordered:")
     refused_by_setup = problems({**EBMS2, "ordered": True, setting: value})
     assert [one for one in refused_by_setup if one.startswith(f"{setting}: ")]
 

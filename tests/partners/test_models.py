@@ -110,7 +110,7 @@ def test_our_uri_is_fixed_while_used_partners_rely_on_it() -> None:
     identity = OwnIdentity(msh_uri="http://moved.example/")
     identity.full_clean()
     Partner.objects.update(in_use=True)
-    with pytest.raises(ValidationError, match="First set it as the our_uri of these partners"):
+    with pytest.raises(ValidationError, match="First set it as our_uri of these partners"):
         identity.full_clean()
     partner.our_uri = our_identity().uri
     partner.full_clean()
@@ -245,7 +245,7 @@ def test_keys_rotate(settings: Settings) -> None:
     settings.MSH_FERNET_KEYS = [new, old]
     assert partner.authorization() == "Bearer token"
     settings.MSH_FERNET_KEYS = [new]
-    with pytest.raises(SecretUnreadableError, match="add that key to its end"):
+    with pytest.raises(SecretUnreadableError, match="append that key to it"):
         partner.authorization()
 
 

@@ -135,22 +135,22 @@ def test_basic_credentials_both_ways() -> None:
 @pytest.mark.parametrize(
     ("partner", "problem"),
     [
-        ({"uri": "acme"}, "partners[0].uri: 'acme' is not a URI: write http://HOST/PATH"),
+        ({"uri": "acme"}, "partners[0].uri: 'acme' is not a URI: enter http://HOST/PATH"),
         ({"error_uri": "x"}, "partners[0].error_uri: 'x' is not a URI"),
         ({"name": "a b"}, "partners[0].name: "),
         ({"name": ""}, "partners[0].name: is missing."),
-        ({"urI": "x"}, "partners[0].urI: is not known here. Did you mean uri?"),
-        ({"xyz": 1}, "partners[0].xyz: is not known here. Known: name, "),
-        ({"uri": 5}, "partners[0].uri: must be text in quotes."),
+        ({"urI": "x"}, "partners[0].urI: is not known. Did you mean uri?"),
+        ({"xyz": 1}, "partners[0].xyz: is not known. Known: name, "),
+        ({"uri": 5}, "partners[0].uri: must be a string in quotes."),
         ({"agreements": {}}, "partners[0].agreements: must be a list."),
         ({"agreements": ["x"]}, "partners[0].agreements[0]: must be an object."),
         ({"agreements": [{}]}, "partners[0].agreements[0].tpa_id: is missing."),
         ({"token_out": "a b"}, "partners[0].token_out: A token consists of printable ASCII"),
         ({"basic_out": "a:b"}, "partners[0]: give token_out or basic_out, not both."),
-        ({"token_in": ""}, "partners[0].token_in: write a token"),
+        ({"token_in": ""}, "partners[0].token_in: enter a token"),
         ({"token_in": "s3cret"}, "partners[0].token_in: a token or password has at least 16"),
         ({"basic_in": "a-long-user-name:s3cret"}, "partners[0].basic_in: a token or password has"),
-        ({"basic_in": "user"}, "partners[0].basic_in: write a token, or user:password"),
+        ({"basic_in": "user"}, "partners[0].basic_in: enter a token, or user:password"),
         ({"allowed_networks": "10.0.0.0/33"}, "partners[0].allowed_networks: '10.0.0.0/33'"),
     ],
 )
@@ -198,7 +198,7 @@ def test_a_token_belongs_to_one_partner() -> None:
     other = {"name": "b", "uri": "http://b.example/", "token_in": "what acme shows us"}
     document["partners"].append(other)
     assert refusal(document) == [
-        "partners[1].token_in: partner acme shows the same: each needs its own."
+        "partners[1].token_in: partner acme has the same one: each partner needs its own."
     ]
 
 

@@ -11,4 +11,4 @@ def test_limited_partner_gets_retry_after() -> None:
 
 
 def test_who_was_moved_away_is_told_to_send_again() -> None:
-    assert str(MovedAway()) == "you were moved to another MSH: send it again in a moment"
+    assert str(MovedAway()) == "your link was moved to another MSH: send it again in a moment"

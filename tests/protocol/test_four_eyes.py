@@ -96,11 +96,11 @@ def test_another_person_confirms_in_time() -> None:
 @pytest.mark.parametrize(
     ("request_", "person", "permitted", "now", "why"),
     [
-        (REQUEST, "ann", True, NOW, "asked for it yourself"),
-        (REQUEST, "Ann", True, NOW, "asked for it yourself"),
-        (REQUEST, "sue", False, NOW, "lack the permissions"),
+        (REQUEST, "ann", True, NOW, "your own request"),
+        (REQUEST, "Ann", True, NOW, "your own request"),
+        (REQUEST, "sue", False, NOW, "do not have the permissions"),
         (REQUEST, "sue", True, REQUEST.until, "has lapsed"),
-        (replace(REQUEST, ended="refused"), "sue", True, NOW, "was refused already"),
+        (replace(REQUEST, ended="refused"), "sue", True, NOW, "was already refused"),
     ],
 )
 def test_nobody_else_does(

@@ -13,7 +13,7 @@ from .sender_table.lanes import NOW, after, lane_in
 
 LIMIT = timedelta(hours=1)
 LONG_AGO = after(-3601)
-SINCE = "nothing has moved since 2026-03-01 10:59:59 UTC: "
+SINCE = "no progress since 2026-03-01 10:59:59 UTC: "
 
 
 @pytest.mark.parametrize(

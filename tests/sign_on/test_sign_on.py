@@ -80,7 +80,7 @@ def test_role_that_is_taken_away_at_the_provider_is_lost(provider: Provider) -> 
     provider.user["groups"] = ["others"]
     answer = sign_on(Client())
     assert (answer.status_code, roles()) == (403, [])
-    assert "none of the values of its claim groups gives a role here" in answer.content.decode()
+    assert "no value of its claim groups is mapped to a role here" in answer.content.decode()
     assert first.get("/admin/msh/outboundlink/").status_code == 403  # in the other session too
 
 
@@ -91,7 +91,7 @@ def test_who_has_no_role_is_not_even_created(provider: Provider) -> None:
     assert not User.objects.exists()
     ((name, event),) = log()
     assert name == "ann"
-    assert event.startswith("refused by single sign-on: none of the values")
+    assert event.startswith("refused by single sign-on: no value of")
 
 
 def test_user_with_a_password_is_not_taken_over(provider: Provider) -> None:

@@ -97,7 +97,7 @@ def test_message_waits_for_a_deletion_and_is_refused(
             message = thread.submit(closing, submit, world)
             wait_until(waits_for_a_lock, what="the message, for the deletion")
             other.commit()
-        with pytest.raises(refused, match="deleted meanwhile"):
+        with pytest.raises(refused, match="deleted in the meantime"):
             message.result()
         assert not OutboundMessage.objects.exists()
         kept.save(force_insert=True)

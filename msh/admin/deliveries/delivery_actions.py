@@ -68,7 +68,7 @@ class Replay(ActionDialog[Delivery]):
 
     def why_not(self, row: Delivery) -> str:
         if row.replay_of_id:
-            return "the delivery is a replay itself: replay the first one."
+            return "the delivery is itself a replay: replay the original delivery."
         if row.state != DeliveryState.COMPLETED:
             return f"the delivery is {row.get_state_display()}."
         return ""

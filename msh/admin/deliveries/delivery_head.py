@@ -29,22 +29,22 @@ _SENTENCES = {
 }
 _ADVICE = {
     DeliveryState.FAILED: (
-        "None while attempts remain. If this goes on, mend what the last error names."
+        "None while attempts remain. If it keeps failing, fix what the last error names."
     ),
     DeliveryState.BLOCKED: (
-        "Mend what the last error names, then choose Run again. If the application has the message"
-        " already, choose Mark completed. To let the others go on without it, choose Park."
+        "Fix what the last error names, then choose Run again. If the application has the"
+        " message already, choose Mark completed. To deliver the others without it, choose Park."
     ),
     DeliveryState.PARKED: (
-        "Mend what the last error names, then choose Run again: it is delivered out of order. If"
+        "Fix what the last error names, then choose Run again: it is delivered out of order. If"
         " the application has the message already, choose Mark completed."
     ),
     DeliveryState.IN_DOUBT: (
-        "Look into the application for MessageId {message_id}. If it has the message, choose Mark"
-        " completed. If it has not, choose Run again.{resolver}"
+        "Search the application for MessageId {message_id}. If it has the message, choose Mark"
+        " completed. If it does not, choose Run again.{resolver}"
     ),
 }
-_ASK = " Ask resolver has {consumer} find out by itself."
+_ASK = " With Ask resolver, {consumer} finds out itself."
 
 
 def _replays(delivery: Delivery) -> list[tuple[str, object]]:

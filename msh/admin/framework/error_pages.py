@@ -28,29 +28,30 @@ AGAIN = 10
 """Seconds after which a page without its database is requested again."""
 _DASHBOARD = ("Go to the dashboard", "admin:index")
 _NO_COOKIES = (
-    "The log-in needs cookies, and your browser sent none.",
+    "Logging in requires cookies, and your browser sent none.",
     "Allow cookies for this address, open the page again, and log in.",
 )
 _OTHER_ORIGIN = (
-    "The form was sent from an address that is not the console's. Nothing was done.",
+    "The form was sent from an address other than the console's. Nothing was done.",
     (
-        "If you opened the console by its usual address, an administrator sets MSH_CONSOLE_URL to"
-        " that address (or adds it to CSRF_TRUSTED_ORIGINS), and has the proxy send"
-        " X-Forwarded-Proto."
+        "If you opened the console by its usual address, an administrator must set"
+        " MSH_CONSOLE_URL to that address (or add it to CSRF_TRUSTED_ORIGINS), and the proxy must"
+        " send X-Forwarded-Proto."
     ),
 )
 _NO_DATABASE = (
     (
-        "The console cannot show anything until PostgreSQL is back. Nothing that you sent with this"
-        " page was done, unless the connection was lost at its very end: check the row afterwards."
+        "The console cannot show anything until PostgreSQL is back. Nothing that you submitted"
+        " with this page was done, unless the connection was lost at the very last moment: check"
+        " afterwards."
     ),
     (
         "No message is lost: what was accepted is in the database, and what was not acknowledged is"
         " sent again. Partners and applications are told to try again later."
     ),
     (
-        "What to do: see whether PostgreSQL runs, accepts connections and has free disk space."
-        " Whoever runs this MSH finds the error in the log of the web server."
+        "What to do: check that PostgreSQL is running, accepts connections and has free disk"
+        " space. The error is in the log of the web server."
     ),
 )
 _DEFECT = (
@@ -59,9 +60,8 @@ _DEFECT = (
         " on the console and continues."
     ),
     (
-        "What to do: try again. If you pressed a button, first check on the page of the row whether"
-        " it was done. Report the error with the time below: the log of the web server has the"
-        " details."
+        "What to do: try again. If you pressed a button, first check whether the action was"
+        " done. Report the error with the time below: the log of the web server has the details."
     ),
 )
 
@@ -74,12 +74,12 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     lines = ["The request was refused before it reached a page. Nothing was done."]
     if isinstance(exception, DisallowedHost):
         lines.append(
-            f"The console does not answer under the host name {host}. An administrator sets"
-            " MSH_CONSOLE_URL to the address that you use, or adds the name to ALLOWED_HOSTS."
+            f"The console does not answer under the host name {host}. An administrator must set"
+            " MSH_CONSOLE_URL to the address that you use, or add the name to ALLOWED_HOSTS."
         )
     else:
         lines.append(
-            "A form may be too large, or its address is damaged. Go back and try again with less."
+            "The form may be too large, or the address malformed. Go back and try again with less."
         )
     return plain(HTTPStatus.BAD_REQUEST, "Request refused", lines, _DASHBOARD)
 
@@ -96,7 +96,9 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """404, in the layout of the console for its users."""
     if not _in_console(request):
         return defaults.page_not_found(request, exception)
-    text = "The row may have been deleted after its retention period, or the address is wrong."
+    text = (
+        "What it showed may have been deleted after its retention period, or the address is wrong."
+    )
     return _page(request, 404, "Page not found", text)
 
 
@@ -142,12 +144,13 @@ def locked_out(
     lines = (
         (
             f"Too many log-ins with this name from your address have failed. Wait {minutes}"
-            f" minutes, until {localtime(until):%H:%M %Z}, without another attempt: each one starts"
-            " the wait again."
+            f" minutes, until {localtime(until):%H:%M %Z}, before you try again: each attempt"
+            " restarts the wait."
         ),
         (
-            "If you have forgotten the password, another administrator sets a new one. Somebody"
-            " with access to the server ends the wait at once: manage.py axes_reset_username NAME."
+            "If you have forgotten the password, ask an administrator to set a new one. Somebody"
+            " with access to the server can end the wait at once: manage.py axes_reset_username"
+            " NAME."
         ),
     )
     status = HTTPStatus.TOO_MANY_REQUESTS
@@ -187,8 +190,8 @@ class ErrorPages:
 
 
 def _not_allowed(allowed: str) -> HttpResponse:
-    lines = ("The address belongs to a button of the console. Nothing was done.",)
-    title = "This page cannot be opened like this"
+    lines = ("This address is used by a button of the console. Nothing was done.",)
+    title = "This page cannot be opened directly"
     page = plain(HTTPStatus.METHOD_NOT_ALLOWED, title, lines, _DASHBOARD)
     page.headers["Allow"] = allowed
     return page

@@ -13,6 +13,7 @@ from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
+from msh.flows.operations.inspection.answers import OUTCOMES
 from msh.models import Attempt, Direction, History, InboundMessage, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome
 from partners.models import Partner
@@ -47,13 +48,6 @@ STATE_VARIANTS = {
     "refused": "danger",
 }
 """Colour of the badge of a state or an outcome; the badge also contains the word."""
-
-_OUTCOMES = {
-    AttemptOutcome.TRANSMITTED: "transmitted",
-    AttemptOutcome.FAILED: "failed",
-    AttemptOutcome.DOUBTED: "unexpected response",
-    AttemptOutcome.REFUSED: "refused",
-}
 
 
 def escape_invisible(text: str) -> str:
@@ -184,7 +178,7 @@ def last_answer(attempt: Mapping[str, Any] | None) -> SafeString | str:
 
 def attempt_cells(attempt: Attempt) -> tuple[object, ...]:
     """Cells for `ATTEMPT_HEADERS`."""
-    outcome = _OUTCOMES[AttemptOutcome(attempt.outcome)] if attempt.outcome else ""
+    outcome = OUTCOMES[AttemptOutcome(attempt.outcome)] if attempt.outcome else ""
     variant = STATE_VARIANTS.get(attempt.outcome, "")
     return (
         attempt.number,

@@ -77,7 +77,7 @@ GROUPS = (
             Item("Operator notifications", "notifications", OperatorNotice),
             Item("Maintenance windows", "event_busy", MaintenanceWindow),
             Item("Bulk jobs", "checklist", BulkJob),
-            Item("Second person", "supervisor_account", ActRequest, alarm=_asked, shown=is_on),
+            Item("Four-eyes requests", "supervisor_account", ActRequest, alarm=_asked, shown=is_on),
             Item("Deliveries", "move_to_inbox", Delivery, alarm=_undecided),
         ),
     ),

@@ -40,12 +40,12 @@ def offer_alone(form: forms.Form, action: OperatorAction, request: HttpRequest) 
     """Add the field to the form, for who may go ahead alone."""
     if notice(action, request) and may_go_alone(request.user.get_username()):
         form.fields[ALONE] = forms.CharField(
-            label="Go ahead alone, because",
+            label="Reason to go ahead alone",
             required=False,
             max_length=LIMIT,
             widget=UnfoldAdminTextInputWidget(),
-            help_text="Leave it empty to ask a second person. With a reason it is done now, and an"
-            " incident calls it out.",
+            help_text="Leave empty to ask a second person. With a reason, the action is done"
+            " now, and an incident reports it.",
         )
 
 

@@ -69,7 +69,7 @@ class ZoneForm(forms.Form):
 
     def __init__(self, *data: object, **options: object) -> None:
         super().__init__(*data, **options)  # type: ignore[arg-type]  # as Django's own
-        default = f"as the installation: {settings.MSH_TIME_ZONE}"
+        default = f"default of this MSH: {settings.MSH_TIME_ZONE}"
         names = sorted(name for name in available_timezones() if "/" in name or name == "UTC")
         self.fields["zone"].choices = [("", default), *((name, name) for name in names)]  # type: ignore[attr-defined]
 
@@ -107,7 +107,7 @@ class LocalTimeField(forms.DateTimeField):
         options = {
             "input_formats": _FORMATS,
             "widget": UnfoldAdminTextInputWidget(attrs=attrs),
-            "error_messages": {"invalid": f"Write date and time, such as {_EXAMPLE}."},
+            "error_messages": {"invalid": f"Enter a date and time, such as {_EXAMPLE}."},
             **options,
         }
         super().__init__(**options)  # type: ignore[arg-type]  # as Django's own

@@ -40,9 +40,9 @@ class Confirm(RequestDialog):
 
     def consequence(self, row: ActRequest) -> str:
         return (
-            f"{row.asked_by} asks for this: {row.text} It is done now, exactly as asked for, if"
-            " nothing has changed since. The history names both of you. Check it as if you did it"
-            " yourself."
+            f"{row.asked_by} asks for this: {row.text} It is done now, exactly as requested,"
+            " unless something has changed since. The history names both of you. Check it as if"
+            " you did it yourself."
         )
 
 
@@ -95,13 +95,13 @@ class ActRequestAdmin(LargeTableAdmin[ActRequest]):
     def status(self, row: ActRequest) -> str:
         return _badge(row)
 
-    @display(description="Asked")
+    @display(description="Requested")
     def asked(self, row: ActRequest) -> str:
         return markup.time_and_age(row.asked_at)
 
     @display(description="Second person")
     def second(self, row: ActRequest) -> str:
-        return "nobody: alone" if was_alone(row) else row.decided_by or markup.DASH
+        return "none: done alone" if was_alone(row) else row.decided_by or markup.DASH
 
 
 def state_of(row: ActRequest) -> str:
@@ -126,15 +126,18 @@ def _headline(row: ActRequest, request: HttpRequest) -> Headline:
         advice=_advice(row, request) if is_open else "",
         tone=ALARM if is_open else "",
         facts=[
-            ("Asked by", row.asked_by),
+            ("Requested by", row.asked_by),
             ("Reason", markup.in_words(row.reason)),
             ("Partner", markup.link_to(row.partner) if row.partner else ""),
             ("Message", markup.trace_link(row.message_id)),
-            ("As it was then", markup.in_words(row.facts)),
-            ("Asked", markup.time_of(row.asked_at)),
-            ("Until", markup.time_of(row.until)),
+            ("State at the request", markup.in_words(row.facts)),
+            ("Requested", markup.time_of(row.asked_at)),
+            ("Expires", markup.time_of(row.until)),
             ("Second person", "nobody" if was_alone(row) else row.decided_by),
-            ("Why alone" if was_alone(row) else "Answer", markup.in_words(row.words)),
+            (
+                ("Reason to go ahead alone") if was_alone(row) else "Answer",
+                markup.in_words(row.words),
+            ),
             ("Decided", markup.time_of(row.decided_at)),
             ("Started", markup.time_of(row.started_at)),
             ("Ended", markup.time_of(row.ended_at)),
@@ -146,7 +149,7 @@ def _headline(row: ActRequest, request: HttpRequest) -> Headline:
 def _advice(row: ActRequest, request: HttpRequest) -> str:
     name = request.user.get_username()
     if name == row.asked_by:
-        return "Somebody else must confirm it. Tell them: nobody is notified."
+        return "Somebody else must confirm it. Tell them yourself: nobody is notified."
     if may_confirm(row, name):
         return "Check it as if you did it yourself, then confirm or refuse it."
-    return f"Who confirms it needs the permissions {', '.join(ACTS[row.act].permissions)}."
+    return f"Confirming it requires the permissions {', '.join(ACTS[row.act].permissions)}."

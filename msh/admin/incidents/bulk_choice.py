@@ -38,7 +38,7 @@ CONSEQUENCES = {
     " first deliveries stay as they are.",
 }
 BY_TIME = [(action.value, action.label) for action in CONSEQUENCES]
-"""The queue of a link is cancelled from the page of the link."""
+"""To cancel the queue of a link, open the page of the link."""
 LISTED = 500
 """Rows that can be chosen one by one; of more, only all."""
 PERIODS = {"3600": "the last hour", "86400": "the last 24 hours", "0": "any time"}

@@ -43,7 +43,7 @@ class CancelJob(ActionDialog[BulkJob]):
     def consequence(self, row: BulkJob) -> str:
         return (
             f"{row.done + row.refused} of {row.total} rows are finished and stay as they are. One"
-            " may be in progress and is finished. The others are not started."
+            " that is in progress is still finished. The others are not started."
         )
 
 

@@ -163,7 +163,7 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
     def _places(self, incident: Incident) -> list[tuple[str, object]]:
         """Where the operator decides, for what the link does not decide."""
         if incident.kind in CONVERSATIONS:
-            return [("Conversations that wait", self.conversations(incident))]
+            return [("Waiting conversations", self.conversations(incident))]
         if incident.kind == IncidentKind.ORDER_RESTARTED:
             key, last = incident.partner_id, incident.message_id
             return [("Conversation", link_to_conversation_of(key, last))]
@@ -211,7 +211,7 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
         link = '<a href="{}" class="text-link">{} deliveries of this partner</a>'
         return format_html_join(", ", link, lists)
 
-    @display(description="Conversations that wait")
+    @display(description="Waiting conversations")
     def conversations(self, incident: Incident) -> str:
         return links_to_waiting(CONVERSATIONS[incident.kind], incident.partner_id)
 

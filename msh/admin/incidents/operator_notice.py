@@ -109,7 +109,7 @@ def _whom(notice: OperatorNotice) -> str:
     """The recipient, or the channel that the settings name; and whether it is the end."""
     channel = str(notice.get_channel_display())
     shown = f"{notice.to} ({channel})" if notice.to else channel
-    return f"{shown}: over" if notice.is_end else shown
+    return f"{shown}: resolved" if notice.is_end else shown
 
 
 def _status(notice: OperatorNotice) -> str:

@@ -89,14 +89,18 @@ class CancelQueue(ActionDialog[OutboundLink]):
         queue = queue_of(row)
         oldest = format_time(queue.oldest, timezone.now()) if queue.oldest else "now"
         count = min(queue.count, LIMIT)
-        part = "" if count == queue.count else f" {queue.count - count} later ones stay."
+        part = (
+            ""
+            if count == queue.count
+            else (f" {queue.count - count} later ones stay in the queue.")
+        )
         return (
             f"{count} messages to {row.partner} ({filesizeformat(queue.size)}, the oldest since"
             f" {oldest}) are cancelled one after the other by a bulk job, oldest first.{part} None"
-            " of them has a number or was ever sent; their senders are notified. The link goes on:"
-            " what it sends before the job comes to it is not cancelled. The message in flight"
-            " and messages that are submitted from now on stay. The partner does not have to do"
-            " anything."
+            " of them has a number or was ever sent; their senders are notified. The link stays"
+            " active: what it sends before the job reaches it is not cancelled. The message in"
+            " flight, and messages that are submitted from now on, are not cancelled. The partner"
+            " does not have to do anything."
         )
 
     def context(self, row: OutboundLink, query: QueryDict) -> Details:

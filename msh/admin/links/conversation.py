@@ -28,7 +28,7 @@ class ConversationAdmin(LargeTableAdmin[AnyConversation]):
     """The list has those that wait for something; the search finds all."""
 
     search_fields = ("conversation_id",)
-    search_help_text = "Complete ConversationId, also of one that does not wait"
+    search_help_text = "Complete ConversationId, waiting or not"
     list_filter = (("link__partner", RelatedDropdownFilter),)
     change_form_outer_before_template = "admin/msh/links/conversation_headline.html"
     change_form_outer_after_template = None  # the tables follow the headline

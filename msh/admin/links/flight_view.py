@@ -30,13 +30,13 @@ def window_of(link: OutboundLink) -> int:
 
 def sentence(link: Any, now: datetime) -> str:
     window = window_of(link)
-    places = f"{link.under_way} of {window} places of the window taken"
+    places = f"{link.under_way} of {window} places in the window in use"
     held = f", {link.held} held for an operator" if link.held else ""
     if link.state == LaneState.SUSPENDED:
         probe = (
             f"The next probe is due at {format_time(link.probe_due, now)}"
             if link.probe_due
-            else "Nothing is probed"
+            else "No probe is due"
         )
         return f"{probe}. {places}{held}; the messages keep their retries."
     oldest: datetime = getattr(link, "oldest", None) or now
@@ -66,7 +66,7 @@ def in_flight(link: Any) -> str:
 def context(link: Any) -> dict[str, object]:
     probe = link.partner.probe_interval
     return {
-        "window": f"{link.under_way} of {window_of(link)} places taken",
+        "window": f"{link.under_way} of {window_of(link)} places in use",
         "under_way": in_flight(link),
         "failures": f"{link.failures} in a row; after {BREAKER} the partner is suspended",
         "probe": markup.time_of(link.probe_due)

@@ -24,13 +24,13 @@ class AllowReset(ActionDialog[InboundLink]):
             receiver.allow_reset(row.receiving)
         except IllegalTransition:
             if row.reset_allowed:
-                return "its next number 1 is already allowed."
+                return "a reset is already allowed."
             return f"{row.partner} has not sent anything yet."
         return ""
 
     def act(self, row: InboundLink, actor: Actor, form: ReasonForm) -> str:
         self.action.flow(row.partner, actor)
-        return f"The next number 1 from {row.partner} is accepted."
+        return f"The next message with number 1 from {row.partner} is accepted as a reset."
 
 
 class HoldResets(ActionDialog[InboundLink]):
@@ -41,11 +41,11 @@ class HoldResets(ActionDialog[InboundLink]):
         agreements = row.partner.agreements.exclude(on_unexpected_first=OnUnexpectedFirst.HOLD)
         if row.reset_allowed or agreements.exists():
             return ""
-        return f"resets of {row.partner} are already held."
+        return f"unexpected resets of {row.partner} are already held."
 
     def act(self, row: InboundLink, actor: Actor, form: ReasonForm) -> str:
         self.action.flow(row.partner, actor)
-        return f"Resets of {row.partner} are held."
+        return f"Unexpected resets of {row.partner} are held."
 
 
 def number_field(limits: Parameter, widget: forms.Widget, label: str = "") -> forms.IntegerField:

@@ -38,7 +38,7 @@ class WindowForm(ReasonForm):
         self.fields["starts_at"].widget.attrs["autofocus"] = True
         self.fields["reason"].widget.attrs.pop("autofocus", None)
         for name in ("starts_at", "ends_at"):
-            self.fields[name].help_text = f"Year, month, day, 24 hours; time zone {zone}."
+            self.fields[name].help_text = f"Date and time (24 hours), time zone {zone}."
 
 
 class Plan(ActionDialog[OutboundLink]):

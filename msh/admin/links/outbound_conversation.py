@@ -107,7 +107,7 @@ def stopped_conversations(link: OutboundLink) -> list[Table]:
         return []
     headers = ("ConversationId", "TPAId", "Stopped by", "Next number", "Messages behind it")
     more = markup.list_url(OutboundConversation, link__partner__id__exact=link.partner_id)
-    return [Table("Conversations that stand still", headers, rows, "None.", more)]
+    return [Table("Stopped conversations", headers, rows, "None.", more)]
 
 
 def _messages(row: OutboundConversation) -> Any:

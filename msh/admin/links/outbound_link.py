@@ -127,7 +127,7 @@ class OutboundLinkAdmin(ReadOnlyAdmin[OutboundLink]):
     def terms_in_force(self, link: OutboundLink) -> str:
         flying = link.lane.in_flight
         if flying is None:
-            return "those of the next message's agreement, see Agreements below"
+            return "those of the agreement of the next message, see Agreements below"
         terms = flying.terms
         return (
             f"Timeout {format_seconds(terms.timeout)}, Retries {terms.retries}, RetryInterval"

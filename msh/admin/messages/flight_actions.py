@@ -24,7 +24,7 @@ class FlightDialog(ActionDialog[OutboundMessage]):
     def why_not(self, row: OutboundMessage) -> str:
         flight = flight_of(row)
         if flight is None:
-            return "it is sent in the order of its link: act on the link."
+            return "it is sent in the order of its link: use the actions of the link."
         change: FlightChange = change_flight.VERBS[self.action.name]
         why = change_flight.why_not(flight, change.event, timezone.now())
         return f"{why}." if why else self.why_pointless(flight)
@@ -85,7 +85,11 @@ class SendMessageNow(FlightDialog):
 
     def why_pointless(self, flight: Flight) -> str:
         ready = flight.state is FlightState.READY
-        return "its next copy waits for a worker or for a place already." if ready else ""
+        return (
+            ("its next copy is already waiting for a worker or for a place in the window.")
+            if ready
+            else ""
+        )
 
     def consequence(self, row: OutboundMessage) -> str:
         return (
@@ -127,10 +131,10 @@ class AskStatus(ActionDialog[OutboundMessage]):
 
     def consequence(self, row: OutboundMessage) -> str:
         return (
-            f"A StatusRequest is sent to {row.link.partner}, and its answer is waited for, 15 s at"
-            " most. What the partner says stays in the history of the message, and changes nothing:"
-            " if the partner has the message and does not acknowledge it, cancel it with that"
-            " verdict."
+            f"A StatusRequest is sent to {row.link.partner}; the console waits at most 15 s for"
+            " the answer. The answer is recorded in the history of the message and changes"
+            " nothing else: if the partner has the message and does not acknowledge it, cancel it"
+            " with that verdict."
         )
 
     def act(self, row: OutboundMessage, actor: Actor, form: ReasonForm) -> str:

@@ -16,7 +16,9 @@ from .message import MessageAdmin
 
 _SENTENCES = {
     InboundState.ACCEPTED: "Stored and acknowledged. It is not delivered yet.",
-    InboundState.HELD: "Stored and acknowledged. Its conversation lacks a message before it.",
+    InboundState.HELD: (
+        "Stored and acknowledged. An earlier message of its conversation is missing."
+    ),
     InboundState.DELIVERED: "Delivered to the application.",
     InboundState.REJECTED: "The application rejected it. It is not delivered again.",
     InboundState.PARKED: "Stored and acknowledged. Messages behind it are delivered without it.",

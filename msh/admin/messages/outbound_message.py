@@ -162,7 +162,11 @@ class OutboundMessageAdmin(MessageAdmin[OutboundMessage]):
             return format_html(what, markup.time_of(flight.due))
         if message.link.state == LaneState.SUSPENDED:
             return "waits until sending to the partner is resumed"
-        return "waits for a worker" if flight.under_way else "waits for a worker or a place"
+        return (
+            "waits for a worker"
+            if flight.under_way
+            else ("waits for a worker or a place in the window")
+        )
 
     @display(description="No copy is sent after")
     def copies_end(self, message: OutboundMessage) -> str:

@@ -117,8 +117,8 @@ def _jumps(request: HttpRequest, partner: Partner) -> Iterator[Jump]:
         yield Jump("Settings", "settings", url, recommended=False)
     history = f"{reverse('admin:msh_history_changelist')}?partner__id__exact={partner.pk}"
     for title, icon, model in (
-        ("Messages to it", "outbox", "outboundmessage"),
-        ("Messages from it", "inbox", "inboundmessage"),
+        ("Outbound messages", "outbox", "outboundmessage"),
+        ("Inbound messages", "inbox", "inboundmessage"),
     ):
         where = reverse(f"admin:msh_{model}_changelist")
         yield Jump(title, icon, f"{where}?link__partner={partner.pk}", recommended=False)
@@ -198,5 +198,5 @@ def _credentials(partner: Partner) -> Table:
     ]
     if partner.outgoing_kind != OutgoingKind.NONE:
         rows.append((partner.get_outgoing_kind_display(), "ours, at the partner", markup.DASH))
-    empty = "No credential: its requests are refused unless its network shows who it is."
+    empty = "No credential: its requests are refused unless they come from its allowed networks."
     return Table("Credentials", ("Kind", "Label", "Created"), rows, empty)

@@ -79,6 +79,6 @@ class AgreementAdmin(ImportExportPages, ConnectionPage, ReadOnlyAdmin[Agreement]
     def kept(self, agreement: Agreement) -> str:
         days = -(-agreement.ids_kept() // timedelta(days=1))
         return (
-            f"at least {days} days: {HORIZONS} times as long as duplicates may arrive (D39),"
-            " and for its PersistDuration"
+            f"at least {days} days: {HORIZONS} times as long as duplicates may arrive, and never"
+            " shorter than PersistDuration"
         )

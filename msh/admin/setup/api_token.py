@@ -38,7 +38,11 @@ class ApiTokenForm(AuditedForm):
         super().__init__(*args, **kwargs)
         if "expires" in self.fields:
             zone = timezone.get_current_timezone_name()
-            self.fields["expires"].help_text = f"Then it is refused. Empty: never. Zone: {zone}."
+            self.fields[
+                "expires"
+            ].help_text = (
+                f"The token is refused from then on. Empty: it never expires. Time zone: {zone}."
+            )
         if "networks" in self.fields:
             self.fields["networks"].widget = UnfoldAdminTextareaWidget(attrs={"rows": 2})
         if "scopes" in self.fields:
@@ -64,15 +68,15 @@ class ApiTokenForm(AuditedForm):
         except tokens.TokenRefused as refused:
             self.add_error("consumers", str(refused))
         if (expires := cleaned.get("expires")) and expires <= timezone.now():
-            self.add_error("expires", "This time has passed.")
+            self.add_error("expires", "This time is in the past.")
         return cleaned
 
     def _check_machine(self, name: str) -> None:
         """Its permissions are those of the scopes, which the maker has: it is offered no others."""
         if not self.maker.has_perm("auth.add_user"):
-            self.add_error("user", "Choose yourself: you may not add users.")
+            self.add_error("user", "Choose your own user: you have no permission to add users.")
         elif any(not is_machine(user) for user in User.objects.filter(username=name)):
-            self.add_error("name", "A person has this name: choose the person, or another name.")
+            self.add_error("name", "A person has this name: choose that user, or another name.")
 
 
 @admin.register(ApiToken)

@@ -68,8 +68,8 @@ class AgreementFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
         dialects = {one["dialect"] for one in kept if one.get("dialect")}
         if len(dialects) > 1:
             raise ValidationError(
-                f"All agreements with a partner have the same dialect, not {sorted(dialects)}:"
-                " add another partner for the other."
+                "All agreements with a partner must have the same dialect, not"
+                f" {sorted(dialects)}: add a second partner for the other dialect."
             )
 
 

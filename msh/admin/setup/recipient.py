@@ -85,7 +85,7 @@ def _clock(label: str, example: str, help_text: str) -> forms.TimeField:
         required=False,
         input_formats=["%H:%M"],
         widget=UnfoldAdminTextInputWidget(attrs={"placeholder": example, "autocomplete": "off"}),
-        error_messages={"invalid": "Write hours and minutes, such as 22:00."},
+        error_messages={"invalid": "Enter hours and minutes, such as 22:00."},
     )
 
 
@@ -102,33 +102,35 @@ class RecipientForm(AuditedForm):
         label="URL",
         required=False,
         widget=UnfoldAdminPasswordWidget(attrs=_SECRET),
-        help_text="Webhook, Slack, Teams: where we POST to; whoever knows it can post there."
-        " PagerDuty: only if it is not events.pagerduty.com. Stored encrypted, never shown again."
-        " Leave empty to keep it, enter none to remove it.",
+        help_text="Webhook, Slack, Teams: where calls are POSTed to; anyone who knows the URL"
+        " can post there. PagerDuty: only if it is not events.pagerduty.com. Stored"
+        " encrypted, never shown again. Leave empty to keep it, enter none to remove"
+        " it.",
     )
     key = forms.CharField(
         label="Authorization or routing key",
         required=False,
         widget=UnfoldAdminPasswordWidget(attrs=_SECRET),
         help_text="Webhook: the Authorization header, such as Bearer and a token. PagerDuty: the"
-        " routing key of the service. Stored and kept as the URL is.",
+        " routing key of the service. Stored encrypted, never shown again, like the"
+        " URL.",
     )
     quiet_from = _clock(
-        "Quiet from", "22:00", "Not called from then, by the clock of the time zone …"
+        "Quiet from", "22:00", "No calls from this time on, in the time zone below …"
     )
     quiet_until = _clock(
         "Quiet until",
         "07:00",
-        "… until then, of the next day unless it is later. What was held back is sent as one"
-        " digest.",
+        "… until this time, on the next day if it is earlier. Calls that were held back are sent"
+        " as one digest.",
     )
-    quiet_days = DaysField("They begin on", initial=ALL_DAYS)
+    quiet_days = DaysField("Quiet hours begin on", initial=ALL_DAYS)
     quiet_all_day = DaysField("Quiet all day on", "From midnight to midnight.")
     time_zone = forms.ChoiceField(
         choices=_zones,
         initial=timezone.get_current_timezone_name,
         widget=UnfoldAdminSelectWidget(),
-        help_text="Of the quiet hours.",
+        help_text="The quiet hours are in this time zone.",
     )
 
     class Meta:
@@ -173,7 +175,7 @@ class RecipientAdmin(AuditedAdmin):
     fieldsets = (
         (None, {"fields": ("name", "enabled")}),
         ("How", {"fields": ("channel", "addresses", "role", "url", "key")}),
-        ("About what", {"fields": ("at_least", "partners", "on_end")}),
+        ("Which incidents", {"fields": ("at_least", "partners", "on_end")}),
         ("Escalation", {"fields": (("step", "wait"),)}),
         (
             "Quiet hours",
@@ -243,11 +245,11 @@ class RecipientAdmin(AuditedAdmin):
         shown: str = recipient.get_channel_display()
         return shown if recipient.enabled else format_html("{} {}", shown, markup.badge("off"))
 
-    @display(description="Whom")
+    @display(description="Recipient")
     def whom(self, recipient: AlertRecipient) -> str:
         if recipient.channel != Channel.EMAIL:
             return recipient.host or "https://events.pagerduty.com"
-        role = f"everybody with role {recipient.role}" if recipient.role else ""
+        role = f"everyone with the role {recipient.role}" if recipient.role else ""
         return "; ".join(one for one in (recipient.addresses, role) if one)
 
     @display(description="About")
@@ -258,7 +260,7 @@ class RecipientAdmin(AuditedAdmin):
         note = '<div>{}<div class="msh-note">{}</div></div>'
         return format_html(note, severity, markup.in_words(shown or "all partners"))
 
-    @display(description="Called")
+    @display(description="When")
     def turn(self, recipient: AlertRecipient) -> str:
         when = "at once" if recipient.step == 1 else f"at step {recipient.step}"
         return f"{when}, next after {recipient.wait} min" if recipient.wait else when

@@ -79,7 +79,7 @@ class UserAdmin(AuditedAdmin, DjangoUserAdmin, ModelAdmin):  # type: ignore[type
         names = ", ".join(sorted(group.name for group in user.groups.all()))
         return "superuser" if user.is_superuser else names or markup.DASH
 
-    @display(description="Last log-in, or use of a token")
+    @display(description="Last log-in or token use")
     def seen(self, user: User) -> str:
         times = [user.last_login, *(token.last_used for token in user.api_tokens.all())]
         known = [at for at in times if at is not None]

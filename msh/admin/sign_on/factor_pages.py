@@ -105,7 +105,10 @@ def _refuse(request: HttpRequest, user: User) -> HttpResponse | None:
 def _warn_of_last_codes(request: HttpRequest, user: User) -> None:
     left = second_factor.recovery_codes_left(user)
     if left <= 3:
-        said = f"You have {left} recovery codes left. Remove the second factor and set it up again."
+        said = (
+            f"You have {left} recovery codes left. To get new ones, remove the second factor and"
+            " set it up again."
+        )
         messages.warning(request, said)
 
 

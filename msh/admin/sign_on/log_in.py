@@ -77,7 +77,7 @@ def _admit(answer: SocialLogin, claims: dict[str, Any], name: str) -> tuple[User
             User.objects.filter(pk=user.pk).update(is_superuser=False)
     if user is None or not groups:
         claim = settings.MSH_OIDC_ROLES_CLAIM
-        raise _Refused(f"none of the values of its claim {claim} gives a role here", name)
+        raise _Refused(f"no value of its claim {claim} is mapped to a role here", name)
     if not user.is_active:
         raise _Refused(f"the user {user} is not active", name)
     return user, {group.name for group in groups}
@@ -96,7 +96,7 @@ def _new_user(answer: SocialLogin, name: str, groups: list[Group]) -> User | Non
         user.set_unusable_password()
         user.save(update_fields=["password"])
     elif user.has_usable_password() or is_machine(user) or _is_linked(user):
-        raise _Refused(f"there is another user {name} already", name)
+        raise _Refused(f"another user is already named {name}", name)
     answer.account.user = user
     answer.account.save()
     return user

@@ -27,7 +27,9 @@ class Exchange(OpenIDConnectOAuth2Adapter):
     def openid_config(self) -> dict[str, Any]:
         config: dict[str, Any] = super().openid_config
         if config.get("issuer") != settings.MSH_OIDC_ISSUER:
-            raise OAuth2Error(f"The provider calls itself {config.get('issuer')!r}.")
+            raise OAuth2Error(
+                f"The provider's discovery document names another issuer: {config.get('issuer')!r}."
+            )
         return config
 
     def get_callback_url(self, request: HttpRequest, app: object) -> str:

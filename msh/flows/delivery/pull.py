@@ -98,4 +98,4 @@ def settle(
 
 def _require_pull(consumer: Consumer) -> None:
     if consumer.kind != ConsumerKind.PULL:
-        raise SettleRefused(f"Consumer {consumer} does not pull its messages: its kind is not pull")
+        raise SettleRefused(f"Consumer {consumer} is not a pull consumer")

@@ -21,10 +21,9 @@ from msh.protocol.four_eyes import Verb
 CANCEL = OperatorAction(
     name="cancel",
     title="Cancel",
-    summary="Cancel a queued message; or the one in flight, with a verdict. Its sender is"
-    " notified.",
-    effect="The message has never been sent and is not sent. It leaves no gap in the sequence"
-    " numbers. Its sender is notified. The partner does not have to do anything.",
+    summary="Cancel a queued message, or the one in flight with a verdict. Its sender is notified.",
+    effect="The message has never been sent and will not be sent. It leaves no gap in the"
+    " sequence numbers. Its sender is notified. The partner does not have to do anything.",
     permissions=("msh.view_outboundmessage", "msh.cancel_outboundlink"),
     flow=cancel.cancel,
     parameters=(VERDICT,),
@@ -56,7 +55,7 @@ def _on_message(name: str, title: str, summary: str) -> OperatorAction:
 SUSPEND_MESSAGE = _on_message(
     "suspend",
     "Suspend message",
-    "Send no copy of one message until it is resumed. Other messages are still sent.",
+    "Send no further copy of a message until it is resumed. Other messages are still sent.",
 )
 RESUME_MESSAGE = _on_message(
     "resume",
@@ -130,10 +129,10 @@ DECISIONS = (
 REPLAY = OperatorAction(
     name="replay",
     title="Replay",
-    effect="The consumer gets the message once more, as a replay: a delivery of its own, marked as"
-    " such, with another Idempotency-Key. This delivery stays as it is. Messages that arrive are"
-    " delivered meanwhile: a replay has no place in the order of its pair.",
-    done="A bulk job of one row has the message delivered again.",
+    effect="The consumer gets the message once more, as a replay: a separate delivery, marked as"
+    " a replay, with another Idempotency-Key. This delivery stays as it is. A replay has"
+    " no place in the order of its pair: new messages are delivered meanwhile.",
+    done="A bulk job with one row delivers the message again.",
     permissions=("msh.view_delivery", "msh.replay_delivery", "msh.bulk_bulkjob"),
     flow=bulk_jobs.replay_one,
 )
@@ -158,7 +157,7 @@ _ASSIGN = ("msh.view_incident", "msh.assign_incident")
 RESOLVE = OperatorAction(
     name="resolve",
     title="Resolve",
-    summary="Close an incident. Nothing is sent, accepted or changed by it.",
+    summary="Close an incident. This does not send, accept or change anything.",
     effect="The incident is closed with your reason. Nothing else changes. If the same cause occurs"
     " again, a new incident is opened. The partner does not have to do anything.",
     done="The incident is resolved.",

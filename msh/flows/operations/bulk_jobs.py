@@ -281,7 +281,7 @@ def _deal_with(item: BulkItem) -> bool:
     except NotPossible as why:
         refused = str(why)
     except NotYet as why:
-        skip_item(item, f"It waits: {why}")
+        skip_item(item, f"Waiting: {why}")
         return False
     except Partner.DoesNotExist:
         refused = "The partner was removed."

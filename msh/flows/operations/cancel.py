@@ -178,18 +178,23 @@ def _why_not(message: OutboundMessage) -> str:
 
 def _why_no_word(message: OutboundMessage) -> str:
     if message.link.partner.is_reached_by_mail:
-        return "a mail may still arrive; ask the partner's operator"
+        return "the mail may still arrive; ask the partner's operator"
     if under_way(message.link):
-        return "it is being sent; suspend the link, wait for the end of the attempt and retry"
-    return "the partner's MSH has not confirmed that it lacks the message; retry when it answers"
+        return "it is being sent; suspend the link, wait until the attempt ends, then retry"
+    return (
+        "the partner's MSH has not confirmed that it does not have the message; retry when it"
+        " answers"
+    )
 
 
 def _why_no_verdict(verdict: Verdict, message: OutboundMessage, status: LinkStatus | None) -> str:
     number = f"Message {message.message_id}, number {message.sequence_number},"
     if status is not None and status.acknowledges(message.message_id):
-        return f"{number} was received, the partner reports: cancel it with the verdict received."
+        return (
+            f"{number} was received, as the partner reports: cancel it with the verdict received."
+        )
     if status is not None and message.message_id in status.withheld:
-        return f"{number} is with the partner, which forwards it and acknowledges it afterwards."
+        return f"{number} is at the partner, which forwards it and then acknowledges it."
     if verdict is Verdict.NOT_RECEIVED:
         return (
             f"{number} may have been received: an attempt began to send it, and"

@@ -47,7 +47,9 @@ def find_agreement(tpa_id: str, partner: Partner | None = None) -> Agreement:
         raise NotPossible(f"No agreement {tpa_id}.")
     if len(agreements) > 1:
         names = ", ".join(agreement.partner.name for agreement in agreements)
-        raise NotPossible(f"Agreement {tpa_id} is one of {names}: add --partner NAME.")
+        raise NotPossible(
+            f"Several partners have an agreement {tpa_id} ({names}): add --partner NAME."
+        )
     return agreements[0]
 
 
@@ -75,7 +77,7 @@ def restart_conversation(
 ) -> None:
     """Its next message gets number 0 with Reset. Raises NotPossible while one that was sent is
     neither acknowledged nor cancelled (EB-124), or if its next number is not the one `seen`."""
-    resets: _GivesUp = "restart_conversation", "its numbers start again at 0 with Reset", {}
+    resets: _GivesUp = "restart_conversation", "its numbers restart at 0 with Reset", {}
     with (
         transaction.atomic(),
         _renumbering(agreement, conversation_id, ConversationRestarted, resets, actor, seen),
@@ -150,7 +152,7 @@ def why_not_numbered(row: OutboundConversation, event: NumberingEvent) -> str:
 
 
 _WHY_NOT: dict[str, str] = {
-    NumberingState.BEGINNING: "nothing was sent in it, or it was restarted already",
+    NumberingState.BEGINNING: "nothing was sent in it, or it was already restarted",
     NumberingState.CONFIRMING: "its message with Reset is not acknowledged yet",
 }
 

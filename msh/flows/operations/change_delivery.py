@@ -76,7 +76,7 @@ def _decide(handover: deliveries.HeldDelivery | None, decision: str, actor: Acto
         return "the delivery does not exist"
     if decision == "run-again" and lacks_payloads(handover.message_key):
         gone = f"the payloads of {handover.message_id} were removed by retention"
-        return f"{decision} is not possible: {gone}, its sender must submit it again"
+        return f"{decision} is not possible: {gone}; its sender must submit it again"
     try:
         handover.step(DECISIONS[decision], actor)
     except IllegalTransition:

@@ -65,10 +65,10 @@ class FlightChange:
         return Done(shown_state(flight), self.done)
 
 
-hold = FlightChange(OperatorSuspended(), "hold", "nothing of it is sent until it is resumed")
-"""It leaves its place in the window to another. An Acknowledgment still completes it."""
+hold = FlightChange(OperatorSuspended(), "hold", "no copy of it is sent until it is resumed")
+"""Its place in the window goes to another message. An Acknowledgment still completes it."""
 resume = FlightChange(
-    OperatorResumed(), "resume", "it is sent again with the same bytes and fresh retries"
+    OperatorResumed(), "resume", "it is sent again with the same bytes and all its retries"
 )
 reset_retries = FlightChange(
     RetriesReset(), "reset the retries of", "its retry counter is 0; its deadline stays"
@@ -102,8 +102,8 @@ def cancel(message: OutboundMessage, verdict: Verdict | None, actor: Actor) -> N
             why = _why_not(flights.flight(key), flights.now)
             if verdict is Verdict.NOT_RECEIVED and not proven:
                 why = (
-                    "it may have been received, for an attempt began to send it; ask the partner,"
-                    " or use the verdict unknown"
+                    "it may have been received, because an attempt began to send it; ask the"
+                    " partner, or use the verdict unknown"
                 )
             raise NotPossible(f"Cannot cancel message {message.message_id}: {why}.") from None
         unknown = verdict is Verdict.UNKNOWN
@@ -161,8 +161,8 @@ def why_not(flight: Flight, event: _Verb | MessageCancelled, now: datetime) -> s
 def require_flight(message: OutboundMessage) -> None:
     if not message.flies:
         raise NotPossible(
-            f"Messages to partner {message.link.partner} are sent one after the other: act on the"
-            f" link, not on message {message.message_id}."
+            f"Messages to partner {message.link.partner} are sent one after the other: use the"
+            f" actions of the link, not of message {message.message_id}."
         )
 
 

@@ -27,7 +27,7 @@ def allow_reset(partner: Partner, actor: Actor) -> None:
             nothing_came = "it has not sent anything yet"
             why = "a reset is already allowed" if link.reset_allowed else nothing_came
             raise NotPossible(
-                f"Partner {partner.name} does not need permission to reset: {why}."
+                f"Partner {partner.name} needs no permission to reset: {why}."
             ) from None
         text = f"last accepted {link.last_number}, reset allowed: no → yes"
         set_receiving(link, after, "ResetAllowed", text, actor)
@@ -38,7 +38,7 @@ def hold_resets(partner: Partner, actor: Actor) -> None:
     open_links(partner)
     with transaction.atomic():
         if not operator_actions.hold_resets(_locked_inbound(partner), actor):
-            raise NotPossible(f"Resets of partner {partner.name} are already held.")
+            raise NotPossible(f"Unexpected resets of partner {partner.name} are already held.")
 
 
 def expect(partner: Partner, number: int, actor: Actor) -> str:
@@ -81,9 +81,8 @@ def given_up(link: InboundLink, number: int) -> str:
     if not count:
         raise NotPossible(
             f"Number {number} is not ahead of the last accepted number of {name},"
-            f" {link.last_number}:"
-            " accepted numbers cannot be accepted again. A partner that starts again sends number"
-            " 1; allow a reset."
+            f" {link.last_number}: accepted numbers cannot be accepted again. A partner that"
+            " starts again sends number 1: use allow-reset."
         )
     last = sequence.preceding(number)
     return f"{first} (1 number)" if count == 1 else f"{first} to {last} ({count:,} numbers)"

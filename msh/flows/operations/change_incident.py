@@ -45,13 +45,13 @@ def cause_left(incident: Incident) -> str:
         number = serial.FIRST if lacking.next_number is None else lacking.next_number
         return (
             f"Conversation {lacking} of partner {incident.partner.name} lacks number {number}."
-            " Extend the wait, skip what is missing, or drop what is held; the incident is resolved"
-            " with the last one."
+            " Extend the wait, skip the missing messages, or drop the held ones; the incident"
+            " is resolved with the last conversation."
         )
     if stopped := _stopped_conversation(incident):
         return (
-            f"A conversation with {incident.partner.name} stands still: {stopped}. Resume its"
-            " message, or restart it; the incident is resolved with the last one."
+            f"A conversation with {incident.partner.name} is stopped: {stopped}. Resume its"
+            " message, or restart it; the incident is resolved with the last conversation."
         )
     return ""
 

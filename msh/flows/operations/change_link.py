@@ -70,7 +70,7 @@ def require_here(partner: Partner) -> None:
     """Raises NotPossible for one that another MSH serves now."""
     moved = Partner.objects.filter(pk=partner.pk).values_list("moved", flat=True).first()
     if moved:
-        raise NotPossible(f"Partner {partner.name} was moved to {moved['to']}: do it there.")
+        raise NotPossible(f"Partner {partner.name} was moved to {moved['to']}: use that MSH.")
 
 
 def open_links(partner: Partner) -> None:

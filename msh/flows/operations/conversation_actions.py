@@ -14,10 +14,10 @@ _NUMBERS_OUT = ("msh.view_outboundlink", "msh.reset_sequence_outboundlink")
 RESTART_CONVERSATION = OperatorAction(
     name="restart_conversation",
     title="Restart conversation",
-    summary="Start the numbers of a conversation to a partner again at 0, with Reset. Only when all"
-    " that was sent in it is acknowledged or cancelled.",
-    effect="The next message of the conversation gets number 0 with Reset, and the messages behind"
-    " it go on. {partner} must not hold any message of the conversation.",
+    summary="Restart the numbers of a conversation to a partner at 0, with Reset. Only when all"
+    " messages sent in it are acknowledged or cancelled.",
+    effect="The next message of the conversation gets number 0 with Reset, and the messages"
+    " behind it follow. {partner} must not hold any message of the conversation.",
     done="the next message has number 0 with Reset",
     permissions=_NUMBERS_OUT,
     flow=change_conversation.restart_conversation,
@@ -28,7 +28,7 @@ START_ORDER_OUT = OperatorAction(
     name="start_order",
     title="Start order",
     summary="Set the last number of a conversation; the next message gets the following one.",
-    effect="For a conversation that you take over from another MSH. Our next message of it to"
+    effect="For a conversation that you take over from another MSH. Its next message to"
     " {partner} gets the number after the one that you enter.",
     done="started",
     permissions=_NUMBERS_OUT,
@@ -45,8 +45,9 @@ START_ORDER_IN = OperatorAction(
     name="start_order",
     title="Start order",
     summary="Set the last number of a conversation from a partner; the following one comes next.",
-    effect="The next message of the conversation from {partner} has the number after the one that"
-    " you enter. What is held below it, and what follows it, is delivered.",
+    effect="The next message of the conversation from {partner} has the number after the one"
+    " that you enter. Held messages with lower numbers, and those that follow it, are"
+    " delivered.",
     done="started",
     permissions=_NUMBERS_IN,
     flow=change_conversation.start_order_in,
@@ -57,9 +58,12 @@ START_ORDER_IN = OperatorAction(
 SKIP_MISSING = OperatorAction(
     name="skip_missing",
     title="Skip missing",
-    summary="Deliver past the missing messages of a conversation: they are given up as lost.",
-    effect="The messages that are held are delivered up to the next missing one. A missing message"
-    " that arrives later is refused. {partner} does not have to do anything.",
+    summary=(
+        "Deliver the held messages of a conversation without the missing ones, which are given"
+        " up as lost."
+    ),
+    effect="Held messages are delivered up to the next missing one. A missing message that"
+    " arrives later is refused. {partner} does not have to do anything.",
     done="skipped",
     permissions=_NUMBERS_IN,
     flow=change_conversation.skip_missing,
@@ -69,9 +73,9 @@ SKIP_MISSING = OperatorAction(
 DROP_HELD = OperatorAction(
     name="drop_held",
     title="Drop held",
-    summary="Give up the held messages of a conversation, so that the partner may start it again.",
-    effect="The messages that are held are not delivered, though they were acknowledged. {partner}"
-    " must send their content again, as new messages.",
+    summary="Discard the held messages of a conversation, so that the partner can restart it.",
+    effect="The held messages are not delivered, although they were acknowledged. {partner} must"
+    " send their content again, as new messages.",
     done="dropped",
     permissions=_NUMBERS_IN,
     flow=change_conversation.drop_held,
@@ -81,8 +85,10 @@ DROP_HELD = OperatorAction(
 EXTEND_WAIT = OperatorAction(
     name="extend_wait",
     title="Extend wait",
-    summary="Wait for the missing message of a conversation as long as before.",
-    effect="Nothing is delivered. If the message has not arrived by then, you are called again.",
+    summary="Wait for the missing message of a conversation for the same time again.",
+    effect=(
+        "Nothing is delivered. If the message has not arrived by then, operators are called again."
+    ),
     done="wait extended",
     permissions=_NUMBERS_IN,
     flow=change_conversation.extend_wait,

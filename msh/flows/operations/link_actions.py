@@ -76,8 +76,8 @@ RESUME = _change(
     "resume",
     change_link.resume,
     title="Resolve and resume",
-    summary="Resolve and resume: the retry counter is reset, and the same bytes of the uncompleted"
-    " message are sent first.",
+    summary="Resolve the incidents of a link and resume it: the retry counter is reset, and the"
+    " message in flight is sent first, with the same bytes.",
     done="resumed",
 )
 SEND_NOW = _change(
@@ -99,8 +99,7 @@ RESET_SEQUENCE = _plain(
     resynchronise.reset_sequence,
     SequenceReset(),
     title="Reset sequence",
-    summary="Start the numbers to a partner again at 1. Only when nothing is in flight or in"
-    " doubt.",
+    summary="Restart the numbers to a partner at 1. Only when nothing is in flight or in doubt.",
     done="the next message gets number 1",
     irreversible=True,
     of_numbers=True,
@@ -146,12 +145,13 @@ REWIND = _on_link(
 PLAN_MAINTENANCE = OperatorAction(
     name="plan_maintenance",
     title="Plan maintenance",
-    summary="Suspend a partner from a time on, and resume it at another. Nobody is called about it"
-    " meanwhile.",
+    summary="Suspend a partner at one time and resume it at another. Nobody is called about it"
+    " in between.",
     effect="Sending to {partner} is suspended at the beginning and resumed at the end, in your"
-    " name and with your reason. Operators are not called about {partner} in between; an incident"
-    " that is still open at the end is announced then. A link that is suspended already at the"
-    " beginning is not resumed. Messages from {partner} are received as always.",
+    " name and with your reason. Operators are not called about {partner} in between; an"
+    " incident that is still open at the end is announced then. A link that is already"
+    " suspended at the beginning is not resumed. Messages from {partner} are received as"
+    " usual.",
     done="maintenance planned",
     permissions=(*_permissions("suspend"), "msh.resume_outboundlink"),
     flow=maintenance.plan,
@@ -166,7 +166,7 @@ PLAN_MAINTENANCE = OperatorAction(
 ALLOW_RESET = OperatorAction(
     name="allow_reset",
     title="Allow reset",
-    summary="Let a partner start its numbers again at 1, whatever the agreement says. Once.",
+    summary="Allow a partner to restart its numbers at 1 once, whatever the agreement says.",
     effect="The next message from {partner} with number 1 is accepted as a reset of its sequence"
     " numbers, once, whatever the agreement says. The partner must send it (again).",
     permissions=("msh.view_inboundlink", "msh.allow_reset_inboundlink"),
@@ -176,9 +176,10 @@ ALLOW_RESET = OperatorAction(
 HOLD_RESETS = OperatorAction(
     name="hold_resets",
     title="Hold resets",
-    effect="An unexpected number 1 from {partner} is no longer accepted: the partner is told to"
-    " wait, and an incident is opened. This sets On unexpected first to hold in all agreements with"
-    " the partner, until somebody changes them. The partner does not have to do anything.",
+    effect="An unexpected number 1 from {partner} is no longer accepted: the partner is asked to"
+    " wait, and an incident is opened. This sets On unexpected first to hold in all"
+    " agreements with the partner, until somebody changes them. The partner does not have"
+    " to do anything.",
     permissions=("msh.view_inboundlink", "msh.hold_resets_inboundlink"),
     flow=change_inbound_link.hold_resets,
     of_numbers=True,
@@ -186,7 +187,9 @@ HOLD_RESETS = OperatorAction(
 EXPECT = OperatorAction(
     name="expect",
     title="Set expected number",
-    summary="Accept this number next from a partner. The ones before it are given up as lost.",
+    summary=(
+        "Accept this number next from a partner. The missing ones before it are given up as lost."
+    ),
     permissions=("msh.view_inboundlink", "msh.expect_inboundlink"),
     flow=change_inbound_link.expect,
     parameters=(NUMBER,),

@@ -61,7 +61,8 @@ def export(partner: Partner, file: Path, to: str, actor: Actor) -> None:
     _require_suspended(partner)
     if Route.objects.filter(partner=partner).exists() or under_way.is_routed(partner.pk):
         raise NotPossible(
-            f"Messages are forwarded to or from {partner.name}: they belong to two partners."
+            f"Messages are forwarded to or from {partner.name}: they belong to two partners, so"
+            " it cannot be moved."
         )
     _close(partner, to, actor)
     mark = under_way.mark_now()
@@ -78,7 +79,7 @@ def export(partner: Partner, file: Path, to: str, actor: Actor) -> None:
         if what := under_way.still_at_work(partner.pk, deadline):
             raise NotPossible(f"{what[0].upper()}{what[1:]}: export again.")
         if _unlisted(partner).exists():
-            raise NotPossible("Messages have come into the feed: export again.")
+            raise NotPossible("Messages have entered the feed in the meantime: export again.")
         _touch_links(partner)
         _write(partner, new)
     new.replace(file)
@@ -117,13 +118,13 @@ def load(file: Path, actor: Actor) -> Moved:
             _open(partner, manifest, actor)
             return Moved(manifest["partner"])
     except (zipfile.BadZipFile, KeyError, json.JSONDecodeError) as error:
-        raise NotPossible(f"{file} is no export of a partner: {error}") from None
+        raise NotPossible(f"{file} is not an export of a partner: {error}") from None
 
 
 def _require_suspended(partner: Partner) -> None:
     link = OutboundLink.objects.filter(partner=partner).first()
     if link is None or link.state != LaneState.SUSPENDED:
-        raise NotPossible(f"Suspend {partner.name} first: nothing may be sent while it moves.")
+        raise NotPossible(f"Suspend {partner.name} first: nothing may be sent while it is moved.")
 
 
 def _moved(partner: Partner) -> dict[str, Any]:
@@ -137,7 +138,7 @@ def _close(partner: Partner, to: str, actor: Actor) -> None:
         InboundLink.objects.get_or_create(partner=partner)
         moved = _moved(partner)
         if moved and moved["to"] != to:
-            raise NotPossible(f"Partner {partner.name} was exported to {moved['to']} already.")
+            raise NotPossible(f"Partner {partner.name} was already exported to {moved['to']}.")
         if moved:
             return
         now = Partner.objects.get(pk=partner.pk)
@@ -218,7 +219,9 @@ def _migrations() -> list[str]:
 
 def _require_same_version(manifest: Mapping[str, Any]) -> None:
     if manifest["format"] != FORMAT or manifest["migrations"] != _migrations():
-        raise NotPossible("The export is of another version: both MSHs must have the same one.")
+        raise NotPossible(
+            "The export was made by another version: both MSHs must have the same version."
+        )
 
 
 def _partner_here(manifest: Mapping[str, Any]) -> Partner | None:
@@ -235,7 +238,7 @@ def _was_imported(partner: Partner, export_id: str) -> bool:
 def _remove_older(partner: Partner, numbers: Mapping[str, list[int]]) -> None:
     """It comes back from where it was moved to."""
     if not partner.moved:
-        raise NotPossible(f"Partner {partner.name} is served here already.")
+        raise NotPossible(f"Partner {partner.name} is already served here.")
     for direction, present in _numbers(partner).items():
         if numbers[direction] < present:
             raise NotPossible(
@@ -248,7 +251,9 @@ def _remove_older(partner: Partner, numbers: Mapping[str, list[int]]) -> None:
 def _consumers(manifest: Mapping[str, Any]) -> dict[int, int]:
     here = dict(Consumer.objects.values_list("name", "pk"))
     if missing := sorted(set(manifest["consumers"].values()) - here.keys()):
-        raise NotPossible(f"These consumers are missing here: {', '.join(missing)}.")
+        raise NotPossible(
+            f"These consumers do not exist here: {', '.join(missing)}. Create them first."
+        )
     return {int(there): here[name] for there, name in manifest["consumers"].items()}
 
 

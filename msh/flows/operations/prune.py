@@ -83,8 +83,8 @@ def require_no_jump() -> None:
     passed = read_clock() - known if known else timedelta()
     if known and passed > JUMP:
         raise ClockDoubtful(
-            f"The clock says that it is {passed.days} days after {known:%Y-%m-%d}, when old rows"
-            " were last removed, or the newest was written. Nothing is removed until you confirm"
+            f"By the clock, {passed.days} days have passed since {known:%Y-%m-%d}, when old rows"
+            " were last removed or the newest was written. Nothing is removed until you confirm"
             " that the clock is right: manage.py prune --the-clock-is-right."
         )
 
@@ -119,7 +119,9 @@ def alone() -> Iterator[Callable[[], None]]:
 
     def renew() -> None:
         if not removal.renew_run(holder, LEASE):
-            raise PruningAlready("Another run of prune has begun: this one paused for too long.")
+            raise PruningAlready(
+                "Another run of prune has begun, because this one paused for too long."
+            )
 
     if not removal.claim_run(holder, LEASE):
         raise PruningAlready(
@@ -157,7 +159,7 @@ def _proposal(*, clock_is_right: bool) -> Proposal:
         f"messages are kept for {kept.messages.days} days, payloads for {kept.payloads.days},"
         f" changes for {kept.changes.days}; the last run was {last or 'never'}"
     )
-    right = ", and the clock is said to be right" if clock_is_right else ""
+    right = ", and you confirm that the clock is right" if clock_is_right else ""
     text = f"what has ended is removed after {kept.messages.days} days{right}."
     act = Act(Verb.PRUNE, "prune", {"clock_is_right": clock_is_right}, facts)
     return Proposal(act, text)

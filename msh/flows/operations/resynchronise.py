@@ -281,7 +281,7 @@ def reset_sequence(partner: Partner, actor: Actor, seen: Seen = ANYTHING) -> Don
             lane = links.step(partner.pk, SequenceReset(in_doubt), actor)
         except IllegalTransition:
             what = (
-                f"{in_doubt} messages must still be sent again under their old numbers"
+                f"{in_doubt} messages must still be sent again with their old numbers"
                 if in_doubt
                 else "a message is in flight: wait for its Acknowledgement or cancel it first"
             )

@@ -100,4 +100,4 @@ def machine_user(name: str, scopes: Sequence[str]) -> Any:
 def revoke(name: str) -> None:
     deleted, _ = ApiToken.objects.filter(name=name).delete()
     if not deleted:
-        raise TokenRefused(f"There is no token {name!r}: manage.py token lists them.")
+        raise TokenRefused(f"There is no token {name!r}. `manage.py token` lists them.")

@@ -75,7 +75,6 @@ def _ask(partner: Partner, questions: Sequence[Sequence[str]]) -> list[LinkStatu
     except (enquiry.EnquiryFailed, Unreadable, SecretUnreadableError) as problem:
         raise NoStatus(
             f"Partner {partner.name} did not report the state of its link: {problem}. Ask its"
-            " operator for"
-            " the last number and MessageId it accepted, and enter them (on the command line:"
-            " --last N --last-id ID)."
+            " operator for the last number and MessageId that it accepted, and enter them (--last"
+            " N --last-id ID on the command line)."
         ) from None

@@ -84,7 +84,7 @@ def why_not_asked(agreement: Agreement) -> str:
     """Empty if the MSH of its partner can be asked."""
     if settings_of(agreement.dialect).has_ping:
         return ""
-    return f"dialect {agreement.dialect} has no Ping and no StatusRequest."
+    return f"dialect {agreement.dialect} has neither Ping nor StatusRequest."
 
 
 class _Question:

@@ -208,7 +208,7 @@ def _body(flights: Flights, row: FlyingCopy, parts: Sequence[bytes]) -> bytes:
     if row.head is None:
         compose_head = dialect_named(row.dialect).compose_head
         if compose_head is None:
-            raise ValueError(f"messages of dialect {row.dialect} do not fly")
+            raise ValueError(f"messages of dialect {row.dialect} are not sent as flights")
         expires_at, order = flights.flight(row.id).expires_at, flights.order_of(row.id)
         head = compose_head(row, expires_at, flights.now, order)
         body = b"".join((head, *parts))

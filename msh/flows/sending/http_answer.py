@@ -98,7 +98,7 @@ def _found(copy: FlightCopy, received: ReceivedMessage) -> Attribution:
     partner = Partner.objects.get(pk=copy.partner_id)
     found = ebms2.attribute([partner], header, authenticated=True)
     if found is None:
-        raise _NotTakenError(f"the answer names no agreement of ours: {header.cpa_id}")
+        raise _NotTakenError(f"the answer names an agreement that we do not have: {header.cpa_id}")
     return found
 
 
@@ -110,9 +110,11 @@ def _take_message(copy: FlightCopy, received: ReceivedMessage) -> tuple[AnswerEv
     try:
         taken = ebms2.receive_message(anyhow, received)
     except RefusedTooOften:
-        raise _NotTakenError("the message in the answer is refused, too many are") from None
+        raise _NotTakenError(
+            "the message in the answer is refused, because too many were refused"
+        ) from None
     if taken.wait is not None:
-        raise _NotTakenError(f"the message in the answer is not taken now: {taken.refusal}")
+        raise _NotTakenError(f"the message in the answer is not accepted now: {taken.refusal}")
     wake_up(WakeUp.TRANSMIT, *([WakeUp.DELIVER] if taken.accepted else []))
     is_ack = received.message.acknowledged == copy.message_id
     counts = is_ack and found.agreement_id == copy.agreement_id
@@ -128,4 +130,4 @@ def _check_signal(copy: FlightCopy, found: Attribution, received: ReceivedMessag
     if errors:
         raise _RefusedError(f"the answer is wrong: {errors[0].description}")
     if found.agreement_id != copy.agreement_id:
-        raise _NotTakenError("the answer is of another agreement than the message")
+        raise _NotTakenError("the answer belongs to another agreement than the message")

@@ -214,7 +214,9 @@ def _first_or_known(
             return message
         known = OutboundMessage.objects.filter(link=link, message_id=message.message_id).first()
         if known is None and not Agreement.objects.filter(pk=message.agreement_id).exists():
-            raise SubmitRefused(f"agreement {message.agreement} was deleted meanwhile", "agreement")
+            raise SubmitRefused(
+                (f"agreement {message.agreement} was deleted in the meantime"), "agreement"
+            )
         if known is None:
             raise PartnerClosed(message.agreement.partner)
         return _same(known, bytes(message.content_digest))

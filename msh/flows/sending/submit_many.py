@@ -117,7 +117,7 @@ class _Transaction:
         if missing:
             self._parents |= lock_parents(missing)
         if named.keys() - self._parents.keys():
-            raise InTheWay("an agreement was deleted meanwhile")
+            raise InTheWay("an agreement was deleted in the meantime")
         # Of partners that take no new messages, those that are known are told from the others.
         if self._look_up or not all(self._parents[key].accepts for key in named):
             keys = [(self._parents[one.agreement.pk].link_id, one.message_id) for one in new]

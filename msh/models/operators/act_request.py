@@ -59,12 +59,12 @@ class ActRequest(models.Model):
     objects = ActRequestQuerySet.as_manager()
 
     class Meta:
-        verbose_name = "request for a second person"
-        verbose_name_plural = "requests for a second person"
+        verbose_name = "four-eyes request"
+        verbose_name_plural = "four-eyes requests"
         ordering = ["-id"]
         default_permissions = ("view",)
         permissions = [
-            ("confirm_actrequest", "Can confirm or refuse what another operator asks for"),
+            ("confirm_actrequest", "Can confirm or refuse requests of other operators"),
             ("act_alone_actrequest", "Can go ahead without a second person"),
         ]
         indexes = [

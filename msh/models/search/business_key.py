@@ -28,9 +28,9 @@ class KeyRule(models.Model):
     until the job has seen the rule.
     """
 
-    name = models.SlugField(max_length=63, help_text="What the value is called, such as invoice.")
+    name = models.SlugField(max_length=63, help_text="The name of the value, such as invoice.")
     enabled = models.BooleanField(
-        default=True, help_text="Off: nothing is indexed, and what was indexed is removed."
+        default=True, help_text="Off: nothing is indexed, and the indexed values are removed."
     )
     agreement = models.ForeignKey(
         "partners.Agreement", on_delete=models.PROTECT, null=True, blank=True, related_name="+"
@@ -40,10 +40,10 @@ class KeyRule(models.Model):
     path = models.CharField(
         "XPath",
         max_length=PATH_LIMIT,
-        help_text="Where the value stands, such as /inv:Invoice/cbc:ID or //o:Order/@id.",
+        help_text="Where the value is, such as /inv:Invoice/cbc:ID or //o:Order/@id.",
     )
     namespaces = models.TextField(
-        blank=True, max_length=2000, help_text="A line prefix=URI for each prefix of the XPath."
+        blank=True, max_length=2000, help_text="One line prefix=URI for each prefix in the XPath."
     )
     inbound_before = models.BigIntegerField(null=True, editable=False)
     outbound_before = models.BigIntegerField(null=True, editable=False)
@@ -61,7 +61,9 @@ class KeyRule(models.Model):
         except PathRefused as problem:
             raise ValidationError({"path": str(problem)}) from None
         if self._state.adding and KeyRule.objects.count() >= RULES_LIMIT:
-            raise ValidationError(f"There are {RULES_LIMIT} business keys: delete one first.")
+            raise ValidationError(
+                f"There are already {RULES_LIMIT} business keys: delete one first."
+            )
 
     def key_path(self) -> "KeyPath":
         """Raises PathRefused."""

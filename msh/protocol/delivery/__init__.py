@@ -58,7 +58,7 @@ def event_of_answer(attempt: int, status: int | None, detail: str) -> DeliveryEv
     if status is not None and 400 <= status < 500 and status not in _AGAIN:
         return AttemptRejected(attempt, detail)
     if status is not None and 300 <= status < 400:
-        detail = f"{detail}: redirects are not followed, give the consumer its own address"
+        detail = f"{detail}: redirects are not followed; correct the URL of the consumer"
     return AttemptFailed(attempt, detail)
 
 

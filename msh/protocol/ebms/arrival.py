@@ -150,7 +150,7 @@ def _checked(
 def _unknown_reference(event: MessageArrived) -> tuple[Defect, ...]:
     if not event.refers_to_unknown:
         return ()
-    text = "RefToMessageId is that of no message that we know"
+    text = "RefToMessageId does not belong to a message that we know"
     place = f"{_MESSAGE_DATA}/eb:RefToMessageId"
     error = Error(ErrorCode.VALUE_NOT_RECOGNIZED, location=place, description=text)
     return (Defect("EB-039", Stage.HEADER, error),)

@@ -70,7 +70,7 @@ def of_known(event: MessageArrived) -> Effects:
     if event.known is Known.OTHER:
         return receiver.reused(event.message_id)
     if event.known is Known.WITHHELD:
-        text = "the answer to the first copy is being made"
+        text = "the answer to the first copy is being prepared"
         return (do.QueueError(ErrorCode.TRANSIENT_ERROR, Field.MESSAGE, text, BUSY_WAIT),)
     if event.asks_ack or event.answered_by_error:
         return (do.CountDuplicate(), do.RepeatAnswer())
@@ -89,7 +89,7 @@ def refused(event: MessageArrived, terms: Terms) -> Effects:
     if problem := _order_problem(event, terms):
         return refusal(*problem)
     if event.expired:
-        return refusal(ErrorCode.TIME_TO_LIVE_EXPIRED, "its TimeToLive is over", Field.MESSAGE)
+        return refusal(ErrorCode.TIME_TO_LIVE_EXPIRED, "its TimeToLive has expired", Field.MESSAGE)
     return ()
 
 
@@ -111,7 +111,7 @@ def _order_problem(event: MessageArrived, terms: Terms) -> tuple[ErrorCode, str]
     if not reliable:
         return ErrorCode.INCONSISTENT, "MessageOrder needs AckRequested and DuplicateElimination"
     if event.asks_sync:
-        return ErrorCode.INCONSISTENT, "MessageOrder and SyncReply exclude each other"
+        return ErrorCode.INCONSISTENT, "MessageOrder and SyncReply cannot be combined"
     return None
 
 

@@ -202,7 +202,7 @@ def _stale(before: Conversation, order: Order) -> tuple[do.ConversationEffect, .
 
 
 def _conflict(before: Conversation, order: Order) -> tuple[do.ConversationEffect, ...]:
-    text = f"number {order.number} was taken before for another MessageId"
+    text = f"number {order.number} was accepted before for another MessageId"
     return arrival.refusal(ErrorCode.SEQUENCE_CONFLICT, text)
 
 
@@ -242,7 +242,7 @@ def hole_is_due(before: Conversation, horizon: int, *, now: datetime) -> Outcome
     away than two horizons has come: the clock was set back (D13)."""
     if before.due is None or now < before.due <= now + timedelta(seconds=2 * horizon):
         return before, ()
-    detail = f"number {before.lacks} lacks, {len(before.held)} messages wait for it"
+    detail = f"number {before.lacks} is missing, {len(before.held)} messages wait for it"
     incident = do.OpenIncident(IncidentKind.PREDECESSOR_MISSING, "", detail)
     return replace(before, due=None, called=True), (incident,)
 

@@ -74,7 +74,7 @@ def test_a_partner_is_down_since_its_first_suspension(operator: Client) -> None:
     assert (first - timedelta(hours=1)).isoformat() in line.last_ack
     assert line.resumed == 2
     page = operator.get(PAGE).content.decode()
-    assert "resumed 2 times in vain" in page
+    assert "resumed 2 times without success" in page
     assert "last Ack" in page
 
 
@@ -171,4 +171,4 @@ def test_links_are_stopped_and_not_in_flight_while_suspended() -> None:
     figures = {figure.name: figure for figure in client.get(PAGE).context["figures"]}
 
     assert figures["In flight"].value == 0
-    assert figures["In flight"].note == "2 more stopped"
+    assert figures["In flight"].note == "2 more on suspended links"

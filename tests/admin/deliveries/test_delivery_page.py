@@ -40,9 +40,9 @@ def test_in_doubt_is_decided_on_its_page(administrator: Client) -> None:
 
     assert "Nobody knows whether consumer erp has the message: attempt 1 did not end." in page
     assert "2 messages wait behind it." in page
-    assert f"Look into the application for MessageId {doubtful.message.message_id}." in page
-    assert "If it has the message, choose Mark completed. If it has not, choose Run again." in page
-    assert "Ask resolver has" not in page
+    assert f"Search the application for MessageId {doubtful.message.message_id}." in page
+    assert "If it has the message, choose Mark completed. If it does not, choose Run again." in page
+    assert "With Ask resolver" not in page
     for name in ("run-again", "mark-completed", "park", "reject"):
         assert f"/{doubtful.pk}/{name}/" in page
     assert "Received and stored" in page
@@ -51,7 +51,7 @@ def test_in_doubt_is_decided_on_its_page(administrator: Client) -> None:
 def test_a_resolver_is_named_where_there_is_one(administrator: Client) -> None:
     doubtful = delivery("in_doubt")
     Consumer.objects.update(resolver="some.resolver")
-    assert "Ask resolver has consumer erp find out" in page_of(administrator, doubtful)
+    assert "With Ask resolver, consumer erp finds out" in page_of(administrator, doubtful)
 
 
 def test_one_that_nobody_decides_has_no_alarm(administrator: Client) -> None:

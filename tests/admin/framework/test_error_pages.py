@@ -72,7 +72,7 @@ def test_a_method_that_a_page_does_not_have(administrator: Client) -> None:
     page = administrator.get("/admin/logout/")
 
     assert page.status_code == 405
-    assert "cannot be opened like this" in text(page)
+    assert "cannot be opened directly" in text(page)
     assert page.headers["Allow"]
 
 

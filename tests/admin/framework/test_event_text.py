@@ -68,7 +68,7 @@ def test_nobody_is_to_be_notified_without_a_handler(administrator: Client, setti
         return str([row[1] for row in page.context["tables"][0].rows])
 
     settings.MSH_FROM_PARTY_HANDLER = ""
-    assert "application is to be notified" not in told()
+    assert "application has not been notified yet" not in told()
     settings.MSH_FROM_PARTY_HANDLER = "some.handler"
-    assert "application is to be notified" in told()
+    assert "application has not been notified yet" in told()
     assert "Acknowledged by the partner" in told()

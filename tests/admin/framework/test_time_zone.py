@@ -104,7 +104,7 @@ def test_the_gap_and_the_hour_that_comes_twice_are_refused_in_words() -> None:
         second = datetime(2026, 10, 25, 1, 30, tzinfo=UTC)
         assert field.clean("2026-10-25 02:30+01:00") == second
         assert field.clean(field.prepare_value(second)) == second
-        with pytest.raises(ValidationError, match="Write date and time, such as 2026-12-31 22:05"):
+        with pytest.raises(ValidationError, match="Enter a date and time, such as 2026-12-31"):
             field.clean("31.12.2026")
         assert field.prepare_value(NOON) == "2026-06-01 14:00:00"
     with timezone.override("Australia/Lord_Howe"), pytest.raises(ValueError, match="30 min"):

@@ -53,7 +53,7 @@ def test_refused_credentials_are_replaced_before_anything_is_resumed(
 
     page = page_of(administrator, world)
     assert filled(page) == ["Partner settings"]
-    assert "Replace our credentials on the partner" in page.content.decode()
+    assert "Replace our credentials in the partner" in page.content.decode()
     assert reverse("runbook", args=["credentials"]) in page.content.decode()
     assert page.context["advice"].ask == ""
 
@@ -91,7 +91,7 @@ def test_the_incident_says_the_same(operator: Client) -> None:
 
     page = operator.get(reverse("admin:msh_incident_change", args=[incident.pk]))
 
-    assert "Replace our credentials on the partner" in page.content.decode()
+    assert "Replace our credentials in the partner" in page.content.decode()
     assert next(offer.recommended for offer in page.context["offers"]) is False
 
 

@@ -28,7 +28,7 @@ from tests.flows.test_conversations_in import make_due, take
 
 pytestmark = pytest.mark.django_db
 
-STILL, MISSING = "Conversations that stand still", "Conversations with a missing message"
+STILL, MISSING = "Stopped conversations", "Conversations with a missing message"
 
 
 @pytest.fixture

@@ -202,7 +202,7 @@ def test_attempts_under_another_number_have_no_bytes(reader: Client) -> None:
     ("break_it", "why"),
     [
         (lambda parts: parts.all().delete(), "its payloads were removed"),
-        (lambda parts: parts.update(wire=b"other"), "they have changed"),
+        (lambda parts: parts.update(wire=b"other"), "the stored payloads have changed"),
     ],
 )
 def test_changed_bytes_are_not_downloaded(reader: Client, break_it: Any, why: str) -> None:

@@ -58,7 +58,7 @@ def test_actions_are_those_that_its_state_allows(supervisor: Client, sky: Sky) -
 
     said = messages_of(use(supervisor, "suspend", message))
 
-    assert said == f"Message {message} is held: nothing of it is sent until it is resumed."
+    assert said == f"Message {message} is held: no copy of it is sent until it is resumed."
     assert sky.state(message) == "held"
     assert offered(supervisor, message) == ["resume", "send_now", "ask_status", "cancel", "correct"]
     assert "is queued" not in messages_of(use(supervisor, "resume", message))
@@ -153,7 +153,7 @@ def test_a_message_of_the_draft_has_none_of_these_actions(supervisor: Client) ->
     message = make_world().submit()
     assert offered(supervisor, message) == ["cancel", "correct"]
     page = supervisor.get(address("suspend", message)).content.decode()
-    assert "it is sent in the order of its link: act on the link." in page
+    assert "it is sent in the order of its link: use the actions of the link." in page
 
 
 def test_a_viewer_is_offered_none(viewer: Client, sky: Sky) -> None:
@@ -185,7 +185,7 @@ def test_page_shows_attempts_next_copy_and_roles(viewer: Client) -> None:
     assert "urn:Us" in shown["roles"]
     assert "urn:t" in shown["kind_of_service"]
     assert fields(second)["Next copy"].startswith("none: its last wait ends")
-    assert fields(third)["Next copy"] == "waits for a worker or a place"
+    assert fields(third)["Next copy"] == "waits for a worker or a place in the window"
     change_link.suspend(sky.partner, Actor("ann", "they move"))
     assert fields(third)["Next copy"] == "waits until sending to the partner is resumed"
     sky.answer(first)

@@ -36,7 +36,7 @@ def test_page_of_a_message_has_the_explanation(administrator: Client) -> None:
     world = suspended_world(queued=1)
     queued = OutboundMessage.objects.get(state="queued")
     page = administrator.get(url(OutboundMessage, "change", queued.pk)).content.decode()
-    assert "The link is suspended since" in page
+    assert "The link has been suspended since" in page
     assert f"at message {world.link.in_flight} (number 1)" in page
     assert "&lt;b&gt;thanks" in page
     assert "<b>thanks" not in page

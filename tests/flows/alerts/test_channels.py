@@ -151,7 +151,7 @@ def test_role_without_a_mail_address_is_an_error_that_is_shown(mailbox: Mailbox)
 
     assert notify_operators() == 0
     error = OperatorNotice.objects.get().error
-    assert error == "NoAddress: no active user with the role Operator has a mail address"
+    assert error == "NoAddress: no active user with the role Operator has an e-mail address"
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_failed_test_call_says_why_and_no_secret(hook: Peer) -> None:
 
 def test_test_call_by_mail_names_the_mail_host(mailbox: Mailbox) -> None:
     said = send_test_call(recipient("ops", Channel.EMAIL, addresses="a@ops.example"))
-    assert said == f"the mail host 127.0.0.1:{mailbox.port} took it for a@ops.example"
+    assert said == f"the mail host 127.0.0.1:{mailbox.port} accepted it for a@ops.example"
     assert "Subject: [MSH] info: (none): Test call" in mailbox.transactions[0].mail.decode()
 
 

@@ -87,7 +87,7 @@ def test_link_that_was_suspended_before_is_not_resumed() -> None:
     clock()
     window.refresh_from_db()
     assert (window.state, world.link.state) == ("ended", "suspended")
-    assert window.outcome == "The link was suspended already, so this window does not resume it."
+    assert window.outcome == "The link was already suspended, so this window does not resume it."
 
 
 def test_suspension_that_is_not_of_the_window_is_not_resumed() -> None:
@@ -136,9 +136,9 @@ def plan(world: World, starts_in: timedelta, ends_in: timedelta) -> MaintenanceW
     [
         (2 * HOUR, 4 * HOUR, "has a window from .* UTC to .* UTC, planned by ann"),
         (-HOUR, 2 * HOUR, "has a window from"),
-        (HOUR, HOUR, "the end is not after the beginning, or past"),
-        (-2 * HOUR, -HOUR, "the end is not after the beginning, or past"),
-        (4 * HOUR, timedelta(days=40), "a window has at most 31 days"),
+        (HOUR, HOUR, "the end must be after the beginning and in the future"),
+        (-2 * HOUR, -HOUR, "the end must be after the beginning and in the future"),
+        (4 * HOUR, timedelta(days=40), "a window is at most 31 days long"),
     ],
 )
 def test_impossible_windows_are_refused_in_words(
@@ -166,7 +166,7 @@ def test_window_is_cancelled_or_ended_early() -> None:
     window.refresh_from_db()
     assert (window.state, window.ended_by, world.link.state) == ("ended", "bob", "idle")
     assert acts(world)[1] == ("bob", "suspended", "idle")
-    with pytest.raises(NotPossible, match="The window is over already"):
+    with pytest.raises(NotPossible, match="The window has already ended"):
         maintenance.end(window, BOB)
     later = plan(world, HOUR, 2 * HOUR)
     maintenance.end(later, BOB)

@@ -18,7 +18,7 @@ TERMS = Terms()
 SHORT = Postponed(Shortage.RATE, 7, "slower, please")
 FULL = Postponed(Shortage.STORE, 60, "full")
 OTHER = "MessageId m7 was accepted before with other content"
-MAKING = "the answer to the first copy is being made"
+MAKING = "the answer to the first copy is being prepared"
 ANSWERED = (do.CountDuplicate(), do.RepeatAnswer())
 REUSED = (
     do.QueueError(ErrorCode.MESSAGE_ID_REUSED, Field.MESSAGE_ID, OTHER),
@@ -26,7 +26,7 @@ REUSED = (
 )
 BUSY = (do.QueueError(ErrorCode.TRANSIENT_ERROR, Field.MESSAGE, MAKING, 5),)
 EXPIRED = (
-    do.QueueError(ErrorCode.TIME_TO_LIVE_EXPIRED, Field.MESSAGE, "its TimeToLive is over"),
+    do.QueueError(ErrorCode.TIME_TO_LIVE_EXPIRED, Field.MESSAGE, "its TimeToLive has expired"),
     do.KeepRefusal(),
 )
 
@@ -82,7 +82,7 @@ def test_what_is_wrong_with_the_message_goes_before_our_own_limits() -> None:
 ORDERED = Terms(ordered=True)
 LACKS = refused(ErrorCode.INCONSISTENT, "the agreement is ordered, the message has no number")
 NEEDS = "MessageOrder needs AckRequested and DuplicateElimination"
-SYNC = "MessageOrder and SyncReply exclude each other"
+SYNC = "MessageOrder and SyncReply cannot be combined"
 WITH = replace(NEW, order=Order(3))
 TAKEN = (do.Accept(None, None), do.QueueAck())
 

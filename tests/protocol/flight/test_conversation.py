@@ -119,7 +119,7 @@ def refusal(text: str, code: ErrorCode) -> tuple[do.ConversationEffect, ...]:
 
 STALE = "number 6 is below the next, 7, and its MessageId is new"
 FAR = "number 50000008 is below the next, 7, and its MessageId is new"
-CONFLICT = "number 9 was taken before for another MessageId"
+CONFLICT = "number 9 was accepted before for another MessageId"
 ODD = "Reset needs number 0, this has 3"
 
 
@@ -249,7 +249,7 @@ def test_position(before: Conversation, order: Order, where: Position) -> None:
 def test_hole_that_does_not_fill_calls_an_operator(due: float, called: bool) -> None:
     """EB-130, EB-132. A time farther away than two horizons: the clock was set back (D13)."""
     before = conversation(7, 9, 10, due=after(due))
-    detail = "number 7 lacks, 2 messages wait for it"
+    detail = "number 7 is missing, 2 messages wait for it"
     expected: Outcome = (
         (conversation(7, 9, 10, called=True), (do.OpenIncident(MISSING, "", detail),))
         if called

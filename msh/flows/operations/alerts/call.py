@@ -13,9 +13,9 @@ from msh.protocol.alerts.severity import EARLY_WARNING, Severity
 KEY_LIMIT = 255
 """Characters of a dedup_key of PagerDuty."""
 _LATE = Cause(
-    "A message is late, and retries remain",
-    "Nothing is suspended yet. If more partners are late, check the network; if it is only this"
-    " one, test the connection to it.",
+    "A message is late; retries remain",
+    "Sending is not suspended yet. If messages to other partners are late too, check the"
+    " network; otherwise test the connection to this partner.",
     "no-acknowledgement",
     TEST_FIRST,
 )
@@ -44,7 +44,7 @@ class Call:
 
     @property
     def headline(self) -> str:
-        return f"{'over' if self.is_end else self.severity}: {self.partner}: {self.title}"
+        return f"{'resolved' if self.is_end else self.severity}: {self.partner}: {self.title}"
 
 
 def call_of(notice: OperatorNotice) -> Call:
@@ -77,7 +77,7 @@ def call_for_test(number: int) -> Call:
         severity=Severity.INFO,
         what="test",
         title="Test call",
-        advice="Nothing is to be done. Somebody has sent this call from the console to see whether"
+        advice="No action is needed. An operator sent this call from the console to check that"
         " it arrives.",
         message_id="",
         detail="",

@@ -56,7 +56,7 @@ def target_of(recipient: AlertRecipient) -> Target:
         users = User.objects.filter(groups=recipient.role_id, is_active=True).exclude(email="")
         found += users.order_by("pk").values_list("email", flat=True)
     if not found:
-        raise NoAddress(f"no active user with the role {recipient.role} has a mail address")
+        raise NoAddress(f"no active user with the role {recipient.role} has an e-mail address")
     return Target(Channel.EMAIL, tuple(dict.fromkeys(found)))
 
 
@@ -110,7 +110,7 @@ def _mail(target: Target, calls: Sequence[Call], *, digest: bool) -> str:
     )
     mail.send()
     where = f"{settings.EMAIL_HOST}:{settings.EMAIL_PORT}"
-    return f"the mail host {where} took it for {', '.join(target.addresses)}"
+    return f"the mail host {where} accepted it for {', '.join(target.addresses)}"
 
 
 def _message_id(calls: Sequence[Call]) -> str:

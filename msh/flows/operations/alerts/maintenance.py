@@ -37,16 +37,18 @@ def plan(
     with transaction.atomic():
         now = read_clock()
         if ends_at <= max(starts_at, now):
-            raise NotPossible("Nothing was planned: the end is not after the beginning, or past.")
+            raise NotPossible(
+                "Nothing was planned: the end must be after the beginning and in the future."
+            )
         if ends_at - starts_at > LONGEST:
-            raise NotPossible(f"Nothing was planned: a window has at most {LONGEST.days} days.")
+            raise NotPossible(f"Nothing was planned: a window is at most {LONGEST.days} days long.")
         lock_partner(partner)
         for other in open_windows().filter(partner=partner):
             if other.window.overlaps(starts_at, ends_at):
                 raise NotPossible(
-                    f"Nothing was planned: {partner} has a window from {_utc(other.starts_at)} to"
-                    f" {_utc(other.ends_at)}, planned by {other.planned_by}. Choose other times, or"
-                    " end that one first."
+                    f"Nothing was planned: {partner} already has a window from"
+                    f" {_utc(other.starts_at)} to {_utc(other.ends_at)}, planned by"
+                    f" {other.planned_by}. Choose other times, or end that window first."
                 )
         return insert_window(partner, starts_at, ends_at, actor)
 
@@ -56,7 +58,7 @@ def end(window: MaintenanceWindow, actor: Actor) -> None:
     with transaction.atomic():
         locked = lock_window(window.pk)
         if locked is None:
-            raise NotPossible("The window is over already, or is just ending.")
+            raise NotPossible("The window has already ended, or is ending now.")
         if locked.state == WindowState.RUNNING:
             _end(locked, actor.name, actor)
         else:
@@ -78,7 +80,7 @@ def follow(key: int) -> None:
             why = f"end of maintenance window {window.pk}: {window.reason}"
             _end(window, SYSTEM, Actor(window.planned_by, why))
         case WindowAct.MISS if window:
-            why = "The MSH was down from its beginning to its end: nothing was suspended."
+            why = "The MSH was down during the whole window: nothing was suspended."
             mark_over(window, WindowState.MISSED, read_clock(), SYSTEM, why)
 
 
@@ -87,7 +89,7 @@ def _begin(window: MaintenanceWindow) -> None:
     try:
         change_link.suspend(window.partner, Actor(window.planned_by, why))
     except NotPossible:
-        why_not = "The link was suspended already, so this window does not resume it."
+        why_not = "The link was already suspended, so this window does not resume it."
         mark_begun(window, None, why_not)
         return
     since = OutboundLink.objects.values_list("suspended_since", flat=True).get(

@@ -80,7 +80,7 @@ def _expect(values: Values, asked: object, actor: Actor) -> str:
 
 def _prune(values: Values, asked: object, actor: Actor) -> str:
     retention.confirm(actor, clock_is_right=values["clock_is_right"])
-    return "A worker removes what has ended."
+    return "A worker prunes in the background."
 
 
 def _of_conversation(flow: Callable[..., Any]) -> Callable[[Values, Any, Actor], str]:

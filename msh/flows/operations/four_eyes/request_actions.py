@@ -6,7 +6,7 @@ from . import requests
 
 CONFIRM = OperatorAction(
     name="confirm",
-    title="Confirm and do",
+    title="Confirm",
     permissions=("msh.view_actrequest", requests.CONFIRM_PERMISSION),
     flow=requests.confirm,
     irreversible=True,
@@ -14,7 +14,7 @@ CONFIRM = OperatorAction(
 REFUSE = OperatorAction(
     name="refuse",
     title="Refuse",
-    effect="Nothing is done. Who has asked sees your reason.",
+    effect="Nothing is done. The requester sees your reason.",
     done="Refused.",
     permissions=("msh.view_actrequest", requests.CONFIRM_PERMISSION),
     flow=requests.refuse,
@@ -22,7 +22,7 @@ REFUSE = OperatorAction(
 WITHDRAW = OperatorAction(
     name="withdraw",
     title="Withdraw",
-    effect="Nothing is done, and nobody can confirm it any more.",
+    effect="Nothing is done, and the request can no longer be confirmed.",
     done="Withdrawn.",
     permissions=("msh.view_actrequest",),
     flow=requests.withdraw,

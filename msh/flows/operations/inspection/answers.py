@@ -5,6 +5,8 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+from msh.protocol.attempt import AttemptOutcome
+
 
 class Answer(StrEnum):
     """The class of an answer, or of how an attempt ended without one."""
@@ -25,6 +27,14 @@ class Answer(StrEnum):
     OTHER = "other"
     NONE = "none"
 
+
+OUTCOMES = {
+    AttemptOutcome.TRANSMITTED: "transmitted",
+    AttemptOutcome.FAILED: "failed",
+    AttemptOutcome.DOUBTED: "unexpected response",
+    AttemptOutcome.REFUSED: "refused",
+}
+"""The outcome of an attempt in words."""
 
 ASKED_TO_WAIT = "(Retry-After: "
 """In the text of an answer with this header."""
@@ -109,22 +119,22 @@ _SETTINGS_FIRST = (Help.PARTNER, Help.CONNECTION, Help.RESUME)
 ANSWERS: dict[Answer, Cause] = {
     Answer.CREDENTIALS: Cause(
         "The partner refuses our credentials",
-        "Its MSH is running. Replace our credentials on the partner's page, test the connection,"
-        " then resume. Resuming alone does not help.",
+        "Its MSH is running. Replace our credentials in the partner's settings, test the"
+        " connection, then resume. Resuming alone does not help.",
         "credentials",
         _SETTINGS_FIRST,
     ),
     Answer.ADDRESS: Cause(
         "No MSH answers at the partner's address",
         "A server answers, but not an MSH. Ask the partner's operator for the exact URL, correct"
-        " the address on the partner's page, test the connection, then resume.",
+        " the address in the partner's settings, test the connection, then resume.",
         "address",
         _SETTINGS_FIRST,
     ),
     Answer.NAME: Cause(
         "The name of the partner's address does not resolve",
-        "Check the address on the partner's page. If other names do not resolve either, repair the"
-        " DNS of this host. Test the connection, then resume.",
+        "Check the address in the partner's settings. If other names do not resolve either, fix"
+        " the DNS of this host. Test the connection, then resume.",
         "name",
         _SETTINGS_FIRST,
     ),
@@ -137,42 +147,42 @@ ANSWERS: dict[Answer, Cause] = {
     ),
     Answer.TIMEOUT: Cause(
         "The partner did not answer in time",
-        "Its MSH is down or too slow, or a firewall drops our packets. Test the connection. If it"
-        " fails, call the partner's operator. Resume when it works.",
+        "Its MSH is down or too slow, or a firewall drops our packets. Test the connection. If"
+        " it fails, call the partner's operator. Resume when it works.",
         "timeout",
         TEST_FIRST,
     ),
     Answer.CUT: Cause(
         "The connection to the partner broke",
-        "It was closed before the answer: by its MSH, or by a proxy or firewall between. Test the"
-        " connection. If it works, resume; otherwise call the partner's operator.",
+        "It was closed before the answer: by the MSH, or by a proxy or firewall in between. Test"
+        " the connection. If it works, resume; otherwise call the partner's operator.",
         "timeout",
         TEST_FIRST,
     ),
     Answer.TLS: Cause(
         "The TLS connection to the partner fails",
-        "The last answer says why: a certificate has expired, is not trusted here, or has another"
-        " name. The partner renews it, or this host must trust its CA. Test the connection, then"
-        " resume. Resuming alone does not help.",
+        "The last answer says why: a certificate has expired, is not trusted here, or is for"
+        " another name. The partner must renew it, or this host must trust its CA. Test the"
+        " connection, then resume. Resuming alone does not help.",
         "tls",
         TEST_FIRST,
     ),
     Answer.WAIT: Cause(
         "The partner asks us to wait",
-        "It is running, and its answer says for how long. Resume after that time. If it asks again,"
-        " call the partner's operator.",
+        "It is running, and its answer says for how long to wait. Resume after that time. If it"
+        " asks again, call the partner's operator.",
         "busy",
     ),
     Answer.SERVER_ERROR: Cause(
         "The partner's MSH fails",
-        "It answers, but cannot process the message. Call the partner's operator with the answer"
-        " that is shown. Resume when the error is fixed.",
+        "It answers, but cannot process the message. Call the partner's operator and quote the"
+        " answer. Resume when the error is fixed.",
         "server-error",
     ),
     Answer.GATEWAY: Cause(
-        "A gateway answers, the partner's MSH behind it does not",
-        "The way to the partner is open. Call the partner's operator: its MSH is down. Resume when"
-        " it is up.",
+        "A gateway answers, but the partner's MSH behind it does not",
+        "The network path is open. Call the partner's operator: the MSH is down. Resume when it"
+        " is up.",
         "server-error",
     ),
     Answer.MESSAGE: Cause(
@@ -183,10 +193,10 @@ ANSWERS: dict[Answer, Cause] = {
         (Help.MESSAGE, Help.RESUME),
     ),
     Answer.NO_ACKNOWLEDGEMENT: Cause(
-        "The partner took the message, but no Acknowledgement came",
-        "Its Acknowledgement does not reach us. Ask the partner's operator what happens to it: our"
-        " address, its credentials here, or an error of its MSH. Then resume: the partner discards"
-        " the duplicate and acknowledges it again.",
+        "The partner accepted the message, but no Acknowledgement came",
+        "The Acknowledgement does not reach us. Ask the partner's operator why: a wrong address"
+        " of ours, wrong credentials here, or an error of the partner's MSH. Then resume: the"
+        " partner discards the duplicate and acknowledges it again.",
         "no-acknowledgement",
     ),
 }

@@ -88,28 +88,28 @@ CAUSES: dict[str, Cause] = {
     ),
     IncidentKind.STORE_SHORT: Cause(
         "No space for new messages",
-        "Partners are told to wait. Free disk space or raise the limit. The incident is resolved"
-        " automatically when messages are accepted again.",
+        "Partners are asked to wait. Free disk space or raise the limit. The incident is"
+        " resolved automatically when messages are accepted again.",
         "disk-full",
     ),
     IncidentKind.BACKLOG: Cause(
         "The application does not keep up with this partner",
-        "The partner is told to wait. Check the consumer. The incident is resolved automatically"
-        " when messages are accepted again.",
+        "The partner is asked to wait. Check the consumer. The incident is resolved"
+        " automatically when messages are accepted again.",
         "backlog",
     ),
     IncidentKind.STUCK: Cause(
         "No progress on this link although there is work",
         "Fix the cause that the detail names: resume the link, resume deliveries, or enable or"
         " start the consumer. If there is none, check that worker and beat are running. The"
-        " incident is resolved automatically when something moves. If you resolve it before that,"
-        " it is opened again.",
+        " incident is resolved automatically when there is progress. If you resolve it before"
+        " that, it is opened again.",
         "stuck",
     ),
     IncidentKind.DELIVERY_FAILED: Cause(
         "The application does not accept a message",
-        "All delivery attempts failed. Fix the last error of the delivery in the application. Then"
-        " run the delivery again, or decide otherwise.",
+        "All delivery attempts failed. Fix what the last error names in the application. Then"
+        " run the delivery again, or make another decision.",
         "blocked",
     ),
     IncidentKind.DELIVERY_REJECTED: Cause(
@@ -148,8 +148,8 @@ CAUSES: dict[str, Cause] = {
     ),
     IncidentKind.WENT_AHEAD_ALONE: Cause(
         "An operator went ahead without a second person",
-        "Read what was done and why in the detail, and compare both sides if you have a doubt. Then"
-        " resolve the incident.",
+        "The detail says what was done and why. If in doubt, compare both sides. Then resolve"
+        " the incident.",
         "went-ahead-alone",
     ),
     IncidentKind.CLOCK_DOUBTFUL: Cause(
@@ -162,17 +162,17 @@ CAUSES: dict[str, Cause] = {
     ),
     IncidentKind.RETENTION_TOO_SHORT: Cause(
         "MessageIds of a partner are kept longer than configured",
-        "Under the partner's agreement a duplicate may arrive later than MSH_KEEP_MESSAGES allows."
-        " MessageIds are therefore kept longer; everything else is deleted on time. Increase"
-        " MSH_KEEP_MESSAGES, or reduce the retries of the agreement. The incident is then resolved"
-        " automatically in the next night.",
+        "Under the partner's agreement a duplicate may arrive later than MSH_KEEP_MESSAGES"
+        " allows. MessageIds are therefore kept longer; everything else is deleted on time."
+        " Increase MSH_KEEP_MESSAGES, or reduce the retries of the agreement. The incident is"
+        " then resolved automatically the next night.",
         "clock",
     ),
     IncidentKind.PARTNER_UNREACHABLE: Cause(
         "The partner cannot be reached",
-        "No attempt of a row of attempts was answered. Messages wait, and keep their retries. Check"
-        " the partner's address, its MSH and the network. If the partner is probed, sending resumes"
-        " automatically when a probe is answered. Otherwise resume.",
+        "Several attempts in a row were not answered. Messages wait and keep their retries."
+        " Check the partner's address, its MSH and the network. If the partner is probed, sending"
+        " resumes automatically when a probe is answered. Otherwise resume.",
         "connection",
         TEST_FIRST,
     ),
@@ -184,30 +184,31 @@ CAUSES: dict[str, Cause] = {
     ),
     IncidentKind.PREDECESSOR_MISSING: Cause(
         "Messages of a conversation wait for one that has not arrived",
-        "They are stored and acknowledged, and are delivered when the missing message arrives. Ask"
-        " the partner for the number that the detail names. If it will never arrive, skip it, or"
-        " drop the messages that wait.",
+        "They are stored and acknowledged, and are delivered when the missing message arrives."
+        " Ask the partner for the number that the detail names. If it will never arrive, skip it,"
+        " or drop the waiting messages.",
         "conversation",
     ),
     IncidentKind.CONVERSATION_STOPPED: Cause(
-        "A conversation that is sent in order stands still",
-        "A message of it failed, is held, or was cancelled; later ones wait, other conversations do"
-        " not. Resume the message, which sends it again with its bytes and its number; or cancel"
-        " it, and restart the conversation when all that was sent of it is acknowledged or"
-        " cancelled.",
+        "A conversation that is sent in order is stopped",
+        "One of its messages failed, is held, or was cancelled; later ones wait, other"
+        " conversations do not. Resume the message, which sends it again with the same bytes and"
+        " number; or cancel it, and restart the conversation when all messages sent in it are"
+        " acknowledged or cancelled.",
         "conversation",
     ),
     IncidentKind.ANSWER_REFUSED: Cause(
         "An answer of the partner to our message is refused",
-        "It is wrong or breaks the agreement, so it does not acknowledge the message. Sending the"
-        " message again brings the same answer. Correct the agreement or let it be lenient, or have"
-        " the partner correct its answers. Then resume the message, or cancel it with a verdict.",
+        "The answer is invalid or breaks the agreement, so it does not acknowledge the message."
+        " Sending the message again brings the same answer. Correct the agreement or make it"
+        " lenient, or ask the partner to correct its answers. Then resume the message, or cancel"
+        " it with a verdict.",
         "answer-refused",
     ),
     IncidentKind.ORDER_RESTARTED: Cause(
         "The partner restarted the numbers of a conversation",
-        "Nothing was waiting, so the message was delivered. Ask the partner why, if you do not"
-        " expect it.",
+        "Nothing was waiting, so the message was delivered. If you did not expect this, ask the"
+        " partner why.",
         "conversation",
     ),
 }

@@ -65,7 +65,13 @@ def body_of(message: OutboundMessage) -> Stored:
     body = b"".join(bytes(each) for each in (message.head, *parts.values_list("wire", flat=True)))
     if hashlib.sha256(body).digest() != bytes(message.body_sha256):
         gone = message.size > 0 and not parts.exists()
-        why = "its payloads were removed by retention" if gone else "they have changed"
-        raise BytesMissing(f"The bytes of message {message} are not as they were sent: {why}.")
+        why = (
+            "its payloads were removed by retention"
+            if gone
+            else ("the stored payloads have changed")
+        )
+        raise BytesMissing(
+            f"The bytes of message {message} cannot be shown as they were sent: {why}."
+        )
     dialect = dialect_named(message.agreement.dialect)
     return Stored("", dialect.content_type(message.boundary, parts.exists()), body)

@@ -7,16 +7,16 @@ from .answers import ANSWERS, Answer, Cause, Help, answer_of
 
 RETRYING: dict[Answer, str] = {
     Answer.CREDENTIALS: (
-        "The partner refuses our credentials. Replace them on the partner's page and test the"
-        " connection: the next copy uses the new ones."
+        "The partner refuses our credentials. Replace them in the partner's settings and test"
+        " the connection: the next copy uses the new ones."
     ),
     Answer.ADDRESS: (
-        "A server answers, but not an MSH. Correct the address on the partner's page and test the"
-        " connection: the next copy goes there."
+        "A server answers, but not an MSH. Correct the address in the partner's settings and"
+        " test the connection: the next copy is sent there."
     ),
     Answer.NAME: (
-        "The name of the partner's address does not resolve. Check the address on the partner's"
-        " page; if other names do not resolve either, repair the DNS of this host."
+        "The name of the partner's address does not resolve. Check the address in the partner's"
+        " settings; if other names do not resolve either, fix the DNS of this host."
     ),
     Answer.CONNECTION: (
         "Nothing accepts connections at the partner's address. Test the connection; if it still"
@@ -31,21 +31,21 @@ RETRYING: dict[Answer, str] = {
         " partner's operator."
     ),
     Answer.TLS: (
-        "The TLS connection fails. The partner renews its certificate, or this host must trust its"
-        " CA; test the connection then."
+        "The TLS connection fails. The partner must renew its certificate, or this host must"
+        " trust its CA. Then test the connection."
     ),
-    Answer.WAIT: "The partner asks us to wait, and says for how long. You do not have to act.",
+    Answer.WAIT: "The partner asks us to wait, and says for how long. No action is needed.",
     Answer.SERVER_ERROR: (
-        "The partner's MSH answers with an error of its own. If it does not stop, call the"
-        " partner's operator with the answer."
+        "The partner's MSH answers with an internal error. If this continues, call the partner's"
+        " operator and quote the answer."
     ),
     Answer.GATEWAY: (
-        "A gateway answers, the partner's MSH behind it does not. If it does not stop, call the"
-        " partner's operator."
+        "A gateway answers, but the partner's MSH behind it does not. If this continues, call"
+        " the partner's operator."
     ),
     Answer.NO_ACKNOWLEDGEMENT: (
-        "The partner takes the copies, but its Acknowledgement does not reach us. Ask the"
-        " partner's operator what happens to it."
+        "The partner accepts the copies, but its Acknowledgement does not reach us. Ask the"
+        " partner's operator why."
     ),
 }
 """What is refused for good is not sent again: Answer.MESSAGE is not here."""

@@ -192,7 +192,7 @@ def _attempts(message: OutboundMessage) -> Iterator[Moment]:
             direction=Direction.OUT,
             partner=message.link.partner.name,
             event=f"Attempt {attempt.number}",
-            to_state=attempt.outcome or "under way",
+            to_state=attempt.outcome or "in progress",
             detail=attempt.detail if said else f"{status} {attempt.detail}".strip(),
         )
 

@@ -5,12 +5,13 @@ from datetime import datetime
 from django.utils.timezone import localtime
 
 from msh.models import Attempt, Flight, OutboundConversation, OutboundMessage, OutboundState
+from msh.protocol.attempt import AttemptOutcome
 from msh.protocol.flight.numbering import NumberingState
 from msh.protocol.flight.value import FlightState
 from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import OPERATOR, LaneState
 
-from .answers import answer_of
+from .answers import OUTCOMES, answer_of
 from .causes import cause_of
 from .retrying import is_retrying, retrying
 
@@ -19,7 +20,7 @@ def explanation_of_flight(message: OutboundMessage) -> str:
     """A few sentences. `message` with its link, and its flight if it has one."""
     if message.state == OutboundState.FAILED:
         advice = cause_of(IncidentKind.CONVERSATION_STOPPED).advice
-        return f"Failed at {_time(message.completed_at)}; its conversation stands still. {advice}"
+        return f"Failed at {_time(message.completed_at)}; its conversation is stopped. {advice}"
     return _under_way(message, message.flight)
 
 
@@ -33,16 +34,16 @@ def _under_way(message: OutboundMessage, flight: Flight) -> str:
         return f"{cause.what}.{probe} {cause.advice}"
     if flight.state == FlightState.WAITING:
         return (
-            f"Attempt {flight.attempt} was claimed; an Acknowledgment is waited for until"
+            f"Attempt {flight.attempt} was started; waiting for its Acknowledgment until"
             f" {_time(flight.due)}.{_last(message)}"
         )
     if flight.under_way:
-        return f"The next copy waits for a worker.{_last(message)}"
+        return f"The next copy is waiting for a worker.{_last(message)}"
     if flight.ordered_in is not None and (why := _turn(flight, flight.ordered_in)):
         return why
     return (
-        "It waits for a worker, or for a place: as many messages to the partner may be under way as"
-        " the window of its agreements allows."
+        "It is waiting for a worker, or for a place in the window: the agreements limit how many"
+        " messages to the partner are under way at once."
     )
 
 
@@ -61,7 +62,7 @@ def _turn(flight: Flight, conversation: OutboundConversation) -> str:
         stopped_by = ", ".join(conversation.stopped_by)
         what = f": message {stopped_by}" if stopped_by else ""
         advice = cause_of(IncidentKind.CONVERSATION_STOPPED).advice
-        return f"Its conversation stands still{what}. {advice}"
+        return f"Its conversation is stopped{what}. {advice}"
     if flight.waits_turn and conversation.state == NumberingState.CONFIRMING:
         first = conversation.unconfirmed
         return f"The first message of its conversation, {first}, is not acknowledged yet."
@@ -85,7 +86,8 @@ def _last(message: OutboundMessage) -> str:
     if is_retrying(attempt.outcome, attempt.number - 1):
         cause = retrying(attempt.detail, attempt.status)
     advice = f" {cause.advice}" if cause else ""
-    return f" Attempt {attempt.number} ended with: {attempt.outcome}{detail[:200]}.{advice}"
+    outcome = OUTCOMES[AttemptOutcome(attempt.outcome)]
+    return f" Attempt {attempt.number} ended with: {outcome}{detail[:200]}.{advice}"
 
 
 def _time(at: datetime | None) -> str:

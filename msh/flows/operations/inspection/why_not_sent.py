@@ -9,11 +9,12 @@ from datetime import datetime, timedelta
 from django.utils.timezone import localtime
 
 from msh.models import OutboundMessage, OutboundState
+from msh.protocol.attempt import AttemptOutcome
 from msh.protocol.errors import UnreadableTermsError
 from msh.protocol.lane import InFlight, Lane, LaneState
 from msh.store.operations.queue_place import MOST
 
-from .answers import answer_of
+from .answers import OUTCOMES, answer_of
 from .causes import cause_of
 from .retrying import is_retrying, retrying
 from .situation import ENDED, LastAttempt, Situation, situation_of
@@ -92,11 +93,11 @@ def _end(situation: Situation) -> str:
         case OutboundState.SENT:
             return f"Sent at {at}. A BestEffort message is not acknowledged."
         case OutboundState.FAILED:
-            answer = _answer(situation.attempt) or "nobody knows how the attempt ended"
+            answer = _answer(situation.attempt) or "it is unknown how the attempt ended"
             why = (
                 "A BestEffort message has one attempt"
                 if situation.best_effort
-                else "Nothing more of it is sent; an Acknowledgment that still arrives completes it"
+                else "No further copy is sent; a late Acknowledgment still completes it"
             )
             return (
                 f"Failed at {at}: {answer}. {why}: if it is still needed, submit it again with a"
@@ -116,8 +117,8 @@ def _suspension(situation: Situation) -> str:
     where = f", at message {flying.message_id} (number {flying.sequence_number})" if flying else ""
     advice = "The Acknowledgement came late: resume the link." if lane.late_ack else cause.advice
     return (
-        f"The link is suspended since {_time(situation.suspended_since)}{where}: {cause.what}"
-        f"{f' ({detail})' if detail else ''}.{_last_words(situation)} {advice}"
+        f"The link has been suspended since {_time(situation.suspended_since)}{where}:"
+        f" {cause.what}{f' ({detail})' if detail else ''}.{_last_words(situation)} {advice}"
     )
 
 
@@ -142,8 +143,8 @@ def _flight(situation: Situation, flying: InFlight) -> str:
         )
     if lane.unsent:
         return (
-            f"{subject} is in flight{before}: attempt {flying.attempt + 1} is not on the wire yet."
-            f" It goes at {_time(lane.due)}, when the worker has a free place for this partner"
+            f"{subject} is in flight{before}: attempt {flying.attempt + 1} has not been sent yet."
+            f" It is due at {_time(lane.due)}, when the worker has a free place for this partner"
         )
     return f"{subject} is in flight{before}: {_progress(situation, flying)}"
 
@@ -151,9 +152,12 @@ def _flight(situation: Situation, flying: InFlight) -> str:
 def _progress(situation: Situation, flying: InFlight) -> str:
     due, attempt = _time(situation.lane.due), situation.attempt
     left = flying.retries_spent < flying.terms.retries
-    then = f"The next copy goes at {due}" if left else f"The link is suspended at {due}"
+    then = f"The next copy is sent at {due}" if left else f"The link is suspended at {due}"
     if attempt is not None and attempt.ended_at is None:
-        return f"attempt {flying.attempt} is under way since {_time(attempt.claimed_at)}. {then}"
+        return (
+            f"attempt {flying.attempt} has been in progress since {_time(attempt.claimed_at)}."
+            f" {then}"
+        )
     answer = _answer(attempt)
     return (
         f"{flying.attempt} attempt{'' if flying.attempt == 1 else 's'}, no Acknowledgement yet"
@@ -173,14 +177,14 @@ def _best_effort(situation: Situation) -> str:
     lane = situation.lane
     if situation.state == OutboundState.IN_FLIGHT:
         return (
-            "Its one attempt is under way. If the worker is lost, it has failed at"
+            "Its one attempt is in progress. If the worker is lost, the message fails at"
             f" {_time(situation.due)}"
         )
     if lane.state is LaneState.TRANSIENT:
         return _asked_to_wait(lane)
     if not _is_open(lane):
         return "The partner is being probed: BestEffort messages wait until it answers"
-    return "It waits for a worker with a free place for this partner"
+    return "It is waiting for a worker with a free place for this partner"
 
 
 def _is_open(lane: Lane) -> bool:
@@ -219,7 +223,8 @@ def _poller(situation: Situation) -> str:
 def _answer(attempt: LastAttempt | None) -> str:
     if attempt is None or attempt.ended_at is None:
         return ""
-    return ", ".join(filter(None, (attempt.outcome, _one_line(attempt.detail))))
+    outcome = OUTCOMES[AttemptOutcome(attempt.outcome)] if attempt.outcome else ""
+    return ", ".join(filter(None, (outcome, _one_line(attempt.detail))))
 
 
 def _times(count: int) -> str:
@@ -240,6 +245,6 @@ def _stopped() -> str:
 
     stopped = [process for process in processes() if not process.alive]
     if any(not process.known for process in stopped):
-        return "Redis does not answer, so nobody wakes the workers. Start it"
+        return "Redis does not answer, so workers are not woken up. Start it"
     signs = "; ".join(f"{process.name}: {process.words}" for process in stopped)
     return f"{signs}. Start {' and '.join(one.name for one in stopped)}" if stopped else ""

@@ -58,7 +58,7 @@ def cancel_queue(
         raise NotPossible(f"Nothing is queued to {link.partner} any more.")
     values = {"link": link.pk, "last": last}
     act = Act(Verb.BULK_CANCEL, "cancel_queue", values, f"the queue ends with row {last}")
-    text = f"the queue to {link.partner.name}, {len(chosen)} messages now, is cancelled."
+    text = f"the queue to {link.partner.name}, now {len(chosen)} messages, is cancelled."
     about = Proposal(act, text, link.partner_id, Direction.OUT, about=place_of(link))
     with transaction.atomic(), allowed(about, actor):
         return bulk_jobs.start_chosen(BulkAction.CANCEL, chosen, actor, confirmation=confirmation)

@@ -36,11 +36,13 @@ def replay(key: int, actor: Actor) -> None:
     if delivery is None:
         raise NotPossible("The delivery was removed.")
     if is_full(delivery.consumer_id):
-        raise NotYet(f"{OPEN_AT_ONCE} replays to consumer {delivery.consumer} are not done yet.")
+        raise NotYet(
+            f"{OPEN_AT_ONCE} replays to consumer {delivery.consumer} are not finished yet."
+        )
     if lacks_payloads(delivery.message_id):
         raise NotPossible("The payloads of the message were removed by retention.")
     if insert_replay(key, actor) is None:
         raise NotPossible(
-            f"The delivery is {delivery.get_state_display()}: it has to be completed."
+            f"The delivery is {delivery.get_state_display()}: only a completed one can be replayed."
         )
     wake_up(WakeUp.DELIVER)

@@ -122,9 +122,8 @@ def _sentences(
             f" {nearly}."
         )
     yield (
-        f"We sent {count_text(counts.retries, 'further copy', 'further copies')} because no answer"
-        f" came in time, and discarded {count_text(counts.duplicates, 'copy', 'copies')} of"
-        " messages that we had already."
+        f"We sent {count_text(counts.retries, 'further copy', 'further copies')} because no"
+        f" answer came in time, and discarded {count_text(counts.duplicates, 'duplicate')}."
     )
     yield _suspension(of, span)
     yield _ends(counts)
@@ -138,7 +137,9 @@ def _volume(name: str, counts: Counts, earlier: OfPartner | None, month: str) ->
     taken, got = (count_text(n, "message") for n in (counts.acknowledged, counts.received))
     yield f"{name} acknowledged {taken} from us ({_size(counts.bytes_out)}).{out}"
     if counts.sent:
-        yield f"We sent {count_text(counts.sent, 'message')} for which no answer was agreed."
+        yield (
+            f"We sent {count_text(counts.sent, 'message')} that are not acknowledged by agreement."
+        )
     yield f"We received {got} from {name} ({_size(counts.bytes_in)}).{into}"
 
 
@@ -150,8 +151,8 @@ def _suspension(of: OfPartner, span: read.Span) -> str:
     share = 100 * (1 - down / length)
     return (
         f"Sending was suspended {count_text(len(of.downs), 'time')}, for {duration_text(down)} in"
-        f" all, {duration_text(longest)} at the longest: it was possible for {share:.2f} % of the"
-        " time."
+        f" total and at most {duration_text(longest)} at a time: it was possible for {share:.2f} %"
+        " of the time."
     )
 
 

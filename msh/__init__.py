@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from msh.protocol.errors import Reject
 
 if TYPE_CHECKING:
-    from msh.flows.sending.submit import Roles
+    from msh.flows.sending.prepare import Roles
     from msh.models import InboundMessage
     from msh.protocol.message import Payload
     from msh.protocol.vocabulary import DeliverySemantics

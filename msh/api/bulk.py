@@ -12,7 +12,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 
-from msh.flows.sending.submit import SubmitRefused
+from msh.flows.sending.prepare import SubmitRefused
 from msh.flows.sending.submit_many import Answer, Entry, InTheWay, Result, submit_all
 from msh.models import Scope
 from msh.protocol.message import MESSAGE_ID_LIMIT

@@ -19,7 +19,8 @@ from rest_framework.response import Response
 from msh.flows.delivery.pull import SettleRefused
 from msh.flows.errors import NotPossible, SecondPersonNeeded
 from msh.flows.operations.four_eyes import requests
-from msh.flows.sending.submit import MessageIdReused, PartnerClosed, SubmitRefused
+from msh.flows.sending.prepare import SubmitRefused
+from msh.flows.sending.submit import MessageIdReused, PartnerClosed
 
 logger = logging.getLogger(__name__)
 

@@ -9,11 +9,11 @@ from django.http import QueryDict
 from django.utils.datastructures import MultiValueDict
 from rest_framework import serializers
 
-from msh.flows.sending.submit import prepare
+from msh.flows.sending.prepare import prepare_heading, prepare_message
 from msh.protocol.message import Payload
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.capacity import shortage
-from msh.store.sending.submissions import NewMessage
+from msh.store.sending.submissions import Heading, NewMessage
 from partners.models import Agreement
 
 from .problems import NotNow, Refused
@@ -61,16 +61,21 @@ Values = Mapping[str, Any]
 _FIELDS: frozenset[str] = frozenset(Submission().fields)
 TEXTS = _FIELDS - {"payloads"}
 _REQUIRED = ("tpa_id", "service_interface", "action")
+_ROLES = ("from_role", "to_role", "service_type")
+_OF_HEADING = (*_REQUIRED, "partner", "semantics", *_ROLES)
 _PAYLOAD_FIELDS = frozenset(PayloadSubmission().fields)
+_PAYLOAD_TEXTS = _PAYLOAD_FIELDS - {"content", "content_base64"}
 _SEMANTICS = frozenset({None, *(semantics.value for semantics in DeliverySemantics)})
 _REPLACEMENT = "\ufffd"  # what Django puts for bytes of a form that are not UTF-8
 
 
 class Agreements:
-    """Those that messages name, looked up once a request."""
+    """Those that messages name, looked up once a request, and the headings under them, checked
+    once."""
 
     def __init__(self) -> None:
         self._known: dict[str, list[Agreement]] = {}
+        self._headings: dict[tuple[str | None, ...], Heading] = {}
 
     def look_up(self, tpa_ids: Iterable[object]) -> None:
         wanted = {one for one in tpa_ids if isinstance(one, str) and "\0" not in one}
@@ -81,7 +86,35 @@ class Agreements:
             for agreement in found:
                 self._known[agreement.tpa_id].append(agreement)
 
-    def of(self, tpa_id: str, partner: str | None) -> Agreement:
+    def heading(self, values: Values) -> Heading:
+        """That of a message, of which every value is text. Raises Refused or SubmitRefused."""
+        fields = tuple(map(values.get, _OF_HEADING))
+        heading = self._headings.get(fields)
+        if heading is None:
+            heading = self._headings[fields] = self._checked(values)
+        return heading
+
+    def _checked(self, values: Values) -> Heading:
+        for name in _REQUIRED:
+            if not values.get(name):
+                raise Refused(name, f"{name} is required")
+        semantics = values.get("semantics")
+        if semantics not in _SEMANTICS:
+            names = ", ".join(semantics.value for semantics in DeliverySemantics)
+            raise Refused("semantics", f"semantics: must be one of {names}")
+        return prepare_heading(
+            self._of(values["tpa_id"], values.get("partner")),
+            values["service_interface"],
+            values["action"],
+            semantics,
+            {
+                "from_role": values.get("from_role"),
+                "to_role": values.get("to_role"),
+                "service_type": values.get("service_type"),
+            },
+        )
+
+    def _of(self, tpa_id: str, partner: str | None) -> Agreement:
         """The one agreement that is meant, of those looked up. Raises Refused."""
         under = self._known.get(tpa_id, [])
         if not under:
@@ -132,28 +165,16 @@ def prepared(values: Values, agreements: Agreements) -> NewMessage:
     for name, value in values.items():
         if not isinstance(value, str) and name != "payloads":
             raise Refused(name, f"{name}: must be a string, not {_shown(value)}")
-    for name in _REQUIRED:
-        if not values.get(name):
-            raise Refused(name, f"{name} is required")
-    semantics = values.get("semantics")
-    if semantics not in _SEMANTICS:
-        names = ", ".join(semantics.value for semantics in DeliverySemantics)
-        raise Refused("semantics", f"semantics: must be one of {names}")
+    heading = agreements.heading(values)
     payloads = values.get("payloads", [])
     if not isinstance(payloads, list):
         raise Refused("payloads", f"payloads: must be a list, not {_shown(payloads)}")
-    return prepare(
-        agreements.of(values["tpa_id"], values.get("partner")),
-        values["service_interface"],
-        values["action"],
+    return prepare_message(
+        heading,
         [_payload(one, n) for n, one in enumerate(payloads, start=1)],
-        message_id=values.get("message_id"),
-        conversation_id=values.get("conversation_id"),
-        ref_to_message_id=values.get("ref_to_message_id", ""),
-        semantics=semantics,
-        from_role=values.get("from_role"),
-        to_role=values.get("to_role"),
-        service_type=values.get("service_type"),
+        values.get("message_id"),
+        values.get("conversation_id"),
+        values.get("ref_to_message_id", ""),
     )
 
 
@@ -161,15 +182,16 @@ def _payload(values: object, position: int) -> Payload:
     where = f"payloads[{position}]"
     if not isinstance(values, dict):
         raise Refused(where, f"{where}: must be an object, not {_shown(values)}")
-    _refuse_unknown(values, _PAYLOAD_FIELDS, f"{where}.")
-    for name in ("content_type", "label", "description"):
-        if not isinstance(values.get(name, ""), str):
+    _refuse_unknown(values, _PAYLOAD_FIELDS, where)
+    for name, value in values.items():
+        if not isinstance(value, str) and name in _PAYLOAD_TEXTS:
             raise Refused(f"{where}.{name}", f"{where}.{name}: must be a string")
     return Payload(
         _content(values, where),
         values.get("content_type", "application/xml"),
-        label=values.get("label", ""),
-        description=values.get("description", ""),
+        "",  # the content id is made of the MessageId
+        values.get("label", ""),
+        values.get("description", ""),
     )
 
 
@@ -191,7 +213,8 @@ def _content(values: Values, where: str) -> bytes:
 
 def _refuse_unknown(given: Iterable[str], known: frozenset[str], where: str) -> None:
     if not known.issuperset(given):
-        name = cut(f"{where}{min(set(given) - known)}")
+        unknown = min(set(given) - known)
+        name = cut(f"{where}.{unknown}" if where else unknown)
         raise Refused(name, f"{name!r} is not a field; valid ones are {', '.join(sorted(known))}")
 
 

@@ -12,7 +12,8 @@ from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 from msh import Payload, reply, send
 from msh.flows.sending import notification_loop
 from msh.flows.sending.notification_loop import NotificationLoop
-from msh.flows.sending.submit import MessageIdReused, SubmitRefused
+from msh.flows.sending.prepare import SubmitRefused
+from msh.flows.sending.submit import MessageIdReused
 from msh.models import ConsumerKind, InboundMessage, OutboundMessage, PartyEvent
 from msh.protocol.attempt import AttemptResult, outcome_of
 from tests.delivery import application

@@ -3,7 +3,7 @@
 import pytest
 
 from msh.flows.operations import cancel
-from msh.flows.sending.submit import SubmitRefused
+from msh.flows.sending.prepare import SubmitRefused
 from msh.models import Flight, OutboundMessage
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.history import Actor

@@ -7,7 +7,8 @@ import pytest
 from msh.flows.operations import change_link
 from msh.flows.sending import recover, submit
 from msh.flows.sending.acknowledge import SignalCopy
-from msh.flows.sending.submit import MessageIdReused, SubmitRefused
+from msh.flows.sending.prepare import SubmitRefused
+from msh.flows.sending.submit import MessageIdReused
 from msh.flows.sending.transmit import Copy
 from msh.models import (
     Attempt,

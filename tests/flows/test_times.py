@@ -6,7 +6,7 @@ import pytest
 import time_machine
 from django.utils import timezone
 
-from msh.flows.sending.submit import prepare
+from msh.flows.sending.prepare import prepare
 from msh.flows.sending.submit_many import submit_all
 from msh.models import History, OutboundLink, OutboundMessage
 from msh.protocol.message import Payload

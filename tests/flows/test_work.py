@@ -12,8 +12,8 @@ import pytest
 from msh.flows import wake_up
 from msh.flows.names import NOTHING, Names
 from msh.flows.sending import sending_loop
+from msh.flows.sending.prepare import prepare
 from msh.flows.sending.sending_loop import SendingLoop
-from msh.flows.sending.submit import prepare
 from msh.flows.sending.submit_many import Result, submit_all
 from msh.flows.wake_up import WakeUp
 from msh.protocol.message import Payload

@@ -6,7 +6,8 @@ import pytest
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
-from msh.flows.sending.submit import SubmitRefused, submit
+from msh.flows.sending.prepare import SubmitRefused
+from msh.flows.sending.submit import submit
 from msh.protocol.flight.value import FlightTerms
 from partners.export import exported
 from partners.models import Agreement, Partner

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from django.db import connection, transaction
 
-from msh.flows.sending.submit import SubmitRefused, prepare
+from msh.flows.sending.prepare import SubmitRefused, prepare
 from msh.flows.sending.submit_many import InTheWay, submit_all
 from msh.models import OutboundLink, OutboundMessage
 from msh.protocol.message import Payload

@@ -10,7 +10,8 @@ from django.db import transaction
 from msh.flows.errors import NotPossible
 from msh.flows.operations import cancel
 from msh.flows.operations.inspection.raw_message import BytesMissing, payload_of
-from msh.flows.sending.submit import SubmitRefused, submit
+from msh.flows.sending.prepare import SubmitRefused
+from msh.flows.sending.submit import submit
 from msh.models import OutboundMessage, OutboundState
 from msh.protocol.kinds import Verdict
 from msh.protocol.message import Payload

@@ -90,7 +90,7 @@ class _Transaction:
             if isinstance(entry, Answer):
                 answers.append(entry)
                 continue
-            parents = self._parents[entry.agreement.pk]
+            parents = self._parents[entry.heading.agreement_id]
             key = (parents.link_id, entry.message_id)
             digest = self._digests.get(key)
             if digest is not None:
@@ -101,7 +101,7 @@ class _Transaction:
                     else Answer(entry.message_id, Result.REFUSED, _REUSED)
                 )
             elif not parents.accepts:
-                closed = str(PartnerClosed(entry.agreement.partner))
+                closed = str(PartnerClosed(entry.heading.agreement.partner))
                 answers.append(Answer(entry.message_id, Result.NOT_NOW, closed))
             else:
                 self._digests[key] = entry.content_digest
@@ -112,7 +112,7 @@ class _Transaction:
         return answers
 
     def _prepare(self, new: Sequence[NewMessage]) -> None:
-        named = {one.agreement.pk: one.agreement for one in new}
+        named = {one.heading.agreement_id: one.heading.agreement for one in new}
         missing = {key: named[key] for key in named.keys() - self._parents.keys()}
         if missing:
             self._parents |= lock_parents(missing)
@@ -120,5 +120,7 @@ class _Transaction:
             raise InTheWay("an agreement was deleted in the meantime")
         # Of partners that take no new messages, those that are known are told from the others.
         if self._look_up or not all(self._parents[key].accepts for key in named):
-            keys = [(self._parents[one.agreement.pk].link_id, one.message_id) for one in new]
+            keys = [
+                (self._parents[one.heading.agreement_id].link_id, one.message_id) for one in new
+            ]
             self._digests |= find_known(keys)

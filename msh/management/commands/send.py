@@ -9,7 +9,8 @@ from django.core.management.base import CommandError
 
 from msh.flows.errors import NotPossible
 from msh.flows.operations.change_conversation import find_agreement
-from msh.flows.sending.submit import SubmitRefused, submit
+from msh.flows.sending.prepare import SubmitRefused
+from msh.flows.sending.submit import submit
 from msh.management.cli import MshCommand
 from msh.protocol.message import Payload
 from msh.protocol.vocabulary import DeliverySemantics

@@ -91,7 +91,7 @@ def _write(
 ) -> None:
     messages = map(_message, made.keys, new, repeat(parents), repeat(made.now))
     _copy(session, "msh_outboundmessage", messages)
-    if any(one.flies for one in new):
+    if any(one.heading.flies for one in new):
         _copy(session, "msh_flight", _flights(made.keys, new, parents, made.now))
     _copy(session, "msh_outboundpayload", _payloads(made.keys, new))
     _copy(session, "msh_history", _history(new, made.now))
@@ -115,25 +115,25 @@ def _copy(session: psycopg.Connection[Any], table: str, rows: Iterable[Sequence[
 def _message(
     key: int, new: NewMessage, parents: Mapping[int, Parents], now: int
 ) -> Sequence[object]:
-    agreement = new.agreement.pk
+    heading = new.heading
     return (
         key,
-        parents[agreement].link_id,
-        agreement,
+        parents[heading.agreement_id].link_id,
+        heading.agreement_id,
         new.message_id,
-        new.semantics,
-        "flying" if new.flies else "queued",
+        heading.semantics,
+        "flying" if heading.flies else "queued",
         new.conversation_id,
-        new.service_interface,
-        new.action,
+        heading.service_interface,
+        heading.action,
         new.ref_to_message_id,
         now,
         new.content_digest,
         sum(map(len, new.parts)),
         new.boundary,
-        new.from_role,
-        new.to_role,
-        new.service_type,
+        heading.from_role,
+        heading.to_role,
+        heading.service_type,
     )
 
 
@@ -142,9 +142,9 @@ def _flights(
 ) -> Iterator[Sequence[object]]:
     """Ready at once; those that are sent in order wait for their turn."""
     for key, one in zip(keys, new, strict=True):
-        if one.flies:
-            link_id = parents[one.agreement.pk].link_id
-            yield key, link_id, now, one.agreement.ordered
+        if one.heading.flies:
+            link_id = parents[one.heading.agreement_id].link_id
+            yield key, link_id, now, one.heading.agreement.ordered
 
 
 def _payloads(keys: Sequence[int], new: Sequence[NewMessage]) -> Iterator[Sequence[object]]:
@@ -163,8 +163,6 @@ def _payloads(keys: Sequence[int], new: Sequence[NewMessage]) -> Iterator[Sequen
 
 def _history(new: Sequence[NewMessage], now: int) -> Iterator[Sequence[object]]:
     row = HistoryRow(0, "out", "MessageSubmitted", to_state="queued")
-    columns = {**vars(row), "at": now}
+    _, direction, event, _, *others = {**vars(row), "at": now}.values()
     for one in new:
-        columns["partner_id"] = one.agreement.partner_id
-        columns["message_id"] = one.message_id
-        yield tuple(columns.values())
+        yield one.heading.agreement.partner_id, direction, event, one.message_id, *others

@@ -1,11 +1,11 @@
 """Messages that applications submit, and those that are forwarded: from prepared to queued."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from msh.models import OutboundLink, OutboundMessage, OutboundState
 from msh.protocol.message import Payload
-from msh.protocol.vocabulary import DeliverySemantics
 from msh.store import history
 from msh.store.engine import run
 from msh.store.flights import flight_sql
@@ -18,29 +18,36 @@ from .bulk_sql import Parents
 from .message_sql import CopyRow, Inserted
 
 
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """What messages of an application may have in common: checked once."""
+
+    agreement: Agreement
+    agreement_id: int
+    semantics: str
+    service_interface: str
+    action: str
+    from_role: str
+    to_role: str
+    service_type: str
+    given: tuple[str, ...]
+    """The roles that are not the agreement's, each "name=value"."""
+    flies: bool
+    """Whether a message has a flight."""
+
+
 class NewMessage(NamedTuple):
     """Checked, its payloads named and composed: all that is stored of it at submit."""
 
-    agreement: Agreement
+    heading: Heading
     message_id: str
-    semantics: str
     conversation_id: str
-    service_interface: str
-    action: str
     ref_to_message_id: str
     content_digest: bytes
     boundary: str
     payloads: Sequence[Payload]
     parts: Sequence[bytes]
     """The payloads in wire form."""
-    from_role: str
-    to_role: str
-    service_type: str
-
-    @property
-    def flies(self) -> bool:
-        reliable = self.semantics == DeliverySemantics.ONCE_AND_ONLY_ONCE
-        return reliable and self.agreement.settings.flies
 
 
 def insert_message(

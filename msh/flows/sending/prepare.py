@@ -1,0 +1,204 @@
+"""What is checked and composed of a message before it is stored.
+
+What messages of an application have in common, their heading, is checked once for all of them.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict, Unpack
+
+import orjson
+from django.conf import settings
+
+from msh import wire
+from msh.protocol.message import MESSAGE_ID_LIMIT, Payload
+from msh.protocol.vocabulary import DeliverySemantics
+from msh.store.sending.submissions import Heading, NewMessage
+from msh.wire.dialect import dialect_named
+from partners.models import Agreement
+
+_SEMANTICS: Mapping[str, str] = {one: one.value for one in DeliverySemantics}
+
+
+class Roles(TypedDict, total=False):
+    """Only messages of some dialects have them: those of the agreement, unless they are given."""
+
+    from_role: str | None
+    to_role: str | None
+    service_type: str | None
+
+
+class SubmitRefused(ValueError):
+    """The message cannot be sent as it is. `str()` names the field and the cure."""
+
+    def __init__(self, reason: str, field: str = "") -> None:
+        super().__init__(reason)
+        self.field = field
+
+
+def prepare(
+    agreement: Agreement,
+    service_interface: str,
+    action: str,
+    payloads: Sequence[Payload],
+    *,
+    message_id: str | None = None,
+    conversation_id: str | None = None,
+    ref_to_message_id: str = "",
+    semantics: str | None = None,
+    **roles: Unpack[Roles],
+) -> NewMessage:
+    """What is kept of these. Raises SubmitRefused."""
+    heading = prepare_heading(agreement, service_interface, action, semantics, roles)
+    return prepare_message(heading, payloads, message_id, conversation_id, ref_to_message_id)
+
+
+def prepare_heading(
+    agreement: Agreement,
+    service_interface: str,
+    action: str,
+    semantics: str | None,
+    roles: Roles,
+) -> Heading:
+    """Semantics and roles are those of the agreement, unless others are wanted. Raises
+    SubmitRefused."""
+    _check(service_interface, "service_interface", 255)
+    _check(action, "action", 255)
+    given = _given(agreement, roles)
+    service_type = given.get("service_type", agreement.service_type)
+    semantics = _semantics(agreement, semantics, (service_interface, service_type))
+    reliable = semantics == DeliverySemantics.ONCE_AND_ONLY_ONCE
+    return Heading(
+        agreement=agreement,
+        agreement_id=agreement.pk,
+        semantics=semantics,
+        service_interface=service_interface,
+        action=action,
+        from_role=given.get("from_role", agreement.our_role),
+        to_role=given.get("to_role", agreement.their_role),
+        service_type=service_type,
+        given=tuple(map("=".join, given.items())),
+        flies=reliable and agreement.settings.flies,
+    )
+
+
+def prepare_message(
+    heading: Heading,
+    payloads: Sequence[Payload],
+    message_id: str | None = None,
+    conversation_id: str | None = None,
+    ref_to_message_id: str = "",
+) -> NewMessage:
+    """Its conversation begins with it unless one is named. Raises SubmitRefused."""
+    if message_id is None:
+        message_id = heading.agreement.settings.message_id(heading.agreement)
+    _check(message_id, "message_id", MESSAGE_ID_LIMIT)
+    if conversation_id:
+        _check(conversation_id, "conversation_id", 255)
+    else:
+        conversation_id = message_id
+    if ref_to_message_id:
+        _check(ref_to_message_id, "ref_to_message_id", 255)
+    named = _named(payloads, message_id)
+    boundary = wire.new_boundary()
+    parts = _parts(heading.agreement, named, boundary)  # refuses content types that are no text
+    header = (
+        heading.service_interface,
+        heading.action,
+        conversation_id,
+        ref_to_message_id,
+        heading.semantics,
+        *heading.given,
+    )
+    digest = _content_digest(heading.agreement_id, header, named)
+    return NewMessage(
+        heading, message_id, conversation_id, ref_to_message_id, digest, boundary, named, parts
+    )
+
+
+def _semantics(agreement: Agreement, wanted: str | None, service: tuple[str, str]) -> str:
+    """`service`: ServiceInterface and its type."""
+    name = wanted or agreement.semantics
+    semantics = _SEMANTICS.get(name)
+    if semantics is None:
+        names = ", ".join(_SEMANTICS)
+        raise SubmitRefused(f"semantics {name!r}: must be one of {names}", "semantics")
+    if wrong := agreement.settings.why_not(agreement, service, semantics):
+        field, why = wrong
+        raise SubmitRefused(why, field)
+    return semantics
+
+
+def _given(agreement: Agreement, roles: Roles) -> dict[str, str]:
+    """Those that are to be other than the agreement's. Raises SubmitRefused."""
+    given = {name: str(value) for name, value in roles.items() if value is not None}
+    for name, value in given.items():
+        if not agreement.settings.has("service_type"):
+            raise SubmitRefused(
+                f"{name}: messages under agreement {agreement} of dialect {agreement.dialect}"
+                " have none: omit it",
+                name,
+            )
+        _check(value, name, 255)
+    return given
+
+
+def _check(value: str, name: str, limit: int) -> None:
+    if not value:
+        raise SubmitRefused(f"{name} is empty", name)
+    if len(value) > limit:
+        raise SubmitRefused(
+            f"{name} has {len(value)} characters: at most {limit} are allowed", name
+        )
+    if value != value.strip() or not value.isprintable():
+        raise SubmitRefused(
+            f"{name} {value!r} has leading or trailing white space or control characters", name
+        )
+
+
+def _named(payloads: Sequence[Any], message_id: str) -> list[Payload]:
+    """Each with a content id. What applications hand over, nobody has checked."""
+    token = hashlib.sha256(message_id.encode()).hexdigest()[:32]
+    named: list[Payload] = []
+    for position, payload in enumerate(payloads, start=1):
+        if not isinstance(payload, Payload):
+            where, kind = f"payloads[{position}]", type(payload).__name__
+            raise SubmitRefused(f"{where}: must be a Payload(content), not {kind}", where)
+        if payload.label:
+            _check(payload.label, f"payloads[{position}].label", 255)
+        if payload.description:
+            _check(payload.description, f"payloads[{position}].description", 1000)
+        content_id = payload.content_id or f"payload-{position}-{token}@msh"
+        named.append(
+            Payload(
+                payload.content,
+                payload.content_type,
+                content_id,
+                payload.label,
+                payload.description,
+            )
+        )
+    return named
+
+
+def _parts(agreement: Agreement, payloads: Sequence[Payload], boundary: str) -> list[bytes]:
+    size = sum([len(payload.content) for payload in payloads])
+    if size > settings.MSH_MESSAGE_LIMIT:
+        raise SubmitRefused(
+            f"the payloads have {size} bytes: at most {settings.MSH_MESSAGE_LIMIT} are allowed"
+            " (MSH_MESSAGE_LIMIT)",
+            "payloads",
+        )
+    try:
+        return dialect_named(agreement.dialect).compose_parts(payloads, boundary)
+    except ValueError as problem:
+        raise SubmitRefused(str(problem), "payloads") from None
+
+
+def _content_digest(agreement_id: int, header: Sequence[str], payloads: Sequence[Payload]) -> bytes:
+    """Says whether two messages of one MessageId are the same."""
+    facts = [(one.content_type, one.label, one.description, len(one.content)) for one in payloads]
+    digest = hashlib.sha256(orjson.dumps((agreement_id, header, facts)))
+    for payload in payloads:
+        digest.update(payload.content)
+    return digest.digest()

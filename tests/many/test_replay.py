@@ -5,12 +5,13 @@ from django.test import Client
 from django.utils import timezone
 
 from msh.flows.delivery.pull import Outcome, settle, take
-from msh.flows.operations import bulk_jobs
+from msh.flows.operations import bulk_jobs, change_link
 from msh.flows.operations.change_delivery import decide
 from msh.flows.operations.prune import prune_all
 from msh.models import BulkItem, BulkJob, ConsumerKind, Delivery, History, InboundPayload
 from msh.store.delivery import replays
 from msh.store.history import Actor
+from msh.store.operations.operator_actions import Switch
 from tests.admin.conftest import address, url, use
 from tests.delivery import application
 from tests.delivery.desk import Desk, consumer, receive
@@ -141,6 +142,31 @@ def test_a_job_waits_while_its_consumer_has_enough_to_do(monkeypatch: pytest.Mon
     job.refresh_from_db()
     assert (job.state, job.done) == ("done", 2)
     assert [one.message for one in take(first.consumer, 10)] == [second.message]
+
+
+def test_replays_of_a_partner_that_is_held_leave_room_for_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They cannot run; and no more of them are made, each of which a poll would look at."""
+    first, second = completed(2)
+    monkeypatch.setattr(replays, "OPEN_AT_ONCE", 1)
+    replay_all(only=[first.pk])
+    assert bulk_jobs.run() == 1
+    held = first.message.link.partner
+    change_link.switch(held, Switch.DELIVERS, on=False, actor=SUE)
+    (other,) = receive(make_world())
+    Desk().settle()
+    (one,) = take(first.consumer, 1)
+    settle(first.consumer, one.delivery, one.attempt, Outcome.COMPLETED)
+    replay_all(only=[second.pk, Delivery.objects.get(message=other).pk])
+
+    assert bulk_jobs.run() == 2
+
+    refused = BulkItem.objects.get(key=second.pk)
+    assert refused.detail.startswith(f"Deliveries of messages from {held.name} are held")
+    assert [one.message for one in take(first.consumer, 10)] == [other]
+    change_link.switch(held, Switch.DELIVERS, on=True, actor=SUE)
+    assert [one.message for one in take(first.consumer, 10)] == [first.message]
 
 
 def test_what_is_replayed_keeps_its_payload_and_what_has_none_is_refused() -> None:

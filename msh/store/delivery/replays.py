@@ -42,11 +42,17 @@ _INSERT = Statement(
     """,
     Replay,
 )
+# Not those that cannot run, because deliveries of their partner are held.
 _OPEN = Statement(
     """
-    SELECT id FROM msh_delivery
+    SELECT id FROM msh_delivery delivery
     WHERE consumer_id = %(consumer_id)s AND replay_order IS NOT NULL
-      AND state IN ('processing', 'failed')
+      AND (state = 'processing' OR state = 'failed' AND (
+        SELECT partner.delivers
+        FROM msh_inboundmessage message
+        JOIN msh_inboundlink link ON link.id = message.link_id
+        JOIN partners_partner partner ON partner.id = link.partner_id
+        WHERE message.id = delivery.message_id LIMIT 1))
     LIMIT %(limit)s
     """,
     Key,

@@ -32,9 +32,16 @@ def of(rows: QuerySet[Delivery], consumer: int | None, partner: str) -> QuerySet
 
 def replay(key: int, actor: Actor) -> None:
     """Raises NotPossible, and NotYet while its consumer has enough to do."""
-    delivery = Delivery.objects.select_related("message").filter(pk=key).first()
+    deliveries = Delivery.objects.select_related("message__link__partner")
+    delivery = deliveries.filter(pk=key).first()
     if delivery is None:
         raise NotPossible("The delivery was removed.")
+    partner = delivery.message.link.partner
+    if not partner.delivers:
+        where = f"; it was moved to {partner.moved['to']}: replay there" if partner.moved else ""
+        raise NotPossible(
+            f"Deliveries of messages from {partner.name} are held{where or ': resume them first'}."
+        )
     if is_full(delivery.consumer_id):
         raise NotYet(
             f"{OPEN_AT_ONCE} replays to consumer {delivery.consumer} are not finished yet."

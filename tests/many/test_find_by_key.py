@@ -131,3 +131,19 @@ def test_a_rule_is_checked_recorded_and_cannot_be_moved(administrator: Client) -
     row.refresh_from_db()
     assert (row.path, row.enabled) == ("/i:Invoice/ID", True)
     assert administrator.get(url(KeyRule, "delete", row.pk)).status_code == 403
+
+
+def test_what_the_job_has_written_meanwhile_stays(
+    administrator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = rule()
+    check = KeyRule.clean
+
+    def job(one: KeyRule) -> None:
+        KeyRule.objects.update(inbound_before=7, outbound_before=0)
+        check(one)
+
+    monkeypatch.setattr(KeyRule, "clean", job)  # between the row's reading and writing
+    administrator.post(url(KeyRule, "change", row.pk), {"reason": "off"})
+    row.refresh_from_db()
+    assert (row.enabled, row.inbound_before, row.outbound_before) == (False, 7, 0)

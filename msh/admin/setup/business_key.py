@@ -42,6 +42,10 @@ class KeyRuleAdmin(AuditedAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
         return _WHERE if obj else ()
 
+    def save_model(self, request: HttpRequest, obj: KeyRule, form: object, change: bool) -> None:
+        """How far the job is with it stays as the job has written it meanwhile."""
+        obj.save(update_fields=["enabled"] if change else None)
+
     def has_delete_permission(self, request: HttpRequest, obj: KeyRule | None = None) -> bool:
         """One that is on is switched off first, and its values go in the background."""
         used = obj is not None and (obj.enabled or BusinessKey.objects.filter(rule=obj).exists())

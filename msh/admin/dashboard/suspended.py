@@ -22,11 +22,13 @@ from msh.admin.links.advice import (
     advice_on,
     cause_name,
     cause_of_link,
+    helps_first,
     last_words,
     with_last_answer,
 )
 from msh.admin.links.outbound_actions import RESUME
-from msh.flows.operations.inspection.answers import Cause
+from msh.admin.links.resynchronise import RESYNCHRONISE
+from msh.flows.operations.inspection.answers import Cause, Help
 from msh.flows.operations.inspection.causes import CAUSES
 from msh.models import (
     FLIGHTS_IN,
@@ -177,6 +179,7 @@ def _answer(link: Any) -> str:
 
 def _line(request: HttpRequest, link: Any, queued: Mapping[int, int]) -> Line:
     page: Any = admin.site.get_model_admin(OutboundLink)
+    out_of_sync = helps_first(link, Help.RESYNCHRONISE)
     return Line(
         link,
         markup.page_url(link),
@@ -188,7 +191,7 @@ def _line(request: HttpRequest, link: Any, queued: Mapping[int, int]) -> Line:
         link.in_flight,
         queued.get(link.pk, 0),
         advice_on(link, request),
-        page.offers(request, link, [RESUME]),
+        page.offers(request, link, [RESYNCHRONISE if out_of_sync else RESUME]),
     )
 
 
@@ -207,7 +210,7 @@ def _group(
         shown,
         len(links) - len(shown),
         sum(queued.get(link.pk, 0) for link in links),
-        _resume(request, name),
+        _resume(request, name) if Help.RESUME in cause.helps else "",
     )
 
 

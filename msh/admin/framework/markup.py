@@ -13,7 +13,7 @@ from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
-from msh.flows.operations.inspection.answers import OUTCOMES
+from msh.flows.operations.inspection.answers import OUTCOMES, Answer, answer_of
 from msh.models import Attempt, Direction, History, InboundMessage, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome
 from partners.models import Partner
@@ -172,7 +172,9 @@ def last_answer(attempt: Mapping[str, Any] | None) -> SafeString | str:
     if attempt is None:
         return DASH
     if attempt["outcome"] == AttemptOutcome.TRANSMITTED:
-        return f"none: transmitted ({attempt['detail']}), no Ack yet"
+        refused = answer_of(attempt["detail"]) in (Answer.NUMBERS, Answer.NOT_ACCEPTED)
+        shown = verbatim(attempt["detail"])
+        return shown if refused else f"none: transmitted ({attempt['detail']}), no Ack yet"
     return verbatim(attempt["detail"])
 
 

@@ -30,7 +30,7 @@ from msh.admin.links.conversation import (
 )
 from msh.admin.links.outbound_actions import RESUME
 from msh.flows.operations import change_incident
-from msh.flows.operations.inspection.answers import Cause
+from msh.flows.operations.inspection.answers import Cause, Help
 from msh.flows.operations.inspection.causes import CAUSES
 from msh.models import Attempt, Delivery, Direction, Incident, OutboundLink
 from msh.protocol.kinds import DeliveryState, IncidentKind
@@ -117,7 +117,7 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
         offers = super().offers(request, row, actions)
         if not change_incident.suspends(row):
             return offers
-        out_of_sync = row.kind == IncidentKind.RESYNCHRONISE
+        out_of_sync = _cause(row).helps[0] is Help.RESYNCHRONISE
         resuming = resynchronise.ACTIONS if out_of_sync else (RESUME,)
         links: Any = admin.site.get_model_admin(OutboundLink)
         return [*links.offers(request, row.partner.outbound_link, resuming), *offers]

@@ -21,7 +21,7 @@ from msh.flows.operations.inspection.answers import (
     Help,
     answer_of,
 )
-from msh.flows.operations.inspection.causes import cause_of
+from msh.flows.operations.inspection.causes import ERROR_MESSAGES, cause_of
 from msh.flows.operations.inspection.retrying import is_retrying, retrying
 from msh.models import Attempt, OutboundLink
 from msh.protocol.lane import OPERATOR, LaneState
@@ -82,8 +82,9 @@ def cause_name(link: Any) -> str:
 
 
 def last_words(link: Any) -> str:
-    """The last answer, or what else is known; of an operator the reason. Needs `last_answer`."""
-    if link.suspended_for == OPERATOR or not link.last_answer:
+    """The last answer, or what else is known; of an operator the reason, and of an Error Message
+    what it says. Needs `last_answer`."""
+    if link.suspended_for in (OPERATOR, *ERROR_MESSAGES) or not link.last_answer:
         return str(link.suspended_detail)
     return str(link.last_answer["detail"] or link.suspended_detail)
 

@@ -144,4 +144,5 @@ def _partner_state(partner: Partner, typed: PartnerStateForm) -> LinkStatus:
     return typed.status
 
 
-ACTIONS = (Resynchronise(), Rewind())
+RESYNCHRONISE = Resynchronise()
+ACTIONS = (RESYNCHRONISE, Rewind())

@@ -49,6 +49,29 @@ def test_equal_causes_are_one_group_with_one_action(supervisor: Client, operator
     assert [group.resume for group in shown_to(operator).groups] == ["", ""]
 
 
+def test_numbers_out_of_sync_are_resynchronised_from_the_dashboard(supervisor: Client) -> None:
+    """What the Error Message said is shown, not the answer to the copy before it."""
+    (link,) = suspended_partners(1, (204, "204 No Content"))
+    OutboundLink.objects.filter(pk=link.pk).update(
+        suspended_for=IncidentKind.RESYNCHRONISE, suspended_detail="SequenceGap: expected 13"
+    )
+
+    (line,) = shown_to(supervisor).lines
+
+    assert line.answer == "SequenceGap: expected 13"
+    assert [offer.action.title for offer in line.offers] == ["Resynchronise and resume"]
+    assert line.offers[0].recommended
+
+
+def test_a_group_that_resuming_does_not_help_is_not_resumed(supervisor: Client) -> None:
+    suspended_partners(3, (204, "204 No Content: number 22 came, 13 missing: expected 13"))
+
+    (group,) = shown_to(supervisor).groups
+
+    assert group.cause.what == "Sequence numbers out of sync with the partner"
+    assert group.resume == ""
+
+
 def test_a_partner_is_down_since_its_first_suspension(operator: Client) -> None:
     """A resume in vain opens another incident; `suspended_since` begins again."""
     now = timezone.now()

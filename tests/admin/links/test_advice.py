@@ -8,6 +8,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from msh.admin.framework import markup
 from msh.admin.framework.runbooks import RUNBOOKS
 from msh.flows.operations.inspection.answers import ANSWERS, Answer
 from msh.flows.operations.inspection.retrying import RETRYING
@@ -83,6 +84,24 @@ def test_numbers_out_of_sync_are_resynchronised_and_not_resumed(
     page = page_of(operator, world)
     assert filled(page) == []
     assert "to resynchronise: ask a user with the role Supervisor" in page.content.decode()
+
+
+GAP = "204 No Content: number 22 came, 13 to 21 missing: expected 13"
+
+
+def test_a_refused_number_is_resynchronised_though_no_error_message_came(
+    supervisor: Client,
+) -> None:
+    """The Error Message of a restored partner may be later than the last retry."""
+    world = silent_world(204, GAP)
+
+    page = page_of(supervisor, world)
+    assert filled(page) == ["Resynchronise and resume"]
+    assert page.context["last_error"] == markup.verbatim(GAP)
+
+    incident = Incident.objects.get(partner=world.there)
+    page = supervisor.get(reverse("admin:msh_incident_change", args=[incident.pk]))
+    assert page.context["offers"][0].action.title == "Resynchronise and resume"
 
 
 def test_the_incident_says_the_same(operator: Client) -> None:

@@ -23,6 +23,8 @@ class Answer(StrEnum):
     TIMEOUT = "timeout"
     CUT = "cut"
     MAIL = "mail"
+    NUMBERS = "numbers"
+    NOT_ACCEPTED = "not_accepted"
     NO_ACKNOWLEDGEMENT = "no_acknowledgement"
     OTHER = "other"
     NONE = "none"
@@ -39,6 +41,12 @@ OUTCOMES = {
 ASKED_TO_WAIT = "(Retry-After: "
 """In the text of an answer with this header."""
 _STATUS = re.compile(r"(?:^|the last: )(\d{3})\b")
+_REASON = re.compile(r"\b204 [^:]*: ")
+"""The reason of a refusal (D49): 204 has no body, so that it can only be of X-MSH-Error."""
+_NUMBERS = re.compile(
+    r"missing: expected [0-9]+$|was accepted before for another MessageId$|is not above the last"
+)
+"""What a Receiver says of a number that is not the next one (`msh/protocol/receiver.py`)."""
 _MAIL = re.compile(r"(?:^|the last: )(?:connect|EHLO|STARTTLS|AUTH|MAIL|RCPT|DATA)\b[\w ]*:")
 _BY_STATUS = {
     **dict.fromkeys((401, 403, 407), Answer.CREDENTIALS),
@@ -85,6 +93,8 @@ def _of_status(status: int, detail: str) -> Answer:
         return Answer.WAIT
     if status in _BY_STATUS:
         return _BY_STATUS[status]
+    if status == 204 and _REASON.search(detail):
+        return Answer.NUMBERS if _NUMBERS.search(detail) else Answer.NOT_ACCEPTED
     if 200 <= status < 300:
         return Answer.NO_ACKNOWLEDGEMENT
     if 300 <= status < 400:
@@ -189,6 +199,22 @@ ANSWERS: dict[Answer, Cause] = {
         "The partner refused the message permanently",
         "The partner will refuse the same bytes again. Read its answer. If the partner corrects its"
         " side, resume. Otherwise cancel the message, and submit a corrected copy.",
+        "refused",
+        (Help.MESSAGE, Help.RESUME),
+    ),
+    Answer.NUMBERS: Cause(
+        "Sequence numbers out of sync with the partner",
+        "The partner refused the number of the message: probably one side was restored from a"
+        " backup. Sending again does not help. Resynchronise: compare our next number with the last"
+        " number and MessageId that the partner accepted.",
+        "restored",
+        (Help.RESYNCHRONISE,),
+    ),
+    Answer.NOT_ACCEPTED: Cause(
+        "The partner did not accept the message",
+        "The partner received the message and refused it; its answer says why. Ask the partner's"
+        " operator to correct its side, or cancel the message and submit a corrected copy. Resuming"
+        " sends the same bytes again.",
         "refused",
         (Help.MESSAGE, Help.RESUME),
     ),

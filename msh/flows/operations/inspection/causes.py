@@ -22,6 +22,12 @@ _OF_THE_ANSWER = {
     IncidentKind.PARTNER_UNREACHABLE,
 }
 """Kinds whose cause is what the last answer says."""
+ERROR_MESSAGES = {
+    IncidentKind.ERROR_RECEIVED,
+    IncidentKind.RESYNCHRONISE,
+    IncidentKind.TRANSIENT_LIMIT,
+}
+"""Kinds whose cause is an Error Message of the partner, not the answer to the last copy."""
 CAUSES: dict[str, Cause] = {
     OPERATOR: Cause(
         "Suspended by an operator",

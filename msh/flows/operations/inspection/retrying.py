@@ -43,6 +43,14 @@ RETRYING: dict[Answer, str] = {
         "A gateway answers, but the partner's MSH behind it does not. If this continues, call"
         " the partner's operator."
     ),
+    Answer.NUMBERS: (
+        "The partner refuses the number of the message. When its Error message arrives or the"
+        " retries are spent, the link is suspended: resynchronise it then."
+    ),
+    Answer.NOT_ACCEPTED: (
+        "The partner refuses the message; its answer says why. When its Error message arrives or"
+        " the retries are spent, the link is suspended."
+    ),
     Answer.NO_ACKNOWLEDGEMENT: (
         "The partner accepts the copies, but its Acknowledgement does not reach us. Ask the"
         " partner's operator why."

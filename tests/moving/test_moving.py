@@ -15,7 +15,7 @@ from django.db import connection
 from msh.endpoint import EndpointApplication
 from msh.flows.errors import NotPossible
 from msh.flows.operations import change_link, move_partner
-from msh.flows.sending.submit import PartnerClosed
+from msh.flows.sending.submit import MessageIdReused, PartnerClosed
 from msh.models import Consumer, InboundMessage, OutboundLink, OutboundMessage
 from msh.store.operations import moving
 from msh.store.operations.operator_actions import Switch
@@ -24,7 +24,7 @@ from partners.models import Agreement, Partner, digest_of
 from tests.flows.byhand import PLENTY
 from tests.flows.flying import Sky, make_sky, mirror_of
 from tests.flows.recovering import ANN, numbers
-from tests.flows.world import World
+from tests.flows.world import World, make_world
 from tests.moving.conftest import There
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -130,6 +130,22 @@ def test_receiver_goes_on_elsewhere(world: World, file: Path, there: There) -> N
         rows = InboundMessage.objects.order_by("pk").values_list("sequence_number", flat=True)
         assert list(rows) == [1, 2, 3]
     assert InboundMessage.objects.count() == 2
+
+
+def test_what_was_submitted_is_known_elsewhere(world: World, file: Path, there: There) -> None:
+    """An application without an answer repeats its request, and is led to the other MSH."""
+    first = world.submit(message_id="order-1")
+    suspend(world.there)
+    move_partner.export(world.there, file, "b", ANN)
+    with there():
+        make_world()  # so that ids are others there
+        move_partner.load(file, ANN)
+        elsewhere = moved(world)
+        assert elsewhere.agreement.pk != world.agreement.pk
+        assert elsewhere.submit(message_id="order-1").message_id == first.message_id
+        with pytest.raises(MessageIdReused):
+            elsewhere.submit("<other/>", message_id="order-1")
+        assert OutboundMessage.objects.count() == 2
 
 
 def test_nothing_is_taken_that_was_decided_before_the_export(world: World, file: Path) -> None:

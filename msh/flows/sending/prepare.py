@@ -110,7 +110,7 @@ def prepare_message(
         heading.semantics,
         *heading.given,
     )
-    digest = _content_digest(heading.agreement_id, header, named)
+    digest = _content_digest(heading.agreement.tpa_id, header, named)
     return NewMessage(
         heading, message_id, conversation_id, ref_to_message_id, digest, boundary, named, parts
     )
@@ -195,10 +195,10 @@ def _parts(agreement: Agreement, payloads: Sequence[Payload], boundary: str) -> 
         raise SubmitRefused(str(problem), "payloads") from None
 
 
-def _content_digest(agreement_id: int, header: Sequence[str], payloads: Sequence[Payload]) -> bytes:
-    """Says whether two messages of one MessageId are the same."""
+def _content_digest(tpa_id: str, header: Sequence[str], payloads: Sequence[Payload]) -> bytes:
+    """Says whether two messages of one MessageId are the same, in another database too."""
     facts = [(one.content_type, one.label, one.description, len(one.content)) for one in payloads]
-    digest = hashlib.sha256(orjson.dumps((agreement_id, header, facts)))
+    digest = hashlib.sha256(orjson.dumps((tpa_id, header, facts)))
     for payload in payloads:
         digest.update(payload.content)
     return digest.digest()

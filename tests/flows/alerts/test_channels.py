@@ -1,7 +1,9 @@
 """What each channel is sent, by a real HTTP server and a real mail host."""
 
+import json
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from email import message_from_bytes
 
 import pytest
@@ -13,7 +15,7 @@ from msh.flows.errors import NotPossible
 from msh.flows.operations import change_link
 from msh.flows.operations import notify_operators as job
 from msh.flows.operations.alerts import bodies as made
-from msh.flows.operations.alerts.call import Call
+from msh.flows.operations.alerts.call import Call, call_for_test
 from msh.flows.operations.alerts.channels import Target, send_test_call
 from msh.flows.operations.notify_operators import notify_operators
 from msh.models import Channel, Incident, OperatorNotice
@@ -200,9 +202,27 @@ def test_card_shows_the_first_and_counts_the_others() -> None:
     assert card["blocks"][0]["text"]["text"] == "100 notifications held back in quiet hours"
     assert {len(block["text"]["text"]) for block in card["blocks"][1:11]} == {3000}
     assert card["blocks"][-1]["elements"][0]["text"] == "http://msh/ · and 90 more"
-    body = made.teams([call] * 100, digest=True)["attachments"][0]["content"]
-    assert body["actions"][0]["url"] == "http://c/"
     assert len(made.pagerduty(call, "key")["payload"]["summary"]) == 1024
+
+
+@pytest.mark.parametrize(("length", "shown"), [(100, 10), (4000, 4)])
+@pytest.mark.parametrize("letter", ["o", "é", "\\", "\N{SMILING FACE WITH SUNGLASSES}"])
+def test_teams_card_is_small_enough_to_be_taken(letter: str, length: int, shown: int) -> None:
+    """Teams refuses more than 28 KB. What is left out is counted, with a link."""
+    call = call_for_test(1)
+    call = replace(call, detail=letter * length, console="http://c/msh/incident/1/change/")
+
+    body = made.teams([call] * 100, digest=True)
+
+    assert 5_000 < len(json.dumps(body)) <= 28 * 1024
+    card = body["attachments"][0]["content"]
+    facts = sum(block["type"] == "FactSet" for block in card["body"])
+    assert shown <= facts <= 10
+    (rest,) = [block["text"] for block in card["body"] if "more" in block.get("text", "")]
+    assert (
+        rest == f"There are {100 - facts} more: [incidents in the console](http://c/msh/incident/)."
+    )
+    assert card["actions"][0]["url"] == "http://c/"
 
 
 def test_slow_recipient_gets_what_is_left_in_the_next_round(

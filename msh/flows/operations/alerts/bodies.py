@@ -1,5 +1,6 @@
 """The bodies of calls, as each channel documents them. Pure: of calls."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,8 @@ SHOWN = 10
 """Calls that one card shows; more are counted."""
 _SLACK_HEADER, _SLACK_TEXT = 150, 3000
 _PAGERDUTY_SUMMARY = 1024
+_TEAMS_CARD, _TEAMS_TEXT = 28_000, 3000
+"""Bytes as JSON: Teams refuses more than 28 KB, and a few calls fit in it whatever they say."""
 
 Body = dict[str, Any]
 
@@ -94,28 +97,36 @@ def _escaped(text: str) -> str:
 
 
 def teams(calls: Sequence[Call], *, digest: bool) -> Body:
-    """A workflow "when a Teams webhook request is received": one adaptive card."""
-    title = {"type": "TextBlock", "size": "Large", "weight": "Bolder", "wrap": True}
-    body: list[Body] = [{**title, "text": _plain(headline(calls, digest=digest))}]
-    for call in calls[:SHOWN]:
-        body.extend(_teams_blocks(call, alone=len(calls) == 1 and not digest))
-    if others := _others(calls):
-        body.append(_text(others))
-    body.append({**_text(calls[0].msh), "isSubtle": True, "size": "Small"})
-    where = calls[0].console if len(calls) == 1 else _console_of(calls[0])
-    card = {
-        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
-        "type": "AdaptiveCard",
-        "version": "1.4",
-        "body": body,
-        "actions": [{"type": "Action.OpenUrl", "title": "Open in the console", "url": where}],
-    }
+    """A workflow "when a Teams webhook request is received": one adaptive card, with as many of the
+    calls as Teams takes."""
+    shown = min(len(calls), SHOWN)
+    while _size(card := _card(calls, shown, digest=digest)) > _TEAMS_CARD and shown > 1:
+        shown -= 1
     attachment = {
         "contentType": "application/vnd.microsoft.card.adaptive",
         "contentUrl": None,
         "content": card,
     }
     return {"type": "message", "attachments": [attachment]}
+
+
+def _card(calls: Sequence[Call], shown: int, *, digest: bool) -> Body:
+    title = {"type": "TextBlock", "size": "Large", "weight": "Bolder", "wrap": True}
+    body: list[Body] = [{**title, "text": _plain(headline(calls, digest=digest))}]
+    for call in calls[:shown]:
+        body.extend(_teams_blocks(call, alone=len(calls) == 1 and not digest))
+    if others := len(calls) - shown:
+        where = f"[incidents in the console]({_console_of(calls[0])}msh/incident/)"
+        body.append(_text(f"There are {others} more: {where}."))
+    body.append({**_text(calls[0].msh), "isSubtle": True, "size": "Small"})
+    where = calls[0].console if len(calls) == 1 else _console_of(calls[0])
+    return {
+        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+        "type": "AdaptiveCard",
+        "version": "1.4",
+        "body": body,
+        "actions": [{"type": "Action.OpenUrl", "title": "Open in the console", "url": where}],
+    }
 
 
 def _teams_blocks(call: Call, *, alone: bool) -> list[Body]:
@@ -141,8 +152,20 @@ def _text(text: str) -> Body:
 
 
 def _plain(text: str) -> str:
-    """Without the marks of Markdown, which a TextBlock and a fact render."""
+    """Without the marks of Markdown, which a TextBlock and a fact render, and cut if too long."""
+    cut = text[:_TEAMS_TEXT]
+    while _size(_marked(cut)) > _TEAMS_TEXT:
+        cut = cut[: len(cut) * 3 // 4]
+    return _marked(cut) + "…" * (cut != text)
+
+
+def _marked(text: str) -> str:
     return "".join(f"\\{one}" if one in "\\`*_[]<>~" else one for one in text)
+
+
+def _size(part: Body | str) -> int:
+    """Bytes, as it is sent."""
+    return len(json.dumps(part))
 
 
 def pagerduty(call: Call, routing_key: str) -> Body:

@@ -7,17 +7,23 @@ from .kinds import DeliveryState
 from .lane import OPERATOR, Lane, LaneState
 
 
-def why_stuck(lane: Lane, moved_at: datetime | None, now: datetime, limit: timedelta) -> str:
+def why_stuck(
+    lane: Lane, moved_at: datetime | None, now: datetime, limit: timedelta, under_way: int = 0
+) -> str:
     """A sentence, or "" if the lane is not stuck.
 
-    `moved_at`: when something moved last on a lane that has work, None if it has none. A suspended
-    lane is not stuck, its incident is open; one that an operator has suspended has none.
+    `moved_at`: when something moved last on a lane that has work, None if it has none. `under_way`:
+    messages without numbers that are. A suspended lane is not stuck, its incident is open; one that
+    an operator has suspended has none.
     """
     if moved_at is None or now - moved_at <= limit:
         return ""
     since = _since(moved_at)
     if lane.state is LaneState.SUSPENDED:
         return f"{since}: suspended by an operator" if lane.suspended_for == OPERATOR else ""
+    if under_way:
+        messages = "1 message is" if under_way == 1 else f"{under_way} messages are"
+        return f"{since}: {messages} under way, without Acknowledgment"
     if lane.in_flight is None:
         what = (
             "asked to wait" if lane.state is LaneState.TRANSIENT else "a queue, nothing in flight"

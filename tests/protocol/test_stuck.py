@@ -29,6 +29,12 @@ def test_work_that_waits_too_long(column: str, why: str) -> None:
     assert why_stuck(lane_in(column), LONG_AGO, NOW, LIMIT) == SINCE + why
 
 
+@pytest.mark.parametrize(("number", "are"), [(1, "1 message is"), (16, "16 messages are")])
+def test_messages_without_numbers_that_nobody_acknowledges(number: int, are: str) -> None:
+    why = why_stuck(lane_in("idle"), LONG_AGO, NOW, LIMIT, number)
+    assert why == f"{SINCE}{are} under way, without Acknowledgment"
+
+
 def test_no_work_young_work_or_a_suspended_lane_is_not_stuck() -> None:
     lane = lane_in("waiting")
     assert why_stuck(lane, None, NOW, LIMIT) == ""

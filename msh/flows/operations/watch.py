@@ -21,6 +21,7 @@ from msh.store import capacity
 from msh.store.clock import read_clock
 from msh.store.incidents import note_stuck, open_stuck, resolve_passed
 from msh.store.operations.clock_repair import make_far_work_due
+from msh.store.operations.stuck_flights import find_unmoved_flights
 from msh.store.operations.stuck_links import (
     find_pending,
     find_undelivered,
@@ -107,10 +108,15 @@ def _apart(act: Callable[..., Result], *given: object) -> Result | None:
 
 def _find_stuck_to_partners(limit: timedelta) -> int:
     """Read without locks: an Ack that comes meanwhile must not wait for all of them."""
-    moved_at = {one.partner_id: one.at for one in find_unmoved(limit, STUCK)}
+    found = (*find_unmoved_flights(limit, STUCK), *find_unmoved(limit, STUCK))
+    unmoved = {one.partner_id: one for one in found}
     now = read_clock()
-    links = OutboundLinks.load(moved_at, now)
-    reasons = {one: why_stuck(links.lane(one), moved_at[one], now, limit) for one in links}
+    links = OutboundLinks.load(unmoved, now)
+    reasons = {
+        key: why_stuck(links.lane(key), one.at, now, limit, one.under_way)
+        for key, one in unmoved.items()
+        if key in links
+    }
     stuck = {partner_id: why for partner_id, why in reasons.items() if why}
     for partner_id in quiet_partners(now) - open_stuck(Direction.OUT) if stuck else ():
         stuck.pop(partner_id, None)  # it stands still because that was planned

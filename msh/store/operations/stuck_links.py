@@ -17,10 +17,11 @@ from msh.store.sending.link_sql import Found
 
 @dataclass(frozen=True, slots=True)
 class Unmoved:
-    """A link that has work, and when something moved on it last."""
+    """A link that has work, and when something moved on it last. `under_way`: messages that fly."""
 
     partner_id: int
     at: datetime
+    under_way: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ _EVENT = f"""LEFT JOIN LATERAL (
           AND (actor <> '{SYSTEM}' OR from_state = 'suspended'
                OR at < statement_timestamp() - %(seconds)s * interval '1 second')
         ORDER BY id DESC LIMIT 1) event ON true"""
+EVENT_TO_PARTNER = _EVENT.format(Direction.OUT)
 
 # What has moved last: the message was submitted, the one before it was acknowledged, or something
 # happened to the link. BestEffort messages are sent in the order of their
@@ -93,7 +95,7 @@ _UNMOVED = Statement(
           AND before.epoch = COALESCE(flying.epoch, rewound.epoch, link.epoch)
           AND before.sequence_number = COALESCE(
               flying.sequence_number, rewound.sequence_number, link.next_number) - 1
-    {_EVENT.format(Direction.OUT)}
+    {EVENT_TO_PARTNER}
     CROSS JOIN LATERAL (
         SELECT COALESCE(flying.submitted_at, rewound.submitted_at, queued.submitted_at,
                         best_effort.submitted_at) AS since) work

@@ -22,10 +22,13 @@ from msh.flows.operations.inspection.answers import (
     answer_of,
 )
 from msh.flows.operations.inspection.causes import ERROR_MESSAGES, cause_of
-from msh.flows.operations.inspection.retrying import is_retrying, retrying
+from msh.flows.operations.inspection.retrying import retrying
 from msh.models import Attempt, OutboundLink
 from msh.protocol.lane import OPERATOR, LaneState
 from msh.roles import role_with
+
+from .lane_view import last_answer_of
+from .link_view import view_of
 
 _NEEDS = {
     Help.RESUME: (link_actions.RESUME.permissions, "resume"),
@@ -90,7 +93,7 @@ def last_words(link: Any) -> str:
 
 
 def _answer_of(link: Any) -> Answer:
-    last = link.last_answer if hasattr(link, "last_answer") else _last_answer(link)
+    last = last_answer_of(link)
     if last:
         return answer_of(last["detail"], last["status"])
     return answer_of(link.suspended_detail)
@@ -104,7 +107,7 @@ def helps_first(link: OutboundLink, what: Help) -> bool:
 
 
 def advice_on(link: OutboundLink, request: HttpRequest) -> Advice | None:
-    if link.state in (LaneState.WAITING, LaneState.TRANSIENT):
+    if link.state != LaneState.SUSPENDED:
         return _advice_while_retrying(link, request)
     cause = cause_of_link(link)
     if cause is None or link.late_ack:
@@ -116,10 +119,8 @@ def advice_on(link: OutboundLink, request: HttpRequest) -> Advice | None:
 
 def _advice_while_retrying(link: Any, request: HttpRequest) -> Advice | None:
     """No button is the one that helps: the link may get along by itself."""
-    last = link.last_answer if hasattr(link, "last_answer") else _last_answer(link)
-    if not last or not is_retrying(last["outcome"], link.retries_spent):
-        return None
-    cause = retrying(last["detail"], last["status"])
+    answer = view_of(link).retried(link)
+    cause = retrying(*answer) if answer else None
     if cause is None:
         return None
     jumps = list(_jumps(link, cause, request, recommended=False))
@@ -156,8 +157,3 @@ def _ask(cause: Cause, request: HttpRequest) -> str:
         return ""
     role = role_with(permissions)
     return f"You have no permission to {what}: ask a user with the role {role}."
-
-
-def _last_answer(link: OutboundLink) -> Any:
-    ended = Attempt.objects.filter(message=link.in_flight_id, ended_at__isnull=False)
-    return ended.order_by("-number").values("outcome", "status", "detail").first()

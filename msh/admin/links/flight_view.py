@@ -12,6 +12,7 @@ from msh.admin.framework.time_format import format_duration, format_seconds, for
 from msh.admin.messages.flight_actions import progress_of
 from msh.flows.operations.change_flight import flight_of, with_flights
 from msh.flows.operations.inspection.causes import CAUSES
+from msh.flows.operations.inspection.retrying import RETRIED
 from msh.flows.operations.inspection.why_not_sent import OVERDUE
 from msh.models import FLIGHTS_IN, HELD, Attempt, OutboundLink, OutboundMessage, OutboundState
 from msh.protocol.flight.gate import BREAKER
@@ -79,13 +80,16 @@ def context(link: Any) -> dict[str, object]:
 
 
 def _last_answer(link: OutboundLink) -> str:
-    """The latest response to a message that is under way."""
-    ended = Attempt.objects.filter(message__flight__link=link, message__flight__under_way=True)
-    answers = ended.filter(ended_at__isnull=False).order_by("-ended_at")
-    last = answers.first()
+    last = _answers(link).first()
     if last is None:
         return markup.DASH
     return markup.last_answer({"outcome": last.outcome, "detail": last.detail})
+
+
+def _answers(link: OutboundLink) -> Any:
+    """To messages that are under way, the latest first."""
+    made = Attempt.objects.filter(message__flight__link=link, message__flight__under_way=True)
+    return made.filter(ended_at__isnull=False).order_by("-ended_at")
 
 
 def tables(link: OutboundLink, *, connection: Any) -> Sequence[Table]:
@@ -193,3 +197,10 @@ def resumed(link: Any) -> str:
         " acknowledges it again. Held messages stay held. The incidents of this link are resolved"
         " with your reason. The partner must be reachable."
     )
+
+
+def retried(link: OutboundLink) -> tuple[str, int | None] | None:
+    """Of those under way: what others of them were answered, which are not sent again, says
+    nothing about these."""
+    last = _answers(link).filter(RETRIED).first()
+    return None if last is None else (last.detail, last.status)

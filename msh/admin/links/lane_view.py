@@ -9,6 +9,7 @@ from django.utils.html import format_html
 from msh.admin.framework import markup
 from msh.admin.framework.pages import Table
 from msh.admin.framework.time_format import format_seconds
+from msh.flows.operations.inspection.retrying import is_retrying
 from msh.models import Attempt, OutboundLink, OutboundMessage
 from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import LaneState
@@ -154,3 +155,21 @@ def resumed(link: OutboundLink) -> str:
         " partner must be reachable."
         + (" Sequence numbers are out of sync: resynchronise instead." if out_of_sync else "")
     )
+
+
+def last_answer_of(link: Any) -> Any:
+    """How the last attempt of the message in flight ended, None if none has. `link`: best with
+    `last_answer`, as the list of links has it."""
+    if hasattr(link, "last_answer"):
+        return link.last_answer
+    ended = Attempt.objects.filter(message=link.in_flight_id, ended_at__isnull=False)
+    return ended.order_by("-number").values("outcome", "status", "detail").first()
+
+
+def retried(link: Any) -> tuple[str, int | None] | None:
+    if link.state not in (LaneState.WAITING, LaneState.TRANSIENT):
+        return None
+    last = last_answer_of(link)
+    if not last or not is_retrying(last["outcome"], link.retries_spent):
+        return None
+    return last["detail"], last["status"]

@@ -20,7 +20,8 @@ Shown = Callable[[Any], str]
 class LinkView:
     """`sentence`: the status. `in_flight`: the cell of the list. `facts`: the template in the head
     of the page, with `context`. `fields` and `tables` of the page. `suspended` and `resumed`: what
-    becomes of messages when an operator does that."""
+    becomes of messages when an operator does that. `retried`: detail and status of the last answer
+    after which a message is sent again; None if none is."""
 
     sentence: Callable[..., str]
     in_flight: Shown
@@ -30,6 +31,7 @@ class LinkView:
     tables: Callable[..., Sequence[Table]]
     suspended: Shown
     resumed: Shown
+    retried: Callable[[Any], tuple[str, int | None] | None]
 
 
 _COMMON = ("where", "when_silent", "applications", "partner_page")
@@ -42,6 +44,7 @@ _LANE = LinkView(
     lane_view.tables,
     lane_view.suspended,
     lane_view.resumed,
+    lane_view.retried,
 )
 _FLIGHTS = LinkView(
     flight_view.sentence,
@@ -52,6 +55,7 @@ _FLIGHTS = LinkView(
     flight_view.tables,
     flight_view.suspended,
     flight_view.resumed,
+    flight_view.retried,
 )
 
 

@@ -16,6 +16,7 @@ from msh.flows.operations.inspection.why_not_sent import explanation_of
 from msh.models import Incident, OutboundLink, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult, outcome_of
 from msh.protocol.kinds import IncidentKind
+from tests.admin.conftest import url
 from tests.flows.flying import make_sky
 from tests.flows.world import World, make_world
 
@@ -158,6 +159,38 @@ def test_message_that_flies_has_it_too() -> None:
     (job,) = sky.poll()
     sky.end(job, AttemptResult(AttemptOutcome.DOUBTED, status=401, detail="401 Unauthorized"))
     assert RETRYING[Answer.CREDENTIALS] in explanation_of(message.pk)
+
+
+def test_link_whose_messages_fly_has_advice_while_one_is_sent_again(
+    administrator: Client,
+) -> None:
+    """By the last answer to such a one: the others are under way without a retry."""
+    sky = make_sky(window=2)
+    first, _ = sky.submit(), sky.submit()
+    refused, taken = sky.poll()
+
+    def advice() -> Any:
+        return administrator.get(url(OutboundLink, "change", sky.link.pk)).context["advice"]
+
+    assert advice() is None
+    sky.end(refused, AttemptResult(AttemptOutcome.DOUBTED, status=401, detail="401 Unauthorized"))
+    sky.end(taken)
+    assert advice().text == RETRYING[Answer.CREDENTIALS]
+    assert [jump.title for jump in advice().jumps] == ["Partner settings", "Test connection"]
+    assert not any(jump.recommended for jump in advice().jumps)
+    sky.answer(first)
+    assert advice() is None
+
+
+def test_copy_that_is_taken_in_vain_has_advice(administrator: Client) -> None:
+    sky = make_sky()
+    sky.submit()
+    for _ in range(2):
+        (job,) = sky.poll()
+        sky.end(job)
+        sky.let_pass(60)
+    page = administrator.get(url(OutboundLink, "change", sky.link.pk))
+    assert page.context["advice"].text == RETRYING[Answer.NO_ACKNOWLEDGEMENT]
 
 
 @pytest.mark.parametrize(("status", "detail"), [(200, "200 OK"), (404, ""), (None, "")])

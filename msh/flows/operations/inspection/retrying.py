@@ -1,6 +1,8 @@
 """What to do about a link that is retrying, by the class of the last answer: in most cases nothing
 but to look for the cause before the retries are used up."""
 
+from django.db.models import Q
+
 from msh.protocol.attempt import AttemptOutcome
 
 from .answers import ANSWERS, Answer, Cause, Help, answer_of
@@ -63,6 +65,10 @@ def is_retrying(outcome: str, retries_spent: int) -> bool:
     """Of a message that is not acknowledged: whether the last attempt, which has ended, was in
     vain. After a first copy that was transmitted there is nothing to advise."""
     return outcome != AttemptOutcome.TRANSMITTED or retries_spent > 0
+
+
+RETRIED = Q(number__gt=1) | ~Q(outcome=AttemptOutcome.TRANSMITTED)
+"""The same of attempts of a message that flies: each copy after the first is a retry."""
 
 
 def retrying(detail: str, status: int | None) -> Cause | None:

@@ -755,6 +755,7 @@ class Migration(migrations.Migration):
             options={
                 'indexes': [
                     models.Index(condition=models.Q(('pending__gt', 0)), fields=['link', 'due'], name='signal_pending'),
+                    models.Index(condition=models.Q(('content_digest__isnull', False), ('kind', 'Error')), fields=['link', 'ref_to_message_id'], name='signal_refused'),
                 ],
                 'constraints': [
                     models.UniqueConstraint(fields=('link', 'kind', 'code', 'ref_to_message_id'), name='signal_once'),

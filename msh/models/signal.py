@@ -85,6 +85,12 @@ class Signal(models.Model):
     class Meta:
         indexes = [
             models.Index(fields=["link", "due"], condition=Q(pending__gt=0), name="signal_pending"),
+            # Each message is looked up among those that were refused for good, which are few.
+            models.Index(
+                fields=["link", "ref_to_message_id"],
+                condition=Q(kind="Error", content_digest__isnull=False),
+                name="signal_refused",
+            ),
         ]
         constraints = [
             models.UniqueConstraint(

@@ -1,6 +1,7 @@
 """URIs of MSHs: which ones we take, and when two are the same (D16, D56)."""
 
 import re
+from functools import lru_cache
 
 URI_LIMIT = 500  # characters
 
@@ -47,6 +48,7 @@ def mail_address(uri: str) -> str:
     return f"{match['user']}@{match['host'].lower()}" if match else ""
 
 
+@lru_cache(maxsize=256)
 def host_of(uri: str) -> str:
     """The host in the URI of an MSH, without brackets and port; "" if it is none."""
     match = _HTTP.fullmatch(uri) or _MAILTO.fullmatch(uri)

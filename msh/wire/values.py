@@ -45,6 +45,8 @@ def prose_of(element: _Element) -> str:
 
 
 def checked(text: str, limit: int) -> str:
+    if len(text) <= limit and text.isprintable():
+        return text.strip(" ")  # as nearly always: there is no other white space in it
     text = trimmed(text)
     if len(text) > limit:
         raise Problem(
@@ -56,6 +58,8 @@ def checked(text: str, limit: int) -> str:
 
 
 def strict(text: str, limit: int) -> str:
+    if len(text) <= limit and text.isprintable() and text.strip(" ") == text:
+        return text
     if len(text) > limit or trimmed(text) != text or has_control(text):
         raise ValueError(f"{text[:60]!r} cannot be sent as a value of at most {limit} characters")
     return text

@@ -84,6 +84,8 @@ def wrong_parties(agreed: Agreed, from_party: Party, to_party: Party) -> tuple[E
 
 def tolerated(defects: tuple[Defect, ...], agreed: Agreed) -> tuple[Defect, ...]:
     """Without what the agreement does not ask for: a type, where its own party has none."""
+    if not defects:
+        return ()
     untyped = [
         place
         for place, party in (

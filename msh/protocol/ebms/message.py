@@ -216,6 +216,8 @@ def errors_to_report(
 ) -> tuple[Error, ...]:
     """The errors to answer with: those of the first check that fails, ten at most (EB-056,
     EB-065). `lenient` has the rows that the agreement only notes."""
+    if not defects:
+        return ()
     wrong = [each for each in defects if not (each.waivable and each.rule in lenient)]
     first = min((each.stage for each in wrong), default=None)
     return tuple(each.error for each in wrong if each.stage is first)[:ERROR_LIMIT]

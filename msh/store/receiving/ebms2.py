@@ -20,7 +20,7 @@ from msh.protocol.ebms.message import (
 from msh.protocol.flight.arrival import MessageArrived
 from msh.protocol.kinds import IncidentKind
 from msh.protocol.receiver import Known, ReceivingLink
-from msh.protocol.vocabulary import DeliverySemantics, ErrorCode
+from msh.protocol.vocabulary import DeliverySemantics
 from msh.store import capacity, incidents
 from msh.store.engine import Call, run
 from msh.store.sending.submissions import mark_in_use
@@ -33,8 +33,6 @@ from .ebms2_sql import AgreementColumns, KeptAnswer
 from .pairs import inbound_link, require_not_moved
 from .receiver_effects import history_call, payload_columns
 from .refusals import spend_refusal
-
-CODES = [code.value for code in ErrorCode]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +157,7 @@ def _lock(found: Attribution, message_id: str, *, on_connection: bool = False) -
     partner = found.partner
     while True:
         load = ebms2_sql.LOAD_KNOWN(
-            partner_id=partner.pk, message_id=message_id, codes=CODES, rate=partner.rate_limit
+            partner_id=partner.pk, message_id=message_id, rate=partner.rate_limit
         )
         links, rows = run(message_sql.LOCK_LINK(partner_id=partner.pk), load)
         if links and rows:

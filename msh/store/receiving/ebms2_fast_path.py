@@ -16,9 +16,15 @@ from msh.store.partner_columns import PARTNER_AS_READ, PARTNER_IN_VERSION
 from partners.models import Partner
 
 from . import message_sql
-from .ebms2 import CODES, agreed_of, columns_of, event_at
+from .ebms2 import agreed_of, columns_of, event_at
 from .ebms2_answers import Attribution, Pair, first_ack
-from .ebms2_sql import AGREEMENT_COLUMNS, KNOWN_COLUMNS, KNOWN_TABLES, MESSAGE, KnownRow
+from .ebms2_sql import (
+    AGREEMENT_COLUMNS,
+    KNOWN_COLUMNS,
+    KNOWN_TABLES,
+    MESSAGE,
+    KnownRow,
+)
 from .message_sql import Accepted
 from .pairs import SIGNAL_HORIZON
 from .receiver_effects import one_payload, payload_columns
@@ -80,7 +86,7 @@ def _accept(payloads: str) -> Statement[Accepted]:
               WHERE link_id = %(link_id)s AND message_id = %(message_id)s)
           AND NOT EXISTS (
               SELECT FROM msh_signal
-              WHERE link_id = %(link_id)s AND kind = 'Error' AND code = ANY(%(codes)s)
+              WHERE link_id = %(link_id)s AND kind = 'Error'
                 AND ref_to_message_id = %(message_id)s AND content_digest IS NOT NULL)),
     message AS ({MESSAGE.format(at="statement_timestamp()", source="FROM usual")}),
     parts AS (
@@ -156,7 +162,6 @@ def _read(partner: Partner, header: MessageHeader) -> tuple[_Row, _Agreement] | 
         credential_id=partner.credential_id,
         cpa_id=header.cpa_id,
         message_id=header.message_id,
-        codes=CODES,
         rate=partner.rate_limit,
     )
     at = time.monotonic()
@@ -221,7 +226,6 @@ def _accept_under(
         credential_id=partner.credential_id,
         as_read=partner.as_read,
         agreement_version=agreement.version,
-        codes=CODES,
         tpa_id=found.agreed.cpa_id,
         horizon=max(found.horizon, SIGNAL_HORIZON),
         ack_type=ack.content_type,

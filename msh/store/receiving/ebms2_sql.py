@@ -137,13 +137,12 @@ KNOWN_COLUMNS = """
         ORDER BY received_at DESC OFFSET %(rate)s::int - 1 LIMIT 1) END AS rate_reached_at,
     clock_timestamp() AS now
 """
-# All codes are named: the index has them before the MessageId.
 KNOWN_TABLES = """
     LEFT JOIN msh_inboundmessage known
            ON known.link_id = link.id AND known.message_id = %(message_id)s
     LEFT JOIN LATERAL (
         SELECT id, content_digest FROM msh_signal
-        WHERE link_id = link.id AND kind = 'Error' AND code = ANY(%(codes)s)
+        WHERE link_id = link.id AND kind = 'Error'
           AND ref_to_message_id = %(message_id)s AND content_digest IS NOT NULL
         ORDER BY id LIMIT 1) refused ON true
 """

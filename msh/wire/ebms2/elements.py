@@ -52,9 +52,8 @@ class Block:
         self.element = element
         self.location = location
         self.findings = findings
-        self._children: dict[object, list[_Element]] = {}
-        for child in element:
-            self._children.setdefault(child.tag, []).append(child)
+        self._children: dict[object, list[_Element]] | None = None
+        """By tag, when one is asked for."""
 
     def wrong(self, rule: str, code: str, path: str, sentence: str) -> None:
         """`path` goes on after the location of the block, "" for the block itself."""
@@ -94,6 +93,10 @@ class Block:
         return _BOOLEAN.get(value, False)
 
     def children(self, name: str) -> list[_Element]:
+        if self._children is None:
+            self._children = {}
+            for child in self.element:
+                self._children.setdefault(child.tag, []).append(child)
         return self._children.get(eb(name), [])
 
     def child(self, name: str, rule: str) -> _Element | None:

@@ -26,7 +26,8 @@ from .writer import write
 _ALONE = frozenset({"text/xml", "application/xml"})
 _SOAP_12 = "application/soap+xml"
 """Its messages are refused by their type, as those of no dialect (EB-155)."""
-_DRAFT = re.compile(rb"<(?:[\w.-]+:)?ebXMLHeader[\s/>]")
+_DRAFT_ROOT = b"ebXMLHeader"
+_DRAFT = re.compile(rb"<(?:[\w.-]+:)?%s[\s/>]" % _DRAFT_ROOT)
 _XML_ROOT = re.compile(
     rb"<(?:[\w.-]+:)?Envelope[\s/>]|(?mi:^content-type: *(?:text|application)/xml)"
 )
@@ -43,9 +44,15 @@ def knows(content_type: str, body: bytes) -> bool:
     is_open = related and not root_type
     if root_type == _SOAP_12:
         return True
-    if not (is_open or root_type in _ALONE) or _DRAFT.search(body, 0, _LOOKED_AT):
+    if not (is_open or root_type in _ALONE) or _is_of_draft(body):
         return False
     return not is_open or _XML_ROOT.search(body, 0, _LOOKED_AT) is not None
+
+
+def _is_of_draft(body: bytes) -> bool:
+    """Looks for the name first: that costs a tenth of what the expression does."""
+    found = body.find(_DRAFT_ROOT, 0, _LOOKED_AT) >= 0
+    return found and _DRAFT.search(body, 0, _LOOKED_AT) is not None
 
 
 def root_id(boundary: str) -> str:

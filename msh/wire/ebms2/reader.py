@@ -98,7 +98,11 @@ class _Reader:
                 yield Block(element, f"{parent}/{name}", self.findings)
 
     def _block(self, name: str) -> Block | None:
-        return next(self._blocks(name), None)
+        """The first of them. Most names stand in no envelope."""
+        frame = self.frame
+        if name in frame.header_blocks or name in frame.body_blocks:
+            return next(self._blocks(name), None)
+        return None
 
     def _check_order(self, message: Message) -> None:
         """What order needs of the same message (EB-125, EB-076)."""

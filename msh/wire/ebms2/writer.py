@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import datetime
+from functools import lru_cache
 from xml.sax.saxutils import escape, quoteattr
 
 from msh.protocol.ebms.message import (
@@ -103,6 +104,8 @@ def _message_header(header: MessageHeader) -> str:
     return f"<eb:MessageHeader {_HEAD}>\n{inner}\n</eb:MessageHeader>\n"
 
 
+# These are the agreement's, the same in all its messages and signals.
+@lru_cache(maxsize=1024)
 def _party(name: str, party: Party) -> str:
     if not party.party_ids:
         raise ValueError(f"{name}: PartyId is missing")
@@ -110,10 +113,12 @@ def _party(name: str, party: Party) -> str:
     return f"<eb:{name}>{_party_ids(party.party_ids)}{role}</eb:{name}>"
 
 
-def _party_ids(party_ids: Iterable[PartyId]) -> str:
+@lru_cache(maxsize=1024)
+def _party_ids(party_ids: tuple[PartyId, ...]) -> str:
     return "".join(_typed("PartyId", each.value, each.type) for each in party_ids)
 
 
+@lru_cache(maxsize=1024)
 def _service(service: Service) -> str:
     if any(character.isspace() for character in service.value):
         raise ValueError(f"Service: {service.value[:60]!r} has white space")  # EB-034

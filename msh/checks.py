@@ -59,7 +59,7 @@ def _webhook() -> Iterator[CheckMessage]:
     ):
         yield Error(
             "MSH_OPERATORS_WEBHOOK is not an http or https URL.",
-            hint="Write https://HOST/PATH, or leave it empty to disable the webhook.",
+            hint="Set it to https://HOST/PATH, or leave it empty to disable the webhook.",
             id="msh.E007",
         )
 
@@ -78,7 +78,7 @@ def _time_zone() -> Iterator[CheckMessage]:
     if settings.MSH_TIME_ZONE not in available_timezones():
         yield Error(
             f"MSH_TIME_ZONE is {settings.MSH_TIME_ZONE!r}, which is not a time zone.",
-            hint="Write a name such as Europe/Madrid, or UTC.",
+            hint="Set it to a name such as Europe/Madrid, or UTC.",
             id="msh.E017",
         )
 
@@ -89,8 +89,8 @@ def _second_person() -> Iterator[CheckMessage]:
     except ValueError as problem:
         yield Error(
             f"MSH_SECOND_PERSON: {problem}.",
-            hint="Write verbs separated by commas, such as reset,unknown:Operator|Supervisor, or"
-            " all.",
+            hint="Set it to rules separated by commas, such as"
+            " reset,unknown:Operator|Supervisor, or all.",
             id="msh.E016",
         )
 
@@ -128,7 +128,7 @@ def _disk_path() -> Iterator[CheckMessage]:
     if settings.MSH_DISK_PATH and not Path(settings.MSH_DISK_PATH).exists():
         yield Error(
             f"MSH_DISK_PATH is {settings.MSH_DISK_PATH!r}, and there is no such folder.",
-            hint="Name a folder on the disk that must not fill up, or leave it empty.",
+            hint="Set it to a folder on the disk that must not fill up, or leave it empty.",
             id="msh.E005",
         )
 
@@ -182,7 +182,7 @@ def _store() -> Iterator[CheckMessage]:
     for why in kept_longer().values():
         yield Caution(
             why,
-            hint="Its MessageIds are kept for longer, everything else as configured.",
+            hint="Its MessageIds are kept longer; everything else is kept as configured.",
             id="msh.W002",
         )
     for consumer in Consumer.objects.filter(enabled=True):
@@ -191,7 +191,7 @@ def _store() -> Iterator[CheckMessage]:
         except ValidationError as problem:
             yield Caution(
                 f"Consumer {consumer}: {' '.join(problem.messages)}",
-                hint="Its messages fail until it is fixed, by manage.py consumer or in the"
+                hint="Its messages fail until this is fixed with manage.py consumer or in the"
                 " console.",
                 id="msh.W001",
             )

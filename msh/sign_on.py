@@ -78,13 +78,13 @@ def check_provider() -> Iterator[CheckMessage]:
     if not (parts.hostname and (parts.scheme == "https" or (parts.scheme == "http" and is_here))):
         yield Error(
             f"MSH_OIDC_ISSUER is {settings.MSH_OIDC_ISSUER!r}, which is not an https URL.",
-            hint="Write it exactly as the provider does in its discovery document.",
+            hint="Set it to exactly the issuer in the provider's discovery document.",
             id="msh.E016",
         )
     if not settings.MSH_OIDC_CLIENT_ID or not settings.MSH_OIDC_ROLES:
         yield Error(
             "MSH_OIDC_ISSUER is set, but not MSH_OIDC_CLIENT_ID and MSH_OIDC_ROLES.",
-            hint="Nobody could log in at the provider. See docs/howto/sign-on.md.",
+            hint="Nobody can log in at the provider. See docs/howto/sign-on.md.",
             id="msh.E017",
         )
 

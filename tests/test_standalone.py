@@ -226,7 +226,7 @@ def test_port_in_use_is_one_line(tmp_path: Path) -> None:
     assert finished.returncode == 1
     assert finished.stderr == (
         f"CommandError: port {port} cannot be used (Address already in use): "
-        "name another by --port\n"
+        "choose another with --port\n"
     )
 
 

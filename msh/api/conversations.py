@@ -37,10 +37,11 @@ _NEXT = "The number that comes next."
 
 class ConversationsQuery(PageQuery):
     waiting = serializers.BooleanField(
-        required=False, help_text="true: only those that wait for an operator or a missing message."
+        required=False,
+        help_text=("true: only those that wait for an operator or for a missing message."),
     )
-    tpa_id = text(help_text="Of its agreement.")
-    conversation_id = text(help_text="Complete.")
+    tpa_id = text(help_text="TPAId of its agreement.")
+    conversation_id = text(help_text="The complete ConversationId.")
 
 
 class ConversationDocument(Form):
@@ -57,7 +58,8 @@ class OutboundConversationDocument(ConversationDocument):
     resets = serializers.BooleanField(help_text="Its next message is sent with Reset.")
     state = serializers.ChoiceField([state.value for state in NumberingState])
     stopped_by = serializers.ListField(
-        child=serializers.CharField(), help_text="MessageIds: failed or held, the others wait."
+        child=serializers.CharField(),
+        help_text=("MessageIds of the failed or held messages that stop it."),
     )
     broken = serializers.BooleanField(
         help_text="A message that has a number was cancelled: restart the conversation."
@@ -167,8 +169,8 @@ class _Alone(Form):
     alone = text(
         max_length=REASON_LIMIT,
         allow_blank=True,
-        help_text="Where a second person must confirm it (MSH_SECOND_PERSON): why it goes ahead"
-        " without one. Needs MSH_ACT_ALONE and the permission.",
+        help_text="If a second person must confirm it (MSH_SECOND_PERSON): the reason to go"
+        " ahead without one. Requires MSH_ACT_ALONE and the permission.",
     )
 
 

@@ -24,7 +24,7 @@ def actor_of(options: dict[str, Any]) -> Actor:
 
 
 def add_alone(parser: ArgumentParser) -> None:
-    text = "go ahead without the second person that MSH_SECOND_PERSON asks for: why"
+    text = "the reason to go ahead without the second person that MSH_SECOND_PERSON requires"
     parser.add_argument("--alone", type=reason, metavar="REASON", help=text)
 
 
@@ -145,7 +145,7 @@ class LinkCommand(ActionCommand):
             parser.add_argument(
                 "--message",
                 metavar="ID",
-                help="act on this message alone; of a partner that takes several at once",
+                help="act on this message alone (ebMS 2.0)",
             )
         parser.add_argument(
             "--if-message",

@@ -209,7 +209,8 @@ def _require_free(port: int, option: str) -> None:
             except OSError as error:
                 if time.monotonic() > end:
                     message = (
-                        f"port {port} cannot be used ({error.strerror}): name another by {option}"
+                        f"port {port} cannot be used ({error.strerror}): choose another with"
+                        f" {option}"
                     )
                     raise StandaloneError(message) from None
         time.sleep(0.05)

@@ -98,5 +98,7 @@ def _is_let(child: Child, now: float) -> bool:
     held = now - child.restarts.start_at
     if held < LONGEST_HOLD:
         return False
-    logger.warning("%s has waited %.0f s for what it comes after, starting it", child.name, held)
+    logger.warning(
+        ("%s has waited %.0f s for the process that it depends on, starting it"), child.name, held
+    )
     return True

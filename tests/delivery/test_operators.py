@@ -262,7 +262,7 @@ def test_consumers_and_decisions_by_command(capsys: pytest.CaptureFixture[str]) 
     assert "mark-completed: 2 done." in capsys.readouterr().out
     with pytest.raises(CommandError, match="1 of 1 were refused"):
         call_command("decide", "reject", str(rows[0]["delivery"]), reason="seen")
-    with pytest.raises(CommandError, match="Name deliveries"):
+    with pytest.raises(CommandError, match="Specify deliveries"):
         call_command("decide", "reject", reason="seen")
 
 

@@ -56,7 +56,7 @@ def test_a_prune_whose_worker_died_says_so_and_can_be_asked_for_again() -> None:
 
     has_ended, outcome = outcome_of(row)
     assert has_ended
-    assert outcome.startswith("Interrupted: the worker that pruned has stopped")
+    assert outcome.startswith("Interrupted: the worker that pruned stopped")
     again = ask(lambda: prune.prune_by_hand(ANN, clock_is_right=True))
     assert again.pk != row.pk
     requests.confirm(again.pk, root)

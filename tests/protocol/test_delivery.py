@@ -249,7 +249,9 @@ def test_spent_attempts(on_failure: OnFailure, aside: bool, state: DeliveryState
 def test_a_doubt_without_a_resolver(on_failure: OnFailure, was_aside: bool, aside: bool) -> None:
     policy = replace(POLICY, on_failure=on_failure, has_resolver=False)
     before = Delivery(S.PROCESSING, 1, due=PAST, aside=was_aside)
-    incident = _incident(IncidentKind.DELIVERY_IN_DOUBT, "attempt 1 did not end")
+    incident = _incident(
+        IncidentKind.DELIVERY_IN_DOUBT, "the lease of attempt 1 ended without a result"
+    )
 
     after, effects = step(before, DeliveryPolled(), policy, now=NOW)
 

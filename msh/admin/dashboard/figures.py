@@ -54,7 +54,7 @@ def figures() -> Sequence[Figure]:
             "In flight",
             in_flight,
             _list(OutboundMessage, "in_flight"),
-            f"{stuck} more on suspended links" if stuck else "",
+            f"{stuck} more suspended" if stuck else "",
         ),
         Figure("Queued", queued + flights["queued"], _list(OutboundMessage, "queued"), oldest),
         Figure("Held", flights["held"], _list(OutboundMessage, HELD), alarm=True),

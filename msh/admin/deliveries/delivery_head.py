@@ -24,7 +24,8 @@ _SENTENCES = {
         " without it."
     ),
     DeliveryState.IN_DOUBT: (
-        "Nobody knows whether {consumer} has the message: attempt {attempt} did not end."
+        "Unknown whether {consumer} has the message: the lease of attempt {attempt} ended"
+        " without a result."
     ),
 }
 _ADVICE = {

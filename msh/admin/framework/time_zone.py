@@ -154,8 +154,8 @@ def why_not_a_time(naive: datetime) -> str:
     if first > second:
         either = " or ".join(at.isoformat(" ", "minutes") for at in both)
         return (
-            f"{shown} comes twice in {name}: the clocks are put back {hour} that day. Write which"
-            f" one, with its difference to UTC: {either}."
+            f"{shown} comes twice in {name}: the clocks are put back {hour} that day. Enter which"
+            f" one, with its UTC offset: {either}."
         )
     return (
         f"{shown} does not exist in {name}: the clocks are put forward {hour} that day. Choose a"

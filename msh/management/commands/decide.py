@@ -37,7 +37,7 @@ class Command(MshCommand):
 
     def _all_in(self, state: str | None, consumer: str | None) -> list[int]:
         if state is None:
-            raise CommandError("Name deliveries, or --all-in a state.")
+            raise CommandError("Specify deliveries, or --all-in with a state.")
         found = Delivery.objects.filter(state=state)
         if consumer:
             found = found.filter(consumer__name=consumer)

@@ -13,13 +13,13 @@ from msh.management.cli import NameCommand
 
 
 class Command(NameCommand):
-    help = "Write a suspended partner to a file, for another MSH, and serve it here no longer."
+    help = "Export a suspended partner to a file for another MSH, and stop serving it here."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
         parser.add_argument("file", nargs="?", type=Path, help="with credentials and payloads")
-        parser.add_argument("--to", metavar="MSH", help="what you call the other MSH")
-        text = "serve it here again; only if the file was imported nowhere"
+        parser.add_argument("--to", metavar="MSH", help="your name for the other MSH")
+        text = "serve it here again; only if the file was not imported anywhere"
         parser.add_argument("--undo", action="store_true", help=text)
         add_reason(parser)
 
@@ -31,9 +31,9 @@ class Command(NameCommand):
                 text = f"Partner {name} is served here again. Its link is still suspended."
             elif file and options["to"]:
                 move_partner.export(partner, file, options["to"], actor)
-                text = f"Partner {name} is in {file}, and not served here any more."
+                text = f"Partner {name} was exported to {file} and is no longer served here."
             else:
-                raise CommandError("Name a file, and the other MSH by --to.")
+                raise CommandError("Specify a file, and the other MSH with --to.")
         except NotPossible as refused:
             raise CommandError(str(refused)) from None
         self.answer({"partner": name, "file": file}, text, as_json=options["json"])

@@ -13,7 +13,10 @@ from msh.management.cli import MshCommand
 
 
 class Command(MshCommand):
-    help = "Serve the partner that another MSH has exported to a file. It stays suspended."
+    help = (
+        "Import a partner that another MSH has exported to a file, and serve it here. It stays"
+        " suspended."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
@@ -25,7 +28,10 @@ class Command(MshCommand):
             moved = move_partner.load(file, actor_of(options))
         except (NotPossible, OSError) as refused:
             raise CommandError(str(refused)) from None
-        text = f"Partner {moved.partner} is served here. Resume it when it is led here."
+        text = (
+            f"Partner {moved.partner} is served here. Resume it when its traffic is routed to"
+            " this MSH."
+        )
         if moved.again:
             text = f"Partner {moved.partner} was imported before: nothing was changed."
         value = {"partner": moved.partner, "again": moved.again}

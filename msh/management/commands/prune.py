@@ -23,7 +23,10 @@ REPORT_EVERY = 5.0
 
 
 class Command(MshCommand):
-    help = "Remove what has ended and is older than MSH_KEEP_MESSAGES and MSH_KEEP_PAYLOADS."
+    help = (
+        "Remove finished messages and payloads that are older than MSH_KEEP_MESSAGES and"
+        " MSH_KEEP_PAYLOADS."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)

@@ -81,12 +81,13 @@ def _run(before: Delivery, event: DeliveryPolled, policy: Policy, now: datetime)
 def _leased(before: Delivery, event: DeliveryPolled, policy: Policy, now: datetime) -> Step:
     if before.due is not None and before.due > now:
         return before, ()
+    lost = f"the lease of attempt {before.attempt} ended without a result"
     if not policy.doubtful:
-        return _failed(before, f"attempt {before.attempt} did not end: run again", policy, now)
+        return _failed(before, f"{lost}: run again", policy, now)
     if policy.has_resolver:
         lease = now + timedelta(seconds=policy.lease)
         return replace(before, due=lease), (AskResolver(before.attempt),)
-    return _doubted(before, f"attempt {before.attempt} did not end", policy)
+    return _doubted(before, lost, policy)
 
 
 def _duplicate(before: Delivery, event: DeliveryPolled, policy: Policy, now: datetime) -> Step:

@@ -87,7 +87,7 @@ class _FolderLock:
         except BlockingIOError:
             self.release()
             raise ServerUnavailable(
-                f"{self._path.parent} is in use by a running MSH: stop it, or name another folder"
+                f"{self._path.parent} is in use by a running MSH: stop it, or choose another folder"
             ) from None
 
     def release(self) -> None:

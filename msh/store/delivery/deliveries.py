@@ -113,7 +113,7 @@ class HeldDelivery:
         elif isinstance(event, AttemptRejected | AttemptFailed):
             self.detail = event.reason
         elif before.state is DeliveryState.PROCESSING and self.value.state is DeliveryState.FAILED:
-            self.detail = f"attempt {before.attempt} did not end, or left nothing"
+            self.detail = f"the lease of attempt {before.attempt} ended without a result"
         for effect in effects:
             if isinstance(effect, OpenIncident):
                 self.detail = effect.detail

@@ -194,4 +194,4 @@ def test_links_are_stopped_and_not_in_flight_while_suspended() -> None:
     figures = {figure.name: figure for figure in client.get(PAGE).context["figures"]}
 
     assert figures["In flight"].value == 0
-    assert figures["In flight"].note == "2 more on suspended links"
+    assert figures["In flight"].note == "2 more suspended"

@@ -24,8 +24,8 @@ from .guard import row_of
 logger = logging.getLogger(__name__)
 CONFIRM_PERMISSION = "msh.confirm_actrequest"
 INTERRUPTED = (
-    "Interrupted: the worker that pruned has stopped, or lost the database. What it had removed"
-    " stays removed. The nightly run removes the rest; to have it removed earlier, ask again."
+    "Interrupted: the worker that pruned stopped or lost the database. What it removed stays"
+    " removed. The nightly run removes the rest; to remove it earlier, submit another request."
 )
 
 

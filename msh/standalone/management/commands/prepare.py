@@ -16,8 +16,9 @@ from msh.store import migrating
 
 class Command(BaseCommand):
     help = (
-        "Migrate the database, set the consumer 'default' to MSH_CONSUMER, and create the operator"
-        " 'admin' if DJANGO_SUPERUSER_PASSWORD is set and there is none. May be repeated."
+        "Migrate the database, set the consumer 'default' to MSH_CONSUMER, and create the"
+        " operator 'admin' if DJANGO_SUPERUSER_PASSWORD is set and there is none. Can be"
+        " repeated."
     )
     requires_system_checks = []
 

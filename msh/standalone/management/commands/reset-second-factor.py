@@ -13,7 +13,7 @@ from msh.store.operations.settings_log import record_access
 
 
 class Command(MshCommand):
-    help = "Remove the second factor of a user, who sets up a new one with the next log-in."
+    help = "Remove the second factor of a user, who sets up a new one at the next log-in."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)

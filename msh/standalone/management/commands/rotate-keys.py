@@ -11,8 +11,8 @@ from msh.standalone.rotate_keys import rotate_keys
 
 class Command(MshCommand):
     help = (
-        "Encrypt what is shown to partners and consumers with the first key of MSH_FERNET_KEYS."
-        " Afterwards the other keys can be removed. May be repeated."
+        "Encrypt the stored credentials with the first key of MSH_FERNET_KEYS. Afterwards the"
+        " other keys can be removed. Can be repeated."
     )
 
     def handle(self, *args: object, **options: Any) -> None:
@@ -22,5 +22,5 @@ class Command(MshCommand):
                 f"No key of MSH_FERNET_KEYS decrypts the credentials of"
                 f" {', '.join(done.unreadable)}: add the key, or enter them again. Keep all keys."
             )
-        text = f"{done.rotated} encrypted with the first key, {done.current} were so already."
+        text = f"{done.rotated} encrypted with the first key, {done.current} already were."
         self.answer(asdict(done), text, as_json=options["json"])

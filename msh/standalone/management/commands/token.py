@@ -45,7 +45,10 @@ class Command(MshCommand):
             " the token's name and the permissions that the scopes need)",
         )
         parser.add_argument(
-            "--days", type=_days, metavar="N", help="it expires after so many days (default: never)"
+            "--days",
+            type=_days,
+            metavar="N",
+            help=("number of days after which it expires (default: never)"),
         )
         parser.add_argument(
             "--networks", default="", help="accepted from these networks only, separated by commas"

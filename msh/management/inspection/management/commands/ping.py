@@ -10,7 +10,7 @@ from msh.management.cli import NameCommand
 
 
 class Command(NameCommand):
-    help = "Send a Ping to a partner's MSH and wait for its Pong, 60 s at most."
+    help = "Send a Ping to a partner's MSH and wait at most 60 s for its Pong."
 
     def handle(self, *args: object, name: str, **options: Any) -> None:
         try:

@@ -15,16 +15,24 @@ from msh.management.cli import NameCommand
 
 class Command(NameCommand):
     help = (
-        "Write the report of a month with a partner: how many messages, how fast they were"
-        " acknowledged, when sending was suspended. A page of HTML, or its sentences."
+        "Write the monthly report of a partner: how many messages, how fast they were"
+        " acknowledged, when sending was suspended. Prints the text, or writes an HTML page."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("--month", type=_month, help="YYYY-MM; default: the last one")
-        parser.add_argument("--output", type=Path, metavar="FILE", help="write the page here")
         parser.add_argument(
-            "--mail", nargs="+", default=[], metavar="ADDRESS", help="send it to these addresses"
+            "--month", type=_month, help=("YYYY-MM; default: the last complete month")
+        )
+        parser.add_argument(
+            "--output", type=Path, metavar="FILE", help=("write the HTML page to this file")
+        )
+        parser.add_argument(
+            "--mail",
+            nargs="+",
+            default=[],
+            metavar="ADDRESS",
+            help=("send the report to these addresses"),
         )
 
     def handle(self, *args: object, name: str, **options: Any) -> None:
@@ -52,5 +60,5 @@ class Command(NameCommand):
 def _month(text: str) -> tuple[int, int]:
     found = re.fullmatch(r"(\d{4})-(\d{2})", text)
     if not found:
-        raise ArgumentTypeError("a month is written YYYY-MM")
+        raise ArgumentTypeError("enter the month as YYYY-MM")
     return int(found[1]), int(found[2])

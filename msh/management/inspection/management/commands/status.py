@@ -15,8 +15,8 @@ from msh.store.history import Actor
 
 class Command(MshCommand):
     help = (
-        "Ask the partner's MSH for the status of a message that we have sent, 60 s at most. The"
-        " answer stays in the history of the message, and completes nothing."
+        "Ask the partner's MSH for the status of a message that we sent, and wait at most 60 s."
+        " The answer is recorded in the history of the message and completes nothing."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:

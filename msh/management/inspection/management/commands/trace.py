@@ -28,7 +28,7 @@ class Command(MshCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("message_id", help="or a business key: several messages are listed")
+        parser.add_argument("message_id", help="a MessageId or a business key")
         parser.add_argument("--all", action="store_true", help="the complete history")
 
     def handle(self, *args: object, message_id: str, **options: Any) -> None:

@@ -82,7 +82,7 @@ def headline_of(delivery: Delivery) -> Headline:
             *_replays(delivery),
             ("Number", markup.number_of(message)),
             ("ServiceInterface / Action", markup.service_and_action(message)),
-            ("Consumer", _consumer(delivery)),
+            ("Consumer", markup.in_words(str(delivery.consumer))),
             ("External id", markup.isolated(delivery.external_id)),
             ("Attempt", delivery.attempt),
             ("Failures in a row", delivery.failures or ""),

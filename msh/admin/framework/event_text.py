@@ -88,7 +88,7 @@ _IN = {
     "SendingOnFailed": "Could not be forwarded",
     "OnwardAcknowledged": "Acknowledged by the next MSH",
     "DeliveryFailure": "The next MSH did not accept it",
-    "DeliveryPolled": "A worker started the delivery",
+    "DeliveryPolled": "The lease of a delivery attempt ended",
     "AttemptSucceeded": "The application accepted it",
     "AttemptRejected": "The application rejected it",
     "AttemptFailed": "The delivery failed",

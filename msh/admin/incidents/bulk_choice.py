@@ -59,13 +59,13 @@ class ChoiceForm(forms.Form):
     )
     consumer = forms.ModelChoiceField(
         Consumer.objects.all(),
-        label="Consumer, for replays",
+        label="Consumer (replays only)",
         required=False,
         empty_label="-",
         widget=UnfoldAdminSelectWidget(),
     )
     partner = forms.CharField(
-        label="Partner, for replays",
+        label="Partner (replays only)",
         required=False,
         max_length=63,
         widget=UnfoldAdminTextInputWidget(),

@@ -15,7 +15,7 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
 
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo siege audit scale-out up test check docs coverage coverage-all conformance migrations mutants bench bench-long bench-work bench-report bench-console bench-spark slow-clients browser hosts haproxy nginx dist check-dist lock clean
+.PHONY: help demo siege audit scale-out up test check docs coverage coverage-all conformance migrations mutants bench bench-long bench-work bench-report bench-console bench-spark pictures slow-clients browser hosts haproxy nginx dist check-dist lock clean
 
 help:
 	@echo 'make demo         two MSHs, a bad link between them, documents, a verdict, two consoles'
@@ -37,6 +37,7 @@ help:
 	@echo 'make bench-console  pages of the console with a million messages, var/bench-console.json'
 	@echo 'make bench-spark  the load job next to the bulk endpoint, its memory, var/bench-spark.json'
 	@echo 'make bench-report  the tables and pictures of docs/performance.md, from var/bench.json'
+	@echo 'make pictures     the screenshots of docs/images, from the tests of the console'
 	@echo 'make slow-clients  1,000 clients that never finish: everybody else is answered within 1 s'
 	@echo 'make dist         source archive, wheel, SBOM, licences, checksums of the last commit in dist/'
 	@echo 'make check-dist   the same, an MSH from the installed wheel, the commands of docker/'
@@ -104,6 +105,12 @@ bench-console: $(VENV)/ready-to-run
 
 bench-spark: $(VENV)/ready-to-spark
 	$(PY) -m benchmarks.spark $(ARGS)
+
+# Each test writes what it shows; what no page of the documentation shows is removed.
+pictures: $(VENV)/ready-to-test browser
+	MSH_PICTURES=docs/images $(PY) -m pytest -c pyproject.toml -q tests/browser/test_incident.py \
+	    tests/browser/test_actions.py -k 'suspended_partner_is_resumed or with_what_the_partner_says or wider'
+	$(PY) -m tools.pictures
 
 slow-clients: $(VENV)/ready-to-test
 	SLOW_CLIENTS_LIMIT=1 SLOW_CLIENTS_SECONDS=30 $(PY) -m pytest tests/web/test_slow_clients.py -rP -q $(ARGS)

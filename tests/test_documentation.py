@@ -10,6 +10,7 @@ import pytest
 from django.core.management import CommandError, get_commands, load_command_class
 
 from partners.setup import apply
+from tools import pictures
 from tools.site import offline, sources, states
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -91,3 +92,7 @@ def test_state_diagrams_become_tables() -> None:
 def test_page_that_loads_from_another_host_is_found(tmp_path: Path, html: str, loads: bool) -> None:
     (tmp_path / "page.html").write_text(html)
     assert bool(offline.loaded_from_elsewhere(tmp_path)) is loads
+
+
+def test_pictures_of_the_console_are_shown_and_small() -> None:
+    assert pictures.problems() == []

@@ -240,7 +240,7 @@ def test_a_consumer_is_made_in_the_console(admin_client: Client) -> None:
     assert (made.policy.lease, made.authorization()) == (30, "Bearer secret")
     form["url"] = "ftp://x/"
     refused = admin_client.post(reverse("admin:msh_consumer_change", args=[made.pk]), form)
-    assert "not an address to POST to" in refused.content.decode()
+    assert "not a URL to POST to" in refused.content.decode()
 
 
 def test_consumers_and_decisions_by_command(capsys: pytest.CaptureFixture[str]) -> None:

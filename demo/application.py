@@ -16,7 +16,8 @@ CREATE TABLE IF NOT EXISTS demo_received (
     serial bigserial PRIMARY KEY,
     pair text NOT NULL,
     message_id text NOT NULL,
-    sha256 text NOT NULL
+    sha256 text NOT NULL,
+    at timestamptz NOT NULL DEFAULT clock_timestamp()
 )
 """
 

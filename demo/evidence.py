@@ -2,13 +2,16 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
+from heapq import merge
 from pathlib import Path
 from typing import Any
 
 import psycopg
 from psycopg.rows import dict_row
+
+from .evidence_sql import ATTEMPTS, DELIVERIES, HELD, LANES, OPEN, SUSPENSIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,8 @@ class Delivery:
     pair: str
     message_id: str
     sha256: str
+    at: float = field(default=0.0, compare=False)
+    """Seconds, on the clock of all databases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,7 @@ class Lane:
     still: float
     """Seconds since anything happened on it: a message submitted, an attempt, a line of history."""
     open_incident: bool
+    """Or an operator has suspended it, who needs none."""
     held: int = 0
     """Messages that wait for an operator who did not hold them."""
 
@@ -143,13 +149,13 @@ def read_database(url: str) -> Evidence:
     """What the database of one MSH and its application's table say."""
     with psycopg.connect(url, row_factory=dict_row) as connection:
         accepted = _rows(connection, "SELECT message_id FROM msh_inboundmessage")
-        held = _rows(connection, _HELD)
-        (attempts,) = _rows(connection, "SELECT count(*) AS number FROM msh_attempt")
+        held = _rows(connection, HELD)
+        (attempts,) = _rows(connection, ATTEMPTS)
         return Evidence(
-            deliveries=tuple(Delivery(**row) for row in _rows(connection, _DELIVERIES)),
+            deliveries=tuple(Delivery(**row) for row in _rows(connection, DELIVERIES)),
             accepted=frozenset(row["message_id"] for row in accepted),
-            lanes=tuple(Lane(**row) for row in _rows(connection, _LANES)),
-            suspensions=tuple(Suspension(**row) for row in _rows(connection, _SUSPENSIONS)),
+            lanes=tuple(Lane(**row) for row in _rows(connection, LANES)),
+            suspensions=tuple(Suspension(**row) for row in _rows(connection, SUSPENSIONS)),
             attempts=attempts["number"],
             held=frozenset(row["message_id"] for row in held),
         )
@@ -158,7 +164,7 @@ def read_database(url: str) -> Evidence:
 def read_open(name: str, url: str) -> Iterator[Open]:
     """What the MSH called `name` has not finished."""
     with psycopg.connect(url, row_factory=dict_row) as connection:
-        for row in _rows(connection, _OPEN):
+        for row in _rows(connection, OPEN):
             yield Open(row["message_id"], f"{name}: {row['state']}")
 
 
@@ -183,7 +189,7 @@ def gather(
     read = [read_database(url) for _, url in forth]
     return Evidence(
         submissions=tuple(line for record in records for line in read_submissions(record)),
-        deliveries=tuple(delivery for one in read for delivery in one.deliveries),
+        deliveries=tuple(merge(*(one.deliveries for one in read), key=lambda one: one.at)),
         transmitted=tuple(read_proxy_log(log, pairs)),
         accepted=frozenset().union(*(one.accepted for one in read)),
         lanes=tuple(lane for one in read for lane in one.lanes),
@@ -195,71 +201,6 @@ def gather(
         ordered=ordered,
         held=frozenset().union(*(one.held for one in read)),
     )
-
-
-_DELIVERIES = "SELECT pair, message_id, sha256 FROM demo_received ORDER BY serial"
-
-# What is `forwarding` is seen as the message that it was sent on as.
-_OPEN = """
-SELECT message_id, state FROM msh_outboundmessage WHERE state IN ('queued', 'in_flight', 'rewound')
-UNION ALL
-SELECT message.message_id, 'flying, ' || coalesce(flight.state, 'without a flight')
-FROM msh_outboundmessage message LEFT JOIN msh_flight flight ON flight.message_id = message.id
-WHERE message.state = 'flying'
-UNION ALL
-SELECT message_id, state FROM msh_inboundmessage
-WHERE state IN ('accepted', 'held', 'routed', 'withheld', 'parked')
-"""
-
-_LANES = """
-SELECT partner.name AS pair, link.state,
-       (SELECT count(*) FROM msh_outboundmessage message
-        LEFT JOIN msh_flight flight ON flight.message_id = message.id
-        WHERE message.link_id = link.id AND message.state IN ('queued', 'in_flight', 'flying')
-        AND flight.state IS DISTINCT FROM 'held'
-       ) AS open_messages,
-       extract(epoch FROM now() - least(
-           link.due, (SELECT min(due) FROM msh_flight WHERE link_id = link.id)
-       ))::float AS overdue,
-       coalesce(extract(epoch FROM now() - greatest(
-           (SELECT max(submitted_at) FROM msh_outboundmessage WHERE link_id = link.id),
-           (SELECT max(greatest(attempt.claimed_at, attempt.ended_at))
-            FROM msh_attempt attempt JOIN msh_outboundmessage message
-                 ON message.id = attempt.message_id
-            WHERE message.link_id = link.id),
-           (SELECT max(at) FROM msh_history
-            WHERE partner_id = partner.id AND direction = 'out')
-       ))::float, 0) AS still,
-       EXISTS (SELECT FROM msh_incident incident
-               WHERE incident.partner_id = partner.id AND incident.direction = 'out'
-                 AND incident.resolved_at IS NULL) AS open_incident,
-       (SELECT count(*) FROM msh_flight flight
-        WHERE flight.link_id = link.id AND flight.state = 'held' AND held_for <> 'operator'
-       ) AS held
-FROM msh_outboundlink link JOIN partners_partner partner ON partner.id = link.partner_id
-"""
-
-# The incident is a row of the transaction that suspends; the second allows for two readings
-# of the clock within it.
-_SUSPENSIONS = """
-SELECT partner.name AS pair,
-       EXISTS (SELECT FROM msh_incident incident
-               WHERE incident.partner_id = history.partner_id AND incident.direction = 'out'
-                 AND incident.opened_at <= history.at + interval '1 second'
-                 AND (incident.resolved_at IS NULL OR incident.resolved_at >= history.at)
-       ) AS incident
-FROM msh_history history JOIN partners_partner partner ON partner.id = history.partner_id
-WHERE history.direction = 'out' AND (
-    history.subject = 'link'
-    AND history.to_state = 'suspended' AND history.from_state <> 'suspended'
- OR history.subject = 'message' AND history.to_state = 'held'
-)
-"""
-
-_HELD = """
-SELECT DISTINCT message_id FROM msh_history
-WHERE subject = 'message' AND direction = 'out' AND to_state = 'held'
-"""
 
 
 def _rows(connection: psycopg.Connection[dict[str, Any]], query: str) -> list[dict[str, Any]]:

@@ -51,6 +51,11 @@ class Machine:
         return f"http://127.0.0.1:{self.port}/admin/"
 
     @property
+    def members(self) -> Sequence["Machine"]:
+        """Those with a database of their own: itself, unless it is several that appear as one."""
+        return [self]
+
+    @property
     def proxy_host(self) -> str:
         """The proxy's address for its processes."""
         return HOST

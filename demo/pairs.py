@@ -162,17 +162,20 @@ def setup_of(
 ) -> dict[str, Any]:
     """The `manage.py setup` document of one MSH, which reaches each neighbour at a proxy port.
 
-    A router acknowledges as `mode` says.
+    A router acknowledges as `mode` says. Pairs whose partners have one name share a partner.
     """
     own = pairs[0].uri(machine).replace(pairs[0].name, "msh")
+    partners: dict[str, dict[str, Any]] = {}
+    for pair in pairs:
+        for neighbour in pair.neighbours(machine):
+            made = _partner(machine, neighbour, pair, proxy_ports, tokens)
+            known = partners.setdefault(made["name"], made)
+            if known is not made:
+                known["agreements"] += made["agreements"]
     return {
         "msh_uri": own,
         "error_uri": own,
-        "partners": [
-            _partner(machine, neighbour, pair, proxy_ports, tokens)
-            for pair in pairs
-            for neighbour in pair.neighbours(machine)
-        ],
+        "partners": list(partners.values()),
         "routes": [_route(machine, pair, mode) for pair in pairs if machine not in ENDS],
     }
 

@@ -1,6 +1,7 @@
 """The proxy's own look into the database of an MSH."""
 
 import asyncio
+from collections.abc import Iterable
 from typing import Protocol
 
 import psycopg
@@ -14,8 +15,22 @@ class InboundRows(Protocol):
         ...
 
 
+class InboundTables:
+    """`InboundRows` of an MSH, which may have several databases, each for some partners."""
+
+    def __init__(self, database_urls: Iterable[str]) -> None:
+        self._tables = [InboundTable(url) for url in database_urls]
+
+    async def holds(self, message_id: str) -> bool:
+        return any([await table.holds(message_id) for table in self._tables])
+
+    async def aclose(self) -> None:
+        for table in self._tables:
+            await table.aclose()
+
+
 class InboundTable:
-    """`InboundRows` of one MSH, read over a database connection that is the proxy's own."""
+    """`InboundRows` of one database, read over a connection that is the proxy's own."""
 
     def __init__(self, database_url: str) -> None:
         self.database_url = database_url

@@ -21,7 +21,7 @@ from .faults import Schedule
 from .machines import DemoFailed, Machine
 from .options import Options, Patience
 from .orders import write_orders
-from .pairs import CONVERSATIONS, Transport, chain_of, make_pairs
+from .pairs import CONVERSATIONS, Pair, Transport, chain_of, make_pairs
 from .progress import Meter
 from .proxy import Proxy
 from .stage import Stage, end_on_signals
@@ -55,16 +55,12 @@ class Demo:
     def __init__(self, options: Options, console: Console) -> None:
         self.options = options
         self.console = console
-        self.pairs = make_pairs(
-            options.pairs, options.routers, options.transport, options.timing, options.dialect
-        )
-        if options.by_conversation:
-            self.pairs = [replace(pair, conversations=CONVERSATIONS) for pair in self.pairs]
+        self.pairs = self._pairs()
         schedule = Schedule(options.seed, options.rates)
         if options.transport is Transport.SMTP:
             schedule = replace(schedule, longest_delay=LONGEST_MAIL_DELAY)
         self.stage = self._stage(schedule)
-        self.machines = self.stage.machines
+        self.machines = self.stage.members
         folder = options.folder / "producers"
         self.submitting = Submitting(
             folder, self.machines, self.pairs, options.seed, self.longest_pause
@@ -72,6 +68,20 @@ class Demo:
         self.glances: dict[str, Glance] = {}
         self.killer = Killer(self.machines, Random(options.seed))
         self.operator = Operator(self.machines, self._any_suspended, held=self._held)
+
+    @property
+    def limit(self) -> float:
+        """Seconds."""
+        return self.options.limit
+
+    def _pairs(self) -> list[Pair]:
+        options = self.options
+        pairs = make_pairs(
+            options.pairs, options.routers, options.transport, options.timing, options.dialect
+        )
+        if options.by_conversation:
+            pairs = [replace(pair, conversations=CONVERSATIONS) for pair in pairs]
+        return pairs
 
     def _stage(self, schedule: Schedule) -> Stage:
         return Stage(
@@ -148,7 +158,7 @@ class Demo:
         crew: list[asyncio.Task[None]],
     ) -> bool:
         """Wait until everything has arrived and is quiet; False when the time is over."""
-        patience = Patience(self.options.limit, GRACE)
+        patience = Patience(self.limit, GRACE)
         meter = Meter(self.console, self.options.messages, "delivered")
         with connections(self.machines) as opened, meter:
             delivered = 0
@@ -178,7 +188,7 @@ class Demo:
             self.stage.log,
             {lane: name for pair in self.pairs for lane, name in pair.lanes.items()},
             {machine.name: machine.database_url for machine in self.machines},
-            hops=len(self.machines) - 1,
+            hops=len(self.stage.machines) - 1,
             window=self.options.window,
             ordered=self.options.ordered,
         )
@@ -195,7 +205,7 @@ class Demo:
             seed=self.options.seed,
             pairs=len(self.pairs),
             traffic=traffic(evidence.transmitted),
-            limit=self.options.limit,
+            limit=self.limit,
             not_submitted=self.options.messages - len(evidence.submissions),
             under_way=late(evidence),
             dialect=self.options.dialect,

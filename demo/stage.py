@@ -18,7 +18,7 @@ from .http11 import HOST
 from .machines import DemoFailed, Machine
 from .pairs import Pair, Tokens, Transport, make_tokens, setup_of
 from .proxy import Proxy
-from .rows import InboundTable
+from .rows import InboundTables
 from .smtp import SMTP
 from .web import HTTP
 
@@ -44,6 +44,10 @@ class Stage:
         self.by_mail = transport is Transport.SMTP
         self.mode = mode
         self.machines = [self._machine(name, port) for port, name in enumerate(names, FIRST_PORT)]
+
+    @property
+    def members(self) -> list[Machine]:
+        return [member for machine in self.machines for member in machine.members]
 
     @property
     def log(self) -> Path:
@@ -78,13 +82,16 @@ class Stage:
         for machine in self.machines:
             machine.start()
         await asyncio.gather(*(machine.ready() for machine in self.machines))
-        for machine in self.machines:
+        for machine in self.members:
             with psycopg.connect(machine.database_url) as connection:
                 connection.execute(TABLE)
 
     @asynccontextmanager
     async def _proxy(self) -> AsyncIterator[Proxy]:
-        tables = {machine.name: InboundTable(machine.database_url) for machine in self.machines}
+        tables = {
+            machine.name: InboundTables(member.database_url for member in machine.members)
+            for machine in self.machines
+        }
         ways = [
             Way(
                 _way(here, there),

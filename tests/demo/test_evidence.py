@@ -71,14 +71,14 @@ def accepted(tpa: Agreement, message_id: str, content: bytes) -> InboundMessage:
     return row
 
 
-def suspend(link: OutboundLink, at: datetime) -> None:
+def suspend(link: OutboundLink, at: datetime, event: str = "deadline_passed") -> None:
     link.state, link.suspended_since = "suspended", at
     link.save(update_fields=["state", "suspended_since"])
     History.objects.create(
         partner=link.partner,
         direction="out",
         subject="link",
-        event="deadline_passed",
+        event=event,
         from_state="waiting",
         to_state="suspended",
     )
@@ -196,6 +196,42 @@ def test_pending_messages_are_under_way(tmp_path: Path, database: str) -> None:
     evidence = gather([], tmp_path / "log", {}, {"a": database}, hops=1)
     assert evidence.under_way == {Open("m1", "a: queued")}
     assert lost(evidence) == {"m2"}  # settled as done, and no application has it
+
+
+def test_who_was_moved_is_served_elsewhere(database: str) -> None:
+    """What stays here of such a partner is not to be sent or delivered here: it must be there."""
+    tpa = agreement()
+    link = OutboundLink.objects.create(partner=tpa.partner)
+    row = queued(tpa, link, "m1")
+    Attempt.objects.create(message=row, number=1, claimed_at=timezone.now())
+    accepted(tpa, "m2", b"two")
+    suspend(link, timezone.now())
+    Partner.objects.update(moved={"to": "south"})
+    with psycopg.connect(database, autocommit=True) as eye:
+        assert glance(eye).quiet
+    assert list(read_open("a", database)) == []
+    assert (read_database(database).lanes, read_database(database).attempts) == ((), 0)
+
+
+def test_an_operator_suspends_without_an_incident(database: str) -> None:
+    link = OutboundLink.objects.create(partner=agreement().partner)
+    suspend(link, timezone.now(), event="OperatorSuspended")
+    assert silent_suspend(read_database(database)) == 1  # now, as long as nobody says why
+    OutboundLink.objects.update(suspended_for="operator")
+    assert silent_suspend(read_database(database)) == 0
+
+
+def test_deliveries_of_several_databases_are_in_the_order_of_time(
+    tmp_path: Path, database: str
+) -> None:
+    """A partner that moved there and back: the same database twice, in the place of two."""
+    tpa = agreement()
+    for message_id in ("m1", "m2"):
+        consume(accepted(tpa, message_id, b"one"))
+        InboundMessage.objects.update(link=InboundLink.objects.get(), sequence_number=None)
+    (tmp_path / "log").touch()
+    evidence = gather([], tmp_path / "log", {}, {"a": database, "b": database}, hops=1)
+    assert [one.message_id for one in evidence.deliveries] == ["m1", "m1", "m2", "m2"]
 
 
 def test_the_proxy_sees_a_row_only_when_it_is_there(database: str) -> None:

@@ -142,6 +142,8 @@ def _enter(namespace: int) -> None:
         raise HostsMissing(f"{NO_NAMESPACES} ({os.strerror(ctypes.get_errno())})")
 
 
-def _ip(*words: str, inside: str = OURS) -> None:
+def _ip(*words: str, inside: str = OURS) -> str:
+    """What it printed."""
     where = ("-n", inside) if inside else ()
-    subprocess.run(["ip", *where, *words], check=True, capture_output=True)
+    done = subprocess.run(["ip", *where, *words], check=True, capture_output=True)
+    return done.stdout.decode()

@@ -3,18 +3,22 @@ another over a bad link; machines are cut off and come back, one has a wrong clo
 
     make scale-out                                       2 web, 4 workers, 2 beats
     make scale-out ARGS="--messages 2000 --cut worker-1 worker-2 web-2 beat-1"
+    make scale-out ARGS="--move"                         two clusters, partners are moved; no root
     make scale-out ARGS="--throughput 1 2 4"             a good link, messages a second by workers
 """
 
 import argparse
 import json
 import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from rich.console import Console
 
 from demo.faults import Rates
 from tests.scale_out.fleet import Size
+from tests.scale_out.move import move
 from tests.scale_out.run import Plan, run
 
 CALM = Rates(**dict.fromkeys(Rates.names(), 0.0))
@@ -33,12 +37,20 @@ def main() -> int:
         {arguments.wrong_clock: arguments.hours},
         Rates(),
     )
+    if arguments.move:
+        status, report = move(plan.options, console)
+        _tell(report, ("moves", "delivered_in", "asked_to_come_later"), console)
+        return status
     if arguments.throughput:
         return _throughput(replace(plan, cut=(), off={}, rates=CALM), arguments.throughput, console)
     status, report = run(plan, console)
-    told = ("cut_off", "clocks_off_hours", "messages_per_second", "scheduled", "database_sessions")
-    console.print_json(json.dumps({name: report[name] for name in told if name in report}))
+    told = ["cut_off", "clocks_off_hours", "messages_per_second", "cpu_ms_per_message"]
+    _tell(report, [*told, "scheduled", "database_sessions"], console)
     return status
+
+
+def _tell(report: Mapping[str, Any], names: Iterable[str], console: Console) -> None:
+    console.print_json(json.dumps({name: report[name] for name in names if name in report}))
 
 
 def _throughput(plan: Plan, counts: list[int], console: Console) -> int:
@@ -47,7 +59,8 @@ def _throughput(plan: Plan, counts: list[int], console: Console) -> int:
         status, report = run(replace(plan, size=replace(plan.size, workers=workers)), console)
         if status:
             return status
-        console.print(f"{workers} workers: {report['messages_per_second']} messages a second")
+        rate, cpu = report["messages_per_second"], report["cpu_ms_per_message"]
+        console.print(f"{workers} workers: {rate} messages a second, CPU of a message in ms: {cpu}")
     return 0
 
 
@@ -73,6 +86,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--cut-seconds", type=float, default=12.0, help="for each (12)")
     parser.add_argument("--wrong-clock", default="worker-2", metavar="NODE", help="(worker-2)")
     parser.add_argument("--hours", type=float, default=1.0, help="that it is ahead (1)")
+    parser.add_argument(
+        "--move", action="store_true", help="partners between two clusters, and cut nothing off"
+    )
     parser.add_argument(
         "--throughput", nargs="+", type=int, metavar="WORKERS", help="measure, and disturb nothing"
     )

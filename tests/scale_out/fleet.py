@@ -6,9 +6,9 @@ Each is in a network namespace of its own; the load balancer (HAProxy) is here.
 import asyncio
 import base64
 import secrets
-import shutil
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -17,12 +17,14 @@ from typing import Any
 
 import psycopg
 
+from benchmarks.processes import cpu_seconds
 from demo.machines import ROOT, DemoFailed, Machine
 from msh import processes
 from msh.standalone import datafolder
 from tests.hosts.process_clock import Clock
 from tests.hosts.server_clock import ServerClock, clock_folder
 from tests.hosts.servers import Cache, Primary
+from tests.scale_out.clusters import haproxy
 from tests.scale_out.network import Node, Router
 
 WEB_PORT = 8000
@@ -131,6 +133,13 @@ class Fleet(Machine):
             found: dict[str, int] = dict(connection.execute(SESSIONS).fetchall())
         return {names[address]: found[address] for address in found.keys() & names.keys()}
 
+    def cpu_seconds(self) -> dict[str, float]:
+        """Spent so far, by kind of machine; the load balancer is not one."""
+        spent: dict[str, float] = defaultdict(float)
+        for name, node in self.nodes.items():
+            spent[name.partition("-")[0]] += cpu_seconds(node.processes)
+        return dict(spent)
+
     def intervals(self) -> dict[str, int]:
         """Seconds between two runs, by task."""
         with psycopg.connect(self.database_url) as connection:
@@ -200,9 +209,6 @@ class Fleet(Machine):
             raise DemoFailed(f"the database could not be prepared: see {self.folder}/log")
 
     def _start_balancer(self) -> None:
-        program = shutil.which("haproxy", path="/usr/sbin:/usr/bin:/usr/local/sbin")
-        if not program:
-            raise DemoFailed("HAProxy is missing: apt-get install haproxy")
         servers = "\n".join(
             f"    server {name} {node.address}:{WEB_PORT} check inter 1s fall 2 rise 1"
             for name, node in self.nodes.items()
@@ -211,5 +217,5 @@ class Fleet(Machine):
         configuration = self.folder / "haproxy.cfg"
         configuration.write_text(BALANCER.format(port=self.port, servers=servers))
         self._running["balancer"] = self._spawn(
-            "balancer", (program, "-db", "-f", str(configuration)), self._environment
+            "balancer", (haproxy(), "-db", "-f", str(configuration)), self._environment
         )

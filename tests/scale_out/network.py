@@ -38,6 +38,11 @@ class Node(Host):
         super().__init__()
         self._router = router
 
+    @property
+    def processes(self) -> list[int]:
+        """Ids of those that run here."""
+        return [int(word) for word in _ip("netns", "pids", self._name).split()]
+
     def connect(self, other: Host | None = None) -> Cable:
         cable = Cable(self._router._name, self._name)
         self._cables.append(cable)

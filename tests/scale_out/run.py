@@ -101,6 +101,7 @@ class ScaleOut(Demo):
         self.runs = Runs(self.fleet.broker_url)
         self.runs.start()
         self._began = time.monotonic()
+        self._spent = self.fleet.cpu_seconds()
         return [*super()._crew(), self.cutter.work()]
 
     def _judge(self, *, finished: bool, seconds: float) -> Verdict:
@@ -123,9 +124,20 @@ class ScaleOut(Demo):
             "cut_off": self.cutter.done,
             "clocks_off_hours": dict(self.plan.off),
             "messages_per_second": round(verdict.delivered / self._seconds_on_the_wire(), 1),
+            "cpu_ms_per_message": self._cost(verdict.delivered),
             "scheduled": scheduled,
             "database_sessions": dict(sorted(self.fleet.sessions().items())),
             **verdict.as_json(),
+        }
+
+    def _cost(self, messages: int) -> dict[str, float]:
+        """CPU by kind of machine, that of waiting and of what is scheduled included."""
+        spent = {
+            kind: 1000 * (seconds - self._spent[kind]) / max(1, messages)
+            for kind, seconds in self.fleet.cpu_seconds().items()
+        }
+        return {
+            name: round(value, 1) for name, value in [*spent.items(), ("all", sum(spent.values()))]
         }
 
     def _seconds_on_the_wire(self) -> float:

@@ -1,6 +1,7 @@
 """Celery tasks: sweeps of the schedule and wake-ups. A task only polls; the work is in the rows."""
 
 import logging
+import time
 from collections.abc import Callable
 from functools import cache, partial
 
@@ -11,7 +12,7 @@ from django.db import DatabaseError
 from msh.flows.delivery.delivery_loop import DeliveryLoop
 from msh.flows.operations.bulk_jobs import run as run_bulk_jobs
 from msh.flows.operations.four_eyes.requests import run_prune
-from msh.flows.operations.many.index_keys import index_keys as index_all_keys
+from msh.flows.operations.many.index_keys import index_keys
 from msh.flows.operations.notify_operators import notify_operators as notify_all_operators
 from msh.flows.operations.prune import ClockDoubtful, PruningAlready, prune_all
 from msh.flows.operations.watch import watch as watch_links
@@ -23,7 +24,8 @@ from msh.flows.worker_loop import WorkerLoop
 from msh.logs import configure_structlog
 from msh.store import plans
 from msh.store.clock import read_clock
-from msh.store.operations import bulk_jobs, traffic
+from msh.store.operations import traffic
+from msh.store.operations.ongoing import find_ongoing
 from msh.store.statistics.collect import collect
 
 logger = logging.getLogger(__name__)
@@ -35,6 +37,8 @@ LOOPS: dict[WakeUp, type[WorkerLoop]] = {
 }
 SWEPT = (*LOOPS, WakeUp.FORWARD)
 """What a sweep polls for, in this order: forwarding last, because it ends with its work only."""
+KEYS_EVERY = 5.0
+"""Seconds between two looks for messages whose business keys are to be indexed."""
 
 
 @cache
@@ -78,17 +82,39 @@ def sweep() -> None:
             _poll(kind, partial(wake_up, *SWEPT[place:]))
         except Exception:
             logger.exception("%s failed unexpectedly", kind)
-    _go_on_with_bulk_jobs()
+    _go_on()
 
 
-def _go_on_with_bulk_jobs() -> None:
-    """Those that run keep this thread for a while; the next sweep has another one."""
+def _go_on() -> None:
+    """What is ongoing keeps this thread for a while; the next sweep has another one."""
     try:
-        if bulk_jobs.are_running():
+        ongoing = find_ongoing()
+        if ongoing.key_rules and _keys_pace.is_due():
+            plans.plan_freely()
+            index_keys()
+        if ongoing.bulk_jobs:
             plans.plan_freely()
             run_bulk_jobs()
     except DatabaseError as error:
-        logger.warning("bulk jobs wait for the database: %s", error)
+        logger.warning("bulk jobs and business keys wait for the database: %s", error)
+
+
+class _Pace:
+    """Not more often in this process than every so many seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._due_at = 0.0
+
+    def is_due(self) -> bool:
+        now = time.monotonic()
+        if now < self._due_at:
+            return False
+        self._due_at = now + self._seconds
+        return True
+
+
+_keys_pace = _Pace(KEYS_EVERY)
 
 
 def _poll(kind: WakeUp, on_work: Callable[[], None] = lambda: None) -> None:
@@ -142,16 +168,6 @@ def notify_operators() -> None:
         notify_all_operators()
     except DatabaseError as error:
         logger.warning("notices to operators wait for the database: %s", error)
-
-
-@shared_task(name="msh.tasks.index_keys")
-def index_keys() -> None:
-    """Index the business keys of messages; nothing to do without rules."""
-    try:
-        plans.plan_freely()
-        index_all_keys()
-    except DatabaseError as error:
-        logger.warning("business keys wait for the database: %s", error)
 
 
 @shared_task(name="msh.tasks.prune")

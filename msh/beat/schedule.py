@@ -31,7 +31,6 @@ SCHEDULE: dict[str, tuple[str, Every | Daily]] = {
     "sweep: notify operators": ("msh.tasks.notify_operators", Every(5)),
     "sweep: watch": ("msh.tasks.watch", Every(10)),
     "sweep: count traffic": ("msh.tasks.count_traffic", Every(10)),
-    "sweep: index business keys": ("msh.tasks.index_keys", Every(5)),
     "sweep: statistics": ("msh.tasks.collect_statistics", Every(30)),
     "prune": ("msh.tasks.prune", Daily(3, 30)),
 }

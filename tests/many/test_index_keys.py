@@ -4,6 +4,7 @@ import pytest
 from django.db import connection
 from pytest_django import DjangoAssertNumQueries
 
+from msh import tasks
 from msh.flows.operations.many import index_keys as job
 from msh.flows.operations.many.index_keys import index_keys
 from msh.models import BusinessKey, InboundMessage, KeyProgress, KeyRule, OutboundMessage
@@ -56,6 +57,34 @@ def test_messages_are_found_in_both_directions(world: World) -> None:
     index()
     assert found(7) == ([sent.message_id], [sent.message_id])
     assert found(8) == ([], [])
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many messages each look of a sweep has found; none has looked yet."""
+    found: list[int] = []
+    monkeypatch.setattr(tasks, "index_keys", lambda: found.append(index_keys()))
+    monkeypatch.setattr(tasks, "_keys_pace", tasks._Pace(600))
+    return found
+
+
+def test_a_sweep_indexes_them_now_and_then(world: World, looks: list[int]) -> None:
+    rule()
+    world.submit(order(7))
+    tasks.sweep()
+    assert looks == [1]
+    world.submit(order(8))
+    tasks.sweep()
+    assert looks == [1], "not at each sweep"
+    tasks._keys_pace._due_at = 0.0
+    tasks.sweep()
+    assert looks == [1, 1]
+
+
+def test_a_sweep_without_rules_looks_for_nothing(world: World, looks: list[int]) -> None:
+    world.submit(order(7))
+    tasks.sweep()
+    assert looks == []
 
 
 def test_a_rule_is_for_its_documents_only(world: World) -> None:

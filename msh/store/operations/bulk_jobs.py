@@ -8,14 +8,8 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from msh.models import BulkItem, BulkJob, BulkState
-from msh.store.engine import Key, Statement, run
+from msh.store.engine import Statement, run
 from msh.store.history import Actor
-
-_RUNNING = Statement("SELECT id FROM msh_bulkjob WHERE state = 'running' LIMIT 1", Key)
-
-
-def are_running() -> bool:
-    return bool(run(_RUNNING())[0])
 
 
 def start_job(job: BulkJob, rows: Iterable[tuple[int, str]]) -> BulkJob:

@@ -172,6 +172,8 @@ def _result(response: aiohttp.ClientResponse, words: str) -> AttemptResult:
     reason = response.headers.get("X-MSH-Error") or words
     wait = retry_after(response.headers.get("Retry-After", ""), response.headers.get("Date", ""))
     detail += "" if wait is None else f" (Retry-After: {wait:.0f} s)"
+    if reason == response.reason:
+        reason = ""
     return AttemptResult(
         outcome_of(response.status),
         status=response.status,

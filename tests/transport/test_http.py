@@ -115,7 +115,7 @@ def test_the_status_decides_the_outcome(
     result = result_of(transmit())
     assert result.outcome is outcome
     assert result.status == code
-    assert result.detail == f"{code} why not: why not"
+    assert result.detail == f"{code} why not"
     assert len(peer.received) == 1  # no redirect was followed, nothing was tried again
 
 

@@ -8,9 +8,11 @@ from django.contrib import admin
 from django.db.models import Count, Exists, Min, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest
+from django.urls import reverse
 
 from msh.admin.framework import markup
 from msh.admin.framework.actions import Offer
+from msh.admin.incidents.first_step import first_steps
 from msh.flows.operations.inspection.causes import CAUSES, cause_of
 from msh.models import Delivery, Direction, InboundMessage, Incident, OutboundLink
 from msh.protocol.kinds import DeliveryState, IncidentKind
@@ -29,6 +31,7 @@ class Standing:
     first: Any
     url: str
     partner: str
+    other_partners: int
     state: str
     error: str
     count: int
@@ -40,11 +43,13 @@ class Standing:
 
 def standing(request: HttpRequest) -> Sequence[Standing]:
     waiting = Delivery.objects.waiting_for_operator().order_by()
-    grouped = waiting.values("consumer", "state").annotate(count=Count("pk"), first=Min("pk"))
-    groups = {one["first"]: one["count"] for one in grouped}
+    grouped = waiting.values("consumer", "state").annotate(
+        count=Count("pk"), first=Min("pk"), partners=Count("message__link", distinct=True)
+    )
+    groups = {one["first"]: (one["count"], one["partners"]) for one in grouped}
     found = _deliveries().filter(pk__in=groups)
     shown = sorted(found, key=lambda one: (_ORDER.index(DeliveryState(one.state)), one.pk))
-    return [_standing(request, one, groups[one.pk]) for one in shown[:FIRST_ROWS]]
+    return [_standing(request, one, *groups[one.pk]) for one in shown[:FIRST_ROWS]]
 
 
 def _deliveries() -> QuerySet[Delivery]:
@@ -56,7 +61,7 @@ def _deliveries() -> QuerySet[Delivery]:
     )
 
 
-def _standing(request: HttpRequest, delivery: Any, count: int) -> Standing:
+def _standing(request: HttpRequest, delivery: Any, count: int, partners: int) -> Standing:
     page: Any = admin.site.get_model_admin(Delivery)
     in_order = delivery.message.state == "accepted"
     chosen = {"state__exact": delivery.state, "consumer__id__exact": delivery.consumer_id}
@@ -64,6 +69,7 @@ def _standing(request: HttpRequest, delivery: Any, count: int) -> Standing:
         delivery,
         markup.page_url(delivery),
         str(delivery.message.link.partner),
+        partners - 1,
         delivery.state,
         markup.verbatim(delivery.detail),
         count,
@@ -74,7 +80,7 @@ def _standing(request: HttpRequest, delivery: Any, count: int) -> Standing:
     )
 
 
-def other_incidents() -> tuple[int, Sequence[dict[str, object]]]:
+def other_incidents(request: HttpRequest) -> tuple[int, Sequence[dict[str, object]]]:
     """How many there are that neither table shows, and the newest."""
     suspended = OutboundLink.objects.suspended().filter(
         partner=OuterRef("partner"), suspended_for=OuterRef("kind")
@@ -82,15 +88,20 @@ def other_incidents() -> tuple[int, Sequence[dict[str, object]]]:
     shown = Q(direction=Direction.OUT) & Exists(suspended)
     found = Incident.objects.filter(resolved_at=None).exclude(shown)
     found = found.exclude(direction=Direction.IN, kind__in=_SHOWN_ELSEWHERE)
+    links = ("partner__inbound_link", "partner__outbound_link")
+    newest = list(found.select_related(*links).order_by("-opened_at")[:FIRST_ROWS])
+    steps = first_steps(request, newest)
     rows = [
         {
             "url": markup.page_url(incident),
             "partner": incident.partner,
+            "partner_url": reverse("partner_page", args=[incident.partner_id]),
+            "jumps": [steps[incident.pk]] if incident.pk in steps else [],
             "cause": CAUSES.get(incident.kind) or cause_of(incident.kind),
             "detail": markup.verbatim(incident.detail),
             "opened": markup.ago(incident.opened_at),
             "assigned_to": incident.assigned_to,
         }
-        for incident in found.select_related("partner").order_by("-opened_at")[:FIRST_ROWS]
+        for incident in newest
     ]
     return found.count(), rows

@@ -54,7 +54,7 @@ def context(request: HttpRequest, context: dict[str, object]) -> dict[str, objec
 
 
 def _read(request: HttpRequest, now: datetime) -> dict[str, object]:
-    other_count, others = other_incidents()
+    other_count, others = other_incidents(request)
     return {
         "figures": figures(),
         "suspended": suspended(request),

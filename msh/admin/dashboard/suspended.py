@@ -80,7 +80,8 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Partners with the same cause. `answers`: (how many, text), the most frequent first. `names`:
+    """Partners with the same cause. `answers`: (how many, text), the most frequent first. `latest`:
+    since when the last of them is down. `names`:
     (name, URL). `resume`: the URL of a bulk job for them, if it is permitted."""
 
     count: int
@@ -88,6 +89,7 @@ class Group:
     runbook: str
     answers: Sequence[tuple[int, str]]
     down_since: str
+    latest: str
     names: Sequence[tuple[str, str]]
     others: int
     queued: int
@@ -207,6 +209,7 @@ def _group(
         runbook_url(cause),
         [(times, text) for text, times in answers[:3]],
         markup.ago(_since(links[0])),
+        markup.ago(_since(links[-1])),
         shown,
         len(links) - len(shown),
         sum(queued.get(link.pk, 0) for link in links),

@@ -32,21 +32,15 @@ from msh.admin.links.outbound_actions import RESUME
 from msh.flows.operations import change_incident
 from msh.flows.operations.inspection.answers import Cause, Help
 from msh.flows.operations.inspection.causes import CAUSES
-from msh.models import Attempt, Delivery, Direction, Incident, OutboundLink
-from msh.protocol.kinds import DeliveryState, IncidentKind
+from msh.models import Attempt, Direction, Incident, OutboundLink
+from msh.protocol.kinds import IncidentKind
 
 from . import incident_actions
+from .first_step import DELIVERIES, deliveries_url, first_steps
 from .operator_notice import notices_about
 
 NOTES = 100
 """Notes shown for one incident."""
-
-_DELIVERIES: dict[str, Sequence[DeliveryState]] = {
-    IncidentKind.DELIVERY_FAILED: (DeliveryState.BLOCKED, DeliveryState.PARKED),
-    IncidentKind.DELIVERY_IN_DOUBT: (DeliveryState.IN_DOUBT,),
-    IncidentKind.DELIVERY_REJECTED: (DeliveryState.REJECTED,),
-}
-"""For incidents about deliveries: the states of the deliveries concerned."""
 
 
 class OpenFilter(DropdownFilter):
@@ -133,7 +127,9 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
         return [_notes(row), notices_about(row)]
 
     def page_context(self, request: HttpRequest, row: Incident) -> dict[str, object]:
-        return {"headline": self.head(row)}
+        decided = row.resolved_at or change_incident.suspends(row)
+        steps = {} if decided else first_steps(request, [row])
+        return {"headline": self.head(row), "jumps": list(steps.values())}
 
     def head(self, incident: Incident) -> Headline:
         opened = incident.resolved_at is None
@@ -167,7 +163,7 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
         if incident.kind == IncidentKind.ORDER_RESTARTED:
             key, last = incident.partner_id, incident.message_id
             return [("Conversation", link_to_conversation_of(key, last))]
-        if incident.kind in _DELIVERIES:
+        if incident.kind in DELIVERIES:
             return [("Deliveries", self.deliveries(incident))]
         return []
 
@@ -206,8 +202,8 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
     @display(description="Deliveries")
     def deliveries(self, incident: Incident) -> str:
         """Links to the lists of the deliveries that need a decision."""
-        states = _DELIVERIES[incident.kind]
-        lists = [(_deliveries_url(incident, state), state.replace("_", " ")) for state in states]
+        states = DELIVERIES[incident.kind]
+        lists = [(deliveries_url(incident, state), state.replace("_", " ")) for state in states]
         link = '<a href="{}" class="text-link">{} deliveries of this partner</a>'
         return format_html_join(", ", link, lists)
 
@@ -250,11 +246,6 @@ def _last_response(incident: Incident) -> str:
     sent = Attempt.objects.filter(message__link__partner=incident.partner_id, **of_message)
     last = sent.order_by("-claimed_at").values("outcome", "detail").first()
     return markup.last_answer(last) if last else ""
-
-
-def _deliveries_url(incident: Incident, state: DeliveryState) -> str:
-    partner = {"message__link__partner__id__exact": incident.partner_id}
-    return markup.list_url(Delivery, state__exact=state, **partner)
 
 
 def _notes(incident: Incident) -> Table:

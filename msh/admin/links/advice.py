@@ -38,6 +38,8 @@ _NEEDS = {
     Help.MESSAGE: (("msh.view_outboundmessage",), "view the message"),
 }
 """The permissions of each, and what it is to do."""
+_FIELDS = {"credentials": "#id_outgoing_kind", "address": "#id_address", "name": "#id_address"}
+"""By runbook, the field of the partner's settings to correct."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,17 +133,18 @@ def _jumps(
     link: OutboundLink, cause: Cause, request: HttpRequest, *, recommended: bool = True
 ) -> Iterator[Jump]:
     for way in cause.helps:
-        found = _page(link, way)
+        found = _page(link, way, cause)
         if found and request.user.has_perms(_NEEDS[way][0]):
             yield Jump(*found, recommended)
             recommended = False
 
 
-def _page(link: OutboundLink, way: Help) -> tuple[str, str, str] | None:
+def _page(link: OutboundLink, way: Help, cause: Cause) -> tuple[str, str, str] | None:
     """Title, icon and URL; None of an action, or if there is nothing to go to."""
     match way:
         case Help.PARTNER:
-            return "Partner settings", "handshake", markup.page_url(link.partner)
+            where = markup.page_url(link.partner) + _FIELDS.get(cause.runbook, "")
+            return "Partner settings", "handshake", where
         case Help.CONNECTION:
             for agreement in link.partner.agreements.all():
                 where = reverse("admin:partners_agreement_connection", args=[agreement.pk])

@@ -82,6 +82,7 @@ class MaintenanceWindowAdmin(ReadOnlyAdmin[MaintenanceWindow]):
     list_filter = (("state", ChoicesDropdownFilter), ("partner", RelatedDropdownFilter))
     list_select_related = ("partner__outbound_link",)
     sortable_by = ()
+    when_empty = "To plan one, open a partner under Links to partners and choose Plan maintenance."
     operator_actions = (End(),)
     fields = (
         ("link", "status"),

@@ -13,7 +13,7 @@ from django.utils import timezone
 from msh import roles
 from msh.admin.dashboard.suspended import Suspended
 from msh.flows.operations import change_link
-from msh.models import Incident, OutboundLink
+from msh.models import Delivery, InboundMessage, Incident, OutboundLink
 from msh.protocol.kinds import IncidentKind
 from msh.store.history import Actor
 from tests.admin.conftest import client_of, client_with_role, waiting_world
@@ -149,6 +149,34 @@ def test_deliveries_that_stand_still_are_beside_the_links(operator: Client) -> N
     assert "oldest 8 min" in figures["Undelivered"].note
 
 
+def test_deliveries_of_one_partner_are_not_of_others(operator: Client) -> None:
+    parked = standing_deliveries("parked", behind=0)
+    another = InboundMessage.objects.get(pk=parked.message.pk)
+    another.pk, another.message_id, another.sequence_number = None, "another", 9
+    another.save(force_insert=True)
+    Delivery.objects.create(
+        message=another, consumer=parked.consumer, state="parked",
+        attempt=3, started_at=parked.started_at, ended_at=parked.ended_at,
+    )  # fmt: skip
+
+    page = operator.get(PAGE)
+
+    (one,) = page.context["standing"]
+    assert (one.count, one.other_partners) == (2, 0)
+    assert "other partner" not in page.content.decode()
+
+
+def test_a_group_says_since_when_its_last_partner_is_down(operator: Client) -> None:
+    now = timezone.now()
+    suspended_partners(2, since=now - timedelta(hours=2))
+    suspended_partners(1, since=now - timedelta(minutes=20))
+
+    (group,) = shown_to(operator).groups
+
+    assert "2 h 0 min ago" in group.down_since
+    assert "20 min ago" in group.latest
+
+
 def test_an_incident_is_not_shown_twice(operator: Client) -> None:
     suspended_partners(1)
     delivery = standing_deliveries("blocked", behind=0)
@@ -163,6 +191,7 @@ def test_an_incident_is_not_shown_twice(operator: Client) -> None:
     assert context["other_incidents"] == 1
     (shown,) = context["incidents"]
     assert shown["cause"].what == "The application does not keep up with this partner"
+    assert [jump.title for jump in shown["jumps"]] == ["Link from partner"]
 
 
 def test_300_suspended_take_as_many_statements_as_7() -> None:

@@ -8,6 +8,7 @@ from django.test import Client
 from django.utils import timezone
 
 from msh.admin.framework import event_text
+from msh.flows.operations.inspection.trace import Moment
 from msh.models import Direction, OutboundLink, OutboundMessage
 from msh.protocol import events
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
@@ -72,3 +73,16 @@ def test_nobody_is_to_be_notified_without_a_handler(administrator: Client, setti
     settings.MSH_FROM_PARTY_HANDLER = "some.handler"
     assert "application has not been notified yet" in told()
     assert "Acknowledged by the partner" in told()
+
+
+def test_a_delivery_in_doubt_was_not_started_by_a_worker() -> None:
+    at, who = timezone.now(), (Direction.IN, "acme", "DeliveryPolled")
+    taken = Moment(at, *who, to_state="processing", detail="ledger")
+    lost = Moment(at, *who, to_state="in_doubt", detail="ledger: attempt 1 did not end")
+
+    told = [sentence for _, sentence, _ in event_text.story_of([taken, lost])]
+
+    assert told == [
+        "A worker started the delivery",
+        "An attempt did not end: whether the application has it is unknown",
+    ]

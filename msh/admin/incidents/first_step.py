@@ -1,0 +1,103 @@
+"""Where an operator decides about an incident that suspends no link: one page, as a button."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.http import urlencode
+
+from msh.admin.framework import markup
+from msh.admin.links.advice import Jump
+from msh.admin.links.conversation import CONVERSATIONS
+from msh.models import Delivery, Direction, InboundMessage, Incident, OutboundMessage
+from msh.protocol.kinds import DeliveryState, IncidentKind
+
+DELIVERIES: dict[str, tuple[DeliveryState, ...]] = {
+    IncidentKind.DELIVERY_FAILED: (DeliveryState.BLOCKED, DeliveryState.PARKED),
+    IncidentKind.DELIVERY_IN_DOUBT: (DeliveryState.IN_DOUBT,),
+    IncidentKind.DELIVERY_REJECTED: (DeliveryState.REJECTED,),
+}
+"""For incidents about deliveries: the states of the deliveries concerned."""
+_OF_THE_MSH = (
+    IncidentKind.STORE_SHORT,
+    IncidentKind.CLOCK_DOUBTFUL,
+    IncidentKind.RETENTION_TOO_SHORT,
+)
+"""Nothing about them is decided in the console."""
+
+
+def first_steps(request: HttpRequest, incidents: Iterable[Incident]) -> Mapping[int, Jump]:
+    """By incident. With one statement for those without a consumer, and one for the messages."""
+    found = list(incidents)
+    heads, messages = _heads(found), _messages(found)
+    rows = [(one, _step(request, one, heads, messages)) for one in found]
+    return {incident.pk: step for incident, step in rows if step}
+
+
+def deliveries_url(incident: Incident, state: DeliveryState) -> str:
+    partner = {"message__link__partner__id__exact": incident.partner_id}
+    return markup.list_url(Delivery, state__exact=state, **partner)
+
+
+def _heads(incidents: Iterable[Incident]) -> Mapping[int, InboundMessage]:
+    """By partner, the first message that no consumer takes."""
+    keys = [one.partner_id for one in incidents if one.kind == IncidentKind.NO_CONSUMER]
+    if not keys:
+        return {}
+    waiting = InboundMessage.objects.undelivered().filter(link__partner__in=keys)
+    heads = waiting.order_by("link", "pk").distinct("link").defer("header")
+    return {one.link.partner_id: one for one in heads.select_related("link")}
+
+
+def _messages(incidents: Iterable[Incident]) -> Mapping[tuple[int, str], int]:
+    """Keys of the messages of ours that incidents name, by partner and MessageId."""
+    named = [one for one in incidents if one.direction == Direction.OUT and one.message_id]
+    found = OutboundMessage.objects.filter(
+        link__partner__in={one.partner_id for one in named},
+        message_id__in={one.message_id for one in named},
+    ).values_list("link__partner", "message_id", "pk")
+    return {(partner, message_id): pk for partner, message_id, pk in found} if named else {}
+
+
+def _step(
+    request: HttpRequest,
+    incident: Incident,
+    heads: Mapping[int, InboundMessage],
+    messages: Mapping[tuple[int, str], int],
+) -> Jump | None:
+    may = request.user.has_perm
+    if incident.kind in _OF_THE_MSH:
+        return None
+    if incident.kind in CONVERSATIONS:
+        where = markup.list_url(
+            CONVERSATIONS[incident.kind], link__partner__id__exact=incident.partner_id
+        )
+        return Jump("Conversations that wait", "speaker_notes", where, True)
+    if incident.kind in DELIVERIES:
+        where = deliveries_url(incident, DELIVERIES[incident.kind][0])
+        return Jump("Deliveries", "move_to_inbox", where, True)
+    if incident.kind == IncidentKind.NO_CONSUMER and may("msh.add_consumer"):
+        return Jump("Add consumer", "add", _new_consumer(incident, heads), True)
+    key = messages.get((incident.partner_id, incident.message_id))
+    if incident.direction == Direction.OUT and key and may("msh.view_outboundmessage"):
+        where = reverse("admin:msh_outboundmessage_change", args=[key])
+        return Jump("Message", "mail", where, True)
+    return _link(incident)
+
+
+def _new_consumer(incident: Incident, heads: Mapping[int, InboundMessage]) -> str:
+    """The form, filled in with what the first message that waits needs."""
+    head = heads.get(incident.partner_id)
+    wanted: dict[str, Any] = {"partner": incident.partner_id}
+    if head:
+        wanted |= {"service_interface": head.service_interface, "action": head.action}
+    return f"{reverse('admin:msh_consumer_add')}?{urlencode(wanted)}"
+
+
+def _link(incident: Incident) -> Jump:
+    if incident.direction == Direction.OUT:
+        where = markup.page_url(incident.partner.outbound_link)
+        return Jump("Link to partner", "sync_alt", where, True)
+    where = markup.page_url(incident.partner.inbound_link)
+    return Jump("Link from partner", "call_received", where, True)

@@ -50,7 +50,9 @@ def test_all_pages_of_the_filtered_list_are_in_both(
     assert "state=queued" in log[0].after["filters"]
 
 
-@pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t", "\r"])
+@pytest.mark.parametrize(
+    "begin", ["=", "+", "-", "@", "\t", "\r", " =", "\n", "\N{NO-BREAK SPACE}="]
+)
 def test_no_cell_is_a_formula(viewer: Client, begin: str) -> None:
     suspended_world()
     evil = f"{begin}HYPERLINK(1)"

@@ -158,7 +158,7 @@ def test_csv_has_no_formulas(busy: Cast, viewer: Client) -> None:
     assert rows[0]["partner_suspended_seconds"] == "3600"
 
 
-@pytest.mark.parametrize("text", ["=1", "+1", "-1", "@x", "\t=1", "\r=1", " =1", "\n=1"])
+@pytest.mark.parametrize("text", ["=1", "+1", "-1", "@x", "\t=1", "\r=1", " =1", "\n=1", " \t1"])
 def test_text_that_a_spreadsheet_would_compute(text: str) -> None:
     (line,) = csv_lines([[text, -1, None, "a=1"]])
     assert next(csv.reader([line])) == [f"'{text}", "-1", "", "a=1"]

@@ -1,13 +1,14 @@
 """Tables as files that spreadsheets open."""
 
 import csv
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 
 from django.http import StreamingHttpResponse
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""A spreadsheet computes a cell that begins with one of these."""
+_FORMULA = re.compile(r"\s*[=+\-@\t\r\n]")
+"""A spreadsheet computes a cell that begins like this."""
 
 
 def csv_response(
@@ -24,11 +25,12 @@ def csv_lines(rows: Iterable[Sequence[object]]) -> Iterator[str]:
     """Text that a partner or a user chose is never a formula; numbers stay numbers."""
     for row in rows:
         line = StringIO()
-        csv.writer(line).writerow([_cell(value) for value in row])
+        csv.writer(line).writerow([safe_cell(value) for value in row])
         yield line.getvalue()
 
 
-def _cell(value: object) -> object:
-    if isinstance(value, str) and value.lstrip(" ").startswith(_FORMULA):
+def safe_cell(value: object) -> object:
+    """What no spreadsheet takes for a formula, whatever a partner has sent (OWASP)."""
+    if isinstance(value, str) and _FORMULA.match(value):
         return f"'{value}"
     return "" if value is None else value

@@ -26,6 +26,8 @@ from msh.store.history import Actor
 from msh.store.operations.settings_log import record_export
 from msh.store.snapshot import snapshot
 
+from .downloads import safe_cell
+
 LIMIT = 100_000
 """Rows of one file."""
 AT_ONCE = 2000
@@ -45,7 +47,6 @@ _RELATED = {
 _CALLED = {"link": "partner"}
 _MORE = {"delivery": {"partner": "message__link__partner__name"}}
 _LEFT_OUT = {"boundary", "confirmation", "terms"}
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 class ExportPage(ModelAdmin):
@@ -112,13 +113,10 @@ def _written(
     return file, count
 
 
-def safe_cell(value: Any) -> Any:
-    """What no spreadsheet takes for a formula, whatever a partner has sent (OWASP)."""
+def _cell(value: Any) -> object:
     if isinstance(value, dict | list):
         value = json.dumps(value, cls=DjangoJSONEncoder, ensure_ascii=False)
-    if hasattr(value, "isoformat"):
-        return value.isoformat()
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+    return value.isoformat() if hasattr(value, "isoformat") else safe_cell(value)
 
 
 def _write_csv(
@@ -128,7 +126,7 @@ def _write_csv(
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(names)
     for row in found:
-        writer.writerow(map(safe_cell, row.values()))
+        writer.writerow(map(_cell, row.values()))
         count += 1
     return count
 

@@ -137,6 +137,7 @@ def test_every_period(busy: Cast, viewer: Client, period: str) -> None:
 def test_before_anything_is_counted(viewer: Client) -> None:
     assert "Nothing is counted yet" in viewer.get(PAGE).content.decode()
     assert viewer.get(PAGE, {"period": "1y"}).status_code == 404
+    assert viewer.get(PAGE, {"period": ""}).status_code == 200
     assert viewer.get(PAGE, {"partner": "x"}).status_code == 404
 
 

@@ -1,5 +1,7 @@
-"""Filters of a list that are kept under a name, for oneself or for all who may view the list."""
+"""Filters of a list: those without a value, and those that are kept under a name, for oneself or
+for all who may view the list."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from django import forms
@@ -11,6 +13,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_POST
 from unfold.admin import ModelAdmin
+from unfold.views import ChangeList
 
 from msh.models import SavedFilter
 from msh.models.search.saved_filter import PER_LIST, QUERY_LIMIT
@@ -30,8 +33,21 @@ class Shown:
     removable: bool
 
 
+class FilteredList(ChangeList):
+    """A filter without a value is none: Django would look for rows that have the empty value."""
+
+    def get_filters_params(
+        self, params: Mapping[str, list[str]] | None = None
+    ) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = super().get_filters_params(params)
+        return {name: values for name, values in found.items() if any(values)}
+
+
 class SavedFilters(ModelAdmin):
     list_before_template = "admin/msh/framework/saved_filters.html"
+
+    def get_changelist(self, request: HttpRequest, **options: object) -> type[ChangeList]:
+        return FilteredList
 
     def get_urls(self) -> list[URLPattern]:
         save, remove = (

@@ -14,8 +14,10 @@ from django_celery_beat.models import (
     SolarSchedule,
 )
 from unfold.admin import ModelAdmin
+from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
+from msh.admin.framework.saved_filters import FilteredList
 from msh.protocol.four_eyes import Verb, parse_rules
 
 _SCHEDULES = (ClockedSchedule, CrontabSchedule, IntervalSchedule, SolarSchedule)
@@ -40,6 +42,9 @@ class PeriodicTaskAdmin(beat.PeriodicTaskAdmin, ModelAdmin):
     form = _PeriodicTaskForm
     date_hierarchy = None
     list_filter = ("enabled",)
+
+    def get_changelist(self, request: HttpRequest, **options: object) -> type[ChangeList]:
+        return FilteredList
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         """Beat needs no permission for them; here they need that to change a task. Nor does it

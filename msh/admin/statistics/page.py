@@ -92,7 +92,7 @@ def last_day_of(partner: Partner) -> Table | None:
 
 
 def _asked(request: HttpRequest) -> Asked:
-    name = request.GET.get("period", periods.FIRST)
+    name = request.GET.get("period") or periods.FIRST
     if name not in periods.PERIODS:
         raise Http404(f"There is no period {name!r}: {', '.join(periods.PERIODS)}.")
     key = request.GET.get("partner", "")

@@ -1,0 +1,73 @@
+"""Filters of lists: one without a value is none."""
+
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.db.models import Model
+from django.test import Client, RequestFactory
+from django.urls import reverse
+
+from msh.models import OutboundLink
+from tests.admin.conftest import suspended_world, url
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def filtered() -> list[type[Model]]:
+    """Our lists that have filters."""
+    reverse("admin:index")  # registers the pages
+    ours = {
+        model: page
+        for model, page in admin.site._registry.items()
+        if type(page).__module__.startswith("msh.")
+    }
+    return [model for model, page in ours.items() if page.list_filter]
+
+
+def test_a_filter_without_a_value_is_none(filtered: list[type[Model]]) -> None:
+    user = User.objects.create_superuser("root")
+    tried = set()
+    for model in filtered:
+        everything = _rows(model, user, {})
+        for name in _parameters(model, user):
+            tried.add(name)
+            assert _rows(model, user, {name: ""}) == everything, f"{model.__name__}: ?{name}="
+    assert {"state", "state__exact", "is", "since", "partner"} <= tried
+
+
+def _list(model: type[Model], user: User, query: dict[str, str]) -> Any:
+    request = RequestFactory().get("/", query)
+    request.user = user
+    return admin.site._registry[model].get_changelist_instance(request)
+
+
+def _rows(model: type[Model], user: User, query: dict[str, str]) -> str:
+    return str(_list(model, user, query).queryset.query)
+
+
+def _parameters(model: type[Model], user: User) -> set[str]:
+    """Those of the form, and the field itself, as it is typed into the address."""
+    of_form = {one for spec in _list(model, user, {}).filter_specs for one in _expected(spec)}
+    fields = {
+        one if isinstance(one, str) else one[0]
+        for one in admin.site._registry[model].list_filter
+        if isinstance(one, str | tuple)
+    }
+    return of_form | fields
+
+
+def _expected(spec: Any) -> list[str]:
+    return [name for name in spec.expected_parameters() if name]
+
+
+def test_the_list_of_links_with_a_blank_state_has_all_links(administrator: Client) -> None:
+    suspended_world()
+
+    listed = administrator.get(url(OutboundLink, "changelist"), {"state": "", "p": ""})
+
+    assert [link.pk for link in listed.context["cl"].result_list] == list(
+        OutboundLink.objects.values_list("pk", flat=True)
+    )

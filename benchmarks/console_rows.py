@@ -1,20 +1,24 @@
 """Rows for the console's benchmark, made by the database itself: what a busy month leaves behind.
 
 Half of the messages go out, half came in. On each link that has any, one message is in flight and
-the last ones are queued behind it; every twentieth link is suspended, with an incident.
+the last ones are queued behind it; three links of ten are suspended, with an incident, and another
+has a backlog. What applications have not taken, and what is counted: `console_more.py`.
 """
 
 from collections.abc import Callable
 
 from django.db import connection
-from django.urls import reverse
 
-from msh.models import InboundMessage, OutboundLink, OutboundMessage
 from msh.store.operations.traffic import count_traffic
 from partners.models import Agreement, Partner
 
+from . import console_more
+
 QUEUED = 9
 """Messages of a link that wait behind the one in flight. It has at least twice as many."""
+BACKLOG = 20_000
+BEHIND = 5
+"""The link that has it."""
 
 _OUTBOUND = """
     INSERT INTO msh_outboundmessage
@@ -86,11 +90,11 @@ _ATTEMPTS = """
 _LINKS = """
     UPDATE msh_outboundlink link
     SET in_flight_id = flying.id, next_number = flying.sequence_number + 1, attempt = 1,
-        state = CASE WHEN bench.place %% 20 = 0 THEN 'suspended' ELSE 'waiting' END,
-        due = CASE WHEN bench.place %% 20 <> 0 THEN now() + interval '1 minute' END,
-        suspended_since = CASE WHEN bench.place %% 20 = 0 THEN now() END,
-        suspended_for = CASE WHEN bench.place %% 20 = 0 THEN 'retries_spent' ELSE '' END,
-        retries_spent = CASE WHEN bench.place %% 20 = 0 THEN 3 ELSE 0 END
+        state = CASE WHEN bench.place %% 10 < 3 THEN 'suspended' ELSE 'waiting' END,
+        due = CASE WHEN bench.place %% 10 >= 3 THEN now() + interval '1 minute' END,
+        suspended_since = CASE WHEN bench.place %% 10 < 3 THEN now() END,
+        suspended_for = CASE WHEN bench.place %% 10 < 3 THEN 'retries_spent' ELSE '' END,
+        retries_spent = CASE WHEN bench.place %% 10 < 3 THEN 3 ELSE 0 END
     FROM msh_outboundmessage flying, bench_link bench
     WHERE flying.link_id = link.id AND flying.state = 'in_flight' AND bench.id = link.id
 """
@@ -101,13 +105,49 @@ _INCIDENTS = """
            now(), now()
     FROM msh_outboundlink WHERE state = 'suspended'
 """
+_RESOLVED = """
+    INSERT INTO msh_incident (partner_id, direction, kind, message_id, detail, count, opened_at,
+                              last_at, resolved_at, resolved_by, announced)
+    SELECT partner_id, 'out', 'retries_spent', '', 'no Acknowledgement after 4 transmissions', 1,
+           at, at, at, 'ann', true
+    FROM bench_link CROSS JOIN generate_series(1, %(resolved)s) number
+    CROSS JOIN LATERAL (SELECT now() - number * interval '1 day' AS at) placed
+"""
+# The partner of each answer: as many causes as a bad day has.
+_ANSWERS = """
+    INSERT INTO msh_attempt (message_id, number, claimed_at, ended_at, outcome, status, detail)
+    SELECT link.in_flight_id, number, link.suspended_since, link.suspended_since, answer.outcome,
+           answer.status, answer.detail
+    FROM msh_outboundlink link
+    JOIN bench_link bench ON bench.id = link.id
+    JOIN (VALUES (0, 'doubted', 401, '401 Unauthorized'),
+                 (1, 'doubted', 503, '503 Service Unavailable'),
+                 (2, 'failed', NULL, 'ClientConnectorError: Cannot connect to host 192.0.2.7:443 '
+                                     '[Connect call failed (443)]')
+         ) answer (place, outcome, status, detail) ON answer.place = bench.place %% 10
+    CROSS JOIN generate_series(2, 4) number
+    WHERE link.state = 'suspended'
+"""
+_BACKLOG = """
+    INSERT INTO msh_outboundmessage
+        (link_id, agreement_id, message_id, semantics, state, conversation_id, service_interface,
+         action, ref_to_message_id, submitted_at, content_digest, size, boundary)
+    SELECT link.id, agreement.id, 'backlog-' || number, 'OnceAndOnlyOnce', 'queued',
+           'conversation-backlog', 'Orders', 'New', '', now(), '\\x00', 2048, 'boundary'
+    FROM bench_link link JOIN partners_agreement agreement ON agreement.partner_id = link.partner_id
+    CROSS JOIN generate_series(1, %(backlog)s) number
+    WHERE link.place = %(behind)s
+"""
 _TERMS = (
     '{"timeout": 60, "retries": 3, "retry_interval": 60, "transient_count_limit": 10,'
     ' "transient_time_limit": 3600, "transient_wait_limit": 600, "early_warning": 0}'
 )
 _EMPTY = """
+    SET synchronous_commit = off;
+    SET session_replication_role = replica; -- foreign keys are not checked row by row
     TRUNCATE msh_history, msh_attempt, msh_incident, msh_traffic, msh_inboundmessage,
-             msh_outboundmessage, msh_outboundlink, msh_inboundlink RESTART IDENTITY CASCADE;
+             msh_outboundmessage, msh_outboundlink, msh_inboundlink, msh_delivery, msh_businesskey,
+             msh_statistics, msh_suspension RESTART IDENTITY CASCADE;
     INSERT INTO msh_outboundlink (partner_id, state)
         SELECT id, 'idle' FROM partners_partner ORDER BY id;
     INSERT INTO msh_inboundlink (partner_id) SELECT id FROM partners_partner ORDER BY id;
@@ -121,9 +161,16 @@ _FILLING = {
     "history": _HISTORY,
     "attempts": _ATTEMPTS,
     "links": _LINKS,
-    "incidents": _INCIDENTS,
+    "answers": _ANSWERS,
+    "backlog": _BACKLOG,
+    "incidents": _RESOLVED,
+    "open incidents": _INCIDENTS,
+    **console_more.FILLING,
 }
-_MAINTAINED = ("outboundmessage", "inboundmessage", "history", "attempt", "outboundlink")
+_MAINTAINED = (
+    *("outboundmessage", "inboundmessage", "history", "attempt", "outboundlink", "incident"),
+    *console_more.MAINTAINED,
+)
 
 
 def add_partners(count: int) -> None:
@@ -140,6 +187,7 @@ def add_partners(count: int) -> None:
     Agreement.objects.bulk_create(
         Agreement(partner=p, tpa_id="tpa-1", our_party="111", their_party="222") for p in partners
     )
+    console_more.add_consumer_and_rule()
 
 
 def fill(messages: int, tell: Callable[[str], None]) -> None:
@@ -153,6 +201,9 @@ def fill(messages: int, tell: Callable[[str], None]) -> None:
             "partners": min(partners, messages // 2 // (2 * QUEUED)),
             "queued": QUEUED,
             "terms": _TERMS,
+            "backlog": min(BACKLOG, messages // 50),
+            "behind": BEHIND,
+            "resolved": 20,
         }
         for what, statement in _FILLING.items():
             tell(f"{messages} messages: filling {what}")
@@ -160,34 +211,6 @@ def fill(messages: int, tell: Callable[[str], None]) -> None:
         for name in _MAINTAINED:
             tell(f"{messages} messages: vacuuming {name}")
             cursor.execute(f"VACUUM ANALYZE msh_{name}")
+        cursor.execute("SET session_replication_role = origin")
         cursor.execute("SELECT now()")
         count_traffic(cursor.fetchone()[0])
-
-
-def pages() -> dict[str, str]:
-    """What is measured: a name, an address."""
-    suspended = OutboundLink.objects.suspended().latest("pk")
-    sent = OutboundMessage.objects.filter(state="acknowledged").first()
-    flying = suspended.in_flight
-    received = InboundMessage.objects.earliest("pk")
-    out = reverse("admin:msh_outboundmessage_changelist")
-    back = reverse("admin:msh_inboundmessage_changelist")
-    assert flying is not None
-    return {
-        "dashboard": reverse("admin:index"),
-        "link list": reverse("admin:msh_outboundlink_changelist"),
-        "link list, suspended": reverse("admin:msh_outboundlink_changelist")
-        + "?state__exact=suspended",
-        "link page": reverse("admin:msh_outboundlink_change", args=[suspended.pk]),
-        "link page, inbound": reverse("admin:msh_inboundlink_change", args=[received.link_id]),
-        "messages": out,
-        "message search, MessageId": f"{out}?q={(sent or flying).message_id}",
-        "message search, ConversationId": f"{back}?q={received.conversation_id}",
-        "message search, state": f"{out}?state__exact=queued",
-        "message search, partner": f"{out}?link__partner__id__exact={suspended.partner_id}",
-        "message search, SequenceNumber": f"{out}?number={flying.sequence_number}",
-        "message search, since": f"{out}?since={flying.submitted_at:%Y-%m-%dT%H:%M:%S}",
-        "message search, no match": f"{back}?q=nobody-knows-it",
-        "message page": reverse("admin:msh_outboundmessage_change", args=[flying.pk]),
-        "incident list": reverse("admin:msh_incident_changelist"),
-    }

@@ -65,6 +65,16 @@ class OutboundMessageQuerySet(MessageQuerySet["OutboundMessage"]):
     def queued(self) -> "OutboundMessageQuerySet":
         return self.filter(state=OutboundState.QUEUED)
 
+    def head_of_queue(self, link: int, limit: int) -> "OutboundMessageQuerySet":
+        """The oldest that are queued to it, by the partial indexes: they know of one semantics
+        each, and without them a table of millions would be read in the order of its ids."""
+        of_link = self.model.objects.queued().filter(link=link).order_by("pk").values("pk")
+        reliable, best_effort = (
+            of_link.filter(semantics=semantics)[:limit]
+            for semantics in ("OnceAndOnlyOnce", "BestEffort")
+        )
+        return self.filter(pk__in=reliable.union(best_effort, all=True)).order_by("pk")[:limit]
+
     def in_state(self, state: str) -> "OutboundMessageQuerySet":
         """Written so that the partial indexes answer it: they know of one semantics each."""
         reliable, best_effort = Q(semantics="OnceAndOnlyOnce"), Q(semantics="BestEffort")

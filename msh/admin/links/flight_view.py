@@ -146,11 +146,11 @@ def _named(message: OutboundMessage) -> Row:
 
 def _first_of_queue(link: OutboundLink) -> Iterable[OutboundMessage]:
     """Messages that fly, then those of one attempt, which wait for no place."""
-    queue = OutboundMessage.objects.queued().filter(link=link).order_by("pk").defer("head")
+    queue = OutboundMessage.objects.head_of_queue(link.pk, FIRST_ROWS).defer("head")
     ready = FLIGHTS_IN[OutboundState.QUEUED]
     flights = link.flights.filter(ready).order_by("message").values("message")
     flying = _messages(link).filter(pk__in=flights[:FIRST_ROWS]).order_by("pk")
-    return [*flying, *queue[:FIRST_ROWS]][:FIRST_ROWS]
+    return [*flying, *queue][:FIRST_ROWS]
 
 
 def _agreements(link: OutboundLink, connection: Any) -> Table:

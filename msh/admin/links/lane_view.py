@@ -73,8 +73,8 @@ def _attempts(link: OutboundLink) -> Table:
 
 
 def _first_of_queue(link: OutboundLink) -> Table:
-    queue = OutboundMessage.objects.queued().filter(link=link).order_by("pk").defer("head")
-    return queue_table(link, queue[:FIRST_ROWS])
+    queue = OutboundMessage.objects.head_of_queue(link.pk, FIRST_ROWS)
+    return queue_table(link, queue.defer("head"))
 
 
 def queue_table(link: OutboundLink, first: Any) -> Table:

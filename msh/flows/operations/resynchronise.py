@@ -81,8 +81,8 @@ def ask(partner: Partner) -> LinkStatus:
     theirs = enquire(partner, flying)
     if plan(sent(link, theirs), theirs).repair is not Repair.ADOPT:
         return theirs
-    queue = OutboundMessage.objects.queued().filter(link=link).order_by("pk")
-    queued = list(queue.values_list("message_id", flat=True)[:QUEUED_ASKED])
+    queue = OutboundMessage.objects.head_of_queue(link.pk, QUEUED_ASKED)
+    queued = list(queue.values_list("message_id", flat=True))
     return enquire(partner, [*flying, *queued])
 
 

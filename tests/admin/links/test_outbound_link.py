@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from django.db import connection
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -113,6 +114,17 @@ def test_the_page_shows_attempts_queue_and_history(viewer: Client) -> None:
     assert "The partner refused the message permanently" in page
     assert "waiting → suspended" in page
     assert "Recommended action:" in page
+
+
+def test_the_head_of_a_queue_is_read_by_its_index() -> None:
+    """Of a million messages, the first of 20,000 that are queued: not in the order of their ids."""
+    world = suspended_world()
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+    head = OutboundMessage.objects.head_of_queue(world.link.pk, 1)
+    assert "outbound_queue" in head.explain()
+    first, _ = OutboundMessage.objects.queued().order_by("pk")
+    assert list(head) == [first]
 
 
 def test_a_link_is_found_by_its_partner(viewer: Client) -> None:

@@ -1,0 +1,88 @@
+"""Rows for the console's benchmark, besides messages: what applications have taken and have not,
+business keys, and what is counted of all of it."""
+
+from collections.abc import Mapping
+
+from msh.models import Consumer, KeyRule
+
+# The last messages from every 50th partner wait behind the first of them.
+_UNDELIVERED = """
+    UPDATE msh_inboundmessage message SET state = 'accepted', delivered_at = NULL
+    FROM msh_inboundlink link JOIN bench_link bench ON bench.partner_id = link.partner_id
+    WHERE message.link_id = link.id AND bench.place %% 50 = 7
+      AND message.sequence_number > (SELECT max(sequence_number) FROM msh_inboundmessage
+                                     WHERE link_id = link.id) / 2
+"""
+_DELIVERIES = """
+    INSERT INTO msh_delivery (consumer_id, message_id, state, attempt, failures, started_at,
+                              ended_at, external_id, detail)
+    SELECT consumer.id, message.id, 'completed', 1, 0, received_at, received_at,
+           'order-' || message.id, ''
+    FROM msh_inboundmessage message JOIN msh_consumer consumer ON consumer.name = 'orders'
+    WHERE state = 'delivered' ORDER BY message.id
+"""
+_WAITING = """
+    INSERT INTO msh_delivery (consumer_id, message_id, state, attempt, failures, started_at,
+                              ended_at, external_id, detail)
+    SELECT consumer.id, first.id,
+           (ARRAY['blocked', 'parked', 'in_doubt'])[1 + first.link_id %% 3], 3, 3, now(), now(), '',
+           '500 Internal Server Error'
+    FROM (SELECT link_id, min(id) AS id FROM msh_inboundmessage WHERE state = 'accepted'
+          GROUP BY link_id) first
+    JOIN msh_consumer consumer ON consumer.name = 'orders'
+"""
+_LINKS = """
+    UPDATE msh_inboundlink link SET last_number = last.number
+    FROM (SELECT link_id, max(sequence_number) AS number FROM msh_inboundmessage GROUP BY link_id
+         ) last WHERE last.link_id = link.id
+"""
+_KEYS = """
+    INSERT INTO msh_businesskey (rule_id, {direction}_id, value)
+    SELECT (SELECT min(id) FROM msh_keyrule), id, 'order-' || id FROM msh_{direction}message
+"""
+_COUNTED = """
+    INSERT INTO msh_statistics (unit, begins, partner_id, agreement_id, submitted, acknowledged,
+                                sent, received, bytes_out, bytes_in, retries, duplicates, failed,
+                                rejected, delivery_failures, in_doubt)
+    SELECT unit, date_trunc(unit, now(), 'UTC') - number * ('1 ' || unit)::interval, partner_id,
+           agreement.id, 20, 20, 0, 20, 40960, 40960, 1, 1, 0, 0, 0, 0
+    FROM partners_agreement agreement
+    CROSS JOIN (SELECT 'hour' AS unit, generate_series(0, 8 * 24 - 1) AS number
+                UNION ALL SELECT 'day', generate_series(0, 89)) period
+"""
+_TIMES = """
+    INSERT INTO msh_acknowledgementtime (slot_id, bucket, number)
+    SELECT id, bucket, 10 FROM msh_statistics CROSS JOIN (VALUES (30), (60)) AS of (bucket)
+"""
+_SUSPENSIONS = """
+    INSERT INTO msh_suspension (partner_id, began_at, ended_at)
+    SELECT partner_id, now() - number * interval '1 day',
+           CASE WHEN number > 0 THEN now() - number * interval '1 day' + interval '1 hour' END
+    FROM msh_outboundlink CROSS JOIN generate_series(0, 5) number WHERE state = 'suspended'
+"""
+_PROGRESS = """
+    INSERT INTO msh_statisticsprogress (id, history_id, attempt_id, up_to, next_history_id,
+                                        next_attempt_id)
+    SELECT 1, 0, 0, now(), 0, 0 ON CONFLICT (id) DO NOTHING
+"""
+FILLING: Mapping[str, str] = {
+    "undelivered messages": _UNDELIVERED,
+    "deliveries": _DELIVERIES,
+    "deliveries that stand still": _WAITING,
+    "links from partners": _LINKS,
+    "business keys, inbound": _KEYS.format(direction="inbound"),
+    "business keys, outbound": _KEYS.format(direction="outbound"),
+    "statistics": _COUNTED,
+    "times to acknowledge": _TIMES,
+    "suspensions": _SUSPENSIONS,
+    "progress of statistics": _PROGRESS,
+}
+MAINTAINED = (
+    *("delivery", "businesskey", "statistics", "acknowledgementtime", "suspension"),
+    *("inboundlink",),
+)
+
+
+def add_consumer_and_rule() -> None:
+    Consumer.objects.create(name="orders", kind="pull")
+    KeyRule.objects.create(name="order", path="/Order/@id", inbound_before=0, outbound_before=0)

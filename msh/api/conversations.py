@@ -26,8 +26,7 @@ from msh.protocol.flight.numbering import NumberingState
 
 from . import schema
 from .access import require_permissions
-from .links import REASON_LIMIT, Reason
-from .message_actions import AskedDocument
+from .links import REASON_LIMIT, AskedDocument, Reason
 from .parsers import JsonParser
 from .query import Form, PageQuery, page, text, validated_body, validated_query
 from .view import ApiView, actor

@@ -11,9 +11,12 @@ from rest_framework import serializers
 from msh.models import (
     SHOWN_STATES,
     Attempt,
+    BulkItem,
+    BulkJob,
     Flight,
     InboundState,
     Incident,
+    MaintenanceWindow,
     OutboundMessage,
     shown_state,
 )
@@ -193,3 +196,51 @@ INCIDENT: Mapping[str, Any] = {
     name: F("partner__name") if name == "partner" else F(name)
     for name in IncidentDocument.Meta.fields
 }
+
+
+class WindowDocument(serializers.ModelSerializer[MaintenanceWindow]):
+    partner = serializers.CharField(source="partner.name")
+
+    class Meta:
+        model = MaintenanceWindow
+        fields = [
+            *("id", "partner", "state", "starts_at", "ends_at", "reason", "planned_by"),
+            *("planned_at", "ended_at", "ended_by", "outcome"),
+        ]
+
+
+WINDOW: Mapping[str, Any] = {
+    name: F("partner__name") if name == "partner" else F(name)
+    for name in WindowDocument.Meta.fields
+}
+
+
+class JobDocument(serializers.ModelSerializer[BulkJob]):
+    class Meta:
+        model = BulkJob
+        fields = [
+            *("id", "action", "state", "since", "actor", "reason", "started_at", "ended_at"),
+            *("total", "done", "refused", "cancelled_by", "cancel_reason"),
+        ]
+        extra_kwargs = {
+            "since": {"help_text": "The rows since then; 1970-01-01: of any time."},
+            "total": {"help_text": "Rows."},
+            "done": {"help_text": "Rows of which it is done."},
+            "refused": {"help_text": "Rows of which it made no sense any more."},
+        }
+
+
+JOB: Mapping[str, Any] = {name: F(name) for name in JobDocument.Meta.fields}
+
+
+class JobRowDocument(serializers.ModelSerializer[BulkItem]):
+    class Meta:
+        model = BulkItem
+        fields = ["id", "key", "label", "done", "detail"]
+        extra_kwargs = {
+            "key": {"help_text": "The number of the message, delivery or partner."},
+            "done": {"help_text": "null: not dealt with yet; false: refused, see `detail`."},
+        }
+
+
+JOB_ROW: Mapping[str, Any] = {name: F(name) for name in JobRowDocument.Meta.fields}

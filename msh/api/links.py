@@ -1,20 +1,31 @@
-"""`links` and `incidents`: what an operator sees and does in the console, for programs."""
+"""`links`, `maintenance` and `incidents`: what an operator sees and does in the console, for
+programs."""
 
 from typing import ClassVar
 
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import extend_schema
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from msh.flows.operations import actions, change_link, link_actions
 from msh.flows.operations.operator_action import PlainLinkAction
-from msh.models import Incident, OutboundLink, Scope
+from msh.models import Incident, MaintenanceWindow, OutboundLink, Scope
+from msh.protocol.alerts.maintenance import WindowState
 
 from . import schema
 from .access import require_permissions
-from .documents import INCIDENT, LINK, LINK_STATES, IncidentDocument, LinkDocument
+from .documents import (
+    INCIDENT,
+    LINK,
+    LINK_STATES,
+    WINDOW,
+    IncidentDocument,
+    LinkDocument,
+    WindowDocument,
+)
 from .parsers import JsonParser
 from .query import Form, PageQuery, moment, page, text, validated_body, validated_query
 from .view import ApiView, actor
@@ -44,6 +55,24 @@ class Reason(Form):
     reason = serializers.CharField(
         max_length=REASON_LIMIT, help_text="Recorded in the history with the user of the token."
     )
+
+
+class AloneForm(Reason):
+    alone = text(
+        max_length=REASON_LIMIT,
+        allow_blank=True,
+        help_text="If a second person must confirm it (MSH_SECOND_PERSON): the reason to go ahead"
+        " without one. Requires MSH_ACT_ALONE and the permission.",
+    )
+
+
+class AskedDocument(Form):
+    request = serializers.IntegerField(help_text="The number of the request.")
+    until = serializers.DateTimeField(help_text="When it lapses.")
+    text = serializers.CharField()
+
+
+ASKED = OpenApiResponse(AskedDocument, "Not done: a second person must confirm it.")
 
 
 class ActionForm(Reason):
@@ -124,6 +153,82 @@ LINK_ACTIONS = {
 }
 """By the last part of their addresses. An action on another row, or with parameters, is a view of
 its own, as `ResolveView`."""
+
+
+class WindowForm(Reason):
+    starts_at = moment("When sending is suspended; default: now.")
+    ends_at = moment("When it resumes: at most 31 days later.", required=True)
+
+
+class PlanView(ApiView):
+    scopes = {"POST": Scope.OPERATE}
+    parser_classes = [JsonParser]
+
+    @extend_schema(
+        operation_id="plan_maintenance",
+        description=link_actions.PLAN_MAINTENANCE.summary,
+        request=WindowForm,
+        responses={201: WindowDocument, **schema.problems(400, 404, 409, 411, 413, 415, 422)},
+    )
+    def post(self, request: Request, id: int) -> Response:  # noqa: A002
+        action = link_actions.PLAN_MAINTENANCE
+        require_permissions(request, *action.permissions)
+        form = validated_body(request, WindowForm)
+        link = get_object_or_404(OutboundLink.objects.select_related("partner"), pk=id)
+        window = action.flow(
+            link.partner,
+            actor(request, form["reason"]),
+            starts_at=form.get("starts_at") or timezone.now(),
+            ends_at=form["ends_at"],
+        )
+        window.refresh_from_db()
+        return Response(WindowDocument(window).data, 201)
+
+
+class WindowsQuery(PageQuery):
+    partner = text(help_text="The name of one partner.")
+    state = serializers.ChoiceField([one.value for one in WindowState], required=False)
+
+
+class WindowsPage(Form):
+    results = WindowDocument(many=True)
+    next = serializers.IntegerField(allow_null=True)
+
+
+class WindowsView(ApiView):
+    scopes = {"GET": Scope.OPERATE}
+
+    @extend_schema(
+        operation_id="list_maintenance",
+        parameters=[WindowsQuery],
+        responses={200: WindowsPage, **schema.problems(400)},
+    )
+    def get(self, request: Request) -> Response:
+        """Maintenance windows, also those that are over, by id."""
+        require_permissions(request, "msh.view_maintenancewindow")
+        query = validated_query(request, WindowsQuery)
+        paths = {"partner": "partner__name", "state": "state"}
+        wanted = {path: query[name] for name, path in paths.items() if name in query}
+        return Response(page(MaintenanceWindow.objects.filter(**wanted), WINDOW, query))
+
+
+class EndWindowView(ApiView):
+    scopes = {"POST": Scope.OPERATE}
+    parser_classes = [JsonParser]
+
+    @extend_schema(
+        operation_id="end_maintenance",
+        description=actions.END_MAINTENANCE.summary,
+        request=Reason,
+        responses={200: WindowDocument, **schema.problems(400, 404, 409, 411, 413, 415, 422)},
+    )
+    def post(self, request: Request, id: int) -> Response:  # noqa: A002
+        require_permissions(request, *actions.END_MAINTENANCE.permissions)
+        reason = validated_body(request, Reason)["reason"]
+        window = get_object_or_404(MaintenanceWindow.objects.select_related("partner"), pk=id)
+        actions.END_MAINTENANCE.flow(window, actor(request, reason))
+        window.refresh_from_db()
+        return Response(WindowDocument(window).data)
 
 
 class IncidentsView(ApiView):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -16,11 +16,11 @@ from msh.store.history import Actor
 from . import schema
 from .access import require_permissions
 from .documents import ExplainedDocument
-from .links import REASON_LIMIT, Reason
+from .links import ASKED, AloneForm
 from .messages import WhichQuery, explained, find_message
 from .parsers import JsonParser
 from .problems import Refused
-from .query import Form, text, validated_body
+from .query import Form, validated_body
 from .view import ApiView, actor
 
 MESSAGE_ACTIONS: dict[str, OperatorAction] = {
@@ -32,18 +32,12 @@ MESSAGE_ACTIONS: dict[str, OperatorAction] = {
 _ACTION = OpenApiParameter("action", location=OpenApiParameter.PATH, enum=sorted(MESSAGE_ACTIONS))
 
 
-class MessageActionForm(Reason):
+class MessageActionForm(AloneForm):
     verdict = serializers.ChoiceField(
         VERDICT.choices,
         required=False,
         help_text="For cancel, if a copy of the message may have been sent: did the partner"
         " receive it?",
-    )
-    alone = text(
-        max_length=REASON_LIMIT,
-        allow_blank=True,
-        help_text="For cancel, if a second person must confirm it (MSH_SECOND_PERSON): the"
-        " reason to go ahead without one. Requires MSH_ACT_ALONE and the permission.",
     )
 
 
@@ -52,12 +46,6 @@ class MessageStateDocument(Form):
     partner = serializers.CharField()
     state = serializers.ChoiceField(SHOWN_STATES)
     text = serializers.CharField(help_text="What was done and what happens next.")
-
-
-class AskedDocument(Form):
-    request = serializers.IntegerField(help_text="The number of the request.")
-    until = serializers.DateTimeField(help_text="When it lapses.")
-    text = serializers.CharField()
 
 
 class MessageActionView(ApiView):
@@ -82,7 +70,7 @@ class MessageActionView(ApiView):
         request=MessageActionForm,
         responses={
             200: MessageStateDocument,
-            202: OpenApiResponse(AskedDocument, "Not done: a second person must confirm it."),
+            202: ASKED,
             # 405: the address with any other action is that of a message whose id has it.
             **schema.problems(400, 404, 405, 409, 411, 413, 415, 422),
         },

@@ -39,10 +39,10 @@ def text(**options: Any) -> serializers.CharField:
     return serializers.CharField(required=False, trim_whitespace=False, **options)
 
 
-def moment(help_text: str) -> serializers.DateTimeField:
+def moment(help_text: str, *, required: bool = False) -> serializers.DateTimeField:
     """A time to which PostgreSQL can add any interval of ours."""
     return serializers.DateTimeField(
-        required=False,
+        required=required,
         validators=[MinValueValidator(_EARLIEST), MaxValueValidator(_LATEST)],
         help_text=help_text,
     )

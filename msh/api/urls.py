@@ -7,6 +7,7 @@ from . import (
     deliveries,
     document,
     inbound,
+    jobs,
     links,
     message_actions,
     messages,
@@ -55,6 +56,8 @@ urlpatterns = [
     path("v1/inbound/<int:id>/payloads/<int:number>", inbound.PayloadView.as_view()),
     path("v1/deliveries/take", deliveries.TakeView.as_view()),
     path("v1/deliveries/<int:id>/settle", deliveries.SettleView.as_view()),
+    path("v1/deliveries/<int:id>/replay", jobs.ReplayView.as_view()),
+    path("v1/replays", jobs.ReplaysView.as_view()),
     path("v1/links", links.LinksView.as_view()),
     *(
         path(f"v1/links/<int:id>/{name}", view.as_view())
@@ -66,6 +69,15 @@ urlpatterns = [
         path(f"v1/conversations/{direction}/<int:id>/{name}", view.as_view())
         for (direction, name), view in conversations.CONVERSATION_ACTIONS.items()
     ),
+    path("v1/links/<int:id>/plan-maintenance", links.PlanView.as_view()),
+    path("v1/links/<int:id>/queue", jobs.QueueView.as_view()),
+    path("v1/links/<int:id>/cancel-queue", jobs.CancelQueueView.as_view()),
+    path("v1/maintenance", links.WindowsView.as_view()),
+    path("v1/maintenance/<int:id>/end", links.EndWindowView.as_view()),
+    path("v1/jobs", jobs.JobsView.as_view()),
+    path("v1/jobs/<int:id>", jobs.JobView.as_view()),
+    path("v1/jobs/<int:id>/rows", jobs.JobRowsView.as_view()),
+    path("v1/jobs/<int:id>/cancel", jobs.CancelJobView.as_view()),
     path("v1/incidents", links.IncidentsView.as_view()),
     path("v1/incidents/<int:id>/resolve", links.ResolveView.as_view()),
     path("v1/statistics", statistics.StatisticsView.as_view()),

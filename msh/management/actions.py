@@ -33,6 +33,12 @@ def add_reason(parser: ArgumentParser, *, required: bool = True) -> None:
     parser.add_argument("--reason", type=reason, required=required, help=text)
 
 
+def moment(text: str) -> datetime:
+    """A time as `links --json` gives it; without a zone it is UTC. Raises ValueError."""
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
 class ConversationCommand(MshCommand):
     """An action on one conversation: TPA_ID CONVERSATION, and the parameters of the action."""
 
@@ -96,11 +102,14 @@ class ActionCommand(NameCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
-        for parameter in self.action.parameters:
-            add_parameter(parser, parameter)
+        self.add_parameters(parser)
         add_reason(parser)
         if self.action.second_person:
             add_alone(parser)
+
+    def add_parameters(self, parser: ArgumentParser) -> None:
+        for parameter in self.action.parameters:
+            add_parameter(parser, parameter)
 
     def handle(self, *args: object, name: str, **options: Any) -> None:
         try:
@@ -127,12 +136,6 @@ class ReceivingCommand(ConversationCommand):
         return answer, f"{self.action.done}. {done.text}."
 
 
-def _moment(text: str) -> datetime:
-    """A time as `links --json` gives it; without a zone it is UTC. Raises ValueError."""
-    moment = datetime.fromisoformat(text)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
 class LinkCommand(ActionCommand):
     """An action on the link to a partner, and what must be so still."""
 
@@ -155,7 +158,7 @@ class LinkCommand(ActionCommand):
         parser.add_argument(
             "--if-suspended-since",
             metavar="TIME",
-            type=_moment,
+            type=moment,
             help="precondition: suspended since this time (links --json: suspended_since)",
         )
 

@@ -11,7 +11,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test.client import BOUNDARY, MULTIPART_CONTENT, encode_multipart
 
-from msh.models import ConsumerKind, Delivery, Incident, OutboundMessage
+from msh.models import BulkJob, ConsumerKind, Delivery, Incident, OutboundMessage
 from partners.models import Agreement
 from tests.admin.conftest import suspended_world
 from tests.api.application import Answer, Application
@@ -71,7 +71,11 @@ def test_curls_work(token: Tokens) -> None:
     link = suspended_world().link
     application = token(
         *("send", "read", "read_payload", "consume", "operate"),
-        may=(*("view_outboundlink", "resume_outboundlink", "view_incident", "resolve_incident"),),
+        may=(
+            *("view_outboundlink", "resume_outboundlink", "view_incident", "resolve_incident"),
+            *("view_outboundmessage", "cancel_outboundlink", "view_bulkjob", "bulk_bulkjob"),
+            *("view_delivery", "replay_delivery"),
+        ),
     )
     fields = {"tpa_id": "tpa-4711", "service_interface": "Orders", "action": "New"}
     orders = [json.dumps(fields | {"message_id": f"order-{n}"}).encode() for n in (3, 4)]
@@ -81,10 +85,14 @@ def test_curls_work(token: Tokens) -> None:
         for shown, meant in {
             "inbound/17/": f"inbound/{message.pk}/",
             "deliveries/5/": f"deliveries/{delivery and delivery.pk}/",
+            "deliveries/17/": f"deliveries/{delivery and delivery.pk}/",
+            "jobs/5": f"jobs/{BulkJob.objects.values_list('pk', flat=True).first()}",
             "links/3/": f"links/{link.pk}/",
             "incidents/9/": f"incidents/{incident.pk}/",
         }.items():
             curl.url = curl.url.replace(shown, meant)
+        if curl.body:
+            curl.body = curl.body.replace("90817", str(OutboundMessage.objects.latest("pk").pk))
         answer = ask(application, curl, orders)
         assert answer.status in (200, 201), (curl, answer.content)
         answers[curl.url] = answer

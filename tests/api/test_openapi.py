@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,12 +11,23 @@ import schemathesis
 from django.core.signals import request_finished, request_started
 from django.db import close_old_connections, connection
 from django.test import Client
+from django.utils import timezone
 from drf_spectacular.generators import SchemaGenerator
 from hypothesis import HealthCheck, Phase, settings
 from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from msh.models import ConsumerKind, InboundConversation, Incident, OutboundConversation
+from msh.models import (
+    BulkJob,
+    Consumer,
+    ConsumerKind,
+    Delivery,
+    InboundConversation,
+    InboundMessage,
+    Incident,
+    MaintenanceWindow,
+    OutboundConversation,
+)
 from msh.wsgi import application
 from partners.models import Partner
 from tests.admin.conftest import suspended_world, waiting_world
@@ -70,7 +82,9 @@ def api(world: World, token: Tokens) -> Iterator[Application]:
         *("send", "read", "read_payload", "consume", "operate"),
         may=(
             *("view_outboundlink", "view_outboundmessage", "view_incident", "resolve_incident"),
-            *("view_statistics", "view_inboundlink"),
+            *("view_statistics", "view_inboundlink", "cancel_outboundlink"),
+            *("view_bulkjob", "bulk_bulkjob", "view_delivery", "replay_delivery"),
+            "view_maintenancewindow",
             *("expect_inboundlink", "reset_sequence_outboundlink"),
             *(f"{verb}_outboundlink" for verb in permissions),
         ),
@@ -94,6 +108,10 @@ def api(world: World, token: Tokens) -> Iterator[Application]:
             "resume_link": {"id": suspended.link.pk},
             "send_link_now": {"id": waiting.link.pk},
             "resolve_incident": {"id": incident.pk},
+            "get_queue": {"id": suspended.link.pk},
+            "cancel_queue": {"id": suspended.link.pk},
+            "plan_maintenance": {"id": world.link.pk},
+            **going_on(received),
             **conversations(),
         }
     )
@@ -105,6 +123,24 @@ def api(world: World, token: Tokens) -> Iterator[Application]:
     yield holder
     for signal in signals:
         signal.connect(close_old_connections)
+
+
+def going_on(received: InboundMessage) -> dict[str, dict[str, Any]]:
+    """A job, a window, and a delivery that can be replayed."""
+    now = timezone.now()
+    job = BulkJob.objects.create(
+        action="resume", since=now, actor="ann", reason="back", started_at=now, total=1
+    )
+    window = MaintenanceWindow.objects.create(
+        partner=Partner.objects.create(name="mill", uri="http://mill.example/ebxml/"),
+        starts_at=now + timedelta(hours=1), ends_at=now + timedelta(hours=2), planned_by="ann",
+    )  # fmt: skip
+    done = Delivery.objects.create(
+        consumer=Consumer.objects.get(name="orders"), message=received, state="completed",
+        attempt=1, started_at=now, ended_at=now,
+    )  # fmt: skip
+    of_job = {name: {"id": job.pk} for name in ("get_job", "list_job_rows", "cancel_job")}
+    return {**of_job, "end_maintenance": {"id": window.pk}, "replay_delivery": {"id": done.pk}}
 
 
 IN_ORDER_OUT = ("restart_outbound_conversation", "start_order_of_outbound_conversation")
@@ -172,6 +208,18 @@ def test_each_success_of_the_document_is_met(world: World, api: Application) -> 
         "resume_link": reason,
         "send_link_now": reason,
         "resolve_incident": reason,
+        **dict.fromkeys(
+            ("cancel_queue", "end_maintenance", "replay_delivery", "cancel_job"), reason
+        ),
+        "plan_maintenance": {
+            **reason,
+            "body": {
+                "reason": "agreed",
+                "ends_at": (timezone.now() + timedelta(days=1)).isoformat(),
+            },
+        },
+        "count_replays": {"query": {"consumer": "orders"}},
+        "begin_replays": {**reason, "body": {"reason": "agreed", "consumer": "orders"}},
         **dict.fromkeys((*IN_ORDER_OUT, *IN_ORDER_IN), reason),
     }
     last = {**reason, "body": {"reason": "agreed", "last": 7}}
@@ -181,7 +229,7 @@ def test_each_success_of_the_document_is_met(world: World, api: Application) -> 
         operation = found.ok()
         name = operation_id(operation)
         documented = {int(s) for s in operation.definition.raw["responses"] if s[0] == "2"}
-        if name == "act_on_message" or name in (*IN_ORDER_OUT, *IN_ORDER_IN):
+        if name in ("act_on_message", "cancel_queue") or name in (*IN_ORDER_OUT, *IN_ORDER_IN):
             documented -= {202}  # needs MSH_SECOND_PERSON: tests/four_eyes/test_entries.py
         given = {"path_parameters": PARAMETERS.get(name, {}), **more.get(name, {})}
         met = {ask(operation.Case(**given), api) for _ in documented}

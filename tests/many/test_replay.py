@@ -182,7 +182,7 @@ def test_what_is_replayed_keeps_its_payload_and_what_has_none_is_refused() -> No
 
 
 def test_the_console_replays_one_or_all_since(supervisor: Client, operator: Client) -> None:
-    first, second = completed(2)
+    first, _ = completed(2)
     assert operator.get(address("replay", first)).status_code == 403
     use(supervisor, "replay", first)
     bulk_jobs.run()
@@ -196,7 +196,7 @@ def test_the_console_replays_one_or_all_since(supervisor: Client, operator: Clie
     )
 
     where = url(BulkJob, "changelist") + "new/"
-    since = timezone.localtime(second.message.received_at).strftime("%Y-%m-%dT%H:%M:%S")
+    since = timezone.localtime(first.message.received_at).strftime("%Y-%m-%dT%H:%M:%S")
     query = {"action": "replay", "since": since, "partner": first.message.link.partner.name}
     assert "Select the consumer" in supervisor.get(where, query).content.decode()
     query["consumer"] = str(first.consumer_id)

@@ -5,6 +5,7 @@ from django.utils import timezone
 from msh.admin.framework import markup
 from msh.admin.framework.actions import ActionDialog, ReasonForm
 from msh.flows.operations import actions, change_delivery
+from msh.flows.operations.many import replay
 from msh.flows.operations.operator_action import OperatorAction
 from msh.models import Delivery, InboundState
 from msh.protocol.delivery import step
@@ -67,11 +68,7 @@ class Replay(ActionDialog[Delivery]):
     icon = "event_repeat"
 
     def why_not(self, row: Delivery) -> str:
-        if row.replay_of_id:
-            return "the delivery is itself a replay: replay the original delivery."
-        if row.state != DeliveryState.COMPLETED:
-            return f"the delivery is {row.get_state_display()}."
-        return ""
+        return replay.why_not(row)
 
 
 def _is_parked(row: Delivery) -> bool:

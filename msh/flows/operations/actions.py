@@ -129,6 +129,7 @@ DECISIONS = (
 REPLAY = OperatorAction(
     name="replay",
     title="Replay",
+    summary="Deliver a message again to the consumer that has completed it, as a replay.",
     effect="The consumer gets the message once more, as a replay: a separate delivery, marked as"
     " a replay, with another Idempotency-Key. This delivery stays as it is. A replay has"
     " no place in the order of its pair: new messages are delivered meanwhile.",
@@ -192,6 +193,7 @@ NOTE = OperatorAction(
 END_MAINTENANCE = OperatorAction(
     name="end",
     title="End window",
+    summary="Cancel a maintenance window, or end it early: sending to the partner resumes.",
     done="The window is over.",
     permissions=(
         "msh.view_maintenancewindow",
@@ -206,6 +208,7 @@ END_MAINTENANCE = OperatorAction(
 CANCEL_JOB = OperatorAction(
     name="cancel",
     title="Cancel job",
+    summary="Start no more rows of a bulk job. What it has done stays.",
     done="Job cancelled. No more rows are started.",
     permissions=("msh.view_bulkjob", "msh.bulk_bulkjob"),
     flow=bulk_jobs.cancel,

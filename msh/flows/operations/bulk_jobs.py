@@ -125,11 +125,7 @@ CHOICES: dict[str, Choice] = {
 }
 
 
-def count(
-    action: str,
-    since: datetime,
-    **limits: Unpack[Limits],
-) -> int:
+def count(action: str, since: datetime, **limits: Unpack[Limits]) -> int:
     return _rows(action, since, **limits).count()
 
 
@@ -205,6 +201,9 @@ def start_chosen(
 
 
 def replay_one(delivery: Delivery, actor: Actor) -> BulkJob:
+    """Raises NotPossible."""
+    if why := replay.why_not(delivery):
+        raise NotPossible(f"Not replayed: {why}")
     return start_chosen(BulkAction.REPLAY, [(delivery.pk, str(delivery))], actor)
 
 
@@ -215,6 +214,8 @@ def _start(job: BulkJob, agreed: str, **limits: Unpack[Limits]) -> BulkJob:
         rows = [(getattr(row, choice.key), choice.label(row)) for row in found]
         if len(rows) > LIMIT:
             raise NotPossible(f"More than {LIMIT} rows match. Choose a later time.")
+        if not rows and agreed == digest_of(()):
+            raise NotPossible("Nothing was begun: no row matches.")
         if not rows or digest_of(key for key, _ in rows) != agreed:
             raise NotPossible(
                 f"The selection has changed: {len(rows)} rows match now. Check it again."

@@ -59,6 +59,8 @@ def _permissions(name: str) -> tuple[str, ...]:
 CANCEL_QUEUE = OperatorAction(
     name="cancel_queue",
     title="Cancel queue",
+    summary="Cancel all messages that are queued to a partner now, as a bulk job, oldest first. The"
+    " message in flight stays.",
     permissions=("msh.view_outboundmessage", *_permissions("cancel"), "msh.bulk_bulkjob"),
     flow=cancel_queue.cancel_queue,
     irreversible=True,

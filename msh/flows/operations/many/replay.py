@@ -25,6 +25,15 @@ def replayable(since: datetime) -> QuerySet[Delivery]:
     return completed.select_related("consumer", "message__link__partner").order_by(in_order, "pk")
 
 
+def why_not(delivery: Delivery) -> str:
+    """Why it cannot be replayed, as a clause with a full stop; empty if it can."""
+    if delivery.replay_of_id:
+        return "the delivery is itself a replay: replay the original delivery."
+    if delivery.state != DeliveryState.COMPLETED:
+        return f"the delivery is {delivery.get_state_display()}."
+    return ""
+
+
 def of(rows: QuerySet[Delivery], consumer: int | None, partner: str) -> QuerySet[Delivery]:
     rows = rows.filter(consumer=consumer) if consumer else rows
     return rows.filter(message__link__partner__name=partner) if partner else rows

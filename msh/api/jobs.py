@@ -1,0 +1,261 @@
+"""`jobs`: one action on many rows. What begins one: `links/ID/cancel-queue`, `deliveries/ID/replay`
+and `replays`."""
+
+from typing import Any
+
+from django.http import Http404
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from msh.flows.operations import actions, bulk_jobs, link_actions
+from msh.flows.operations.bulk_jobs import EVER, Limits
+from msh.flows.operations.many.cancel_queue import queue_of
+from msh.models import (
+    BulkAction,
+    BulkItem,
+    BulkJob,
+    BulkState,
+    Consumer,
+    Delivery,
+    OutboundLink,
+    Scope,
+)
+from partners.models import Partner
+
+from . import schema
+from .access import require_permissions
+from .documents import JOB, JOB_ROW, JobDocument, JobRowDocument
+from .links import ASKED, AloneForm, Reason
+from .parsers import JsonParser
+from .query import LARGEST_ID, Form, PageQuery, moment, page, text, validated_body, validated_query
+from .view import ApiView, actor
+
+REFUSALS = (400, 404, 409, 411, 413, 415, 422)
+
+
+def _confirmation() -> serializers.UUIDField:
+    return serializers.UUIDField(
+        required=False, help_text="A UUID of yours: sent again, the answer is the job it has begun."
+    )
+
+
+class JobsQuery(PageQuery):
+    state = serializers.ChoiceField(BulkState.choices, required=False)
+
+
+class JobsPage(Form):
+    results = JobDocument(many=True)
+    next = serializers.IntegerField(allow_null=True)
+
+
+class JobRowsPage(Form):
+    results = JobRowDocument(many=True)
+    next = serializers.IntegerField(allow_null=True)
+
+
+class JobsView(ApiView):
+    scopes = {"GET": Scope.OPERATE}
+
+    @extend_schema(
+        operation_id="list_jobs",
+        parameters=[JobsQuery],
+        responses={200: JobsPage, **schema.problems(400)},
+    )
+    def get(self, request: Request) -> Response:
+        """Bulk jobs by id, also those that have ended."""
+        require_permissions(request, "msh.view_bulkjob")
+        query = validated_query(request, JobsQuery)
+        wanted = {"state": query["state"]} if "state" in query else {}
+        return Response(page(BulkJob.objects.filter(**wanted), JOB, query))
+
+
+class JobView(ApiView):
+    scopes = {"GET": Scope.OPERATE}
+
+    @extend_schema(operation_id="get_job", responses={200: JobDocument, **schema.problems(404)})
+    def get(self, request: Request, id: int) -> Response:  # noqa: A002
+        """One job: it is done when `state` is not `running`."""
+        require_permissions(request, "msh.view_bulkjob")
+        return Response(JobDocument(get_object_or_404(BulkJob, pk=id)).data)
+
+
+class JobRowsView(ApiView):
+    scopes = {"GET": Scope.OPERATE}
+
+    @extend_schema(
+        operation_id="list_job_rows",
+        parameters=[PageQuery],
+        responses={200: JobRowsPage, **schema.problems(400, 404)},
+    )
+    def get(self, request: Request, id: int) -> Response:  # noqa: A002
+        """What became of each row of a job."""
+        require_permissions(request, "msh.view_bulkjob")
+        query = validated_query(request, PageQuery)
+        job = get_object_or_404(BulkJob, pk=id)
+        return Response(page(BulkItem.objects.filter(job=job), JOB_ROW, query))
+
+
+class CancelJobView(ApiView):
+    scopes = {"POST": Scope.OPERATE}
+    parser_classes = [JsonParser]
+
+    @extend_schema(
+        operation_id="cancel_job",
+        description=actions.CANCEL_JOB.summary,
+        request=Reason,
+        responses={200: JobDocument, **schema.problems(*REFUSALS)},
+    )
+    def post(self, request: Request, id: int) -> Response:  # noqa: A002
+        require_permissions(request, *actions.CANCEL_JOB.permissions)
+        reason = validated_body(request, Reason)["reason"]
+        job = get_object_or_404(BulkJob, pk=id)
+        actions.CANCEL_JOB.flow(job, actor(request, reason))
+        job.refresh_from_db()
+        return Response(JobDocument(job).data)
+
+
+class QueueDocument(Form):
+    count = serializers.IntegerField(help_text="Messages that are queued.")
+    size = serializers.IntegerField(help_text="Bytes of their payloads.")
+    oldest = serializers.DateTimeField(allow_null=True)
+    last = serializers.IntegerField(help_text="The number of the last one; 0: none is queued.")
+
+
+class QueueView(ApiView):
+    scopes = {"GET": Scope.OPERATE}
+
+    @extend_schema(operation_id="get_queue", responses={200: QueueDocument, **schema.problems(404)})
+    def get(self, request: Request, id: int) -> Response:  # noqa: A002
+        """What `cancel-queue` would cancel now: the oldest 100,000 messages of the queue."""
+        require_permissions(request, "msh.view_outboundlink")
+        link = get_object_or_404(OutboundLink, pk=id)
+        return Response(QueueDocument(queue_of(link)).data)
+
+
+class CancelQueueForm(AloneForm):
+    last = serializers.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=LARGEST_ID,
+        help_text="`last` of the queue that you have seen: what came later stays. Default: of the"
+        " queue as it is now.",
+    )
+    confirmation = _confirmation()
+
+
+class CancelQueueView(ApiView):
+    scopes = {"POST": Scope.OPERATE}
+    parser_classes = [JsonParser]
+
+    @extend_schema(
+        operation_id="cancel_queue",
+        description=link_actions.CANCEL_QUEUE.summary,
+        request=CancelQueueForm,
+        responses={201: JobDocument, 202: ASKED, **schema.problems(*REFUSALS)},
+    )
+    def post(self, request: Request, id: int) -> Response:  # noqa: A002
+        action = link_actions.CANCEL_QUEUE
+        require_permissions(request, *action.permissions)
+        form = validated_body(request, CancelQueueForm)
+        link = get_object_or_404(OutboundLink.objects.select_related("partner"), pk=id)
+        job = action.flow(
+            link,
+            actor(request, form["reason"], form.get("alone", "")),
+            form.get("last") or queue_of(link).last,
+            form.get("confirmation"),
+        )
+        return _begun(job)
+
+
+class ReplayView(ApiView):
+    scopes = {"POST": Scope.OPERATE}
+    parser_classes = [JsonParser]
+
+    @extend_schema(
+        operation_id="replay_delivery",
+        description=actions.REPLAY.summary,
+        request=Reason,
+        responses={201: JobDocument, **schema.problems(*REFUSALS)},
+    )
+    def post(self, request: Request, id: int) -> Response:  # noqa: A002
+        require_permissions(request, *actions.REPLAY.permissions)
+        reason = validated_body(request, Reason)["reason"]
+        delivery = get_object_or_404(Delivery.objects.select_related("message"), pk=id)
+        return _begun(actions.REPLAY.flow(delivery, actor(request, reason)))
+
+
+class ReplaysQuery(Form):
+    """Which deliveries: those that were completed, of messages received since then."""
+
+    consumer = serializers.SlugField(max_length=63, help_text="Who gets the messages again.")
+    since = moment("When they were received; default: any time.")
+    partner = text(help_text="The name of one partner.")
+
+
+class ReplaysDocument(Form):
+    count = serializers.IntegerField()
+    seen = serializers.CharField(help_text="Stands for these very deliveries.")
+
+
+class ReplaysForm(ReplaysQuery, Reason):
+    if_seen = text(help_text="Precondition: `seen` of the GET. 409 if they are others now.")
+    confirmation = _confirmation()
+
+
+class ReplaysView(ApiView):
+    scopes = {"GET": Scope.OPERATE, "POST": Scope.OPERATE}
+    parser_classes = [JsonParser]
+
+    @extend_schema(
+        operation_id="count_replays",
+        parameters=[ReplaysQuery],
+        responses={200: ReplaysDocument, **schema.problems(400, 404)},
+    )
+    def get(self, request: Request) -> Response:
+        """What a POST with the same values would have delivered again."""
+        require_permissions(request, *actions.REPLAY.permissions)
+        since, limits = _chosen(validated_query(request, ReplaysQuery))
+        chosen = BulkAction.REPLAY, since
+        counted = bulk_jobs.count(*chosen, **limits)
+        return Response({"count": counted, "seen": bulk_jobs.seen(*chosen, **limits)})
+
+    @extend_schema(
+        operation_id="begin_replays",
+        request=ReplaysForm,
+        responses={201: JobDocument, **schema.problems(*REFUSALS)},
+    )
+    def post(self, request: Request) -> Response:
+        """Have messages that a consumer has completed delivered to it once more, as replays, by a
+        job: those of a pair in the order of acceptance."""
+        require_permissions(request, *actions.REPLAY.permissions)
+        form = validated_body(request, ReplaysForm)
+        since, limits = _chosen(form)
+        seen = form.get("if_seen") or bulk_jobs.seen(BulkAction.REPLAY, since, **limits)
+        job = bulk_jobs.start(
+            BulkAction.REPLAY,
+            since,
+            seen,
+            actor(request, form["reason"]),
+            confirmation=form.get("confirmation"),
+            **limits,
+        )
+        return _begun(job)
+
+
+def _chosen(form: dict[str, Any]) -> tuple[Any, Limits]:
+    """Raises Http404."""
+    consumer = Consumer.objects.filter(name=form["consumer"]).first()
+    if consumer is None:
+        raise Http404(f"No consumer {form['consumer']!r}.")
+    partner = form.get("partner", "")
+    if partner and not Partner.objects.filter(name=partner).exists():
+        raise Http404(f"No partner {partner!r}.")
+    return form.get("since", EVER), {"consumer": consumer.pk, "partner": partner}
+
+
+def _begun(job: BulkJob) -> Response:
+    job.refresh_from_db()
+    return Response(JobDocument(job).data, 201)

@@ -1,0 +1,34 @@
+"""`manage.py cancel-queue NAME --reason TEXT`: cancel what is queued to a partner, as a job."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from msh.flows.errors import NotPossible
+from msh.flows.operations import link_actions
+from msh.flows.operations.many.cancel_queue import queue_of
+from msh.management.actions import ActionCommand
+from msh.management.jobs.answers import begun
+from msh.models import OutboundLink
+from msh.store.history import Actor
+from partners.models import Partner
+
+
+class Command(ActionCommand):
+    action = link_actions.CANCEL_QUEUE
+
+    def add_parameters(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--dry-run", action="store_true", help="only say what would be cancelled"
+        )
+
+    def act(
+        self, partner: Partner, actor: Actor, options: dict[str, Any]
+    ) -> tuple[dict[str, object], str]:
+        link = OutboundLink.objects.select_related("partner").filter(partner=partner).first()
+        if link is None:
+            raise NotPossible(f"Partner {partner.name} has no link yet.")
+        queue = queue_of(link)
+        if options["dry_run"]:
+            answer: dict[str, object] = {"count": queue.count, "oldest": queue.oldest}
+            return answer, f"{queue.count} messages would be cancelled."
+        return begun(self.action.flow(link, actor, queue.last))

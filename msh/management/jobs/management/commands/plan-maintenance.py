@@ -1,0 +1,42 @@
+"""`manage.py plan-maintenance NAME --until TIME --reason TEXT [--from TIME]`."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.utils import timezone
+
+from msh.flows.operations import link_actions
+from msh.management.actions import ActionCommand, moment
+from msh.store.history import Actor
+from partners.models import Partner
+
+
+class Command(ActionCommand):
+    action = link_actions.PLAN_MAINTENANCE
+
+    def add_parameters(self, parser: ArgumentParser) -> None:
+        zone = "; UTC unless it says otherwise"
+        parser.add_argument(
+            "--from",
+            dest="starts_at",
+            metavar="TIME",
+            type=moment,
+            help=f"when sending is suspended{zone}; default: now",
+        )
+        parser.add_argument(
+            "--until",
+            dest="ends_at",
+            metavar="TIME",
+            type=moment,
+            required=True,
+            help=f"when it resumes, at most 31 days later{zone}",
+        )
+
+    def act(
+        self, partner: Partner, actor: Actor, options: dict[str, Any]
+    ) -> tuple[dict[str, object], str]:
+        starts_at = options["starts_at"] or timezone.now()
+        window = self.action.flow(partner, actor, starts_at=starts_at, ends_at=options["ends_at"])
+        answer = {"window": window.pk, "starts_at": window.starts_at, "ends_at": window.ends_at}
+        times = f"from {window.starts_at:%Y-%m-%d %H:%M} to {window.ends_at:%Y-%m-%d %H:%M} UTC"
+        return answer, f"maintenance window {window.pk} is planned {times}."

@@ -1,0 +1,104 @@
+"""The commands for scripts: maintenance windows, queues, replays, jobs."""
+
+import json
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from pytest_django import Settings
+
+from msh.flows.operations import bulk_jobs
+from msh.models import ActRequest, BulkJob, Delivery, MaintenanceWindow, OutboundMessage
+from tests.admin.conftest import suspended_world, waiting_world
+from tests.many.test_replay import completed
+
+pytestmark = pytest.mark.django_db
+
+WHY = ("--reason", "their data centre moves")
+
+
+def run(*command: object) -> Any:
+    out = StringIO()
+    call_command(*map(str, command), "--json", stdout=out)
+    return json.loads(out.getvalue())
+
+
+def test_a_window_is_planned_listed_and_ended() -> None:
+    world = waiting_world()
+    name = world.there.name
+    times = ("--from", "2999-01-01T22:00", "--until", "2999-01-02T02:00+01:00")
+    planned = run("plan-maintenance", name, *times, *WHY)
+    window = MaintenanceWindow.objects.get(pk=planned["window"])
+    assert f"{window.starts_at:%d %H:%M} {window.ends_at:%d %H:%M}" == "01 22:00 02 01:00"
+    assert window.reason == WHY[1]
+    with pytest.raises(CommandError, match="has a window from"):
+        run("plan-maintenance", name, *times, *WHY)
+    (listed,) = run("maintenance", "--partner", name)
+    assert (listed["id"], listed["partner"], listed["state"]) == (window.pk, name, "planned")
+    assert run("end-maintenance", window.pk, *WHY)["state"] == "cancelled"
+    assert run("maintenance") == []
+    assert [one["state"] for one in run("maintenance", "--all")] == ["cancelled"]
+    with pytest.raises(CommandError, match="over already"):
+        run("end-maintenance", window.pk, *WHY)
+    with pytest.raises(CommandError, match="There is no maintenance window 0"):
+        run("end-maintenance", 0, *WHY)
+
+
+def test_a_queue_is_cancelled_as_a_job() -> None:
+    world = suspended_world(queued=2)
+    assert run("cancel-queue", world.there.name, "--dry-run", *WHY)["count"] == 2
+    assert not BulkJob.objects.exists()
+    begun = run("cancel-queue", world.there.name, *WHY)
+    assert begun["total"] == 2
+    bulk_jobs.run()
+    assert not OutboundMessage.objects.queued().exists()
+    (job,) = run("jobs")
+    assert (job["id"], job["state"], job["done"], job["reason"]) == (
+        *(begun["job"], "done", 2, WHY[1]),
+    )
+    assert [row["done"] for row in run("jobs", begun["job"])] == [True, True]
+    assert run("jobs", "--state", "running") == []
+    with pytest.raises(CommandError, match="Nothing is queued"):
+        run("cancel-queue", world.there.name, *WHY)
+
+
+def test_a_second_person_confirms_before_a_queue_is_cancelled(settings: Settings) -> None:
+    settings.MSH_SECOND_PERSON = ["bulk_cancel"]
+    world = suspended_world(queued=2)
+    with pytest.raises(CommandError, match="a second person must confirm it") as refused:
+        run("cancel-queue", world.there.name, *WHY)
+    assert refused.value.returncode == 3
+    assert ActRequest.objects.get().reason == WHY[1]
+    assert not BulkJob.objects.exists()
+    settings.MSH_ACT_ALONE = True
+    assert run("cancel-queue", world.there.name, *WHY, "--alone", "no answer")["total"] == 2
+
+
+def test_one_delivery_or_all_of_a_consumer_are_replayed() -> None:
+    first, _ = completed(2)
+    name = first.consumer.name
+    assert run("replay", first.pk, *WHY)["total"] == 1
+    bulk_jobs.run()
+    assert Delivery.objects.filter(replay_of=first).count() == 1
+    assert run("replay", "--consumer", name, "--dry-run", *WHY) == {"count": 2}
+    begun = run("replay", "--consumer", name, "--since", "2020-01-01", *WHY)
+    assert begun["total"] == 2
+    assert run("cancel-job", begun["job"], *WHY)["state"] == "cancelled"
+    with pytest.raises(CommandError, match="already ended"):
+        run("cancel-job", begun["job"], *WHY)
+
+
+def test_what_a_replay_refuses() -> None:
+    (first,) = completed()
+    Delivery.objects.update(state="rejected")
+    for command, why in {
+        ("replay",): "one of both",
+        ("replay", 1, "--consumer", "x"): "one of both",
+        ("replay", 0): "There is no delivery 0",
+        ("replay", first.pk): "Not replayed: the delivery is rejected",
+        ("replay", "--consumer", "nobody"): f"Consumers: {first.consumer.name}",
+        ("replay", "--consumer", first.consumer.name): "no row matches",
+    }.items():
+        with pytest.raises(CommandError, match=why):
+            run(*command, *WHY)

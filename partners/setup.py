@@ -2,7 +2,7 @@
 never removes; the same document again changes nothing. All of it is applied, or nothing."""
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -27,18 +27,11 @@ from partners.secrecy import SecretUnreadableError
 
 # What a document may say of each, and as what.
 OWN = {"msh_uri": str, "error_uri": str}
+_LIMITED = ("probe_interval", "rate_limit", "undelivered_limit", "undelivered_bytes_limit")
 PARTNER = {
-    "name": str,
-    "our_uri": str,
-    "uri": str,
-    "address": str,
-    "error_uri": str,
-    "allowed_networks": str,
+    **dict.fromkeys(("name", "our_uri", "uri", "address", "error_uri", "allowed_networks"), str),
     "resume_on_late_ack": bool,
-    "probe_interval": int,
-    "rate_limit": int,
-    "undelivered_limit": int,
-    "undelivered_bytes_limit": int,
+    **dict.fromkeys(_LIMITED, int),
 }
 _INCOMING = {"token_in": CredentialKind.BEARER, "basic_in": CredentialKind.BASIC}
 _OUTGOING = {"token_out": OutgoingKind.BEARER, "basic_out": OutgoingKind.BASIC}
@@ -67,6 +60,9 @@ _KINDS = {
     list: "a list",
     dict: "an object",
 }
+
+
+NO_SECTIONS: Mapping[str, "Section"] = {}
 
 
 class SetupRefused(ValueError):
@@ -101,40 +97,45 @@ class Report:
         return "\n".join(str(change) for change in self.changes)
 
 
-def apply(document: object) -> Report:
-    """Apply a document (its form is in the README). Refuses it as a whole with SetupRefused."""
-    setup = _Setup()
+def apply(document: object, sections: Mapping[str, "Section"] = NO_SECTIONS) -> Report:
+    """Apply a document (its form is in docs/running.md). Refuses it as a whole with SetupRefused.
+    `sections`: lists that it may have besides, of what is not a partner's."""
+    setup = Setup()
     with transaction.atomic():
-        setup.take_document(document)
+        setup.take_document(document, sections)
         if setup.problems:
             raise SetupRefused(setup.problems)
     return Report(tuple(setup.changes))
 
 
-class _Setup:
+class Setup:
     """One application of a document; collects every problem before it gives up."""
 
     def __init__(self) -> None:
         self.changes: list[Change] = []
         self.problems: list[str] = []
 
-    def take_document(self, document: object) -> None:
-        read = self._read("", document, {**OWN, "partners": list, "routes": list})
+    def take_document(self, document: object, sections: Mapping[str, "Section"]) -> None:
+        lists = dict.fromkeys(("partners", "routes", *sections), list)
+        read = self.read("", document, {**OWN, **lists})
         for number, partner in enumerate(read.get("partners", ())):
             self._take_partner(f"partners[{number}]", partner)
         for number, route in enumerate(read.get("routes", ())):
             self._take_route(f"routes[{number}]", route)
+        for name, take in sections.items():
+            for number, row in enumerate(read.get(name, ())):
+                take(self, f"{name}[{number}]", row)
         if own := {key: read[key] for key in read if key in OWN}:
             identity = OwnIdentity.objects.first() or OwnIdentity()
-            self._keep("", "this MSH", identity, own)
+            self.keep("", "this MSH", identity, own)
 
     def _take_partner(self, path: str, document: object) -> None:
-        read = self._read(path, document, {**PARTNER, **SECRETS, "agreements": list})
-        name = self._required(path, read, "name")
+        read = self.read(path, document, {**PARTNER, **SECRETS, "agreements": list})
+        name = self.required(path, read, "name")
         partner = Partner.objects.filter(name=name).first() or Partner()
         values = {FIELDS.get(key, key): read[key] for key in read if key in PARTNER}
         values |= self._outgoing(path, partner, read)
-        if not name or not self._keep(path, f"partner {name}", partner, values):
+        if not name or not self.keep(path, f"partner {name}", partner, values):
             return
         for key, kind in _INCOMING.items():
             if key in read:
@@ -143,42 +144,42 @@ class _Setup:
             self._take_agreement(f"{path}.agreements[{number}]", partner, agreement)
 
     def _take_agreement(self, path: str, partner: Partner, document: object) -> None:
-        read = self._read(path, document, {**AGREEMENT, "preset": str})
+        read = self.read(path, document, {**AGREEMENT, "preset": str})
         read = {**self._preset(path, read.pop("preset", "")), **read}
-        tpa_id = self._required(path, read, "tpa_id")
+        tpa_id = self.required(path, read, "tpa_id")
         found = partner.agreements.filter(tpa_id=tpa_id).first()
         agreement = found or Agreement(partner=partner)
         names = settings_of(read.get("dialect", agreement.dialect)).names
         for key in [key for key in read if key not in names]:
-            self._problem(f"{path}.{key}", f"is a setting of dialect {dialect_with(key)} only.")
+            self.problem(f"{path}.{key}", f"is a setting of dialect {dialect_with(key)} only.")
             del read[key]
         if bad := [one for one in read.get("lenient", ()) if not isinstance(one, str)]:
-            self._problem(f"{path}.lenient", f"must be a list of strings, not of {bad[0]!r}.")
+            self.problem(f"{path}.lenient", f"must be a list of strings, not of {bad[0]!r}.")
             del read["lenient"]
         values = {names[key]: value for key, value in read.items()}
         keys = {field: key for key, field in names.items()}
-        self._keep(path, f"agreement {tpa_id} with {partner.name}", agreement, values, keys)
+        self.keep(path, f"agreement {tpa_id} with {partner.name}", agreement, values, keys)
 
     def _preset(self, path: str, name: str) -> dict[str, Any]:
         """The settings that it gives, for those that the document does not name."""
         if name and name not in PRESETS:
-            self._problem(f"{path}.preset", (f"there is no {name!r}. {_suggestion(name, PRESETS)}"))
+            self.problem(f"{path}.preset", f"there is no {name!r}. {_suggestion(name, PRESETS)}")
         given = PRESETS.get(name)
         return {"dialect": Dialect.EBMS2.value, **given} if given else {}
 
     def _take_route(self, path: str, document: object) -> None:
-        read = self._read(path, document, ROUTE)
-        party = self._required(path, read, "to_party")
-        name = self._required(path, read, "partner")
+        read = self.read(path, document, ROUTE)
+        party = self.required(path, read, "to_party")
+        name = self.required(path, read, "partner")
         partner = Partner.objects.filter(name=name).first()
         if partner is None:
-            self._problem(f"{path}.partner", f"there is no partner {name!r}.")
+            self.problem(f"{path}.partner", f"there is no partner {name!r}.")
             return
         context = read.get("to_party_context", "")
         found = Route.objects.filter(to_party=party, to_party_context=context).first()
         values = {key: value for key, value in read.items() if key != "partner"}
         values["partner_id"] = partner.pk
-        self._keep(path, f"route to {party}", found or Route(), values)
+        self.keep(path, f"route to {party}", found or Route(), values)
 
     def _take_credential(
         self, path: str, partner: Partner, kind: CredentialKind, secret: str
@@ -186,36 +187,34 @@ class _Setup:
         digest = digest_of(secret)
         found = Credential.objects.filter(sha256=digest).select_related("partner").first()
         if not secret or (kind is CredentialKind.BASIC and ":" not in secret):
-            self._problem(path, "enter a token, or user:password for Basic.")
+            self.problem(path, "enter a token, or user:password for Basic.")
         elif found is None and _chosen(kind, secret) < SECRET_LENGTH:
-            self._problem(path, f"a token or password has at least {SECRET_LENGTH} characters.")
+            self.problem(path, f"a token or password has at least {SECRET_LENGTH} characters.")
         elif found is None:
             Credential.objects.create(partner=partner, kind=kind, sha256=digest, label="setup")
             self.changes.append(Change(f"credential of {partner.name}", "added"))
         elif found.partner_id != partner.pk:
-            self._problem(
-                path,
-                (f"partner {found.partner.name} has the same one: each partner needs its own."),
-            )
+            whose = f"partner {found.partner.name} has the same one"
+            self.problem(path, f"{whose}: each partner needs its own.")
 
     def _outgoing(self, path: str, partner: Partner, read: Mapping[str, Any]) -> dict[str, object]:
         """The fields of our credential, if it changes."""
         keys = [key for key in _OUTGOING if key in read]
         if len(keys) > 1:
-            self._problem(path, f"give {' or '.join(keys)}, not both.")
+            self.problem(path, f"give {' or '.join(keys)}, not both.")
         if len(keys) != 1:
             return {}
         wanted = Partner()
         try:
             wanted.show(_OUTGOING[keys[0]], read[keys[0]])
         except ValidationError as problem:
-            self._problem(f"{path}.{keys[0]}", problem.messages[0])
+            self.problem(f"{path}.{keys[0]}", problem.messages[0])
             return {}
         if _shows_the_same(partner, wanted) and not _moves(partner, read):
             return {}
         return {name: getattr(wanted, name) for name in _OUTGOING_FIELDS}
 
-    def _keep(
+    def keep(
         self,
         path: str,
         thing: str,
@@ -239,41 +238,45 @@ class _Setup:
         elif changed:
             row.save(update_fields=list(changed))
         what = "added" if added else "updated" if changed else "unchanged"
-        names = tuple(keys.get(field, field) for field in changed)
+        names = tuple(dict.fromkeys(keys.get(field, field) for field in changed))
         self.changes.append(Change(thing, what, () if added else names))
         return True
 
-    def _read(self, path: str, document: object, keys: Mapping[str, type]) -> dict[str, Any]:
+    def read(self, path: str, document: object, keys: Mapping[str, type]) -> dict[str, Any]:
         """The values of an object, each of the type that `keys` names."""
         if not isinstance(document, dict):
-            self._problem(path, f"must be {_KINDS[dict]}.")
+            self.problem(path, f"must be {_KINDS[dict]}.")
             return {}
         read = {}
         for key, value in document.items():
             place = f"{path}.{key}".removeprefix(".")
             if key not in keys:
-                self._problem(place, f"is not known. {_suggestion(key, keys)}")
+                self.problem(place, f"is not known. {_suggestion(key, keys)}")
             elif type(value) is not keys[key]:
-                self._problem(place, f"must be {_KINDS[keys[key]]}.")
+                self.problem(place, f"must be {_KINDS[keys[key]]}.")
             else:
                 read[key] = value
         return read
 
-    def _required(self, path: str, read: Mapping[str, object], key: str) -> str:
+    def required(self, path: str, read: Mapping[str, object], key: str) -> str:
         if not read.get(key):
-            self._problem(f"{path}.{key}", "is missing.")
+            self.problem(f"{path}.{key}", "is missing.")
         return str(read.get(key, ""))
 
     def _note_refusals(self, path: str, problem: ValidationError, names: Mapping[str, str]) -> None:
         for field, messages in problem.message_dict.items():
             key = "" if field == NON_FIELD_ERRORS else names.get(field, field)
             for message in messages:
-                self._problem(f"{path}.{key}".strip("."), message)
+                self.problem(f"{path}.{key}".strip("."), message)
 
-    def _problem(self, path: str, what: str) -> None:
+    def problem(self, path: str, what: str) -> None:
         problem = f"{path or 'the document'}: {what}"
         if problem not in self.problems:
             self.problems.append(problem)
+
+
+Section = Callable[[Setup, str, object], None]
+"""Takes one row of a list of the document, which is at this path."""
 
 
 def _moves(partner: Partner, read: Mapping[str, object]) -> bool:

@@ -1,23 +1,31 @@
-"""Partners, agreements and routes from a document, with a record of what it changed."""
+"""Partners, agreements, routes and recipients of alerts from a document, with a record of what it
+changed."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.db import transaction
 
+from msh.models import AlertRecipient
 from msh.store.history import Actor
 from msh.store.operations.operator_actions import open_missing_links
 from msh.store.operations.settings_log import Snapshot, record_changes, snapshot
 from partners import export, setup
 from partners.models import Agreement, Credential, OwnIdentity, Partner, Route
 
-_SET_UP = (Partner, Agreement, Credential, Route, OwnIdentity)
+_SET_UP = (Partner, Agreement, Credential, Route, OwnIdentity, AlertRecipient)
 
 
 class ChangedMeanwhile(Exception):
     """What is set up is no longer as the preview found it. Nothing was changed."""
 
 
-def apply(document: Any, actor: Actor, seen: str = "") -> setup.Report:
+def apply(
+    document: Any,
+    actor: Actor,
+    seen: str = "",
+    sections: Mapping[str, setup.Section] = setup.NO_SECTIONS,
+) -> setup.Report:
     """Apply a document, and record every row that it changes.
 
     `seen` is that of a preview (`partners.export`): nothing else than what was shown is done.
@@ -28,7 +36,7 @@ def apply(document: Any, actor: Actor, seen: str = "") -> setup.Report:
         if seen and export.digest() != seen:
             raise ChangedMeanwhile
         before = _snapshot()
-        report = setup.apply(document)
+        report = setup.apply(document, sections)
         record_changes(before, _snapshot(), actor)
         open_missing_links()
     return report

@@ -51,12 +51,9 @@ def _rows(model: type[Model], user: User, query: dict[str, str]) -> str:
 def _parameters(model: type[Model], user: User) -> set[str]:
     """Those of the form, and the field itself, as it is typed into the address."""
     of_form = {one for spec in _list(model, user, {}).filter_specs for one in _expected(spec)}
-    fields = {
-        one if isinstance(one, str) else one[0]
-        for one in admin.site._registry[model].list_filter
-        if isinstance(one, str | tuple)
-    }
-    return of_form | fields
+    filters: Any = admin.site._registry[model].list_filter
+    fields = [one if isinstance(one, str) else one[0] for one in filters if not callable(one)]
+    return of_form | set(fields)
 
 
 def _expected(spec: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""`manage.py setup FILE.json`: partners and agreements from a document."""
+"""`manage.py setup FILE.json`: partners, agreements and recipients of alerts from a document."""
 
 import getpass
 import json
@@ -9,13 +9,19 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from msh.flows.operations import configure
+from msh.flows.operations.alerts.recipients import take_recipient
 from msh.management.cli import MshCommand
 from msh.store.history import Actor
 from partners.setup import SetupRefused
 
+SECTIONS = {"recipients": take_recipient}
+
 
 class Command(MshCommand):
-    help = "Add and update partners and agreements from a JSON document. Never removes any."
+    help = (
+        "Add and update partners, agreements and recipients of alerts from a JSON document. Never"
+        " removes any."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
@@ -24,7 +30,7 @@ class Command(MshCommand):
     def handle(self, *args: object, file: Path, **options: Any) -> None:
         try:
             actor = Actor(getpass.getuser(), f"manage.py setup {file.name}")
-            report = configure.apply(_document(file), actor)
+            report = configure.apply(_document(file), actor, sections=SECTIONS)
         except SetupRefused as refused:
             raise CommandError(f"{file} was not applied:\n{refused}") from None
         self.answer(report.as_json(), str(report), as_json=options["json"])

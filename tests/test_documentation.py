@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, get_commands, load_command_class
 
+from msh.standalone.management.commands.setup import SECTIONS
 from partners.setup import apply
 from tools import pictures
 from tools.site import offline, sources, states
@@ -60,7 +61,7 @@ def test_partners_of_the_pages_can_be_set_up() -> None:
             json.loads(one) for one in re.findall(r"<<'END'\n(.*?)\nEND", block, re.DOTALL)
         ]
     for document in documents:
-        apply(document)
+        apply(document, SECTIONS)
     assert len(documents) >= 7
 
 

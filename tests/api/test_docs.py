@@ -11,13 +11,22 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test.client import BOUNDARY, MULTIPART_CONTENT, encode_multipart
 
-from msh.models import BulkJob, ConsumerKind, Delivery, Incident, OutboundMessage
-from partners.models import Agreement
+from msh.models import (
+    BulkJob,
+    ConsumerKind,
+    Delivery,
+    InboundConversation,
+    Incident,
+    OutboundMessage,
+)
+from partners.models import Agreement, Partner
 from tests.admin.conftest import suspended_world
 from tests.api.application import Answer, Application
 from tests.api.conftest import Tokens
 from tests.delivery.desk import Desk, consumer, receive
+from tests.endpoint.ebms2 import agree
 from tests.exchange.machine import ROOT
+from tests.flows.test_conversations_in import take
 from tests.flows.world import make_world
 
 pytestmark = pytest.mark.django_db
@@ -69,12 +78,15 @@ def test_curls_work(token: Tokens) -> None:
     consumer(ConsumerKind.PULL)
     (message,) = receive(make_world())
     link = suspended_world().link
+    hospital = Partner.objects.create(name="hospital", uri="http://peer.example/ebms/")
+    take(agree(hospital, ordered=True), 2, conversation="a talk")
+    conversation = InboundConversation.objects.get()
     application = token(
         *("send", "read", "read_payload", "consume", "operate"),
         may=(
             *("view_outboundlink", "resume_outboundlink", "view_incident", "resolve_incident"),
             *("view_outboundmessage", "cancel_outboundlink", "view_bulkjob", "bulk_bulkjob"),
-            *("view_delivery", "replay_delivery"),
+            *("view_delivery", "replay_delivery", "view_inboundlink", "expect_inboundlink"),
         ),
     )
     fields = {"tpa_id": "tpa-4711", "service_interface": "Orders", "action": "New"}
@@ -86,6 +98,7 @@ def test_curls_work(token: Tokens) -> None:
             "inbound/17/": f"inbound/{message.pk}/",
             "deliveries/5/": f"deliveries/{delivery and delivery.pk}/",
             "deliveries/17/": f"deliveries/{delivery and delivery.pk}/",
+            "conversations/in/7/": f"conversations/in/{conversation.pk}/",
             "jobs/5": f"jobs/{BulkJob.objects.values_list('pk', flat=True).first()}",
             "links/3/": f"links/{link.pk}/",
             "incidents/9/": f"incidents/{incident.pk}/",
@@ -93,6 +106,8 @@ def test_curls_work(token: Tokens) -> None:
             curl.url = curl.url.replace(shown, meant)
         if curl.body:
             curl.body = curl.body.replace("90817", str(OutboundMessage.objects.latest("pk").pk))
+            expected = f'"if_next_number": {conversation.next_number or 0}'
+            curl.body = curl.body.replace('"if_next_number": 3', expected)
         answer = ask(application, curl, orders)
         assert answer.status in (200, 201), (curl, answer.content)
         answers[curl.url] = answer

@@ -19,7 +19,6 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from msh.models import (
     BulkJob,
-    Consumer,
     ConsumerKind,
     Delivery,
     InboundConversation,
@@ -135,10 +134,10 @@ def going_on(received: InboundMessage) -> dict[str, dict[str, Any]]:
         partner=Partner.objects.create(name="mill", uri="http://mill.example/ebxml/"),
         starts_at=now + timedelta(hours=1), ends_at=now + timedelta(hours=2), planned_by="ann",
     )  # fmt: skip
+    taker = consumer(ConsumerKind.PULL, name="archive", service_interface="Archive")
     done = Delivery.objects.create(
-        consumer=Consumer.objects.get(name="orders"), message=received, state="completed",
-        attempt=1, started_at=now, ended_at=now,
-    )  # fmt: skip
+        consumer=taker, message=received, state="completed", attempt=1, started_at=now, ended_at=now
+    )
     of_job = {name: {"id": job.pk} for name in ("get_job", "list_job_rows", "cancel_job")}
     return {**of_job, "end_maintenance": {"id": window.pk}, "replay_delivery": {"id": done.pk}}
 
@@ -218,8 +217,8 @@ def test_each_success_of_the_document_is_met(world: World, api: Application) -> 
                 "ends_at": (timezone.now() + timedelta(days=1)).isoformat(),
             },
         },
-        "count_replays": {"query": {"consumer": "orders"}},
-        "begin_replays": {**reason, "body": {"reason": "agreed", "consumer": "orders"}},
+        "count_replays": {"query": {"consumer": "archive"}},
+        "begin_replays": {**reason, "body": {"reason": "agreed", "consumer": "archive"}},
         **dict.fromkeys((*IN_ORDER_OUT, *IN_ORDER_IN), reason),
     }
     last = {**reason, "body": {"reason": "agreed", "last": 7}}

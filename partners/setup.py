@@ -194,8 +194,9 @@ class Setup:
             Credential.objects.create(partner=partner, kind=kind, sha256=digest, label="setup")
             self.changes.append(Change(f"credential of {partner.name}", "added"))
         elif found.partner_id != partner.pk:
-            whose = f"partner {found.partner.name} has the same one"
-            self.problem(path, f"{whose}: each partner needs its own.")
+            self.problem(
+                path, f"partner {found.partner.name} has the same one: each needs its own."
+            )
 
     def _outgoing(self, path: str, partner: Partner, read: Mapping[str, Any]) -> dict[str, object]:
         """The fields of our credential, if it changes."""

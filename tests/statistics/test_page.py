@@ -184,7 +184,7 @@ def test_report_in_sentences(busy: Cast, viewer: Client, tmp_path: Path) -> None
     page = file.read_text()
     assert "pa acknowledged 1 message from us (2.0 KB)" in page
     assert "We received 1 message from pa (1.0 KB)" in page
-    assert "Sending was suspended 1 time, for 1 h 0 min in all" in page
+    assert "Sending was suspended 1 time, for 1 h 0 min in total" in page
     assert "The month is not complete" in page
     (sent,) = mail.outbox
     assert (sent.to, "acknowledged 1 message" in sent.body) == (["m@x.example"], True)

@@ -51,21 +51,32 @@ def ask(request: HttpRequest) -> HttpResponse:
         return HttpResponseRedirect(_next(request))
     form = _CodeForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
-        try:
-            if locked := _locked(request, user):
-                return locked
-            of = second_factor.accepts(user, form.cleaned_data["code"])
-        except second_factor.TooManyWrong as refused:
-            return _wait(refused.until)
-        if of:
-            request.session[PASSED] = of
-            sessions.record(request, user.get_username(), f"second factor: {of}")
+        checked = _check(request, user, form)
+        if isinstance(checked, HttpResponse):
+            return checked
+        if checked:
+            request.session[PASSED] = checked
+            sessions.record(request, user.get_username(), f"second factor: {checked}")
             _warn_of_last_codes(request, user)
             return HttpResponseRedirect(_next(request))
-        if ended := _refuse(request, user):
-            return ended
-        form.add_error("code", _WRONG)
     return _page(request, "ask", form, title="Second factor")
+
+
+def _check(request: HttpRequest, user: User, form: _CodeForm) -> str | HttpResponse:
+    """What the code is of; empty, with an error of the form, if it is wrong. The answer that ends
+    it, if no more codes are accepted."""
+    if locked := _locked(request, user):
+        return locked
+    try:
+        of = second_factor.accepts(user, form.cleaned_data["code"])
+    except second_factor.TooManyWrong as refused:
+        return _wait(refused.until)
+    if of:
+        return of
+    if ended := _refuse(request, user):
+        return ended
+    form.add_error("code", _WRONG)
+    return ""
 
 
 def _locked(request: HttpRequest, user: User) -> HttpResponse | None:
@@ -141,20 +152,14 @@ def _kept(request: HttpRequest, user: User) -> HttpResponse:
         return HttpResponseRedirect(f"{reverse('second_factor')}?next={request.path}")
     form = _CodeForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
-        try:
-            if locked := _locked(request, user):
-                return locked
-            accepted = second_factor.accepts(user, form.cleaned_data["code"])
-        except second_factor.TooManyWrong as refused:
-            return _wait(refused.until)
-        if accepted:
+        checked = _check(request, user, form)
+        if isinstance(checked, HttpResponse):
+            return checked
+        if checked:
             second_factor.remove(user)
             sessions.record(request, user.get_username(), "second factor: removed")
             del request.session[PASSED]
             return HttpResponseRedirect(reverse("second_factor_set_up"))
-        if ended := _refuse(request, user):
-            return ended
-        form.add_error("code", _WRONG)
     left = second_factor.recovery_codes_left(user)
     return _page(request, "kept", form, title="Second factor", left=left, optional=True)
 

@@ -29,12 +29,14 @@ from tests.scale_out.applications import Application
 from tests.scale_out.clusters import NAMES, Clusters
 
 FIRST = ENDS[0]
-LONGEST_PAUSE = 5.0
+LONGEST_PAUSE = 2.0
 """Seconds between two submits of a pair while partners are moved."""
 LONGEST_MOVE = 200.0
 """Seconds: five commands on a busy computer."""
 BETWEEN = 5.0
 """Seconds between two moves."""
+STEPS = 4
+"""Commands of a move."""
 REASON = ("--reason", "scale-out: the cluster is full")
 
 
@@ -59,6 +61,8 @@ class Mover:
     may_begin: Callable[[], bool]
     moving: set[str] = field(default_factory=set)
     done: list[dict[str, Any]] = field(default_factory=list)
+    steps: int = 0
+    """Commands that have ended."""
 
     async def work(self) -> None:
         while True:
@@ -80,11 +84,16 @@ class Mover:
         here = self.clusters.of[self.clusters.table.clusters[partner]]
         there = self.clusters.of[cluster]
         file = str(self.clusters.folder / f"{partner}-{len(self.done)}.zip")
-        await here.manage("suspend", partner, *REASON)
-        await here.manage("export-partner", partner, file, "--to", cluster, *REASON)
-        await there.manage("import-partner", file, *REASON)
+        for machine, *words in (
+            (here, "suspend", partner),
+            (here, "export-partner", partner, file, "--to", cluster),
+            (there, "import-partner", file),
+        ):
+            await machine.manage(*words, *REASON)
+            self.steps += 1
         self.clusters.lead(partner, cluster)
         await there.manage("resume", partner, *REASON)
+        self.steps += 1
 
 
 class TwoClusters(Stage):
@@ -163,8 +172,9 @@ class Move(Demo):
         return ""
 
     def _may_submit(self, share: float) -> bool:
-        """Some messages in the midst of each move, and some after the last."""
-        return share * (len(self.mover.moves) + 1) < len(self.mover.done) + 1
+        """Some messages before and after each step of a move, also while nobody serves the
+        partner."""
+        return share * (STEPS * len(self.mover.moves) + 1) < self.mover.steps + 1
 
     def _serving(self, pair: Pair) -> Callable[[], Machine]:
         assert isinstance(pair, Way)

@@ -186,8 +186,10 @@ def test_an_incident_is_not_shown_twice(operator: Client) -> None:
             partner=partner, direction="in", kind=kind, opened_at=now, last_at=now
         )
 
-    context = operator.get(PAGE).context
+    page = operator.get(PAGE)
+    context = page.context
 
+    assert '<th scope="col">Problem and detail</th>' in page.content.decode()
     assert context["other_incidents"] == 1
     (shown,) = context["incidents"]
     assert shown["cause"].what == "The application does not keep up with this partner"

@@ -116,8 +116,7 @@ class Setup:
         self.problems: list[str] = []
 
     def take_document(self, document: object, sections: Mapping[str, "Section"]) -> None:
-        lists = dict.fromkeys(("partners", "routes", *sections), list)
-        read = self.read("", document, {**OWN, **lists})
+        read = self.read("", document, OWN | dict.fromkeys(("partners", "routes", *sections), list))
         for number, partner in enumerate(read.get("partners", ())):
             self._take_partner(f"partners[{number}]", partner)
         for number, route in enumerate(read.get("routes", ())):
@@ -194,9 +193,8 @@ class Setup:
             Credential.objects.create(partner=partner, kind=kind, sha256=digest, label="setup")
             self.changes.append(Change(f"credential of {partner.name}", "added"))
         elif found.partner_id != partner.pk:
-            self.problem(
-                path, f"partner {found.partner.name} has the same one: each needs its own."
-            )
+            whose = f"partner {found.partner.name} has the same one"
+            self.problem(path, f"{whose}: each partner needs its own.")
 
     def _outgoing(self, path: str, partner: Partner, read: Mapping[str, Any]) -> dict[str, object]:
         """The fields of our credential, if it changes."""

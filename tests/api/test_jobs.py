@@ -58,7 +58,7 @@ def test_a_window_is_planned_listed_and_ended(token: Tokens) -> None:
     assert listed["id"] == window.pk
     ended = operator.post(f"maintenance/{window.pk}/end", WHY)
     assert (ended.json["state"], ended.json["ended_by"]) == ("cancelled", operator.name)
-    assert_problem(operator.post(f"maintenance/{window.pk}/end", WHY), 409, "over already")
+    assert_problem(operator.post(f"maintenance/{window.pk}/end", WHY), 409, "already ended")
 
 
 def test_a_window_without_a_beginning_begins_now(token: Tokens) -> None:
@@ -70,7 +70,9 @@ def test_a_window_without_a_beginning_begins_now(token: Tokens) -> None:
     (key,) = maintenance.due()
     maintenance.follow(key)
     assert OutboundLink.objects.get().state == "suspended"
-    assert_problem(operator.post(path, {**WHY, "ends_at": "1999-01-01T00:00:00Z"}), 409, "past")
+    assert_problem(
+        operator.post(path, {**WHY, "ends_at": "1999-01-01T00:00:00Z"}), 409, "in the future"
+    )
     assert_problem(operator.post(path, WHY), 422, "ends_at")
 
 

@@ -39,7 +39,7 @@ def test_a_window_is_planned_listed_and_ended() -> None:
     assert run("end-maintenance", window.pk, *WHY)["state"] == "cancelled"
     assert run("maintenance") == []
     assert [one["state"] for one in run("maintenance", "--all")] == ["cancelled"]
-    with pytest.raises(CommandError, match="over already"):
+    with pytest.raises(CommandError, match="already ended"):
         run("end-maintenance", window.pk, *WHY)
     with pytest.raises(CommandError, match="There is no maintenance window 0"):
         run("end-maintenance", 0, *WHY)

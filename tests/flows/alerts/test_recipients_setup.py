@@ -81,7 +81,7 @@ def test_what_is_wrong_is_named_and_nothing_is_changed(apply: Any) -> None:
         "role": ({"role": "Nobody"}, "there is no role 'Nobody'. Roles: Administrator, "),
         "partners": ({"partners": ["x"]}, r"partners\[0\]: there is no partner 'x'"),
         "time": ({"quiet_from": "late"}, "quiet_from: write hours and minutes"),
-        "one end": ({"quiet_until": ""}, "Quiet hours need a beginning and an end"),
+        "one end": ({"quiet_until": ""}, "Enter both the beginning and the end of the quiet hours"),
         "channel": ({"channel": "fax"}, "channel: Value 'fax' is not a valid choice"),
         "severity": ({"severity": "high"}, "severity: Value 'high' is not a valid choice"),
         "key": ({"colour": "red"}, "colour: is not known"),

@@ -5,9 +5,11 @@ from collections.abc import Iterable
 
 from django.conf import settings
 
+from msh.flows.operations.inspection.answers import OUTCOMES
 from msh.flows.operations.inspection.causes import CAUSES
 from msh.flows.operations.inspection.trace import Moment
 from msh.models import Direction
+from msh.protocol.attempt import AttemptOutcome
 
 _OUT = {
     "MessageSubmitted": "Submitted by the application",
@@ -145,7 +147,9 @@ def event_text(event: str, direction: str) -> str:
 
 
 def state_text(state: str) -> str:
-    return state.replace("_", " ")
+    """Of a message, link or delivery, or the outcome of an attempt."""
+    shown = OUTCOMES[AttemptOutcome.DOUBTED] if state == AttemptOutcome.DOUBTED else state
+    return shown.replace("_", " ")
 
 
 def story_of(moments: Iterable[Moment]) -> list[tuple[Moment, str, str]]:

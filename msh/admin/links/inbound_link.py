@@ -84,9 +84,9 @@ class InboundLinkAdmin(ReadOnlyAdmin[InboundLink]):
         named = ", ".join(sorted(unexpected)) or "none yet"
         return f"Unexpected number 1, by agreement: {named}. {_limits(link)}"
 
-    @display(description="Consumers")
+    @display(description="Messages")
     def consumers(self, link: InboundLink) -> str:
-        return "receive messages" if link.partner.delivers else "none: deliveries are held"
+        return "delivered to consumers" if link.partner.delivers else "held by an operator"
 
     @display(description="Partner")
     def partner_page(self, link: InboundLink) -> str:
@@ -136,11 +136,15 @@ def _count(messages: QuerySet[InboundMessage]) -> Coalesce:
     return Coalesce(Subquery(counted), 0)
 
 
+def _limit(most: int) -> str:
+    return f"at most {most}" if most else "unlimited"
+
+
 def _limits(link: InboundLink) -> str:
     limits = link.partner.limits
     return (
-        f"Messages per minute: at most {limits.rate or 'unlimited'}. Undelivered messages: at most"
-        f" {limits.undelivered_messages or 'unlimited'}."
+        f"Messages per minute: {_limit(limits.rate)}."
+        f" Undelivered messages: {_limit(limits.undelivered_messages)}."
     )
 
 

@@ -50,6 +50,7 @@ def test_the_story_of_a_message_has_each_attempt_once(administrator: Client) -> 
 
     (timeline, *_) = page.context["tables"]
     told = [row[1] for row in timeline.rows]
+    assert [row[2] for row in timeline.rows].count("unexpected response") == 3
     copies = [one for one in told if one.startswith("Copy")]
     assert copies == [f"Copy {n} sent; the answer was unexpected" for n in (1, 2, 3)]
     assert told.count("Operators were warned: retries are unlikely to help") == 1

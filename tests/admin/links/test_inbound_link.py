@@ -8,6 +8,7 @@ from django.urls import reverse
 from msh.admin.framework.pages import Table
 from msh.flows.operations import change_link
 from msh.models import InboundLink, InboundMessage, OutboundLink
+from partners.models import Partner
 from tests.flows.world import make_world
 
 pytestmark = pytest.mark.django_db
@@ -18,7 +19,11 @@ def test_an_inbound_link_says_what_is_expected_next(administrator: Client) -> No
     change_link.open_links(world.here)
     link = InboundLink.objects.get(partner=world.here)
     where = reverse("admin:msh_inboundlink_change", args=[link.pk])
-    assert "No messages accepted yet." in administrator.get(where).content.decode()
+    page = administrator.get(where).content.decode()
+    assert "No messages accepted yet." in page
+    assert "Messages per minute: unlimited. Undelivered messages: unlimited." in page
+    Partner.objects.filter(pk=world.here.pk).update(rate_limit=60)
+    assert "Messages per minute: at most 60." in administrator.get(where).content.decode()
 
     message = world.submit()
     world.settle()

@@ -114,6 +114,28 @@ def test_known_lines_have_the_result_known(world: World, shop: Application) -> N
     assert OutboundPayload.objects.count() == History.objects.count() == 2
 
 
+def test_lines_that_differ_in_one_field_keep_their_own(world: World, shop: Application) -> None:
+    """What lines have in common is checked once."""
+    usual = {
+        "partner": world.there.name,
+        "service_interface": "Orders",
+        "action": "New",
+        "semantics": "OnceAndOnlyOnce",
+    }
+    other = {
+        "partner": make_world().there.name,
+        "service_interface": "Invoices",
+        "action": "Old",
+        "semantics": "BestEffort",
+    }
+    wanted = [usual, *({**usual, name: value} for name, value in other.items()), usual]
+    shop.bulk(order(world, f"m-{n}", **fields) for n, fields in enumerate(wanted))
+    found = OutboundMessage.objects.order_by("pk").values_list(
+        "agreement__partner__name", "service_interface", "action", "semantics"
+    )
+    assert list(found) == [tuple(fields.values()) for fields in wanted]
+
+
 def test_same_bulk_is_known_across_blocks(
     world: World, shop: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -109,7 +109,7 @@ def test_send_asks_for_the_partner_if_several_have_the_agreement(tmp_path: Path)
         Agreement.objects.create(partner=partner, tpa_id="t", our_party="1", their_party="2")
     words = ("send", "--service", "Orders", "--action", "New", "--tpa")
 
-    with pytest.raises(CommandError, match=r"one of acme, other: add --partner NAME"):
+    with pytest.raises(CommandError, match=r"agreement t \(acme, other\): add --partner NAME"):
         call_command(*words, "t", str(order))
     with pytest.raises(CommandError, match="No agreement x"):
         call_command(*words, "x", str(order))

@@ -78,7 +78,7 @@ def _headline(partner: Partner, link: Any, advice: str) -> Headline:
         advice=advice,
         tone="suspended" if suspended else "",
         facts=[
-            ("Key", partner.name),
+            ("Name", partner.name),
             ("Contact", markup.in_words(partner.contact)),
             ("Phone", markup.in_words(partner.phone)),
             ("Notes", markup.in_words(partner.notes)),

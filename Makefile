@@ -177,7 +177,7 @@ browser:
 
 lock:
 	rm -rf var/lock && $(PYTHON) -m venv var/lock
-	var/lock/bin/pip install --quiet --disable-pip-version-check -e '.[embedded,spark,test,dev,bench,dist,docs,sso]'
+	var/lock/bin/pip install --quiet --disable-pip-version-check -e '.[embedded,spark,test,dev,bench,dist,docs,sso,otel]'
 	var/lock/bin/pip freeze --exclude-editable | grep -E '^[A-Za-z0-9._-]+==[^ ]+$$' > constraints.txt
 	rm -rf var/lock
 
@@ -199,7 +199,7 @@ $(VENV)/ready-to-document: $(VENV)/ready-to-run
 	@touch $@
 
 $(VENV)/ready-to-test: $(VENV)/ready-to-run
-	$(INSTALL) --editable '.[embedded,spark,sso,test,dev]'
+	$(INSTALL) --editable '.[embedded,spark,sso,otel,test,dev]'
 	@touch $@
 
 $(PY):

@@ -1,8 +1,11 @@
 from django.apps import AppConfig
 from django.apps import apps as registry
 from django.apps.registry import Apps
+from django.conf import settings
 from django.db import transaction
 from django.db.models.signals import post_migrate
+
+from msh import tracing
 
 
 class MshConfig(AppConfig):
@@ -12,6 +15,8 @@ class MshConfig(AppConfig):
     def ready(self) -> None:
         from msh import checks  # noqa: F401, PLC0415  registers them
 
+        if settings.MSH_OTLP_ENDPOINT and tracing.is_installed():
+            tracing.start(settings.MSH_OTLP_ENDPOINT, settings.MSH_TRACES_SHARE, settings.MSH_URI)
         post_migrate.connect(_apply_defaults, dispatch_uid="msh.defaults")
 
 

@@ -16,7 +16,7 @@ from django.db import DatabaseError
 from psycopg import ProgrammingError
 from psycopg.conninfo import make_conninfo
 
-from msh import sign_on
+from msh import sign_on, tracing
 from msh.connections import ENGINE, OF_DJANGO, SESSION_LIMITS
 from msh.models import Consumer
 from msh.protocol.four_eyes import parse_rules
@@ -47,6 +47,7 @@ def check_settings(
         *_time_zone(),
         *_proxies(),
         *_metrics(),
+        *_traces(),
         *sign_on.check_provider(),
     ]
 
@@ -121,6 +122,29 @@ def _metrics() -> Iterator[CheckMessage]:
             f"MSH_METRICS_NETWORKS: {problem}.",
             hint="Write networks such as 192.0.2.1 or 10.0.0.0/8, separated by commas.",
             id="msh.E015",
+        )
+
+
+def _traces() -> Iterator[CheckMessage]:
+    endpoint = settings.MSH_OTLP_ENDPOINT
+    parts = urlsplit(endpoint)
+    if endpoint and not (parts.scheme in {"http", "https"} and parts.hostname):
+        yield Error(
+            f"MSH_OTLP_ENDPOINT is {endpoint!r}, which is not an http or https URL.",
+            hint="Write http://HOST:4318/v1/traces, or leave it empty: then nothing is traced.",
+            id="msh.E018",
+        )
+    elif endpoint and not tracing.is_installed():
+        yield Error(
+            "MSH_OTLP_ENDPOINT needs OpenTelemetry, which is not installed.",
+            hint="pip install 'msh[otel]'",
+            id="msh.E019",
+        )
+    if not 0 <= settings.MSH_TRACES_SHARE <= 1:
+        yield Error(
+            f"MSH_TRACES_SHARE is {settings.MSH_TRACES_SHARE}.",
+            hint="Set it to a number from 0 to 1, such as 0.1: one message in ten.",
+            id="msh.E020",
         )
 
 

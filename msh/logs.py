@@ -27,6 +27,7 @@ def logging_config(*, level: str, attempts: bool) -> dict[str, Any]:
         "loggers": {
             "celery": {"level": "WARNING"},
             "axes": {"level": "WARNING"},
+            "opentelemetry": {"level": "ERROR"},  # a line for what was given up, none for each try
             "msh.attempts": {"level": "INFO" if attempts else "WARNING"},
         },
     }

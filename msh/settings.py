@@ -299,3 +299,7 @@ LOGGING = logging_config(
     level=env.str("LOG_LEVEL", default="INFO"),
     attempts=env.bool("MSH_LOG_ATTEMPTS", default=False),
 )
+
+# --- traces -------------------------------------------------------------------------------------
+MSH_OTLP_ENDPOINT = env.str("MSH_OTLP_ENDPOINT", default="")  # of OpenTelemetry, over HTTP
+MSH_TRACES_SHARE = env.float("MSH_TRACES_SHARE", default=1.0)  # of messages

@@ -72,6 +72,8 @@ def test_warnings_are_logged_where_a_process_starts(caplog: pytest.LogCaptureFix
         ("MSH_API_RATE", "200 per second", "msh.E008"),
         ("MSH_SECOND_PERSON", ["restart"], "msh.E016"),
         ("MSH_TIME_ZONE", "Europe/Madri", "msh.E017"),
+        ("MSH_OTLP_ENDPOINT", "collector:4318", "msh.E018"),
+        ("MSH_TRACES_SHARE", 10.0, "msh.E020"),
     ],
 )
 def test_wrong_setting_is_an_error(settings: Any, name: str, value: object, check: str) -> None:

@@ -17,6 +17,7 @@ from typing import NamedTuple, Protocol
 
 import uvloop
 
+from msh import tracing
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.transport.attempt_log import log_attempt
 from msh.transport.job import Job
@@ -138,6 +139,8 @@ class Carrier:
             self._bytes -= len(job.body)
             self._places.leave(place, standing)
         log_attempt(job, result, seconds)
+        if tracing.recorder is not None:
+            tracing.recorder.posted(job, result, seconds)
         self._results.put(Finished(job, result))
 
 
@@ -177,6 +180,8 @@ class _Loop:
             task.add_done_callback(self._tasks.discard)
 
     async def _transmit(self, job: Job, place: Place) -> None:
+        if tracing.recorder is not None:
+            job = tracing.recorder.with_context(job)
         began_at = self._loop.time()
         result: AttemptResult | None = AttemptResult(
             AttemptOutcome.FAILED, detail="aborted: the process is shutting down"

@@ -7,7 +7,7 @@ how it ended (committed at once), then the message leaves the order of its pair.
 import logging
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from django.conf import settings
 from django.db import transaction
@@ -41,6 +41,7 @@ class Posted:
 
     delivery: int
     attempt: int
+    message_id: str = field(default="", compare=False)
 
 
 def jobs_of(claimed: Iterable[HeldDelivery]) -> tuple[list[Job], list[tuple[Posted, str]]]:
@@ -98,7 +99,7 @@ def _job(handover: HeldDelivery, posted: Posted) -> Job:
     )
     content_type, body, native_type = _body(message)
     return Job(
-        key=posted,
+        key=replace(posted, message_id=message.message_id),
         partner_id=consumer.pk,
         url=consumer.url,
         content_type=content_type,

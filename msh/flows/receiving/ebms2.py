@@ -4,6 +4,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from msh import tracing
 from msh.allowance import questions
 from msh.flows.sending.answered import take_answer
 from msh.flows.wake_up import WakeUp, wake_up
@@ -66,6 +67,7 @@ def receive_fast_path(partner: Partner, content_type: str, body: bytes) -> Answe
     except (NotAMessage, Unusable):
         return None
     header = received.message.header
+    _trace(partner, received.message)
     if header.kind.is_signal:
         found = find_usual(partner, header)
         return None if found is None else _take_signal(found, received)
@@ -111,11 +113,21 @@ def _receive(senders: _Senders, content_type: str, body: bytes) -> Answer:
     found = senders.attribute(header)
     if found is None:
         return _refuse_unknown(senders, header)
+    _trace(found.partner, received.message)
     if header.kind.is_signal:
         if senders.by_mail:
             received = replace(received, message=replace(received.message, sync_reply=False))
         return _take_signal(found, received)
     return _take_message(found, received)
+
+
+def _trace(partner: Partner, message: Message) -> None:
+    if tracing.recorder is not None:
+        header = message.header
+        about = header.ref_to_message_id if header.kind.is_signal else ""
+        if header.kind is Kind.ACKNOWLEDGMENT:
+            about = message.acknowledgments[0].ref_to_message_id
+        tracing.recorder.note_message(partner.pk, header.message_id, header.kind.value, about)
 
 
 def _not_a_message(problem: NotAMessage) -> Answer:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from django.db import DatabaseError, transaction
 
-from msh import wire
+from msh import tracing, wire
 from msh.faults import CrashPoint, reach
 from msh.flows.receiving import overload
 from msh.flows.sending import ready
@@ -65,6 +65,7 @@ def receive_fast_path(partner: Partner, content_type: str, body: bytes) -> Answe
     header = message.header
     if not partner.is_pair(header.route.sender_uri, header.route.receiver_uri):
         return None
+    _trace(partner, header)
     match header.message_type:
         case MessageType.NORMAL:
             if header.reliable and (accepted := accept_if_usual(partner, message)):
@@ -98,6 +99,7 @@ def _receive(partner: Partner, content_type: str, body: bytes) -> Answer:
     header = message.header
     _note_signal_of_others(partner, header)
     _require_pair(partner, header.route.sender_uri, header.route.receiver_uri)
+    _trace(partner, header)
     match header.message_type:
         case MessageType.NORMAL:
             return _take_message(partner, message)
@@ -105,6 +107,13 @@ def _receive(partner: Partner, content_type: str, body: bytes) -> Answer:
             return _take_signal(partner, header, _ack_event)
         case MessageType.ERROR:
             return _take_signal(partner, header, _error_event)
+
+
+def _trace(partner: Partner, header: Header) -> None:
+    if tracing.recorder is not None:
+        kind, about = header.message_type, header.ref_to_message_id
+        about = about if kind.is_signal else ""
+        tracing.recorder.note_message(partner.pk, header.message_id, kind.value, about)
 
 
 def _note_signal_of_others(partner: Partner, header: Header) -> None:

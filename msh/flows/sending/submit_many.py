@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from functools import partial
 from typing import NamedTuple
 
 import psycopg
 from django.db import IntegrityError, OperationalError, transaction
 
+from msh import tracing
 from msh.faults import CrashPoint, reach
 from msh.flows.sending.submit import PartnerClosed
 from msh.flows.wake_up import WakeUp, wake_up
@@ -109,6 +111,10 @@ class _Transaction:
                 answers.append(Answer(entry.message_id, Result.ACCEPTED))
         if fresh:
             insert_messages(fresh, self._parents)
+            if tracing.recorder is not None:
+                trace = tracing.recorder.submitted_many
+                facts = [(one.message_id, one.heading.agreement.partner_id) for one in fresh]
+                transaction.on_commit(partial(trace, facts))
         return answers
 
     def _prepare(self, new: Sequence[NewMessage]) -> None:

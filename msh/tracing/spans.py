@@ -1,0 +1,311 @@
+"""Makes spans of what has happened, and sends them by OTLP over HTTP, in a thread of their own.
+
+Whatever fails here is logged and changes nothing else: spans are dropped when they cannot be sent.
+"""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import wraps
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from opentelemetry import trace
+from opentelemetry.context import Context as OtelContext
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
+from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
+from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
+
+from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.tracing.context import HEADER, Context, copy_of, read, root_of, trace_of, write
+from msh.transport.job import Job
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
+
+logger = logging.getLogger(__name__)
+
+SEND_EVERY = 1000
+"""Milliseconds: what a process that is killed has not sent yet is lost."""
+SEND_WITHIN = 3.0  # seconds, for a batch; also how long the end of a process may take longer
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _harmless(function: Callable[P, T]) -> Callable[P, T | None]:
+    """An error becomes a line in the log, and None."""
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T | None:
+        try:
+            return function(*args, **kwargs)
+        except Exception:
+            logger.exception("a span could not be recorded")
+            return None
+
+    return call
+
+
+@dataclass(slots=True)
+class _Request:
+    """What this thread answers; then the message that is in it, once it was read."""
+
+    traceparent: str
+    began: int
+    message_id: str = ""
+    name: str = ""
+    partner_id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    """What has happened. `begin`, `end`: nanoseconds of the clock. `error` "": it went well."""
+
+    name: str
+    kind: SpanKind
+    begin: int
+    end: int
+    attributes: Mapping[str, str | int]
+    link: Context | None = None
+    error: str = ""
+
+
+class _Ids(RandomIdGenerator):
+    """Random ones, but for the next span of this thread if its ids are set."""
+
+    def __init__(self) -> None:
+        self.next = threading.local()
+
+    def generate_trace_id(self) -> int:
+        return getattr(self.next, "trace", None) or super().generate_trace_id()
+
+    def generate_span_id(self) -> int:
+        return getattr(self.next, "span", None) or super().generate_span_id()
+
+
+class Recorder:
+    """One for each process and its children: the thread that sends starts with the first span."""
+
+    def __init__(self, endpoint: str, share: float, uri: str) -> None:
+        self._endpoint = endpoint
+        self._sampler = TraceIdRatioBased(share)
+        self._uri = uri
+        self._ids = _Ids()
+        self._lock = threading.Lock()
+        self._provider: tuple[int, TracerProvider] | None = None
+        self._now = threading.local()
+
+    def close(self) -> None:
+        """Send what there is, and end the thread. What ends a process does it too."""
+        if self._provider is not None:
+            self._provider[1].shutdown()
+
+    # --- requests -----------------------------------------------------------------------------
+    @_harmless
+    def begin(self, environ: "WSGIEnvironment") -> None:
+        """This thread answers a request from now on."""
+        self._now.request = _Request(environ.get("HTTP_TRACEPARENT", ""), time.time_ns())
+
+    @_harmless
+    def note_message(
+        self, partner_id: int, message_id: str, kind: str = "", ref_to_message_id: str = ""
+    ) -> None:
+        """The request of this thread is a message or signal of a partner, of this kind."""
+        if request := self._request():
+            request.name = f"receive {kind}" if ref_to_message_id else "receive"
+            request.message_id = ref_to_message_id or message_id
+            request.partner_id = partner_id
+
+    def watch(self, start_response: "StartResponse") -> "StartResponse":
+        """The request of a partner ends when its answer starts."""
+
+        def start(status: str, *given: Any) -> Any:
+            self._received(status)
+            return start_response(status, *given)
+
+        return start
+
+    @_harmless
+    def _received(self, status: str) -> None:
+        request = self._request()
+        if request is None or not request.message_id:
+            return
+        code = int(status.split(" ", 1)[0])
+        attributes: dict[str, str | int] = {
+            "messaging.message.id": request.message_id,
+            "ebxml.partner_id": request.partner_id,
+            "http.response.status_code": code,
+        }
+        theirs = read(request.traceparent)
+        same = theirs is not None and theirs.trace_id == trace_of(request.message_id)
+        event = _Event(
+            request.name,
+            SpanKind.SERVER,
+            request.began,
+            time.time_ns(),
+            attributes,
+            link=None if same else theirs,
+            error=status if code >= 400 else "",
+        )
+        self._add(request.message_id, event, parent=theirs.span_id if theirs and same else None)
+
+    # --- messages -----------------------------------------------------------------------------
+    @_harmless
+    def submitted(self, message_id: str, partner_id: int) -> None:
+        """After the commit. It is joined with the trace of the application by links both ways."""
+        request, end = self._request(), time.time_ns()
+        begin = request.began if request else end
+        caller = read(request.traceparent) if request else _current()
+        attributes: dict[str, str | int] = {
+            "messaging.message.id": message_id,
+            "ebxml.partner_id": partner_id,
+        }
+        root = Context(trace_of(message_id), root_of(message_id), self._is_sampled(message_id))
+        event = _Event("submit", SpanKind.PRODUCER, begin, end, attributes, link=caller)
+        self._make(event, root, None)
+        if caller:
+            event = replace(event, name="submit to MSH", kind=SpanKind.SERVER, link=root)
+            self._make(event, None, caller)
+
+    def submitted_many(self, messages: Sequence[tuple[str, int]]) -> None:
+        """MessageId and partner of each."""
+        for message_id, partner_id in messages:
+            self.submitted(message_id, partner_id)
+
+    @_harmless
+    def _with_context(self, job: Job) -> Job:
+        message_id, name = _about(job)
+        if not name or not job.url.startswith(("http://", "https://")):
+            return job
+        attempt: int | None = getattr(job.key, "attempt", None)
+        span_id = RandomIdGenerator().generate_span_id()
+        if name == "send" and attempt is not None:
+            span_id = copy_of(message_id, attempt)
+        context = Context(trace_of(message_id), span_id, self._is_sampled(message_id))
+        return replace(job, headers=(*job.headers, (HEADER, write(context))))
+
+    def with_context(self, job: Job) -> Job:
+        """With the header `traceparent`, if it is about a message and goes over HTTP."""
+        return self._with_context(job) or job
+
+    @_harmless
+    def posted(self, job: Job, result: AttemptResult | None, seconds: float) -> None:
+        """`result` None: it was stale, nothing was written."""
+        message_id, name = _about(job)
+        if not name:
+            return
+        context = read(dict(job.headers).get(HEADER, ""))
+        end = time.time_ns()
+        attributes = {
+            "messaging.message.id": message_id,
+            "ebxml.partner_id": getattr(job.key, "partner_id", None),
+            "ebxml.attempt": getattr(job.key, "attempt", None),
+            "ebxml.outcome": result.outcome.value if result else "stale",
+            "http.response.status_code": result.status if result else None,
+        }
+        is_good = result is not None and result.outcome is AttemptOutcome.TRANSMITTED
+        event = _Event(
+            name,
+            SpanKind.CLIENT,
+            end - int(seconds * 1e9),
+            end,
+            {key: value for key, value in attributes.items() if value is not None},
+            error="" if is_good else (result.detail if result else "not sent"),
+        )
+        self._add(message_id, event, span_id=context.span_id if context else None)
+
+    @_harmless
+    def delivered(self, message_id: str, consumer: str, error: str, seconds: float) -> None:
+        """To a consumer in this process; `error` "": it succeeded."""
+        end = time.time_ns()
+        attributes = {"messaging.message.id": message_id, "ebxml.consumer": consumer}
+        begin = end - int(seconds * 1e9)
+        event = _Event("deliver", SpanKind.CONSUMER, begin, end, attributes, error=error)
+        self._add(message_id, event)
+
+    # --- spans --------------------------------------------------------------------------------
+    def _add(
+        self,
+        message_id: str,
+        event: _Event,
+        *,
+        span_id: int | None = None,
+        parent: int | None = None,
+    ) -> None:
+        """To the trace of a message, under its submit unless it has another parent."""
+        sampled = self._is_sampled(message_id)
+        above = Context(trace_of(message_id), parent or root_of(message_id), sampled)
+        own = Context(above.trace_id, span_id, sampled) if span_id else None
+        self._make(event, own, above)
+
+    def _make(self, event: _Event, own: Context | None, above: Context | None) -> None:
+        """`own`: its ids, random ones without; `above`: its parent."""
+        links = [Link(_of(event.link))] if event.link else []
+        parent = OtelContext()
+        if above:
+            parent = trace.set_span_in_context(trace.NonRecordingSpan(_of(above)), parent)
+        self._ids.next.trace = own.trace_id if own and not above else None
+        self._ids.next.span = own.span_id if own else None
+        try:
+            span = self._tracer().start_span(
+                event.name, parent, event.kind, event.attributes, links, start_time=event.begin
+            )
+        finally:
+            self._ids.next.trace = self._ids.next.span = None
+        if event.error:
+            span.set_status(Status(StatusCode.ERROR, event.error))
+        span.end(event.end)
+
+    def _is_sampled(self, message_id: str) -> bool:
+        """As the sampler decides by the id of a trace: each MSH takes the same messages."""
+        return (trace_of(message_id) & TraceIdRatioBased.TRACE_ID_LIMIT) < self._sampler.bound
+
+    def _request(self) -> _Request | None:
+        return getattr(self._now, "request", None)
+
+    def _tracer(self) -> trace.Tracer:
+        with self._lock:
+            if self._provider is None or self._provider[0] != os.getpid():
+                self._provider = os.getpid(), self._new_provider()
+            return self._provider[1].get_tracer("msh")
+
+    def _new_provider(self) -> TracerProvider:
+        known = {"service.name": "msh", "service.version": version("msh"), "ebxml.uri": self._uri}
+        provider = TracerProvider(
+            sampler=ParentBased(self._sampler),
+            resource=Resource.create(known),
+            id_generator=self._ids,
+        )
+        exporter = OTLPSpanExporter(self._endpoint, timeout=SEND_WITHIN)
+        provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=SEND_EVERY))
+        return provider
+
+
+def _about(job: Job) -> tuple[str, str]:
+    """The MessageId of a message, and the name of a span: "" for what is about none."""
+    key = job.key
+    if acknowledged := getattr(key, "ref_to_message_id", ""):
+        return acknowledged, f"send {getattr(key, 'kind', 'signal')}"
+    if message_id := getattr(key, "message_id", ""):
+        return message_id, "deliver" if hasattr(key, "delivery") else "send"
+    return "", ""
+
+
+def _of(context: Context) -> SpanContext:
+    flags = TraceFlags(TraceFlags.SAMPLED if context.sampled else TraceFlags.DEFAULT)
+    return SpanContext(context.trace_id, context.span_id, is_remote=True, trace_flags=flags)
+
+
+def _current() -> Context | None:
+    """The span that is open in the application that calls us in its own process."""
+    found = trace.get_current_span().get_span_context()
+    if not found.is_valid:
+        return None
+    return Context(found.trace_id, found.span_id, found.trace_flags.sampled)

@@ -1,0 +1,160 @@
+"""Traces never get in the way: free when off, and harmless when they cannot be made or sent."""
+
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from msh import tracing
+from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.tracing.context import HEADER, copy_of, read, trace_of
+from msh.tracing.spans import Recorder
+from msh.transport.job import Job
+from tests.flows.world import make_world
+from tests.tracing.collector import Collector
+
+ROOT = Path(__file__).resolve().parents[2]
+TRANSMITTED = AttemptResult(AttemptOutcome.TRANSMITTED, status=204)
+NOBODY = "http://127.0.0.1:1/v1/traces"
+
+
+class Key:
+    message_id, attempt, partner_id = "m-1", 2, 7
+
+
+def job(url: str = "http://127.0.0.1/ebxml/", key: object = Key()) -> Job:
+    return Job(key, 7, url, "text/xml", b"", "", 1.0, time.monotonic() + 60)
+
+
+@pytest.fixture
+def recorder() -> Iterator[Recorder]:
+    """On in this process, with a collector that is not there."""
+    tracing.start(NOBODY, 1.0, "http://msh.example/ebxml/")
+    assert tracing.recorder is not None
+    yield tracing.recorder
+    tracing.recorder.close()
+    tracing.recorder = None
+
+
+EXCHANGE = """
+import sys, django
+django.setup()
+import msh.wsgi, msh.tasks, msh.flows.sending.sending_loop, msh.flows.delivery.delivery_loop
+ours = ("opentelemetry.exporter", "opentelemetry.sdk.trace", "msh.tracing.")
+print([name for name in sys.modules if name.startswith(ours)])
+"""
+
+
+def test_nothing_of_it_is_imported_while_it_is_off() -> None:
+    """redis-py imports what it needs for metrics of its own, where OpenTelemetry is installed."""
+    shown = subprocess.run(
+        [sys.executable, "-c", EXCHANGE],
+        cwd=ROOT,
+        env=os.environ | {"DJANGO_SETTINGS_MODULE": "msh.settings", "MSH_OTLP_ENDPOINT": ""},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert shown.stdout == "[]\n"
+
+
+def _submit() -> list[str]:
+    """Files of the functions that are called for a submit of a message."""
+    world = make_world()
+    called: list[str] = []
+
+    def note(frame: Any, event: str, _: object) -> None:
+        if event == "call":
+            called.append(frame.f_code.co_filename)
+
+    sys.setprofile(note)
+    try:
+        world.submit()
+    finally:
+        sys.setprofile(None)
+    return [name for name in called if "/msh/tracing/" in name or "opentelemetry" in name]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nothing_of_it_is_called_while_it_is_off() -> None:
+    assert _submit() == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_submit_is_recorded_after_its_commit(recorder: Recorder) -> None:
+    assert any(name.endswith("spans.py") for name in _submit())
+
+
+def test_collector_that_is_not_there_keeps_nobody_waiting(recorder: Recorder) -> None:
+    began = time.monotonic()
+    for number in range(5_000):  # more than are kept
+        recorder.submitted(f"m-{number}", 7)
+    assert time.monotonic() - began < 60  # a try to connect for each would take minutes
+    assert recorder.with_context(job()).headers
+
+
+def test_defect_of_the_recorder_is_a_line_in_the_log(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("no tracer")
+
+    monkeypatch.setattr(recorder, "_make", fail)
+    monkeypatch.setattr(recorder, "_is_sampled", fail)
+    one = job()
+    with caplog.at_level(logging.ERROR, logger="msh.tracing"):
+        recorder.submitted("m-1", 7)
+        recorder.posted(one, TRANSMITTED, 0.1)
+        recorder.delivered("m-1", "default", "", 0.1)
+        recorder.begin({})
+        recorder.note_message(7, "m-1")
+        recorder.watch(lambda status, headers, error=None: lambda body: body)("204 No Content", [])
+        assert recorder.with_context(one) is one
+    assert {record.message for record in caplog.records} == {"a span could not be recorded"}
+    assert len(caplog.records) == 5
+
+
+def test_header_names_the_copy_and_goes_over_http_only(recorder: Recorder) -> None:
+    ((name, value),) = recorder.with_context(job()).headers
+    assert name == HEADER
+    assert read(value) == (trace_of("m-1"), copy_of("m-1", 2), True)
+    assert recorder.with_context(job("mailto:a@b.example")).headers == ()
+    assert recorder.with_context(job(key="a webhook")).headers == ()
+
+
+def test_share_of_messages_is_the_same_on_both_sides() -> None:
+    """It is decided by the MessageId, for all spans of a message."""
+    names = [f"m-{number}" for number in range(200)]
+    with Collector() as collector:
+        ours, theirs = (Recorder(collector.endpoint, 0.3, uri) for uri in ("a", "b"))
+        for name in names:
+            ours.submitted(name, 7)
+            theirs.delivered(name, "default", "", 0.0)
+        for one in (ours, theirs):
+            one.close()
+        expected = {f"{trace_of(name):032x}" for name in names if ours._is_sampled(name)}
+        submits = {one.trace_id for one in collector.spans if one.name == "submit"}
+        deliveries = {one.trace_id for one in collector.spans if one.name == "deliver"}
+    assert 30 < len(expected) < 90
+    assert submits == expected
+    assert deliveries == expected
+
+
+def test_failed_attempt_is_shown_as_failed() -> None:
+    refused = AttemptResult(AttemptOutcome.REFUSED, status=500, detail="500 Server Error")
+    with Collector() as collector:
+        recorder = Recorder(collector.endpoint, 1.0, "http://msh.example/ebxml/")
+        recorder.posted(recorder.with_context(job()), refused, 0.25)
+        recorder.close()
+        (span,) = collector.spans
+    assert span.failed
+    assert span.span_id == f"{copy_of('m-1', 2):016x}"
+    assert span.seconds == pytest.approx(0.25, abs=0.001)
+    assert span.attributes["ebxml.outcome"] == "refused"
+    assert span.service["ebxml.uri"] == "http://msh.example/ebxml/"

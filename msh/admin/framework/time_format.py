@@ -1,8 +1,10 @@
 """Times and durations as text."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.utils import timezone
+
+from msh.flows.operations.statistics.words import duration_text
 
 
 def format_time(at: datetime | None, now: datetime) -> str:
@@ -16,13 +18,7 @@ def format_time(at: datetime | None, now: datetime) -> str:
 
 def format_duration(since: datetime, until: datetime) -> str:
     """How long, in its two largest units: "3 h 12 min"."""
-    seconds = max(int((until - since).total_seconds()), 0)
-    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86_400
-    if days:
-        return f"{days} d {hours % 24} h"
-    if hours:
-        return f"{hours} h {minutes % 60} min"
-    return f"{minutes} min" if minutes else f"{seconds} s"
+    return duration_text(timedelta(seconds=max(int((until - since).total_seconds()), 0)))
 
 
 def format_seconds(count: int) -> str:

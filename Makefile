@@ -15,13 +15,14 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
 
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo siege audit scale-out up test check docs coverage coverage-all conformance migrations mutants bench bench-long bench-work bench-report bench-console bench-spark pictures slow-clients browser hosts haproxy nginx dist check-dist lock clean
+.PHONY: help demo siege audit scale-out upgrade-test up test check docs coverage coverage-all conformance migrations mutants bench bench-long bench-work bench-report bench-console bench-spark pictures slow-clients browser hosts haproxy nginx dist check-dist lock clean
 
 help:
 	@echo 'make demo         two MSHs, a bad link between them, documents, a verdict, two consoles'
 	@echo 'make audit        thousands of orders through Spark over a bad link, var/audit.json; needs Java 17'
 	@echo 'make siege        50 honest partners beside a hostile one: its effect on them, var/siege.json'
 	@echo 'make scale-out    one MSH on many machines, some cut off, and a verdict; needs root'
+	@echo 'make upgrade-test  an MSH with a million messages is migrated and restarted at work, and a verdict'
 	@echo 'make up           one MSH in var/msh on port 8000'
 	@echo 'make test         the tests'
 	@echo 'make check        ruff, mypy, import contracts, migrations, the documentation'
@@ -54,6 +55,9 @@ siege: $(VENV)/ready-to-run
 
 audit: $(VENV)/ready-to-spark
 	$(PY) -m demo.audit $(ARGS)
+
+upgrade-test: $(VENV)/ready-to-test
+	$(PY) -m tests.upgrade $(ARGS)
 
 scale-out: $(VENV)/ready-to-test hosts haproxy
 	$(PY) -m tests.scale_out $(ARGS)

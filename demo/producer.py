@@ -73,6 +73,7 @@ def submissions(plan: Plan) -> Iterator[float]:
         content = Path(file).read_bytes()
         payload = Payload(content, content_type=media_type(file), label=Path(file).name)
         talk = _conversation(plan, dice)
+        began = time.time()
         message = submit(agreement, "Purchasing", "NewDocument", [payload], conversation_id=talk)
         line = {
             "pair": plan.pair,
@@ -81,6 +82,8 @@ def submissions(plan: Plan) -> Iterator[float]:
             "order": order,
             "file": file,
             "sha256": sha256(content).hexdigest(),
+            "at": began,
+            "seconds": time.time() - began,
         }
         with Path(plan.record).open("a") as record:
             record.write(json.dumps(line) + "\n")

@@ -16,7 +16,7 @@ from rich.panel import Panel
 
 from .checker import judge, late, traffic
 from .crew import Killer, Operator
-from .evidence import gather
+from .evidence import Evidence, gather
 from .faults import Schedule
 from .machines import DemoFailed, Machine
 from .options import Options, Patience
@@ -51,6 +51,7 @@ def run(options: Options, console: Console) -> int:
 class Demo:
     longest_pause = 0.25
     """Between two submits of a producer, in seconds."""
+    look_every = LOOK_EVERY
 
     def __init__(self, options: Options, console: Console) -> None:
         self.options = options
@@ -174,7 +175,7 @@ class Demo:
                     if settled:
                         return True
                     proxy.release()
-                await asyncio.sleep(LOOK_EVERY)
+                await asyncio.sleep(self.look_every)
         return False
 
     def _note(self, proxy: Proxy) -> str:
@@ -182,8 +183,8 @@ class Demo:
         kills, resumes = len(self.killer.kills), len(self.operator.resumes)
         return f"{disturbed} % disturbed, {kills} kills, {resumes} resumes"
 
-    def _judge(self, *, finished: bool, seconds: float) -> Verdict:
-        evidence = gather(
+    def _evidence(self) -> Evidence:
+        return gather(
             self.submitting.records,
             self.stage.log,
             {lane: name for pair in self.pairs for lane, name in pair.lanes.items()},
@@ -192,6 +193,9 @@ class Demo:
             window=self.options.window,
             ordered=self.options.ordered,
         )
+
+    def _judge(self, *, finished: bool, seconds: float) -> Verdict:
+        evidence = self._evidence()
         self._write_crew()
         return Verdict(
             submitted=len(evidence.submissions),

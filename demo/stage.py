@@ -43,6 +43,7 @@ class Stage:
         self.schedule = schedule
         self.by_mail = transport is Transport.SMTP
         self.mode = mode
+        self.speech = SMTP if self.by_mail else HTTP
         self.machines = [self._machine(name, port) for port, name in enumerate(names, FIRST_PORT)]
 
     @property
@@ -105,7 +106,7 @@ class Stage:
             for here, there in (pair, pair[::-1])
         ]
         with self.log.open("w") as log:
-            async with Proxy(ways, self.schedule, log, SMTP if self.by_mail else HTTP) as proxy:
+            async with Proxy(ways, self.schedule, log, self.speech) as proxy:
                 yield proxy
         for table in tables.values():
             await table.aclose()

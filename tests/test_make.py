@@ -77,6 +77,7 @@ def test_help_names_every_command(checkout: Path) -> None:
         "audit",
         "siege",
         "scale-out",
+        "upgrade-test",
         "up",
         "test",
         "check",

@@ -120,7 +120,7 @@ def test_a_conversation_is_restarted(sky: Sky, operator: Application) -> None:
     assert entry.actor == operator.name
     assert entry.detail.endswith(f"agreed by phone (API token {operator.name})")
     again = act(operator, f"out/{row.pk}/restart-conversation")
-    assert_problem(again, 409, "Cannot restart conversation talk", "restarted already")
+    assert_problem(again, 409, "Cannot restart conversation talk", "already restarted")
     answer = act(operator, f"out/{row.pk}/start-order", last=41)
     assert answer.json["next_number"] == 42
 

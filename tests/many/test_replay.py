@@ -135,7 +135,7 @@ def test_a_job_waits_while_its_consumer_has_enough_to_do(monkeypatch: pytest.Mon
     monkeypatch.setattr(replays, "OPEN_AT_ONCE", 1)
     job = replay_all()
     assert bulk_jobs.run() == 1
-    assert "It waits" in BulkItem.objects.get(done=None).detail
+    assert "Waiting: 100 replays" in BulkItem.objects.get(done=None).detail
     (taken,) = take(first.consumer, 10)
     settle(first.consumer, taken.delivery, 1, Outcome.COMPLETED)
     assert bulk_jobs.run() == 1

@@ -93,6 +93,7 @@ def test_help_names_every_command(checkout: Path) -> None:
         "bench-console",
         "bench-spark",
         "bench-report",
+        "pictures",
         "slow-clients",
         "dist",
         "check-dist",

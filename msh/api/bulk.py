@@ -18,10 +18,10 @@ from msh.models import Scope
 from msh.protocol.message import MESSAGE_ID_LIMIT
 
 from . import schema
-from .parsers import of_json, whole
-from .problems import NotNow, Refused, TooLarge, Unreadable
+from .framework.parsers import of_json, whole
+from .framework.problems import NotNow, Refused, TooLarge, Unreadable
+from .framework.view import ApiView
 from .submission import Agreements, Values, cut, prepared, require_room
-from .view import ApiView
 
 LINE_LIMIT = 5_000
 SIZE_LIMIT = 32 * 1024 * 1024

@@ -11,8 +11,8 @@ from msh.flows.operations.inspection.by_key import messages_with_key
 from msh.models import Scope
 
 from . import schema
-from .query import Form, text, validated_query
-from .view import ApiView
+from .framework.query import Form, text, validated_query
+from .framework.view import ApiView
 
 
 class KeyQuery(Form):

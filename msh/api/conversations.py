@@ -25,11 +25,11 @@ from msh.protocol.flight import serial
 from msh.protocol.flight.numbering import NumberingState
 
 from . import schema
-from .access import require_permissions
+from .framework.access import require_permissions
+from .framework.parsers import JsonParser
+from .framework.query import Form, PageQuery, page, text, validated_body, validated_query
+from .framework.view import ApiView, actor
 from .links import REASON_LIMIT, AskedDocument, Reason
-from .parsers import JsonParser
-from .query import Form, PageQuery, page, text, validated_body, validated_query
-from .view import ApiView, actor
 
 _NEXT = "The number that comes next."
 

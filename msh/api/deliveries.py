@@ -16,10 +16,10 @@ from msh.protocol.kinds import DeliveryState
 
 from . import schema
 from .documents import INBOUND, InboundDocument
+from .framework.parsers import JsonParser
+from .framework.query import Form, validated_body
+from .framework.view import ApiView
 from .inbound import add_content, documents, fitting
-from .parsers import JsonParser
-from .query import Form, validated_body
-from .view import ApiView
 
 TAKE_LIMIT = 100  # messages in one answer
 STATES = [state.value for state in DeliveryState]

@@ -18,10 +18,10 @@ from msh.flows.delivery import feed
 from msh.models import InboundPayload, Scope
 
 from . import schema
-from .access import require
 from .documents import INBOUND, InboundDocument
-from .query import Form, PageQuery, validated_query
-from .view import ApiView, attachment
+from .framework.access import require
+from .framework.query import Form, PageQuery, validated_query
+from .framework.view import ApiView, attachment
 
 CONTENT_LIMIT = 32 * 1024 * 1024
 """Bytes of payloads in one page: one message is given however large it is."""

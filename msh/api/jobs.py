@@ -26,12 +26,21 @@ from msh.models import (
 from partners.models import Partner
 
 from . import schema
-from .access import require_permissions
 from .documents import JOB, JOB_ROW, JobDocument, JobRowDocument
+from .framework.access import require_permissions
+from .framework.parsers import JsonParser
+from .framework.query import (
+    LARGEST_ID,
+    Form,
+    PageQuery,
+    moment,
+    page,
+    text,
+    validated_body,
+    validated_query,
+)
+from .framework.view import ApiView, actor
 from .links import ASKED, AloneForm, Reason
-from .parsers import JsonParser
-from .query import LARGEST_ID, Form, PageQuery, moment, page, text, validated_body, validated_query
-from .view import ApiView, actor
 
 REFUSALS = (400, 404, 409, 411, 413, 415, 422)
 

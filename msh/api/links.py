@@ -16,7 +16,6 @@ from msh.models import Incident, MaintenanceWindow, OutboundLink, Scope
 from msh.protocol.alerts.maintenance import WindowState
 
 from . import schema
-from .access import require_permissions
 from .documents import (
     INCIDENT,
     LINK,
@@ -26,9 +25,10 @@ from .documents import (
     LinkDocument,
     WindowDocument,
 )
-from .parsers import JsonParser
-from .query import Form, PageQuery, moment, page, text, validated_body, validated_query
-from .view import ApiView, actor
+from .framework.access import require_permissions
+from .framework.parsers import JsonParser
+from .framework.query import Form, PageQuery, moment, page, text, validated_body, validated_query
+from .framework.view import ApiView, actor
 
 REASON_LIMIT = 500  # characters
 

@@ -14,14 +14,14 @@ from msh.protocol.kinds import Verdict
 from msh.store.history import Actor
 
 from . import schema
-from .access import require_permissions
 from .documents import ExplainedDocument
+from .framework.access import require_permissions
+from .framework.parsers import JsonParser
+from .framework.problems import Refused
+from .framework.query import Form, validated_body
+from .framework.view import ApiView, actor
 from .links import ASKED, AloneForm
 from .messages import WhichQuery, explained, find_message
-from .parsers import JsonParser
-from .problems import Refused
-from .query import Form, validated_body
-from .view import ApiView, actor
 
 MESSAGE_ACTIONS: dict[str, OperatorAction] = {
     action.hyphenated: action for action in (*actions.ON_MESSAGE, actions.CANCEL)

@@ -25,11 +25,11 @@ from msh.models.outbound import OutboundMessageQuerySet
 
 from . import schema
 from .documents import OUTBOUND, ExplainedDocument, OutboundDocument
-from .parsers import JsonParser, whole
-from .problems import Refused, Unreadable
-from .query import Form, PageQuery, moment, page, text, validated_query
+from .framework.parsers import JsonParser, whole
+from .framework.problems import Refused, Unreadable
+from .framework.query import Form, PageQuery, moment, page, text, validated_query
+from .framework.view import ApiView, attachment
 from .submission import Agreements, Submission, Values, of_form, prepared, require_room
-from .view import ApiView, attachment
 
 _OVERHEAD = 1 << 20  # bytes of a request that are not payloads
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 
-from .problems import Problem
+from .framework.problems import Problem
 from .submission import TEXTS
 
 ALWAYS = (401, 403, 429, 503)
@@ -36,7 +36,7 @@ def close_requests(result: dict[str, Any], **_: object) -> dict[str, Any]:
 
 
 class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    target_class = "msh.api.access.TokenAuthentication"
+    target_class = "msh.api.framework.access.TokenAuthentication"
     name = "token"
 
     def get_security_definition(self, auto_schema: object) -> dict[str, str]:

@@ -15,9 +15,9 @@ from msh.store.statistics.collect import counted_up_to
 from partners.models import Partner
 
 from . import schema
-from .access import require_permissions
-from .query import Form, text, validated_query
-from .view import ApiView
+from .framework.access import require_permissions
+from .framework.query import Form, text, validated_query
+from .framework.view import ApiView
 
 
 class StatisticsQuery(Form):

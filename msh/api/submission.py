@@ -16,7 +16,7 @@ from msh.store.capacity import shortage
 from msh.store.sending.submissions import Heading, NewMessage
 from partners.models import Agreement
 
-from .problems import NotNow, Refused
+from .framework.problems import NotNow, Refused
 
 _OF_AGREEMENT = "ebMS 2.0 only. Default: that of the agreement."
 

@@ -11,10 +11,10 @@ from . import (
     links,
     message_actions,
     messages,
-    problems,
     statistics,
 )
 from .bulk import BulkView
+from .framework import problems
 
 
 class MessageIdConverter:

@@ -14,8 +14,8 @@ from django.urls import Resolver404, resolve
 from django.utils import timezone
 
 from msh.allowance import guesses
-from msh.api.access import TokenAuthentication
-from msh.api.view import ApiView
+from msh.api.framework.access import TokenAuthentication
+from msh.api.framework.view import ApiView
 from msh.store.receiving.senders import (
     find_sender,
     find_senders_by_network,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from msh.api import bulk
-from msh.api.problems import TooLarge
+from msh.api.framework.problems import TooLarge
 from msh.models import History, OutboundMessage, OutboundPayload
 from partners.models import Partner
 from tests.api.application import Application, order, results

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from pytest_django.fixtures import Settings
 
-from msh.api.access import TokenAuthentication
+from msh.api.framework.access import TokenAuthentication
 from msh.flows.operations import tokens
 from msh.web import senders
 from msh.web.limits import CONSOLE_BODY_LIMIT, UNKNOWN_BODY_LIMIT

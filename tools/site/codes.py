@@ -1,6 +1,6 @@
 """Codes of Errors, statuses of the API, kinds of incidents and classes of answers."""
 
-from msh.api.problems import TITLES
+from msh.api.framework.problems import TITLES
 from msh.flows.operations.inspection.answers import ANSWERS, Cause
 from msh.flows.operations.inspection.causes import CAUSES
 from msh.protocol.attempt import AttemptOutcome

@@ -21,10 +21,11 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
-from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
+from opentelemetry.trace import Link, SpanKind, Status, StatusCode
 
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.tracing.context import HEADER, Context, copy_of, read, root_of, trace_of, write
+from msh.tracing.ids import Ids, current_context, span_context
 from msh.transport.job import Job
 
 if TYPE_CHECKING:
@@ -77,19 +78,6 @@ class _Event:
     error: str = ""
 
 
-class _Ids(RandomIdGenerator):
-    """Random ones, but for the next span of this thread if its ids are set."""
-
-    def __init__(self) -> None:
-        self.next = threading.local()
-
-    def generate_trace_id(self) -> int:
-        return getattr(self.next, "trace", None) or super().generate_trace_id()
-
-    def generate_span_id(self) -> int:
-        return getattr(self.next, "span", None) or super().generate_span_id()
-
-
 class Recorder:
     """One for each process and its children: the thread that sends starts with the first span."""
 
@@ -97,7 +85,7 @@ class Recorder:
         self._endpoint = endpoint
         self._sampler = TraceIdRatioBased(share)
         self._uri = uri
-        self._ids = _Ids()
+        self._ids = Ids()
         self._lock = threading.Lock()
         self._provider: tuple[int, TracerProvider] | None = None
         self._now = threading.local()
@@ -162,7 +150,7 @@ class Recorder:
         """After the commit. It is joined with the trace of the application by links both ways."""
         request, end = self._request(), time.time_ns()
         begin = request.began if request else end
-        caller = read(request.traceparent) if request else _current()
+        caller = read(request.traceparent) if request else current_context()
         attributes: dict[str, str | int] = {
             "messaging.message.id": message_id,
             "ebxml.partner_id": partner_id,
@@ -247,10 +235,10 @@ class Recorder:
 
     def _make(self, event: _Event, own: Context | None, above: Context | None) -> None:
         """`own`: its ids, random ones without; `above`: its parent."""
-        links = [Link(_of(event.link))] if event.link else []
+        links = [Link(span_context(event.link))] if event.link else []
         parent = OtelContext()
         if above:
-            parent = trace.set_span_in_context(trace.NonRecordingSpan(_of(above)), parent)
+            parent = trace.set_span_in_context(trace.NonRecordingSpan(span_context(above)), parent)
         self._ids.next.trace = own.trace_id if own and not above else None
         self._ids.next.span = own.span_id if own else None
         try:
@@ -296,16 +284,3 @@ def _about(job: Job) -> tuple[str, str]:
     if message_id := getattr(key, "message_id", ""):
         return message_id, "deliver" if hasattr(key, "delivery") else "send"
     return "", ""
-
-
-def _of(context: Context) -> SpanContext:
-    flags = TraceFlags(TraceFlags.SAMPLED if context.sampled else TraceFlags.DEFAULT)
-    return SpanContext(context.trace_id, context.span_id, is_remote=True, trace_flags=flags)
-
-
-def _current() -> Context | None:
-    """The span that is open in the application that calls us in its own process."""
-    found = trace.get_current_span().get_span_context()
-    if not found.is_valid:
-        return None
-    return Context(found.trace_id, found.span_id, found.trace_flags.sampled)

@@ -42,7 +42,7 @@ def is_unreachable(status: int | None) -> bool:
 def unacknowledged_after(attempts: int) -> str:
     """Why a message is given up whose partner was silent."""
     plural = "" if attempts == 1 else "s"
-    return f"no Acknowledgement after {attempts} transmission{plural}"
+    return f"no Acknowledgement after {attempts} attempt{plural}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ def test_spent_retries_suspend_the_partner_and_notify_once(pair: PairFactory, ms
     incident = Incident.objects.get(partner=silent.partner)
     assert (incident.kind, incident.count) == ("retries_spent", 1)
     assert incident.message_id == message.message_id
-    assert "2 transmissions" in incident.detail
+    assert "2 attempts" in incident.detail
     assert silent.events(message) == ["suspended"]
     wait_until(lambda: msh.journal(message.message_id) == ["suspended"], seconds=WAITS)
     assert other.incidents() == []

@@ -54,7 +54,7 @@ SAY_NOTHING = {Answer.MAIL, Answer.OTHER, Answer.NONE}
             None,
             Answer.TIMEOUT,
         ),
-        ("no Acknowledgement after 3 transmissions", None, Answer.OTHER),
+        ("no Acknowledgement after 3 attempts", None, Answer.OTHER),
     ],
 )
 def test_answers_are_classified(detail: str, status: int | None, answer: Answer) -> None:

@@ -118,7 +118,7 @@ def test_after_its_retries_a_message_has_failed_and_later_ones_go_on(sky: Sky) -
     ((kind, detail),) = sky.events(message)
     assert (kind, detail) == (
         "failed",
-        "DeliveryFailure: no Acknowledgement after 3 transmissions",
+        "DeliveryFailure: no Acknowledgement after 3 attempts",
     )
     assert sky.incidents() == ["retries_spent"]
     assert "Warning: DeliveryFailure" in last_detail(message)

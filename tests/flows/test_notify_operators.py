@@ -116,7 +116,7 @@ def test_notice_of_silence_has_the_last_answer(mailbox: Mailbox, hook: Peer) -> 
 
     assert notify_operators() == 2
 
-    words = "no Acknowledgement after 1 transmission; last answer: 503 down for maintenance"
+    words = "no Acknowledgement after 1 attempt; last answer: 503 down for maintenance"
     ((notice,),) = posted(hook)
     assert (notice["what"], notice["detail"]) == ("retries_spent", words)
     assert words in mailbox.transactions[0].mail.decode()

@@ -70,12 +70,12 @@ ANSWERED = LastAttempt(EARLIER, EARLIER, "failed", "503\nbusy")
             replace(
                 QUEUED,
                 lane=SUSPENDED,
-                suspended_detail="no Acknowledgement after 4 transmissions",
+                suspended_detail="no Acknowledgement after 4 attempts",
                 attempt=LastAttempt(NOW, NOW, "doubted", "401 Unauthorized", 401),
             ),
             (
                 "The link has been suspended since an unknown time, at message m-7 (number 7): The"
-                " partner refuses our credentials (no Acknowledgement after 4 transmissions)."
+                " partner refuses our credentials (no Acknowledgement after 4 attempts)."
                 " Last answer: unexpected response, 401 Unauthorized. Its MSH is running. Replace"
                 " our credentials in the partner's settings, test the connection, then resume."
                 " Resuming alone does not help."

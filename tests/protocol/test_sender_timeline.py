@@ -44,7 +44,7 @@ def test_a_silent_partner_gets_every_copy_in_time_and_then_nothing() -> None:
     worker = Worker().sends("m1")
     assert worker.seconds == [0, T, T + I, T + 2 * I]
     assert (worker.lane.state, worker.second) == (LaneState.SUSPENDED, T + 3 * I)
-    text = "no Acknowledgement after 4 transmissions"
+    text = "no Acknowledgement after 4 attempts"
     assert suspensions(worker) == [
         do.OpenIncident(IncidentKind.RETRIES_SPENT, "m1", text),
         do.NotifyFromParty(PartyEventKind.SUSPENDED, "m1", text),

@@ -107,7 +107,7 @@ def test_a_silent_partner_gets_every_copy_in_time_and_then_nothing() -> None:
     """EB-080, EB-082."""
     worker = Worker().goes_on()
     assert ends(worker) == ([0, 20, 40, 60], FlightState.FAILED, 80)
-    text = "no Acknowledgement after 4 transmissions"
+    text = "no Acknowledgement after 4 attempts"
     assert do.Fail("m1", "DeliveryFailure", Severity.WARNING, text) in worker.effects
 
 

@@ -86,7 +86,7 @@ ATTEMPTS = (
         only(
             waiting=becomes(
                 do.OpenIncident(
-                    IncidentKind.RETRIES_SPENT, "m7", "no Acknowledgement after 2 transmissions"
+                    IncidentKind.RETRIES_SPENT, "m7", "no Acknowledgement after 2 attempts"
                 ),
                 state=LaneState.SUSPENDED,
                 due=None,
@@ -186,9 +186,7 @@ ATTEMPTS = (
         "deadline passed, none left",
         on.DeadlinePassed(),
         only(
-            waiting=suspends(
-                IncidentKind.RETRIES_SPENT, "no Acknowledgement after 2 transmissions"
-            ),
+            waiting=suspends(IncidentKind.RETRIES_SPENT, "no Acknowledgement after 2 attempts"),
             unsent=SAME,
             transient=suspends(IncidentKind.TRANSIENT_LIMIT, CEILING),
             transient_empty=becomes(do.PollLane(), state=LaneState.IDLE, due=None),

@@ -27,8 +27,8 @@ from .flights import (
 
 NEW = changed(attempt=0, copies=0, expires_at=None, persists_until=None)
 SPENT = changed(attempt=4, copies=4)
-SILENCE = "no Acknowledgement after 4 transmissions"
-OF_TWO = "no Acknowledgement after 2 transmissions"
+SILENCE = "no Acknowledgement after 4 attempts"
+OF_TWO = "no Acknowledgement after 2 attempts"
 WARNS = changed(terms=replace(TERMS, early_warning=2))
 EARLY = replace(WARNS, copies=0, attempt=0)
 EXPIRED = changed(expires_at=NOW)

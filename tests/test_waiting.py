@@ -7,8 +7,8 @@ import pytest
 from django.core.management import call_command
 
 from msh.standalone import running, waiting
-from msh.standalone.management.commands import prepare
 from msh.standalone.waiting import Waiting
+from msh.store import migrating
 from tests.waiting import wait_until
 
 
@@ -47,7 +47,7 @@ def test_prepare_says_that_it_goes_on(
     def migrate(*_: Any, **__: Any) -> None:
         wait_until(lambda: said.append(capsys.readouterr().err) or "".join(said))  # type: ignore[func-returns-value]
 
-    monkeypatch.setattr(prepare, "call_command", migrate)
+    monkeypatch.setattr(migrating, "migrate", migrate)
     call_command("prepare")
     assert "migrating the database: 0 s so far" in "".join(said)
 

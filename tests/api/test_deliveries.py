@@ -117,7 +117,7 @@ def test_delivery_or_consumer_that_is_not_there(orders: Consumer, shop: Applicat
 
 def test_consumer_of_another_kind(orders: Consumer, shop: Application) -> None:
     Consumer.objects.update(kind=ConsumerKind.HTTP, url="http://127.0.0.1:9/")
-    assert_problem(shop.post("deliveries/take", {"consumer": "orders"}), 409, "not pull")
+    assert_problem(shop.post("deliveries/take", {"consumer": "orders"}), 409, "not a pull consumer")
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b"[" * 60_000, b"\xff"])

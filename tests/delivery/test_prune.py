@@ -332,7 +332,7 @@ def test_a_clock_that_has_jumped_ahead_since_the_last_run_removes_nothing() -> N
     world = old_world()
     let_last_run_be(days_ago=366)
 
-    with pytest.raises(ClockDoubtful, match="366 days after"):
+    with pytest.raises(ClockDoubtful, match="366 days have passed"):
         prune_all()
     with pytest.raises(CommandError, match=r"manage\.py prune --the-clock-is-right"):
         call_command("prune")
@@ -364,7 +364,7 @@ def test_before_the_first_run_the_newest_history_says_what_the_time_was() -> Non
         cursor.execute("ALTER TABLE msh_history DISABLE TRIGGER USER")
         cursor.execute("UPDATE msh_history SET at = at - interval '40 days'")
         cursor.execute("ALTER TABLE msh_history ENABLE TRIGGER USER")
-    with pytest.raises(ClockDoubtful, match="40 days after"):
+    with pytest.raises(ClockDoubtful, match="40 days have passed"):
         prune_all()
 
 

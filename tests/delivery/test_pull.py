@@ -85,5 +85,5 @@ def test_foreign_deliveries_are_refused() -> None:
     with pytest.raises(SettleRefused, match="has no delivery"):
         settle(other, one.delivery, 1, Outcome.COMPLETED)
     http = consumer(ConsumerKind.HTTP, name="http", action="Third")
-    with pytest.raises(SettleRefused, match="not pull"):
+    with pytest.raises(SettleRefused, match="not a pull consumer"):
         take(http, 1)

@@ -165,7 +165,7 @@ def user_of_servers() -> dict[str, Any]:
 def test_folder_in_use_is_refused_in_one_line(folder: Path) -> None:
     with (
         EmbeddedServers(folder, given={"DATABASE_URL": "x", "REDIS_URL": "x"}),
-        pytest.raises(ServerUnavailable, match=r"is in use by a running MSH: stop it, or name"),
+        pytest.raises(ServerUnavailable, match=r"is in use by a running MSH: stop it, or choose"),
     ):
         EmbeddedServers(folder, given={}).start()
 

@@ -150,7 +150,7 @@ def test_no_answer(asked: Asked, answer: Answer, why: str) -> None:
 
 def test_dialect_without_ping_is_refused() -> None:
     world = make_world()
-    with pytest.raises(CommandError, match="dialect trp has no Ping"):
+    with pytest.raises(CommandError, match="dialect trp has neither Ping nor StatusRequest"):
         call_command("ping", world.there.name)
-    with pytest.raises(CommandError, match="dialect trp has no Ping"):
+    with pytest.raises(CommandError, match="dialect trp has neither Ping nor StatusRequest"):
         call_command("status", world.submit().message_id)

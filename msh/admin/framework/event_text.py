@@ -136,6 +136,7 @@ _ATTEMPTS = {
     "under way": "being sent",
 }
 _NUMBERED = re.compile(r"(Attempt|Delivery) ([0-9]+)")
+_DUPLICATE = "duplicate: "
 _EARLY_WARNING = "early warning: "
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -181,6 +182,8 @@ def _sentence(moment: Moment) -> tuple[str, str]:
         return f"Incident opened: {CAUSES[kind].what}", "" if repeats else rest
     if moment.event == "DeliveryPolled" and moment.to_state == "in_doubt":
         return "An attempt did not end: whether the application has it is unknown", moment.detail
+    if moment.event == "DeliveryPolled" and moment.detail.startswith(_DUPLICATE):
+        return "A duplicate was not delivered again", moment.detail
     if _EARLY_WARNING in moment.detail:
         return "Operators were warned: retries are unlikely to help", ""
     return event_text(moment.event, moment.direction), moment.detail

@@ -2,7 +2,8 @@
 
 Loaded by `-p` in pyproject.toml, before pytest-django reads the settings. DATABASE_URL and
 REDIS_URL, where given, are used instead. Under pytest-xdist the controller starts the servers
-and the workers inherit them; pytest-django gives each worker a database, we a Redis database.
+and the workers inherit them; pytest-django gives each worker a database, we REDIS_EACH Redis
+databases. A Redis of REDIS_URL has 16, which are enough for four workers.
 """
 
 import base64
@@ -20,6 +21,9 @@ import pytest
 
 from msh.standalone.embedded import EmbeddedServers, ServerUnavailable
 
+REDIS_EACH = 4  # Redis databases of a worker: its own, and those that its tests give to machines
+_WORKERS = 64
+
 _MSH_SETTINGS = {
     "MSH_URI": "http://msh.example/ebxml/",
     "MSH_ERROR_URI": "http://msh.example/ebxml/",
@@ -36,7 +40,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     sys.dont_write_bytecode = False
     worker = os.environ.get("PYTEST_XDIST_WORKER")
     if worker:
-        os.environ["REDIS_URL"] = _own_redis_database(os.environ["REDIS_URL"], worker)
+        os.environ["REDIS_URL"] = redis_of(os.environ["REDIS_URL"], worker)
     else:
         _start_servers(early_config)
         os.environ.pop("MSH_DATA", None)
@@ -50,7 +54,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 def _start_servers(config: pytest.Config) -> None:
     folder = Path(tempfile.mkdtemp(prefix="msh-tests-"))
     config.add_cleanup(lambda: shutil.rmtree(folder))
-    servers = EmbeddedServers(folder, fsync=False)
+    servers = EmbeddedServers(folder, fsync=False, redis_databases=_WORKERS * REDIS_EACH)
     try:
         servers.start()
     except ServerUnavailable as unavailable:
@@ -71,6 +75,14 @@ def _name_template(config: pytest.Config) -> None:
     config.add_cleanup(drop)
 
 
-def _own_redis_database(url: str, worker: str) -> str:
-    """Worker gw0 has database 1, gw1 has 2, and so on."""
-    return urlsplit(url)._replace(path=f"/{int(worker.removeprefix('gw')) + 1}").geturl()
+def redis_of(url: str, worker: str) -> str:
+    """Worker gw0 has the databases from 0, gw1 those from REDIS_EACH, and so on."""
+    return urlsplit(url)._replace(path=f"/{int(worker.removeprefix('gw')) * REDIS_EACH}").geturl()
+
+
+def spare_redis(url: str, number: int) -> str:
+    """The address of a Redis database that only this worker uses; `number` from 1."""
+    if not 1 <= number < REDIS_EACH:
+        raise ValueError(f"{number} is not from 1 to {REDIS_EACH - 1}: give workers more databases")
+    here = urlsplit(url)
+    return here._replace(path=f"/{int(here.path.strip('/') or 0) + number}").geturl()

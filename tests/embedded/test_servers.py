@@ -76,6 +76,12 @@ def test_servers_answer_keep_what_was_committed_and_are_gone_after_stop(folder: 
         assert stored_documents(servers.settings) == [("kept",)]
 
 
+def test_valkey_has_as_many_databases_as_asked_for(folder: Path) -> None:
+    with EmbeddedServers(folder, given={"DATABASE_URL": "x"}, redis_databases=20) as servers:
+        cache = redis.Redis.from_url(servers.settings["REDIS_URL"])
+        assert cache.config_get("databases") == {"databases": "20"}
+
+
 def test_killed_server_restarts_on_its_port_with_its_data(
     folder: Path,
 ) -> None:

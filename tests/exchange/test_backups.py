@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 from django.conf import settings
@@ -23,6 +22,7 @@ from msh.store.history import Actor
 from partners.models import Agreement, Credential, Partner, digest_of
 from partners.models.partner import OutgoingKind
 from tests.exchange.machine import Machine
+from tests.services import spare_redis
 from tests.waiting import wait_until
 
 ANN = Actor("ann", "restored from a backup")
@@ -107,13 +107,11 @@ def sides(tmp_path: Path, django_db_blocker: DjangoDbBlocker) -> Iterator[tuple[
     """A and B, which know each other."""
     worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
     database = f"{settings.DATABASES['default']['NAME']}_backups_{worker}"
-    here = urlsplit(os.environ["REDIS_URL"])
-    number = int(here.path.strip("/") or 0)
     machines = []
     with django_db_blocker.unblock():
-        for letter, offset in (("a", 4), ("b", 8)):
+        for number, letter in enumerate("ab", 1):
             (tmp_path / letter).mkdir()
-            redis_url = here._replace(path=f"/{number + offset}").geturl()
+            redis_url = spare_redis(os.environ["REDIS_URL"], number)
             uri = f"http://{letter}.example/ebxml/"
             machines.append(Machine(tmp_path / letter, f"{database}_{letter}", uri, redis_url))
         try:

@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 import psycopg
 
 from msh.standalone.embedded import EmbeddedServers
+from tests.services import REDIS_EACH
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -77,7 +78,7 @@ class Tree:
             **os.environ,
             "DATABASE_URL": _with_path(self._database, self._name),
             "REDIS_URL": urlsplit(servers.settings["REDIS_URL"])
-            ._replace(path=f"/{number}")
+            ._replace(path=f"/{number * REDIS_EACH}")
             .geturl(),
         }
 
@@ -206,7 +207,9 @@ def main() -> int:
     results = []
     with (
         tempfile.TemporaryDirectory(prefix="msh-mutants-") as folder,
-        EmbeddedServers(Path(folder), given={}, fsync=False) as servers,
+        EmbeddedServers(
+            Path(folder), given={}, fsync=False, redis_databases=options.jobs * REDIS_EACH
+        ) as servers,
     ):
         for result in judge_all(load(options.words), options.jobs, servers):
             print(f"{result.verdict:8} {result.name}: {result.detail}", flush=True)  # noqa: T201

@@ -5,7 +5,6 @@ import os
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 from django.conf import settings
@@ -18,6 +17,7 @@ from tests.exchange.machine import Machine
 from tests.exchange.pair import Pair
 from tests.exchange.running import making_pairs, running
 from tests.peer import normal
+from tests.services import spare_redis
 from tests.tracing.collector import Collector, Span
 from tests.waiting import wait_until
 
@@ -41,13 +41,11 @@ def traced(
     """An MSH that is traced."""
     worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
     database = f"{settings.DATABASES['default']['NAME']}_traces_{worker}"
-    here = urlsplit(os.environ["REDIS_URL"])
-    number = int(here.path.strip("/") or 0) + 12
     machine = Machine(
         tmp_path_factory.mktemp("traced"),
         database,
         "http://traced.example/ebxml/",
-        here._replace(path=f"/{number}").geturl(),
+        spare_redis(os.environ["REDIS_URL"], 3),
         {"MSH_OTLP_ENDPOINT": collector.endpoint},
     )
     with running(machine, django_db_blocker) as started:

@@ -27,12 +27,17 @@ class EmbeddedServers:
     """
 
     def __init__(
-        self, folder: Path, *, given: Mapping[str, str] = os.environ, fsync: bool = True
+        self,
+        folder: Path,
+        *,
+        given: Mapping[str, str] = os.environ,
+        fsync: bool = True,
+        redis_databases: int = 16,
     ) -> None:
         folder = folder.resolve()
         self._lock = _FolderLock(folder)
         self._postgresql = PostgreSQL(folder, fsync=fsync)
-        self._valkey = Valkey(folder)
+        self._valkey = Valkey(folder, databases=redis_databases)
         self.settings = {
             name: given[name] for name in ("DATABASE_URL", "REDIS_URL") if given.get(name)
         }

@@ -18,13 +18,20 @@ class Valkey(Server):
 
     name = "valkey"
 
+    def __init__(self, folder: Path, *, databases: int = 16) -> None:
+        super().__init__(folder)
+        self._databases = databases
+
     def start(self) -> str:
         self._binary = find_valkey()
         self._password = secrets.token_urlsafe(24)
         return f"redis://:{self._password}@127.0.0.1:{self.launch()}/0"
 
     def begin(self, port: int) -> subprocess.Popen[bytes]:
-        settings = f'bind 127.0.0.1\nport {port}\nrequirepass {self._password}\nsave ""\n'
+        settings = (
+            f"bind 127.0.0.1\nport {port}\nrequirepass {self._password}\n"
+            f'save ""\ndatabases {self._databases}\n'
+        )
         # By standard input, because every user of the machine can read an argument list.
         return spawn([self._binary, "-"], log=self.log, stdin=settings.encode())
 

@@ -2,7 +2,6 @@
 
 import os
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -52,6 +51,11 @@ def _value(query: str) -> Any:
         return cursor.fetchone()[0]
 
 
+def _execute(statement: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+
+
 @contextmanager
 def _holding(session: "psycopg.Connection[Any]", statement: str) -> Iterator[None]:
     with session.transaction():
@@ -59,6 +63,7 @@ def _holding(session: "psycopg.Connection[Any]", statement: str) -> Iterator[Non
         yield
 
 
+WAITING = "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = 'msh_outboundmessage'::regclass"
 LOCKED = "LOCK TABLE msh_outboundmessage IN ROW EXCLUSIVE MODE"
 UNFINISHED = "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'later_size'::regclass"
 
@@ -77,24 +82,26 @@ def test_table_in_use_is_left_to_its_users_and_tried_again(
     """Who comes after the migration waits for it only as long as it waits itself."""
     monkeypatch.setattr(migrating, "LOCK_WAITS", (0.3,))
     said: list[str] = []
-    held, waited = threading.Event(), []
+    held, answered = threading.Event(), threading.Event()
+    _execute("SET lock_timeout = 0")
 
     def use() -> None:
-        with _session(older) as first, _session(older) as second:
-            with _holding(first, LOCKED):
-                held.set()
-                wait_until(lambda: len(said) > 1, what="two attempts")
-            began = time.monotonic()
+        with _session(older) as first, _session(older) as second, _holding(first, LOCKED):
+            held.set()
+            wait_until(lambda: first.execute(WAITING).fetchone(), what="the migration waits")
+            second.execute("SET statement_timeout = '30s'")
             second.execute("SELECT count(*) FROM msh_outboundmessage")
-            waited.append(time.monotonic() - began)
+            answered.set()
+            wait_until(lambda: len(said) > 1, what="two attempts")
 
-    user = threading.Thread(target=use)
+    user = threading.Thread(target=use, daemon=True)
     user.start()
-    held.wait()
+    assert held.wait(60)
     migrating.migrate(said.append)
-    user.join()
+    user.join(60)
     assert "canceling statement due to lock timeout" in said[0]
-    assert len(waited) == 1
+    assert answered.is_set()
+    _execute("RESET lock_timeout")
     assert _value("SELECT count(*) FROM msh_outboundmessage WHERE note IS NOT NULL") == 2500
 
 

@@ -52,6 +52,10 @@ CHECK = (
     "reads the whole table under a lock: use AddConstraintNotValid, and ValidateConstraint in the"
     " next migration"
 )
+CHECK_OF_TYPE = (
+    "the CHECK of its type reads the whole table under a lock: take a type without one, such as"
+    " IntegerField, with AddConstraintNotValid, and ValidateConstraint in the next migration"
+)
 SAME_TRANSACTION = (
     "in one transaction with AddConstraintNotValid it reads the table under that one's lock: move"
     " it into the next migration"
@@ -195,6 +199,8 @@ def _added(field: Any) -> Iterator[str]:
         yield NULL
     if field.has_db_default() and not _is_constant(field.db_default):
         yield VOLATILE
+    if _check(field):
+        yield CHECK_OF_TYPE
     if isinstance(field, ForeignKey) and (field.has_db_default() or field.has_default()):
         yield f"its rows are checked under a lock: no default. {NOT_NULL}"
 
@@ -221,7 +227,7 @@ def _altered(before: Any, after: Any) -> Iterator[str]:
     if _target(before) != _target(after):
         yield "checks every row against the other table under a lock: add a new column"
     if _check(after) and not _check(before):
-        yield CHECK
+        yield CHECK_OF_TYPE
 
 
 def _check(field: Any) -> str:

@@ -58,6 +58,10 @@ REFUSED = {
         add(models.ForeignKey(PARTNER, models.PROTECT, null=True, db_index=False, default=1)),
         "no default",
     ),
+    "column with a check": (
+        add(models.PositiveIntegerField(null=True)),
+        migration_lint.CHECK_OF_TYPE,
+    ),
     "generated": (
         add(
             models.GeneratedField(
@@ -85,7 +89,7 @@ REFUSED = {
     ),
     "check of a column": (
         migrations.AlterField("inboundmessage", "turn", models.PositiveBigIntegerField(null=True)),
-        migration_lint.CHECK,
+        migration_lint.CHECK_OF_TYPE,
     ),
     "check": (migrations.AddConstraint(TABLE, SHORT), migration_lint.CHECK),
     "unique": (

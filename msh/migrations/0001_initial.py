@@ -214,6 +214,7 @@ class Migration(migrations.Migration):
                 ('cancelled_by', models.CharField(blank=True, default='', max_length=150)),
                 ('cancel_reason', models.TextField(blank=True, db_default='', default='')),
                 ('confirmation', models.UUIDField(editable=False, null=True, unique=True)),
+                ('about', models.TextField(blank=True, db_default='', default='', editable=False)),
             ],
             options={
                 'ordering': ['-id'],

@@ -34,6 +34,9 @@ class BulkJob(models.Model):
     cancel_reason = models.TextField(blank=True, default="", db_default="")
     confirmation = models.UUIDField(null=True, editable=False, unique=True)
     """Of the form that was confirmed: sent twice, it starts one job."""
+    about = models.TextField(blank=True, editable=False, default="", db_default="")
+    """What the rows were chosen from, such as the queue of a link. Sent with something else, the
+    confirmation is refused."""
 
     class Meta:
         ordering = ["-id"]

@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import Any, TypedDict, Unpack
 from uuid import UUID
 
-from django.db import DatabaseError, IntegrityError, transaction
+from django.db import DatabaseError, transaction
 from django.db.models import QuerySet
 
 from msh.faults import CrashPoint, reach
@@ -23,7 +23,16 @@ from msh.flows.operations import change_link
 from msh.flows.operations.cancel import cancel as cancel_message
 from msh.flows.operations.change_delivery import decide_one
 from msh.flows.operations.many import replay
-from msh.models import BulkAction, BulkItem, BulkJob, Delivery, OutboundLink, OutboundMessage
+from msh.flows.operations.many.confirmation import begin_once, new_job
+from msh.models import (
+    BulkAction,
+    BulkItem,
+    BulkJob,
+    Delivery,
+    OutboundLink,
+    OutboundMessage,
+    place_of,
+)
 from msh.protocol.kinds import DeliveryState
 from msh.protocol.lane import OPERATOR
 from msh.store.history import Actor
@@ -151,7 +160,7 @@ def first(
 def start(
     action: str,
     since: datetime,
-    agreed: str,
+    agreed: str | None,
     actor: Actor,
     *,
     confirmation: UUID | None = None,
@@ -159,70 +168,52 @@ def start(
 ) -> BulkJob:
     """Choose the rows and begin. What comes later is not in it.
 
-    `agreed` is what `seen` said to the operator, or `digest_of` the keys that he has chosen. Raises
-    NotPossible if the rows are others now.
+    `agreed` is what `seen` said to the operator, or `digest_of` the keys that he has chosen; None:
+    whatever the rows are now. Raises NotPossible if they are others.
     A `confirmation` that comes again, such as by a double click, gets the job that it has started.
     """
-    begun = BulkJob.objects.filter(confirmation=confirmation, confirmation__isnull=False)
-    job = BulkJob(
-        action=action,
-        since=since,
-        actor=actor.name,
-        reason=actor.reason,
-        confirmation=confirmation,
-    )
-    try:
-        return begun.first() or _start(job, agreed, **limits)
-    except (IntegrityError, NotPossible):
-        if other := begun.first():  # the same confirmation has just started it
-            return other
-        raise
+    job = new_job(action, actor, confirmation, _about(**limits), since)
+    return begin_once(job, lambda job: _start(job, agreed, **limits))
 
 
-def start_chosen(
-    action: str,
-    rows: Sequence[tuple[int, str]],
-    actor: Actor,
-    *,
-    since: datetime = EVER,
-    confirmation: UUID | None = None,
-) -> BulkJob:
+def start_chosen(job: BulkJob, rows: Sequence[tuple[int, str]]) -> BulkJob:
     """Begin with these rows, (key, label), that the caller has chosen: at most LIMIT."""
-    begun = BulkJob.objects.filter(confirmation=confirmation, confirmation__isnull=False)
-    job = BulkJob(
-        action=action, since=since, actor=actor.name, reason=actor.reason, total=len(rows),
-        confirmation=confirmation,
-    )  # fmt: skip
-    try:
-        with transaction.atomic():
-            return begun.first() or start_job(job, rows)
-    except IntegrityError:  # the same confirmation has just started it
-        return begun.get()
+    job.total = len(rows)
+    with transaction.atomic():
+        return start_job(job, rows)
 
 
-def replay_one(delivery: Delivery, actor: Actor) -> BulkJob:
+def replay_one(delivery: Delivery, actor: Actor, confirmation: UUID | None = None) -> BulkJob:
     """Raises NotPossible."""
-    if why := replay.why_not(delivery):
-        raise NotPossible(f"Not replayed: {why}")
-    return start_chosen(BulkAction.REPLAY, [(delivery.pk, str(delivery))], actor)
+
+    def begin(job: BulkJob) -> BulkJob:
+        if why := replay.why_not(delivery):
+            raise NotPossible(f"Not replayed: {why}")
+        return start_chosen(job, [(delivery.pk, str(delivery))])
+
+    job = new_job(BulkAction.REPLAY, actor, confirmation, place_of(delivery), EVER)
+    return begin_once(job, begin)
 
 
-def _start(job: BulkJob, agreed: str, **limits: Unpack[Limits]) -> BulkJob:
+def _about(**limits: Unpack[Limits]) -> str:
+    parts = {"consumer": limits.get("consumer"), "partner": limits.get("partner")}
+    return " ".join(f"{name}:{value}" for name, value in parts.items() if value)
+
+
+def _start(job: BulkJob, agreed: str | None, **limits: Unpack[Limits]) -> BulkJob:
     choice = CHOICES[job.action]
     with transaction.atomic():
         found = _rows(job.action, job.since, **limits)[: LIMIT + 1]
         rows = [(getattr(row, choice.key), choice.label(row)) for row in found]
         if len(rows) > LIMIT:
             raise NotPossible(f"More than {LIMIT} rows match. Choose a later time.")
-        if not rows and agreed == digest_of(()):
+        if not rows and agreed in (None, digest_of(())):
             raise NotPossible("Nothing was begun: no row matches.")
-        if not rows or digest_of(key for key, _ in rows) != agreed:
+        if agreed not in (None, digest_of(key for key, _ in rows)):
             raise NotPossible(
                 f"The selection has changed: {len(rows)} rows match now. Check it again."
             )
-        job.total = len(rows)
-        start_job(job, rows)
-    return job
+        return start_chosen(job, rows)
 
 
 def digest_of(keys: Iterable[int]) -> str:

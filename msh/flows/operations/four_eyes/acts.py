@@ -4,6 +4,7 @@ and which permissions it needs. The names are those of the acts (`msh.protocol.f
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from msh.flows.errors import NotPossible
 from msh.flows.operations import cancel, change_inbound_link, resynchronise
@@ -69,7 +70,8 @@ def _cancel(values: Values, asked: object, actor: Actor) -> str:
 
 def _cancel_queue(values: Values, asked: object, actor: Actor) -> str:
     link = OutboundLink.objects.select_related("partner").get(pk=values["link"])
-    job = cancel_queue.cancel_queue(link, actor, values["last"])
+    confirmation = UUID(values["confirmation"]) if values["confirmation"] else None
+    job = cancel_queue.cancel_queue(link, actor, values["last"], confirmation)
     return f"Bulk job {job.pk} cancels {job.total} messages."
 
 

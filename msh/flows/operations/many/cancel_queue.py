@@ -10,6 +10,7 @@ from django.db.models import Max, Min, Sum
 from msh.flows.errors import NotPossible, Proposal
 from msh.flows.operations import bulk_jobs
 from msh.flows.operations.four_eyes.guard import allowed
+from msh.flows.operations.many.confirmation import asked_with, begin_once, new_job
 from msh.models import (
     BulkAction,
     BulkJob,
@@ -51,17 +52,29 @@ def cancel_queue(
     link: OutboundLink, actor: Actor, last: int, confirmation: UUID | None = None
 ) -> BulkJob:
     """A job for what is still queued of the queue that ended with the message `last`, the oldest
-    `bulk_jobs.LIMIT` of it. Raises NotPossible if that is nothing, SecondPersonNeeded."""
+    `bulk_jobs.LIMIT` of it. A `confirmation` that comes again gets its job, or its request to a
+    second person. Raises NotPossible if nothing is queued, SecondPersonNeeded."""
+    job = new_job(BulkAction.CANCEL, actor, confirmation, place_of(link), bulk_jobs.EVER)
+    return begin_once(job, lambda job: _begin(job, link, actor, last))
+
+
+def _begin(job: BulkJob, link: OutboundLink, actor: Actor, last: int) -> BulkJob:
+    asked = asked_with(job.confirmation, "cancel_queue", link, actor)
+    last = asked.parameters["last"] if asked else last
     rows = _queued(link).filter(pk__lte=last).order_by("pk")
     chosen = list(rows.values_list("pk", "message_id")[: bulk_jobs.LIMIT])
-    if not chosen:
-        raise NotPossible(f"Nothing is queued to {link.partner} any more.")
-    values = {"link": link.pk, "last": last}
+    nothing = NotPossible(f"Nothing is queued to {link.partner} any more.")
+    if not chosen and not asked:
+        raise nothing
+    uuid = str(job.confirmation) if job.confirmation else None
+    values = {"link": link.pk, "last": last, "confirmation": uuid}
     act = Act(Verb.BULK_CANCEL, "cancel_queue", values, f"the queue ends with row {last}")
     text = f"the queue to {link.partner.name}, now {len(chosen)} messages, is cancelled."
     about = Proposal(act, text, link.partner_id, Direction.OUT, about=place_of(link))
     with transaction.atomic(), allowed(about, actor):
-        return bulk_jobs.start_chosen(BulkAction.CANCEL, chosen, actor, confirmation=confirmation)
+        if not chosen:
+            raise nothing
+        return bulk_jobs.start_chosen(job, chosen)
 
 
 def _queued(link: OutboundLink) -> OutboundMessageQuerySet:

@@ -1,0 +1,74 @@
+"""A bulk job begins once, however often its request is repeated: each has a `confirmation`."""
+
+from collections.abc import Callable
+from datetime import datetime
+from uuid import UUID
+
+from django.db import IntegrityError, models
+
+from msh.flows.errors import NotPossible
+from msh.models import ActRequest, BulkJob, place_of
+from msh.store.clock import read_clock
+from msh.store.history import Actor
+
+
+def new_job(
+    action: str, actor: Actor, confirmation: UUID | None, about: str, since: datetime
+) -> BulkJob:
+    """Not written yet."""
+    return BulkJob(
+        action=action,
+        since=since,
+        actor=actor.name,
+        reason=actor.reason,
+        confirmation=confirmation,
+        about=about,
+    )
+
+
+def begin_once(job: BulkJob, begin: Callable[[BulkJob], BulkJob]) -> BulkJob:
+    """The job that the confirmation of this one has begun, or else what `begin` writes, in a
+    transaction of its own. Raises NotPossible if the confirmation has begun another job."""
+    if begun := _begun(job):
+        return begun
+    try:
+        return begin(job)
+    except (IntegrityError, NotPossible):
+        if begun := _begun(job):  # meanwhile
+            return begun
+        raise
+
+
+def asked_with(
+    confirmation: UUID | None, act: str, about: models.Model, actor: Actor
+) -> ActRequest | None:
+    """The request to a second person that this actor has submitted with this confirmation. Raises
+    NotPossible if it is about another row."""
+    if confirmation is None:
+        return None
+    waiting = ActRequest.objects.waiting(read_clock())
+    asked = waiting.filter(
+        act=act, asked_by=actor.name, parameters__confirmation=str(confirmation)
+    ).first()
+    if asked and asked.about != place_of(about):
+        raise NotPossible(
+            f"This confirmation belongs to request {asked.pk}, which is about something else:"
+            " choose a new one."
+        )
+    return asked
+
+
+def _begun(job: BulkJob) -> BulkJob | None:
+    if job.confirmation is None:
+        return None
+    begun = BulkJob.objects.filter(confirmation=job.confirmation).first()
+    if begun and _asked_for(begun) != _asked_for(job):
+        raise NotPossible(
+            f"This confirmation has begun bulk job {begun.pk}, which is about something else:"
+            " choose a new one."
+        )
+    return begun
+
+
+def _asked_for(job: BulkJob) -> tuple[str, str, datetime]:
+    return job.action, job.about, job.since

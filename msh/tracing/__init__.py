@@ -4,12 +4,26 @@ Off, `recorder` is None, and a path pays one look at it: `if tracing.recorder is
 Nothing of OpenTelemetry is imported then.
 """
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from msh.tracing.spans import Recorder
 
+logger = logging.getLogger(__name__)
+
 recorder: "Recorder | None" = None
+
+
+@contextmanager
+def harmless() -> Iterator[None]:
+    """An error becomes a line in the log: what is traced goes on."""
+    try:
+        yield
+    except Exception:
+        logger.exception("a span could not be recorded")
 
 
 def start(endpoint: str, share: float, uri: str) -> None:

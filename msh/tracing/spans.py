@@ -3,7 +3,6 @@
 Whatever fails here is logged and changes nothing else: spans are dropped when they cannot be sent.
 """
 
-import logging
 import os
 import threading
 import time
@@ -24,14 +23,13 @@ from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 from opentelemetry.trace import Link, SpanKind, Status, StatusCode
 
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.tracing import harmless
 from msh.tracing.context import HEADER, Context, copy_of, read, root_of, trace_of, write
 from msh.tracing.ids import Ids, current_context, span_context
 from msh.transport.job import Job
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
-
-logger = logging.getLogger(__name__)
 
 SEND_EVERY = 1000
 """Milliseconds: what a process that is killed has not sent yet is lost."""
@@ -45,11 +43,10 @@ def _harmless(function: Callable[P, T]) -> Callable[P, T | None]:
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T | None:
-        try:
-            return function(*args, **kwargs)
-        except Exception:
-            logger.exception("a span could not be recorded")
-            return None
+        result: T | None = None
+        with harmless():
+            result = function(*args, **kwargs)
+        return result  # noqa: RET504  None after an error
 
     return call
 

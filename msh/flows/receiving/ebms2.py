@@ -123,11 +123,10 @@ def _receive(senders: _Senders, content_type: str, body: bytes) -> Answer:
 
 def _trace(partner: Partner, message: Message) -> None:
     if tracing.recorder is not None:
-        header = message.header
-        about = header.ref_to_message_id if header.kind.is_signal else ""
-        if header.kind is Kind.ACKNOWLEDGMENT:
-            about = message.acknowledgments[0].ref_to_message_id
-        tracing.recorder.note_message(partner.pk, header.message_id, header.kind.value, about)
+        with tracing.harmless():
+            header = message.header
+            about = _about(message) if header.kind.is_signal else ""
+            tracing.recorder.note_message(partner.pk, header.message_id, header.kind.value, about)
 
 
 def _not_a_message(problem: NotAMessage) -> Answer:
@@ -205,7 +204,7 @@ def _take_signal(found: Attribution, received: ReceivedMessage) -> Answer:
 def _refuse_signal(found: Attribution, message: Message, reason: str) -> Answer:
     header, partner_id = message.header, found.partner.pk
     event = f"{header.kind}Refused"
-    about = message.acknowledged or header.ref_to_message_id
+    about = _about(message)
     if not (header.kind.answers and refuse_answer(partner_id, about, event, reason)):
         note(partner_id, header.message_id, event, reason)
     return Answer(TAKEN, reason)
@@ -241,11 +240,16 @@ def _answer_question(found: Attribution, received: ReceivedMessage) -> Answer:
     return Answer(TAKEN)
 
 
+def _about(message: Message) -> str:
+    """The MessageId that an answer is about, empty if it names none."""
+    return message.acknowledged or message.header.ref_to_message_id
+
+
 def _take_answer(found: Attribution, received: ReceivedMessage) -> None:
     """What refers to no message that we sent under this agreement is noted only (EB-104). Raises
     MovedAway."""
     message = received.message
-    about = message.acknowledged or message.header.ref_to_message_id
+    about = _about(message)
     taken = take_answer(
         found.partner.pk,
         found.agreement_id,

@@ -111,9 +111,10 @@ def _receive(partner: Partner, content_type: str, body: bytes) -> Answer:
 
 def _trace(partner: Partner, header: Header) -> None:
     if tracing.recorder is not None:
-        kind, about = header.message_type, header.ref_to_message_id
-        about = about if kind.is_signal else ""
-        tracing.recorder.note_message(partner.pk, header.message_id, kind.value, about)
+        with tracing.harmless():
+            kind = header.message_type
+            about = header.ref_to_message_id if kind.is_signal else ""
+            tracing.recorder.note_message(partner.pk, header.message_id, kind.value, about)
 
 
 def _note_signal_of_others(partner: Partner, header: Header) -> None:

@@ -167,15 +167,17 @@ def story_of(moments: Iterable[Moment]) -> list[tuple[Moment, str, str]]:
     return told
 
 
+def _numbered(moment: Moment, what: str, number: str) -> str:
+    if what != "Attempt":
+        return f"Attempt {number} to deliver it started"
+    copies = "Copies {} to {}" if moment.times > 1 else "Copy {1}"
+    last = int(number)
+    return f"{copies.format(last - moment.times + 1, last)} {_ATTEMPTS[moment.to_state]}"
+
+
 def _sentence(moment: Moment) -> tuple[str, str]:
-    numbered = _NUMBERED.fullmatch(moment.event)
-    if numbered and numbered[1] == "Attempt":
-        copies = "Copies {} to {}" if moment.times > 1 else "Copy {1}"
-        last = int(numbered[2])
-        which = copies.format(last - moment.times + 1, last)
-        return f"{which} {_ATTEMPTS[moment.to_state]}", moment.detail
-    if numbered:
-        return f"Attempt {numbered[2]} to deliver it started", moment.detail
+    if numbered := _NUMBERED.fullmatch(moment.event):
+        return _numbered(moment, *numbered.groups()), moment.detail
     kind, separator, rest = moment.detail.partition(": ")
     if separator and kind in CAUSES and not moment.to_state:
         repeats = moment.event.startswith("Attempt")

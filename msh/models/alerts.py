@@ -15,7 +15,7 @@ from msh.protocol.alerts.maintenance import Window, WindowState
 from msh.protocol.alerts.severity import Severity
 from partners import secrecy
 
-from .consumer import check_url
+from .consumer import can_be_posted_to
 from .incident import Channel
 
 if TYPE_CHECKING:
@@ -194,9 +194,12 @@ class AlertRecipient(models.Model):
             raise ValidationError("Enter the routing key of the PagerDuty service.")
 
     def post_to(self, url: str) -> None:
-        """Set the address. Refuses with ValidationError what cannot be posted to."""
-        if url:
-            check_url(url)
+        """Set the address. Refuses with ValidationError what cannot be posted to, without showing
+        it: the path of a chat's URL is its secret."""
+        if url and not can_be_posted_to(url):
+            raise ValidationError(
+                "This is not a URL to POST to. Enter https://host/path.", code="url"
+            )
         self.url_secret = secrecy.encrypt(url) if url else ""
         self.host = shown_host(url)
 

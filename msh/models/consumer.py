@@ -47,13 +47,16 @@ def check_callable(path: str) -> None:
         raise ValidationError(f"{path} is not a function.", code="path")
 
 
-def check_url(url: str) -> None:
+def can_be_posted_to(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        usable = False
-    if not usable:
+        return False
+
+
+def check_url(url: str) -> None:
+    if not can_be_posted_to(url):
         raise ValidationError(f"{url} is not a URL to POST to. Enter http://host/path.", code="url")
 
 

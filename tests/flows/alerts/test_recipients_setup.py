@@ -76,6 +76,17 @@ def test_a_key_is_not_sent_to_another_host_unless_it_is_given_again(apply: Any) 
     assert AlertRecipient.objects.get().key() == "Bearer 2"
 
 
+@pytest.mark.parametrize(
+    "url",
+    ["htps://hooks.example/SECRET", "//hooks.example/SECRET", "https://hooks.example:0/SECRET"],
+)
+def test_a_wrong_url_is_refused_without_showing_it(apply: Any, url: str) -> None:
+    with pytest.raises(CommandError, match=r"recipients\[0\].url: .*not a URL to POST to") as wrong:
+        apply({**HOOK, "url": url})
+    assert "SECRET" not in str(wrong.value)
+    assert not AlertRecipient.objects.exists()
+
+
 def test_what_is_wrong_is_named_and_nothing_is_changed(apply: Any) -> None:
     wrongs: dict[str, tuple[dict[str, Any], str]] = {
         "role": ({"role": "Nobody"}, "there is no role 'Nobody'. Roles: Administrator, "),

@@ -15,8 +15,9 @@ class MshConfig(AppConfig):
     def ready(self) -> None:
         from msh import checks  # noqa: F401, PLC0415  registers them
 
-        if settings.MSH_OTLP_ENDPOINT and tracing.is_installed():
-            tracing.start(settings.MSH_OTLP_ENDPOINT, settings.MSH_TRACES_SHARE, settings.MSH_URI)
+        endpoint, share = settings.MSH_OTLP_ENDPOINT, settings.MSH_TRACES_SHARE
+        if endpoint and 0 <= share <= 1 and tracing.is_installed():  # a check names what is wrong
+            tracing.start(endpoint, share, settings.MSH_URI)
         post_migrate.connect(_apply_defaults, dispatch_uid="msh.defaults")
 
 

@@ -64,6 +64,20 @@ def test_nothing_of_it_is_imported_while_it_is_off() -> None:
     assert shown.stdout == "[]\n"
 
 
+@pytest.mark.parametrize("share", ["10", "nan"])
+def test_wrong_share_is_named_by_the_check(share: str) -> None:
+    shown = subprocess.run(
+        [sys.executable, "manage.py", "check"],
+        cwd=ROOT,
+        env=os.environ | {"MSH_OTLP_ENDPOINT": NOBODY, "MSH_TRACES_SHARE": share},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert shown.returncode == 1
+    assert "msh.E020" in shown.stderr
+
+
 def _submit() -> list[str]:
     """Files of the functions that are called for a submit of a message."""
     world = make_world()

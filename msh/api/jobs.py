@@ -179,6 +179,10 @@ class CancelQueueView(ApiView):
         return _begun(job)
 
 
+class ReplayForm(Reason):
+    confirmation = _confirmation()
+
+
 class ReplayView(ApiView):
     scopes = {"POST": Scope.OPERATE}
     parser_classes = [JsonParser]
@@ -186,14 +190,15 @@ class ReplayView(ApiView):
     @extend_schema(
         operation_id="replay_delivery",
         description=actions.REPLAY.summary,
-        request=Reason,
+        request=ReplayForm,
         responses={201: JobDocument, **schema.problems(*REFUSALS)},
     )
     def post(self, request: Request, id: int) -> Response:  # noqa: A002
         require_permissions(request, *actions.REPLAY.permissions)
-        reason = validated_body(request, Reason)["reason"]
+        form = validated_body(request, ReplayForm)
         delivery = get_object_or_404(Delivery.objects.select_related("message"), pk=id)
-        return _begun(actions.REPLAY.flow(delivery, actor(request, reason)))
+        by = actor(request, form["reason"])
+        return _begun(actions.REPLAY.flow(delivery, by, form.get("confirmation")))
 
 
 class ReplaysQuery(Form):

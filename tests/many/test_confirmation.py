@@ -66,6 +66,18 @@ def test_what_is_replayed_is_answered_with_its_job_although_nothing_matches_any_
     assert (again.status, again.json["id"]) == (201, begun.json["id"])
 
 
+def test_one_delivery_is_replayed_once(token: Tokens) -> None:
+    one, other = completed(2)
+    operator = token("operate", may=REPLAY)
+    once = body()
+    begun = operator.post(f"deliveries/{one.pk}/replay", once)
+    assert (begun.status, bulk_jobs.run()) == (201, 1)
+    again = operator.post(f"deliveries/{one.pk}/replay", once)
+    assert (again.status, again.json["id"]) == (201, begun.json["id"])
+    assert Delivery.objects.filter(replay_of=one).count() == 1
+    assert_problem(operator.post(f"deliveries/{other.pk}/replay", once), 409, "something else")
+
+
 def test_a_second_person_is_asked_once_and_the_job_is_the_answer_then(
     token: Tokens, settings: Settings
 ) -> None:

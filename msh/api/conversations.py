@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from django.db.models import Count, F, Min, OuterRef, Subquery, Value
 from django.db.models.functions import Coalesce
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import OpenApiResponse, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -29,7 +29,7 @@ from .framework.access import require_permissions
 from .framework.parsers import JsonParser
 from .framework.query import Form, PageQuery, page, text, validated_body, validated_query
 from .framework.view import ApiView, actor
-from .links import REASON_LIMIT, AskedDocument, Reason
+from .links import ASKED, AloneForm, Reason
 
 _NEXT = "The number that comes next."
 
@@ -164,16 +164,7 @@ class ConversationActionForm(Reason):
     )
 
 
-class _Alone(Form):
-    alone = text(
-        max_length=REASON_LIMIT,
-        allow_blank=True,
-        help_text="If a second person must confirm it (MSH_SECOND_PERSON): the reason to go"
-        " ahead without one. Requires MSH_ACT_ALONE and the permission.",
-    )
-
-
-class ConfirmedActionForm(ConversationActionForm, _Alone):
+class ConfirmedActionForm(ConversationActionForm, AloneForm):
     """Of an action that a second person may have to confirm."""
 
 
@@ -231,14 +222,13 @@ def _view(
 ) -> type[ConversationActionView]:
     confirmed = ConfirmedActionForm if action.second_person else ConversationActionForm
     form = StartOrderForm if action.parameters else confirmed
-    asked = OpenApiResponse(AskedDocument, "Not done: a second person must confirm it.")
     documented = extend_schema(
         operation_id=operation_id,
         description=action.summary,
         request=form,
         responses={
             200: ConversationStateDocument,
-            **({202: asked} if action.second_person else {}),
+            **({202: ASKED} if action.second_person else {}),
             **schema.problems(400, 404, 409, 411, 413, 415, 422),
         },
     )

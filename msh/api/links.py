@@ -58,7 +58,8 @@ class Reason(Form):
 
 
 class AloneForm(Reason):
-    alone = text(
+    alone = serializers.CharField(
+        required=False,
         max_length=REASON_LIMIT,
         allow_blank=True,
         help_text="If a second person must confirm it (MSH_SECOND_PERSON): the reason to go ahead"

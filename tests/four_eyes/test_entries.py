@@ -43,6 +43,22 @@ def test_api_goes_alone_where_it_may(token: Tokens, rule: Any) -> None:
     assert token("operate", may=(*MAY, "act_alone_actrequest")).post(path, alone).status == 200
 
 
+def test_blank_is_no_reason_to_go_alone(token: Tokens, rule: Any) -> None:
+    rule.MSH_ACT_ALONE = True
+    world = suspended_world(queued=1)
+    message = OutboundMessage.objects.get(state="in_flight")
+    may = (*MAY, "act_alone_actrequest", "view_outboundlink", "bulk_bulkjob")
+    shop = token("operate", may=may)
+    for path, body in (
+        (f"messages/{message.message_id}/cancel", WHY),
+        (f"links/{world.link.pk}/cancel-queue", {"reason": "agreed"}),
+    ):
+        assert shop.post(path, {**body, "alone": " \t "}).status == 202
+    assert not History.objects.filter(event="WentAheadAlone").exists()
+    said = shop.post(f"messages/{message.message_id}/cancel", {**WHY, "alone": "  03:00 "})
+    assert (said.status, ActRequest.objects.latest("pk").words) == (200, "03:00")
+
+
 def test_a_command_asks_by_its_exit_status(rule: Any) -> None:
     world = make_world()
     world.submit()

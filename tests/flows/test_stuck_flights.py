@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.db.models import F
 from django.utils import timezone
 from pytest_django.fixtures import Settings
@@ -11,6 +12,7 @@ from pytest_django.fixtures import Settings
 from msh.flows.operations import watch
 from msh.models import Attempt, Flight, History, Incident, OutboundLink, OutboundMessage
 from msh.store.operations.stuck_flights import find_unmoved_flights
+from partners.models import Partner
 
 from .flying import REFUSED, Sky, make_sky
 from .test_watch import LONG_AGO
@@ -30,6 +32,10 @@ def age(sky: Sky, by: timedelta = LONG_AGO) -> None:
     of_link.update(submitted_at=F("submitted_at") - by)
     of_link.exclude(completed_at=None).update(completed_at=F("completed_at") - by)
     Attempt.objects.filter(message__link=sky.link).update(claimed_at=F("claimed_at") - by)
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE msh_history DISABLE TRIGGER USER")
+        History.objects.filter(partner=sky.partner).update(at=F("at") - by)
+        cursor.execute("ALTER TABLE msh_history ENABLE TRIGGER USER")
 
 
 def queue(number: int = 1, **settings: Any) -> Sky:
@@ -64,10 +70,27 @@ def test_a_link_moves_while_any_of_its_messages_starts() -> None:
     age(sky)
     assert stuck() == [sky.partner.pk]
     first = OutboundMessage.objects.filter(link=sky.link).earliest("pk")
-    sky.answer(first)
-    assert stuck() == [sky.partner.pk], "nothing else has started"
     sky.poll()
+    assert stuck() == [sky.partner.pk], "nothing else has started: all places are taken"
+    sky.answer(first)
+    assert stuck() == [], "one was acknowledged a moment ago"
+    age(sky)
+    assert stuck() == [sky.partner.pk]
+    sky.poll()
+    assert stuck() == [], "the next was sent a moment ago"
+
+
+def test_a_link_moves_while_one_message_is_tried_and_others_are_acknowledged() -> None:
+    """At a moment at which nothing else is under way, and nothing waits."""
+    sky = queue(window=2)
+    sky.poll()
+    age(sky)
+    other = sky.submit()
+    sky.poll()
+    sky.answer(OutboundMessage.objects.get(pk=other.pk))
     assert stuck() == []
+    age(sky)
+    assert stuck() == [sky.partner.pk]
 
 
 def test_a_long_queue_of_which_nothing_is_under_way_at_this_moment_moves() -> None:
@@ -78,8 +101,8 @@ def test_a_long_queue_of_which_nothing_is_under_way_at_this_moment_moves() -> No
     assert stuck() == []
     age(sky)
     assert stuck() == [sky.partner.pk]
-    of_another = make_sky().submit()
-    OutboundMessage.objects.filter(pk=of_another.pk).update(completed_at=timezone.now())
+    acknowledged = {"direction": "out", "subject": "message", "to_state": "acknowledged"}
+    History.objects.create(partner=make_sky().partner, event="AckReceived", **acknowledged)
     assert stuck() == [sky.partner.pk], "what another partner acknowledges moves nothing here"
 
 
@@ -151,3 +174,10 @@ def test_operators_are_called_for_it(settings: Settings) -> None:
     assert details[flies.partner.pk].endswith(": 2 messages are under way, without Acknowledgment")
     assert watch.find_stuck() == 2
     assert Incident.objects.count() == 2
+
+
+def test_a_partner_that_was_moved_is_not_our_work() -> None:
+    sky = queue()
+    assert stuck() == [sky.partner.pk]
+    Partner.objects.filter(pk=sky.partner.pk).update(moved={"to": "b"})
+    assert stuck() == []

@@ -267,6 +267,15 @@ def test_an_idle_link_with_an_old_queue_is_stuck(settings: Settings) -> None:
     assert "a queue, nothing in flight" in Incident.objects.get().detail
 
 
+def test_a_link_to_a_partner_that_was_moved_is_not_stuck(settings: Settings) -> None:
+    settings.MSH_STUCK_AFTER = 3600
+    world = make_world()
+    world.submit()
+    OutboundMessage.objects.update(submitted_at=timezone.now() - LONG_AGO)
+    Partner.objects.filter(pk=world.there.pk).update(moved={"to": "b"})
+    assert watch.find_stuck() == 0
+
+
 def test_a_link_that_an_operator_suspended_and_forgot_is_stuck(settings: Settings) -> None:
     """The resolution of an operator, as every act on the link, starts the time again."""
     settings.MSH_STUCK_AFTER = 3600

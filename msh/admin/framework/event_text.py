@@ -182,10 +182,16 @@ def _sentence(moment: Moment) -> tuple[str, str]:
     if separator and kind in CAUSES and not moment.to_state:
         repeats = moment.event.startswith("Attempt")
         return f"Incident opened: {CAUSES[kind].what}", "" if repeats else rest
-    if moment.event == "DeliveryPolled" and moment.to_state == "in_doubt":
-        return "An attempt did not end: whether the application has it is unknown", moment.detail
-    if moment.event == "DeliveryPolled" and moment.detail.startswith(_DUPLICATE):
-        return "A duplicate was not delivered again", moment.detail
+    if moment.event == "DeliveryPolled":
+        return _polled(moment), moment.detail
     if _EARLY_WARNING in moment.detail:
         return "Operators were warned: retries are unlikely to help", ""
     return event_text(moment.event, moment.direction), moment.detail
+
+
+def _polled(moment: Moment) -> str:
+    if moment.to_state == "in_doubt":
+        return "An attempt did not end: whether the application has it is unknown"
+    if moment.detail.startswith(_DUPLICATE):
+        return "A duplicate was not delivered again"
+    return event_text(moment.event, moment.direction)

@@ -12,6 +12,7 @@ from msh.protocol.lane import OPERATOR
 from msh.protocol.stuck import StuckSignal, Undelivered
 from msh.store.delivery.polling_sql import CONSUMER_OF_HEAD, FIRST_IN_ORDER, LEAP_TO_HEADS
 from msh.store.engine import Statement, run
+from msh.store.flights.gate_sql import LINK_IS_HERE
 from msh.store.sending.link_sql import Found
 
 
@@ -101,7 +102,7 @@ _UNMOVED = Statement(
                         best_effort.submitted_at) AS since) work
     CROSS JOIN LATERAL (SELECT GREATEST(work.since, before.completed_at, event.at) AS at) moved
     WHERE (link.state <> 'suspended' OR link.suspended_for = '{OPERATOR}')
-      AND work.since IS NOT NULL
+      AND work.since IS NOT NULL AND {LINK_IS_HERE}
       AND moved.at < statement_timestamp() - %(seconds)s * interval '1 second'
     ORDER BY moved.at LIMIT %(limit)s
 """,
@@ -130,7 +131,8 @@ _UNDELIVERED = Statement(
     CROSS JOIN LATERAL (
         SELECT partner_id FROM msh_inboundlink WHERE id = head.link_id LIMIT 1) link
     CROSS JOIN LATERAL (
-        SELECT delivers FROM partners_partner WHERE id = link.partner_id LIMIT 1) partner
+        SELECT delivers FROM partners_partner
+        WHERE id = link.partner_id AND moved IS NULL LIMIT 1) partner
     LEFT JOIN LATERAL (
         SELECT delivered_at FROM msh_inboundmessage
         WHERE link_id = head.link_id AND epoch = message.epoch
@@ -164,7 +166,7 @@ _PENDING = Statement(
            link.partner_id, signal.kind, signal.tries, signal.first_at, signal.last_detail
     FROM msh_signal signal JOIN msh_inboundlink link ON link.id = signal.link_id
     {_EVENT.format(Direction.IN)}
-    WHERE signal.pending > 0 AND signal.tries * 60 >= %(seconds)s
+    WHERE signal.pending > 0 AND signal.tries * 60 >= %(seconds)s AND {LINK_IS_HERE}
       AND GREATEST(signal.first_at, event.at)
           < statement_timestamp() - %(seconds)s * interval '1 second'
     ORDER BY link.partner_id, signal.first_at LIMIT %(limit)s

@@ -183,7 +183,7 @@ class AlertRecipient(models.Model):
     def _require_address(self) -> None:
         by_mail = self.channel == Channel.EMAIL
         if by_mail and not (addresses_of(self.addresses) or self.role_id):
-            raise ValidationError({"addresses": "Enter a mail address, or choose a role."})
+            raise ValidationError({"addresses": "Enter an e-mail address, or choose a role."})
         if not by_mail and (self.addresses or self.role_id):
             raise ValidationError(
                 {"addresses": ("E-mail addresses and role are for mail only: leave them empty.")}

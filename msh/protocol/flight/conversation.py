@@ -249,7 +249,7 @@ def hole_is_due(before: Conversation, horizon: int, *, now: datetime) -> Outcome
 
 def extend_wait(before: Conversation, horizon: int, *, now: datetime) -> Outcome:
     """An operator waits for the number once more, as long as before."""
-    _check_held(before, "WaitOn")
+    _check_held(before, "WaitExtended")
     after = replace(before, due=now + timedelta(seconds=horizon), called=False)
     return after, (do.ResolveIncident(IncidentKind.PREDECESSOR_MISSING),) if before.called else ()
 

@@ -80,7 +80,7 @@ def test_recipient_is_added_with_its_secret_encrypted_and_audited(administrator:
         ({"url": ""}, "__all__", "Enter the URL to POST to."),
         ({"url": "ftp://x/"}, "url", "is not a URL to POST to"),
         ({"channel": "pagerduty", "url": ""}, "__all__", "Enter the routing key"),
-        ({"channel": "email", "url": ""}, "addresses", "Enter a mail address, or choose a role."),
+        ({"channel": "email", "url": ""}, "addresses", "Enter an e-mail address, or"),
         (
             {"channel": "email", "addresses": "a@b.example nobody"},
             "addresses",

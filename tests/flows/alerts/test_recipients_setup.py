@@ -96,7 +96,7 @@ def test_what_is_wrong_is_named_and_nothing_is_changed(apply: Any) -> None:
         "channel": ({"channel": "fax"}, "channel: Value 'fax' is not a valid choice"),
         "severity": ({"severity": "high"}, "severity: Value 'high' is not a valid choice"),
         "key": ({"colour": "red"}, "colour: is not known"),
-        "address": ({"addresses": "", "role": ""}, "Enter a mail address"),
+        "address": ({"addresses": "", "role": ""}, "Enter an e-mail address"),
         "name": ({"name": ""}, r"recipients\[0\].name: is missing"),
     }
     for wrong, why in wrongs.values():

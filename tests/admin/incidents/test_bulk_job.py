@@ -131,7 +131,7 @@ def test_form_sent_twice_starts_one_job(supervisor: Client, suspended: list[Worl
     """As a double click sends it, or the back button when the worker was there already."""
     query = {"action": "resume", "since": written(an_hour_ago())}
     shown = supervisor.get(NEW, query).context
-    once = {"confirmation": shown["confirmation"]}
+    once = {"confirmation": shown["confirmation"], "since": query["since"]}
 
     first = confirm(supervisor, **once)
     bulk_jobs.run()

@@ -247,11 +247,10 @@ class ReplaysView(ApiView):
         require_permissions(request, *actions.REPLAY.permissions)
         form = validated_body(request, ReplaysForm)
         since, limits = _chosen(form)
-        seen = form.get("if_seen") or bulk_jobs.seen(BulkAction.REPLAY, since, **limits)
         job = bulk_jobs.start(
             BulkAction.REPLAY,
             since,
-            seen,
+            form.get("if_seen"),
             actor(request, form["reason"]),
             confirmation=form.get("confirmation"),
             **limits,

@@ -1,14 +1,24 @@
 """What a consumer has completed is delivered to it again: visible, marked, in order, by a job."""
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from msh.flows.delivery.pull import Outcome, settle, take
 from msh.flows.operations import bulk_jobs, change_link
 from msh.flows.operations.change_delivery import decide
 from msh.flows.operations.prune import prune_all
-from msh.models import BulkItem, BulkJob, ConsumerKind, Delivery, History, InboundPayload
+from msh.models import (
+    BulkAction,
+    BulkItem,
+    BulkJob,
+    ConsumerKind,
+    Delivery,
+    History,
+    InboundPayload,
+)
 from msh.store.delivery import replays
 from msh.store.history import Actor
 from msh.store.operations.operator_actions import Switch
@@ -209,3 +219,26 @@ def test_the_console_replays_one_or_all_since(supervisor: Client, operator: Clie
     assert Delivery.objects.filter(replay_of__isnull=False).count() == 3
     outcome = supervisor.get(job.headers["Location"]).content.decode()
     assert "2 still running" in outcome
+
+
+def test_the_rows_of_a_job_are_chosen_once_and_without_their_headers() -> None:
+    """100,000 of them with their headers would be gigabytes."""
+    first, second = completed(2)
+    limits: bulk_jobs.Limits = {"consumer": first.consumer_id}
+    with CaptureQueriesContext(connection) as queries:
+        job = bulk_jobs.start(BulkAction.REPLAY, bulk_jobs.EVER, None, SUE, **limits)
+    reads = [one["sql"] for one in queries if 'FROM "msh_delivery"' in one["sql"]]
+    assert len(reads) == 1
+    assert reads[0].partition(" FROM ")[0].count('"."') == 4, "number, label"
+    labels = BulkItem.objects.filter(job=job).order_by("pk").values_list("label", flat=True)
+    assert list(labels) == [str(first), str(second)]
+
+
+def test_a_replay_that_runs_again_is_named_as_one() -> None:
+    (first,) = completed()
+    replay_all()
+    bulk_jobs.run()
+    replay = Delivery.objects.get(replay_of=first)
+    Delivery.objects.filter(pk=replay.pk).update(state="parked", ended_at=timezone.now())
+    job = bulk_jobs.start(BulkAction.RUN_AGAIN, bulk_jobs.EVER, None, SUE)
+    assert BulkItem.objects.get(job=job).label == str(replay)

@@ -15,7 +15,8 @@ from typing import Any, TypedDict, Unpack
 from uuid import UUID
 
 from django.db import DatabaseError, transaction
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
+from django.db.models.expressions import Combinable
 
 from msh.faults import CrashPoint, reach
 from msh.flows.errors import NotPossible, NotYet
@@ -63,12 +64,13 @@ _running = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What an action is about: the rows since a time, how each is called, and what is done to it.
+    """What an action is about: the rows since a time, the column that names each, and what is done
+    to it.
     `in_order`: to each after the one before, whoever has the job."""
 
     rows: Callable[[datetime], QuerySet[Any]]
     key: str
-    label: Callable[[Any], str]
+    label: Combinable
     act: Callable[[int, Actor], None]
     in_order: bool = False
 
@@ -125,12 +127,16 @@ def _cancel(key: int, actor: Actor) -> None:
     cancel_message(message, None, actor)
 
 
+def _nothing(since: datetime) -> QuerySet[OutboundMessage]:
+    return OutboundMessage.objects.none()
+
+
 CHOICES: dict[str, Choice] = {
-    BulkAction.RESUME: Choice(_suspended, "partner_id", lambda link: link.partner.name, _resume),
-    BulkAction.RUN_AGAIN: Choice(_parked, "pk", str, _run_again),
+    BulkAction.RESUME: Choice(_suspended, "partner_id", F("partner__name"), _resume),
+    BulkAction.RUN_AGAIN: Choice(_parked, "pk", replay.LABEL, _run_again),
     # Messages are chosen by link (`many/cancel_queue.py`), not by time.
-    BulkAction.CANCEL: Choice(lambda _: OutboundMessage.objects.none(), "pk", str, _cancel),
-    BulkAction.REPLAY: Choice(replay.replayable, "pk", str, replay.replay, in_order=True),
+    BulkAction.CANCEL: Choice(_nothing, "pk", F("message_id"), _cancel),
+    BulkAction.REPLAY: Choice(replay.replayable, "pk", replay.LABEL, replay.replay, in_order=True),
 }
 
 
@@ -203,8 +209,8 @@ def _about(**limits: Unpack[Limits]) -> str:
 def _start(job: BulkJob, agreed: str | None, **limits: Unpack[Limits]) -> BulkJob:
     choice = CHOICES[job.action]
     with transaction.atomic():
-        found = _rows(job.action, job.since, **limits)[: LIMIT + 1]
-        rows = [(getattr(row, choice.key), choice.label(row)) for row in found]
+        found = _rows(job.action, job.since, **limits).values_list(choice.key, choice.label)
+        rows = list(found[: LIMIT + 1])
         if len(rows) > LIMIT:
             raise NotPossible(f"More than {LIMIT} rows match. Choose a later time.")
         if not rows and agreed in (None, digest_of(())):

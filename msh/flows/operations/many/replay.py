@@ -2,8 +2,8 @@
 
 from datetime import datetime
 
-from django.db.models import QuerySet
-from django.db.models.functions import Coalesce
+from django.db.models import Case, QuerySet, TextField, Value, When
+from django.db.models.functions import Coalesce, Concat
 
 from msh.flows.errors import NotPossible, NotYet
 from msh.flows.operations.change_delivery import lacks_payloads
@@ -12,6 +12,15 @@ from msh.models import Delivery, InboundMessage
 from msh.protocol.kinds import DeliveryState
 from msh.store.delivery.replays import OPEN_AT_ONCE, insert_replay, is_full
 from msh.store.history import Actor
+
+LABEL = Concat(
+    "message__message_id",
+    Value(" to "),
+    "consumer__name",
+    Case(When(replay_of=None, then=Value("")), default=Value(" (replay)")),
+    output_field=TextField(),
+)
+"""Of a delivery: its `str`, without its row."""
 
 
 def replayable(since: datetime) -> QuerySet[Delivery]:

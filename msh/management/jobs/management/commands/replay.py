@@ -64,8 +64,7 @@ class Command(MshCommand):
         if options["dry_run"]:
             count = bulk_jobs.count(BulkAction.REPLAY, since, **limits)
             return {"count": count}, f"{count} messages would be delivered again."
-        seen = bulk_jobs.seen(BulkAction.REPLAY, since, **limits)
-        return begun(bulk_jobs.start(BulkAction.REPLAY, since, seen, actor_of(options), **limits))
+        return begun(bulk_jobs.start(BulkAction.REPLAY, since, None, actor_of(options), **limits))
 
     def _limits(self, options: dict[str, Any]) -> Limits:
         consumer = Consumer.objects.filter(name=options["consumer"]).first()

@@ -5,14 +5,14 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from msh.models import Consumer, ConsumerKind, Delivery
+from msh.models import Consumer, ConsumerKind, Delivery, InboundConversation
 from msh.store.delivery import polling as delivery_work
-from msh.store.delivery.unclaimed import alarm_unclaimed
+from msh.store.delivery.unclaimed import alarm_unclaimed, first_unclaimed
 from msh.store.operations.stuck_links import find_undelivered
 from msh.store.sending.polling import Places
 from partners.models import Partner
 from tests.delivery.desk import Desk, consumer, receive
-from tests.flows.costs import add_idle_partners, cost_of, statements_of
+from tests.flows.costs import add_idle_partners, cost_of, multiply, statements_of
 from tests.flows.world import make_world
 
 pytestmark = pytest.mark.django_db
@@ -73,3 +73,26 @@ def test_partners_from_which_nothing_waits_do_not_slow_a_poll(some_work: Consume
     add_idle_partners(800)
     add_consumers_of_idle_partners()
     assert cost_of_a_poll(some_work) < before + GROWTH
+
+
+@pytest.mark.parametrize("in_order", [False, True])
+def test_a_missing_consumer_is_found_at_the_head_of_a_long_queue(in_order: bool) -> None:
+    world = make_world()
+    (message,) = receive(world)
+    if in_order:
+        message.ordered_in = InboundConversation.objects.create(
+            link=message.link,
+            agreement=message.agreement,
+            conversation_id="talk",
+            last_at=message.received_at,
+        )
+        message.save(update_fields=["ordered_in"])
+
+    def cost_of_search() -> int:
+        (call,) = statements_of(lambda: first_unclaimed([world.here.pk]))
+        return cost_of(call, by_index=False)
+
+    before = cost_of_search()
+    multiply(message, 3000, message_id="'copy-' || n", sequence_number="NULL", epoch="NULL")
+    assert cost_of_search() < before + 40
+    assert first_unclaimed([world.here.pk])[world.here.pk].action == message.action

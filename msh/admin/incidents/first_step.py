@@ -1,7 +1,6 @@
 """Where an operator decides about an incident that suspends no link: one page, as a button."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from django.http import HttpRequest
 from django.urls import reverse
@@ -10,8 +9,9 @@ from django.utils.http import urlencode
 from msh.admin.framework import markup
 from msh.admin.links.advice import Jump
 from msh.admin.links.conversation import CONVERSATIONS
-from msh.models import Delivery, Direction, InboundMessage, Incident, OutboundMessage
+from msh.models import Delivery, Direction, Incident, OutboundMessage
 from msh.protocol.kinds import DeliveryState, IncidentKind
+from msh.store.delivery.unclaimed import Wanted, first_unclaimed
 
 DELIVERIES: dict[str, tuple[DeliveryState, ...]] = {
     IncidentKind.DELIVERY_FAILED: (DeliveryState.BLOCKED, DeliveryState.PARKED),
@@ -30,24 +30,15 @@ _OF_THE_MSH = (
 def first_steps(request: HttpRequest, incidents: Iterable[Incident]) -> Mapping[int, Jump]:
     """By incident. With one statement for those without a consumer, and one for the messages."""
     found = list(incidents)
-    heads, messages = _heads(found), _messages(found)
-    rows = [(one, _step(request, one, heads, messages)) for one in found]
+    unclaimed = {one.partner_id for one in found if one.kind == IncidentKind.NO_CONSUMER}
+    wanted, messages = first_unclaimed(unclaimed), _messages(found)
+    rows = [(one, _step(request, one, wanted.get(one.partner_id), messages)) for one in found]
     return {incident.pk: step for incident, step in rows if step}
 
 
 def deliveries_url(incident: Incident, state: DeliveryState) -> str:
     partner = {"message__link__partner__id__exact": incident.partner_id}
     return markup.list_url(Delivery, state__exact=state, **partner)
-
-
-def _heads(incidents: Iterable[Incident]) -> Mapping[int, InboundMessage]:
-    """By partner, the first message that no consumer takes."""
-    keys = [one.partner_id for one in incidents if one.kind == IncidentKind.NO_CONSUMER]
-    if not keys:
-        return {}
-    waiting = InboundMessage.objects.undelivered().filter(link__partner__in=keys)
-    heads = waiting.order_by("link", "pk").distinct("link").defer("header")
-    return {one.link.partner_id: one for one in heads.select_related("link")}
 
 
 def _messages(incidents: Iterable[Incident]) -> Mapping[tuple[int, str], int]:
@@ -63,7 +54,7 @@ def _messages(incidents: Iterable[Incident]) -> Mapping[tuple[int, str], int]:
 def _step(
     request: HttpRequest,
     incident: Incident,
-    heads: Mapping[int, InboundMessage],
+    wanted: Wanted | None,
     messages: Mapping[tuple[int, str], int],
 ) -> Jump | None:
     may = request.user.has_perm
@@ -77,8 +68,8 @@ def _step(
     if incident.kind in DELIVERIES:
         where = deliveries_url(incident, DELIVERIES[incident.kind][0])
         return Jump("Deliveries", "move_to_inbox", where, True)
-    if incident.kind == IncidentKind.NO_CONSUMER and may("msh.add_consumer"):
-        return Jump("Add consumer", "add", _new_consumer(incident, heads), True)
+    if incident.kind == IncidentKind.NO_CONSUMER and wanted and may("msh.add_consumer"):
+        return Jump("Add consumer", "add", _new_consumer(wanted), True)
     key = messages.get((incident.partner_id, incident.message_id))
     if incident.direction == Direction.OUT and key and may("msh.view_outboundmessage"):
         where = reverse("admin:msh_outboundmessage_change", args=[key])
@@ -86,13 +77,14 @@ def _step(
     return _link(incident)
 
 
-def _new_consumer(incident: Incident, heads: Mapping[int, InboundMessage]) -> str:
-    """The form, filled in with what the first message that waits needs."""
-    head = heads.get(incident.partner_id)
-    wanted: dict[str, Any] = {"partner": incident.partner_id}
-    if head:
-        wanted |= {"service_interface": head.service_interface, "action": head.action}
-    return f"{reverse('admin:msh_consumer_add')}?{urlencode(wanted)}"
+def _new_consumer(wanted: Wanted) -> str:
+    """The form, filled in."""
+    values: dict[str, int | str] = {
+        "partner": wanted.partner_id,
+        "service_interface": wanted.service_interface,
+        "action": wanted.action,
+    }
+    return f"{reverse('admin:msh_consumer_add')}?{urlencode(values)}"
 
 
 def _link(incident: Incident) -> Jump:

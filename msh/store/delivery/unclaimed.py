@@ -1,5 +1,6 @@
-"""Heads of pairs that no consumer takes: an incident each, until one does."""
+"""Heads of orders that no consumer takes: an incident each, until one does."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from msh.models.history import SYSTEM
@@ -26,6 +27,15 @@ class _Unclaimed:
     order_key: int
     partner_id: int
     consumer_id: None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a consumer has to take."""
+
+    partner_id: int
+    service_interface: str
+    action: str
 
 
 _NO_CONSUMER = f"""
@@ -65,6 +75,31 @@ _RESOLVE = Write(
     FROM claimed WHERE incident.id = claimed.id
 """
 )
+# Of each partner one, where the search ends.
+_FIRST_OF_PARTNERS = Statement(
+    f"""
+    SELECT incident.partner_id, message.service_interface, message.action
+    FROM unnest(%(partner_ids)s::bigint[]) AS incident (partner_id)
+    CROSS JOIN LATERAL (
+        {CONSUMERS_OF.format(HEAD_OF_LINK.format(_OF_INCIDENT))} WHERE consumer.id IS NULL
+        UNION ALL
+        {CONSUMERS_OF.format(FIRST_OF_LINK.format(_OF_INCIDENT))} WHERE consumer.id IS NULL
+        LIMIT 1) unclaimed
+    CROSS JOIN LATERAL (
+        SELECT service_interface, action FROM msh_inboundmessage
+        WHERE id = unclaimed.message_key LIMIT 1) message
+""",
+    Wanted,
+)
+
+
+def first_unclaimed(partner_ids: Collection[int]) -> Mapping[int, Wanted]:
+    """By partner, of the heads that no consumer takes, what the first needs. Without partners that
+    have none."""
+    if not partner_ids:
+        return {}
+    (rows,) = run(_FIRST_OF_PARTNERS(partner_ids=list(partner_ids)))
+    return {row.partner_id: row for row in rows}
 
 
 def alarm_unclaimed() -> int:

@@ -1,5 +1,6 @@
 """Where an operator decides about an incident is one click from the dashboard and from its page."""
 
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pytest
@@ -7,8 +8,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from msh.models import Incident, OutboundMessage
+from msh.models import Consumer, InboundConversation, InboundMessage, Incident, OutboundMessage
 from msh.protocol.kinds import IncidentKind
+from partners.models import Partner
 from tests.admin.conftest import busy_world
 from tests.admin.many import standing_deliveries
 
@@ -31,10 +33,42 @@ def steps(client: Client, incident: Incident) -> list[tuple[str, str]]:
     return [(jump.title, jump.url) for jump in page.context["jumps"]]
 
 
-def test_a_consumer_is_added_for_the_message_that_waits(administrator: Client) -> None:
-    message = standing_deliveries("blocked", behind=0).message
-    type(message).objects.filter(pk=message.pk).update(service_interface="Customs & Co", action="N")
-    partner = message.link.partner
+def waiting(actions: Sequence[str], conversations: Collection[int] = ()) -> Partner:
+    """A partner from which these wait, with a consumer of the action Taken. `conversations`: which
+    of them are in the order of a conversation, each of another."""
+    delivery = standing_deliveries("blocked", behind=len(actions) - 1)
+    link = delivery.message.link
+    Consumer.objects.filter(pk=delivery.consumer_id).update(action="Taken")
+    delivery.delete()
+    for number, action in enumerate(actions):
+        message = InboundMessage.objects.get(link=link, sequence_number=number + 1)
+        message.service_interface, message.action = "Customs & Co", action
+        if number in conversations:
+            message.ordered_in = InboundConversation.objects.create(
+                link=link,
+                agreement=message.agreement,
+                conversation_id=f"talk-{number}",
+                last_at=timezone.now(),
+            )
+        message.save(update_fields=["service_interface", "action", "ordered_in"])
+    return link.partner
+
+
+@pytest.mark.parametrize(
+    ("actions", "conversations"),
+    [
+        (["New", "Taken"], ()),
+        (["New"], {0}),
+        (["Taken", "New"], {1}),
+        (["Taken", "New", "Taken"], {0, 1}),
+    ],
+    ids=["pair", "conversation", "after a pair that is taken", "after a conversation that is"],
+)
+def test_a_consumer_is_added_for_a_message_that_none_takes(
+    administrator: Client, actions: list[str], conversations: Collection[int]
+) -> None:
+    waiting(["Other"])
+    partner = waiting(actions, conversations)
     incident = opened(partner, "in", IncidentKind.NO_CONSUMER)
 
     ((title, where),) = steps(administrator, incident)
@@ -42,11 +76,19 @@ def test_a_consumer_is_added_for_the_message_that_waits(administrator: Client) -
     assert title == "Add consumer"
     form = administrator.get(where).context["adminform"].form
     given = [form[name].value() for name in ("partner", "service_interface", "action")]
-    assert given == [str(partner.pk), "Customs & Co", "N"]
+    assert given == [str(partner.pk), "Customs & Co", "New"]
+
+
+def test_no_consumer_is_added_for_everything_where_none_is_missing(administrator: Client) -> None:
+    partner = waiting(["Taken", "New"])
+    incident = opened(partner, "in", IncidentKind.NO_CONSUMER)
+
+    link = reverse("admin:msh_inboundlink_change", args=[partner.inbound_link.pk])
+    assert steps(administrator, incident) == [("Link from partner", link)]
 
 
 def test_who_may_not_add_a_consumer_goes_to_the_link(operator: Client) -> None:
-    partner = standing_deliveries("blocked", behind=0).message.link.partner
+    partner = waiting(["New"])
     incident = opened(partner, "in", IncidentKind.NO_CONSUMER)
 
     link = reverse("admin:msh_inboundlink_change", args=[partner.inbound_link.pk])

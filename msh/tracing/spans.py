@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import wraps
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -25,6 +25,7 @@ from opentelemetry.trace import Link, SpanKind, Status, StatusCode
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.tracing import harmless
 from msh.tracing.context import HEADER, Context, copy_of, read, root_of, trace_of, write
+from msh.tracing.events import Call, Event, Request
 from msh.tracing.ids import Ids, current_context, span_context
 from msh.transport.job import Job
 
@@ -51,30 +52,6 @@ def _harmless(function: Callable[P, T]) -> Callable[P, T | None]:
     return call
 
 
-@dataclass(slots=True)
-class _Request:
-    """What this thread answers; then the message that is in it, once it was read."""
-
-    traceparent: str
-    began: int
-    message_id: str = ""
-    name: str = ""
-    partner_id: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Event:
-    """What has happened. `begin`, `end`: nanoseconds of the clock. `error` "": it went well."""
-
-    name: str
-    kind: SpanKind
-    begin: int
-    end: int
-    attributes: Mapping[str, str | int]
-    link: Context | None = None
-    error: str = ""
-
-
 class Recorder:
     """One for each process and its children: the thread that sends starts with the first span."""
 
@@ -96,7 +73,7 @@ class Recorder:
     @_harmless
     def begin(self, environ: "WSGIEnvironment") -> None:
         """This thread answers a request from now on."""
-        self._now.request = _Request(environ.get("HTTP_TRACEPARENT", ""), time.time_ns())
+        self._now.request = Request(environ.get("HTTP_TRACEPARENT", ""), time.time_ns())
 
     @_harmless
     def note_message(
@@ -123,14 +100,11 @@ class Recorder:
         if request is None or not request.message_id:
             return
         code = int(status.split(" ", 1)[0])
-        attributes: dict[str, str | int] = {
-            "messaging.message.id": request.message_id,
-            "ebxml.partner_id": request.partner_id,
-            "http.response.status_code": code,
-        }
+        attributes = _of_message(request.message_id, request.partner_id)
+        attributes["http.response.status_code"] = code
         theirs = read(request.traceparent)
         same = theirs is not None and theirs.trace_id == trace_of(request.message_id)
-        event = _Event(
+        event = Event(
             request.name,
             SpanKind.SERVER,
             request.began,
@@ -145,24 +119,40 @@ class Recorder:
     @_harmless
     def submitted(self, message_id: str, partner_id: int) -> None:
         """After the commit. It is joined with the trace of the application by links both ways."""
-        request, end = self._request(), time.time_ns()
-        begin = request.began if request else end
-        caller = read(request.traceparent) if request else current_context()
-        attributes: dict[str, str | int] = {
-            "messaging.message.id": message_id,
-            "ebxml.partner_id": partner_id,
-        }
-        root = Context(trace_of(message_id), root_of(message_id), self._is_sampled(message_id))
-        event = _Event("submit", SpanKind.PRODUCER, begin, end, attributes, link=caller)
-        self._make(event, root, None)
-        if caller:
-            event = replace(event, name="submit to MSH", kind=SpanKind.SERVER, link=root)
-            self._make(event, None, caller)
+        call = self._call()
+        root = self._add_root(message_id, partner_id, call)
+        attributes = _of_message(message_id, partner_id)
+        self._add_to_application(call, attributes, link=root)
 
+    @_harmless
     def submitted_many(self, messages: Sequence[tuple[str, int]]) -> None:
-        """MessageId and partner of each."""
+        """MessageId and partner of each; one span in the trace of the application for all."""
+        call = self._call()
         for message_id, partner_id in messages:
-            self.submitted(message_id, partner_id)
+            self._add_root(message_id, partner_id, call)
+        self._add_to_application(call, {"messaging.batch.message_count": len(messages)})
+
+    def _call(self) -> Call:
+        request, end = self._request(), time.time_ns()
+        caller = read(request.traceparent) if request else current_context()
+        return Call(request.began if request else end, end, caller)
+
+    def _add_root(self, message_id: str, partner_id: int, call: Call) -> Context:
+        root = Context(trace_of(message_id), root_of(message_id), self._is_sampled(message_id))
+        if root.sampled:
+            attributes = _of_message(message_id, partner_id)
+            begin, end, caller = call
+            event = Event("submit", SpanKind.PRODUCER, begin, end, attributes, link=caller)
+            self._make(event, root, None)
+        return root
+
+    def _add_to_application(
+        self, call: Call, attributes: Mapping[str, str | int], link: Context | None = None
+    ) -> None:
+        begin, end, caller = call
+        if caller:
+            event = Event("submit to MSH", SpanKind.SERVER, begin, end, attributes, link=link)
+            self._make(event, None, caller)
 
     @_harmless
     def _with_context(self, job: Job) -> Job:
@@ -196,7 +186,7 @@ class Recorder:
             "http.response.status_code": result.status if result else None,
         }
         is_good = result is not None and result.outcome is AttemptOutcome.TRANSMITTED
-        event = _Event(
+        event = Event(
             name,
             SpanKind.CLIENT,
             end - int(seconds * 1e9),
@@ -212,25 +202,26 @@ class Recorder:
         end = time.time_ns()
         attributes = {"messaging.message.id": message_id, "ebxml.consumer": consumer}
         begin = end - int(seconds * 1e9)
-        event = _Event("deliver", SpanKind.CONSUMER, begin, end, attributes, error=error)
+        event = Event("deliver", SpanKind.CONSUMER, begin, end, attributes, error=error)
         self._add(message_id, event)
 
     # --- spans --------------------------------------------------------------------------------
     def _add(
         self,
         message_id: str,
-        event: _Event,
+        event: Event,
         *,
         span_id: int | None = None,
         parent: int | None = None,
     ) -> None:
         """To the trace of a message, under its submit unless it has another parent."""
-        sampled = self._is_sampled(message_id)
-        above = Context(trace_of(message_id), parent or root_of(message_id), sampled)
-        own = Context(above.trace_id, span_id, sampled) if span_id else None
+        if not self._is_sampled(message_id):
+            return
+        above = Context(trace_of(message_id), parent or root_of(message_id))
+        own = Context(above.trace_id, span_id) if span_id else None
         self._make(event, own, above)
 
-    def _make(self, event: _Event, own: Context | None, above: Context | None) -> None:
+    def _make(self, event: Event, own: Context | None, above: Context | None) -> None:
         """`own`: its ids, random ones without; `above`: its parent."""
         links = [Link(span_context(event.link))] if event.link else []
         parent = OtelContext()
@@ -252,7 +243,7 @@ class Recorder:
         """As the sampler decides by the id of a trace: each MSH takes the same messages."""
         return (trace_of(message_id) & TraceIdRatioBased.TRACE_ID_LIMIT) < self._sampler.bound
 
-    def _request(self) -> _Request | None:
+    def _request(self) -> Request | None:
         return getattr(self._now, "request", None)
 
     def _tracer(self) -> trace.Tracer:
@@ -271,6 +262,10 @@ class Recorder:
         exporter = OTLPSpanExporter(self._endpoint, timeout=SEND_WITHIN)
         provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=SEND_EVERY))
         return provider
+
+
+def _of_message(message_id: str, partner_id: int) -> dict[str, str | int]:
+    return {"messaging.message.id": message_id, "ebxml.partner_id": partner_id}
 
 
 def _about(job: Job) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from partners.models import Partner
 from tests.endpoint.ebms2 import agree
 from tests.peer.ebms2 import Outgoing, acknowledgment, acknowledgment_block, message_error
 from tests.tracing.collector import Collector
+from tests.tracing.test_recorder import recording
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -25,12 +26,8 @@ def partner() -> Partner:
 @pytest.fixture
 def collector() -> Iterator[Collector]:
     """Of the spans of this process. They have arrived once the recorder is closed."""
-    with Collector() as collector:
-        tracing.start(collector.endpoint, 1.0, "http://msh.example/ebxml/")
+    with Collector() as collector, recording(collector.endpoint):
         yield collector
-        assert tracing.recorder is not None
-        tracing.recorder.close()
-        tracing.recorder = None
 
 
 def spans_of(out: Outgoing, partner: Partner, collector: Collector) -> set[tuple[str, str]]:

@@ -6,14 +6,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from msh import tracing
+from msh.flows.sending.prepare import prepare
+from msh.flows.sending.submit_many import submit_all
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
-from msh.tracing.context import HEADER, copy_of, read, trace_of
+from msh.protocol.message import Payload
+from msh.tracing.context import HEADER, Context, copy_of, read, trace_of, write
 from msh.tracing.spans import Recorder
 from msh.transport.job import Job
 from tests.flows.world import make_world
@@ -32,14 +36,23 @@ def job(url: str = "http://127.0.0.1/ebxml/", key: object = Key()) -> Job:
     return Job(key, 7, url, "text/xml", b"", "", 1.0, time.monotonic() + 60)
 
 
+@contextmanager
+def recording(endpoint: str) -> Iterator[Recorder]:
+    """What it has recorded has been sent on return."""
+    tracing.start(endpoint, 1.0, "http://msh.example/ebxml/")
+    assert tracing.recorder is not None
+    try:
+        yield tracing.recorder
+    finally:
+        tracing.recorder.close()
+        tracing.recorder = None
+
+
 @pytest.fixture
 def recorder() -> Iterator[Recorder]:
     """On in this process, with a collector that is not there."""
-    tracing.start(NOBODY, 1.0, "http://msh.example/ebxml/")
-    assert tracing.recorder is not None
-    yield tracing.recorder
-    tracing.recorder.close()
-    tracing.recorder = None
+    with recording(NOBODY) as recorder:
+        yield recorder
 
 
 EXCHANGE = """
@@ -64,7 +77,7 @@ def test_nothing_of_it_is_imported_while_it_is_off() -> None:
     assert shown.stdout == "[]\n"
 
 
-@pytest.mark.parametrize("share", ["10", "nan"])
+@pytest.mark.parametrize("share", ["10", "-0.1"])
 def test_wrong_share_is_named_by_the_check(share: str) -> None:
     shown = subprocess.run(
         [sys.executable, "manage.py", "check"],
@@ -172,3 +185,48 @@ def test_failed_attempt_is_shown_as_failed() -> None:
     assert span.seconds == pytest.approx(0.25, abs=0.001)
     assert span.attributes["ebxml.outcome"] == "refused"
     assert span.service["ebxml.uri"] == "http://msh.example/ebxml/"
+
+
+APPLICATION = Context(0xA1, 0xB2)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_repeated_submission_is_recorded_once() -> None:
+    world = make_world()
+    with Collector() as collector, recording(collector.endpoint):
+        for _ in range(2):
+            world.submit(message_id="m-1")
+    assert [one.name for one in collector.spans] == ["submit"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_bulk_request_is_one_span_of_the_application() -> None:
+    """In however many blocks it comes, and with a message that is known."""
+    world = make_world()
+    world.submit(message_id="m-1")
+    payload = Payload(b"<order/>", label="order.xml")
+
+    one, two, three = (
+        prepare(world.agreement, "Orders", "New", [payload], message_id=f"m-{number}")
+        for number in (1, 2, 3)
+    )
+    with Collector() as collector, recording(collector.endpoint) as recorder:
+        recorder.begin({"HTTP_TRACEPARENT": write(APPLICATION)})
+        submit_all([[one, two], [three]])
+    roots = {f"{trace_of(name):032x}" for name in ("m-2", "m-3")}
+    assert {span.trace_id for span in collector.spans if span.name == "submit"} == roots
+    (span,) = [span for span in collector.spans if span.name == "submit to MSH"]
+    assert span.parent == f"{APPLICATION.span_id:016x}"
+    assert span.attributes == {"messaging.batch.message_count": 2}
+    assert len(collector.spans) == 3
+
+
+def test_nothing_is_made_for_a_message_that_is_not_of_the_share(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    recorder = Recorder(NOBODY, 0.0, "http://msh.example/ebxml/")
+    made: list[object] = []
+    monkeypatch.setattr(recorder, "_make", lambda *given: made.append(given))
+    recorder.submitted_many([(f"m-{number}", 7) for number in range(100)])
+    recorder.delivered("m-1", "default", "", 0.0)
+    assert made == []

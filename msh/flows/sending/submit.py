@@ -87,16 +87,17 @@ def keep(new: NewMessage) -> tuple[OutboundMessage, bool]:
     if inserted is None:
         stored = _first_or_known(message, new.payloads, new.parts)
     is_next = inserted is None or not inserted.is_behind or connection.in_atomic_block
-    transaction.on_commit(partial(_after_commit, new, is_next=is_next))
-    return stored, stored is message
+    is_new = stored is message
+    transaction.on_commit(partial(_after_commit, new, is_new=is_new, is_next=is_next))
+    return stored, is_new
 
 
-def _after_commit(new: NewMessage, *, is_next: bool) -> None:
+def _after_commit(new: NewMessage, *, is_new: bool, is_next: bool) -> None:
     """What is queued behind others is sent after them, and needs no wake-up. Not so if its own
     transaction goes on: they may all be sent before it commits."""
     reach(CrashPoint.SUBMIT_AFTER_COMMIT)
     partner_id = new.heading.agreement.partner_id
-    if tracing.recorder is not None:
+    if is_new and tracing.recorder is not None:
         tracing.recorder.submitted(new.message_id, partner_id)
     if new.heading.flies:
         wake_up(flights=[partner_id])

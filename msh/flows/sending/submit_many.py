@@ -67,6 +67,8 @@ def _together(blocks: Iterable[Sequence[Entry]], keeper: "_Transaction") -> list
     try:
         with transaction.atomic():
             answers = [answer for block in blocks for answer in keeper.keep(block)]
+            if keeper.traced and tracing.recorder is not None:
+                transaction.on_commit(partial(tracing.recorder.submitted_many, keeper.traced))
             reach(CrashPoint.SUBMIT_BEFORE_COMMIT)
     except (IntegrityError, OperationalError) as error:
         if isinstance(error, IntegrityError) or isinstance(error.__cause__, _UNDONE):
@@ -83,6 +85,8 @@ class _Transaction:
         self._look_up = look_up
         self._parents: dict[int, Parents] = {}
         self._digests: dict[tuple[int, str], bytes] = {}
+        self.traced: list[tuple[str, int]] = []
+        """MessageId and partner of those that are kept."""
 
     def keep(self, block: Sequence[Entry]) -> list[Answer]:
         self._prepare([entry for entry in block if isinstance(entry, NewMessage)])
@@ -112,9 +116,7 @@ class _Transaction:
         if fresh:
             insert_messages(fresh, self._parents)
             if tracing.recorder is not None:
-                trace = tracing.recorder.submitted_many
-                facts = [(one.message_id, one.heading.agreement.partner_id) for one in fresh]
-                transaction.on_commit(partial(trace, facts))
+                self.traced += [(one.message_id, one.heading.agreement.partner_id) for one in fresh]
         return answers
 
     def _prepare(self, new: Sequence[NewMessage]) -> None:

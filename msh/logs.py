@@ -28,6 +28,7 @@ def logging_config(*, level: str, attempts: bool) -> dict[str, Any]:
             "celery": {"level": "WARNING"},
             "axes": {"level": "WARNING"},
             "opentelemetry": {"level": "ERROR"},  # a line for what was given up, none for each try
+            "opentelemetry.sdk": {"level": "WARNING"},  # the queue is full
             "msh.attempts": {"level": "INFO" if attempts else "WARNING"},
         },
     }

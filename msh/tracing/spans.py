@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from opentelemetry import trace
 from opentelemetry.context import Context as OtelContext
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.resources import SERVICE_NAME, OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
@@ -253,7 +253,9 @@ class Recorder:
             return self._provider[1].get_tracer("msh")
 
     def _new_provider(self) -> TracerProvider:
-        known = {"service.name": "msh", "service.version": version("msh"), "ebxml.uri": self._uri}
+        known = {"service.version": version("msh"), "ebxml.uri": self._uri}
+        if SERVICE_NAME not in OTELResourceDetector().detect().attributes:
+            known[SERVICE_NAME] = "msh"
         provider = TracerProvider(
             sampler=ParentBased(self._sampler),
             resource=Resource.create(known),

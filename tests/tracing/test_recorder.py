@@ -118,12 +118,36 @@ def test_submit_is_recorded_after_its_commit(recorder: Recorder) -> None:
     assert any(name.endswith("spans.py") for name in _submit())
 
 
-def test_collector_that_is_not_there_keeps_nobody_waiting(recorder: Recorder) -> None:
+def test_collector_that_is_not_there_keeps_nobody_waiting(
+    recorder: Recorder, caplog: pytest.LogCaptureFixture
+) -> None:
     began = time.monotonic()
     for number in range(5_000):  # more than are kept
         recorder.submitted(f"m-{number}", 7)
     assert time.monotonic() - began < 60  # a try to connect for each would take minutes
     assert recorder.with_context(job()).headers
+    assert "Queue full, dropping Span" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "name"),
+    [
+        ("OTEL_SERVICE_NAME", "shop", "shop"),
+        ("OTEL_RESOURCE_ATTRIBUTES", "service.name=shop,tier=1", "shop"),
+        ("OTEL_RESOURCE_ATTRIBUTES", "tier=1", "msh"),
+    ],
+)
+def test_name_of_the_service_is_that_of_its_variables(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, name: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with Collector() as collector:
+        recorder = Recorder(collector.endpoint, 1.0, "http://msh.example/ebxml/")
+        recorder.submitted("m-1", 7)
+        recorder.close()
+        (span,) = collector.spans
+    assert span.service["service.name"] == name
+    assert span.service["ebxml.uri"] == "http://msh.example/ebxml/"
 
 
 def test_defect_of_the_recorder_is_a_line_in_the_log(

@@ -225,8 +225,8 @@ class JobDocument(serializers.ModelSerializer[BulkJob]):
         extra_kwargs = {
             "since": {"help_text": "The rows since then; 1970-01-01: of any time."},
             "total": {"help_text": "Rows."},
-            "done": {"help_text": "Rows of which it is done."},
-            "refused": {"help_text": "Rows of which it made no sense any more."},
+            "done": {"help_text": "Rows finished."},
+            "refused": {"help_text": "Rows refused: the action was no longer possible."},
         }
 
 

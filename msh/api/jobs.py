@@ -211,11 +211,11 @@ class ReplaysQuery(Form):
 
 class ReplaysDocument(Form):
     count = serializers.IntegerField()
-    seen = serializers.CharField(help_text="Stands for these very deliveries.")
+    seen = serializers.CharField(help_text="Identifies this set of deliveries.")
 
 
 class ReplaysForm(ReplaysQuery, Reason):
-    if_seen = text(help_text="Precondition: `seen` of the GET. 409 if they are others now.")
+    if_seen = text(help_text="Precondition: `seen` of the GET. 409 if the set has changed since.")
     confirmation = _confirmation()
 
 

@@ -64,7 +64,7 @@ def _step(
         where = markup.list_url(
             CONVERSATIONS[incident.kind], link__partner__id__exact=incident.partner_id
         )
-        return Jump("Conversations that wait", "speaker_notes", where, True)
+        return Jump("Waiting conversations", "speaker_notes", where, True)
     if incident.kind in DELIVERIES:
         where = deliveries_url(incident, DELIVERIES[incident.kind][0])
         return Jump("Deliveries", "move_to_inbox", where, True)

@@ -101,7 +101,7 @@ def test_a_conversation_is_where_it_waits(operator: Client) -> None:
 
     ((title, where),) = steps(operator, incident)
 
-    assert title == "Conversations that wait"
+    assert title == "Waiting conversations"
     assert where.startswith(reverse("admin:msh_outboundconversation_changelist"))
 
 

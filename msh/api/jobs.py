@@ -127,7 +127,8 @@ class CancelJobView(ApiView):
 
 
 class QueueDocument(Form):
-    count = serializers.IntegerField(help_text="Messages that are queued.")
+    count = serializers.IntegerField(help_text="Messages that a job takes: at most 100,000.")
+    later = serializers.IntegerField(help_text="Messages behind them, which stay queued.")
     size = serializers.IntegerField(help_text="Bytes of their payloads.")
     oldest = serializers.DateTimeField(allow_null=True)
     last = serializers.IntegerField(help_text="The number of the last one; 0: none is queued.")

@@ -33,6 +33,15 @@ def add_reason(parser: ArgumentParser, *, required: bool = True) -> None:
     parser.add_argument("--reason", type=reason, required=required, help=text)
 
 
+def require_reason(options: dict[str, Any]) -> None:
+    """Of a command that needs none for `--dry-run`. Raises CommandError."""
+    if not options["reason"]:
+        raise CommandError(
+            "A reason is required, unless with --dry-run: it is recorded in the history. Give it"
+            " with --reason."
+        )
+
+
 def moment(text: str) -> datetime:
     """A time as `links --json` gives it; without a zone it is UTC. Raises ValueError."""
     moment = datetime.fromisoformat(text)
@@ -95,6 +104,7 @@ class ActionCommand(NameCommand):
     """An action on one partner: NAME --reason TEXT, and the parameters of the action."""
 
     action: ClassVar[OperatorAction]
+    has_to_say_why = True
 
     @property
     def help(self) -> str:  # type: ignore[override]
@@ -103,7 +113,7 @@ class ActionCommand(NameCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
         self.add_parameters(parser)
-        add_reason(parser)
+        add_reason(parser, required=self.has_to_say_why)
         if self.action.second_person:
             add_alone(parser)
 

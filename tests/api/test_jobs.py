@@ -76,12 +76,19 @@ def test_a_window_without_a_beginning_begins_now(token: Tokens) -> None:
     assert_problem(operator.post(path, WHY), 422, "ends_at")
 
 
-def test_a_queue_is_counted_and_cancelled_as_a_job(token: Tokens) -> None:
+def test_a_queue_is_counted_and_cancelled_as_a_job(
+    token: Tokens, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world = suspended_world(queued=2)
     operator = token("operate", may=(*QUEUE, "view_bulkjob"))
     path = f"links/{world.link.pk}"
     queue = operator.get(f"{path}/queue").json
     assert (queue["count"], queue["last"]) == (2, OutboundMessage.objects.latest("pk").pk)
+    with monkeypatch.context() as patched:
+        patched.setattr(bulk_jobs, "LIMIT", 1)
+        taken = operator.get(f"{path}/queue").json
+    first = OutboundMessage.objects.queued().earliest("pk").pk
+    assert (taken["count"], taken["later"], taken["last"]) == (1, 1, first), "of one job"
     world.submit()
     body = {**WHY, "last": queue["last"], "confirmation": str(uuid4())}
 

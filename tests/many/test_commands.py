@@ -47,7 +47,7 @@ def test_a_window_is_planned_listed_and_ended() -> None:
 
 def test_a_queue_is_cancelled_as_a_job() -> None:
     world = suspended_world(queued=2)
-    assert run("cancel-queue", world.there.name, "--dry-run", *WHY)["count"] == 2
+    assert run("cancel-queue", world.there.name, "--dry-run")["count"] == 2
     assert not BulkJob.objects.exists()
     begun = run("cancel-queue", world.there.name, *WHY)
     assert begun["total"] == 2
@@ -61,6 +61,27 @@ def test_a_queue_is_cancelled_as_a_job() -> None:
     assert run("jobs", "--state", "running") == []
     with pytest.raises(CommandError, match="Nothing is queued"):
         run("cancel-queue", world.there.name, *WHY)
+
+
+def test_a_dry_run_counts_what_a_job_takes_and_the_job_takes_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = suspended_world(queued=3)
+    queued = OutboundMessage.objects.queued().order_by("pk")
+    keys = [message.pk for message in queued]
+    monkeypatch.setattr(bulk_jobs, "LIMIT", 2)
+    counted = run("cancel-queue", world.there.name, "--dry-run")
+    oldest = counted.pop("oldest")
+    assert oldest == str(queued[0].submitted_at)
+    assert counted == {"partner": world.there.name, "count": 2, "later": 1, "last": keys[1]}
+    said = StringIO()
+    call_command("cancel-queue", world.there.name, "--dry-run", stdout=said)
+    assert f"2 messages would be cancelled, --last {keys[1]}. 1 later ones" in said.getvalue()
+    with pytest.raises(CommandError, match="A reason is required"):
+        run("cancel-queue", world.there.name, "--last", keys[0])
+    assert run("cancel-queue", world.there.name, "--last", keys[0], *WHY)["total"] == 1
+    bulk_jobs.run()
+    assert [one.pk for one in queued.all()] == keys[1:]
 
 
 def test_a_second_person_confirms_before_a_queue_is_cancelled(settings: Settings) -> None:
@@ -81,7 +102,9 @@ def test_one_delivery_or_all_of_a_consumer_are_replayed() -> None:
     assert run("replay", first.pk, *WHY)["total"] == 1
     bulk_jobs.run()
     assert Delivery.objects.filter(replay_of=first).count() == 1
-    assert run("replay", "--consumer", name, "--dry-run", *WHY) == {"count": 2}
+    assert run("replay", "--consumer", name, "--dry-run") == {"count": 2}
+    with pytest.raises(CommandError, match="A reason is required"):
+        run("replay", "--consumer", name)
     begun = run("replay", "--consumer", name, "--since", "2020-01-01", *WHY)
     assert begun["total"] == 2
     assert run("cancel-job", begun["job"], *WHY)["state"] == "cancelled"
@@ -95,6 +118,7 @@ def test_what_a_replay_refuses() -> None:
     for command, why in {
         ("replay",): "one of both",
         ("replay", 1, "--consumer", "x"): "one of both",
+        ("replay", first.pk, "--dry-run"): "counts what --consumer matches",
         ("replay", 0): "There is no delivery 0",
         ("replay", first.pk): "Not replayed: the delivery is rejected",
         ("replay", "--consumer", "nobody"): f"Consumers: {first.consumer.name}",

@@ -13,7 +13,6 @@ from msh.admin.framework.time_format import format_time
 from msh.admin.messages.message_actions import VERDICTS, verdicts_on
 from msh.flows.errors import NotPossible
 from msh.flows.operations import link_actions
-from msh.flows.operations.bulk_jobs import LIMIT
 from msh.flows.operations.many.cancel_queue import has_queue, queue_of
 from msh.models import OutboundLink
 from msh.protocol.kinds import Verdict
@@ -88,19 +87,14 @@ class CancelQueue(ActionDialog[OutboundLink]):
     def consequence(self, row: OutboundLink) -> str:
         queue = queue_of(row)
         oldest = format_time(queue.oldest, timezone.now()) if queue.oldest else "now"
-        count = min(queue.count, LIMIT)
-        part = (
-            ""
-            if count == queue.count
-            else (f" {queue.count - count} later ones stay in the queue.")
-        )
+        part = f" {queue.later} later ones stay in the queue." if queue.later else ""
         return (
-            f"{count} messages to {row.partner} ({filesizeformat(queue.size)}, the oldest since"
-            f" {oldest}) are cancelled one after the other by a bulk job, oldest first.{part} None"
-            " of them has a number or was ever sent; their senders are notified. The link stays"
-            " active: what it sends before the job reaches it is not cancelled. The message in"
-            " flight, and messages that are submitted from now on, are not cancelled. The partner"
-            " does not have to do anything."
+            f"{queue.count} messages to {row.partner} ({filesizeformat(queue.size)}, the oldest"
+            f" since {oldest}) are cancelled one after the other by a bulk job, oldest first.{part}"
+            " None of them has a number or was ever sent; their senders are notified. The link"
+            " stays active: what it sends before the job reaches it is not cancelled. The message"
+            " in flight, and messages that are submitted from now on, are not cancelled. The"
+            " partner does not have to do anything."
         )
 
     def context(self, row: OutboundLink, query: QueryDict) -> Details:

@@ -27,10 +27,11 @@ from msh.store.history import Actor
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """`count` messages, of which a job takes the oldest `bulk_jobs.LIMIT`. Of these `size`: bytes
-    of payload, and `last`: row id of the last one; what comes later is left."""
+    """What a job would cancel: the oldest `count` messages, at most `bulk_jobs.LIMIT`. `size`:
+    bytes of their payloads; `last`: row id of the last one. `later` ones stay queued."""
 
     count: int
+    later: int
     size: int
     last: int
     oldest: datetime | None
@@ -41,7 +42,9 @@ def queue_of(link: OutboundLink) -> Queue:
     found = chosen.aggregate(
         size=Sum("size", default=0), last=Max("pk", default=0), oldest=Min("submitted_at")
     )
-    return Queue(count=_queued(link).count(), **found)
+    queued = _queued(link).count()
+    count = min(queued, bulk_jobs.LIMIT)
+    return Queue(count=count, later=queued - count, **found)
 
 
 def has_queue(link: OutboundLink) -> bool:

@@ -8,7 +8,7 @@ from django.core.management.base import CommandError
 from msh.flows.errors import NotPossible
 from msh.flows.operations import actions, bulk_jobs
 from msh.flows.operations.bulk_jobs import EVER, Limits
-from msh.management.actions import actor_of, add_reason, moment
+from msh.management.actions import actor_of, add_reason, moment, require_reason
 from msh.management.cli import MshCommand
 from msh.management.jobs.answers import begun
 from msh.models import BulkAction, BulkJob, Consumer, Delivery
@@ -36,11 +36,15 @@ class Command(MshCommand):
         parser.add_argument(
             "--dry-run", action="store_true", help="with --consumer: only count the messages"
         )
-        add_reason(parser)
+        add_reason(parser, required=False)
 
     def handle(self, *args: object, delivery: int | None, **options: Any) -> None:
         if (delivery is None) == (options["consumer"] is None):
             raise CommandError("Name a delivery, or a consumer by --consumer: one of both.")
+        if delivery is not None and options["dry_run"]:
+            raise CommandError("--dry-run counts what --consumer matches, not a delivery.")
+        if not options["dry_run"]:
+            require_reason(options)
         try:
             if delivery is not None:
                 answer, text = begun(self._one(delivery, options))

@@ -4,7 +4,6 @@ programs."""
 from typing import ClassVar
 
 from django.shortcuts import get_object_or_404
-from django.utils import timezone
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -179,7 +178,7 @@ class PlanView(ApiView):
         window = action.flow(
             link.partner,
             actor(request, form["reason"]),
-            starts_at=form.get("starts_at") or timezone.now(),
+            starts_at=form.get("starts_at"),
             ends_at=form["ends_at"],
         )
         window.refresh_from_db()

@@ -1,15 +1,19 @@
 """The commands for scripts: maintenance windows, queues, replays, jobs."""
 
 import json
+from datetime import timedelta
 from io import StringIO
 from typing import Any
 
 import pytest
+import time_machine
 from django.core.management import CommandError, call_command
+from django.utils import timezone
 from pytest_django import Settings
 
 from msh.flows.operations import bulk_jobs
 from msh.models import ActRequest, BulkJob, Delivery, MaintenanceWindow, OutboundMessage
+from msh.store.clock import read_clock
 from tests.admin.conftest import suspended_world, waiting_world
 from tests.many.test_replay import completed
 
@@ -43,6 +47,14 @@ def test_a_window_is_planned_listed_and_ended() -> None:
         run("end-maintenance", window.pk, *WHY)
     with pytest.raises(CommandError, match="There is no maintenance window 0"):
         run("end-maintenance", 0, *WHY)
+
+
+def test_now_is_the_time_of_the_database_whatever_the_clock_of_the_shell_says() -> None:
+    name = waiting_world().there.name
+    until = timezone.now() + timedelta(hours=1)
+    with time_machine.travel(timezone.now() + timedelta(hours=2)):
+        planned = run("plan-maintenance", name, "--until", until.isoformat(), *WHY)
+    assert MaintenanceWindow.objects.get(pk=planned["window"]).starts_at <= read_clock()
 
 
 def test_a_queue_is_cancelled_as_a_job() -> None:

@@ -30,12 +30,14 @@ LONGEST = timedelta(days=31)
 
 
 def plan(
-    partner: Partner, actor: Actor, *, starts_at: datetime, ends_at: datetime
+    partner: Partner, actor: Actor, *, starts_at: datetime | None = None, ends_at: datetime
 ) -> MaintenanceWindow:
-    """A window that has begun already begins at the next look. Raises NotPossible."""
+    """A window that has begun already begins at the next look; None: now, by the clock of the
+    database. Raises NotPossible."""
     change_link.open_links(partner)
     with transaction.atomic():
         now = read_clock()
+        starts_at = starts_at or now
         if ends_at <= max(starts_at, now):
             raise NotPossible(
                 "Nothing was planned: the end must be after the beginning and in the future."

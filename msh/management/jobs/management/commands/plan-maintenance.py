@@ -3,8 +3,6 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from django.utils import timezone
-
 from msh.flows.operations import link_actions
 from msh.management.actions import ActionCommand, moment
 from msh.store.history import Actor
@@ -35,8 +33,8 @@ class Command(ActionCommand):
     def act(
         self, partner: Partner, actor: Actor, options: dict[str, Any]
     ) -> tuple[dict[str, object], str]:
-        starts_at = options["starts_at"] or timezone.now()
-        window = self.action.flow(partner, actor, starts_at=starts_at, ends_at=options["ends_at"])
+        times = {name: options[name] for name in ("starts_at", "ends_at")}
+        window = self.action.flow(partner, actor, **times)
         answer = {"window": window.pk, "starts_at": window.starts_at, "ends_at": window.ends_at}
-        times = f"from {window.starts_at:%Y-%m-%d %H:%M} to {window.ends_at:%Y-%m-%d %H:%M} UTC"
-        return answer, f"maintenance window {window.pk} is planned {times}."
+        said = f"from {window.starts_at:%Y-%m-%d %H:%M} to {window.ends_at:%Y-%m-%d %H:%M} UTC"
+        return answer, f"maintenance window {window.pk} is planned {said}."

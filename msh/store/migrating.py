@@ -4,15 +4,16 @@ A statement that waits for a lock on a table has everybody else wait behind it. 
 briefly, and is tried again. `tools/migration_lint.py` says what a migration may do.
 """
 
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from itertools import chain, repeat
 from typing import Any
 
 from django.contrib.postgres import operations as postgres
 from django.core.management import call_command
-from django.db import OperationalError, connection, transaction
+from django.db import DatabaseError, OperationalError, connection, transaction
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 from django.db.migrations.operations.base import Operation
 from django.db.migrations.state import ProjectState
@@ -33,17 +34,19 @@ SELECT index.indisvalid FROM pg_index index
 JOIN pg_class class ON class.oid = index.indexrelid
 WHERE class.relname = %s AND pg_table_is_visible(class.oid)
 """
-_OLDEST = """
-SELECT pid, coalesce(nullif(application_name, ''), 'unknown'),
+_BLOCKING = """
+SELECT pid, coalesce(nullif(application_name, ''), backend_type, 'unknown'),
        extract(epoch FROM clock_timestamp() - xact_start)::int
-FROM pg_stat_activity
-WHERE datname = current_database() AND xact_start IS NOT NULL AND pid <> pg_backend_pid()
-ORDER BY xact_start LIMIT 1
+FROM pg_stat_activity WHERE pid = ANY(pg_blocking_pids(%s))
+ORDER BY wait_event_type IS NOT DISTINCT FROM 'Lock', xact_start LIMIT 1
 """
+"""Who holds the lock comes before those who wait for it, too."""
+_LOOK_EVERY = 0.05  # seconds
 
 
 class NotMigrated(Exception):
-    """A table could not be locked: a sentence that names who is in the way, and the cure."""
+    """A table could not be locked: a sentence that names who was in the way at the last attempt,
+    if somebody was seen, and the cure."""
 
 
 def migrate(say: Callable[[str], object], *, gives_up_after: float = GIVES_UP_AFTER) -> None:
@@ -53,18 +56,29 @@ def migrate(say: Callable[[str], object], *, gives_up_after: float = GIVES_UP_AF
     """
     ends = time.monotonic() + gives_up_after
     for wait in chain.from_iterable(repeat(LOCK_WAITS)):
-        try:
-            with _lock_timeout(wait):
-                call_command("migrate", interactive=False, verbosity=0)
-        except OperationalError as error:
-            if not isinstance(error.__cause__, (LockNotAvailable, DeadlockDetected)):
-                raise
-            if time.monotonic() > ends:
-                raise NotMigrated(_in_the_way()) from error
-            say(f"a table is in use, trying again: {str(error).splitlines()[0]}")
-            time.sleep(PAUSE)
-        else:
+        error = _migrate_once(wait)
+        if error is None:
             return
+        if time.monotonic() > ends:
+            break
+        say(f"a table is in use, trying again: {str(error).splitlines()[0]}")
+        time.sleep(PAUSE)
+    with _watching() as seen:
+        error = _migrate_once(LOCK_WAITS[-1])
+    if error is not None:
+        raise NotMigrated(_in_the_way(seen)) from error
+
+
+def _migrate_once(wait: float) -> OperationalError | None:
+    """The error if a table could not be locked."""
+    try:
+        with _lock_timeout(wait):
+            call_command("migrate", interactive=False, verbosity=0)
+    except OperationalError as error:
+        if not isinstance(error.__cause__, (LockNotAvailable, DeadlockDetected)):
+            raise
+        return error
+    return None
 
 
 @contextmanager
@@ -81,16 +95,45 @@ def _lock_timeout(seconds: float) -> Iterator[None]:
             cursor.execute("SELECT set_config('lock_timeout', %s, false)", [before])
 
 
-def _in_the_way() -> str:
+@contextmanager
+def _watching() -> Iterator[list[tuple[int, str, int | None]]]:
+    """Whom this session waited for last, as a second session sees it: pid, name and seconds of
+    its transaction. Empty if nobody was seen."""
     with connection.cursor() as cursor:
-        cursor.execute(_OLDEST)
-        found = cursor.fetchone()
-    if not found:
+        cursor.execute("SELECT pg_backend_pid()")
+        (own,) = cursor.fetchone()
+    seen: list[tuple[int, str, int | None]] = []
+    started, ended = threading.Event(), threading.Event()
+
+    def watch() -> None:
+        try:
+            with suppress(DatabaseError), connection.cursor() as cursor:
+                started.set()
+                while not ended.wait(_LOOK_EVERY):
+                    cursor.execute(_BLOCKING, [own])
+                    seen[:] = cursor.fetchall() or seen
+        finally:
+            started.set()
+            connection.close()
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    started.wait()
+    try:
+        yield seen
+    finally:
+        ended.set()
+        watcher.join()
+
+
+def _in_the_way(seen: Sequence[tuple[int, str, int | None]]) -> str:
+    if not seen:
         return "A table is locked again and again. Run it once more."
-    pid, name, age = found
+    ((pid, name, age),) = seen
+    since = "" if age is None else f", whose transaction began {age} s ago"
     return (
-        f"A table is locked. The oldest open transaction is that of {name} (pid {pid}), since"
-        f" {age} s: end it, or SELECT pg_terminate_backend({pid}), and run this once more."
+        f"A table is locked by {name} (pid {pid}){since}: end it, or"
+        f" SELECT pg_terminate_backend({pid}), and run this once more."
     )
 
 

@@ -40,6 +40,8 @@ def test_a_window_is_planned_listed_and_ended() -> None:
         run("plan-maintenance", name, *times, *WHY)
     (listed,) = run("maintenance", "--partner", name)
     assert (listed["id"], listed["partner"], listed["state"]) == (window.pk, name, "planned")
+    columns = {"id", "partner", "state", "starts_at", "ends_at", "planned_by", "reason", "outcome"}
+    assert set(listed) == columns
     assert run("end-maintenance", window.pk, *WHY)["state"] == "cancelled"
     assert run("maintenance") == []
     assert [one["state"] for one in run("maintenance", "--all")] == ["cancelled"]
@@ -71,6 +73,11 @@ def test_a_queue_is_cancelled_as_a_job() -> None:
     )
     assert [row["done"] for row in run("jobs", begun["job"])] == [True, True]
     assert run("jobs", "--state", "running") == []
+    keys = [row["key"] for row in run("jobs", begun["job"])]
+    assert [row["key"] for row in run("jobs", begun["job"], "--limit", 1)] == keys[:1]
+    for limit in ("-1", "0", "many"):
+        with pytest.raises(CommandError, match=f"'{limit}' is not a number of lines: give 1 or"):
+            run("jobs", f"--limit={limit}")
     with pytest.raises(CommandError, match="Nothing is queued"):
         run("cancel-queue", world.there.name, *WHY)
 

@@ -1,6 +1,6 @@
 """`manage.py jobs`: bulk jobs, the latest first. `manage.py jobs JOB`: its rows."""
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from typing import Any
 
 from django.core.management.base import CommandError
@@ -24,7 +24,9 @@ class Command(MshCommand):
         parser.add_argument("job", nargs="?", type=int, help="list the rows of this job")
         parser.add_argument("--state", choices=BulkState.values, help="only jobs in this state")
         parser.add_argument(
-            "--limit", type=int, default=LIMIT, help=f"at most so many jobs ({LIMIT})"
+            "--limit",
+            type=_limit,
+            help=f"at most so many jobs (default: {LIMIT}), or rows of a job (default: all)",
         )
 
     def handle(self, *args: object, job: int | None, **options: Any) -> None:
@@ -32,9 +34,17 @@ class Command(MshCommand):
             if not BulkJob.objects.filter(pk=job).exists():
                 raise CommandError(f"There is no bulk job {job}.")
             rows = BulkItem.objects.filter(job=job).order_by("pk").values(*ROW)
+            rows = rows[: options["limit"]]
             self.answer_rows(rows.iterator(), ROW, as_json=options["json"])
             return
         found = BulkJob.objects.order_by("-pk").values(*JOB)
         if options["state"]:
             found = found.filter(state=options["state"])
-        self.answer_rows(found[: options["limit"]], JOB, as_json=options["json"])
+        self.answer_rows(found[: options["limit"] or LIMIT], JOB, as_json=options["json"])
+
+
+def _limit(text: str) -> int:
+    """Raises ArgumentTypeError."""
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"{text!r} is not a number of lines: give 1 or more")
+    return int(text)

@@ -3,8 +3,6 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from django.db.models import F
-
 from msh.management.cli import MshCommand
 from msh.models import MaintenanceWindow
 from msh.protocol.alerts.maintenance import OPEN
@@ -26,7 +24,7 @@ class Command(MshCommand):
             found = found.filter(state__in=OPEN)
         if options["partner"]:
             found = found.filter(partner=self.partner(options["partner"]))
-        others = (name for name in COLUMNS if name != "partner")
-        rows = found.annotate(name=F("partner__name")).values(*others, "name").iterator()
-        shown = ({**row, "partner": row.pop("name")} for row in rows)
+        paths = ["partner__name" if name == "partner" else name for name in COLUMNS]
+        rows = found.values_list(*paths).iterator()
+        shown = (dict(zip(COLUMNS, row, strict=True)) for row in rows)
         self.answer_rows(shown, COLUMNS, as_json=options["json"])

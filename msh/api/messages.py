@@ -22,6 +22,7 @@ from msh.flows.operations.inspection.why_not_sent import explanation_of
 from msh.flows.sending.submit import keep
 from msh.models import SHOWN_STATES, OutboundMessage, OutboundPayload, Scope
 from msh.models.outbound import OutboundMessageQuerySet
+from msh.store.compiled import Compiled
 
 from . import schema
 from .documents import OUTBOUND, ExplainedDocument, OutboundDocument
@@ -253,6 +254,13 @@ def find_message(request: Request, message_id: str) -> OutboundMessage:
     )
 
 
+_DOCUMENT = Compiled(
+    int, lambda key: OutboundMessage.objects.filter(pk=key).values_list(*OUTBOUND.values())
+)
+
+
 def _document(message: OutboundMessage) -> dict[str, Any]:
-    rows = OutboundMessage.objects.filter(pk=message.pk).values_list(*OUTBOUND.values())
-    return dict(zip(OUTBOUND, rows.get(), strict=True))
+    """Raises Http404 if it was removed meanwhile."""
+    if (cells := _DOCUMENT.first(message.pk)) is None:
+        raise Http404(f"There is no message {message.message_id!r} any more.")
+    return dict(zip(OUTBOUND, cells, strict=True))

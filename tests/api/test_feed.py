@@ -147,7 +147,7 @@ def test_page_takes_so_many_queries(
     for n in range(rows):
         accept(world, f"m-{n}", b"x")
     shop.get("inbound")
-    with django_assert_num_queries(6):  # token, savepoints, page, payloads, their content
+    with django_assert_num_queries(5):  # savepoints, page, payloads, their content
         assert len(ids(shop.get("inbound", payloads="true"))) == rows
 
 

@@ -26,8 +26,9 @@ def clone(
     """
     columns = [name for (name,) in connection.execute(_COLUMNS, (table,))]
     names = ["id", *columns] if "id" in values else columns
+    quoted = ", ".join(f'"{name}"' for name in names)  # one is called window
     selected = [values.get(name, f'"row"."{name}"') for name in names]
-    statement = f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(selected)} {source}"
+    statement = f"INSERT INTO {table} ({quoted}) SELECT {', '.join(selected)} {source}"
     return connection.execute(statement.encode()).rowcount
 
 

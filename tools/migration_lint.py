@@ -90,11 +90,19 @@ class Lint:
         if not self._migration.atomic and len(operations) > 1:
             yield self._line("atomic = False", ALONE)
         mixed = any(not isinstance(one, ROWS) for one in operations)
+        yield from self._refused(self._migration.operations, mixed=self._migration.atomic and mixed)
+
+    def _refused(self, operations: Iterable[Any], *, mixed: bool) -> Iterator[str]:
         for operation in operations:
-            if self._migration.atomic and mixed and isinstance(operation, ROWS):
-                yield self._line(type(operation).__name__, MIXED)
-            for why in self._why(operation):
-                yield self._line(_name(operation), why)
+            if isinstance(operation, plain.SeparateDatabaseAndState):
+                before = self._state.clone()
+                yield from self._refused(operation.database_operations, mixed=mixed)
+                self._state = before
+            else:
+                if mixed and isinstance(operation, ROWS):
+                    yield self._line(type(operation).__name__, MIXED)
+                for why in self._why(operation):
+                    yield self._line(_name(operation), why)
             operation.state_forwards(self._app, self._state)
 
     def _line(self, what: str, why: str) -> str:
@@ -115,8 +123,17 @@ class Lint:
                 return (SAME_TRANSACTION,)
             case plain.AlterField():
                 before = self._state.models[self._app, model].fields[operation.name]
-                return _altered(before, operation.field)
+                taken = _takes_from_others(before, operation.field)
+                reasons = self._without_reason(operation) if taken else ()
+                return (*_altered(before, operation.field), *reasons)
+            case plain.RemoveConstraint() if not self._is_check(model, operation.name):
+                # ON CONFLICT of the version before may name it.
+                return self._without_reason(operation)
         return _known().get(type(operation), _unknown)(operation)
+
+    def _is_check(self, model: str, name: str) -> bool:
+        found = self._state.models[self._app, model].get_constraint_by_name(name)
+        return isinstance(found, CheckConstraint)
 
     def _without_reason(self, operation: Operation) -> Iterator[str]:
         reasons: dict[str, str] = getattr(self._migration, "reasons", {})
@@ -228,6 +245,12 @@ def _altered(before: Any, after: Any) -> Iterator[str]:
         yield "checks every row against the other table under a lock: add a new column"
     if _check(after) and not _check(before):
         yield CHECK_OF_TYPE
+
+
+def _takes_from_others(before: Any, after: Any) -> bool:
+    """The version before may insert rows without it, or name it by ON CONFLICT."""
+    lost = before.has_db_default() and not after.has_db_default()
+    return (lost and not after.null) or (before.unique and not after.unique)
 
 
 def _check(field: Any) -> str:

@@ -87,6 +87,18 @@ REFUSED = {
         alter("boundary", models.CharField(max_length=70, db_column="x")),
         migration_lint.RENAME,
     ),
+    "remove a default": (
+        alter("from_role", models.TextField()),
+        "reasons = {'AlterField outboundmessage.from_role': '...'}",
+    ),
+    "remove unique": (
+        migrations.AlterField("apitoken", "sha256", models.CharField(max_length=64)),
+        "reasons = {'AlterField apitoken.sha256': '...'}",
+    ),
+    "remove a unique constraint": (
+        migrations.RemoveConstraint(TABLE, "outbound_message_once"),
+        "reasons = {'RemoveConstraint outboundmessage.outbound_message_once': '...'}",
+    ),
     "check of a column": (
         migrations.AlterField("inboundmessage", "turn", models.PositiveBigIntegerField(null=True)),
         migration_lint.CHECK_OF_TYPE,
@@ -131,6 +143,9 @@ ALLOWED = {
     "foreign key": add(models.ForeignKey(PARTNER, models.PROTECT, null=True, db_index=False)),
     "longer": alter("boundary", models.CharField(max_length=2000)),
     "null": alter("boundary", models.CharField(max_length=70, null=True)),
+    "null without a default": alter("from_role", models.TextField(null=True)),
+    "other default": alter("from_role", models.TextField(db_default="x")),
+    "remove a check": migrations.RemoveConstraint(TABLE, "head_has_digest"),
     "check": postgres.AddConstraintNotValid(TABLE, SHORT),
     "validation": postgres.ValidateConstraint(TABLE, "later_action"),
     "words": migrations.AlterModelOptions(TABLE, {"verbose_name": "message"}),
@@ -187,6 +202,32 @@ def test_new_table_is_free() -> None:
     ]
     new = [migrations.CreateModel("Later", fields), migrations.AddIndex("later", INDEX)]
     assert refused(new) == []
+
+
+def test_state_operations_are_applied_and_database_operations_are_not() -> None:
+    """As `migrate` does it."""
+    column = migrations.SeparateDatabaseAndState(
+        [migrations.AlterField(TABLE, "head", models.TextField())], [add(models.TextField())]
+    )
+    after = [alter("later", models.CharField(max_length=3)), alter("head", models.BinaryField())]
+    rewrite, not_null, shorter, altered = refused([column, *after])
+    assert migration_lint.REWRITE in rewrite
+    assert migration_lint.NOT_NULL in not_null
+    assert "later" in shorter
+    assert migration_lint.REWRITE in shorter
+    assert migration_lint.NOT_NULL in altered
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        alter("from_role", models.TextField()),
+        migrations.RemoveConstraint(TABLE, "outbound_message_once"),
+    ],
+)
+def test_with_a_reason_it_is_allowed(operation: Any) -> None:
+    key = f"{type(operation).__name__} {TABLE}.{operation.name}"
+    assert refused([operation], reasons={key: WHY}) == []
 
 
 @pytest.mark.parametrize("key", ["RunSQL"])

@@ -1,6 +1,7 @@
 """Bulk jobs that are started at the same time."""
 
 import threading
+import tracemalloc
 from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
@@ -9,6 +10,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from msh.flows.operations import bulk_jobs, change_link
+from msh.flows.operations.many.confirmation import new_job
 from msh.models import BulkAction, BulkItem, BulkJob
 from msh.store.history import Actor
 from partners.models import Partner
@@ -69,3 +71,15 @@ def test_a_row_that_raises_something_stops_neither_its_job_nor_another(
     assert (job.state, job.done, job.refused) == ("done", 1, 1)
     details = set(BulkItem.objects.values_list("detail", flat=True))
     assert details == {"", "RuntimeError: what nobody has thought of"}
+
+
+@pytest.mark.django_db
+def test_a_job_of_many_rows_does_not_hold_all_its_items_in_memory() -> None:
+    rows = [(key, f"message {key}") for key in range(10_000)]
+    job = new_job(BulkAction.CANCEL, ANN, None, "", bulk_jobs.EVER)
+    tracemalloc.start()
+    bulk_jobs.start_chosen(job, rows)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert BulkItem.objects.filter(job=job).count() == 10_000
+    assert peak < 4_000_000, "bytes"

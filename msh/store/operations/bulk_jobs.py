@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
@@ -11,13 +12,17 @@ from msh.models import BulkItem, BulkJob, BulkState
 from msh.store.engine import Statement, run
 from msh.store.history import Actor
 
+BATCH = 1000
+"""Items of one INSERT."""
+
 
 def start_job(job: BulkJob, rows: Iterable[tuple[int, str]]) -> BulkJob:
     """Write it with an item for each (key, label), in the caller's transaction."""
     job.started_at = timezone.now()
     job.save()
     items = (BulkItem(job=job, key=key, label=label) for key, label in rows)
-    BulkItem.objects.bulk_create(items, batch_size=1000)
+    while some := list(islice(items, BATCH)):  # bulk_create itself makes a list of all
+        BulkItem.objects.bulk_create(some)
     return job
 
 

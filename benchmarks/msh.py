@@ -53,13 +53,14 @@ class Msh:
 
     @property
     def environment(self) -> dict[str, str]:
-        """For commands and producers of this MSH: its own folder, nobody else's servers."""
+        """For commands and producers of this MSH: its own folder, nobody else's servers. One token
+        may ask as often as it can."""
         inherited = {
             name: value
             for name, value in os.environ.items()
             if name not in {"DATABASE_URL", "REDIS_URL", "MSH_URI"}
         }
-        return inherited | {"MSH_DATA": str(self.folder)}
+        return inherited | {"MSH_DATA": str(self.folder), "MSH_API_RATE": ""}
 
     def start(self) -> None:
         """Returns when /health/ready says so; raises RuntimeError with the end of the log."""

@@ -117,7 +117,7 @@ def test_each_copy_gets_the_first_answer_byte_for_byte(partner: Ebms2Partner) ->
         partner.send(out.but(boundary=f"copy-{copy}"))
 
     assert len({answer.body for answer in partner.answers(6)}) == 1
-    assert partner.msh.journal(out.message_id).count("delivered") == 1
+    wait_until(lambda: partner.msh.journal(out.message_id) == ["delivered"], seconds=WAITS)
 
 
 @pytest.mark.requirement("EB-053", "EB-063", "EB-110", "EB-112")

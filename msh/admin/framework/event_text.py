@@ -7,7 +7,7 @@ from django.conf import settings
 
 from msh.flows.operations.inspection.answers import OUTCOMES
 from msh.flows.operations.inspection.causes import CAUSES
-from msh.flows.operations.inspection.trace import Moment
+from msh.flows.operations.inspection.trace import IN_PROGRESS, Moment
 from msh.models import Direction
 from msh.protocol.attempt import AttemptOutcome
 
@@ -128,12 +128,12 @@ _BOTH = {
     "WentAheadAlone": "Done without a second person",
 }
 WORDS: dict[str, dict[str, str]] = {Direction.OUT: _OUT | _BOTH, Direction.IN: _IN | _BOTH}
-_ATTEMPTS = {
+ATTEMPTS = {
     "transmitted": "sent; no Acknowledgement yet",
     "failed": "not sent",
     "doubted": "sent; the answer was unexpected",
     "refused": "refused by the partner",
-    "under way": "being sent",
+    IN_PROGRESS: "being sent",
 }
 _NUMBERED = re.compile(r"(Attempt|Delivery) ([0-9]+)")
 _DUPLICATE = "duplicate: "
@@ -172,7 +172,7 @@ def _numbered(moment: Moment, what: str, number: str) -> str:
         return f"Attempt {number} to deliver it started"
     copies = "Copies {} to {}" if moment.times > 1 else "Copy {1}"
     last = int(number)
-    return f"{copies.format(last - moment.times + 1, last)} {_ATTEMPTS[moment.to_state]}"
+    return f"{copies.format(last - moment.times + 1, last)} {ATTEMPTS[moment.to_state]}"
 
 
 def _sentence(moment: Moment) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from django.test import Client
 from django.utils import timezone
 
 from msh.admin.framework import event_text
-from msh.flows.operations.inspection.trace import Moment
+from msh.flows.operations.inspection.trace import IN_PROGRESS, Moment
 from msh.models import Direction, OutboundLink, OutboundMessage
 from msh.protocol import events
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
@@ -34,6 +34,22 @@ def test_every_event_of_the_tables_has_words(union: Any, direction: str) -> None
     names = {event.__name__ for event in get_args(union)}
     assert len(names) > 5
     assert names - never_recorded - set(event_text.WORDS[direction]) == set()
+
+
+@pytest.mark.django_db
+def test_the_story_is_told_while_a_copy_is_being_sent(administrator: Client) -> None:
+    world = make_world()
+    message = world.submit()
+    world.poll()
+
+    page = administrator.get(url(OutboundMessage, "change", message.pk))
+
+    (timeline, *_) = page.context["tables"]
+    assert "Copy 1 being sent" in [row[1] for row in timeline.rows]
+
+
+def test_every_outcome_of_an_attempt_has_words() -> None:
+    assert {IN_PROGRESS, *AttemptOutcome} <= set(event_text.ATTEMPTS)
 
 
 @pytest.mark.django_db

@@ -23,6 +23,8 @@ FIRST, LAST = 20, 180
 """Rows of the history that are shown one by one: a partner can make a million of one message."""
 ATTEMPTS = 200
 """Attempts of a message that are shown, the last ones: retries may go on for weeks."""
+IN_PROGRESS = "in progress"
+"""What is said in place of the outcome of an attempt that has not ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +194,7 @@ def _attempts(message: OutboundMessage) -> Iterator[Moment]:
             direction=Direction.OUT,
             partner=message.link.partner.name,
             event=f"Attempt {attempt.number}",
-            to_state=attempt.outcome or "in progress",
+            to_state=attempt.outcome or IN_PROGRESS,
             detail=attempt.detail if said else f"{status} {attempt.detail}".strip(),
         )
 

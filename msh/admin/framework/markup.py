@@ -14,6 +14,7 @@ from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from msh.flows.operations.inspection.answers import OUTCOMES, Answer, answer_of
+from msh.flows.operations.inspection.trace import IN_PROGRESS
 from msh.models import Attempt, Direction, History, InboundMessage, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome
 from partners.models import Partner
@@ -186,7 +187,7 @@ def attempt_cells(attempt: Attempt) -> tuple[object, ...]:
         attempt.number,
         time_of(attempt.claimed_at),
         time_of(attempt.ended_at),
-        badge(outcome, variant) if outcome else "in progress",
+        badge(outcome, variant) if outcome else IN_PROGRESS,
         verbatim(attempt.detail),
         "yes" if attempt.body_sent else "no",
     )

@@ -79,10 +79,20 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
+class Member:
+    """A partner of a group. `queued`: messages that wait for it."""
+
+    name: str
+    url: str
+    queued: int
+
+
+@dataclass(frozen=True, slots=True)
 class Group:
-    """Partners with the same cause. `answers`: (how many, text), the most frequent first. `latest`:
-    since when the last of them is down. `names`:
-    (name, URL). `resume`: the URL of a bulk job for them, if it is permitted."""
+    """Partners with the same cause. `answers`: (how many, text), the most frequent first.
+    `longest` is down since `down_since`, the last one since `latest`; None if they are down since
+    the same time. `largest` has the longest queue; None if all queues are equally long. `members`:
+    longest queue first. `resume`: the URL of a bulk job for them, if it is permitted."""
 
     count: int
     cause: Cause
@@ -90,9 +100,11 @@ class Group:
     answers: Sequence[tuple[int, str]]
     down_since: str
     latest: str
-    names: Sequence[tuple[str, str]]
+    longest: Member | None
+    members: Sequence[Member]
     others: int
     queued: int
+    largest: Member | None
     resume: str
 
 
@@ -202,17 +214,24 @@ def _group(
 ) -> Group:
     cause = _cause(links[0])
     answers = Counter(_answer(link) for link in links).most_common()
-    shown = [(str(link.partner), markup.page_url(link)) for link in links[:FIRST_NAMES]]
+    members = [
+        Member(str(link.partner), markup.page_url(link), queued.get(link.pk, 0)) for link in links
+    ]
+    total = sum(member.queued for member in members)
+    by_queue = sorted(members, key=lambda member: -member.queued)
+    first, last = _since(links[0]), _since(links[-1])
     return Group(
         len(links),
         cause,
         runbook_url(cause),
         [(times, text) for text, times in answers[:3]],
-        markup.ago(_since(links[0])),
-        markup.ago(_since(links[-1])),
-        shown,
-        len(links) - len(shown),
-        sum(queued.get(link.pk, 0) for link in links),
+        markup.ago(first),
+        markup.ago(last),
+        members[0] if first != last else None,
+        by_queue[:FIRST_NAMES],
+        max(len(links) - FIRST_NAMES, 0),
+        total,
+        by_queue[0] if by_queue[0].queued * len(links) > total else None,
         _resume(request, name) if Help.RESUME in cause.helps else "",
     )
 

@@ -11,7 +11,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from msh import roles
-from msh.admin.dashboard.suspended import Suspended
+from msh.admin.dashboard.suspended import Member, Suspended
+from msh.admin.framework.markup import page_url
 from msh.flows.operations import change_link
 from msh.models import Delivery, InboundMessage, Incident, OutboundLink
 from msh.protocol.kinds import IncidentKind
@@ -70,6 +71,35 @@ def test_a_group_that_resuming_does_not_help_is_not_resumed(supervisor: Client) 
 
     assert group.cause.what == "Sequence numbers out of sync with the partner"
     assert group.resume == ""
+
+
+def test_a_group_names_who_has_the_longest_queue_and_who_is_down_longest(
+    operator: Client,
+) -> None:
+    """300 suspended partners have 10 queued each, one of them has 20,000: one click opens it."""
+    now = timezone.now()
+    suspended_partners(4, queued=1)
+    (oldest,) = suspended_partners(1, since=now - timedelta(hours=2), queued=1)
+    (large,) = suspended_partners(1, queued=30)
+
+    response = operator.get(PAGE)
+    (group,) = response.context["suspended"].groups
+
+    assert group.largest == group.members[0] == Member(str(large.partner), page_url(large), 30)
+    assert group.longest == Member(str(oldest.partner), page_url(oldest), 1)
+    page = response.content.decode()
+    for which, link in (("largest", large), ("longest", oldest)):
+        url = page_url(link)
+        assert f'<a href="{url}" id="{which}:{url}" class="text-link">{link.partner}</a>' in page
+    assert f"{large.partner}</a> (30 queued)" in page
+
+
+def test_a_group_of_equals_names_nobody(operator: Client) -> None:
+    suspended_partners(3)
+
+    (group,) = shown_to(operator).groups
+
+    assert (group.largest, group.longest) == (None, None)
 
 
 def test_a_partner_is_down_since_its_first_suspension(operator: Client) -> None:

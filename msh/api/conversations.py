@@ -2,11 +2,10 @@
 operator does to one."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
-from django.db.models import Count, F, Min, OuterRef, Subquery, Value
+from django.db.models import Count, F, Min, OuterRef, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce
-from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -23,13 +22,13 @@ from msh.models import (
 )
 from msh.protocol.flight import serial
 from msh.protocol.flight.numbering import NumberingState
+from msh.store.history import Actor
 
 from . import schema
 from .framework.access import require_permissions
-from .framework.parsers import JsonParser
-from .framework.query import Form, PageQuery, page, text, validated_body, validated_query
-from .framework.view import ApiView, actor
-from .links import ASKED, AloneForm, Reason
+from .framework.query import Form, PageQuery, page, text, validated_query
+from .framework.view import ApiView
+from .row_actions import AloneForm, Reason, RowActionView, documented
 
 _NEXT = "The number that comes next."
 
@@ -185,72 +184,52 @@ class ConversationStateDocument(Form):
     text = serializers.CharField(help_text="What was done, and what comes next.")
 
 
-class ConversationActionView(ApiView):
-    """An action of an operator on one conversation."""
+class ConversationActionView(RowActionView):
+    document = ConversationStateDocument
 
-    scopes = {"POST": Scope.OPERATE}
-    parser_classes = [JsonParser]
-    action: ClassVar[OperatorAction]
-    form: ClassVar[type[Form]]
-    model: ClassVar[Any]
-    """OutboundConversation or InboundConversation."""
-
-    def post(self, request: Request, id: int) -> Response:  # noqa: A002
-        require_permissions(request, *self.action.permissions)
-        form = validated_body(request, self.form)
-        by = actor(request, form.pop("reason"), form.pop("alone", ""))
-        seen = form.pop("if_next_number", None)
-        rows = self.model.objects.select_related("agreement__partner")
-        row = get_object_or_404(rows, pk=id)
-        done = self.action.flow(row.agreement, row.conversation_id, actor=by, seen=seen, **form)
+    def act(
+        self,
+        row: OutboundConversation | InboundConversation,
+        by: Actor,
+        form: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        parameters = dict(form)
+        seen = parameters.pop("if_next_number", None)
+        at = row.agreement, row.conversation_id
+        done = self.action.flow(*at, actor=by, seen=seen, **parameters)
         row.refresh_from_db(fields=["next_number"])
-        answer = {
-            "id": id,
+        then = f". {done.text}" if done else ""
+        return {
+            "id": row.pk,
             "partner": row.agreement.partner.name,
             "tpa_id": row.agreement.tpa_id,
             "conversation_id": row.conversation_id,
             "next_number": row.next_number or serial.FIRST,
+            "text": f"{self.action.done}{then}",
         }
-        then = f". {done.text}" if done else ""
-        return Response({**answer, "text": f"{self.action.done}{then}"})
 
 
 def _view(
-    action: OperatorAction,
-    operation_id: str,
-    model: type[OutboundConversation | InboundConversation],
+    action: OperatorAction, operation_id: str, rows: QuerySet[Any]
 ) -> type[ConversationActionView]:
     confirmed = ConfirmedActionForm if action.second_person else ConversationActionForm
     form = StartOrderForm if action.parameters else confirmed
-    documented = extend_schema(
-        operation_id=operation_id,
-        description=action.summary,
-        request=form,
-        responses={
-            200: ConversationStateDocument,
-            **({202: ASKED} if action.second_person else {}),
-            **schema.problems(400, 404, 409, 411, 413, 415, 422),
-        },
-    )
-
-    @documented
-    def post(self: ConversationActionView, request: Request, id: int) -> Response:  # noqa: A002
-        return ConversationActionView.post(self, request, id)
-
-    parts = {"action": action, "form": form, "model": model, "post": post}
-    return type(operation_id, (ConversationActionView,), parts)
+    parts = {"action": action, "form": form, "rows": rows}
+    return documented(operation_id, type(operation_id, (ConversationActionView,), parts))
 
 
+_OUTBOUND = OutboundConversation.objects.select_related("agreement__partner")
+_INBOUND = InboundConversation.objects.select_related("agreement__partner")
 _ACTIONS = (
-    ("out", OutboundConversation, conversation_actions.RESTART_CONVERSATION, "restart"),
-    ("out", OutboundConversation, conversation_actions.START_ORDER_OUT, "start_order_of"),
-    ("in", InboundConversation, conversation_actions.EXTEND_WAIT, "extend_wait_of"),
-    ("in", InboundConversation, conversation_actions.SKIP_MISSING, "skip_missing_of"),
-    ("in", InboundConversation, conversation_actions.DROP_HELD, "drop_held_of"),
-    ("in", InboundConversation, conversation_actions.START_ORDER_IN, "start_order_of"),
+    ("out", _OUTBOUND, conversation_actions.RESTART_CONVERSATION, "restart"),
+    ("out", _OUTBOUND, conversation_actions.START_ORDER_OUT, "start_order_of"),
+    ("in", _INBOUND, conversation_actions.EXTEND_WAIT, "extend_wait_of"),
+    ("in", _INBOUND, conversation_actions.SKIP_MISSING, "skip_missing_of"),
+    ("in", _INBOUND, conversation_actions.DROP_HELD, "drop_held_of"),
+    ("in", _INBOUND, conversation_actions.START_ORDER_IN, "start_order_of"),
 )
 CONVERSATION_ACTIONS = {
-    (direction, action.hyphenated): _view(action, f"{verb}_{direction}bound_conversation", model)
-    for direction, model, action, verb in _ACTIONS
+    (direction, action.hyphenated): _view(action, f"{verb}_{direction}bound_conversation", rows)
+    for direction, rows, action, verb in _ACTIONS
 }
 """By direction, and the last part of their addresses."""

@@ -1,6 +1,8 @@
 """`jobs`: one action on many rows. What begins one: `links/ID/cancel-queue`, `deliveries/ID/replay`
 and `replays`."""
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from django.http import Http404
@@ -23,6 +25,7 @@ from msh.models import (
     OutboundLink,
     Scope,
 )
+from msh.store.history import Actor
 from partners.models import Partner
 
 from . import schema
@@ -40,9 +43,7 @@ from .framework.query import (
     validated_query,
 )
 from .framework.view import ApiView, actor
-from .links import ASKED, AloneForm, Reason
-
-REFUSALS = (400, 404, 409, 411, 413, 415, 422)
+from .row_actions import REFUSALS, AloneForm, Reason, RowActionView, documented, fresh
 
 
 def _confirmation() -> serializers.UUIDField:
@@ -107,23 +108,11 @@ class JobRowsView(ApiView):
         return Response(page(BulkItem.objects.filter(job=job), JOB_ROW, query))
 
 
-class CancelJobView(ApiView):
-    scopes = {"POST": Scope.OPERATE}
-    parser_classes = [JsonParser]
-
-    @extend_schema(
-        operation_id="cancel_job",
-        description=actions.CANCEL_JOB.summary,
-        request=Reason,
-        responses={200: JobDocument, **schema.problems(*REFUSALS)},
-    )
-    def post(self, request: Request, id: int) -> Response:  # noqa: A002
-        require_permissions(request, *actions.CANCEL_JOB.permissions)
-        reason = validated_body(request, Reason)["reason"]
-        job = get_object_or_404(BulkJob, pk=id)
-        actions.CANCEL_JOB.flow(job, actor(request, reason))
-        job.refresh_from_db()
-        return Response(JobDocument(job).data)
+@partial(documented, "cancel_job")
+class CancelJobView(RowActionView):
+    action = actions.CANCEL_JOB
+    rows = BulkJob.objects.all()
+    document = JobDocument
 
 
 class QueueDocument(Form):
@@ -156,50 +145,35 @@ class CancelQueueForm(AloneForm):
     confirmation = _confirmation()
 
 
-class CancelQueueView(ApiView):
-    scopes = {"POST": Scope.OPERATE}
-    parser_classes = [JsonParser]
+@partial(documented, "cancel_queue")
+class CancelQueueView(RowActionView):
+    action = link_actions.CANCEL_QUEUE
+    rows = OutboundLink.objects.select_related("partner")
+    form = CancelQueueForm
+    document = JobDocument
+    status = 201
 
-    @extend_schema(
-        operation_id="cancel_queue",
-        description=link_actions.CANCEL_QUEUE.summary,
-        request=CancelQueueForm,
-        responses={201: JobDocument, 202: ASKED, **schema.problems(*REFUSALS)},
-    )
-    def post(self, request: Request, id: int) -> Response:  # noqa: A002
-        action = link_actions.CANCEL_QUEUE
-        require_permissions(request, *action.permissions)
-        form = validated_body(request, CancelQueueForm)
-        link = get_object_or_404(OutboundLink.objects.select_related("partner"), pk=id)
-        job = action.flow(
-            link,
-            actor(request, form["reason"], form.get("alone", "")),
-            form.get("last") or queue_of(link).last,
-            form.get("confirmation"),
-        )
-        return _begun(job)
+    def act(self, row: OutboundLink, by: Actor, form: Mapping[str, Any]) -> BulkJob:
+        last = form.get("last") or queue_of(row).last
+        job: BulkJob = self.action.flow(row, by, last, form.get("confirmation"))
+        return fresh(job)
 
 
 class ReplayForm(Reason):
     confirmation = _confirmation()
 
 
-class ReplayView(ApiView):
-    scopes = {"POST": Scope.OPERATE}
-    parser_classes = [JsonParser]
+@partial(documented, "replay_delivery")
+class ReplayView(RowActionView):
+    action = actions.REPLAY
+    rows = Delivery.objects.select_related("message")
+    form = ReplayForm
+    document = JobDocument
+    status = 201
 
-    @extend_schema(
-        operation_id="replay_delivery",
-        description=actions.REPLAY.summary,
-        request=ReplayForm,
-        responses={201: JobDocument, **schema.problems(*REFUSALS)},
-    )
-    def post(self, request: Request, id: int) -> Response:  # noqa: A002
-        require_permissions(request, *actions.REPLAY.permissions)
-        form = validated_body(request, ReplayForm)
-        delivery = get_object_or_404(Delivery.objects.select_related("message"), pk=id)
-        by = actor(request, form["reason"])
-        return _begun(actions.REPLAY.flow(delivery, by, form.get("confirmation")))
+    def act(self, row: Delivery, by: Actor, form: Mapping[str, Any]) -> BulkJob:
+        job: BulkJob = self.action.flow(row, by, form.get("confirmation"))
+        return fresh(job)
 
 
 class ReplaysQuery(Form):
@@ -256,7 +230,7 @@ class ReplaysView(ApiView):
             confirmation=form.get("confirmation"),
             **limits,
         )
-        return _begun(job)
+        return Response(JobDocument(fresh(job)).data, 201)
 
 
 def _chosen(form: dict[str, Any]) -> tuple[Any, Limits]:
@@ -268,8 +242,3 @@ def _chosen(form: dict[str, Any]) -> tuple[Any, Limits]:
     if partner and not Partner.objects.filter(name=partner).exists():
         raise Http404(f"No partner {partner!r}.")
     return form.get("since", EVER), {"consumer": consumer.pk, "partner": partner}
-
-
-def _begun(job: BulkJob) -> Response:
-    job.refresh_from_db()
-    return Response(JobDocument(job).data, 201)

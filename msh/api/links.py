@@ -1,10 +1,11 @@
 """`links`, `maintenance` and `incidents`: what an operator sees and does in the console, for
 programs."""
 
-from typing import ClassVar
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, ClassVar
 
-from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import OpenApiResponse, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -13,6 +14,7 @@ from msh.flows.operations import actions, change_link, link_actions
 from msh.flows.operations.operator_action import PlainLinkAction
 from msh.models import Incident, MaintenanceWindow, OutboundLink, Scope
 from msh.protocol.alerts.maintenance import WindowState
+from msh.store.history import Actor
 
 from . import schema
 from .documents import (
@@ -25,11 +27,9 @@ from .documents import (
     WindowDocument,
 )
 from .framework.access import require_permissions
-from .framework.parsers import JsonParser
-from .framework.query import Form, PageQuery, moment, page, text, validated_body, validated_query
-from .framework.view import ApiView, actor
-
-REASON_LIMIT = 500  # characters
+from .framework.query import Form, PageQuery, moment, page, text, validated_query
+from .framework.view import ApiView
+from .row_actions import Reason, RowActionView, documented, fresh
 
 
 class LinksQuery(PageQuery):
@@ -48,31 +48,6 @@ class IncidentsQuery(PageQuery):
 class IncidentsPage(Form):
     results = IncidentDocument(many=True)
     next = serializers.IntegerField(allow_null=True)
-
-
-class Reason(Form):
-    reason = serializers.CharField(
-        max_length=REASON_LIMIT, help_text="Recorded in the history with the user of the token."
-    )
-
-
-class AloneForm(Reason):
-    alone = serializers.CharField(
-        required=False,
-        max_length=REASON_LIMIT,
-        allow_blank=True,
-        help_text="If a second person must confirm it (MSH_SECOND_PERSON): the reason to go ahead"
-        " without one. Requires MSH_ACT_ALONE and the permission.",
-    )
-
-
-class AskedDocument(Form):
-    request = serializers.IntegerField(help_text="The number of the request.")
-    until = serializers.DateTimeField(help_text="When it lapses.")
-    text = serializers.CharField()
-
-
-ASKED = OpenApiResponse(AskedDocument, "Not done: a second person must confirm it.")
 
 
 class ActionForm(Reason):
@@ -111,36 +86,21 @@ class LinksView(ApiView):
         return Response(page(links, LINK, query))
 
 
-class ActionView(ApiView):
-    """An action of an operator on one link."""
-
-    scopes = {"POST": Scope.OPERATE}
-    parser_classes = [JsonParser]
+class LinkActionView(RowActionView):
     action: ClassVar[PlainLinkAction]
+    rows = OutboundLink.objects.select_related("partner")
+    form = ActionForm
+    document = LinkStateDocument
 
-    def post(self, request: Request, id: int) -> Response:  # noqa: A002
-        require_permissions(request, *self.action.permissions)
-        form = validated_body(request, ActionForm)
+    def act(self, row: OutboundLink, by: Actor, form: Mapping[str, Any]) -> dict[str, Any]:
         seen = change_link.Seen(form.get("if_message"), form.get("if_suspended_since"))
-        link = get_object_or_404(OutboundLink.objects.select_related("partner"), pk=id)
-        done = self.action.flow(link.partner, actor(request, form["reason"]), seen)
-        answer = {"id": id, "partner": link.partner.name, "state": done.state.value}
-        return Response({**answer, "text": done.text})
+        done = self.action.flow(row.partner, by, seen)
+        answer = {"id": row.pk, "partner": row.partner.name, "state": done.state.value}
+        return {**answer, "text": done.text}
 
 
-def _view(action: PlainLinkAction, operation_id: str) -> type[ActionView]:
-    documented = extend_schema(
-        operation_id=operation_id,
-        description=action.summary,
-        request=ActionForm,
-        responses={200: LinkStateDocument, **schema.problems(400, 404, 409, 411, 413, 415, 422)},
-    )
-
-    @documented
-    def post(self: ActionView, request: Request, id: int) -> Response:  # noqa: A002
-        return ActionView.post(self, request, id)
-
-    return type(operation_id, (ActionView,), {"action": action, "post": post})
+def _view(action: PlainLinkAction, operation_id: str) -> type[LinkActionView]:
+    return documented(operation_id, type(operation_id, (LinkActionView,), {"action": action}))
 
 
 LINK_ACTIONS = {
@@ -152,7 +112,7 @@ LINK_ACTIONS = {
     )
 }
 """By the last part of their addresses. An action on another row, or with parameters, is a view of
-its own, as `ResolveView`."""
+its own, as `ResolveView` and `PlanView`."""
 
 
 class WindowForm(Reason):
@@ -160,29 +120,18 @@ class WindowForm(Reason):
     ends_at = moment("When it resumes: at most 31 days later.", required=True)
 
 
-class PlanView(ApiView):
-    scopes = {"POST": Scope.OPERATE}
-    parser_classes = [JsonParser]
+@partial(documented, "plan_maintenance")
+class PlanView(RowActionView):
+    action = link_actions.PLAN_MAINTENANCE
+    rows = OutboundLink.objects.select_related("partner")
+    form = WindowForm
+    document = WindowDocument
+    status = 201
 
-    @extend_schema(
-        operation_id="plan_maintenance",
-        description=link_actions.PLAN_MAINTENANCE.summary,
-        request=WindowForm,
-        responses={201: WindowDocument, **schema.problems(400, 404, 409, 411, 413, 415, 422)},
-    )
-    def post(self, request: Request, id: int) -> Response:  # noqa: A002
-        action = link_actions.PLAN_MAINTENANCE
-        require_permissions(request, *action.permissions)
-        form = validated_body(request, WindowForm)
-        link = get_object_or_404(OutboundLink.objects.select_related("partner"), pk=id)
-        window = action.flow(
-            link.partner,
-            actor(request, form["reason"]),
-            starts_at=form.get("starts_at"),
-            ends_at=form["ends_at"],
-        )
-        window.refresh_from_db()
-        return Response(WindowDocument(window).data, 201)
+    def act(self, row: OutboundLink, by: Actor, form: Mapping[str, Any]) -> MaintenanceWindow:
+        times = {"starts_at": form.get("starts_at"), "ends_at": form["ends_at"]}
+        window: MaintenanceWindow = self.action.flow(row.partner, by, **times)
+        return fresh(window)
 
 
 class WindowsQuery(PageQuery):
@@ -212,23 +161,11 @@ class WindowsView(ApiView):
         return Response(page(MaintenanceWindow.objects.filter(**wanted), WINDOW, query))
 
 
-class EndWindowView(ApiView):
-    scopes = {"POST": Scope.OPERATE}
-    parser_classes = [JsonParser]
-
-    @extend_schema(
-        operation_id="end_maintenance",
-        description=actions.END_MAINTENANCE.summary,
-        request=Reason,
-        responses={200: WindowDocument, **schema.problems(400, 404, 409, 411, 413, 415, 422)},
-    )
-    def post(self, request: Request, id: int) -> Response:  # noqa: A002
-        require_permissions(request, *actions.END_MAINTENANCE.permissions)
-        reason = validated_body(request, Reason)["reason"]
-        window = get_object_or_404(MaintenanceWindow.objects.select_related("partner"), pk=id)
-        actions.END_MAINTENANCE.flow(window, actor(request, reason))
-        window.refresh_from_db()
-        return Response(WindowDocument(window).data)
+@partial(documented, "end_maintenance")
+class EndWindowView(RowActionView):
+    action = actions.END_MAINTENANCE
+    rows = MaintenanceWindow.objects.select_related("partner")
+    document = WindowDocument
 
 
 class IncidentsView(ApiView):
@@ -249,20 +186,8 @@ class IncidentsView(ApiView):
         return Response(page(incidents, INCIDENT, query))
 
 
-class ResolveView(ApiView):
-    scopes = {"POST": Scope.OPERATE}
-    parser_classes = [JsonParser]
-
-    @extend_schema(
-        operation_id="resolve_incident",
-        description=actions.RESOLVE.summary,
-        request=Reason,
-        responses={200: IncidentDocument, **schema.problems(400, 404, 409, 411, 413, 415, 422)},
-    )
-    def post(self, request: Request, id: int) -> Response:  # noqa: A002
-        require_permissions(request, *actions.RESOLVE.permissions)
-        reason = validated_body(request, Reason)["reason"]
-        incident = get_object_or_404(Incident.objects.select_related("partner"), pk=id)
-        actions.RESOLVE.flow(incident, actor(request, reason))
-        incident.refresh_from_db()
-        return Response(IncidentDocument(incident).data)
+@partial(documented, "resolve_incident")
+class ResolveView(RowActionView):
+    action = actions.RESOLVE
+    rows = Incident.objects.select_related("partner")
+    document = IncidentDocument

@@ -20,8 +20,8 @@ from .framework.parsers import JsonParser
 from .framework.problems import Refused
 from .framework.query import Form, validated_body
 from .framework.view import ApiView, actor
-from .links import ASKED, AloneForm
 from .messages import WhichQuery, explained, find_message
+from .row_actions import ASKED, REFUSALS, AloneForm
 
 MESSAGE_ACTIONS: dict[str, OperatorAction] = {
     action.hyphenated: action for action in (*actions.ON_MESSAGE, actions.CANCEL)
@@ -72,7 +72,7 @@ class MessageActionView(ApiView):
             200: MessageStateDocument,
             202: ASKED,
             # 405: the address with any other action is that of a message whose id has it.
-            **schema.problems(400, 404, 405, 409, 411, 413, 415, 422),
+            **schema.problems(405, *REFUSALS),
         },
     )
     def post(self, request: Request, message_id: str, action: str) -> Response:

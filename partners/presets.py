@@ -23,6 +23,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         **_parties("urn:nhs:names:partyType:ocs+serviceInstance"),
         "soap_action": "{service}/{action}",
         "lenient": ["EB-030"],
+        "retryable_codes": ["200", "206", "208"],
     },
     "nav-no": {**_parties("HER"), "service_type": "string"},
     "hermes-2": {"lenient": ["EB-043"]},

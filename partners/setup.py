@@ -48,7 +48,7 @@ AGREEMENT = {
     **dict.fromkeys(("semantics", "ack", "eliminates", "sync_reply", "soap_action"), str),
     **dict.fromkeys(("on_failure", "on_unexpected_first"), str),
     **dict.fromkeys(("ordered", "check_ref_to", "refuses_status"), bool),
-    "lenient": list,
+    **dict.fromkeys(("lenient", "retryable_codes"), list),
 }
 ROUTE = {"to_party": str, "to_party_context": str, "partner": str, "mode": str}
 FIELDS = {"error_uri": "error_address"}  # in the document → of Partner, where they differ
@@ -146,15 +146,15 @@ class Setup:
         read = self.read(path, document, {**AGREEMENT, "preset": str})
         read = {**self._preset(path, read.pop("preset", "")), **read}
         tpa_id = self.required(path, read, "tpa_id")
-        found = partner.agreements.filter(tpa_id=tpa_id).first()
-        agreement = found or Agreement(partner=partner)
+        agreement = partner.agreements.filter(tpa_id=tpa_id).first() or Agreement(partner=partner)
         names = settings_of(read.get("dialect", agreement.dialect)).names
         for key in [key for key in read if key not in names]:
             self.problem(f"{path}.{key}", f"is a setting of dialect {dialect_with(key)} only.")
             del read[key]
-        if bad := [one for one in read.get("lenient", ()) if not isinstance(one, str)]:
-            self.problem(f"{path}.lenient", f"must be a list of strings, not of {bad[0]!r}.")
-            del read["lenient"]
+        for key in [key for key in read if AGREEMENT[key] is list]:
+            if bad := [one for one in read[key] if not isinstance(one, str)]:
+                self.problem(f"{path}.{key}", f"must be a list of strings, not of {bad[0]!r}.")
+                del read[key]
         values = {names[key]: value for key, value in read.items()}
         keys = {field: key for key, field in names.items()}
         self.keep(path, f"agreement {tpa_id} with {partner.name}", agreement, values, keys)

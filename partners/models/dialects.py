@@ -169,6 +169,7 @@ _SETTINGS: dict[str, Settings] = {
             "eliminates",
             "on_failure",
             "lenient",
+            "retryable_codes",
             "check_ref_to",
         ),
         terms=_flight_terms,

@@ -19,6 +19,8 @@ BOUNDS = {
     "window": (1, 1_000),
 }
 
+CODE_LIMIT = 64  # characters
+
 WAIVABLE = ("EB-022", "EB-030", "EB-034", "EB-043", "EB-048", "EB-076", "EB-125", "EB-133")
 """Requirements whose breach an agreement may let pass; docs/ebms2.md says what each of them is."""
 
@@ -47,6 +49,11 @@ def check_lenient(rules: Sequence[str]) -> None:
             f"{', '.join(unknown)} cannot be waived. Known: {', '.join(WAIVABLE)}.",
             code="lenient",
         )
+
+
+def check_codes(codes: Sequence[str]) -> None:
+    if any(code != code.strip() or not code for code in codes):
+        raise ValidationError("A code is empty or has space around it.", code="retryable_codes")
 
 
 def check_soap_action(text: str) -> None:
@@ -155,6 +162,15 @@ class Ebms2Settings(models.Model):
         validators=[check_lenient],
         help_text="Requirements whose breach is logged and ignored, separated by commas:"
         f" {', '.join(WAIVABLE)}.",
+    )
+    retryable_codes = ArrayField(
+        models.CharField(max_length=CODE_LIMIT),
+        blank=True,
+        default=list,
+        db_default=[],
+        validators=[check_codes],
+        help_text="Error codes in the detail of a SOAP Fault, separated by commas: a message that"
+        " is refused with one of them is sent again, whatever the faultcode.",
     )
     check_ref_to = models.BooleanField(
         "check RefToMessageId",

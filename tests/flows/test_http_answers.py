@@ -27,7 +27,7 @@ pytestmark = pytest.mark.django_db
 
 FAULT = (
     '<S:Envelope xmlns:S="http://schemas.xmlsoap.org/soap/envelope/"><S:Body><S:Fault>'
-    "<faultcode>S:{0}</faultcode><faultstring>no</faultstring></S:Fault></S:Body></S:Envelope>"
+    "<faultcode>S:{0}</faultcode><faultstring>no</faultstring>{1}</S:Fault></S:Body></S:Envelope>"
 )
 
 
@@ -118,9 +118,27 @@ def test_an_answer_about_something_else_is_noted_and_the_message_waits(
 def test_a_fault_decides_over_the_status(sky: Sky, code: str, state: str) -> None:
     sent = sky.submit()
     (job,) = sky.poll()
-    taken = answered(sky, job, ("text/xml", FAULT.format(code).encode()), 500)
+    taken = answered(sky, job, ("text/xml", FAULT.format(code, "").encode()), 500)
     assert sky.state(sent) == state
     assert taken.detail == f"SOAP Fault {code}: no"
+
+
+@pytest.mark.requirement("EB-067")
+@pytest.mark.parametrize(
+    ("codes", "state"), [(["206"], "waiting"), (["201", "206"], "waiting"), (["201"], "failed")]
+)
+def test_a_code_of_a_fault_that_the_agreement_calls_retryable_is_no_end(
+    codes: list[str], state: str
+) -> None:
+    sky = make_sky(retryable_codes=["200", "206"])
+    make_sky(retryable_codes=["201"])
+    sent = sky.submit()
+    (job,) = sky.poll()
+    errors = "".join(f"<e:errorCode>{code}</e:errorCode>" for code in codes)
+    detail = f'<detail><e:list xmlns:e="urn:e">{errors}</e:list></detail>'
+    taken = answered(sky, job, ("text/xml", FAULT.format("Client", detail).encode()), 500)
+    assert sky.state(sent) == state
+    assert taken.detail == f"SOAP Fault Client: no ({', '.join(codes)})"
 
 
 @pytest.mark.requirement("EB-071")

@@ -31,6 +31,7 @@ EBMS2: dict[str, Any] = {
     "window": 4,
     "on_failure": "hold",
     "lenient": ["EB-048"],
+    "retryable_codes": ["206"],
 }
 
 
@@ -93,6 +94,8 @@ def test_an_unknown_preset_is_refused() -> None:
         ("trp", "lenient", [], "lenient: is a setting of dialect ebms2 only."),
         ("ebms2", "lenient", ["EB-028"], "lenient: EB-028 cannot be waived. Known: EB-022"),
         ("ebms2", "lenient", [22], "lenient: must be a list of strings, not of 22."),
+        ("ebms2", "retryable_codes", [206], "retryable_codes: must be a list of strings"),
+        ("ebms2", "retryable_codes", ["206 "], "retryable_codes: A code is empty or has space"),
         ("ebms2", "sync_reply", "signals", "sync_reply: Value 'signals' is not a valid choice."),
         ("ebms2", "window", 0, "window: Must be 1 or more."),
         ("ebms2", "soap_action", 'a"b', "soap_action: Only printable ASCII characters"),

@@ -122,6 +122,7 @@ class AgreementInline(StackedInline):
                     ("window", "on_failure"),
                     ("sync_reply", "ordered"),
                     ("soap_action", "lenient"),
+                    "retryable_codes",
                     ("check_ref_to", "refuses_status"),
                 ),
             },

@@ -2,6 +2,7 @@
 Errors, a message of a business (EB-067, EB-069 to EB-072)."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -26,7 +27,7 @@ from msh.store.sending.isolation import describe
 from msh.transport.carrier import Finished
 from msh.wire.ebms2.envelope import parse_answer
 from msh.wire.text import prose
-from partners.models import Partner
+from partners.models import Agreement, Partner
 
 logger = logging.getLogger(__name__)
 
@@ -67,15 +68,22 @@ def _read(copy: FlightCopy, result: AttemptResult, content_type: str, body: byte
     except Unusable as problem:
         raise _NotTakenError(f"the answer has no usable MessageHeader: {problem}") from None
     if isinstance(read, SoapFault):
-        return Ended(copy, _after_fault(result, read))
+        return Ended(copy, _after_fault(copy, result, read))
     return Ended(copy, result, _events(copy, read))
 
 
-def _after_fault(result: AttemptResult, fault: SoapFault) -> AttemptResult:
-    again = fault.code is FaultCode.SERVER
+def _after_fault(copy: FlightCopy, result: AttemptResult, fault: SoapFault) -> AttemptResult:
+    again = fault.code is FaultCode.SERVER or _is_retryable(copy, fault.error_codes)
     outcome = AttemptOutcome.FAILED if again else AttemptOutcome.REFUSED
-    detail = prose(f"SOAP Fault {fault.code}: {fault.text}")[:500]
+    codes = f" ({', '.join(fault.error_codes)})" if fault.error_codes else ""
+    detail = prose(f"SOAP Fault {fault.code}: {fault.text}{codes}")[:500]
     return replace(result, outcome=outcome, detail=detail)
+
+
+def _is_retryable(copy: FlightCopy, codes: Sequence[str]) -> bool:
+    """Whether the agreement has one of them sent again (EB-067)."""
+    agreements = Agreement.objects.filter(pk=copy.agreement_id)
+    return bool(codes) and agreements.filter(retryable_codes__overlap=list(codes)).exists()
 
 
 def _events(copy: FlightCopy, received: ReceivedMessage) -> tuple[AnswerEvent, ...]:

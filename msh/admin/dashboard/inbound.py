@@ -1,6 +1,6 @@
 """What stands still on its way to our applications, and incidents that no other table shows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +14,28 @@ from msh.admin.framework import markup
 from msh.admin.framework.actions import Offer
 from msh.admin.incidents.first_step import first_steps
 from msh.flows.operations.inspection.causes import CAUSES, cause_of
-from msh.models import Delivery, Direction, InboundMessage, Incident, OutboundLink
+from msh.models import (
+    Delivery,
+    Direction,
+    InboundMessage,
+    Incident,
+    OutboundConversation,
+    OutboundLink,
+)
 from msh.protocol.kinds import DeliveryState, IncidentKind
 
 FIRST_ROWS = 10
 _ORDER = (DeliveryState.BLOCKED, DeliveryState.IN_DOUBT, DeliveryState.PARKED)
 """What others wait for comes first."""
 _SHOWN_ELSEWHERE = (IncidentKind.DELIVERY_FAILED, IncidentKind.DELIVERY_IN_DOUBT)
+_BESIDE = (IncidentKind.CONVERSATION_STOPPED, IncidentKind.WENT_AHEAD_ALONE)
+"""About a message of ours, but not what is wrong with it."""
+_SAME_MESSAGE = Q(
+    direction=Direction.OUT,
+    partner=OuterRef("partner"),
+    message_id=OuterRef("message_id"),
+    message_id__gt="",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +54,16 @@ class Standing:
     behind: int
     since: str
     offers: Sequence[Offer]
+
+
+@dataclass(frozen=True, slots=True)
+class Stops:
+    """The conversation that a message of an incident stops, and the incident about that."""
+
+    conversation: OutboundConversation
+    url: str
+    incident_url: str
+    what: str
 
 
 def standing(request: HttpRequest) -> Sequence[Standing]:
@@ -88,10 +113,12 @@ def other_incidents(request: HttpRequest) -> tuple[int, Sequence[dict[str, objec
     shown = Q(direction=Direction.OUT) & Exists(suspended)
     found = Incident.objects.filter(resolved_at=None).exclude(shown)
     found = found.exclude(direction=Direction.IN, kind__in=_SHOWN_ELSEWHERE)
+    of_message = found.filter(_SAME_MESSAGE).exclude(kind__in=_BESIDE)
+    found = found.exclude(Q(kind=IncidentKind.CONVERSATION_STOPPED) & Exists(of_message))
     links = ("partner__inbound_link", "partner__outbound_link")
     newest = list(found.select_related(*links).order_by("-opened_at")[:FIRST_ROWS])
-    steps = first_steps(request, newest)
-    rows = [
+    steps, stops = first_steps(request, newest), _stops(newest)
+    rows: list[dict[str, object]] = [
         {
             "url": markup.page_url(incident),
             "partner": incident.partner,
@@ -99,9 +126,38 @@ def other_incidents(request: HttpRequest) -> tuple[int, Sequence[dict[str, objec
             "jumps": [steps[incident.pk]] if incident.pk in steps else [],
             "cause": CAUSES.get(incident.kind) or cause_of(incident.kind),
             "detail": markup.verbatim(incident.detail),
+            "stops": stops.get(incident.pk),
             "opened": markup.ago(incident.opened_at),
             "assigned_to": incident.assigned_to,
         }
         for incident in newest
     ]
     return found.count(), rows
+
+
+def _stops(incidents: Sequence[Incident]) -> Mapping[int, Stops]:
+    """By incident: one row for a message that failed and for the conversation that it stops."""
+    of_messages = {
+        (one.partner_id, one.message_id): one.pk
+        for one in incidents
+        if one.direction == Direction.OUT and one.message_id and one.kind not in _BESIDE
+    }
+    partners = {partner for partner, _ in of_messages}
+    stopped = OutboundConversation.objects.waiting().filter(
+        link__partner__in=partners, stopped_by__overlap=[named for _, named in of_messages]
+    )
+    about = Incident.objects.filter(
+        partner__in=partners, kind=IncidentKind.CONVERSATION_STOPPED, resolved_at=None
+    )
+    opened = {one.partner_id: one for one in about}
+    return {
+        of_messages[one.link.partner_id, message_id]: Stops(
+            one,
+            markup.page_url(one),
+            markup.page_url(opened[one.link.partner_id]),
+            CAUSES[IncidentKind.CONVERSATION_STOPPED].what,
+        )
+        for one in stopped.select_related("link")
+        for message_id in one.stopped_by
+        if (one.link.partner_id, message_id) in of_messages and one.link.partner_id in opened
+    }

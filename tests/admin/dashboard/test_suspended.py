@@ -14,11 +14,14 @@ from msh import roles
 from msh.admin.dashboard.suspended import Member, Suspended
 from msh.admin.framework.markup import page_url
 from msh.flows.operations import change_link
-from msh.models import Delivery, InboundMessage, Incident, OutboundLink
+from msh.flows.operations.inspection.causes import CAUSES
+from msh.models import Delivery, InboundMessage, Incident, OutboundConversation, OutboundLink
 from msh.protocol.kinds import IncidentKind
 from msh.store.history import Actor
 from tests.admin.conftest import client_of, client_with_role, waiting_world
+from tests.admin.links.test_conversation import stop
 from tests.admin.many import UNAUTHORIZED, standing_deliveries, suspended_partners
+from tests.flows.flying import make_sky
 
 pytestmark = pytest.mark.django_db
 
@@ -224,6 +227,53 @@ def test_an_incident_is_not_shown_twice(operator: Client) -> None:
     (shown,) = context["incidents"]
     assert shown["cause"].what == "The application does not keep up with this partner"
     assert [jump.title for jump in shown["jumps"]] == ["Link from partner"]
+
+
+def test_a_message_and_the_conversation_that_it_stops_are_one_row(operator: Client) -> None:
+    sky, other = make_sky(ordered=True), make_sky(ordered=True)
+    refused, _ = stop(sky, "talk"), stop(other, "other")
+    Incident.objects.filter(partner=other.partner, kind="refused_by_peer").delete()
+
+    response = operator.get(PAGE)
+
+    page, context = response.content.decode(), response.context
+    rows = {row["partner"]: row for row in context["incidents"]}
+    assert context["other_incidents"] == len(context["incidents"]) == 2
+    row = rows[sky.partner]
+    assert row["cause"].what == CAUSES["refused_by_peer"].what
+    assert [jump.url for jump in row["jumps"]] == [page_url(refused)]
+    conversation = OutboundConversation.objects.get(conversation_id="talk")
+    stopped = Incident.objects.get(partner=sky.partner, kind="conversation_stopped")
+    for which, about in (("stops", stopped), ("stopped", conversation)):
+        assert f'<a href="{page_url(about)}" id="{which}:{page_url(about)}"' in page
+    assert rows[other.partner]["cause"].what == CAUSES["conversation_stopped"].what
+    assert rows[other.partner]["stops"] is None
+
+
+def test_what_was_done_alone_does_not_hide_a_stopped_conversation(operator: Client) -> None:
+    sky = make_sky(ordered=True)
+    stop(sky, "talk")
+    Incident.objects.filter(kind="refused_by_peer").update(kind=IncidentKind.WENT_AHEAD_ALONE)
+
+    rows = operator.get(PAGE).context["incidents"]
+
+    assert {row["cause"].what for row in rows} == {
+        CAUSES["conversation_stopped"].what, CAUSES["went_ahead_alone"].what
+    }  # fmt: skip
+    assert [row["stops"] for row in rows] == [None, None]
+
+
+def test_a_stopped_conversation_has_its_row_if_the_message_has_none(operator: Client) -> None:
+    """The message is named by the line of its suspended link only."""
+    sky = make_sky(ordered=True)
+    stop(sky, "talk")
+    OutboundLink.objects.filter(pk=sky.link.pk).update(
+        state="suspended", suspended_for="refused_by_peer", suspended_since=timezone.now()
+    )
+
+    (row,) = operator.get(PAGE).context["incidents"]
+
+    assert row["cause"].what == CAUSES["conversation_stopped"].what
 
 
 def test_300_suspended_take_as_many_statements_as_7() -> None:

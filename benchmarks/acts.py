@@ -10,7 +10,7 @@ from .bulk import Bulk
 from .choose import Choose
 from .crowd import Crowd
 from .drain import Drain, RetryStorm
-from .exchange import CommitBound, Exchange
+from .exchange import CommitBound, Exchange, ToChain
 from .figure import Against, Figure, Gauge
 from .msh import Msh
 from .processes import Idle, Memory
@@ -64,6 +64,7 @@ def _exchange_16(stage: Stage, minimum: float = 0) -> Exchange:
 def _usual(folder: Path, sizes: Sizes, chosen: Collection[str]) -> Generator[Scene]:
     loads = bool({"bulk_1", "bulk_2", "submit_1"} & set(chosen))
     with Stage(folder, loaded=loads) as stage:
+        one = Exchange(stage, pairs=1, messages=600, prototype_messages=1000)
         many = _exchange_16(stage, minimum=0.20)
         loaded, quiet = (stage.loaded, stage.api_token), partial(stage.only, stage.loaded)
         yield Scene(
@@ -71,8 +72,10 @@ def _usual(folder: Path, sizes: Sizes, chosen: Collection[str]) -> Generator[Sce
             [
                 Receive(stage, connections=1, seconds=3),
                 Receive(stage, connections=16, seconds=3, minimum=0.10),
-                Exchange(stage, pairs=1, messages=600, prototype_messages=1000),
+                one,
+                ToChain(one, stage, pairs=1, messages=800),
                 many,
+                ToChain(many, stage, pairs=EXCHANGING_PAIRS, messages=100),
                 CommitBound(many, stage, clients=EXCHANGING_PAIRS, seconds=3),
                 ToAs2(many, stage, clients=8, messages=25),
                 Bulk(*loaded, clients=1, requests=4, quiet=quiet),

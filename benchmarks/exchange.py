@@ -5,8 +5,9 @@ import time
 from contextlib import AbstractContextManager
 from typing import Any
 
-from . import floor, prototype, wire
+from . import chain, floor, prototype, wire
 from .figure import wait_until
+from .msh import Msh
 from .producer import Producer
 from .stage import Stage
 
@@ -88,8 +89,12 @@ class Exchange:
             self._stage.receiver.beside("prototype"),
             pairs=self._pairs,
             messages=self._prototype_messages,
-            body=wire.payload_of(self._size) if self._size else wire.sample().encode(),
+            body=self.body(),
         )
+
+    def body(self) -> bytes:
+        """What one message of the floors has."""
+        return wire.payload_of(self._size) if self._size else wire.sample().encode()
 
     def facts(self) -> dict[str, Any]:
         return {
@@ -122,6 +127,43 @@ class Exchange:
             sender.value(ATTEMPTS.format(last=last[1])),
             receiver.value(STORED.format(last=last[2])),
         )
+
+
+class ToChain:
+    """The exchange just measured, against the bare chain: what of the distance to the prototype is
+    the shape of an MSH, and what is ours. `messages` are those of each pair in one round."""
+
+    minimum = 0.0
+
+    def __init__(self, exchange: Exchange, stage: Stage, pairs: int, messages: int) -> None:
+        self.name = f"{exchange.name}_to_chain"
+        self._exchange = exchange
+        self._stage = stage
+        self._pairs = pairs
+        self._messages = messages
+
+    def quiet(self) -> AbstractContextManager[None]:
+        return self._exchange.quiet()
+
+    def product(self) -> float:
+        """As just measured."""
+        return self._exchange.rates[-1]
+
+    def floor(self) -> float:
+        return chain.run(
+            _beside(self._stage.sender),
+            _beside(self._stage.receiver),
+            pairs=self._pairs,
+            messages=self._messages,
+            body=self._exchange.body(),
+        )
+
+    def facts(self) -> dict[str, Any]:
+        return {}
+
+
+def _beside(msh: Msh) -> chain.Servers:
+    return chain.Servers(msh.beside("chain"), msh.valkey_url)
 
 
 class CommitBound:

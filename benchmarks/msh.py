@@ -112,6 +112,10 @@ class Msh:
     def database_url(self) -> str:
         return datafolder.read(self.folder, datafolder.SERVERS)["DATABASE_URL"]
 
+    @property
+    def valkey_url(self) -> str:
+        return datafolder.read(self.folder, datafolder.SERVERS)["REDIS_URL"]
+
     def beside(self, name: str) -> str:
         """Address of another database on this MSH's own server, for the floors: empty when it is
         asked for first. To drop it again would cost a checkpoint, after which the product writes

@@ -17,7 +17,8 @@ _SIZE = (7.0, 3.2)  # inches
 _DPI = 90
 _BLUE, _GREY, _RED = "#2563a8", "#b9c0c8", "#b3382c"
 FLOORED = (
-    *("receive_1", "receive_16", "exchange_1", "exchange_16", "exchange_16_to_commits"),
+    *("receive_1", "receive_16", "exchange_1", "exchange_1_to_chain"),
+    *("exchange_16", "exchange_16_to_chain", "exchange_16_to_commits"),
     *("exchange_200", "exchange_16_1mb", "bulk_1", "bulk_2", "submit_1"),
 )
 LATENCIES = ("receive_1", "receive_16", "exchange_1", "exchange_16", "exchange_200", "submit_1")

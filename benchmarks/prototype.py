@@ -75,8 +75,8 @@ def run(sender_url: str, receiver_url: str, *, pairs: int, messages: int, body: 
 
     `messages` is the number of each pair. RuntimeError if the rows do not add up.
     """
-    _create(sender_url, SENDER_SCHEMA, "lane", pairs)
-    _create(receiver_url, RECEIVER_SCHEMA, "link", pairs)
+    create(sender_url, SENDER_SCHEMA, "lane", pairs)
+    create(receiver_url, RECEIVER_SCHEMA, "link", pairs)
     started, ended = _exchange(sender_url, receiver_url, pairs, messages, body)
     rows = (_count(sender_url, ACKNOWLEDGED), _count(receiver_url, ACK_TRANSMITTED))
     total = pairs * messages
@@ -108,7 +108,7 @@ def _exchange(
     return started, ended
 
 
-def _create(url: str, schema: str, counters: str, pairs: int) -> None:
+def create(url: str, schema: str, counters: str, pairs: int) -> None:
     with psycopg.connect(url) as connection:
         connection.execute(schema)
         connection.execute(

@@ -1,10 +1,15 @@
 """What `make bench` measures when it is asked, and the page that shows it."""
 
+import os
+import secrets
+from collections.abc import Iterator
 from dataclasses import replace
+from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 
-from benchmarks import capacity, report_page
+from benchmarks import capacity, chain, report_page
 from benchmarks.acts import LONG, SHORT, is_chosen, names_of
 
 
@@ -17,6 +22,8 @@ def test_every_figure_has_one_name() -> None:
     ("figure", "chosen"),
     [
         ("exchange_1", "exchange_1"),
+        ("exchange_1_to_chain", "exchange_1"),
+        ("exchange_16_to_chain", "exchange_16"),
         ("exchange_16_to_commits", "exchange_16"),
         ("exchange_16_to_pyas2", "exchange_16_to_pyas2"),
         ("growth_receive_100000", "growth_receive"),
@@ -42,7 +49,10 @@ def test_page_without_markers_is_refused() -> None:
 
 def test_every_figure_is_in_the_page() -> None:
     shown = {*report_page.TARGETS, *report_page.GAUGES}
-    assert shown >= {*names_of(SHORT + LONG), "exchange_16_to_commits"}
+    assert shown >= {
+        *names_of(SHORT + LONG),
+        *("exchange_1_to_chain", "exchange_16_to_chain", "exchange_16_to_commits"),
+    }
 
 
 def test_capacity_is_computed_from_the_page() -> None:
@@ -54,3 +64,28 @@ def test_capacity_is_computed_from_the_page() -> None:
     slow = capacity.simulate(200, replace(costs, lane_ms=60_000))
     assert slow.full > day.full
     assert sum(slow.hours) < sum(day.hours)
+
+
+@pytest.fixture
+def servers() -> Iterator[chain.Servers]:
+    """Both sides use one database: their tables have different names."""
+    name = f"chain_{secrets.token_hex(4)}"
+    server = urlsplit(os.environ["DATABASE_URL"])
+    with psycopg.connect(server._replace(path="/postgres").geturl(), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+        yield chain.Servers(server._replace(path=f"/{name}").geturl(), os.environ["REDIS_URL"])
+        connection.execute(f"DROP DATABASE {name} (FORCE)")
+
+
+def test_bare_chain_counts_what_arrived_once(servers: chain.Servers) -> None:
+    assert chain.run(servers, servers, pairs=2, messages=3, body=b"<Order/>") > 0
+    with psycopg.connect(servers.database, autocommit=True) as connection:
+        numbers = connection.execute("SELECT pair, number FROM inbound ORDER BY 1, 2").fetchall()
+        assert numbers == [(0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (1, 3)]
+        # The first message of a pair in the place of its second.
+        connection.execute(
+            "UPDATE inbound SET body = first.body FROM inbound AS first"
+            " WHERE (inbound.number, first.number) = (2, 1) AND inbound.pair = first.pair"
+        )
+    with pytest.raises(RuntimeError, match="6 exchanged"):
+        chain.check(servers, servers, 6)

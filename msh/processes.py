@@ -72,8 +72,10 @@ def spawn(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     stdin: bytes = b"",
+    keep: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start `command`, its output appended to `log`, `stdin` (less than 4 KiB) for it to read.
+    """Start `command`, its output appended to `log`, `stdin` (less than 4 KiB) for it to read. The
+    files `keep` are open in it, by the same numbers.
 
     Call it from the main thread: the kernel ties the child to the thread that made it.
     """
@@ -92,6 +94,7 @@ def spawn(
             user=user.uid if user else None,
             group=user.gid if user else None,
             extra_groups=[] if user else None,
+            pass_fds=keep,
         )
 
 

@@ -9,10 +9,12 @@ import asyncio
 import ipaddress
 import logging
 import signal
+import socket
 import ssl
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import psycopg
@@ -51,11 +53,13 @@ _REPLIES = {400: "554 5.6.0", 403: "550 5.7.1", 413: "552 5.3.4", 415: "554 5.6.
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """Where to listen. Without a certificate AUTH is taken on loopback only."""
+    """Where to listen. Without a certificate AUTH is taken on loopback only. `fd` is the number of
+    a socket that is open there already."""
 
     host: str
     port: int
     tls: ssl.SSLContext | None = None
+    fd: int | None = None
 
     @property
     def auth_needs_tls(self) -> bool:
@@ -253,9 +257,11 @@ async def serve(listening: Listening, on_ready: Callable[[int], None]) -> None:
         loop.add_signal_handler(number, ended.set)
     with ThreadPoolExecutor(THREADS, "msh-smtpd") as threads:
         handler = Handler(threads)
-        server = await loop.create_server(
-            lambda: make_server(listening, handler), listening.host, listening.port
-        )
+        make = partial(make_server, listening, handler)
+        if listening.fd is None:
+            server = await loop.create_server(make, listening.host, listening.port)
+        else:
+            server = await loop.create_server(make, sock=socket.socket(fileno=listening.fd))
         async with server:
             on_ready(server.sockets[0].getsockname()[1])
             await ended.wait()

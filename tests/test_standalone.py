@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,10 @@ def up(folder: Path) -> Iterator[tuple[Up, dict[str, object]]]:
         line = msh.process.stdout.readline()
         assert line, "it ended before it was ready"
         yield msh, json.loads(line)
+
+
+def are_gone(pids: list[int]) -> bool:
+    return not any(map(is_running, pids))
 
 
 def servers(msh: Up) -> list[int]:
@@ -228,6 +233,27 @@ def test_port_in_use_is_one_line(tmp_path: Path) -> None:
         f"CommandError: port {port} cannot be used (Address already in use): "
         "choose another with --port\n"
     )
+
+
+def test_nobody_else_takes_the_port_while_the_database_is_prepared(tmp_path: Path) -> None:
+    with starting(tmp_path) as msh:
+        wait_until((tmp_path / "log" / "prepare.log").exists, seconds=60)
+        with socket.socket() as other:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            with pytest.raises(OSError, match="in use"):
+                other.bind(("127.0.0.1", msh.port))
+
+
+def test_requests_wait_while_web_is_started_again(used: Path) -> None:
+    with up(used) as (msh, _):
+        for end in (signal.SIGKILL, signal.SIGTERM):
+            before = msh.pid("web")
+            family = [before, *descendants(before)]
+            os.kill(before, end)
+            wait_until(partial(are_gone, family))
+            assert msh.get("/health/live")[0] == 200
+            assert msh.pid("web") != before
 
 
 def test_command_for_an_msh_that_does_not_run_is_one_line(tmp_path: Path) -> None:

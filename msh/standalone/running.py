@@ -12,7 +12,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -28,6 +28,8 @@ READY_SECONDS = 120  # the first start makes the tables
 WEB_WORKERS = 2
 WEB_THREADS = 8
 WORKER_THREADS = 8
+BACKLOG = 100
+"""Connections that wait while web starts; web sets its own."""
 _MSH = (sys.executable, "-m", "msh.standalone")
 _PROJECT = Path(__file__).resolve().parents[2]
 _CWD = _PROJECT if (_PROJECT / "manage.py").exists() else None
@@ -64,11 +66,10 @@ def run(
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
-    _require_free(port, "--port")
-    if smtp_port:
-        _require_free(smtp_port, "--smtp-port")
     with (
         suppress(KeyboardInterrupt),
+        _listening(port, "--port") as web,
+        _listening(smtp_port, "--smtp-port") if smtp_port else nullcontext() as mail,
         Waiting(on_wait, "PostgreSQL and Valkey start") as waiting,
         EmbeddedServers(folder) as servers,
         _process_file(folder),
@@ -80,7 +81,7 @@ def run(
         datafolder.write(folder, datafolder.SERVERS, servers.settings)
         waiting.goes_on_with("the database is being prepared")
         _prepare(folder, env | {"DJANGO_SUPERUSER_PASSWORD": password})
-        with Supervisor(_children(folder, port, smtp_port), cwd=_CWD, env=env) as supervisor:
+        with Supervisor(_children(folder, web, mail), cwd=_CWD, env=env) as supervisor:
             waiting.goes_on_with("the web process starts")
             _await_ready(supervisor, servers, folder, port)
             waiting.over()
@@ -102,11 +103,11 @@ def _watch(supervisor: Supervisor, servers: EmbeddedServers) -> NoReturn:
         time.sleep(0.1)
 
 
-def _children(folder: Path, port: int, smtp_port: int | None) -> list[Child]:
+def _children(folder: Path, web: socket.socket, mail: socket.socket | None) -> list[Child]:
     celery = [sys.executable, "-m", "celery", "-A", "msh"]
     commands = {
         "web": [
-            *(sys.executable, "-m", "msh.web", "--host", "127.0.0.1", "--port", str(port)),
+            *(sys.executable, "-m", "msh.web", *_serving(web)),
             *("--workers", str(WEB_WORKERS), "--threads", str(WEB_THREADS)),
         ],
         "worker": [
@@ -116,20 +117,31 @@ def _children(folder: Path, port: int, smtp_port: int | None) -> list[Child]:
         ],
         "beat": [*celery, "beat", "--pidfile=", "--loglevel", "WARNING"],
     }
-    if smtp_port:
-        commands["smtpd"] = [*_MSH, "smtpd", "--port", str(smtp_port)]
+    if mail:
+        commands["smtpd"] = [*_MSH, "smtpd", *_serving(mail)]
     children = {
         name: Child(name, command, folder / "run" / f"{name}.pid", folder / "log" / f"{name}.log")
         for name, command in commands.items()
     }
     for name in ("worker", "beat"):
         # What is sent while nothing takes its Acknowledgement goes again only after a Timeout.
-        children[name].may_start = lambda: _takes_acks(port, smtp_port)
+        children[name].may_start = lambda: _takes_acks(web, mail)
+    children["web"].listener = web
+    if mail:
+        children["smtpd"].listener = mail
     return list(children.values())
 
 
-def _takes_acks(port: int, smtp_port: int | None) -> bool:
-    return _is_ready(port) and (smtp_port is None or _is_open(smtp_port))
+def _serving(listener: socket.socket) -> tuple[str, ...]:
+    return ("--port", str(_port(listener)), "--fd", str(listener.fileno()))
+
+
+def _port(listener: socket.socket) -> int:
+    return int(listener.getsockname()[1])
+
+
+def _takes_acks(web: socket.socket, mail: socket.socket | None) -> bool:
+    return _is_ready(_port(web)) and (mail is None or _takes_mail(_port(mail)))
 
 
 def _settings(folder: Path, port: int) -> dict[str, str]:
@@ -191,28 +203,31 @@ def _is_ready(port: int) -> bool:
         connection.close()
 
 
-def _is_open(port: int) -> bool:
-    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-        return True
+def _takes_mail(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+        return connection.recv(3) == b"220"
     return False
 
 
-def _require_free(port: int, option: str) -> None:
-    """A web of a killed predecessor may need a moment to go."""
+def _listening(port: int, option: str) -> socket.socket:
+    """Held until all has ended, also while its process is started again: nobody else can take the
+    port. A web of a killed predecessor may need a moment to go."""
     end = time.monotonic() + 2
     while True:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-                return
-            except OSError as error:
-                if time.monotonic() > end:
-                    message = (
-                        f"port {port} cannot be used ({error.strerror}): choose another with"
-                        f" {option}"
-                    )
-                    raise StandaloneError(message) from None
+        listener = socket.socket()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", port))
+            listener.listen(BACKLOG)
+        except OSError as error:
+            listener.close()
+            if time.monotonic() > end:
+                message = (
+                    f"port {port} cannot be used ({error.strerror}): choose another with {option}"
+                )
+                raise StandaloneError(message) from None
+        else:
+            return listener
         time.sleep(0.05)
 
 

@@ -1,6 +1,7 @@
 """Keeps a set of child processes running: one that ends is started again after a short wait."""
 
 import logging
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +27,7 @@ class Child:
     """One process to keep running. `pid_file` and `log` are files; `name` is for people.
 
     `may_start` is asked before each start. Where it says no for LONGEST_HOLD, the process is
-    started all the same.
+    started all the same. `listener` is open in it, by the same number.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Child:
     pid_file: Path
     log: Path
     may_start: Callable[[], bool] = _always
+    listener: socket.socket | None = None
     process: subprocess.Popen[bytes] | None = None
     restarts: Restarts = field(default_factory=Restarts)
 
@@ -85,7 +87,8 @@ class Supervisor:
             child.pid_file.unlink(missing_ok=True)
 
     def _start(self, child: Child, now: float) -> None:
-        child.process = spawn(child.command, log=child.log, cwd=self._cwd, env=self._env)
+        keep = [child.listener.fileno()] if child.listener else []
+        child.process = spawn(child.command, log=child.log, cwd=self._cwd, env=self._env, keep=keep)
         child.restarts.note_start(now)
         new = child.pid_file.with_suffix(".new")  # a reader finds the old number or the new one
         new.write_text(f"{child.process.pid}\n")

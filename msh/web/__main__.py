@@ -39,16 +39,19 @@ def main() -> int:
         _report(problem)
         return 1
     from .accepting import Counts  # noqa: PLC0415  not for --help
-    from .serve import bind  # noqa: PLC0415
+    from .serve import bind, prepared  # noqa: PLC0415
 
     try:
-        listener = bind(given.host, given.port)
+        if given.fd is None:
+            listener = bind(given.host, given.port)
+        else:
+            listener = prepared(socket.socket(fileno=given.fd))
     except OSError as problem:
         _report(problem)
         return 1
     counts = Counts(given.workers)
     try:
-        return Parent(given.workers, counts, listener).run()
+        return Parent(given.workers, counts, listener if given.fd is None else None).run()
     except Forked as forked:
         return _work(application, given, listener, counts, forked.place)
 
@@ -57,6 +60,9 @@ def _arguments() -> Namespace:
     parser = ArgumentParser("python -m msh.web", description="Serve partners, API and console.")
     parser.add_argument("--host", default="127.0.0.1", help="an IP address (127.0.0.1)")
     parser.add_argument("--port", type=int, default=8000, help="(8000)")
+    parser.add_argument(
+        "--fd", type=int, help="number of an open socket to serve instead; it is not closed"
+    )
     parser.add_argument("--workers", type=int, default=WORKERS, help=f"processes ({WORKERS})")
     parser.add_argument("--threads", type=int, default=THREADS, help=f"of each ({THREADS})")
     return parser.parse_args()
@@ -96,7 +102,9 @@ class Forked(BaseException):
 
 
 class Parent:
-    def __init__(self, count: int, counts: "Counts", listener: socket.socket) -> None:
+    """`listener` is closed in the end; None for one that goes on without us."""
+
+    def __init__(self, count: int, counts: "Counts", listener: socket.socket | None) -> None:
         self._pid = os.getpid()
         self._listener = listener
         self._children = [Worker(place, counts) for place in range(count)]
@@ -127,8 +135,9 @@ class Parent:
     def _stop(self) -> None:
         for child in self._children:
             child.ask_to_end()
-        with suppress(OSError):  # nobody has listened on it
-            self._listener.shutdown(socket.SHUT_RDWR)
+        if self._listener:
+            with suppress(OSError):  # nobody has listened on it
+                self._listener.shutdown(socket.SHUT_RDWR)
         end = time.monotonic() + STOP_SECONDS
         for child in self._children:
             child.wait(end)

@@ -3,6 +3,7 @@ exist. `make check-dist` runs them."""
 
 import re
 import shlex
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,24 @@ from tools.settings_example import TARGET, composed, settings
 ROOT = Path(__file__).resolve().parents[2]
 DOCKER = ROOT / "docker"
 PROCESSES = ("web", "worker", "beat", "smtpd")
-OWN_OPTIONS = {"--host", "--port", "--workers", "--threads", "--cert", "--key", "--concurrency"}
+OWN_OPTIONS = {
+    "--host",
+    "--port",
+    "--fd",
+    "--workers",
+    "--threads",
+    "--cert",
+    "--key",
+    "--concurrency",
+}
 """Addresses, and sizes that an installation chooses."""
 
 
 def from_up() -> dict[str, list[str]]:
     """Without the interpreter, with the name of the program that the wheel installs."""
-    children = _children(Path("/data"), 8000, 2525)
-    return {child.name: _plain(list(child.command)[1:]) for child in children}
+    with socket.socket() as web, socket.socket() as mail:
+        children = _children(Path("/data"), web, mail)
+        return {child.name: _plain(list(child.command)[1:]) for child in children}
 
 
 def from_compose() -> dict[str, list[str]]:

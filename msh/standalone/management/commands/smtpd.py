@@ -19,11 +19,15 @@ class Command(MshCommand):
         super().add_arguments(parser)
         parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
         parser.add_argument("--port", type=int, default=2525, help="port to listen on (2525)")
+        parser.add_argument(
+            "--fd", type=int, help="number of an open socket to serve, which has this host and port"
+        )
         parser.add_argument("--cert", type=Path, help="PEM file of a certificate, for STARTTLS")
         parser.add_argument("--key", type=Path, help="PEM file of its key, if separate")
 
     def handle(self, *args: object, host: str, port: int, **options: Any) -> None:
-        listening = Listening(host, port, _tls(options["cert"], options["key"]))
+        tls = _tls(options["cert"], options["key"])
+        listening = Listening(host, port, tls, options["fd"])
         try:
             asyncio.run(serve(listening, lambda bound: self._say(host, bound, options["json"])))
         except OSError as problem:

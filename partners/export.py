@@ -63,9 +63,11 @@ def digest() -> str:
     return _digest_of(as_text(exported()))
 
 
-def keep_others_from_writing() -> None:
-    """Until the transaction ends. Others can read, and write rows that refer to these."""
-    tables = ", ".join(model._meta.db_table for model in (Partner, Agreement, Route, OwnIdentity))  # noqa: SLF001  public
+def keep_others_from_writing(*more: type[Model]) -> None:
+    """Until the transaction ends, also the tables `more`. Others can read, and write rows that
+    refer to these."""
+    models: tuple[type[Model], ...] = (Partner, Agreement, Route, OwnIdentity, *more)
+    tables = ", ".join(model._meta.db_table for model in models)  # noqa: SLF001  public
     with connection.cursor() as cursor:
         cursor.execute(f"LOCK TABLE {tables} IN SHARE ROW EXCLUSIVE MODE")
 

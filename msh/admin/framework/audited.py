@@ -4,12 +4,18 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
+from django.core.exceptions import ObjectDoesNotExist
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from unfold.widgets import UnfoldAdminTextareaWidget
 
 from msh.store.history import Actor
-from msh.store.operations.settings_log import Snapshot, record_changes, snapshot
+from msh.store.operations.settings_log import (
+    Snapshot,
+    lock_to_change,
+    record_changes,
+    snapshot,
+)
 
 from .actions import REASON_LIMIT
 from .saved_filters import SavedFilters
@@ -40,6 +46,18 @@ class AuditedAdmin(SavedFilters):
         """The rows that the page of the row with this id changes."""
         rows: QuerySet[Model] = self.model._default_manager.filter(pk=key)  # noqa: SLF001  public
         return [rows]
+
+    def get_object(
+        self, request: HttpRequest, object_id: str, from_field: str | None = None
+    ) -> Any:
+        row: Model | None = super().get_object(request, object_id, from_field)
+        if row is None or request.method != "POST":
+            return row
+        try:
+            lock_to_change(row)
+        except ObjectDoesNotExist:  # it was deleted in between
+            return None
+        return row
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
         fieldsets = super().get_fieldsets(request, obj)

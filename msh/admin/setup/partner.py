@@ -201,9 +201,11 @@ class PartnerAdmin(AuditedAdmin):
     def save_model(
         self, request: HttpRequest, obj: Partner, form: PartnerForm, change: bool
     ) -> None:
-        """Creates its links too, so that they can be suspended or held before the first message."""
+        """Creates its links too, so that they can be suspended or held before the first message.
+        One that was moved has them."""
         super().save_model(request, obj, form, change)
-        change_link.open_links(obj)
+        if not obj.moved:
+            change_link.open_links(obj)
 
     def get_deleted_objects(
         self, objs: Iterable[Model], request: HttpRequest

@@ -56,6 +56,7 @@ class UserAdmin(AuditedAdmin, DjangoUserAdmin, ModelAdmin):  # type: ignore[type
     form = AuditedUserForm
     add_form = AuditedNewUserForm
     change_password_form = AdminPasswordChangeForm
+    readonly_fields = ("last_login",)  # a page that was open would set it back
     list_display = ("username", "kind", "full_name", "is_active", "roles", "seen")
     list_filter = (KindFilter, ("groups", RelatedDropdownFilter), "is_active")
     sortable_by = ()

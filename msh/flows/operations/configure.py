@@ -32,7 +32,7 @@ def apply(
     Raises ChangedMeanwhile, and setup.SetupRefused.
     """
     with transaction.atomic():
-        export.keep_others_from_writing()
+        export.keep_others_from_writing(AlertRecipient)
         if seen and export.digest() != seen:
             raise ChangedMeanwhile
         before = _snapshot()

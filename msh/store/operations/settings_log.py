@@ -1,9 +1,10 @@
-"""Who changed what of what is set up, from what to what, and why."""
+"""Who changed what of what is set up, from what to what, and why; the lock of a row meanwhile."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from django.db import connection, transaction
 from django.db.models import Model, QuerySet
 from django.utils.text import capfirst
 
@@ -35,6 +36,21 @@ Snapshot = Mapping[tuple[str, int], Setting]
 def snapshot(*rows: QuerySet[Any]) -> Snapshot:
     found = (row for some in rows for row in some.select_related())
     return {(row._meta.db_table, row.pk): _setting(row) for row in found}  # noqa: SLF001  public
+
+
+def lock_to_change(row: Model) -> None:
+    """Read the row again, and keep others from writing it until the transaction ends: a page saves
+    all columns, also those that it does not show. Raises DoesNotExist.
+
+    The table first: `setup` keeps everybody from writing it. If that came after the lock of the
+    row, each would wait for the other.
+    """
+    table = connection.ops.quote_name(row._meta.db_table)  # noqa: SLF001  public
+    with transaction.atomic(savepoint=False):
+        with connection.cursor() as cursor:
+            cursor.execute(f"LOCK TABLE {table} IN ROW EXCLUSIVE MODE")
+        manager = type(row)._base_manager  # noqa: SLF001  public
+        row.refresh_from_db(from_queryset=manager.select_for_update(no_key=True))
 
 
 def record_changes(before: Snapshot, after: Snapshot, actor: Actor) -> None:

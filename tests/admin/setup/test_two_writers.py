@@ -1,0 +1,102 @@
+"""A page of the configuration is saved while something else writes its row."""
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import Model
+from django.test import Client
+from django.urls import reverse
+
+from msh.flows.operations import configure
+from msh.flows.operations.alerts.recipients import take_recipient
+from msh.models import AlertRecipient
+from msh.store.history import Actor
+from msh.store.operations.settings_log import lock_to_change
+from partners.models import Partner
+from tests.admin.setup.test_partner import form
+from tests.sessions import beside, meet, somebody_waits_for_us
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ACTOR = Actor("root", "the test says so")
+
+
+@pytest.fixture
+def partner() -> Partner:
+    return Partner.objects.create(name="acme", uri="http://acme.example/ebxml/")
+
+
+def page_of(row: Model) -> str:
+    name = f"admin:{row._meta.app_label}_{row._meta.model_name}_change"
+    return reverse(name, args=[row.pk])
+
+
+def posting(client: Client, row: Model, data: Mapping[str, object]) -> Callable[[], Any]:
+    return lambda: client.post(page_of(row), data)
+
+
+def test_a_partner_that_was_moved_meanwhile_stays_moved(
+    administrator: Client, partner: Partner
+) -> None:
+    """Or two MSHs would serve it."""
+    moved = {"to": "elsewhere", "accepts": True, "delivers": True}
+    rows = Partner.objects.filter(pk=partner.pk)
+
+    answer = meet(
+        lambda: rows.update(moved=moved, accepts=False, delivers=False),
+        posting(administrator, partner, form(contact="ann")),
+    )
+
+    assert answer.status_code == 302
+    assert rows.values_list("moved", "accepts", "delivers", "contact").get() == (
+        *(moved, False, False, "ann"),
+    )
+
+
+def test_a_log_in_while_a_user_is_saved_is_kept(administrator: Client) -> None:
+    user = User.objects.create_user("kim")
+    now = datetime(2026, 11, 23, 12, tzinfo=UTC)
+    rows = User.objects.filter(pk=user.pk)
+    data = {"username": "kim", "first_name": "Kim", "is_active": "on", "reason": "name"}
+    data |= {"date_joined_0": "2026-11-21", "date_joined_1": "12:00:00"}
+
+    answer = meet(lambda: rows.update(last_login=now), posting(administrator, user, data))
+
+    assert answer.status_code == 302
+    assert rows.values_list("first_name", "last_login").get() == ("Kim", now)
+
+
+def test_a_document_waits_until_a_page_is_saved(partner: Partner) -> None:
+    """Not half of it: then the page would wait for the document too."""
+    document = {"partners": [{"name": "acme", "probe_interval": 60}]}
+
+    with ExitStack() as stack:
+        with transaction.atomic():
+            lock_to_change(partner)
+            doing = stack.enter_context(beside(lambda: configure.apply(document, ACTOR)))
+            wait_until(somebody_waits_for_us)
+            partner.contact = "ann"
+            partner.save()
+        assert [change.fields for change in doing.result().changes] == [("probe_interval",)]
+
+    partner.refresh_from_db()
+    assert (partner.probe_interval, partner.contact) == (60, "ann")
+
+
+def test_a_recipient_that_was_added_meanwhile_is_updated_by_a_document() -> None:
+    desk = {"name": "desk", "channel": "email", "addresses": "desk@example.net"}
+    document = {"recipients": [{**desk, "wait": 15}]}
+    sections = {"recipients": take_recipient}
+
+    report = meet(
+        lambda: AlertRecipient.objects.create(**desk),
+        lambda: configure.apply(document, ACTOR, sections=sections),
+    )
+
+    assert [(change.what, change.fields) for change in report.changes] == [("updated", ("wait",))]

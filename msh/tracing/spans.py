@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from importlib.metadata import version
+from itertools import islice
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from opentelemetry import trace
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 SEND_EVERY = 1000
 """Milliseconds: what a process that is killed has not sent yet is lost."""
 SEND_WITHIN = 3.0  # seconds, for a batch; also how long the end of a process may take longer
+BULK_SPANS = 500
+"""Spans `submit` of a bulk request at most: by default 2,048 spans of a process wait to be sent."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -126,11 +129,17 @@ class Recorder:
 
     @_harmless
     def submitted_many(self, messages: Sequence[tuple[str, int]]) -> None:
-        """MessageId and partner of each; one span in the trace of the application for all."""
+        """MessageId and partner of each; one span in the trace of the application for all. The
+        first BULK_SPANS that are sampled have a span `submit`."""
         call = self._call()
-        for message_id, partner_id in messages:
+        sampled = [*islice((one for one in messages if self._is_sampled(one[0])), BULK_SPANS)]
+        for message_id, partner_id in sampled:
             self._add_root(message_id, partner_id, call)
-        self._add_to_application(call, {"messaging.batch.message_count": len(messages)})
+        counts = {
+            "messaging.batch.message_count": len(messages),
+            "ebxml.batch.submit_spans": len(sampled),
+        }
+        self._add_to_application(call, counts)
 
     def _call(self) -> Call:
         request, end = self._request(), time.time_ns()

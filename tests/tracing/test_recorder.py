@@ -18,7 +18,7 @@ from msh.flows.sending.submit_many import submit_all
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.message import Payload
 from msh.tracing.context import HEADER, Context, copy_of, read, trace_of, write
-from msh.tracing.spans import Recorder
+from msh.tracing.spans import BULK_SPANS, Recorder
 from msh.transport.job import Job
 from tests.flows.world import make_world
 from tests.tracing.collector import Collector
@@ -127,6 +127,20 @@ def test_collector_that_is_not_there_keeps_nobody_waiting(
     assert time.monotonic() - began < 60  # a try to connect for each would take minutes
     assert recorder.with_context(job()).headers
     assert "Queue full, dropping Span" in caplog.text
+
+
+def test_bulk_request_has_spans_for_its_first_messages(caplog: pytest.LogCaptureFixture) -> None:
+    """More would not fit into what the SDK keeps, beside those of other requests."""
+    with Collector() as collector, recording(collector.endpoint) as recorder:
+        recorder.begin({"HTTP_TRACEPARENT": write(Context(1, 2))})
+        recorder.submitted_many([(f"m-{number}", 7) for number in range(5_000)])
+        recorder.close()
+        submits = {one.trace_id for one in collector.spans if one.name == "submit"}
+        (whole,) = (one for one in collector.spans if one.name == "submit to MSH")
+    assert submits == {f"{trace_of(f'm-{number}'):032x}" for number in range(BULK_SPANS)}
+    assert whole.attributes["messaging.batch.message_count"] == 5_000
+    assert whole.attributes["ebxml.batch.submit_spans"] == BULK_SPANS
+    assert "Queue full" not in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -241,7 +255,8 @@ def test_bulk_request_is_one_span_of_the_application() -> None:
     assert {span.trace_id for span in collector.spans if span.name == "submit"} == roots
     (span,) = [span for span in collector.spans if span.name == "submit to MSH"]
     assert span.parent == f"{APPLICATION.span_id:016x}"
-    assert span.attributes == {"messaging.batch.message_count": 2}
+    counts = {"messaging.batch.message_count": 2, "ebxml.batch.submit_spans": 2}
+    assert span.attributes == counts
     assert len(collector.spans) == 3
 
 

@@ -26,7 +26,7 @@ from msh.models import (
 )
 from msh.store.delivery import polling
 from msh.store.delivery.polling_sql import AT_ONCE
-from msh.store.delivery.unclaimed import alarm_unclaimed
+from msh.store.delivery.unclaimed import alarm_unclaimed, first_unclaimed
 from msh.store.history import Actor
 from msh.store.operations.stuck_links import find_undelivered
 from msh.store.operations.traffic import count_traffic
@@ -314,6 +314,35 @@ def test_conversations_that_wait_for_a_consumer_do_not_hide_others(agreement: Ag
 
     assert len({head.order_key for head in heads}) == 2
     assert delivered() == ["talk-0", "last-0"]
+
+
+@pytest.mark.requirement("EB-134")
+def test_operator_is_called_for_a_conversation_behind_many_others(agreement: Agreement) -> None:
+    """For one that no consumer takes, and for one whose consumer takes nothing."""
+    consumer(ConsumerKind.PULL, name="asks", service_interface="urn:example:asked")
+    take(agreement, 0)
+    multiply_conversations(AT_ONCE + 1, "urn:example:asked")
+    assert delivered() == ["talk-0"]
+    others = Consumer.objects.filter(kind=ConsumerKind.IN_PROCESS)
+    others.update(service_interface="urn:example:other")
+    take(agreement, 0, conversation="last")
+    partner = agreement.partner_id
+
+    assert alarm_unclaimed() == 1
+    assert alarm_unclaimed() == 0
+    assert Incident.objects.get().resolved_at is None, (
+        "not before a consumer takes the last of them"
+    )
+    assert first_unclaimed([partner])[partner].action == "Order"
+
+    others.update(service_interface="", enabled=False)
+    assert alarm_unclaimed() == 0
+    assert Incident.objects.get().resolved_at
+    assert first_unclaimed([partner]) == {}
+    last = InboundMessage.objects.filter(message_id="last-0")
+    last.update(received_at="2026-01-01T00:00Z")
+    (stuck,) = find_undelivered(timedelta(hours=1), 50).values()
+    assert not stuck.enabled
 
 
 def multiply_conversations(count: int, service: str) -> None:

@@ -126,9 +126,9 @@ LEAP_TO_CONVERSATIONS = f"""
 """
 AT_ONCE = 100
 """Conversations of one link that a poll finds: the others have their turn when these have left."""
+# All of them: what one is looked for among may be the last. LIMIT ends the search.
 _FIRST_OF_LINK = f"""(
-    {LEAP_TO_CONVERSATIONS} SELECT link_id, id, order_key, service_interface, action
-    FROM head LIMIT {AT_ONCE})
+    {LEAP_TO_CONVERSATIONS} SELECT link_id, id, order_key, service_interface, action FROM head)
 """
 FIRST_OF_LINK = f"{_FIRST_OF_LINK} head"
 # Of all links, for what is looked for among the heads that have not left.

@@ -149,6 +149,8 @@ _UNDELIVERED = Statement(
         SELECT GREATEST(message.received_at, before.delivered_at, conversation.released_at,
                         delivery.started_at, event.at) AS at) moved
     WHERE moved.at < statement_timestamp() - %(seconds)s * interval '1 second'
+      -- first: the heads of conversations may be many
+      AND message.received_at < statement_timestamp() - %(seconds)s * interval '1 second'
       AND (consumer.id IS NOT NULL OR NOT partner.delivers)
       AND NOT COALESCE(delivery.state = 'processing' AND delivery.due > statement_timestamp(),
                        false)

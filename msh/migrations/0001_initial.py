@@ -1042,6 +1042,7 @@ class Migration(migrations.Migration):
                 ('rejected', models.BigIntegerField(default=0)),
                 ('delivery_failures', models.BigIntegerField(default=0)),
                 ('in_doubt', models.BigIntegerField(default=0)),
+                ('last_acknowledged_at', models.DateTimeField(blank=True, null=True)),
                 ('agreement', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='partners.agreement')),
                 ('partner', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='partners.partner')),
             ],

@@ -10,10 +10,21 @@ from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from msh.flows.operations import watch
-from msh.models import Attempt, Flight, History, Incident, OutboundLink, OutboundMessage
+from msh.models import (
+    Attempt,
+    Flight,
+    History,
+    Incident,
+    OutboundLink,
+    OutboundMessage,
+    Statistics,
+    StatisticsProgress,
+)
 from msh.store.operations.stuck_flights import find_unmoved_flights
+from msh.store.statistics.collect import collect
 from partners.models import Partner
 
+from .costs import cost_of, multiply, statements_of
 from .flying import REFUSED, Sky, make_sky
 from .test_watch import LONG_AGO
 
@@ -104,6 +115,60 @@ def test_a_long_queue_of_which_nothing_is_under_way_at_this_moment_moves() -> No
     acknowledged = {"direction": "out", "subject": "message", "to_state": "acknowledged"}
     History.objects.create(partner=make_sky().partner, event="AckReceived", **acknowledged)
     assert stuck() == [sky.partner.pk], "what another partner acknowledges moves nothing here"
+
+
+@pytest.mark.parametrize(("minutes", "is_stuck"), [(30, False), (75, True)])
+def test_what_is_counted_is_not_read_again(minutes: int, is_stuck: bool) -> None:
+    sky, other = queue(), make_sky()
+    last = note_acknowledgment(sky, minutes)
+    assert stuck() == ([sky.partner.pk] if is_stuck else [])
+
+    progress = {"next_history_id": last.pk, "next_at": timezone.now(), "fence": 0}
+    StatisticsProgress.objects.create(pk=1, **progress)
+    collect()
+    assert StatisticsProgress.objects.get().history_id == last.pk
+    assert stuck() == ([sky.partner.pk] if is_stuck else [])
+    Statistics.objects.update(last_acknowledged_at=None)
+    assert stuck() == [sky.partner.pk]
+
+    note_acknowledgment(other, 1)
+    assert stuck() == [sky.partner.pk]
+    note_acknowledgment(sky, 1)
+    assert stuck() == []
+
+
+def test_the_last_acknowledgment_is_counted_in_its_day() -> None:
+    sky = queue()
+    days = Statistics.objects.filter(partner=sky.partner, unit="day")
+    for minutes in (40, 20, 30):
+        row = note_acknowledgment(sky, minutes)
+        bounds = {"next_history_id": row.pk, "next_at": timezone.now(), "fence": 0}
+        StatisticsProgress.objects.update_or_create(pk=1, defaults=bounds)
+        collect()
+    newest = History.objects.filter(partner=sky.partner, to_state="acknowledged").latest("at")
+    assert days.latest("begins").last_acknowledged_at == newest.at
+
+
+def note_acknowledgment(sky: Sky, minutes: int) -> History:
+    at = timezone.now() - timedelta(minutes=minutes)
+    what = {"direction": "out", "subject": "message", "to_state": "acknowledged"}
+    return History.objects.create(partner=sky.partner, event="AckReceived", at=at, **what)
+
+
+def test_a_long_history_that_is_counted_is_not_read() -> None:
+    sky = queue()
+    row = note_acknowledgment(make_sky(), 30)
+
+    def cost_of_search() -> int:
+        (call,) = statements_of(lambda: find_unmoved_flights(HOUR, 50))
+        return cost_of(call)
+
+    before = cost_of_search()
+    multiply(row, 3_000)
+    last = History.objects.latest("pk")
+    StatisticsProgress.objects.create(pk=1, history_id=last.pk)
+    assert stuck() == [sky.partner.pk]
+    assert cost_of_search() < before + 100
 
 
 def test_held_messages_and_no_message_are_no_work() -> None:

@@ -53,6 +53,7 @@ class Statistics(models.Model):
     rejected = models.BigIntegerField(default=0)
     delivery_failures = models.BigIntegerField(default=0)
     in_doubt = models.BigIntegerField(default=0)
+    last_acknowledged_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         default_permissions = ("view",)

@@ -10,7 +10,10 @@ from .stuck_links import EVENT_TO_PARTNER, Unmoved
 # What has moved last: the oldest that waits for a place was submitted, the last of those under way
 # was sent for the first time, or something happened to the link. Held messages, and those of a
 # stopped conversation, have their incidents. A partner that has acknowledged another message
-# meanwhile is not stuck: the history is asked for it, and only where all else is old.
+# meanwhile is not stuck. This is asked only where all else is old: the history of an hour may have
+# a million rows. The statistics know when each partner acknowledged something last; of the history
+# is read only what they have not counted yet, by its ids: OFFSET 0 keeps `at` from choosing the
+# rows. A day that began two days before the limit ended before it, in any time zone.
 _UNMOVED = Statement(
     f"""
     WITH unmoved AS MATERIALIZED (
@@ -46,10 +49,17 @@ _UNMOVED = Statement(
           AND {LINK_IS_HERE})
     SELECT partner_id, at, under_way FROM unmoved
     WHERE partner_id NOT IN (
-        SELECT partner_id FROM msh_history
-        WHERE at >= statement_timestamp() - %(seconds)s * interval '1 second'
-          AND direction = 'out' AND to_state = 'acknowledged'
-          AND partner_id IN (SELECT partner_id FROM unmoved))
+        SELECT partner_id FROM msh_statistics
+        WHERE unit = 'day'
+          AND begins > statement_timestamp() - %(seconds)s * interval '1 second' - interval '2 days'
+          AND last_acknowledged_at >= statement_timestamp() - %(seconds)s * interval '1 second')
+      AND partner_id NOT IN (
+        SELECT partner_id FROM (
+            SELECT * FROM msh_history
+            WHERE id > COALESCE((SELECT history_id FROM msh_statisticsprogress WHERE id = 1), 0)
+            ORDER BY id DESC OFFSET 0) uncounted
+        WHERE direction = 'out' AND to_state = 'acknowledged'
+          AND at >= statement_timestamp() - %(seconds)s * interval '1 second')
     ORDER BY at LIMIT %(limit)s
 """,
     Unmoved,

@@ -143,7 +143,7 @@ COUNT_HISTORY = Write(f"""
         INSERT INTO msh_statistics AS slot
             (unit, begins, partner_id, agreement_id, submitted, acknowledged, sent, received,
              bytes_out, bytes_in, retries, duplicates, failed, rejected, delivery_failures,
-             in_doubt)
+             in_doubt, last_acknowledged_at)
         SELECT unit, date_trunc(unit, at, %(zone)s) AS begins, partner_id, agreement_id,
                count(*) FILTER (WHERE what = 'submitted'),
                count(*) FILTER (WHERE what = 'acknowledged'),
@@ -156,7 +156,8 @@ COUNT_HISTORY = Write(f"""
                count(*) FILTER (WHERE what = 'failed'),
                count(*) FILTER (WHERE what = 'rejected'),
                count(*) FILTER (WHERE what = 'delivery failed'),
-               count(*) FILTER (WHERE what = 'in_doubt')
+               count(*) FILTER (WHERE what = 'in_doubt'),
+               max(at) FILTER (WHERE what = 'acknowledged')
         FROM counted CROSS JOIN {_UNITS}
         GROUP BY unit, begins, partner_id, agreement_id
         ON CONFLICT ON CONSTRAINT statistics_once DO UPDATE
@@ -170,7 +171,9 @@ COUNT_HISTORY = Write(f"""
             failed = slot.failed + EXCLUDED.failed,
             rejected = slot.rejected + EXCLUDED.rejected,
             delivery_failures = slot.delivery_failures + EXCLUDED.delivery_failures,
-            in_doubt = slot.in_doubt + EXCLUDED.in_doubt
+            in_doubt = slot.in_doubt + EXCLUDED.in_doubt,
+            last_acknowledged_at =
+                GREATEST(slot.last_acknowledged_at, EXCLUDED.last_acknowledged_at)
         RETURNING id, unit, begins, partner_id, agreement_id)
     INSERT INTO msh_acknowledgementtime AS known (slot_id, bucket, number)
     SELECT slot.id,

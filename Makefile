@@ -15,7 +15,7 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
 
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo siege audit scale-out upgrade-test up test check docs coverage coverage-all conformance migrations mutants bench bench-long bench-work bench-report bench-console bench-spark pictures slow-clients browser hosts haproxy nginx dist check-dist lock clean
+.PHONY: help demo siege audit audit-dependencies scale-out upgrade-test up test check docs coverage coverage-all conformance migrations mutants bench bench-long bench-work bench-report bench-console bench-spark pictures slow-clients browser hosts haproxy nginx dist check-dist lock clean
 
 help:
 	@echo 'make demo         two MSHs, a bad link between them, documents, a verdict, two consoles'
@@ -42,6 +42,7 @@ help:
 	@echo 'make slow-clients  1,000 clients that never finish: everybody else is answered within 1 s'
 	@echo 'make dist         source archive, wheel, SBOM, licences, checksums of the last commit in dist/'
 	@echo 'make check-dist   the same, an MSH from the installed wheel, the commands of docker/'
+	@echo 'make audit-dependencies  no package of constraints.txt has a known vulnerability; needs pypi.org'
 	@echo 'make lock         update constraints.txt within the limits of pyproject.toml'
 	@echo 'make clean        remove .venv, var and caches'
 	@echo
@@ -145,6 +146,9 @@ check-dist: dist nginx
 	var/dist-tools/bin/python tools/try_wheel.py
 	var/dist-tools/bin/python tools/check_docker.py
 	var/dist-tools/bin/python tools/try_image.py
+
+audit-dependencies: var/dist-tools/ready
+	var/dist-tools/bin/python tools/audit_dependencies.py $(ARGS)
 
 # nginx, and promtool of the package prometheus.
 nginx:

@@ -97,6 +97,7 @@ def test_help_names_every_command(checkout: Path) -> None:
         "slow-clients",
         "dist",
         "check-dist",
+        "audit-dependencies",
         "lock",
         "clean",
     )

@@ -6,6 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import DEFAULT_DB_ALIAS
+from django.db.models import Model
 from django.utils import timezone
 from rest_framework import exceptions
 from rest_framework.authentication import BaseAuthentication
@@ -75,8 +76,14 @@ class TokenAuthentication(BaseAuthentication):
         return 'Bearer realm="api"'
 
 
-_TOKEN = [field.attname for field in ApiToken._meta.concrete_fields]  # noqa: SLF001  public
-_USER = ["id", "is_superuser", "username", "is_active"]  # in the order of the model
+def _columns(model: type[Model]) -> list[str]:
+    """In the order of the model, which `from_db` expects."""
+    return [field.attname for field in model._meta.concrete_fields]  # noqa: SLF001  public
+
+
+_ASKED = {"id", "username", "is_active", "is_superuser"}
+_TOKEN = _columns(ApiToken)
+_USER = [name for name in _columns(User) if name in _ASKED]
 _NOTED = ("own", "of_groups", "use_is_noted")
 _FIND = Compiled(
     str,

@@ -16,11 +16,11 @@ from msh.admin.framework.second_person import waiting
 from msh.admin.incidents.bulk_job import start_url
 from msh.admin.links.outbound_link import URGENCY
 from msh.admin.setup.api_token import expiring, expiry_of
+from msh.admin.statistics import charts
 from msh.models import BulkAction, InboundLink, Incident, OutboundLink, Traffic
 from msh.protocol.lane import LaneState
 from msh.store.snapshot import snapshot
 
-from .chart import Chart, chart
 from .figures import figures
 from .inbound import other_incidents, standing
 from .suspended import suspended
@@ -82,7 +82,7 @@ def _tokens(request: HttpRequest) -> Sequence[tuple[str, str, str]]:
     return [(markup.page_url(one), one.name, expiry_of(one)) for one in expiring()]
 
 
-def _charts(now: datetime) -> Sequence[Chart]:
+def _charts(now: datetime) -> Sequence[charts.Chart]:
     """The last 24 hours: messages sent and received, retries and duplicates."""
     slot = timedelta(minutes=SLOT)
     begin = now - DAY
@@ -94,14 +94,14 @@ def _charts(now: datetime) -> Sequence[Chart]:
     every = timedelta(hours=4)
     ticks = [(at * (every // slot), _clock(begin + at * every)) for at in range(DAY // every + 1)]
     return [
-        chart(
-            "Messages per minute",
+        charts.rates(
+            "Messages per minute, last 24 hours",
             {"out": counts["sent"], "in": counts["received"]},
             SLOT,
             ticks,
         ),
-        chart(
-            "Retries and duplicates per minute",
+        charts.rates(
+            "Retries and duplicates per minute, last 24 hours",
             {"retries": counts["retries"], "duplicates": counts["duplicates"]},
             SLOT,
             ticks,

@@ -1,6 +1,6 @@
-"""Charts of the statistics as SVG: bars of counts, lines of times."""
+"""Charts as SVG: bars of counts, lines of times and of rates."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import ceil
@@ -12,7 +12,7 @@ from msh.flows.operations.statistics.words import seconds_text
 from msh.models import Unit
 from msh.store.statistics.read import Figures, Span
 
-WIDTH, HEIGHT = 600, 130
+WIDTH, HEIGHT = 600, 140
 """Of the plot, in SVG units."""
 TICKS = 6
 
@@ -73,7 +73,7 @@ def bars(title: str, span: Span, counted: Counted) -> Chart:
                 for at, value in enumerate(values)
                 if value
             ],
-            summary=f"{sum(values):,} total",
+            summary=_total(values),
         )
         for place, (name, values) in enumerate(counted)
     ]
@@ -89,6 +89,26 @@ def lines(title: str, span: Span, measured: Measured) -> Chart:
         for place, (name, values) in enumerate(measured)
     ]
     return Chart(title, series, _ticks(span), seconds_text(top))
+
+
+def rates(
+    title: str, counted: Mapping[str, Sequence[int]], minutes: int, ticks: Sequence[tuple[int, str]]
+) -> Chart:
+    """Lines of what happens in a minute. Each value counts a period of `minutes`, as many for each
+    series. `ticks`: (index of the value that begins there, text)."""
+    by_minute = [[count / minutes for count in counts] for counts in counted.values()]
+    top = max((rate for line in by_minute for rate in line), default=0)
+    top = max(top, 1)
+    series = [
+        Series(name, place, lines=_lines(line, top), summary=_total(counts))
+        for place, ((name, counts), line) in enumerate(
+            zip(counted.items(), by_minute, strict=True), 1
+        )
+    ]
+    slot = WIDTH / max((len(line) for line in by_minute), default=1)
+    return Chart(
+        title, series, [(round(at * slot, 1), text) for at, text in ticks], f"{round(top, 1):,g}"
+    )
 
 
 def of_time(span: Span, found: dict[datetime, Figures]) -> list[Figures]:
@@ -123,6 +143,10 @@ def _lines(values: Sequence[float | None], top: float) -> list[str]:
 def _beside(point: str) -> str:
     x, _, y = point.partition(",")
     return f"{float(x) + 3:.1f},{y}"
+
+
+def _total(counts: Sequence[int]) -> str:
+    return f"{sum(counts):,} total"
 
 
 def _at_most(values: Sequence[float | None]) -> str:

@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from msh import tasks
-from msh.admin.dashboard.chart import HEIGHT, WIDTH, chart
+from msh.admin.statistics.charts import HEIGHT, WIDTH, rates
 from msh.flows.operations import change_link
 from msh.models import Traffic
 from msh.store.history import Actor
@@ -46,8 +46,8 @@ def test_traffic_is_counted_from_what_happened(onlooker: Client) -> None:
 
     assert counted("sent", "received", "retries", "duplicates") == (3, 3, 0, 0)
     messages, copies = onlooker.get(PAGE).context["charts"]
-    assert [line.total for line in messages.lines] == [3, 3]
-    assert [line.total for line in copies.lines] == [0, 0]
+    assert [line.summary for line in messages.series] == ["3 total", "3 total"]
+    assert [line.summary for line in copies.series] == ["0 total", "0 total"]
 
 
 def test_retries_and_duplicates_are_counted(onlooker: Client) -> None:
@@ -76,13 +76,14 @@ def test_old_traffic_is_removed() -> None:
 
 
 def test_a_chart_fits_its_frame() -> None:
-    drawn = chart("Messages per minute", {"out": [0, 50, 100]}, 10, [(0, "a"), (2, "b")])
+    drawn = rates("Messages per minute", {"out": [0, 50, 100]}, 10, [(0, "a"), (3, "b")])
 
-    (line,) = drawn.lines
+    (out,) = drawn.series
     middle = f"{WIDTH / 2:.1f},{HEIGHT / 2:.1f}"
-    assert line.points == f"0.0,{HEIGHT:.1f} {middle} {WIDTH:.1f},0.0"
+    (points,) = out.lines
+    assert points == f"{WIDTH / 6:.1f},{HEIGHT:.1f} {middle} {5 * WIDTH / 6:.1f},0.0"
     assert drawn.ticks == [(0, "a"), (WIDTH, "b")]
-    assert drawn.description == "Messages per minute: total out 150, peak 10 per minute."
+    assert drawn.description == "Messages per minute: out 150 total; at most 10."
 
 
 def test_traffic_is_counted_by_the_clock_of_the_database() -> None:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 
 from msh.flows.delivery import feed
 from msh.flows.errors import NotPossible
@@ -70,8 +70,12 @@ def test_no_answer_to_a_flight_is_taken_that_was_decided_before_the_export(file:
     assert sky.state(message) == "waiting"
 
 
-def test_export_waits_for_who_holds_a_flight(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A transaction that found the partner here, and has still to write."""
+@pytest.mark.parametrize("holds_snapshot", [True, False])
+def test_export_waits_for_who_holds_a_flight(
+    holds_snapshot: bool, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transaction that found the partner here, and has still to write. The snapshot of its last
+    statement lasts until the next, unless that is one without parameters."""
     monkeypatch.setattr(move_partner, "PATIENCE", 0.3)
     sky = make_sky()
     message = sky.submit()
@@ -82,6 +86,8 @@ def test_export_waits_for_who_holds_a_flight(file: Path, monkeypatch: pytest.Mon
 
     with transaction.atomic():
         Flights.lock_one(sky.partner.pk, message.message_id)
+        if not holds_snapshot:
+            connection.cursor().execute("SELECT 1")
         with pytest.raises(NotPossible, match="a transaction does not end"):
             in_another_session(export)
     export()

@@ -14,7 +14,16 @@ def mark_now() -> str:
 
 
 def is_seen_by_all(mark: str) -> bool:
-    """Whether no statement still goes by what was committed before the mark."""
+    """Whether nothing that writes still goes by what was committed before the mark: no statement
+    that began before, and no transaction that had locked or written a row before.
+
+    A transaction that had only read is not waited for between its statements: what decides by a
+    partner locks a row of it first, or asks in the statement that writes. Standbys and replication
+    slots only read, so they do not count (their senders are in no database, or have no snapshot);
+    nor do prepared transactions: we make none. `pg_dump` and VACUUM of this database do count, to
+    no harm: the answer is false until they end. Call it outside a transaction, in which
+    PostgreSQL reads `pg_stat_activity` once. A role without rights sees both columns of all.
+    """
     with connection.cursor() as cursor:
         cursor.execute(_OLDER, {"mark": mark})
         return not cursor.fetchall()
@@ -23,7 +32,7 @@ def is_seen_by_all(mark: str) -> bool:
 _OLDER = """
 SELECT pid FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid()
-  AND age(backend_xmin) >= age(%(mark)s::xid)
+  AND (age(backend_xmin) >= age(%(mark)s::xid) OR age(backend_xid) >= age(%(mark)s::xid))
 """
 
 _LOCK = """
